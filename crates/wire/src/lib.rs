@@ -1,0 +1,39 @@
+//! Bytes and values: CAN frames, their exact bits on the wire, and log formats.
+//!
+//! This crate depends on nothing that moves: no clock, no I/O, no `unsafe`. Everything but the
+//! interface names of [`log`] works without an allocator.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`frame`] | [`Frame`]: one value that is always legal, for classical CAN, CAN FD and error frames |
+//! | [`notation`] | `123#DEADBEEF` and back |
+//! | [`socketcan`] | the layouts of `struct can_frame` and `struct canfd_frame` |
+//! | [`bits`] | every bit on the wire: CRC, stuffing, exact and worst-case lengths |
+//! | [`bitrate`] | `500k`, and how long so many bits take |
+//! | [`log`] | recordings: one file per format and one registry |
+//!
+//! ```
+//! use candor_wire::{bits, Bitrate, Frame, Timing};
+//!
+//! let frame: Frame = "123#1122334455667788".parse()?;
+//! let length = bits::length(&frame)?;
+//! assert_eq!((length.total(), length.stuff_bits), (112, 1));
+//!
+//! let timing = Timing::classical("500k".parse::<Bitrate>()?);
+//! assert_eq!(timing.duration_ns(length), 224_000);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![no_std]
+
+extern crate alloc;
+
+pub mod bitrate;
+pub mod bits;
+pub mod frame;
+pub mod log;
+pub mod notation;
+pub mod socketcan;
+
+pub use bitrate::{Bitrate, Timing};
+pub use embedded_can::{ExtendedId, Id, StandardId};
+pub use frame::{Frame, FrameError, Kind};

@@ -1,0 +1,1 @@
+//! Recordings: one file per format and one registry.

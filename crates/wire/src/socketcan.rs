@@ -1,0 +1,125 @@
+//! The layouts of `struct can_frame` (16 bytes) and `struct canfd_frame` (72 bytes), as sockets
+//! pass them (`linux/can.h`) and captures with link type 227 store them.
+//!
+//! | bytes | `can_frame` | `canfd_frame` |
+//! |---|---|---|
+//! | 0..4 | identifier word | identifier word |
+//! | 4 | length | length |
+//! | 5 | padding | flags: BRS 1, ESI 2, FDF 4 |
+//! | 6 | reserved | reserved |
+//! | 7 | raw DLC 9..=15, or 0 | reserved |
+//! | 8.. | up to 8 bytes | up to 64 bytes |
+
+use crate::frame::{Frame, FrameError, RTR_FLAG};
+
+/// Bytes before the data.
+pub const HEADER_LEN: usize = 8;
+/// The size of `struct can_frame`.
+pub const CAN_MTU: usize = 16;
+/// The size of `struct canfd_frame`.
+pub const CANFD_MTU: usize = 72;
+/// Flag of `canfd_frame.flags`: this is a CAN FD frame.
+pub const FDF: u8 = 0x04;
+/// Flag in byte 4 of a `struct canxl_frame`.
+const XLF: u8 = 0x80;
+
+/// In which order the four bytes of the identifier word stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdOrder {
+    /// As in a capture file of link type 227.
+    BigEndian,
+    /// As on a socket of a little-endian machine.
+    LittleEndian,
+}
+
+/// Reads a frame from either layout, which may be cut after its last data byte.
+///
+/// CAN FD if the FDF flag is set or the bytes have the full size of `canfd_frame`, since older
+/// captures lack the flag.
+///
+/// # Errors
+/// Too few bytes, CAN XL, or a frame that is not legal.
+pub fn decode(bytes: &[u8], order: IdOrder) -> Result<Frame, FrameError> {
+    let Some((header, data)) = bytes.split_first_chunk::<HEADER_LEN>() else {
+        return Err(FrameError::Short(bytes.len(), HEADER_LEN));
+    };
+    let [i0, i1, i2, i3, len, flags, _, len8_dlc] = *header;
+    if len & XLF != 0 && bytes.len() > CANFD_MTU || flags & XLF != 0 {
+        return Err(FrameError::Xl);
+    }
+    let can_id = match order {
+        IdOrder::BigEndian => u32::from_be_bytes([i0, i1, i2, i3]),
+        IdOrder::LittleEndian => u32::from_le_bytes([i0, i1, i2, i3]),
+    };
+    let is_fd = flags & FDF != 0 || bytes.len() == CANFD_MTU;
+    let len = usize::from(len);
+    if can_id & RTR_FLAG != 0 && !is_fd {
+        // A capture may leave out the data that a remote frame does not have.
+        let zeros = [0; 8];
+        let data = zeros.get(..len).ok_or(FrameError::ClassicalTooLong(len))?;
+        return raw_dlc(Frame::from_parts(can_id, data, None)?, len8_dlc);
+    }
+    let data = data.get(..len).ok_or(FrameError::Short(bytes.len(), HEADER_LEN + len))?;
+    let frame = Frame::from_parts(can_id, data, is_fd.then_some(flags))?;
+    if is_fd { Ok(frame) } else { raw_dlc(frame, len8_dlc) }
+}
+
+/// As the kernel does: a raw DLC that makes no sense is ignored.
+fn raw_dlc(frame: Frame, len8_dlc: u8) -> Result<Frame, FrameError> {
+    Ok(frame.with_raw_dlc(len8_dlc).unwrap_or(frame))
+}
+
+/// Writes `frame` in its layout; returns the buffer and how many bytes of it count: 16 or 72.
+#[must_use]
+pub fn encode(frame: &Frame, order: IdOrder) -> ([u8; CANFD_MTU], usize) {
+    let mut bytes = [0; CANFD_MTU];
+    let id = match order {
+        IdOrder::BigEndian => frame.can_id().to_be_bytes(),
+        IdOrder::LittleEndian => frame.can_id().to_le_bytes(),
+    };
+    bytes[..4].copy_from_slice(&id);
+    bytes[4] = frame.len() as u8;
+    bytes[HEADER_LEN..HEADER_LEN + frame.data().len()].copy_from_slice(frame.data());
+    if frame.is_fd() {
+        bytes[5] = frame.fd_flags() | FDF;
+        (bytes, CANFD_MTU)
+    } else {
+        bytes[7] = frame.raw_dlc().unwrap_or(0);
+        (bytes, CAN_MTU)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{BRS, ESI};
+
+    #[test]
+    fn both_layouts_round_trip() {
+        for text in ["123#DEADBEEF", "12345678#", "123#R2", "7FF#1122334455667788_C", "123##1AABB", "00000001##3"] {
+            let frame: Frame = text.parse().unwrap();
+            for order in [IdOrder::BigEndian, IdOrder::LittleEndian] {
+                let (bytes, len) = encode(&frame, order);
+                assert_eq!(decode(&bytes[..len], order), Ok(frame), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_stand_where_linux_puts_them() {
+        let frame = Frame::fd(crate::StandardId::new(0x123).unwrap(), BRS | ESI, &[0xAA]).unwrap();
+        let (bytes, len) = encode(&frame, IdOrder::BigEndian);
+        assert_eq!((&bytes[..9], len), (&[0, 0, 1, 0x23, 1, 7, 0, 0, 0xAA][..], 72));
+    }
+
+    #[test]
+    fn garbage_is_refused_with_the_reason() {
+        use FrameError::*;
+        assert_eq!(decode(&[], IdOrder::BigEndian), Err(Short(0, 8)));
+        assert_eq!(decode(&[0, 0, 1, 0x23, 4, 0, 0, 0, 1], IdOrder::BigEndian), Err(Short(9, 12)));
+        assert_eq!(decode(&[0; 15][..], IdOrder::BigEndian).map(|f| f.len()), Ok(0));
+        let nine = [0, 0, 1, 0x23, 9, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+        assert_eq!(decode(&nine, IdOrder::BigEndian), Err(ClassicalTooLong(9)));
+        assert_eq!(decode(&[0, 0, 1, 0x23, 1, 0x80, 0, 0, 1], IdOrder::BigEndian), Err(Xl));
+    }
+}
