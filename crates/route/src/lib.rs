@@ -1,1 +1,24 @@
-//! Under construction.
+//! Rules: what a user writes, checked, compiled, and decided per frame.
+//!
+//! ```text
+//!  cold: may fail, with file:line:column           hot: bounded, no allocation, cannot fail
+//!  rules.toml -- file --> Table -- check --> Program -----> Engine::handle(bus, frame) --> Forward...
+//!  cangw -L   -- cangw ->   |                                      |
+//!                           +-- cangw --> commands             Counters, by cause
+//! ```
+//!
+//! The meaning of a rule is that of the Linux kernel's can-gw (`net/can/gw.c`): every matching rule
+//! fires; the modifications run in the fixed order AND, OR, XOR, SET, and within each on identifier,
+//! length, flags, data; then CRC8, then the XOR checksum. The kernel is the oracle for every rule
+//! it can express.
+#![no_std]
+
+extern crate alloc;
+#[cfg(feature = "file")]
+extern crate std;
+
+pub mod edit;
+pub mod table;
+
+pub use edit::Edit;
+pub use table::{Bus, BusIndex, Filter, Gate, Rule, Table};

@@ -146,8 +146,7 @@ impl FromStr for Nanos {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
-        let number_len =
-            text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let number_len = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(number_len);
         let unit: u128 = match unit.trim() {
             "ns" => 1,

@@ -82,7 +82,8 @@ impl FromStr for Bitrate {
             _ => (text, 1),
         };
         let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-        let is_digits = |s: &str| !s.is_empty() && s.len() <= 9 && s.bytes().all(|b| b.is_ascii_digit());
+        let is_digits =
+            |s: &str| !s.is_empty() && s.len() <= 9 && s.bytes().all(|b| b.is_ascii_digit());
         if !is_digits(whole) || !is_digits(fraction) {
             return Err(ParseBitrateError);
         }
@@ -149,7 +150,9 @@ mod tests {
 
     #[test]
     fn absurd_rates_are_refused() {
-        for text in ["", "k", "0", "0k", "-1", "1e6", "21M", "99999999999", "1.5", "1.0005k", "1m", ".5M"] {
+        for text in
+            ["", "k", "0", "0k", "-1", "1e6", "21M", "99999999999", "1.5", "1.0005k", "1m", ".5M"]
+        {
             assert_eq!(text.parse::<Bitrate>(), Err(ParseBitrateError), "{text}");
         }
     }

@@ -87,10 +87,16 @@ impl fmt::Display for FrameError {
                 "{len} bytes of data, but a CAN FD frame has 0 to 8, 12, 16, 20, 24, 32, 48 or 64"
             ),
             Self::StandardIdTooLarge(id) => {
-                write!(f, "standard identifier {id:#x} is beyond 0x7ff; extended ones have 8 digits")
+                write!(
+                    f,
+                    "standard identifier {id:#x} is beyond 0x7ff; extended ones have 8 digits"
+                )
             }
             Self::RawDlc(dlc) => {
-                write!(f, "raw DLC {dlc}, but only a classical frame of 8 bytes carries one, 9 to 15")
+                write!(
+                    f,
+                    "raw DLC {dlc}, but only a classical frame of 8 bytes carries one, 9 to 15"
+                )
             }
             Self::RemoteFd => f.write_str("a remote frame of CAN FD does not exist"),
             Self::ErrorFd => f.write_str("an error report is classical, not CAN FD"),
@@ -143,7 +149,9 @@ impl Frame {
             None if data.len() > 8 => return Err(FrameError::ClassicalTooLong(data.len())),
             Some(_) if can_id & ERR_FLAG != 0 => return Err(FrameError::ErrorFd),
             Some(_) if can_id & RTR_FLAG != 0 => return Err(FrameError::RemoteFd),
-            Some(_) if fd_dlc(data.len()).is_none() => return Err(FrameError::FdLength(data.len())),
+            Some(_) if fd_dlc(data.len()).is_none() => {
+                return Err(FrameError::FdLength(data.len()));
+            }
             _ => {}
         }
         let mut frame = Self {
@@ -400,8 +408,15 @@ mod tests {
     fn arbitration_is_the_order_of_ids() {
         // From the highest priority to the lowest: an extended identifier loses against the
         // standard one with its base, and wins against the next base.
-        let order =
-            [standard(0), extended(0), extended(1), standard(1), extended(1 << 18), standard(0x7FF), extended(EFF_MASK)];
+        let order = [
+            standard(0),
+            extended(0),
+            extended(1),
+            standard(1),
+            extended(1 << 18),
+            standard(0x7FF),
+            extended(EFF_MASK),
+        ];
         for pair in order.windows(2) {
             assert!(pair[0] < pair[1]);
             let key = |id| Frame::new(id, &[]).unwrap().arbitration_key();

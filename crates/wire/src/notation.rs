@@ -146,12 +146,12 @@ pub fn parse(text: &[u8]) -> Result<Frame, NotationError> {
             at += 2;
         }
         // eight digits with the error flag cannot be CAN FD, three digits cannot exceed 0x7ff
-        let offset = if fd_flags.is_none() && can_id & (EFF_FLAG | ERR_FLAG) == 0 && can_id > SFF_MASK
-        {
-            0
-        } else {
-            data_at
-        };
+        let offset =
+            if fd_flags.is_none() && can_id & (EFF_FLAG | ERR_FLAG) == 0 && can_id > SFF_MASK {
+                0
+            } else {
+                data_at
+            };
         (legal(Frame::from_parts(can_id, &data[..len], fd_flags), offset)?, at)
     };
 
@@ -287,7 +287,11 @@ mod tests {
             ("123#11_9", 7, Frame(FrameError::RawDlc(9))),
             ("123#1122334455667788_9x", 22, Trailing),
         ] {
-            assert_eq!(text.parse::<super::Frame>(), Err(NotationError { offset, reason }), "{text}");
+            assert_eq!(
+                text.parse::<super::Frame>(),
+                Err(NotationError { offset, reason }),
+                "{text}"
+            );
         }
     }
 }

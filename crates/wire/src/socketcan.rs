@@ -96,7 +96,14 @@ mod tests {
 
     #[test]
     fn both_layouts_round_trip() {
-        for text in ["123#DEADBEEF", "12345678#", "123#R2", "7FF#1122334455667788_C", "123##1AABB", "00000001##3"] {
+        for text in [
+            "123#DEADBEEF",
+            "12345678#",
+            "123#R2",
+            "7FF#1122334455667788_C",
+            "123##1AABB",
+            "00000001##3",
+        ] {
             let frame: Frame = text.parse().unwrap();
             for order in [IdOrder::BigEndian, IdOrder::LittleEndian] {
                 let (bytes, len) = encode(&frame, order);

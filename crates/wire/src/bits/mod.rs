@@ -100,7 +100,11 @@ pub fn worst_length(frame: &Frame) -> Result<Length, NotOnTheWire> {
             let arbitration = (header.to_brs - 1) / 4;
             let after_brs = header.total - header.to_brs + 8 * bytes + fields.crc_field_bits();
             let stuff_bits = dynamic + fields.fixed_stuff_bits;
-            Ok(fields.split(header.to_brs + arbitration, after_brs + dynamic - arbitration, stuff_bits))
+            Ok(fields.split(
+                header.to_brs + arbitration,
+                after_brs + dynamic - arbitration,
+                stuff_bits,
+            ))
         }
     }
 }
@@ -168,8 +172,8 @@ fn header_bits(frame: &Frame) -> u64 {
         id << 2 | remote << 1
     };
     match (frame.is_fd(), frame.is_extended()) {
-        (false, false) => start << 5 | dlc,           // r0 0, DLC
-        (false, true) => start << 6 | dlc,            // r1 0, r0 0, DLC
+        (false, false) => start << 5 | dlc, // r0 0, DLC
+        (false, true) => start << 6 | dlc,  // r1 0, r0 0, DLC
         (true, _) => start << 8 | 1 << 7 | brs << 5 | esi << 4 | dlc, // FDF 1, res 0, BRS, ESI, DLC
     }
 }
@@ -198,7 +202,8 @@ fn fd_length(frame: &Frame) -> Length {
     let bits = header_bits(frame);
     let data = frame.data();
     // No stuff bit can follow BRS: at most res precedes it as an equal bit.
-    let arbitration = stuff::count(u128::from(bits >> (header.total - header.to_brs)), header.to_brs);
+    let arbitration =
+        stuff::count(u128::from(bits >> (header.total - header.to_brs)), header.to_brs);
     let dynamic = stuff::count_open(bits, header.total, data);
     fields.split(
         header.to_brs + arbitration,
@@ -270,7 +275,8 @@ mod tests {
 
     #[test]
     fn two_rates_take_their_time() {
-        let timing = crate::Timing { nominal: "500k".parse().unwrap(), data: "2M".parse().unwrap() };
+        let timing =
+            crate::Timing { nominal: "500k".parse().unwrap(), data: "2M".parse().unwrap() };
         let worst = worst_length(&frame("123##11122334455667788")).unwrap();
         assert_eq!((worst.nominal, worst.data), (34, 113));
         assert_eq!(timing.duration_ns(worst), 124_500);
@@ -293,7 +299,15 @@ mod tests {
     }
 
     pub(super) fn any_byte() -> impl Strategy<Value = u8> {
-        prop_oneof![Just(0), Just(0xFF), Just(0x0F), Just(0xF0), Just(0x1F), Just(0x83), any::<u8>()]
+        prop_oneof![
+            Just(0),
+            Just(0xFF),
+            Just(0x0F),
+            Just(0xF0),
+            Just(0x1F),
+            Just(0x83),
+            any::<u8>()
+        ]
     }
 
     pub(super) fn any_frame() -> impl Strategy<Value = Frame> {
@@ -301,8 +315,10 @@ mod tests {
         prop_oneof![
             (any_id(), bytes(0..=8)).prop_map(|(id, data)| Frame::new(id, &data).unwrap()),
             (any_id(), 0..=8_usize).prop_map(|(id, len)| Frame::remote(id, len).unwrap()),
-            (any_id(), 9..=15_u8, bytes(8..=8))
-                .prop_map(|(id, dlc, data)| Frame::new(id, &data).unwrap().with_raw_dlc(dlc).unwrap()),
+            (any_id(), 9..=15_u8, bytes(8..=8)).prop_map(|(id, dlc, data)| Frame::new(id, &data)
+                .unwrap()
+                .with_raw_dlc(dlc)
+                .unwrap()),
             (any_id(), 0..=3_u8, 0..16_usize, bytes(64..=64)).prop_map(|(id, flags, dlc, data)| {
                 Frame::fd(id, flags, &data[..usize::from(FD_LENGTHS[dlc])]).unwrap()
             }),

@@ -114,7 +114,11 @@ pub fn encode(frame: &Frame, mut sink: impl FnMut(Bit)) -> Result<(), NotOnTheWi
             _ if index < arbitration_end => Field::Arbitration,
             _ => Field::Control,
         };
-        (bits >> (header.total - 1 - index) & 1 != 0, field, is_fd && fd.switches && index >= header.to_brs)
+        (
+            bits >> (header.total - 1 - index) & 1 != 0,
+            field,
+            is_fd && fd.switches && index >= header.to_brs,
+        )
     });
     let data = frame.data().iter().flat_map(|&byte| {
         (0..8).rev().map(move |bit| (byte >> bit & 1 != 0, Field::Data, is_fd && fd.switches))
@@ -149,7 +153,8 @@ pub fn encode(frame: &Frame, mut sink: impl FnMut(Bit)) -> Result<(), NotOnTheWi
 
     if is_fd {
         let stuff_count = stuff_count_field(stuffer.count);
-        let field_bits = |value: u32, width: u32| (0..width).rev().map(move |bit| value >> bit & 1 != 0);
+        let field_bits =
+            |value: u32, width: u32| (0..width).rev().map(move |bit| value >> bit & 1 != 0);
         field_bits(stuff_count, FdFields::STUFF_COUNT_BITS).for_each(|bit| crc.push(bit));
         let sequence = field_bits(stuff_count, FdFields::STUFF_COUNT_BITS)
             .map(|bit| (bit, Field::StuffCount))
@@ -397,8 +402,8 @@ mod tests {
         // o and i are stuff bits.
         assert_eq!(picture("000#"), "0 0000i00000i0000 0i0000 0i00000i00000i0000 101 1111111 111");
         // No CRC of this one in the catalogue: only the fields before it are looked at.
-        assert!(picture("123#R1").starts_with("0 0010010001110 00000i1 "));
-        assert!(picture("123##1FF").starts_with("0 0010010001100 10100001 11111o111 "));
+        assert!(picture("123#R1").starts_with("0 0010010001110 0000i1 "));
+        assert!(picture("123##1FF").starts_with("0 0010010001100 10100001 1111o1111 "));
     }
 
     #[test]

@@ -1,0 +1,296 @@
+//! [`Table`]: the rules as a value, whatever they were written in.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use candor_wire::Frame;
+use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
+
+use crate::Edit;
+
+/// The highest hop limit there is (`CGW_MAX_HOPS`, `linux/can/gw.h`).
+pub const HOPS_LIMIT: u8 = 6;
+
+/// The buses of a gateway and the rules between them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// The buses, at most 65,536; a [`BusIndex`] points in here.
+    pub buses: Vec<Bus>,
+    /// The rules in the order they were written.
+    pub rules: Vec<Rule>,
+    /// How often a frame may pass the gateway, 1 to [`HOPS_LIMIT`]: the kernel's module parameter
+    /// `max_hops`, 1 by default. 0 stands for that default.
+    pub max_hops: u8,
+}
+
+impl Table {
+    /// [`Table::max_hops`] with its default filled in.
+    #[must_use]
+    pub fn effective_max_hops(&self) -> u8 {
+        if self.max_hops == 0 { 1 } else { self.max_hops.min(HOPS_LIMIT) }
+    }
+
+    /// The bus of that name.
+    #[must_use]
+    pub fn bus(&self, name: &str) -> Option<BusIndex> {
+        let index = self.buses.iter().position(|bus| bus.name == name)?;
+        Some(BusIndex(index as u16))
+    }
+}
+
+/// A bus of the gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bus {
+    /// What the rules call it.
+    pub name: String,
+    /// The network interface it stands for, such as `can0`.
+    pub interface: String,
+    /// Whether frames sent here come back to the gateway as received, as on a vcan interface.
+    pub is_virtual: bool,
+}
+
+/// Which bus of a [`Table`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BusIndex(pub u16);
+
+/// One rule: frames of one bus that match go to other buses, perhaps rewritten.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// What the user calls it; unique within a table.
+    pub name: String,
+    /// The line and column of the rule in its file, from 1; (0, 0) if it came from elsewhere.
+    pub position: (u32, u32),
+    /// Where frames come from.
+    pub from: BusIndex,
+    /// Where copies go, in this order; not empty.
+    pub to: Vec<BusIndex>,
+    /// Which kind of frame the rule takes; others are ignored and not counted.
+    pub gate: Gate,
+    /// Any of these must match; empty stands for every frame but error reports.
+    pub filters: Vec<Filter>,
+    /// None of these may match.
+    pub except: Vec<Filter>,
+    /// What happens to the frame.
+    pub edit: Edit,
+    /// Whether sockets on the destination see the frame too (`CGW_FLAGS_CAN_ECHO`).
+    pub echo: bool,
+    /// Whether the time stamp of the source is kept (`CGW_FLAGS_CAN_SRC_TSTAMP`).
+    pub keep_timestamp: bool,
+    /// Whether a frame may leave on the interface it first came in on
+    /// (`CGW_FLAGS_CAN_IIF_TX_OK`).
+    pub allow_return: bool,
+    /// How many more passes a frame may make after this rule, itself included, 1 to the table's
+    /// limit (`CGW_LIM_HOPS`).
+    pub limit_hops: Option<u8>,
+    /// The kernel's handle to swap the modifications of a running rule (`CGW_MOD_UID`), 0 for none.
+    pub uid: u32,
+}
+
+impl Rule {
+    /// A rule that copies every classical frame, to be refined.
+    #[must_use]
+    pub fn new(name: impl Into<String>, from: BusIndex, to: BusIndex) -> Self {
+        Self {
+            name: name.into(),
+            position: (0, 0),
+            from,
+            to: [to].into(),
+            gate: Gate::Classical,
+            filters: Vec::new(),
+            except: Vec::new(),
+            edit: Edit::default(),
+            echo: false,
+            keep_timestamp: false,
+            allow_return: false,
+            limit_hops: None,
+            uid: 0,
+        }
+    }
+
+    /// Whether the rule's filters take `frame`, whichever way matching is implemented: the
+    /// reference that the compiled program is tested against.
+    #[must_use]
+    pub fn matches(&self, frame: &Frame) -> bool {
+        self.gate.takes(frame)
+            && (self.filters.iter().any(|filter| filter.matches(frame.can_id()))
+                || self.filters.is_empty() && Filter::ANY.matches(frame.can_id()))
+            && !self.except.iter().any(|filter| filter.matches(frame.can_id()))
+    }
+}
+
+/// The kind of frame a rule takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Gate {
+    /// Classical frames only.
+    #[default]
+    Classical,
+    /// CAN FD frames only (`CGW_FLAGS_CAN_FD`).
+    Fd,
+    /// Both; only for rules that rewrite nothing.
+    Any,
+}
+
+impl Gate {
+    /// Whether a frame of this kind passes.
+    #[must_use]
+    pub const fn takes(self, frame: &Frame) -> bool {
+        match self {
+            Self::Classical => !frame.is_fd(),
+            Self::Fd => frame.is_fd(),
+            Self::Any => true,
+        }
+    }
+}
+
+/// A filter on the identifier word, with SocketCAN's meaning (`struct can_filter`,
+/// `net/can/af_can.c`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Filter {
+    /// Identifier and flags [`EFF_FLAG`], [`RTR_FLAG`] to compare with.
+    pub can_id: u32,
+    /// The bits that are compared. With [`ERR_FLAG`] the filter takes error reports that share a
+    /// bit with the mask, and nothing else.
+    pub mask: u32,
+    /// Take what does *not* match.
+    pub inverted: bool,
+}
+
+impl Filter {
+    /// Every frame but error reports.
+    pub const ANY: Self = Self { can_id: 0, mask: 0, inverted: false };
+
+    /// Exactly this standard identifier, data frames only (the kernel's fast slot).
+    #[must_use]
+    pub const fn standard(id: u16) -> Self {
+        Self { can_id: id as u32 & SFF_MASK, mask: EFF_FLAG | RTR_FLAG | SFF_MASK, inverted: false }
+    }
+
+    /// Exactly this extended identifier, data frames only (the kernel's hash slot).
+    #[must_use]
+    pub const fn extended(id: u32) -> Self {
+        Self {
+            can_id: id & EFF_MASK | EFF_FLAG,
+            mask: EFF_FLAG | RTR_FLAG | EFF_MASK,
+            inverted: false,
+        }
+    }
+
+    /// The filter as the kernel registers it: a mask that asks for an extended identifier's bits
+    /// of a standard one is cut, bits of the identifier that are not compared are cleared.
+    #[must_use]
+    pub const fn normalized(self) -> Self {
+        if self.mask & ERR_FLAG != 0 {
+            return self;
+        }
+        let mut mask = self.mask;
+        if mask & EFF_FLAG != 0 && self.can_id & EFF_FLAG == 0 {
+            mask &= SFF_MASK | EFF_FLAG | RTR_FLAG;
+        }
+        Self { can_id: self.can_id & mask, mask, inverted: self.inverted }
+    }
+
+    /// Whether a frame with this identifier word passes.
+    #[must_use]
+    pub const fn matches(self, can_id: u32) -> bool {
+        if self.mask & ERR_FLAG != 0 {
+            return can_id & ERR_FLAG != 0 && can_id & self.mask & EFF_MASK != 0;
+        }
+        let Self { can_id: wanted, mask, inverted } = self.normalized();
+        can_id & ERR_FLAG == 0 && (can_id & mask == wanted) != inverted
+    }
+
+    /// In which of the kernel's receive lists the filter is kept.
+    #[must_use]
+    pub const fn list(self) -> List {
+        if self.mask & ERR_FLAG != 0 {
+            return List::Error;
+        }
+        let Self { can_id, mask, inverted } = self.normalized();
+        if inverted {
+            List::Inverted
+        } else if mask == 0 {
+            List::All
+        } else if mask & (EFF_FLAG | RTR_FLAG) == EFF_FLAG | RTR_FLAG && can_id & RTR_FLAG == 0 {
+            if can_id & EFF_FLAG != 0 && mask == EFF_FLAG | RTR_FLAG | EFF_MASK {
+                List::Extended
+            } else if can_id & EFF_FLAG == 0 && mask == EFF_FLAG | RTR_FLAG | SFF_MASK {
+                List::Standard
+            } else {
+                List::Masked
+            }
+        } else {
+            List::Masked
+        }
+    }
+}
+
+/// The kernel's receive lists in the order in which a frame meets them (`net/can/af_can.c`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum List {
+    /// Error reports only.
+    Error,
+    /// No mask: every frame.
+    All,
+    /// Masked filters, walked one by one.
+    Masked,
+    /// Inverted filters, walked one by one.
+    Inverted,
+    /// Single extended identifiers: a hash table, one list before Linux 3.16 or so.
+    Extended,
+    /// Single standard identifiers: an array.
+    Standard,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(can_id: u32, mask: u32) -> Filter {
+        Filter { can_id, mask, inverted: false }
+    }
+
+    #[test]
+    fn filters_land_in_the_lists_of_the_kernel() {
+        for (filter, list) in [
+            (filter(0, 0), List::All),
+            (filter(0x123, 0x7FF), List::Masked),
+            (filter(0x123, 0xC000_07FF), List::Standard),
+            (filter(0x123, 0xDFFF_FFFF), List::Standard), // cut to 11 bits
+            (filter(0x8000_0123, 0xDFFF_FFFF), List::Extended),
+            (filter(0x8000_0123, 0xC000_07FF), List::Masked),
+            (filter(0x4000_0123, 0xC000_07FF), List::Masked), // remote
+            (filter(0x120, 0xC000_07F0), List::Masked),
+            (filter(0, 0x2000_0004), List::Error),
+            (Filter { inverted: true, ..filter(0x123, 0xC000_07FF) }, List::Inverted),
+            (Filter::standard(5), List::Standard),
+            (Filter::extended(5), List::Extended),
+        ] {
+            assert_eq!(filter.list(), list, "{filter:x?}");
+        }
+    }
+
+    #[test]
+    fn filters_match_as_in_the_kernel() {
+        let inverted = Filter { inverted: true, ..Filter::standard(0x123) };
+        for (filter, can_id, matches) in [
+            // A mask of identifier bits only takes standard, extended and remote frames.
+            (filter(0x123, 0x7FF), 0x123, true),
+            (filter(0x123, 0x7FF), 0x8000_0123, true),
+            (filter(0x123, 0x7FF), 0x4000_0123, true),
+            (Filter::standard(0x123), 0x123, true),
+            (Filter::standard(0x123), 0x8000_0123, false),
+            (Filter::standard(0x123), 0x4000_0123, false),
+            (Filter::extended(0x123), 0x8000_0123, true),
+            (Filter::ANY, 0x7FF, true),
+            (Filter::ANY, 0x2000_0004, false),
+            (inverted, 0x123, false),
+            (inverted, 0x124, true),
+            (inverted, 0x2000_0004, false),
+            (filter(0, 0x2000_0004), 0x2000_0004, true),
+            (filter(0, 0x2000_0004), 0x2000_0008, false),
+            (filter(0, 0x2000_0004), 0x004, false),
+        ] {
+            assert_eq!(filter.matches(can_id), matches, "{filter:x?} {can_id:#x}");
+        }
+    }
+}
