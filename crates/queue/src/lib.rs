@@ -1,1 +1,225 @@
-//! Under construction.
+//! Queues with a bound, filled once and never grown.
+//!
+//! Every queue of Candor has a depth and counts what it refuses; nothing is lost in silence. Two
+//! disciplines so far: [`Fifo`], as the Linux `pfifo` and the receive buffers of controllers, and
+//! [`ByPriority`], where the smallest key leaves first and equal keys keep their order.
+//!
+//! Which to use: a FIFO in front of a CAN controller makes urgent frames wait behind others
+//! (priority inversion), so egress wants [`ByPriority`]; a FIFO is right where order is meaning,
+//! such as between a controller and its driver.
+#![no_std]
+
+extern crate alloc;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// First in, first out, at most so many.
+#[derive(Clone, Debug)]
+pub struct Fifo<T> {
+    items: VecDeque<T>,
+    depth: usize,
+    refused: u64,
+}
+
+impl<T> Fifo<T> {
+    /// A queue of `depth` items, allocated now.
+    #[must_use]
+    pub fn new(depth: usize) -> Self {
+        Self { items: VecDeque::with_capacity(depth), depth, refused: 0 }
+    }
+
+    /// Appends `item`.
+    ///
+    /// # Errors
+    /// Gives it back, and counts it, if the queue is full.
+    pub fn push(&mut self, item: T) -> Result<(), T> {
+        if self.items.len() >= self.depth {
+            self.refused += 1;
+            return Err(item);
+        }
+        self.items.push_back(item);
+        Ok(())
+    }
+
+    /// Takes the oldest item.
+    pub fn pop(&mut self) -> Option<T> {
+        self.items.pop_front()
+    }
+
+    /// The oldest item.
+    #[must_use]
+    pub fn peek(&self) -> Option<&T> {
+        self.items.front()
+    }
+
+    /// How many items wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Whether another would be refused.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.items.len() >= self.depth
+    }
+
+    /// How many it has refused.
+    #[must_use]
+    pub const fn refused(&self) -> u64 {
+        self.refused
+    }
+}
+
+/// The smallest key first, equal keys in their order, at most so many. `push` and `pop` take
+/// logarithmic time.
+#[derive(Clone, Debug)]
+pub struct ByPriority<T> {
+    /// A binary heap: no parent is greater than its children.
+    heap: Vec<(u32, u64, T)>,
+    depth: usize,
+    arrivals: u64,
+    refused: u64,
+}
+
+impl<T> ByPriority<T> {
+    /// A queue of `depth` items, allocated now.
+    #[must_use]
+    pub fn new(depth: usize) -> Self {
+        Self { heap: Vec::with_capacity(depth), depth, arrivals: 0, refused: 0 }
+    }
+
+    /// Adds `item` with its `key`; smaller is more urgent.
+    ///
+    /// # Errors
+    /// Gives it back, and counts it, if the queue is full.
+    pub fn push(&mut self, key: u32, item: T) -> Result<(), T> {
+        if self.heap.len() >= self.depth {
+            self.refused += 1;
+            return Err(item);
+        }
+        self.heap.push((key, self.arrivals, item));
+        self.arrivals += 1;
+        let mut child = self.heap.len() - 1;
+        while child > 0 {
+            let parent = (child - 1) / 2;
+            if self.rank(parent) <= self.rank(child) {
+                break;
+            }
+            self.heap.swap(parent, child);
+            child = parent;
+        }
+        Ok(())
+    }
+
+    /// Takes the most urgent item.
+    pub fn pop(&mut self) -> Option<T> {
+        if self.heap.is_empty() {
+            return None;
+        }
+        let (_, _, item) = self.heap.swap_remove(0);
+        let mut parent = 0;
+        loop {
+            let children = [2 * parent + 1, 2 * parent + 2];
+            let present = children.into_iter().filter(|&child| child < self.heap.len());
+            match present.min_by_key(|&child| self.rank(child)) {
+                Some(child) if self.rank(child) < self.rank(parent) => {
+                    self.heap.swap(parent, child);
+                    parent = child;
+                }
+                _ => return Some(item),
+            }
+        }
+    }
+
+    /// The most urgent item and its key.
+    #[must_use]
+    pub fn peek(&self) -> Option<(u32, &T)> {
+        self.heap.first().map(|(key, _, item)| (*key, item))
+    }
+
+    /// How many items wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Whether none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
+    /// Whether another would be refused.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.heap.len() >= self.depth
+    }
+
+    /// How many it has refused.
+    #[must_use]
+    pub const fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    fn rank(&self, index: usize) -> (u32, u64) {
+        (self.heap[index].0, self.heap[index].1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_full_fifo_refuses_and_counts() {
+        let mut queue = Fifo::new(2);
+        assert_eq!((queue.push('a'), queue.push('b'), queue.push('c')), (Ok(()), Ok(()), Err('c')));
+        assert_eq!((queue.refused(), queue.len()), (1, 2));
+        assert_eq!((queue.pop(), queue.push('d')), (Some('a'), Ok(())));
+        assert_eq!((queue.pop(), queue.pop(), queue.pop()), (Some('b'), Some('d'), None));
+    }
+
+    #[test]
+    fn a_queue_of_nothing_refuses_everything() {
+        assert_eq!(Fifo::new(0).push(1), Err(1));
+        assert_eq!(ByPriority::new(0).push(1, 1), Err(1));
+    }
+
+    proptest! {
+        #[test]
+        fn priorities_leave_in_order_and_equals_in_theirs(
+            keys in prop::collection::vec(prop::option::weighted(0.7, 0..5_u32), 0..60),
+        ) {
+            // `Some` pushes, `None` pops; a sorted list is the reference.
+            let mut queue = ByPriority::new(10);
+            let mut reference: Vec<(u32, usize)> = Vec::new();
+            for (arrival, key) in keys.into_iter().enumerate() {
+                match key {
+                    Some(key) => {
+                        let accepted = queue.push(key, arrival).is_ok();
+                        prop_assert_eq!(accepted, reference.len() < 10);
+                        if accepted {
+                            reference.push((key, arrival));
+                            reference.sort_unstable();
+                        }
+                    }
+                    None => {
+                        let expected = (!reference.is_empty()).then(|| reference.remove(0));
+                        prop_assert_eq!(queue.peek().map(|(key, &item)| (key, item)), expected);
+                        prop_assert_eq!(queue.pop(), expected.map(|(_, item)| item));
+                    }
+                }
+                prop_assert_eq!(queue.len(), reference.len());
+            }
+        }
+    }
+}

@@ -17,8 +17,13 @@ extern crate alloc;
 #[cfg(feature = "file")]
 extern crate std;
 
+pub mod counters;
 pub mod edit;
+pub mod engine;
+pub mod program;
 pub mod table;
 
 pub use edit::Edit;
+pub use engine::Engine;
+pub use program::Program;
 pub use table::{Bus, BusIndex, Filter, Gate, Rule, Table};

@@ -1,1 +1,40 @@
-//! Under construction.
+//! The world in virtual time: CAN buses exact to the bit, controllers, and models of the hosts
+//! between them.
+//!
+//! ```text
+//!  Sender --> Controller ==Bus== Controller --> Host ---------------> Controller ==Bus== (listeners)
+//!  (traffic)  transmit queue     receive FIFO   interrupt, soft-irq,   transmit buffers
+//!                                               rules, egress queue
+//! ```
+//!
+//! One event queue, one seed per part: the same seed gives the same bytes. What is exact: the
+//! duration of every frame, arbitration, the places in every queue. What is a model, and called
+//! one: the processor of a host ([`model::Model`]), whose parameters come from a profile.
+//!
+//! This crate knows nothing of rules: a [`Gateway`] decides. Nor of experiments: a [`Source`] says
+//! what is sent, an [`Observer`] takes what became of each frame.
+//!
+//! Laws, asserted in tests: every frame that enters ends in exactly one [`Record`] per copy, or in
+//! one record with the cause of its refusal; no clock is read.
+
+mod bus;
+mod controller;
+mod event;
+mod flight;
+mod host;
+pub mod instrument;
+pub mod model;
+mod random;
+mod record;
+mod sender;
+mod world;
+
+pub use bus::{BusConfig, BusStatistics};
+pub use controller::{Discipline, ErrorState};
+pub use event::Time;
+pub use host::{Copy, Decision, Gateway, PassageTag, Settled, Walk};
+pub use model::Model;
+pub use random::Random;
+pub use record::{Fate, Observer, Record, cause};
+pub use sender::{Drive, Release, SenderConfig, Source};
+pub use world::{BusId, HostId, Port, SenderId, World};

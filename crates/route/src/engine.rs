@@ -1,0 +1,446 @@
+//! [`Engine`]: the hot path. It decides about one frame at a time, allocates nothing, reads no
+//! clock and cannot fail.
+
+use alloc::vec::Vec;
+
+use candor_wire::Frame;
+
+use crate::counters::{Cause, Counters, Outcome};
+use crate::program::{Match, Program};
+use crate::table::BusIndex;
+
+/// Which job of a program; see [`Program::jobs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobIndex(pub u32);
+
+/// What travels with a frame through one host, from interface to interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// The bus it first came in on.
+    pub origin: BusIndex,
+    /// How often the gateway has passed it on.
+    pub hops: u8,
+}
+
+impl Passage {
+    /// A frame fresh from `bus`.
+    #[must_use]
+    pub const fn received_on(bus: BusIndex) -> Self {
+        Self { origin: bus, hops: 0 }
+    }
+}
+
+/// A copy on its way out.
+#[derive(Clone, Copy, Debug)]
+pub struct Forward<'a> {
+    /// Whose copy it is.
+    pub job: JobIndex,
+    /// Where it goes.
+    pub to: BusIndex,
+    /// What goes there.
+    pub frame: &'a Frame,
+    /// What the frame carries on if it comes back from a virtual bus.
+    pub passage: Passage,
+    /// Whether sockets on the destination shall see it.
+    pub echo: bool,
+    /// Whether it keeps the time stamp of its reception.
+    pub keep_timestamp: bool,
+    /// Whether it was rewritten, which costs a copy of the buffer.
+    pub is_edited: bool,
+    /// Where the kernel would have found the rule.
+    pub found: Match,
+}
+
+/// Where copies go. The engine's only way out.
+pub trait Egress {
+    /// Whether `bus` is up.
+    fn is_up(&self, bus: BusIndex) -> bool {
+        let _ = bus;
+        true
+    }
+
+    /// Takes a copy, or says why not.
+    fn forward(&mut self, copy: Forward<'_>) -> Outcome;
+}
+
+impl<F: FnMut(Forward<'_>) -> Outcome> Egress for F {
+    fn forward(&mut self, copy: Forward<'_>) -> Outcome {
+        self(copy)
+    }
+}
+
+/// A program and its counters.
+///
+/// ```
+/// use candor_route::engine::{Engine, Forward, Passage};
+/// use candor_route::counters::Outcome;
+/// use candor_route::{Bus, BusIndex, Filter, Rule, Table};
+///
+/// let bus = |name: &str| Bus { name: name.into(), interface: name.into(), is_virtual: false };
+/// let (can0, can1) = (BusIndex(0), BusIndex(1));
+/// let mut rule = Rule::new("speed", can0, can1);
+/// rule.filters = vec![Filter::standard(0x201)];
+/// let table = Table { buses: vec![bus("can0"), bus("can1")], rules: vec![rule], max_hops: 1 };
+///
+/// let mut engine = Engine::new(&table);
+/// let frame = "201#1122".parse()?;
+/// engine.handle(can0, &frame, Passage::received_on(can0), &mut |copy: Forward<'_>| {
+///     assert_eq!((copy.to, *copy.frame), (can1, frame));
+///     Outcome::Handled
+/// });
+/// assert_eq!(engine.counters().jobs()[0].handled, 1);
+/// # Ok::<(), candor_wire::notation::NotationError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Engine {
+    program: Program,
+    counters: Counters,
+    scratch: Vec<Match>,
+}
+
+impl Engine {
+    /// Compiles `table` and starts all counters at zero.
+    #[must_use]
+    pub fn new(table: &crate::Table) -> Self {
+        let program = Program::new(table);
+        Self { counters: Counters::new(&program), scratch: program.scratch(), program }
+    }
+
+    /// The compiled rules.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// What became of every frame so far.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// See [`Counters::settle`].
+    pub fn settle(&mut self, job: JobIndex, outcome: Outcome) {
+        self.counters.settle(job, outcome);
+    }
+
+    /// Decides about `frame`, received on `bus`: hands every copy to `egress` in the order in
+    /// which the kernel would, and counts what becomes of it.
+    ///
+    /// The order of checks is that of `can_can_gw_rcv` (`net/can/gw.c`): kind of frame (not
+    /// counted), hop limit, destination up, return to the origin, edit.
+    #[inline]
+    pub fn handle(
+        &mut self,
+        bus: BusIndex,
+        frame: &Frame,
+        passage: Passage,
+        egress: &mut impl Egress,
+    ) {
+        let Self { program, counters, scratch } = self;
+        let matches = program.matches(bus, frame.can_id(), scratch);
+        let mut matched = false;
+        for &found in matches {
+            let Some(rule) = program.rules.get(found.rule as usize) else { continue };
+            if !rule.gate.takes(frame) {
+                continue;
+            }
+            matched = true;
+            let mut hops = passage.hops + 1;
+            if hops == 1 && rule.limit_hops != 0 {
+                hops = (program.max_hops + 1).saturating_sub(rule.limit_hops);
+            }
+            let mut edited = None;
+            for job in rule.jobs.clone().map(JobIndex) {
+                let Some(to) = program.jobs.get(job.0 as usize).map(|job| job.to) else { continue };
+                let refused = if passage.hops >= program.max_hops {
+                    Some(Cause::HopLimit)
+                } else if !egress.is_up(to) {
+                    Some(Cause::Down)
+                } else if !rule.allow_return && passage.origin == to {
+                    Some(Cause::Returning)
+                } else {
+                    None
+                };
+                if let Some(cause) = refused {
+                    counters.count(job, Outcome::Refused(cause));
+                    continue;
+                }
+                let out = match &rule.edit {
+                    None => frame,
+                    Some(edit) => match edited.get_or_insert_with(|| edit.apply(frame)) {
+                        Ok(frame) => frame,
+                        Err(_) => {
+                            counters.count(job, Outcome::Refused(Cause::TooLong));
+                            continue;
+                        }
+                    },
+                };
+                let outcome = egress.forward(Forward {
+                    job,
+                    to,
+                    frame: out,
+                    passage: Passage { origin: passage.origin, hops },
+                    echo: rule.echo,
+                    keep_timestamp: rule.keep_timestamp,
+                    is_edited: rule.edit.is_some(),
+                    found,
+                });
+                counters.count(job, outcome);
+            }
+        }
+        counters.received(bus, matched);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edit::{Edit, Operands};
+    use crate::table::{Bus, Filter, Gate, List, Rule, Table};
+    use alloc::string::{String, ToString};
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    const A: BusIndex = BusIndex(0);
+    const B: BusIndex = BusIndex(1);
+    const C: BusIndex = BusIndex(2);
+
+    fn table(rules: Vec<Rule>) -> Table {
+        let bus = |name: &str| Bus { name: name.into(), interface: name.into(), is_virtual: false };
+        Table { buses: vec![bus("a"), bus("b"), bus("c")], rules, max_hops: 1 }
+    }
+
+    fn rule(name: &str, from: BusIndex, to: BusIndex, filters: &[Filter]) -> Rule {
+        Rule { filters: filters.into(), ..Rule::new(name, from, to) }
+    }
+
+    /// The copies of a frame as `bus frame`, in order.
+    fn copies(engine: &mut Engine, bus: BusIndex, frame: &str, passage: Passage) -> Vec<String> {
+        let mut out = Vec::new();
+        let frame: Frame = frame.parse().unwrap();
+        engine.handle(bus, &frame, passage, &mut |copy: Forward<'_>| {
+            out.push(alloc::format!("{} {}", copy.to.0, copy.frame));
+            Outcome::Handled
+        });
+        out
+    }
+
+    fn fresh(engine: &mut Engine, frame: &str) -> Vec<String> {
+        copies(engine, A, frame, Passage::received_on(A))
+    }
+
+    #[test]
+    fn every_matching_rule_fires_in_the_order_of_the_kernels_lists() {
+        let mut engine = Engine::new(&table(vec![
+            rule("single", A, B, &[Filter::standard(0x123)]),
+            rule("masked", A, C, &[Filter { can_id: 0x120, mask: 0x7F0, inverted: false }]),
+            rule("all", A, B, &[]),
+            rule("other", A, B, &[Filter::standard(0x124)]),
+            rule("other bus", B, A, &[]),
+        ]));
+        assert_eq!(fresh(&mut engine, "123#11"), ["1 123#11", "2 123#11", "1 123#11"]);
+        let handled: Vec<_> = engine.counters().jobs().iter().map(|job| job.handled).collect();
+        assert_eq!(handled, [1, 1, 1, 0, 0]);
+    }
+
+    #[test]
+    fn the_gate_ignores_without_counting() {
+        let fd = Rule { gate: Gate::Fd, ..Rule::new("fd", A, B) };
+        let mut engine = Engine::new(&table(vec![fd, Rule::new("classical", A, C)]));
+        assert_eq!(fresh(&mut engine, "123#11"), ["2 123#11"]);
+        assert_eq!(fresh(&mut engine, "123##011"), ["1 123##011"]);
+        assert_eq!(engine.counters().jobs().iter().map(|job| job.total()).sum::<u64>(), 2);
+    }
+
+    #[test]
+    fn hops_are_limited_by_the_table_and_by_the_rule() {
+        let mut chain = table(vec![
+            Rule::new("free", A, B),
+            Rule { limit_hops: Some(1), ..Rule::new("once", A, C) },
+        ]);
+        chain.max_hops = 3;
+        let mut engine = Engine::new(&chain);
+        let mut hops = Vec::new();
+        let frame = "123#".parse().unwrap();
+        engine.handle(A, &frame, Passage::received_on(A), &mut |copy: Forward<'_>| {
+            hops.push(copy.passage.hops);
+            Outcome::Handled
+        });
+        // After a rule with limit 1 no further hop is left: the counter stands at the limit.
+        assert_eq!(hops, [1, 3]);
+        let passage = |hops| Passage { origin: C, hops };
+        assert_eq!(copies(&mut engine, A, "123#", passage(2)), ["1 123#"]);
+        assert_eq!(copies(&mut engine, A, "123#", passage(3)).len(), 0);
+        assert_eq!(engine.counters().jobs()[0].refused(Cause::HopLimit), 1);
+    }
+
+    #[test]
+    fn a_frame_returns_to_its_origin_only_if_allowed() {
+        let mut engine = Engine::new(&table(vec![
+            Rule::new("no", A, A),
+            Rule { allow_return: true, ..Rule::new("yes", A, A) },
+        ]));
+        assert_eq!(fresh(&mut engine, "123#"), ["0 123#"]);
+        assert_eq!(engine.counters().jobs()[0].refused(Cause::Returning), 1);
+    }
+
+    #[test]
+    fn a_frame_that_grows_too_long_is_deleted_once_per_destination() {
+        let edit =
+            Edit { set: Operands { len: Some(20), ..Operands::default() }, ..Edit::default() };
+        let mut engine =
+            Engine::new(&table(vec![Rule { edit, to: vec![B, C], ..Rule::new("long", A, B) }]));
+        assert_eq!(fresh(&mut engine, "123#").len(), 0);
+        assert_eq!(engine.counters().jobs().iter().map(|job| job.deleted()).sum::<u64>(), 2);
+    }
+
+    #[test]
+    fn a_destination_that_is_down_drops() {
+        struct Down;
+        impl Egress for Down {
+            fn is_up(&self, _: BusIndex) -> bool {
+                false
+            }
+            fn forward(&mut self, _: Forward<'_>) -> Outcome {
+                unreachable!("nothing goes to a bus that is down")
+            }
+        }
+        let mut engine = Engine::new(&table(vec![Rule::new("all", A, B)]));
+        engine.handle(A, &"123#".parse().unwrap(), Passage::received_on(A), &mut Down);
+        assert_eq!(engine.counters().jobs()[0].dropped(), 1);
+    }
+
+    #[test]
+    fn pending_copies_are_settled_later() {
+        let mut engine = Engine::new(&table(vec![Rule::new("all", A, B)]));
+        let frame = "123#".parse().unwrap();
+        let mut job = None;
+        engine.handle(A, &frame, Passage::received_on(A), &mut |copy: Forward<'_>| {
+            job = Some(copy.job);
+            Outcome::Pending
+        });
+        assert_eq!(engine.counters().jobs()[0].pending, 1);
+        engine.settle(job.unwrap(), Outcome::Refused(Cause::QueueFull));
+        let counters = engine.counters().jobs()[0];
+        assert_eq!((counters.pending, counters.dropped(), counters.total()), (0, 1, 1));
+    }
+
+    #[test]
+    fn exclusions_and_lists_of_filters_fire_once() {
+        let mut ranged = rule(
+            "range",
+            A,
+            B,
+            &[
+                Filter { can_id: 0x100, mask: 0xC000_0700, inverted: false },
+                Filter::standard(0x123),
+                Filter { can_id: EXT | 0x100, mask: 0xC000_0000 | 0x1FFF_FF00, inverted: false },
+                Filter::extended(0x123),
+            ],
+        );
+        ranged.except = vec![Filter::standard(0x124), Filter::extended(0x124)];
+        let mut engine = Engine::new(&table(vec![ranged]));
+        for (frame, count) in [
+            ("123#", 1),
+            ("124#", 0),
+            ("125#", 1),
+            ("00000123#", 1),
+            ("00000124#", 0),
+            ("00000125#", 1),
+            ("00000225#", 0),
+        ] {
+            assert_eq!(fresh(&mut engine, frame).len(), count, "{frame}");
+        }
+    }
+
+    const EXT: u32 = candor_wire::frame::EFF_FLAG;
+
+    #[test]
+    fn the_kernels_lists_are_measured() {
+        let rules = (0..5).map(|id| {
+            rule(&id.to_string(), A, B, &[Filter { can_id: id, mask: 0x7FF, inverted: false }])
+        });
+        let mut engine = Engine::new(&table(rules.collect()));
+        assert_eq!(engine.program().list_lengths(A).masked, 5);
+        let frame = "004#".parse().unwrap();
+        engine.handle(A, &frame, Passage::received_on(A), &mut |copy: Forward<'_>| {
+            assert_eq!((copy.found.list, copy.found.position), (List::Masked, 4));
+            Outcome::Handled
+        });
+        assert_eq!(engine.counters().jobs()[4].handled, 1);
+    }
+
+    fn any_can_id() -> impl Strategy<Value = u32> {
+        // Few values, so that filters and frames meet.
+        (
+            0..4_u32,
+            prop_oneof![0..8_u32, 0x100..0x108_u32, Just(0x7FF), Just(0x1FFF_FFFF)],
+            prop::bool::weighted(0.1),
+        )
+            .prop_map(|(flags, id, error)| {
+                let (extended, remote) = (flags & 1 != 0, flags & 2 != 0);
+                let id = if extended { id | EXT } else { id & 0x7FF };
+                id | if remote { 0x4000_0000 } else { 0 } | if error { 0x2000_0000 } else { 0 }
+            })
+    }
+
+    fn any_filter() -> impl Strategy<Value = Filter> {
+        let masks = prop_oneof![
+            Just(0xC000_07FF),
+            Just(0xDFFF_FFFF),
+            Just(0x7FF),
+            Just(0x7F8),
+            Just(0),
+            Just(0xC000_0000),
+            Just(0x8000_0007),
+            Just(0x2000_0004),
+            Just(0x1FFF_FFF0),
+            any::<u32>(),
+        ];
+        (any_can_id(), masks, prop::bool::weighted(0.2)).prop_map(|(can_id, mask, inverted)| {
+            Filter { can_id, mask, inverted: inverted && mask & 0x2000_0000 == 0 }
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn the_program_matches_as_the_rules_do(
+            rules in prop::collection::vec(
+                (prop::collection::vec(any_filter(), 0..4), prop::collection::vec(any_filter(), 0..3), 0..3_u8),
+                0..12,
+            ),
+            ids in prop::collection::vec((any_can_id(), any::<bool>()), 1..60),
+        ) {
+            let rules: Vec<Rule> = rules.into_iter().enumerate().map(|(index, (filters, except, gate))| Rule {
+                filters,
+                except,
+                gate: [Gate::Classical, Gate::Fd, Gate::Any][usize::from(gate)],
+                ..Rule::new(index.to_string(), A, B)
+            }).collect();
+            let table = table(rules);
+            let mut engine = Engine::new(&table);
+            let mut offered = 0;
+            for (can_id, is_fd) in ids {
+                let is_fd = is_fd && can_id & 0x6000_0000 == 0;
+                let frame = Frame::from_parts(can_id, &[], is_fd.then_some(0)).unwrap();
+                let mut fired = Vec::new();
+                engine.handle(A, &frame, Passage::received_on(A), &mut |copy: Forward<'_>| {
+                    fired.push((copy.found.list, copy.found.rule));
+                    Outcome::Handled
+                });
+                offered += fired.len() as u64;
+                prop_assert!(fired.is_sorted(), "{:?}", fired);
+                let mut fired: Vec<_> = fired.into_iter().map(|(_, rule)| rule).collect();
+                fired.sort_unstable();
+                let expected: Vec<u32> =
+                    (0..).zip(&table.rules).filter(|(_, rule)| rule.matches(&frame)).map(|(i, _)| i).collect();
+                prop_assert_eq!(fired, expected);
+            }
+            // Frames in = copies forwarded + refused, by cause.
+            let total: u64 = engine.counters().jobs().iter().map(|job| job.total()).sum();
+            prop_assert_eq!(total, offered);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The event queue: what happens next in virtual time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use candor_time::{Instant, Virtual};
+
+/// A point in virtual time.
+pub type Time = Instant<Virtual>;
+
+/// Something that will happen. Indices are those of the world's vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Event {
+    /// A sender may release its next frame; the number tells stale wake-ups apart.
+    Wake(u32, u32),
+    /// The bus is idle and somebody may want it.
+    Arbitrate(u32),
+    /// The frame or the error frame on the bus is over.
+    End(u32),
+    /// The running piece of work of a host is done, unless it was preempted meanwhile.
+    Done(u32, u32),
+    /// A host of constant delay passes on a frame.
+    Emit(u32, u32),
+    /// A host is disturbed: host and which interference.
+    Disturb(u32, u32),
+    /// An Ethernet packet reaches a host.
+    Packet(u32),
+    /// A controller comes back from bus-off.
+    Recover(u32),
+}
+
+/// Events by time; those of one instant in the order in which they were planned.
+#[derive(Default)]
+pub(crate) struct Events {
+    heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    planned: u64,
+}
+
+impl Events {
+    pub(crate) fn plan(&mut self, at: Time, event: Event) {
+        self.heap.push(Reverse((at.as_nanos(), self.planned, event)));
+        self.planned += 1;
+    }
+
+    pub(crate) fn next(&mut self) -> Option<(Time, Event)> {
+        self.heap.pop().map(|Reverse((at, _, event))| (Time::from_nanos(at), event))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_orders_events_and_planning_orders_instants() {
+        let mut events = Events::default();
+        events.plan(Time::from_nanos(5), Event::End(1));
+        events.plan(Time::from_nanos(3), Event::End(2));
+        events.plan(Time::from_nanos(5), Event::Arbitrate(0));
+        let order: Vec<_> = std::iter::from_fn(|| events.next()).map(|(_, event)| event).collect();
+        assert_eq!(order, [Event::End(2), Event::End(1), Event::Arbitrate(0)]);
+    }
+}

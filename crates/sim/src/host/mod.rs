@@ -1,0 +1,237 @@
+//! Hosts: what lies between two controllers.
+
+pub(crate) mod cpu;
+
+use std::collections::VecDeque;
+
+use candor_time::Nanos;
+use candor_wire::Frame;
+
+use crate::controller::Queue;
+use crate::flight::FlightId;
+use crate::model::{FilterCosts, Linux, Model};
+use crate::random::Random;
+use cpu::Cpu;
+
+/// What a gateway wants remembered with a frame inside one host; its meaning is the gateway's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassageTag {
+    /// The port the frame first came in on.
+    pub origin: u32,
+    /// How often it was passed on.
+    pub hops: u8,
+}
+
+/// How many filters a frame met before something happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// Entries of filter lists that are walked one by one.
+    pub listed: u32,
+    /// Single extended identifiers, kept in a list by old kernels and in a hash table by new ones.
+    pub extended: u32,
+    /// Look-ups of single standard identifiers.
+    pub slots: u32,
+}
+
+impl Walk {
+    /// The time it takes.
+    pub(crate) fn cost(self, filter: &FilterCosts) -> Nanos {
+        let (in_list, hashed) =
+            if filter.extended_in_list { (self.extended, 0) } else { (0, self.extended.min(1)) };
+        filter.list(self.listed + in_list) + filter.slot * u64::from(self.slots + hashed)
+    }
+}
+
+/// A copy that a gateway makes of a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Copy {
+    /// The gateway's name for who made it.
+    pub job: u32,
+    /// The port it leaves on.
+    pub port: u32,
+    /// What leaves.
+    pub frame: Frame,
+    /// What goes along with it.
+    pub passage: PassageTag,
+    /// Whether local listeners see it, which a virtual port needs.
+    pub echo: bool,
+    /// Whether it was rewritten.
+    pub is_edited: bool,
+    /// The filters met before its rule was found, counted from the first.
+    pub walk: Walk,
+}
+
+/// What a gateway decides about a frame.
+#[derive(Clone, Debug, Default)]
+pub struct Decision {
+    /// Copies to make, in order.
+    pub copies: Vec<Copy>,
+    /// Copies refused by the rules: job and cause.
+    pub refused: Vec<(u32, &'static str)>,
+    /// All filters met.
+    pub walk: Walk,
+}
+
+/// What became of a copy at the egress queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// The queue took it.
+    Handled,
+    /// It was refused; see [`crate::cause`].
+    Refused(&'static str),
+}
+
+/// Decides about frames: the rules.
+pub trait Gateway {
+    /// Decides about `frame`, received on `port`. `decision` comes empty.
+    fn decide(&mut self, port: u32, frame: &Frame, passage: PassageTag, decision: &mut Decision);
+
+    /// Learns what became of a copy.
+    fn settle(&mut self, job: u32, settled: Settled);
+}
+
+/// A connection of a host.
+pub(crate) struct HostPort {
+    /// The controller; a virtual port has none.
+    pub(crate) controller: Option<u32>,
+    /// The egress queue in front of the controller.
+    pub(crate) egress: Queue,
+    /// The driver has not yet finished with the last interrupt: no new one is raised.
+    pub(crate) is_masked: bool,
+}
+
+/// Work at interrupt level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interrupt {
+    /// Something unrelated, of this duration.
+    Disturbance(Nanos),
+    /// Frames wait in the controller of a port.
+    Receive(u32),
+    /// Reading one of them, if the driver reads in the handler.
+    Read(u32),
+    /// A frame of this port has left.
+    TransmitDone(u32),
+    /// An Ethernet packet; whether it is the last of its request.
+    Ethernet(bool),
+}
+
+/// A queue that the soft-irq polls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Poller {
+    /// The controller of a port.
+    Port(u32),
+    /// The shared receive queue.
+    Backlog,
+}
+
+/// What waits in the shared receive queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    Frame(FlightId, u32),
+    Packet(bool),
+}
+
+/// A frame being passed on: its decision, worked off copy by copy.
+#[derive(Default)]
+pub(crate) struct Delivery {
+    pub(crate) flight: Option<FlightId>,
+    pub(crate) decision: Decision,
+    pub(crate) next: usize,
+    pub(crate) walked: Nanos,
+}
+
+/// A Linux host at work.
+pub(crate) struct LinuxHost {
+    pub(crate) model: Linux,
+    pub(crate) random: Random,
+    pub(crate) cpu: Cpu,
+    /// Interrupts that nothing preempts.
+    pub(crate) hard: VecDeque<Interrupt>,
+    /// Interrupts of devices; a level of their own if they are threads.
+    pub(crate) device: VecDeque<Interrupt>,
+    pub(crate) soft_active: bool,
+    pub(crate) polls: VecDeque<Poller>,
+    pub(crate) polled: u32,
+    pub(crate) backlog_scheduled: bool,
+    pub(crate) backlog: VecDeque<Waiting>,
+    pub(crate) delivery: Delivery,
+    pub(crate) socket: VecDeque<(FlightId, u32)>,
+    pub(crate) awake: bool,
+    /// The frame the process has received and not yet sent on.
+    pub(crate) user_delivery: Delivery,
+    pub(crate) fragments_left: u32,
+    pub(crate) virtual_ports: Vec<u32>,
+}
+
+impl LinuxHost {
+    pub(crate) fn new(model: Linux, random: Random) -> Self {
+        Self {
+            cpu: Cpu::new(model.is_preempt_rt),
+            model,
+            random,
+            hard: VecDeque::new(),
+            device: VecDeque::new(),
+            soft_active: false,
+            polls: VecDeque::new(),
+            polled: 0,
+            backlog_scheduled: false,
+            backlog: VecDeque::new(),
+            delivery: Delivery::default(),
+            socket: VecDeque::new(),
+            awake: false,
+            user_delivery: Delivery::default(),
+            fragments_left: 0,
+            virtual_ports: Vec::new(),
+        }
+    }
+
+    /// A cost of frames under the present load.
+    pub(crate) fn scaled(&self, cost: Nanos) -> Nanos {
+        match self.model.slowdown_percent {
+            100 => cost,
+            percent => Nanos::from_nanos(cost.as_nanos() * u64::from(percent) / 100),
+        }
+    }
+
+    pub(crate) fn jitter(&mut self) -> Nanos {
+        self.random.nanos(Nanos::ZERO, self.model.jitter)
+    }
+
+    pub(crate) fn is_virtual(&self, port: u32) -> bool {
+        self.virtual_ports.contains(&port)
+    }
+
+    pub(crate) fn schedule(&mut self, poller: Poller) {
+        if poller == Poller::Backlog && std::mem::replace(&mut self.backlog_scheduled, true) {
+            return;
+        }
+        self.polls.push_back(poller);
+    }
+}
+
+pub(crate) enum HostKind {
+    Constant(Nanos),
+    Linux(Box<LinuxHost>),
+}
+
+/// A host, its ports and its gateway.
+pub(crate) struct Host<G> {
+    pub(crate) gateway: G,
+    pub(crate) ports: Vec<HostPort>,
+    pub(crate) kind: HostKind,
+    pub(crate) egress: crate::model::Egress,
+    /// Lent to decisions, so that none allocates.
+    pub(crate) scratch: Decision,
+}
+
+impl<G> Host<G> {
+    pub(crate) fn new(model: Model, gateway: G, random: Random) -> Self {
+        let (egress, kind) = match model {
+            Model::Constant { delay, egress } => (egress, HostKind::Constant(delay)),
+            Model::Linux(model) => {
+                (model.egress, HostKind::Linux(Box::new(LinuxHost::new(*model, random))))
+            }
+        };
+        Self { gateway, ports: Vec::new(), kind, egress, scratch: Decision::default() }
+    }
+}

@@ -1,0 +1,79 @@
+//! Senders: who puts frames on a bus, and when.
+
+use candor_time::Nanos;
+use candor_wire::Frame;
+
+use crate::controller::Discipline;
+use crate::event::Time;
+use crate::random::Random;
+
+/// A frame and when it shall be released.
+#[derive(Clone, Copy, Debug)]
+pub struct Release {
+    /// When; only a [`Drive::Timed`] sender looks at it. It never lies before the one before it.
+    pub at: Time,
+    /// What.
+    pub frame: Frame,
+}
+
+/// Where a sender's frames come from, one after the other.
+pub trait Source {
+    /// The next frame, `None` after the last.
+    fn next(&mut self) -> Option<Release>;
+}
+
+impl<F: FnMut() -> Option<Release>> Source for F {
+    fn next(&mut self) -> Option<Release> {
+        self()
+    }
+}
+
+/// What makes a sender release its next frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drive {
+    /// The time in [`Release::at`].
+    Timed,
+    /// Room in its transmit queue: the bus is never left idle.
+    Flood,
+    /// The arrival of the frame before it on the far side, and then a random turnaround; if that
+    /// frame was lost, the timeout after its release.
+    OneAtATime {
+        /// Shortest and longest turnaround.
+        turnaround: (Nanos, Nanos),
+        /// How long to wait for a frame that does not come.
+        timeout: Nanos,
+    },
+    /// The clock, with a period of this many percent of the duration of each frame: 200 loads the
+    /// bus to one half.
+    Paced {
+        /// Percent of the duration of the frame just released.
+        period_percent: u32,
+    },
+}
+
+/// What a sender is.
+#[derive(Clone, Copy, Debug)]
+pub struct SenderConfig {
+    /// What makes it release.
+    pub drive: Drive,
+    /// The order in its transmit queue.
+    pub discipline: Discipline,
+    /// The depth of that queue.
+    pub depth: usize,
+    /// Probability that a frame it sends is destroyed by a fault of its own.
+    pub fault_rate: f64,
+}
+
+pub(crate) struct Sender {
+    pub(crate) controller: u32,
+    pub(crate) drive: Drive,
+    pub(crate) source: Box<dyn Source>,
+    pub(crate) random: Random,
+    /// The frame to be released next.
+    pub(crate) next: Option<Release>,
+    /// The frame whose arrival a one-at-a-time sender awaits, and when it was released.
+    pub(crate) awaited: Option<(u64, Time)>,
+    /// Tells stale wake-ups apart.
+    pub(crate) generation: u32,
+    pub(crate) released: u64,
+}

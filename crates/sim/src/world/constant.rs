@@ -1,0 +1,60 @@
+//! Hosts of constant delay.
+
+use candor_lat::Tap;
+
+use super::World;
+use crate::event::Event;
+use crate::flight::{FlightId, Leg};
+use crate::host::{Gateway, HostKind, Settled};
+use crate::record::{Observer, cause};
+
+impl<G: Gateway> World<G> {
+    /// Decides at once; the copies follow after the delay.
+    pub(super) fn pass(
+        &mut self,
+        host: u32,
+        port: u32,
+        id: FlightId,
+        observer: &mut impl Observer,
+    ) {
+        let HostKind::Constant(delay) = self.hosts[host as usize].kind else { return };
+        let now = self.now.as_nanos();
+        self.flights[id].taps.set(Tap::Read, now);
+        let mut decision = std::mem::take(&mut self.hosts[host as usize].scratch);
+        self.decide(host, port, id, &mut decision);
+        self.flights[id].taps.set(Tap::Decided, now);
+        for copy in &decision.copies {
+            let flight = self.fork(id, copy);
+            self.events.plan(self.now + delay, Event::Emit(host, flight));
+        }
+        self.end_received(id, &decision, observer);
+        self.hosts[host as usize].scratch = decision;
+    }
+
+    /// A copy leaves a host of constant delay.
+    pub(super) fn emit(&mut self, host: u32, id: FlightId, observer: &mut impl Observer) {
+        let Leg::Forwarded { port, job, .. } = self.flights[id].leg else { return };
+        let now = self.now.as_nanos();
+        self.flights[id].taps.set(Tap::Enqueued, now);
+        let Some(controller) = self.hosts[host as usize].ports[port as usize].controller else {
+            // Nothing comes back from a virtual port without a kernel behind it.
+            self.refuse_copy(host, job, id, cause::UNSUPPORTED, observer);
+            return;
+        };
+        if self.is_unsupported(controller, id) {
+            self.refuse_copy(host, job, id, cause::UNSUPPORTED, observer);
+            return;
+        }
+        self.flights[id].taps.set(Tap::Loaded, now);
+        let key = self.flights[id].frame.arbitration_key();
+        let controller = &mut self.controllers[controller as usize];
+        let bus = controller.bus;
+        match controller.queue.push(key, id) {
+            Ok(()) => {
+                self.hosts[host as usize].gateway.settle(job, Settled::Handled);
+                self.call(bus);
+            }
+            Err(id) => self.refuse_copy(host, job, id, cause::QUEUE_FULL, observer),
+        }
+    }
+}

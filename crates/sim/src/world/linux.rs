@@ -1,0 +1,575 @@
+//! Linux hosts: interrupts, the soft-irq, the process, and the way of a frame through them.
+
+use candor_lat::Tap;
+use candor_time::Nanos;
+
+use super::World;
+use crate::event::Event;
+use crate::flight::{Flight, FlightId, Leg};
+use crate::host::cpu::{HARD, LEVELS, Work};
+use crate::host::{
+    Copy, Decision, Delivery, Gateway, HostKind, Interrupt, LinuxHost, PassageTag, Poller, Settled,
+    Waiting,
+};
+use crate::model::Readout;
+use crate::record::{Observer, cause};
+
+impl<G: Gateway> World<G> {
+    fn linux(&mut self, host: u32) -> Option<&mut LinuxHost> {
+        match &mut self.hosts[host as usize].kind {
+            HostKind::Linux(linux) => Some(linux),
+            HostKind::Constant(_) => None,
+        }
+    }
+
+    // What reaches a host from outside.
+
+    /// A frame reaches the controller of a port.
+    pub(super) fn receive_linux(
+        &mut self,
+        host: u32,
+        port: u32,
+        controller: u32,
+        id: FlightId,
+        observer: &mut impl Observer,
+    ) {
+        if let Err(id) = self.controllers[controller as usize].rx.push(id) {
+            self.refuse(id, cause::RX_OVERFLOW, observer);
+        }
+        let port_ref = &mut self.hosts[host as usize].ports[port as usize];
+        if !std::mem::replace(&mut port_ref.is_masked, true) {
+            self.interrupt(host, Interrupt::Receive(port));
+        }
+    }
+
+    /// A frame of a port has left its controller.
+    pub(super) fn left_linux(&mut self, host: u32, port: u32) {
+        let Some(controller) = self.hosts[host as usize].ports[port as usize].controller else {
+            return;
+        };
+        if let HostKind::Linux(_) = self.hosts[host as usize].kind {
+            self.controllers[controller as usize].unacknowledged += 1;
+            self.interrupt(host, Interrupt::TransmitDone(port));
+        }
+    }
+
+    /// An Ethernet packet reaches a host.
+    pub(super) fn packet(&mut self, host: u32) {
+        let now = self.now;
+        let Some(linux) = self.linux(host) else { return };
+        let Some(ethernet) = linux.model.ethernet else { return };
+        if linux.fragments_left == 0 {
+            linux.fragments_left = ethernet.fragments;
+        }
+        linux.fragments_left -= 1;
+        let is_last = linux.fragments_left == 0;
+        let taken = ethernet.spacing * u64::from(ethernet.fragments - 1);
+        let next = if is_last { ethernet.every - taken } else { ethernet.spacing };
+        self.events.plan(now + next, Event::Packet(host));
+        self.interrupt(host, Interrupt::Ethernet(is_last));
+    }
+
+    /// Something else takes the processor of a host.
+    pub(super) fn disturb(&mut self, host: u32, which: u32) {
+        let now = self.now;
+        let Some(linux) = self.linux(host) else { return };
+        let Some(&interference) = linux.model.interference.get(which as usize) else { return };
+        let (next, duration) = Self::draw(&mut linux.random, interference);
+        self.events.plan(now + next, Event::Disturb(host, which));
+        self.interrupt(host, Interrupt::Disturbance(duration));
+    }
+
+    fn interrupt(&mut self, host: u32, interrupt: Interrupt) {
+        let Some(linux) = self.linux(host) else { return };
+        match interrupt {
+            Interrupt::Disturbance(_) => linux.hard.push_back(interrupt),
+            _ if linux.cpu.levels.device == HARD => linux.hard.push_back(interrupt),
+            _ => linux.device.push_back(interrupt),
+        }
+        self.dispatch(host);
+    }
+
+    // The processor.
+
+    /// Lets the highest level that has work run.
+    fn dispatch(&mut self, host: u32) {
+        let now = self.now;
+        for level in (0..LEVELS).rev() {
+            let Some(linux) = self.linux(host) else { return };
+            if linux.cpu.running() == Some(level) {
+                return;
+            }
+            if linux.cpu.has_begun(level) || self.begin(host, level) {
+                if let Some((done, generation)) =
+                    self.linux(host).and_then(|linux| linux.cpu.run(level, now))
+                {
+                    self.events.plan(done, Event::Done(host, generation));
+                }
+                return;
+            }
+        }
+    }
+
+    /// Begins the next piece of work of a level; whether there is one.
+    fn begin(&mut self, host: u32, level: usize) -> bool {
+        let Some(linux) = self.linux(host) else { return false };
+        let levels = linux.cpu.levels;
+        let work = if level == HARD && !linux.hard.is_empty() {
+            let next = linux.hard.pop_front();
+            next.map(|interrupt| interrupt_work(linux, interrupt))
+        } else if level == levels.device && !linux.device.is_empty() {
+            let next = linux.device.pop_front();
+            next.map(|interrupt| interrupt_work(linux, interrupt))
+        } else if level == levels.soft {
+            self.next_soft(host)
+        } else if level == levels.user {
+            self.next_user(host)
+        } else {
+            None
+        };
+        let (Some((work, cost, behind_mark)), Some(linux)) = (work, self.linux(host)) else {
+            return false;
+        };
+        linux.cpu.begin(level, work, cost, behind_mark);
+        true
+    }
+
+    /// A piece of work of a host is done, unless the event is stale.
+    pub(super) fn work_done(&mut self, host: u32, generation: u32, observer: &mut impl Observer) {
+        let now = self.now;
+        let Some((_, work, decided)) =
+            self.linux(host).and_then(|linux| linux.cpu.finish(now, generation))
+        else {
+            return;
+        };
+        match work {
+            Work::Interrupt(interrupt) => self.interrupt_done(host, interrupt, observer),
+            Work::SoftEntry => {}
+            Work::PollRead(port) => self.read_done(host, port, observer),
+            Work::Packet => {}
+            Work::Deliver => self.deliver_next(host, decided, false, observer),
+            Work::Socket(port) => self.into_socket(host, port, observer),
+            Work::UserRecv => self.user_received(host, observer),
+            Work::UserSend => self.deliver_next(host, decided, true, observer),
+        }
+        self.dispatch(host);
+    }
+
+    fn interrupt_done(&mut self, host: u32, interrupt: Interrupt, observer: &mut impl Observer) {
+        match interrupt {
+            Interrupt::Disturbance(_) => {}
+            Interrupt::Ethernet(is_last) => {
+                self.into_backlog(host, Waiting::Packet(is_last), observer);
+            }
+            Interrupt::TransmitDone(port) => self.transmit_done(host, port),
+            Interrupt::Receive(port) => {
+                let Some(linux) = self.linux(host) else { return };
+                match linux.model.readout {
+                    Readout::SoftIrq => linux.schedule(Poller::Port(port)),
+                    Readout::HardIrq => self.read_on(host, port),
+                }
+            }
+            Interrupt::Read(port) => {
+                if let Some(id) = self.take(host, port) {
+                    self.into_backlog(host, Waiting::Frame(id, port), observer);
+                }
+                self.read_on(host, port);
+            }
+        }
+    }
+
+    /// The handler reads on, or lets the controller interrupt again.
+    fn read_on(&mut self, host: u32, port: u32) {
+        if self.has_received(host, port) {
+            if let Some(linux) = self.linux(host) {
+                // The handler is not left: its next read comes before other interrupts.
+                if linux.cpu.levels.device == HARD {
+                    linux.hard.push_front(Interrupt::Read(port));
+                } else {
+                    linux.device.push_front(Interrupt::Read(port));
+                }
+            }
+        } else {
+            self.hosts[host as usize].ports[port as usize].is_masked = false;
+        }
+    }
+
+    fn has_received(&self, host: u32, port: u32) -> bool {
+        self.hosts[host as usize].ports[port as usize]
+            .controller
+            .is_some_and(|controller| !self.controllers[controller as usize].rx.is_empty())
+    }
+
+    /// Takes the oldest frame out of the controller of a port.
+    fn take(&mut self, host: u32, port: u32) -> Option<FlightId> {
+        let controller = self.hosts[host as usize].ports[port as usize].controller?;
+        let id = self.controllers[controller as usize].rx.pop()?;
+        self.flights[id].taps.set(Tap::Read, self.now.as_nanos());
+        Some(id)
+    }
+
+    fn into_backlog(&mut self, host: u32, waiting: Waiting, observer: &mut impl Observer) {
+        let Some(linux) = self.linux(host) else { return };
+        if linux.backlog.len() < linux.model.backlog {
+            linux.backlog.push_back(waiting);
+            linux.schedule(Poller::Backlog);
+        } else if let Waiting::Frame(id, _) = waiting {
+            self.refuse(id, cause::BACKLOG_FULL, observer);
+        }
+    }
+
+    // The soft-irq.
+
+    /// The next piece of work of the soft-irq: the rest of a delivery, or the next of the queues
+    /// in turn.
+    fn next_soft(&mut self, host: u32) -> Option<(Work, Nanos, Nanos)> {
+        let linux = self.linux(host)?;
+        if linux.delivery.flight.is_some() {
+            return Some(delivery_work(linux, false));
+        }
+        if linux.polls.is_empty() {
+            linux.soft_active = false;
+            return None;
+        }
+        if !std::mem::replace(&mut linux.soft_active, true) {
+            let cost = linux.scaled(linux.model.soft_irq);
+            return Some((Work::SoftEntry, cost, Nanos::ZERO));
+        }
+        loop {
+            let linux = self.linux(host)?;
+            let Some(&poller) = linux.polls.front() else {
+                linux.soft_active = false;
+                return None;
+            };
+            if linux.polled >= linux.model.poll_weight {
+                linux.polls.rotate_left(1);
+                linux.polled = 0;
+                continue;
+            }
+            linux.polled += 1;
+            match poller {
+                Poller::Port(port) => {
+                    if self.has_received(host, port) {
+                        let linux = self.linux(host)?;
+                        let cost = linux.scaled(linux.model.read);
+                        return Some((Work::PollRead(port), cost, Nanos::ZERO));
+                    }
+                    self.hosts[host as usize].ports[port as usize].is_masked = false;
+                }
+                Poller::Backlog => {
+                    if let Some(work) = self.next_of_backlog(host) {
+                        return Some(work);
+                    }
+                    self.linux(host)?.backlog_scheduled = false;
+                }
+            }
+            let linux = self.linux(host)?;
+            linux.polls.pop_front();
+            linux.polled = 0;
+        }
+    }
+
+    fn next_of_backlog(&mut self, host: u32) -> Option<(Work, Nanos, Nanos)> {
+        match self.linux(host)?.backlog.pop_front()? {
+            Waiting::Packet(is_last) => {
+                let ethernet = self.linux(host)?.model.ethernet?;
+                let reply = if is_last { ethernet.reply } else { Nanos::ZERO };
+                Some((Work::Packet, ethernet.receive + reply, Nanos::ZERO))
+            }
+            Waiting::Frame(id, port) => Some(self.stack(host, port, id)),
+        }
+    }
+
+    /// A frame enters the network stack: towards the rules, or towards the socket of the process.
+    fn stack(&mut self, host: u32, port: u32, id: FlightId) -> (Work, Nanos, Nanos) {
+        let mut decision = std::mem::take(&mut self.hosts[host as usize].scratch);
+        let in_kernel = self.linux(host).is_some_and(|linux| linux.model.user_space.is_none());
+        if in_kernel {
+            self.decide(host, port, id, &mut decision);
+        }
+        let spare = self.linux(host).map(|linux| {
+            linux.delivery.flight = Some(id);
+            linux.delivery.next = 0;
+            linux.delivery.walked = Nanos::ZERO;
+            std::mem::replace(&mut linux.delivery.decision, decision)
+        });
+        self.hosts[host as usize].scratch = spare.unwrap_or_default();
+        let Some(linux) = self.linux(host) else {
+            return (Work::Deliver, Nanos::ZERO, Nanos::ZERO);
+        };
+        let receive = linux.scaled(linux.model.receive) + linux.jitter();
+        match linux.model.user_space {
+            Some(user) => (Work::Socket(port), receive + linux.scaled(user.socket), Nanos::ZERO),
+            None => {
+                let (work, cost, behind_mark) = delivery_work(linux, false);
+                (work, receive + cost, behind_mark)
+            }
+        }
+    }
+
+    fn read_done(&mut self, host: u32, port: u32, _observer: &mut impl Observer) {
+        // The driver hands the frame to the stack within the same poll.
+        if let Some(id) = self.take(host, port) {
+            let (work, cost, behind_mark) = self.stack(host, port, id);
+            if let Some(linux) = self.linux(host) {
+                let level = linux.cpu.levels.soft;
+                linux.cpu.begin(level, work, cost, behind_mark);
+            }
+        }
+    }
+
+    /// The next copy of a delivery is passed on, or its walk has ended.
+    fn deliver_next(
+        &mut self,
+        host: u32,
+        decided: super::Time,
+        of_user: bool,
+        observer: &mut impl Observer,
+    ) {
+        let Some(linux) = self.linux(host) else { return };
+        let delivery = if of_user { &mut linux.user_delivery } else { &mut linux.delivery };
+        let Some(id) = delivery.flight else { return };
+        if let Some(copy) = delivery.decision.copies.get(delivery.next).copied() {
+            delivery.next += 1;
+            self.flights[id].taps.set(Tap::Decided, decided.as_nanos());
+            let flight = self.fork(id, &copy);
+            self.egress(host, flight, observer);
+            // Without filters behind the last rule, the walk ends here.
+            let Some(linux) = self.linux(host) else { return };
+            let (delivery, filter) = delivery_of(linux, of_user);
+            delivery.walked = copy.walk.cost(&filter);
+            let rest = delivery.decision.walk.cost(&filter) - delivery.walked;
+            if delivery.next < delivery.decision.copies.len() || rest > Nanos::ZERO {
+                return;
+            }
+        }
+        let Some(linux) = self.linux(host) else { return };
+        let (delivery, _) = delivery_of(linux, of_user);
+        delivery.flight = None;
+        let decision = std::mem::take(&mut delivery.decision);
+        self.end_received(id, &decision, observer);
+        if let Some(linux) = self.linux(host) {
+            delivery_of(linux, of_user).0.decision = decision;
+        }
+    }
+
+    // The process.
+
+    fn into_socket(&mut self, host: u32, port: u32, observer: &mut impl Observer) {
+        let Some(linux) = self.linux(host) else { return };
+        let (Some(id), Some(user)) = (linux.delivery.flight.take(), linux.model.user_space) else {
+            return;
+        };
+        if linux.socket.len() < user.socket_depth {
+            linux.socket.push_back((id, port));
+        } else {
+            self.refuse(id, cause::SOCKET_FULL, observer);
+        }
+    }
+
+    fn next_user(&mut self, host: u32) -> Option<(Work, Nanos, Nanos)> {
+        let linux = self.linux(host)?;
+        let user = linux.model.user_space?;
+        if linux.user_delivery.flight.is_some() {
+            return Some(delivery_work(linux, true));
+        }
+        if linux.socket.is_empty() {
+            linux.awake = false;
+            return None;
+        }
+        let wake = if std::mem::replace(&mut linux.awake, true) { Nanos::ZERO } else { user.wake };
+        Some((Work::UserRecv, linux.scaled(wake + user.recv), Nanos::ZERO))
+    }
+
+    fn user_received(&mut self, host: u32, _observer: &mut impl Observer) {
+        let Some((id, port)) = self.linux(host).and_then(|linux| linux.socket.pop_front()) else {
+            return;
+        };
+        let mut decision = self
+            .linux(host)
+            .map(|linux| std::mem::take(&mut linux.user_delivery.decision))
+            .unwrap_or_default();
+        self.decide(host, port, id, &mut decision);
+        if let Some(linux) = self.linux(host) {
+            linux.user_delivery =
+                Delivery { flight: Some(id), decision, next: 0, walked: Nanos::ZERO };
+        }
+    }
+
+    // Out of the host.
+
+    /// A copy goes into the egress queue of its port.
+    fn egress(&mut self, host: u32, id: FlightId, observer: &mut impl Observer) {
+        let Leg::Forwarded { port, job, echo, .. } = self.flights[id].leg else { return };
+        let now = self.now.as_nanos();
+        self.flights[id].taps.set(Tap::Enqueued, now);
+        let Some(controller) = self.hosts[host as usize].ports[port as usize].controller else {
+            return self.loop_back(host, port, job, echo, id, observer);
+        };
+        if self.is_unsupported(controller, id) {
+            return self.refuse_copy(host, job, id, cause::UNSUPPORTED, observer);
+        }
+        let key = self.flights[id].frame.arbitration_key();
+        match self.hosts[host as usize].ports[port as usize].egress.push(key, id) {
+            Ok(()) => {
+                self.hosts[host as usize].gateway.settle(job, Settled::Handled);
+                self.load(host, port, controller);
+            }
+            Err(id) => self.refuse_copy(host, job, id, cause::QUEUE_FULL, observer),
+        }
+    }
+
+    /// Moves frames from the egress queue into free transmit buffers.
+    fn load(&mut self, host: u32, port: u32, controller: u32) {
+        let Some(buffers) = self.linux(host).map(|linux| linux.model.tx_buffers) else { return };
+        while self.controllers[controller as usize].occupied() < buffers {
+            let Some(id) = self.hosts[host as usize].ports[port as usize].egress.pop() else {
+                return;
+            };
+            self.flights[id].taps.set(Tap::Loaded, self.now.as_nanos());
+            let key = self.flights[id].frame.arbitration_key();
+            let controller = &mut self.controllers[controller as usize];
+            let bus = controller.bus;
+            // There is room: fewer than `buffers` are occupied, and the queue has as many places.
+            let _ = controller.queue.push(key, id);
+            self.call(bus);
+        }
+    }
+
+    fn transmit_done(&mut self, host: u32, port: u32) {
+        let Some(controller) = self.hosts[host as usize].ports[port as usize].controller else {
+            return;
+        };
+        let controller_ref = &mut self.controllers[controller as usize];
+        controller_ref.unacknowledged = controller_ref.unacknowledged.saturating_sub(1);
+        self.load(host, port, controller);
+    }
+
+    /// What is sent to a virtual interface is received from it, if others there may see it.
+    fn loop_back(
+        &mut self,
+        host: u32,
+        port: u32,
+        job: u32,
+        echo: bool,
+        id: FlightId,
+        observer: &mut impl Observer,
+    ) {
+        self.hosts[host as usize].gateway.settle(job, Settled::Handled);
+        if !echo {
+            return self.refuse(id, cause::VIRTUAL_WITHOUT_ECHO, observer);
+        }
+        if let Leg::Forwarded { passage, .. } = self.flights[id].leg {
+            self.flights[id].leg = Leg::Received { passage };
+        }
+        self.into_backlog(host, Waiting::Frame(id, port), observer);
+    }
+
+    // Shared with hosts of constant delay.
+
+    /// Asks the gateway about a received frame.
+    pub(super) fn decide(&mut self, host: u32, port: u32, id: FlightId, decision: &mut Decision) {
+        decision.copies.clear();
+        decision.refused.clear();
+        decision.walk = crate::host::Walk::default();
+        let flight = &self.flights[id];
+        let passage = match flight.leg {
+            Leg::Received { passage } => passage,
+            Leg::Sent | Leg::Forwarded { .. } => PassageTag { origin: port, hops: 0 },
+        };
+        self.hosts[host as usize].gateway.decide(port, &flight.frame, passage, decision);
+    }
+
+    /// A copy of a received frame begins its way out.
+    pub(super) fn fork(&mut self, id: FlightId, copy: &Copy) -> FlightId {
+        let mut flight: Flight = self.flights[id].clone();
+        flight.rewrite(&copy.frame);
+        flight.leg = Leg::Forwarded {
+            port: copy.port,
+            job: copy.job,
+            passage: copy.passage,
+            echo: copy.echo,
+        };
+        self.flights.insert(flight)
+    }
+
+    /// A received frame has been decided about: it ends, its copies live on.
+    pub(super) fn end_received(
+        &mut self,
+        id: FlightId,
+        decision: &Decision,
+        observer: &mut impl Observer,
+    ) {
+        if decision.copies.is_empty() && decision.refused.is_empty() {
+            return self.refuse(id, cause::NO_RULE, observer);
+        }
+        for &(job, cause) in &decision.refused {
+            let mut refused = self.flights[id].clone();
+            refused.leg =
+                Leg::Forwarded { port: 0, job, passage: PassageTag::default(), echo: false };
+            let refused = self.flights.insert(refused);
+            self.refuse(refused, cause, observer);
+        }
+        self.flights.remove(id);
+    }
+
+    pub(super) fn refuse_copy(
+        &mut self,
+        host: u32,
+        job: u32,
+        id: FlightId,
+        cause: &'static str,
+        observer: &mut impl Observer,
+    ) {
+        self.hosts[host as usize].gateway.settle(job, Settled::Refused(cause));
+        self.refuse(id, cause, observer);
+    }
+
+    /// Whether a controller's bus does not carry this kind of frame.
+    pub(super) fn is_unsupported(&self, controller: u32, id: FlightId) -> bool {
+        let bus = self.controllers[controller as usize].bus;
+        let flight = &self.flights[id];
+        flight.length.total() == 0 || flight.frame.is_fd() && !self.buses[bus as usize].config.is_fd
+    }
+}
+
+fn interrupt_work(linux: &LinuxHost, interrupt: Interrupt) -> (Work, Nanos, Nanos) {
+    let model = &linux.model;
+    let cost = match interrupt {
+        Interrupt::Disturbance(duration) => duration,
+        Interrupt::Receive(_) => linux.scaled(model.interrupt),
+        Interrupt::Read(_) => linux.scaled(model.read),
+        Interrupt::TransmitDone(_) => linux.scaled(model.interrupt + model.transmit_done),
+        Interrupt::Ethernet(_) => model.ethernet.map_or(Nanos::ZERO, |ethernet| ethernet.interrupt),
+    };
+    (Work::Interrupt(interrupt), cost, Nanos::ZERO)
+}
+
+fn delivery_of(linux: &mut LinuxHost, of_user: bool) -> (&mut Delivery, crate::model::FilterCosts) {
+    let filter = linux.model.filter;
+    (if of_user { &mut linux.user_delivery } else { &mut linux.delivery }, filter)
+}
+
+/// The walk to the next copy of a delivery and its passing on; or the rest of the walk.
+fn delivery_work(linux: &LinuxHost, of_user: bool) -> (Work, Nanos, Nanos) {
+    let model = &linux.model;
+    let (delivery, work) = if of_user {
+        (&linux.user_delivery, Work::UserSend)
+    } else {
+        (&linux.delivery, Work::Deliver)
+    };
+    let Some(copy) = delivery.decision.copies.get(delivery.next) else {
+        let rest = delivery.decision.walk.cost(&model.filter) - delivery.walked;
+        return (work, if of_user { Nanos::ZERO } else { linux.scaled(rest) }, Nanos::ZERO);
+    };
+    if let (true, Some(user)) = (of_user, model.user_space) {
+        let send = linux.scaled(user.send + model.transmit);
+        return (work, send, send);
+    }
+    let walk = copy.walk.cost(&model.filter) - delivery.walked;
+    let buffer = if copy.is_edited { model.copy } else { model.clone };
+    let more = if linux.virtual_ports.len() > 1 { model.virtual_more } else { Nanos::ZERO };
+    let transmit =
+        if linux.is_virtual(copy.port) { model.virtual_transmit + more } else { model.transmit };
+    (work, linux.scaled(walk + buffer + transmit), linux.scaled(buffer + transmit))
+}

@@ -1,0 +1,516 @@
+//! [`World`]: everything together, and the loop that moves it.
+
+mod constant;
+mod linux;
+mod wire;
+
+use candor_lat::{Tap, Taps};
+use candor_queue::Fifo;
+use candor_time::Nanos;
+
+use crate::bus::{Bus, BusConfig, BusStatistics};
+use crate::controller::{Controller, Discipline, ErrorState, Owner, Queue};
+use crate::event::{Event, Events, Time};
+use crate::flight::{Flight, FlightId, Flights, Leg, wire_length};
+use crate::host::{Gateway, Host, HostKind, HostPort};
+use crate::instrument::{Instrument, Measuring};
+use crate::model::{Interference, Model};
+use crate::random::Random;
+use crate::record::{Fate, Observer, Record, cause};
+use crate::sender::{Drive, Sender, SenderConfig, Source};
+
+/// Which bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BusId(pub u32);
+/// Which host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HostId(pub u32);
+/// Which sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SenderId(pub u32);
+/// Which port of a host, counted in the order in which they were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Port(pub u32);
+
+/// How long nothing may get through before what is still under way is given up.
+const STANDSTILL: Nanos = Nanos::from_secs(5);
+/// Every so many events the observer may stop the run.
+const EVENTS_PER_CHECK: u32 = 8_192;
+
+/// The streams of randomness; the part's index is added.
+mod stream {
+    pub(super) const BUS: u64 = 1 << 32;
+    pub(super) const HOST: u64 = 2 << 32;
+    pub(super) const SENDER: u64 = 3 << 32;
+}
+
+/// A world of buses, senders and hosts whose rules are decided by `G`.
+///
+/// ```
+/// use candor_sim::*;
+/// use candor_sim::model::Egress;
+/// use candor_time::Nanos;
+/// use candor_wire::{Bitrate, Frame, Timing};
+///
+/// /// Passes everything from port 0 to port 1.
+/// struct Repeater;
+/// impl Gateway for Repeater {
+///     fn decide(&mut self, _: u32, frame: &Frame, passage: PassageTag, decision: &mut Decision) {
+///         decision.copies.push(Copy {
+///             job: 0, port: 1, frame: *frame, passage, echo: false, is_edited: false,
+///             walk: Walk::default(),
+///         });
+///     }
+///     fn settle(&mut self, _: u32, _: Settled) {}
+/// }
+///
+/// struct Latencies(Vec<u64>);
+/// impl Observer for Latencies {
+///     fn record(&mut self, record: &Record<'_>) {
+///         let taps = record.taps;
+///         let end = |tap| taps.at(tap).unwrap();
+///         self.0.push(end(candor_lat::Tap::TargetEnd) - end(candor_lat::Tap::SourceEnd));
+///     }
+/// }
+///
+/// let mut world = World::new(1);
+/// let bus = |name: &str| BusConfig {
+///     name: name.into(), timing: Timing::classical(Bitrate::new(1_000_000).unwrap()),
+///     is_fd: false, bit_error_rate: 0.0, restart: None,
+/// };
+/// let (source, target) = (world.add_bus(bus("source")), world.add_bus(bus("target")));
+/// let egress = Egress { depth: 10, discipline: Discipline::Fifo };
+/// let host = world.add_host(Model::Constant { delay: Nanos::from_micros(35), egress }, Repeater);
+/// world.connect(host, source);
+/// world.connect(host, target);
+/// world.add_listener(target);
+///
+/// let frame: Frame = "123#1122334455667788".parse()?;
+/// let mut frames = std::iter::repeat_n(Release { at: Time::ZERO, frame }, 3);
+/// world.add_sender(source, SenderConfig {
+///     drive: Drive::OneAtATime { turnaround: (Nanos::ZERO, Nanos::ZERO), timeout: Nanos::from_secs(1) },
+///     discipline: Discipline::Fifo, depth: 2, fault_rate: 0.0,
+/// }, Box::new(move || frames.next()));
+///
+/// let mut latencies = Latencies(Vec::new());
+/// world.run(&mut latencies);
+/// // 35 us in the gateway, 109 bits on the second bus.
+/// assert_eq!(latencies.0, [144_000; 3]);
+/// # Ok::<(), candor_wire::notation::NotationError>(())
+/// ```
+pub struct World<G> {
+    seed: u64,
+    now: Time,
+    events: Events,
+    flights: Flights,
+    buses: Vec<Bus>,
+    controllers: Vec<Controller>,
+    hosts: Vec<Host<G>>,
+    senders: Vec<Sender>,
+    instrument: Option<Measuring>,
+    identities: u64,
+    /// When a frame was last released or got through.
+    moved_at: Time,
+}
+
+impl<G: Gateway> World<G> {
+    /// An empty world.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            now: Time::ZERO,
+            events: Events::default(),
+            flights: Flights::default(),
+            buses: Vec::new(),
+            controllers: Vec::new(),
+            hosts: Vec::new(),
+            senders: Vec::new(),
+            instrument: None,
+            identities: 0,
+            moved_at: Time::ZERO,
+        }
+    }
+
+    /// Adds a bus.
+    pub fn add_bus(&mut self, config: BusConfig) -> BusId {
+        let id = self.buses.len() as u32;
+        self.buses.push(Bus::new(config, Random::new(self.seed, stream::BUS + u64::from(id))));
+        BusId(id)
+    }
+
+    /// Adds a host with its gateway; connect it next.
+    pub fn add_host(&mut self, model: Model, gateway: G) -> HostId {
+        let id = self.hosts.len() as u32;
+        let random = Random::new(self.seed, stream::HOST + u64::from(id));
+        self.hosts.push(Host::new(model, gateway, random));
+        HostId(id)
+    }
+
+    /// Connects a host to a bus by a controller of its own.
+    pub fn connect(&mut self, host: HostId, bus: BusId) -> Port {
+        let port = self.hosts[host.0 as usize].ports.len() as u32;
+        let host_ref = &self.hosts[host.0 as usize];
+        let (rx_fifo, queue, egress) = match &host_ref.kind {
+            HostKind::Constant(_) => {
+                let egress = host_ref.egress;
+                (0, Queue::new(egress.discipline, egress.depth), Queue::new(Discipline::Fifo, 0))
+            }
+            HostKind::Linux(linux) => (
+                linux.model.rx_fifo,
+                Queue::new(host_ref.egress.discipline, linux.model.tx_buffers),
+                Queue::new(host_ref.egress.discipline, host_ref.egress.depth),
+            ),
+        };
+        let controller = self.add_controller(bus, Owner::Host(host.0, port), queue, rx_fifo, 0.0);
+        self.hosts[host.0 as usize].ports.push(HostPort {
+            controller: Some(controller),
+            egress,
+            is_masked: false,
+        });
+        Port(port)
+    }
+
+    /// Gives a host a virtual interface: what is sent there comes back as received.
+    pub fn add_virtual_port(&mut self, host: HostId) -> Port {
+        let host = &mut self.hosts[host.0 as usize];
+        let egress = Queue::new(Discipline::Fifo, 0);
+        host.ports.push(HostPort { controller: None, egress, is_masked: false });
+        if let HostKind::Linux(linux) = &mut host.kind {
+            linux.virtual_ports.push(host.ports.len() as u32 - 1);
+        }
+        Port(host.ports.len() as u32 - 1)
+    }
+
+    /// Adds a node that only listens, and acknowledges what it hears.
+    pub fn add_listener(&mut self, bus: BusId) {
+        self.add_controller(bus, Owner::Listener, Queue::new(Discipline::Fifo, 0), 0, 0.0);
+    }
+
+    /// Adds a node that sends.
+    pub fn add_sender(
+        &mut self,
+        bus: BusId,
+        config: SenderConfig,
+        source: Box<dyn Source>,
+    ) -> SenderId {
+        let id = self.senders.len() as u32;
+        let queue = Queue::new(config.discipline, config.depth);
+        let controller = self.add_controller(bus, Owner::Sender(id), queue, 0, config.fault_rate);
+        self.senders.push(Sender {
+            controller,
+            drive: config.drive,
+            source,
+            random: Random::new(self.seed, stream::SENDER + u64::from(id)),
+            next: None,
+            awaited: None,
+            generation: 0,
+            released: 0,
+        });
+        SenderId(id)
+    }
+
+    /// Measures with this instrument instead of an ideal one.
+    pub fn set_instrument(&mut self, instrument: Instrument) {
+        self.instrument = Some(Measuring::new(instrument));
+    }
+
+    /// The gateway of a host.
+    #[must_use]
+    pub fn gateway(&self, host: HostId) -> &G {
+        &self.hosts[host.0 as usize].gateway
+    }
+
+    /// What happened on a bus.
+    #[must_use]
+    pub fn bus_statistics(&self, bus: BusId) -> BusStatistics {
+        self.buses[bus.0 as usize].statistics
+    }
+
+    /// How many frames a sender released.
+    #[must_use]
+    pub fn released(&self, sender: SenderId) -> u64 {
+        self.senders[sender.0 as usize].released
+    }
+
+    /// The error state of a sender's controller.
+    #[must_use]
+    pub fn sender_state(&self, sender: SenderId) -> ErrorState {
+        self.controllers[self.senders[sender.0 as usize].controller as usize].state()
+    }
+
+    /// The time reached.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    fn add_controller(
+        &mut self,
+        bus: BusId,
+        owner: Owner,
+        queue: Queue,
+        rx_fifo: usize,
+        fault_rate: f64,
+    ) -> u32 {
+        let id = self.controllers.len() as u32;
+        self.controllers.push(Controller {
+            bus: bus.0,
+            owner,
+            queue,
+            sending: None,
+            again: None,
+            unacknowledged: 0,
+            rx: Fifo::new(rx_fifo),
+            tec: 0,
+            rec: 0,
+            bus_off: false,
+            fault_rate,
+        });
+        self.buses[bus.0 as usize].controllers.push(id);
+        id
+    }
+
+    /// Runs until every frame has ended, or the observer stops it. Returns whether it ran to the
+    /// end.
+    pub fn run(&mut self, observer: &mut impl Observer) -> bool {
+        for sender in 0..self.senders.len() as u32 {
+            self.senders[sender as usize].next = self.senders[sender as usize].source.next();
+            self.plan_release(sender);
+        }
+        for host in 0..self.hosts.len() as u32 {
+            self.plan_disturbances(host);
+        }
+        let mut until_check = EVENTS_PER_CHECK;
+        while let Some((at, event)) = self.events.next() {
+            debug_assert!(at >= self.now, "time runs forward");
+            self.now = at;
+            match event {
+                Event::Wake(sender, generation) => self.wake(sender, generation, observer),
+                Event::Arbitrate(bus) => self.arbitrate(bus),
+                Event::End(bus) => self.end(bus, observer),
+                Event::Done(host, generation) => self.work_done(host, generation, observer),
+                Event::Emit(host, flight) => self.emit(host, flight, observer),
+                Event::Disturb(host, which) => self.disturb(host, which),
+                Event::Packet(host) => self.packet(host),
+                Event::Recover(controller) => self.recover(controller),
+            }
+            if self.is_over() {
+                return true;
+            }
+            until_check -= 1;
+            if until_check == 0 {
+                until_check = EVENTS_PER_CHECK;
+                if !observer.proceed(self.now, self.identities) {
+                    return false;
+                }
+                if self.now - self.moved_at > STANDSTILL && !self.somebody_waits() {
+                    self.give_up(observer);
+                    return true;
+                }
+            }
+        }
+        self.give_up(observer);
+        true
+    }
+
+    fn is_over(&self) -> bool {
+        self.flights.under_way() == 0 && self.senders.iter().all(|sender| sender.next.is_none())
+    }
+
+    /// Whether a sender will still move by itself.
+    fn somebody_waits(&self) -> bool {
+        self.senders.iter().any(|sender| {
+            sender.next.is_some_and(|next| sender.drive == Drive::Timed && next.at > self.now)
+                || matches!(sender.drive, Drive::OneAtATime { .. }) && sender.next.is_some()
+        })
+    }
+
+    /// Ends what is still under way.
+    fn give_up(&mut self, observer: &mut impl Observer) {
+        let mut stuck: Vec<FlightId> = Vec::new();
+        for controller in &mut self.controllers {
+            let queued = std::iter::from_fn(|| controller.queue.pop());
+            stuck.extend(queued);
+            stuck.extend(
+                controller
+                    .sending
+                    .take()
+                    .into_iter()
+                    .chain(controller.again.take())
+                    .map(|(_, id)| id),
+            );
+            stuck.extend(std::iter::from_fn(|| controller.rx.pop()));
+        }
+        for host in &mut self.hosts {
+            for port in &mut host.ports {
+                stuck.extend(std::iter::from_fn(|| port.egress.pop()));
+            }
+        }
+        stuck.sort_unstable_by_key(|&id| self.flights[id].identity);
+        for flight in stuck {
+            self.refuse(flight, cause::UNFINISHED, observer);
+        }
+    }
+
+    // Senders.
+
+    /// Plans when a sender may release its next frame.
+    fn plan_release(&mut self, sender: u32) {
+        let now = self.now;
+        let state = &mut self.senders[sender as usize];
+        let Some(next) = &state.next else { return };
+        let at = match state.drive {
+            Drive::Timed => next.at.max(now),
+            Drive::Flood | Drive::Paced { .. } | Drive::OneAtATime { .. } => now,
+        };
+        state.generation = state.generation.wrapping_add(1);
+        self.events.plan(at, Event::Wake(sender, state.generation));
+    }
+
+    fn wake(&mut self, sender: u32, generation: u32, observer: &mut impl Observer) {
+        if self.senders[sender as usize].generation != generation {
+            return;
+        }
+        self.release(sender, observer);
+    }
+
+    /// Releases the frame that is next, and plans the one after it.
+    fn release(&mut self, sender: u32, observer: &mut impl Observer) {
+        let state = &mut self.senders[sender as usize];
+        let controller = state.controller;
+        let Some(release) = state.next.take() else { return };
+        let bus = self.controllers[controller as usize].bus;
+        if state.drive == Drive::Flood && self.controllers[controller as usize].queue.is_full() {
+            state.next = Some(release);
+            return;
+        }
+        state.next = state.source.next();
+        state.released += 1;
+        let identity = self.identities;
+        self.identities += 1;
+        self.moved_at = self.now;
+
+        let length = wire_length(&release.frame);
+        let drive = state.drive;
+        match drive {
+            Drive::OneAtATime { .. } => state.awaited = Some((identity, self.now)),
+            Drive::Timed | Drive::Flood => self.plan_release(sender),
+            Drive::Paced { period_percent } => {
+                let duration = self.buses[bus as usize].config.timing.duration_ns(length);
+                let period = duration * u64::from(period_percent) / 100;
+                state.generation = state.generation.wrapping_add(1);
+                if state.next.is_some() {
+                    let event = Event::Wake(sender, state.generation);
+                    self.events.plan(self.now + Nanos::from_nanos(period), event);
+                }
+            }
+        }
+
+        let flight = self.flights.insert(Flight {
+            identity,
+            sender,
+            sent: release.frame,
+            frame: release.frame,
+            length,
+            taps: Taps::default().with(Tap::Queued, self.now.as_nanos()),
+            leg: Leg::Sent,
+        });
+        let is_fd = release.frame.is_fd();
+        if length.total() == 0 || is_fd && !self.buses[bus as usize].config.is_fd {
+            self.refuse(flight, cause::UNSUPPORTED, observer);
+            return;
+        }
+        let key = release.frame.arbitration_key();
+        match self.controllers[controller as usize].queue.push(key, flight) {
+            Ok(()) => self.call(bus),
+            Err(flight) => self.refuse(flight, cause::SENDER_QUEUE_FULL, observer),
+        }
+    }
+
+    /// Tells a one-at-a-time sender that its frame arrived, or did not.
+    fn tell_sender(&mut self, sender: u32, identity: u64, arrived: bool) {
+        let state = &mut self.senders[sender as usize];
+        let Drive::OneAtATime { turnaround: (shortest, longest), timeout } = state.drive else {
+            return;
+        };
+        let Some((awaited, released_at)) =
+            state.awaited.filter(|&(awaited, _)| awaited == identity)
+        else {
+            return;
+        };
+        let at = if arrived {
+            state.awaited = None;
+            self.now + state.random.nanos(shortest, longest)
+        } else {
+            // Another copy may still arrive and bring the next frame forward.
+            state.awaited = Some((awaited, released_at));
+            (released_at + timeout).max(self.now)
+        };
+        if state.next.is_some() {
+            state.generation = state.generation.wrapping_add(1);
+            self.events.plan(at, Event::Wake(sender, state.generation));
+        }
+    }
+
+    // The ends of frames.
+
+    /// Ends a flight that got no further.
+    fn refuse(&mut self, id: FlightId, cause: &'static str, observer: &mut impl Observer) {
+        self.finish(id, Fate::Refused(cause), 0, observer);
+    }
+
+    fn finish(
+        &mut self,
+        id: FlightId,
+        fate: Fate,
+        transmission_ns: u64,
+        observer: &mut impl Observer,
+    ) {
+        let flight = &self.flights[id];
+        let job = match flight.leg {
+            Leg::Forwarded { job, .. } => Some(job),
+            Leg::Sent | Leg::Received { .. } => None,
+        };
+        observer.record(&Record {
+            identity: flight.identity,
+            sender: flight.sender,
+            sent: &flight.sent,
+            frame: &flight.frame,
+            fate,
+            job,
+            taps: &flight.taps,
+            transmission_ns,
+        });
+        let (sender, identity) = (flight.sender, flight.identity);
+        self.flights.remove(id);
+        self.tell_sender(sender, identity, !matches!(fate, Fate::Refused(_)));
+    }
+
+    // Disturbances.
+
+    fn plan_disturbances(&mut self, host: u32) {
+        let HostKind::Linux(linux) = &mut self.hosts[host as usize].kind else { return };
+        for (index, interference) in linux.model.interference.iter().enumerate() {
+            // Periodic ones begin anywhere within their period.
+            let first = match interference.is_random {
+                true => linux.random.exponential(interference.every),
+                false => linux.random.nanos(Nanos::ZERO, interference.every),
+            };
+            self.events.plan(self.now + first, Event::Disturb(host, index as u32));
+        }
+        if let Some(ethernet) = linux.model.ethernet {
+            let first = linux.random.nanos(Nanos::ZERO, ethernet.every);
+            self.events.plan(self.now + first, Event::Packet(host));
+        }
+    }
+
+    /// The next interference after one at `now`, and its duration.
+    fn draw(random: &mut Random, interference: Interference) -> (Nanos, Nanos) {
+        let next = match interference.is_random {
+            true => random.exponential(interference.every),
+            false => interference.every,
+        };
+        (next, random.nanos(interference.duration.0, interference.duration.1))
+    }
+}
