@@ -1,1 +1,64 @@
-fn main() {}
+//! `candor`: arguments, rendering, exit codes. Everything else is in the crates below.
+//!
+//! Exit codes: 0 yes, 1 no (a check failed, a claim does not hold), 2 error. Data goes to standard
+//! output, talk to standard error. A reader that goes away early is no error.
+
+mod demo;
+mod frame;
+mod lab;
+mod log;
+mod output;
+mod progress;
+mod route;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A CAN gateway and the laboratory that measures it.
+///
+/// Try `candor demo` first: it simulates the gateway of a small car and shows how long frames take.
+#[derive(Parser)]
+#[command(version, propagate_version = true, infer_subcommands = true, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Simulate the gateway of a small car and report what it does to every frame
+    Demo(demo::Demo),
+    /// Show how many bits a frame has on the wire, and how long it takes
+    Frame(frame::FrameArguments),
+    /// Read and convert recordings
+    #[command(subcommand)]
+    Log(log::LogCommand),
+    /// Check, explain and convert the rules of a gateway
+    #[command(subcommand)]
+    Route(route::RouteCommand),
+    /// Run experiments and report their latencies
+    #[command(subcommand)]
+    Lab(lab::LabCommand),
+}
+
+/// Whether the answer is yes; an error is one sentence, or findings with their places.
+type Answer = Result<bool, String>;
+
+fn main() -> ExitCode {
+    let answer = match Arguments::parse().command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Frame(arguments) => frame::run(&arguments),
+        Command::Log(command) => log::run(command),
+        Command::Route(command) => route::run(command),
+        Command::Lab(command) => lab::run(&command),
+    };
+    match answer {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(message) => {
+            eprintln!("candor: {}", message.trim_end());
+            ExitCode::from(2)
+        }
+    }
+}

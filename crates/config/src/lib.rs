@@ -1,1 +1,66 @@
-//! Under construction.
+//! Configuration files read with positions: every finding at once, with a hint.
+//!
+//! Rule files, experiments and host profiles are TOML, and they are written by hand. What is wrong
+//! with one is told all at once, each finding with its place, the line and what to do about it:
+//!
+//! ```text
+//! rules.toml:14:8: error: unknown bus `can7`
+//!   from = "can7"
+//!          ^^^^^^
+//!   hint: did you mean `can1`?
+//! ```
+//!
+//! Three values pass through this crate. A [`Value`] is a piece of TOML that knows its [`Origin`].
+//! [`Findings`] collects what is wrong with it. A [`Section`] reads a table key by key: whatever
+//! has the wrong type, is out of range, missing or unknown becomes a finding, and reading goes on.
+//!
+//! ```
+//! use candor_config::{Findings, Section, Source};
+//!
+//! let findings = Findings::new();
+//! let source = Source::new("bus.toml", "bitrate = \"500k\"\nqueue = 70\nqueu = 7\n");
+//! let table = candor_config::parse(&source, &findings).ok_or("no TOML")?;
+//!
+//! let mut bus = Section::new(&table, &findings);
+//! let bitrate = bus.bitrate("bitrate");
+//! let queue = bus.integer("queue", 1..=64_u8);
+//! bus.finish();
+//!
+//! assert_eq!(bitrate.map(|rate| rate.bits_per_second()), Some(500_000));
+//! assert_eq!(queue, None);
+//! assert_eq!(
+//!     findings.to_string(),
+//!     "bus.toml:2:9: error: `queue` is 70, but 1 to 64 is possible\n\
+//!      \x20 queue = 70\n\
+//!      \x20         ^^\n\
+//!      bus.toml:3:1: error: unknown key `queu`\n\
+//!      \x20 queu = 7\n\
+//!      \x20 ^^^^\n\
+//!      \x20 hint: did you mean `queue`?\n"
+//! );
+//! # Ok::<(), &str>(())
+//! ```
+//!
+//! Experiments lay tables over one another ([`Table::merge`]), take values from the command line
+//! ([`setting`]) and keep the outcome as text ([`Table::to_toml_string`]).
+//!
+//! Untrusted text is bounded: [`MAX_BYTES`] per file, [`MAX_DEPTH`] levels, [`MAX_FINDINGS`]
+//! findings kept.
+
+mod finding;
+mod hint;
+mod parse;
+mod section;
+mod setting;
+mod source;
+mod value;
+mod write;
+
+pub use finding::{Finding, Findings, MAX_FINDINGS, Severity};
+pub use hint::did_you_mean;
+pub use parse::{MAX_BYTES, MAX_DEPTH, parse};
+pub use section::Section;
+pub use setting::setting;
+pub use source::{Origin, Source};
+pub use value::{Data, Entry, Table, Value};
+pub use write::{quoted, quoted_key};

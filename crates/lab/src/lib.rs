@@ -1,1 +1,25 @@
-//! Under construction.
+//! Experiments: what a file says, run in a testbed, kept as results, shown in a report.
+//!
+//! ```text
+//!  experiment.toml -- experiment --> Experiment -- simulate (the `sim` testbed) --> ResultFile
+//!  rules, profile, DBC, recording --^      \-- run: side by side --> DIR/results/*.json, *.csv
+//!                                                         claims <--/       \--> report: DIR/index.html
+//! ```
+//!
+//! This crate is where the parts meet: it gives the rule engine of `candor-route` to the hosts of
+//! `candor-sim` ([`rules`]), measures with `candor-lat`, and keeps what comes out.
+
+pub mod claims;
+mod error;
+pub mod experiment;
+pub mod profile;
+pub mod recording;
+pub mod report;
+pub mod result;
+pub mod rules;
+pub mod run;
+pub mod simulate;
+pub mod traffic;
+
+pub use error::Error;
+pub use experiment::{Campaign, Experiment};

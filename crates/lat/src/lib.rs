@@ -1,1 +1,36 @@
-//! Under construction.
+//! What a delay is, and what is said about many of them.
+//!
+//! The crate knows no bus, no file and no clock. It is handed times in nanoseconds and returns
+//! plain data; who shows them, and as what, is decided elsewhere.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`taps`] | the points on a frame's way where its time is taken, each named once |
+//! | [`metrics`] | every latency as a formula over taps |
+//! | [`histogram`] | [`Histogram`]: millions of latencies in one megabyte; percentiles, latency profiles |
+//! | [`pairing`] | which frame behind the gateway is which frame before it, as on the papers' test bed |
+//! | [`text`] | latency profiles and histograms drawn with characters |
+//!
+//! ```
+//! use candor_lat::{Histogram, Metric, Tap, Taps};
+//!
+//! let taps = Taps::default().with(Tap::SourceEnd, 1_000).with(Tap::TargetEnd, 260_000);
+//! let mut latencies = Histogram::new();
+//! for metric in [Metric::TotalLatency, Metric::GatewayLatency] {
+//!     if let Some(latency_ns) = metric.value(&taps, 224_000) {
+//!         latencies.record(latency_ns);
+//!     }
+//! }
+//! assert_eq!(latencies.profile(), [(35_000, 2), (259_000, 1)]);
+//! ```
+
+pub mod histogram;
+pub mod metrics;
+pub mod pairing;
+pub mod taps;
+pub mod text;
+
+pub use histogram::{Bin, Histogram, Summary};
+pub use metrics::Metric;
+pub use pairing::Pairing;
+pub use taps::{Tap, Taps};

@@ -61,6 +61,11 @@ pub trait Egress {
 
     /// Takes a copy, or says why not.
     fn forward(&mut self, copy: Forward<'_>) -> Outcome;
+
+    /// Learns of a copy that the engine itself refused. It is counted already.
+    fn refused(&mut self, job: JobIndex, cause: Cause) {
+        let _ = (job, cause);
+    }
 }
 
 impl<F: FnMut(Forward<'_>) -> Outcome> Egress for F {
@@ -163,6 +168,7 @@ impl Engine {
                 };
                 if let Some(cause) = refused {
                     counters.count(job, Outcome::Refused(cause));
+                    egress.refused(job, cause);
                     continue;
                 }
                 let out = match &rule.edit {
@@ -171,6 +177,7 @@ impl Engine {
                         Ok(frame) => frame,
                         Err(_) => {
                             counters.count(job, Outcome::Refused(Cause::TooLong));
+                            egress.refused(job, Cause::TooLong);
                             continue;
                         }
                     },

@@ -17,10 +17,20 @@ extern crate alloc;
 #[cfg(feature = "file")]
 extern crate std;
 
+#[cfg(feature = "file")]
+pub mod cangw;
+#[cfg(feature = "file")]
+pub mod check;
 pub mod counters;
 pub mod edit;
 pub mod engine;
+pub mod explain;
+#[cfg(feature = "file")]
+pub mod file;
+pub mod pattern;
 pub mod program;
+#[cfg(feature = "file")]
+mod region;
 pub mod table;
 
 pub use edit::Edit;

@@ -8,7 +8,7 @@ use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
 use crate::Edit;
 
-/// The highest hop limit there is (`CGW_MAX_HOPS`, `linux/can/gw.h`).
+/// The highest hop limit of the kernel (`CGW_MAX_HOPS`, `net/can/gw.c`).
 pub const HOPS_LIMIT: u8 = 6;
 
 /// The buses of a gateway and the rules between them.
@@ -18,8 +18,8 @@ pub struct Table {
     pub buses: Vec<Bus>,
     /// The rules in the order they were written.
     pub rules: Vec<Rule>,
-    /// How often a frame may pass the gateway, 1 to [`HOPS_LIMIT`]: the kernel's module parameter
-    /// `max_hops`, 1 by default. 0 stands for that default.
+    /// How often a frame may pass the gateway: the kernel's module parameter `max_hops`, there 1 to
+    /// [`HOPS_LIMIT`]. 0 stands for its default, 1.
     pub max_hops: u8,
 }
 
@@ -27,7 +27,7 @@ impl Table {
     /// [`Table::max_hops`] with its default filled in.
     #[must_use]
     pub fn effective_max_hops(&self) -> u8 {
-        if self.max_hops == 0 { 1 } else { self.max_hops.min(HOPS_LIMIT) }
+        self.max_hops.max(1)
     }
 
     /// The bus of that name.

@@ -1,0 +1,62 @@
+//! How fast candump logs are read, against python-can in the same run.
+//!
+//! `cargo bench -p candor-lab --bench log_read [-- FILE]`; the file is `ford-focus/lights.log` of
+//! the shared data if not given. Both sides open the file, make one value of each line and count
+//! them, several times; the best time counts. python-can is taken from `tests/.venv`
+//! (`python3 -m venv tests/.venv && tests/.venv/bin/pip install python-can`).
+#![allow(clippy::disallowed_methods, reason = "a bench reads the clock")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use candor_lab::recording;
+
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const ROUNDS: u32 = 50;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo test --benches` runs this too: once is enough then.
+    let rounds = if arguments.iter().any(|argument| argument == "--bench") { ROUNDS } else { 1 };
+    let repository = Path::new(REPOSITORY);
+    let file = arguments
+        .iter()
+        .find(|argument| !argument.starts_with("--"))
+        .map_or_else(|| repository.join("../shared/data/ford-focus/lights.log"), PathBuf::from);
+    if !file.exists() {
+        println!("skipped: {} is absent", file.display());
+        return ExitCode::SUCCESS;
+    }
+    let ours = (0..rounds).map(|_| lines_per_second(&file)).fold(0.0, f64::max);
+    println!("candor      {ours:>12.0} lines/s");
+    match python_can(repository, &file) {
+        Ok(peer) => {
+            println!("python-can  {peer:>12.0} lines/s");
+            println!("ratio       {:>12.1}", ours / peer);
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            println!("python-can  not measured: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn lines_per_second(file: &Path) -> f64 {
+    let start = Instant::now();
+    let recording = recording::open(file, None).expect("the log opens");
+    let count = recording.inspect(|record| assert!(record.is_ok(), "the log is malformed")).count();
+    count as f64 / start.elapsed().as_secs_f64()
+}
+
+fn python_can(repository: &Path, file: &Path) -> Result<f64, String> {
+    let python = repository.join("tests/.venv/bin/python");
+    let output = Command::new(&python)
+        .arg(repository.join("benches/log_read.py"))
+        .arg(file)
+        .output()
+        .map_err(|error| format!("{}: {error}", python.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim().parse().map_err(|_| String::from_utf8_lossy(&output.stderr).trim().to_owned())
+}

@@ -1,0 +1,87 @@
+//! `candor demo`: the main job on a car of its own, within seconds.
+
+use std::path::{Path, PathBuf};
+
+use candor_lab::experiment::{self, Options};
+use candor_lab::{Experiment, report, run};
+use candor_lat::Metric;
+use candor_lat::text::{self, Canvas, Charset, Scale, Series};
+use clap::Args;
+
+use crate::Answer;
+use crate::lab::overview;
+use crate::output::print;
+use crate::progress::{Bar, catch_interrupt};
+
+/// The files of the demo, so that it runs anywhere.
+const FILES: &[(&str, &str)] = &[
+    ("small-car.toml", include_str!("../../../examples/small-car.toml")),
+    ("small-car.dbc", include_str!("../../../examples/small-car.dbc")),
+    ("small-car.rules.toml", include_str!("../../../examples/small-car.rules.toml")),
+];
+
+/// Two buses of a small car, a gateway with a dozen rules, three kinds of traffic.
+#[derive(Args)]
+pub(crate) struct Demo {
+    /// The folder for results and report
+    #[arg(long, default_value = "candor-report", value_name = "DIR")]
+    out: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Demo) -> Answer {
+    let fail = |error: candor_lab::Error| error.to_string();
+    run::prepare(&arguments.out).map_err(fail)?;
+    let folder = arguments.out.join("experiment");
+    write_files(&folder)?;
+    let file = folder.join("small-car.toml");
+    let campaign = experiment::load(&file, &Options::default()).map_err(fail)?;
+
+    catch_interrupt();
+    let bar = Bar::new(&campaign.experiments);
+    let command = |experiment: &Experiment| {
+        format!("candor lab run {} --only {}", file.display(), experiment.name)
+    };
+    let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let results = run::run(&campaign.experiments, &command, &arguments.out, jobs, &bar);
+    bar.finish();
+    let results = results.map_err(fail)?;
+    if results.len() < campaign.experiments.len() {
+        return Err("interrupted".into());
+    }
+
+    let series: Vec<_> = results
+        .iter()
+        .filter_map(|result| {
+            let figures = result.metric(Metric::GatewayLatency)?;
+            Some(Series { name: &result.title, profile: &figures.profile })
+        })
+        .collect();
+    let canvas = Canvas { width: 80, height: 22, time: Scale::Logarithmic, charset: Charset::Unicode };
+    let mut out = format!("{}\n\n", campaign.title);
+    out.push_str(&text::profile(Metric::GatewayLatency.label(), &series, canvas));
+    out.push('\n');
+    out.push_str(&overview(&results));
+    print(&out)?;
+
+    report::write(&arguments.out).map_err(|error| error.to_string())?;
+    let index = arguments.out.join("index.html");
+    eprintln!("report: {}", index.display());
+    eprintln!(
+        "next: candor lab run examples/replay.toml --set traffic.log=YOUR-CANDUMP.log \
+         (or edit {} and run it)",
+        file.display()
+    );
+    Ok(true)
+}
+
+fn write_files(folder: &Path) -> Result<(), String> {
+    let fail = |path: &Path, error: std::io::Error| {
+        format!("{} cannot be written: {error}; name another folder with --out", path.display())
+    };
+    std::fs::create_dir_all(folder).map_err(|error| fail(folder, error))?;
+    for (name, text) in FILES {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(|error| fail(&path, error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! `candor frame`: the bits of a frame on the wire.
+//!
+//! `--json` prints an object per frame: `frame`, `bits`, `stuff_bits`, `bits_worst`, `duration_ns`,
+//! `duration_ns_worst`; of CAN FD also `bits_nominal` and `bits_data`. All include the 3 bits of
+//! intermission.
+
+use candor_wire::bits::{self, Length, stream};
+use candor_wire::{Bitrate, Frame, Timing};
+use clap::Args;
+use serde::Serialize;
+
+use crate::Answer;
+use crate::output::{duration, json_line, print, table};
+
+/// Frames are written as candump and cansend do: 123#DEADBEEF (standard identifier), 12345678#
+/// (extended, 8 digits), 123#R2 (remote), 123##1AABB (CAN FD with flags 1 = bit rate switch).
+#[derive(Args)]
+pub(crate) struct FrameArguments {
+    /// Frames, such as 123#DEADBEEF
+    #[arg(required = true, value_name = "FRAME")]
+    frames: Vec<Frame>,
+    /// The (nominal) bit rate
+    #[arg(long, default_value = "1M", value_name = "RATE")]
+    bitrate: Bitrate,
+    /// The bit rate of the data phase of CAN FD frames with bit rate switch
+    #[arg(long, default_value = "2M", value_name = "RATE")]
+    data_bitrate: Bitrate,
+    /// Show every bit with its field; stuff bits are marked
+    #[arg(long, conflicts_with = "json")]
+    bits: bool,
+    /// Print JSON Lines: an object per frame
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Line {
+    frame: String,
+    bits: u32,
+    stuff_bits: u32,
+    bits_worst: u32,
+    duration_ns: u64,
+    duration_ns_worst: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bits_nominal: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bits_data: Option<u32>,
+}
+
+pub(crate) fn run(arguments: &FrameArguments) -> Answer {
+    let timing = Timing { nominal: arguments.bitrate, data: arguments.data_bitrate };
+    let lines = arguments
+        .frames
+        .iter()
+        .map(|frame| describe(frame, timing).map_err(|error| format!("{frame}: {error}")))
+        .collect::<Result<Vec<_>, _>>()?;
+    if arguments.json {
+        let lines: Result<String, String> = lines.iter().map(json_line).collect();
+        print(&lines?)?;
+    } else if arguments.bits {
+        print(&arguments.frames.iter().map(picture).collect::<String>())?;
+    } else {
+        print(&overview(&lines))?;
+    }
+    Ok(true)
+}
+
+fn describe(frame: &Frame, timing: Timing) -> Result<Line, bits::NotOnTheWire> {
+    let exact = bits::length(frame)?;
+    let worst = bits::worst_length(frame)?;
+    let of_fd = |bits: u32| frame.is_fd().then_some(bits);
+    let Length { nominal, data, stuff_bits } = exact;
+    Ok(Line {
+        frame: frame.to_string(),
+        bits: exact.total(),
+        stuff_bits,
+        bits_worst: worst.total(),
+        duration_ns: timing.duration_ns(exact),
+        duration_ns_worst: timing.duration_ns(worst),
+        bits_nominal: of_fd(nominal),
+        bits_data: of_fd(data),
+    })
+}
+
+fn overview(lines: &[Line]) -> String {
+    let rows: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            vec![
+                line.frame.clone(),
+                line.bits.to_string(),
+                line.stuff_bits.to_string(),
+                line.bits_worst.to_string(),
+                duration(line.duration_ns as f64),
+                duration(line.duration_ns_worst as f64),
+            ]
+        })
+        .collect();
+    table(&["frame", ">bits", ">of which stuff", ">at worst", ">duration", ">at worst"], &rows)
+}
+
+/// The frame bit by bit: fields side by side, stuff bits in brackets.
+fn picture(frame: &Frame) -> String {
+    let mut out = format!("{frame}\n");
+    let mut field = None;
+    // `describe` has refused what has no bits.
+    let _ = stream::encode(frame, |bit| {
+        if field != Some(bit.field) {
+            field = Some(bit.field);
+            out.push_str(&format!("\n  {:<13}", bit.field.name()));
+        }
+        let value = u8::from(bit.value);
+        out.push_str(&if bit.is_stuff { format!("[{value}]") } else { value.to_string() });
+    });
+    out.push_str("\n\n  [ ] stuff bits; 0 dominant, 1 recessive\n");
+    out
+}

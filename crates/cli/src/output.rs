@@ -1,0 +1,97 @@
+//! Standard output, where a reader may go away early.
+
+use std::io::{self, ErrorKind, Write};
+
+/// Writes `text` to standard output. A broken pipe is success: nobody wants to know more.
+pub(crate) fn print(text: &str) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("standard output cannot be written: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `value` as one line of JSON.
+pub(crate) fn json_line(value: &impl serde::Serialize) -> Result<String, String> {
+    let mut line = serde_json::to_string(value).map_err(|error| error.to_string())?;
+    line.push('\n');
+    Ok(line)
+}
+
+/// A duration in nanoseconds for people: three digits that matter.
+pub(crate) fn duration(ns: f64) -> String {
+    let (value, unit) = match ns.abs() {
+        size if size < 1e3 => return format!("{ns:.0} ns"),
+        size if size < 1e6 => (ns / 1e3, "us"),
+        size if size < 1e9 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    let digits = match value.abs() {
+        size if size < 10.0 => 2,
+        size if size < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+/// A number with thousands apart.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Rows as an aligned table with a line under the head. Columns whose name begins with `>` are
+/// aligned to the right.
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let is_right: Vec<_> = head.iter().map(|name| name.starts_with('>')).collect();
+    let head: Vec<String> =
+        head.iter().map(|name| name.trim_start_matches('>').to_owned()).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).chain(head.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<_> = (0..head.len()).map(width).collect();
+    let line = |row: &[String]| {
+        let cells = row.iter().zip(&widths).zip(&is_right).map(|((cell, &width), &is_right)| {
+            if is_right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        format!("{}\n", line.trim_end())
+    };
+    let rule: Vec<_> = widths.iter().map(|&width| "-".repeat(width)).collect();
+    std::iter::once(line(&head))
+        .chain(std::iter::once(line(&rule)))
+        .chain(rows.iter().map(|row| line(row)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_for_people() {
+        for (ns, shown) in [(0.0, "0 ns"), (999.0, "999 ns"), (35_000.0, "35.0 us"), (1.5e6, "1.50 ms"), (-2e9, "-2.00 s")] {
+            assert_eq!(duration(ns), shown);
+        }
+        for (number, shown) in [(0, "0"), (999, "999"), (1_000, "1,000"), (51_637_000, "51,637,000")] {
+            assert_eq!(thousands(number), shown);
+        }
+    }
+
+    #[test]
+    fn tables_are_aligned() {
+        let rows = vec![vec!["in".into(), "12".into()], vec!["out bus".into(), "3".into()]];
+        let expected = "bus      frames\n-------  ------\nin           12\nout bus       3\n";
+        assert_eq!(table(&["bus", ">frames"], &rows), expected);
+    }
+}

@@ -1,0 +1,273 @@
+//! `candor log` as its user sees it.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Two buses, one malformed line, an error report and a step back in time.
+const LOG: &str = "\
+# two buses
+(1000000000.000000) can0 123#1122334455667788
+(1000000000.000000) can1 12345678#DEADBEEF00000000
+(1000000000.010000) can0 123#1122334455667788
+(1000000000.010100) can0 20000004#0001000000000000
+(1000000000.022000) can0 123#1122334455667788
+(1000000000.021000) can1 12345678#R4
+(1000000000.023
+(1000000000.030000) can0 7FF#
+";
+
+fn candor(arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_candor"))
+        .arg("log")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may refuse its input before reading all of it.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Runs it; what it says on standard output and on standard error.
+fn success(arguments: &[&str], input: &str) -> (String, String) {
+    let output = candor(arguments, input);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// Runs it; what it says on standard error.
+fn failure(arguments: &[&str], input: &str) -> String {
+    let output = candor(arguments, input);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "");
+    text(&output.stderr)
+}
+
+#[test]
+fn info_shows_tables() {
+    let (stdout, stderr) = success(&["info", "-", "--bitrate", "500k", "--skip-malformed"], LOG);
+    let expected = "\
+-: candump log
+frames                                       6
+ids                                          3
+from                       1000000000.000000 s
+to                         1000000000.030000 s
+duration                            0.030000 s
+longest pause                       0.011900 s
+  it began at              1000000000.010100 s
+error reports                                1
+records out of order                         1
+malformed records skipped                    1
+
+bus   frames  frames/s  load at 500k
+can0       4     100.0        1.83 %
+can1       2      47.6        0.64 %
+
+bus   id        frames  bytes  period ms  min ms  max ms  jitter ms     share
+can0  123            3      8     11.000  10.000  12.000      1.000   87.05 %
+can0  7FF            1      0          -       -       -          -   12.95 %
+can1  12345678       2    4-8     21.000  21.000  21.000      0.000  100.00 %
+";
+    assert_eq!(stdout, expected);
+    assert_eq!(
+        stderr,
+        "note: malformed records skipped: 1; the first: standard input:8:16: the time is in \
+         seconds with 1 to 9 decimals, as in `(1436509052.249713)`; correct the line\n"
+    );
+}
+
+#[test]
+fn info_prints_json_lines() {
+    let log = "(1.000000) can0 123##1AABB\n(1.250000) can0 123##1AABBCC\n";
+    let (stdout, _) = success(&["info", "-", "--json", "--bitrate=500k", "--data-bitrate=2M"], log);
+    let lines: Vec<serde_json::Value> =
+        stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        lines,
+        [
+            serde_json::json!({"type": "log", "data": {
+                "file": "-",
+                "format": "candump",
+                "frames": 2,
+                "error_reports": 0,
+                "ids": 1,
+                "first_ns": 1_000_000_000,
+                "last_ns": 1_250_000_000,
+                "duration_ns": 250_000_000,
+                "pause_ns_max": 250_000_000,
+                "pause_from_ns": 1_000_000_000,
+                "rate_per_s": 4.0,
+                "out_of_order": 0,
+                "skipped": 0,
+                "lost_frames": 0,
+                "other_packets": 0,
+                "unlisted_frames": 0,
+                "bitrate": 500_000,
+                "data_bitrate": 2_000_000,
+                "buses": [{
+                    "interface": "can0",
+                    "frames": 2,
+                    "error_reports": 0,
+                    "rate_per_s": 4.0,
+                    // The second frame in 250 ms: 30 bits at 500 kbit/s, 56 bits at 2 Mbit/s.
+                    "load_percent": 0.0352,
+                }],
+            }}),
+            serde_json::json!({"type": "id", "data": {
+                "interface": "can0",
+                "id": "123",
+                "frames": 2,
+                "remote_frames": 0,
+                "fd_frames": 2,
+                "len_min": 2,
+                "len_max": 3,
+                "period_ns_mean": 250_000_000.0,
+                "period_ns_min": 250_000_000,
+                "period_ns_max": 250_000_000,
+                "jitter_ns": 0.0,
+                "share_percent": 100.0,
+            }}),
+        ]
+    );
+}
+
+#[test]
+fn an_empty_log_is_a_log() {
+    let (stdout, _) = success(&["info", "-", "--from", "candump"], "");
+    assert_eq!(stdout, "-: candump log\nframes  0\nids     0\n");
+}
+
+#[test]
+fn convert_keeps_everything_the_format_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let log = "\
+(0000000001.000000) can0 123#DEADBEEF
+(0000000001.000000500) body 12345678#R4 T
+(0000000002.000000) can0 123##3AABB R
+(0000000003.000000) can0 20000088#0000000000000000
+(0000000003.000001) can0 7FF#1122334455667788_C
+";
+    let (_, stderr) = success(&["convert", "-", &file("a.pcapng")], log);
+    assert_eq!(stderr, "5 records: candump -> pcapng\n");
+    let (back, stderr) = success(&["convert", &file("a.pcapng"), "-"], "");
+    assert_eq!((back.as_str(), stderr.as_str()), (log, "5 records: pcapng -> candump\n"));
+
+    let one_bus = log.replace("body", "can0");
+    let (_, stderr) = success(&["convert", "-", &file("a.pcap")], &one_bus);
+    assert_eq!(
+        stderr,
+        "note: a pcap capture holds no directions; records that lost theirs: 2\n\
+         5 records: candump -> pcap\n"
+    );
+    let (back, _) = success(&["convert", &file("a.pcap"), "-"], "");
+    assert_eq!(back, one_bus.replace(" R\n", "\n").replace(" T\n", "\n"));
+}
+
+#[test]
+fn a_failed_convert_leaves_the_good_file_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("good.pcap");
+    fs::write(&path, "good").unwrap();
+    let path = path.to_str().unwrap();
+
+    let malformed = failure(&["convert", "-", path, "--to", "candump"], LOG);
+    assert!(
+        malformed.contains("standard input:8:16: the time is in seconds")
+            && malformed.ends_with("; or pass over such records with --skip-malformed\n"),
+        "{malformed}"
+    );
+    let two_buses = failure(&["convert", "-", path, "--skip-malformed"], LOG);
+    assert!(two_buses.contains("good.pcap: the format holds one interface"), "{two_buses}");
+    assert_eq!(fs::read_to_string(path).unwrap(), "good");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_one_sentence() {
+    for (arguments, message) in [
+        (&["info", "no-such.log"][..], "no-such.log: cannot be read: No such file"),
+        (&["info", "."], ".: cannot be read: Is a directory"),
+        (&["info", "-"], "standard input: begins like none of the formats candump, pcap, pcapng;"),
+        (&["convert", "-", "x.xyz", "--from", "candump"], "x.xyz: the ending stands for no format"),
+        (
+            &["convert", "-", "no/x.log", "--from", "candump"],
+            "no/x.log: cannot be written: No such",
+        ),
+    ] {
+        let stderr = failure(arguments, "");
+        assert!(stderr.contains(message), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+    for (arguments, message) in [
+        (&["info", "-", "--from", "mf5"][..], "the formats are candump, pcap, pcapng"),
+        (&["info", "-", "--bitrate=-1"], "a bit rate is a whole number"),
+        (&["info", "-", "--data-bitrate", "2M"], "--bitrate"),
+    ] {
+        let stderr = failure(arguments, "");
+        assert!(stderr.contains(message), "{stderr}");
+    }
+}
+
+#[test]
+fn nobody_reading_is_no_failure() {
+    let log = LOG.lines().nth(1).unwrap().to_owned() + "\n";
+    let mut child = Command::new(env!("CARGO_BIN_EXE_candor"))
+        .args(["log", "convert", "-", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    // More than any buffer on the way; it stops reading when nobody listens.
+    let _ = child.stdin.take().unwrap().write_all(log.repeat(100_000).as_bytes());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}
+
+/// The shared recordings, if they are there.
+fn shared_data() -> Option<PathBuf> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    if data.exists() {
+        return Some(data);
+    }
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "../shared/data is absent");
+    println!("skipped: ../shared/data is absent");
+    None
+}
+
+#[test]
+fn recordings_of_real_buses_survive_conversion() {
+    let Some(data) = shared_data() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let convert = |from: &Path, name: &str| {
+        let to = folder.path().join(name);
+        success(&["convert", from.to_str().unwrap(), to.to_str().unwrap()], "");
+        to
+    };
+    for log in
+        ["ford-focus/lights.log", "ford-focus/accel.log", "j1939/j1939.log", "savvycan/candump.log"]
+    {
+        let original = data.join(log);
+        let back = convert(&convert(&original, "a.pcapng"), "b.log");
+        // Hex in any case and any number of leading zeros mean the same.
+        let normal = |path: &Path| -> Vec<String> {
+            let lines = fs::read_to_string(path).unwrap().to_uppercase();
+            lines.lines().map(|line| line.trim_start_matches(['(', '0']).to_owned()).collect()
+        };
+        assert_eq!(normal(&original), normal(&back), "{log}");
+    }
+    let log = convert(&data.join("n2k/can0-1.pcap"), "n2k.log");
+    let again = convert(&convert(&log, "n2k.pcap"), "again.log");
+    assert!(fs::read(&log).unwrap().len() > 49_000 * 40);
+    assert_eq!(fs::read(&log).unwrap(), fs::read(&again).unwrap());
+}

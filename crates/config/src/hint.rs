@@ -1,0 +1,66 @@
+/// The candidate that `word` most likely stands for, if one is near enough.
+///
+/// Near is a slip of the hand: one wrong, missing, extra or swapped character per three; case does
+/// not count. Of equally near ones the first wins.
+///
+/// ```
+/// use candor_config::did_you_mean;
+/// assert_eq!(did_you_mean("can7", ["body", "can1"]), Some("can1"));
+/// assert_eq!(did_you_mean("lin", ["body", "can1"]), None);
+/// ```
+#[must_use]
+pub fn did_you_mean<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    const LONGEST: usize = 64;
+    if word.len() > LONGEST {
+        return None;
+    }
+    let word = word.to_lowercase();
+    let near = word.chars().count().div_ceil(3);
+    candidates
+        .into_iter()
+        .filter(|candidate| candidate.len() <= LONGEST)
+        .map(|candidate| (strsim::osa_distance(&word, &candidate.to_lowercase()), candidate))
+        .filter(|&(distance, _)| distance <= near)
+        .min_by_key(|&(distance, _)| distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// `a`, `b` and `c`: names in back quotes.
+pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
+    let names: Vec<_> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    match names.split_last() {
+        Some((end, rest)) if !rest.is_empty() => format!("{} {last} {end}", rest.join(", ")),
+        Some((only, _)) => only.clone(),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_of_the_hand_are_recognised() {
+        let words = ["from", "to", "match", "keep_timestamp"];
+        for (word, meant) in [
+            ("form", Some("from")),
+            ("FROM", Some("from")),
+            ("too", Some("to")),
+            ("matches", Some("match")),
+            ("keep-timestamp", Some("keep_timestamp")),
+            ("priority", None),
+            ("", None),
+        ] {
+            assert_eq!(did_you_mean(word, words), meant, "{word}");
+        }
+    }
+
+    #[test]
+    fn lists_read_like_a_sentence() {
+        assert_eq!(list(["a"], "or"), "`a`");
+        assert_eq!(list(["a", "b", "c"], "or"), "`a`, `b` or `c`");
+    }
+}

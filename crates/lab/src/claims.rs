@@ -1,0 +1,195 @@
+//! Claims: statements about results that can be checked, such as those of a paper.
+//!
+//! ```toml
+//! [[claim]]
+//! id = "G1"
+//! says = "one frame at a time, no load: best gateway latency 35 us"
+//! value = "simple-one-at-a-time gateway_latency min"   # experiment, metric, figure; in us
+//! minus = "..."                                        # optional: another value
+//! over = "..."                                         # optional: divided by another value
+//! at_least = 30
+//! at_most = 40
+//! ```
+//!
+//! Besides latencies a value may be `EXPERIMENT lost_percent`, `lost`, `sent` or `received`.
+
+use candor_config::{Findings, Section, Value};
+use candor_lat::Metric;
+
+use crate::result::ResultFile;
+
+/// A statement about results.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Which.
+    pub id: String,
+    /// What is claimed.
+    pub says: String,
+    /// What was published, for people.
+    pub published: String,
+    /// What is known about an agreement or its lack.
+    pub note: String,
+    value: Term,
+    minus: Option<Term>,
+    over: Option<Term>,
+    at_least: Option<f64>,
+    at_most: Option<f64>,
+}
+
+/// A figure of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+struct Term {
+    experiment: String,
+    figure: Figure,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Figure {
+    /// In microseconds.
+    Latency(Metric, String),
+    LostPercent,
+    Lost,
+    Sent,
+    Received,
+}
+
+/// A claim held against results.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The value found; `None` if an experiment is missing or has no such figure.
+    pub value: Option<f64>,
+    /// Whether it lies within the bounds.
+    pub agrees: bool,
+}
+
+impl Term {
+    fn parse(text: &str) -> Result<Self, String> {
+        let expected = "expected `EXPERIMENT METRIC FIGURE`, such as `simple gateway_latency min`, \
+                        or `EXPERIMENT lost_percent`";
+        let words: Vec<_> = text.split_whitespace().collect();
+        let (experiment, figure) = match words[..] {
+            [experiment, "lost_percent"] => (experiment, Figure::LostPercent),
+            [experiment, "lost"] => (experiment, Figure::Lost),
+            [experiment, "sent"] => (experiment, Figure::Sent),
+            [experiment, "received"] => (experiment, Figure::Received),
+            [experiment, metric, figure] => {
+                let known = Metric::from_key(metric).ok_or_else(|| {
+                    let known: Vec<_> = Metric::ALL.iter().map(|metric| metric.key()).collect();
+                    format!("there is no metric `{metric}`, only {}", known.join(", "))
+                })?;
+                const FIGURES: [&str; 8] =
+                    ["min", "p50", "p90", "p99", "p999", "max", "mean", "stddev"];
+                if !FIGURES.contains(&figure) {
+                    return Err(format!("there is no figure `{figure}`, only {}", FIGURES.join(", ")));
+                }
+                (experiment, Figure::Latency(known, figure.to_owned()))
+            }
+            _ => return Err(expected.into()),
+        };
+        Ok(Self { experiment: experiment.into(), figure })
+    }
+
+    fn value(&self, results: &[ResultFile]) -> Option<f64> {
+        let result = results.iter().find(|result| result.experiment == self.experiment)?;
+        let counts = result.counts;
+        Some(match &self.figure {
+            Figure::Latency(metric, figure) => result.metric(*metric)?.figure_ns(figure)? / 1_000.0,
+            Figure::LostPercent if counts.sent > 0 => counts.lost as f64 / counts.sent as f64 * 100.0,
+            Figure::LostPercent => return None,
+            Figure::Lost => counts.lost as f64,
+            Figure::Sent => counts.sent as f64,
+            Figure::Received => counts.received as f64,
+        })
+    }
+}
+
+impl Claim {
+    /// Holds the claim against `results`.
+    #[must_use]
+    pub fn judge(&self, results: &[ResultFile]) -> Verdict {
+        let term = |term: &Option<Term>, neutral: f64| match term {
+            None => Some(neutral),
+            Some(term) => term.value(results),
+        };
+        let value = self.value.value(results).and_then(|value| {
+            let divisor = term(&self.over, 1.0).filter(|&divisor| divisor != 0.0)?;
+            Some((value - term(&self.minus, 0.0)?) / divisor)
+        });
+        let within = |value: f64| {
+            self.at_least.is_none_or(|least| value >= least)
+                && self.at_most.is_none_or(|most| value <= most)
+        };
+        Verdict { value, agrees: value.is_some_and(within) }
+    }
+
+    /// The bounds as people write them.
+    #[must_use]
+    pub fn bounds(&self) -> String {
+        match (self.at_least, self.at_most) {
+            (Some(least), Some(most)) => format!("{least} to {most}"),
+            (Some(least), None) => format!("at least {least}"),
+            (None, Some(most)) => format!("at most {most}"),
+            (None, None) => "any".into(),
+        }
+    }
+}
+
+/// Reads `[[claim]]` tables.
+pub(crate) fn read(value: Option<&Value>, findings: &Findings) -> Vec<Claim> {
+    let Some(value) = value else { return Vec::new() };
+    let Some(tables) = value.as_array() else {
+        findings.wrong_type("claim", value, "a list of tables");
+        return Vec::new();
+    };
+    tables.iter().filter_map(|table| read_one(Section::new(table.as_table()?, findings))).collect()
+}
+
+fn read_one(mut section: Section<'_>) -> Option<Claim> {
+    section.require(&["id", "says", "value"]);
+    let term = |section: &mut Section<'_>, key| {
+        let text = section.string(key)?;
+        let term = Term::parse(text);
+        if let Err(reason) = &term {
+            section.findings().error(section.origin_of(key), format!("`{key}`: {reason}"));
+        }
+        term.ok()
+    };
+    let value = term(&mut section, "value");
+    let minus = term(&mut section, "minus");
+    let over = term(&mut section, "over");
+    let at_least = section.float("at_least", f64::MIN..=f64::MAX);
+    let at_most = section.float("at_most", f64::MIN..=f64::MAX);
+    if at_least.is_none() && at_most.is_none() {
+        let hint = "give `at_least`, `at_most` or both";
+        section.findings().error_with_hint(section.origin(), "a claim without bounds always holds", hint);
+    }
+    let text = |section: &mut Section<'_>, key| section.string(key).unwrap_or_default().to_owned();
+    let claim = Claim {
+        id: text(&mut section, "id"),
+        says: text(&mut section, "says"),
+        published: text(&mut section, "published"),
+        note: text(&mut section, "note"),
+        value: value?,
+        minus,
+        over,
+        at_least,
+        at_most,
+    };
+    section.finish();
+    Some(claim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_are_read_or_refused_with_the_reason() {
+        let term = Term::parse("simple gateway_latency p99").unwrap();
+        assert_eq!(term.figure, Figure::Latency(Metric::GatewayLatency, "p99".into()));
+        assert_eq!(Term::parse("flood lost_percent").unwrap().figure, Figure::LostPercent);
+        for text in ["", "simple", "simple speed p99", "simple gateway_latency p98", "a b c d"] {
+            assert!(Term::parse(text).is_err(), "{text}");
+        }
+    }
+}

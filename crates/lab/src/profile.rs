@@ -1,0 +1,269 @@
+//! Host profiles: the parameters of a model, each with its source.
+//!
+//! A profile is a TOML file. Every parameter is a table with a `value` and a `source`; a parameter
+//! without a source is refused, for a model without sources is a guess. Profiles under `profiles/`
+//! are built in; another one is named by its path.
+
+use std::path::Path;
+
+use candor_config::{Findings, Section, Source, Table};
+use candor_sim::Discipline;
+use candor_sim::instrument::Instrument;
+use candor_sim::model::{
+    Egress, EthernetLoad, FilterCosts, Interference, Linux, Readout, UserSpace,
+};
+use candor_time::Nanos;
+
+use crate::error::Error;
+
+/// The profiles that are built in: name and text.
+pub const BUILT_IN: &[(&str, &str)] = &[
+    ("mpc5200-2.6.33", include_str!("../../../profiles/mpc5200-2.6.33.toml")),
+    ("mpc5200-2.6.33-rt", include_str!("../../../profiles/mpc5200-2.6.33-rt.toml")),
+];
+
+/// A host profile.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// What it describes.
+    pub title: String,
+    /// The host without load, with its rules in the kernel.
+    pub host: Linux,
+    /// What a gateway in user space costs.
+    pub user_space: UserSpace,
+    /// What a load on the processor does: the slowdown in percent and more interference.
+    pub cpu_load: (u32, Vec<Interference>),
+    /// What a load from the Ethernet is.
+    pub ethernet_load: EthernetLoad,
+    /// The computer that measured the original.
+    pub tester: Instrument,
+    /// The text of the file, for the record.
+    pub text: String,
+}
+
+/// Loads a built-in profile or, if `name` ends in `.toml`, a file.
+///
+/// # Errors
+/// There is none of that name, or it is not right.
+pub fn load(name: &str, base: &Path) -> Result<Profile, Error> {
+    let (file, text) = match BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
+        Some((_, text)) => (format!("profiles/{name}.toml"), (*text).to_owned()),
+        None if name.ends_with(".toml") => {
+            let path = crate::experiment::locate(base, name);
+            let text = std::fs::read_to_string(&path).map_err(|error| Error::read(&path, error))?;
+            (path.display().to_string(), text)
+        }
+        None => {
+            let names: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+            let meant = candor_config::did_you_mean(name, names.iter().copied())
+                .map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
+            return Err(Error::Other(format!(
+                "there is no host profile `{name}`; {meant}built in are {}; a file's name ends in .toml",
+                names.join(", ")
+            )));
+        }
+    };
+    parse(&file, &text)
+}
+
+fn parse(file: &str, text: &str) -> Result<Profile, Error> {
+    let findings = Findings::new();
+    let source = Source::new(file, text);
+    let profile = candor_config::parse(&source, &findings)
+        .map(|table| read(&table, &findings, text));
+    match profile {
+        Some(profile) if !findings.has_errors() => Ok(profile),
+        _ => Err(Error::Findings(findings)),
+    }
+}
+
+/// Reads parameters: tables of `value` and `source`.
+struct Parameters<'a> {
+    section: Section<'a>,
+    findings: &'a Findings,
+}
+
+impl<'a> Parameters<'a> {
+    /// The parameters of the table `key`, which must be there.
+    fn of(parent: &mut Section<'a>, key: &'static str, findings: &'a Findings, empty: &'a Table) -> Self {
+        parent.require(&[key]);
+        let section = parent.section(key).unwrap_or_else(|| Section::new(empty, findings));
+        Self { section, findings }
+    }
+
+    fn read<T>(&mut self, key: &'static str, read: impl FnOnce(&mut Section<'a>) -> Option<T>) -> Option<T> {
+        self.section.require(&[key]);
+        let mut parameter = self.section.section(key)?;
+        parameter.require(&["value", "source"]);
+        let value = read(&mut parameter);
+        if parameter.string("source").is_some_and(|source| source.trim().is_empty()) {
+            let hint = "say where the number comes from: a paper, a data sheet, a measurement, a fit";
+            self.findings.error_with_hint(parameter.origin_of("source"), "`source` is empty", hint);
+        }
+        parameter.finish();
+        value
+    }
+
+    fn nanos(&mut self, key: &'static str) -> Nanos {
+        self.read(key, |parameter| parameter.nanos("value")).unwrap_or_default()
+    }
+
+    fn count(&mut self, key: &'static str, most: u32) -> u32 {
+        self.read(key, |parameter| parameter.integer("value", 0..=most)).unwrap_or(1)
+    }
+
+    fn flag(&mut self, key: &'static str) -> bool {
+        self.read(key, |parameter| parameter.boolean("value")).unwrap_or_default()
+    }
+
+    fn finish(self) {
+        self.section.finish();
+    }
+}
+
+fn read(table: &Table, findings: &Findings, text: &str) -> Profile {
+    let empty = Table::new(table.origin().clone());
+    let mut file = Section::new(table, findings);
+    file.require(&["title"]);
+    let title = file.string("title").unwrap_or_default().to_owned();
+
+    let mut filter = Parameters::of(&mut file, "filter", findings, &empty);
+    let filter_costs = FilterCosts {
+        slot: filter.nanos("slot"),
+        entry: filter.nanos("entry"),
+        entry_uncached: filter.nanos("entry_uncached"),
+        cached_entries: filter.count("cached_entries", 1_000_000),
+        extended_in_list: filter.flag("extended_in_list"),
+    };
+    filter.finish();
+
+    let interference = interferences(&mut file, findings);
+    let mut host = Parameters::of(&mut file, "host", findings, &empty);
+    let readout = host.read("readout", |parameter| {
+        parameter.one_of("value", &[("soft-irq", Readout::SoftIrq), ("hard-irq", Readout::HardIrq)])
+    });
+    let linux = Linux {
+        interrupt: host.nanos("interrupt"),
+        readout: readout.unwrap_or(Readout::SoftIrq),
+        read: host.nanos("read"),
+        rx_fifo: host.count("rx_fifo", 65_536) as usize,
+        tx_buffers: host.count("tx_buffers", 65_536) as usize,
+        transmit_done: host.nanos("transmit_done"),
+        soft_irq: host.nanos("soft_irq"),
+        poll_weight: host.count("poll_weight", 65_536).max(1),
+        receive: host.nanos("receive"),
+        jitter: host.nanos("jitter"),
+        filter: filter_costs,
+        clone: host.nanos("clone"),
+        copy: host.nanos("copy"),
+        transmit: host.nanos("transmit"),
+        virtual_transmit: host.nanos("virtual_transmit"),
+        virtual_more: host.nanos("virtual_more"),
+        backlog: host.count("backlog", 1_000_000) as usize,
+        egress: Egress {
+            depth: host.count("tx_queue", 1_000_000) as usize,
+            discipline: Discipline::Fifo,
+        },
+        user_space: None,
+        is_preempt_rt: host.flag("preempt_rt"),
+        slowdown_percent: 100,
+        interference,
+        ethernet: None,
+    };
+    host.finish();
+
+    let mut user = Parameters::of(&mut file, "user_space", findings, &empty);
+    let user_space = UserSpace {
+        socket: user.nanos("socket"),
+        socket_depth: user.count("socket_depth", 1_000_000) as usize,
+        wake: user.nanos("wake"),
+        recv: user.nanos("recv"),
+        send: user.nanos("send"),
+    };
+    user.finish();
+
+    file.require(&["load"]);
+    let mut load = file.section("load").unwrap_or_else(|| Section::new(&empty, findings));
+    load.require(&["cpu"]);
+    let mut cpu = load.section("cpu").unwrap_or_else(|| Section::new(&empty, findings));
+    let cpu_interference = interferences(&mut cpu, findings);
+    let mut cpu = Parameters { section: cpu, findings };
+    let cpu_load = (cpu.count("slowdown_percent", 10_000).max(1), cpu_interference);
+    cpu.finish();
+    let mut ethernet = Parameters::of(&mut load, "ethernet", findings, &empty);
+    let ethernet_load = EthernetLoad {
+        every: ethernet.nanos("every"),
+        fragments: ethernet.count("fragments", 1_000).max(1),
+        spacing: ethernet.nanos("spacing"),
+        interrupt: ethernet.nanos("interrupt"),
+        receive: ethernet.nanos("receive"),
+        reply: ethernet.nanos("reply"),
+    };
+    ethernet.finish();
+    if ethernet_load.spacing * u64::from(ethernet_load.fragments - 1) >= ethernet_load.every {
+        let message = "the fragments of a request take longer than `every`";
+        findings.error_with_hint(load.origin_of("ethernet"), message, "raise `every` or lower `spacing`");
+    }
+    load.finish();
+
+    let mut tester = Parameters::of(&mut file, "tester", findings, &empty);
+    let instrument = Instrument {
+        interrupt: tester.nanos("interrupt"),
+        transmit_done: tester.nanos("transmit_done"),
+        reload: tester.nanos("reload"),
+        read: tester.nanos("read"),
+    };
+    tester.finish();
+    file.finish();
+    Profile { title, host: linux, user_space, cpu_load, ethernet_load, tester: instrument, text: text.into() }
+}
+
+fn interferences<'a>(parent: &mut Section<'a>, findings: &'a Findings) -> Vec<Interference> {
+    let sections = parent.sections("interference");
+    sections
+        .into_iter()
+        .map(|mut section| {
+            section.require(&["name"]);
+            section.string("name");
+            let mut of = Parameters { section, findings };
+            let interference = Interference {
+                every: of.nanos("every"),
+                is_random: of.flag("random"),
+                duration: (of.nanos("shortest"), of.nanos("longest")),
+            };
+            if interference.every < Nanos::from_micros(10) {
+                let message = "an interference comes at most every 10us";
+                findings.error(of.section.origin_of("every"), message);
+            }
+            of.finish();
+            interference
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_profiles_are_right() {
+        for (name, _) in BUILT_IN {
+            let profile = load(name, Path::new(".")).unwrap_or_else(|error| panic!("{error}"));
+            assert!(!profile.title.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_number_without_a_source_is_refused() {
+        let (_, text) = BUILT_IN[0];
+        let text = text.replacen("source = \"", "source = \"\" # ", 1);
+        let Err(Error::Findings(findings)) = parse("p.toml", &text) else { panic!("accepted") };
+        assert!(findings.to_string().contains("`source` is empty"), "{findings}");
+    }
+
+    #[test]
+    fn an_unknown_profile_is_named_with_the_known_ones() {
+        let error = load("mpc5200-2.6.34", Path::new(".")).unwrap_err().to_string();
+        assert!(error.contains("did you mean `mpc5200-2.6.33`?"), "{error}");
+    }
+}

@@ -1,0 +1,470 @@
+//! The report: results as a page that opens from disk, without a network and without a server.
+//!
+//! ```text
+//! DIR/results/EXPERIMENT.json     read: figures, latency profiles, how to repeat it
+//! DIR/results/EXPERIMENT.csv      read if present: one line per frame
+//! DIR/index.html                  the page
+//! DIR/report/app.js, style.css    its script and its looks
+//! DIR/report/plotly.min.js        the plotting library, once per report
+//! DIR/report/data.js              the key figures of all experiments
+//! DIR/report/charts/EXPERIMENT.js latency profiles and the time chart of one experiment
+//! ```
+//!
+//! A page opened from disk may not fetch files, but it may load scripts. So data come as scripts
+//! that call a function of the page: `data.js` at the start, the charts of an experiment when it is
+//! chosen. That way a report on a thousand experiments opens as fast as one on three.
+//!
+//! A time chart holds at most [`chart::BUCKETS`] stretches of frames, however long the experiment:
+//! of each the shortest and the longest latency and the refused frames are kept, so that no outlier
+//! is thinned away.
+//!
+//! Everything that comes from a result file is data to the page: it reaches the document as text,
+//! never as markup. Files are replaced as a whole or not at all, and the same results give the same
+//! bytes.
+
+mod chart;
+mod input;
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use candor_lat::Metric;
+use serde::Serialize;
+
+use input::ResultFile;
+
+/// A report that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The page to open.
+    pub index: PathBuf,
+    /// How many experiments it shows.
+    pub experiments: usize,
+}
+
+/// Why there is no report: where, what is wrong, and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// Line and column, both from 1, where they are known.
+    pub position: Option<(usize, usize)>,
+    /// What is wrong, in one clause that begins with a small letter.
+    pub message: String,
+    /// What to do about it.
+    pub hint: &'static str,
+}
+
+/// One line: `FILE:LINE:COLUMN: what is wrong; the remedy`.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some((line, column)) = self.position {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}; {}", self.message, self.hint)
+    }
+}
+impl std::error::Error for Error {}
+
+impl Error {
+    fn new(path: &Path, message: impl Into<String>, hint: &'static str) -> Self {
+        Self { path: path.to_owned(), position: None, message: message.into(), hint }
+    }
+
+    fn at(mut self, line: usize, column: usize) -> Self {
+        self.position = Some((line, column));
+        self
+    }
+}
+
+/// The remedy for a result that this version cannot read.
+const RUN_AGAIN: &str = "delete the file or run the experiment again";
+
+/// The longest result file that is read: 64 MB, hundreds of times the usual.
+const MAX_RESULT_LEN: u64 = 1 << 26;
+
+/// Writes the report on all results in `dir`.
+///
+/// # Errors
+/// There are no results, a result is broken, or a file cannot be read or written. A report that
+/// was there before stays usable: its page is replaced last.
+pub fn write(dir: &Path) -> Result<Report, Error> {
+    let results = read_results(&dir.join("results"))?;
+    let assets = dir.join("report");
+    let charts = assets.join("charts");
+    make_dir(&charts)?;
+
+    let mut page = Page::new();
+    for (path, id, result) in results {
+        let frames_path = path.with_extension("csv");
+        let frames = match fs::File::open(&frames_path) {
+            Ok(file) => Some(chart::read(&frames_path, file)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(unreadable(&frames_path, &error)),
+        };
+        let chart = chart::Script { profiles: result.profiles(), frames };
+        let call = call("candorChart", &[json(&id), json(&chart)]);
+        replace(&charts.join(format!("{id}.js")), &call)?;
+        page.experiments.push(Experiment { id, result });
+    }
+    remove_stale(&charts, &page)?;
+
+    replace(&assets.join("plotly.min.js"), plotly_script().as_bytes())?;
+    replace(&assets.join("style.css"), include_bytes!("report/style.css"))?;
+    replace(&assets.join("app.js"), include_bytes!("report/app.js"))?;
+    replace(&assets.join("data.js"), &call("candorReport", &[json(&page)]))?;
+    let index = dir.join("index.html");
+    replace(&index, include_bytes!("report/index.html"))?;
+    Ok(Report { index, experiments: page.experiments.len() })
+}
+
+/// What `data.js` hands to the page.
+#[derive(Serialize)]
+struct Page {
+    metrics: Vec<MetricName>,
+    experiments: Vec<Experiment>,
+}
+
+/// A metric as the page shows it, from the one definition there is.
+#[derive(Serialize)]
+struct MetricName {
+    key: &'static str,
+    label: &'static str,
+    formula: String,
+}
+
+/// A result and the name of its file, which is also that of its charts.
+#[derive(Serialize)]
+struct Experiment {
+    id: String,
+    #[serde(flatten)]
+    result: ResultFile,
+}
+
+impl Page {
+    fn new() -> Self {
+        let name = |metric: Metric| MetricName {
+            key: metric.key(),
+            label: metric.label(),
+            formula: metric.formula(),
+        };
+        Self { metrics: Metric::ALL.map(name).into(), experiments: Vec::new() }
+    }
+}
+
+/// All results in the order of their file names.
+fn read_results(dir: &Path) -> Result<Vec<(PathBuf, String, ResultFile)>, Error> {
+    const RUN_FIRST: &str = "run `candor lab run FILE --out DIR` first";
+    let mut paths = match files_in(dir, "json") {
+        Ok(paths) => paths,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Error::new(dir, "there is no such folder", RUN_FIRST));
+        }
+        Err(error) => return Err(unreadable(dir, &error)),
+    };
+    if paths.is_empty() {
+        return Err(Error::new(dir, "there are no results here", RUN_FIRST));
+    }
+    paths.sort();
+    paths.into_iter().map(read_result).collect()
+}
+
+fn read_result(path: PathBuf) -> Result<(PathBuf, String, ResultFile), Error> {
+    let Some(id) = path.file_stem().and_then(OsStr::to_str).map(str::to_owned) else {
+        return Err(Error::new(&path, "the file name is not UTF-8", "rename the file"));
+    };
+    let mut text = Vec::new();
+    let read =
+        fs::File::open(&path).and_then(|file| file.take(MAX_RESULT_LEN + 1).read_to_end(&mut text));
+    let len = read.map_err(|error| unreadable(&path, &error))?;
+    if len as u64 > MAX_RESULT_LEN {
+        return Err(Error::new(&path, "this is larger than any result", RUN_AGAIN));
+    }
+    let result = ResultFile::parse(&path, &text)?;
+    Ok((path, id, result))
+}
+
+/// The files of a folder with that extension, in no order.
+fn files_in(dir: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.extension() == Some(OsStr::new(extension)) && path.is_file() {
+            paths.push(path);
+        }
+    }
+    Ok(paths)
+}
+
+/// Removes charts of experiments that are no longer there.
+fn remove_stale(charts: &Path, page: &Page) -> Result<(), Error> {
+    let current: BTreeSet<&str> = page.experiments.iter().map(|e| e.id.as_str()).collect();
+    let found = files_in(charts, "js").map_err(|error| unreadable(charts, &error))?;
+    for path in found {
+        let is_current =
+            path.file_stem().and_then(OsStr::to_str).is_some_and(|stem| current.contains(stem));
+        if !is_current {
+            fs::remove_file(&path).map_err(|error| unwritable(&path, &error))?;
+        }
+    }
+    Ok(())
+}
+
+/// The plotting library without what the `plotly` crate puts around it: tags, and a renderer for
+/// formulas that the page does not use.
+fn plotly_script() -> String {
+    let tags = plotly::Plot::offline_js_sources();
+    let script = tags.split_once('>').map_or(tags.as_str(), |(_, rest)| rest);
+    let end = script.find("</script>").unwrap_or(script.len());
+    let mut script = script[..end].to_owned();
+    script.push('\n');
+    script
+}
+
+/// A script that calls `function`.
+fn call(function: &str, arguments: &[String]) -> Vec<u8> {
+    format!("{function}({});\n", arguments.join(", ")).into_bytes()
+}
+
+/// JSON that is harmless inside a script as well as inside a page.
+fn json(value: &impl Serialize) -> String {
+    // Only text may hold a `<` in JSON, and there it may be written as an escape.
+    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned()).replace('<', "\\u003c")
+}
+
+fn make_dir(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(|error| unwritable(path, &error))
+}
+
+/// Puts `bytes` in place of the file at `path`, as a whole or not at all.
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    let part = path.with_file_name(name);
+    let written = fs::File::create(&part)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| fs::rename(&part, path));
+    written.map_err(|error| {
+        // Half a file helps nobody; that it cannot be removed either adds nothing to the error.
+        let _ = fs::remove_file(&part);
+        unwritable(path, &error)
+    })
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Error {
+    Error::new(path, format!("cannot be read: {error}"), "check that it exists and is readable")
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Error {
+    let hint = "choose a folder you may write to, or free some space";
+    Error::new(path, format!("cannot be written: {error}"), hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    const RESULT: &str = r#"{
+        "schema": "candor-result/1", "experiment": "one", "title": "</script><b>One</b>",
+        "seed": 18446744073709551615, "unknown": [1, 2],
+        "counts": {"sent": 3, "received": 2, "lost": 1},
+        "metrics": {"total_latency": {"count": 2, "min_ns": 40000, "max_ns": 90000,
+                                      "profile": [[40000, 2], [90000, 1]]},
+                    "bus_wait": {"count": 0, "profile": []}}
+    }"#;
+    const FRAMES: &str = "\
+number,sent,received,outcome,source_end,target_end,total_latency_ns,gateway_latency_ns
+1,123#0001,123#0001,forwarded,1000,41000,40000,10000
+2,123#0002,,rx_overflow,2000,,,
+3,123#0003,123#0003,forwarded,3000,93000,90000,60000
+";
+
+    /// A folder with these files under `results`.
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("results")).unwrap();
+        for (name, text) in files {
+            fs::write(dir.path().join("results").join(name), text).unwrap();
+        }
+        dir
+    }
+
+    /// Every file of the report by name.
+    fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        for part in ["", "report", "report/charts"] {
+            for entry in fs::read_dir(dir.join(part)).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_file() {
+                    files.insert(path.strip_prefix(dir).unwrap().into(), fs::read(&path).unwrap());
+                }
+            }
+        }
+        files
+    }
+
+    fn text(files: &BTreeMap<PathBuf, Vec<u8>>, name: &str) -> String {
+        String::from_utf8(files[Path::new(name)].clone()).unwrap()
+    }
+
+    #[test]
+    fn a_report_is_complete_and_the_same_every_time() {
+        let dir = folder(&[("b.json", RESULT), ("b.csv", FRAMES), ("a.json", RESULT)]);
+        let report = write(dir.path()).unwrap();
+        assert_eq!(report, Report { index: dir.path().join("index.html"), experiments: 2 });
+        let first = files(dir.path());
+        let names: Vec<_> = first.keys().map(|name| name.to_str().unwrap()).collect();
+        assert_eq!(
+            names,
+            [
+                "index.html",
+                "report/app.js",
+                "report/charts/a.js",
+                "report/charts/b.js",
+                "report/data.js",
+                "report/plotly.min.js",
+                "report/style.css",
+            ]
+        );
+        write(dir.path()).unwrap();
+        assert!(files(dir.path()) == first, "the second report differs");
+    }
+
+    #[test]
+    fn the_library_is_alone_in_its_file() {
+        let script = plotly_script();
+        assert!(script.starts_with("/**\n* plotly.js v"), "{:?}", script.get(..40));
+        assert!(script.ends_with("return Plotly;\n}));\n"));
+        assert!(!script.contains("<script"));
+    }
+
+    #[test]
+    fn data_say_what_the_results_say() {
+        let dir = folder(&[("one.json", RESULT), ("one.csv", FRAMES)]);
+        write(dir.path()).unwrap();
+        let files = files(dir.path());
+        let data = text(&files, "report/data.js");
+        assert!(
+            data.starts_with("candorReport({\"metrics\":[{\"key\":\"total_latency\","),
+            "{data}"
+        );
+        assert!(data.contains(r#""seed":"18446744073709551615""#), "{data}");
+        assert!(data.contains(r#""title":"\u003c/script>\u003cb>One\u003c/b>""#), "{data}");
+        assert!(!data.contains("unknown") && !data.contains("profile\""), "{data}");
+        assert_eq!(
+            text(&files, "report/charts/one.js"),
+            concat!(
+                r#"candorChart("one", {"profiles":{"total_latency":[[40000,2],[90000,1]]},"#,
+                r#""frames":{"count":3,"frames_per_bucket":1,"latencies":{"#,
+                r#""gateway_latency":{"number":[1,2],"time_ns":[1000,2000],"latency_ns":[10000,60000]},"#,
+                r#""total_latency":{"number":[1,2],"time_ns":[1000,2000],"latency_ns":[40000,90000]}},"#,
+                r#""refused":{"rx_overflow":{"number":[2],"time_ns":[2000],"frames":[1]}}}});"#,
+                "\n"
+            )
+        );
+    }
+
+    #[test]
+    fn charts_of_removed_experiments_go() {
+        let dir = folder(&[("a.json", RESULT), ("b.json", RESULT)]);
+        write(dir.path()).unwrap();
+        fs::remove_file(dir.path().join("results/a.json")).unwrap();
+        write(dir.path()).unwrap();
+        let charts: Vec<_> = files_in(&dir.path().join("report/charts"), "js").unwrap();
+        assert_eq!(charts, [dir.path().join("report/charts/b.js")]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_where_and_why() {
+        let header = FRAMES.lines().next().unwrap();
+        let wrong_number = format!("{header}\n1,123#,,forwarded,1000,x1,,\n");
+        let short_line = format!("{header}\n1,123#\n");
+        let long_line = format!("{header}\n{}\n", "1".repeat(5_000));
+        for (files, message) in [
+            (
+                &[][..],
+                "results: there are no results here; run `candor lab run FILE --out DIR` first",
+            ),
+            (
+                &[("one.json", "{\n  \"schema\": \"candor-result/1\",\n")],
+                "results/one.json:3:1: this is no complete result: EOF while parsing a value; \
+                 delete the file or run the experiment again",
+            ),
+            (
+                &[("one.json", r#"{"schema": "candor-result/1", "experiment": 3}"#)],
+                "results/one.json:1:45: this is no complete result: invalid type: integer `3`, \
+                 expected a string; delete the file or run the experiment again",
+            ),
+            (
+                &[("one.json", r#"{"schema": "candor-result/2"}"#)],
+                "results/one.json: the schema is \"candor-result/2\", but this version reads \
+                 \"candor-result/1\"; delete the file or run the experiment again",
+            ),
+            (
+                &[("one.json", RESULT), ("one.csv", "")],
+                "results/one.csv:1:1: there is no header line; \
+                 delete the file or run the experiment again",
+            ),
+            (
+                &[("one.json", RESULT), ("one.csv", "number,sent\n")],
+                "results/one.csv:1:1: there is no column `outcome`; \
+                 delete the file or run the experiment again",
+            ),
+            (
+                &[("one.json", RESULT), ("one.csv", &wrong_number)],
+                "results/one.csv:2:26: `x1` is no target_end in nanoseconds; \
+                 delete the file or run the experiment again",
+            ),
+            (
+                &[("one.json", RESULT), ("one.csv", &short_line)],
+                "results/one.csv:2:1: 2 columns instead of 8; \
+                 delete the file or run the experiment again",
+            ),
+            (
+                &[("one.json", RESULT), ("one.csv", &long_line)],
+                "results/one.csv:2:4096: the line is longer than 4096 bytes; \
+                 delete the file or run the experiment again",
+            ),
+        ] {
+            let dir = folder(files);
+            let error = write(dir.path()).unwrap_err().to_string();
+            let prefix = format!("{}/", dir.path().display());
+            assert_eq!(error.strip_prefix(&prefix), Some(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_folder_without_results_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = write(dir.path()).unwrap_err();
+        assert_eq!(error.path, dir.path().join("results"));
+        assert!(error.to_string().contains("there is no such folder"), "{error}");
+    }
+
+    #[test]
+    fn an_error_leaves_the_page_as_it_was() {
+        let dir = folder(&[("one.json", RESULT)]);
+        write(dir.path()).unwrap();
+        let before = files(dir.path());
+        fs::write(dir.path().join("results/two.json"), "{").unwrap();
+        write(dir.path()).unwrap_err();
+        assert!(files(dir.path()) == before);
+    }
+
+    #[test]
+    fn nothing_half_written_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        // A folder stands where the file should be.
+        let target = dir.path().join("data.js");
+        fs::create_dir_all(target.join("occupied")).unwrap();
+        let error = replace(&target, b"candorReport()").unwrap_err();
+        assert!(error.to_string().contains("data.js: cannot be written: "), "{error}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,204 @@
+//! The result of an experiment: what `DIR/results/<experiment>.json` holds.
+//!
+//! The same in every world: `sim` today, real kernels and real buses later. There is no wall clock
+//! in it, so that the same experiment gives the same bytes.
+
+use std::collections::BTreeMap;
+
+use candor_lat::{Histogram, Metric};
+use serde::{Deserialize, Serialize};
+
+/// The name of this layout.
+pub const SCHEMA: &str = "candor-result/1";
+/// Points of a latency profile at most.
+const PROFILE_POINTS: usize = 2_000;
+
+/// Everything about one experiment. Times are in nanoseconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ResultFile {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The experiment's name.
+    pub experiment: String,
+    /// What it is about.
+    pub title: String,
+    /// The version that made it.
+    pub candor: String,
+    /// The command that makes it again.
+    pub command: String,
+    /// The world: `sim`.
+    pub testbed: String,
+    /// World and conditions, for people.
+    pub conditions: String,
+    /// The seed.
+    pub seed: u64,
+    /// Its place in the matrix.
+    pub axes: BTreeMap<String, String>,
+    /// Every setting, as TOML.
+    pub config: String,
+    /// Files it read.
+    pub inputs: Vec<InputFile>,
+    /// How long it lasted in its own time.
+    pub duration_ns: u64,
+    /// What became of the frames.
+    pub counts: Counts,
+    /// Frames and copies that got no further, by cause.
+    pub refused: Vec<Refused>,
+    /// What happened on the buses.
+    pub buses: Vec<Bus>,
+    /// What the rules did.
+    pub rules: Vec<RuleCounts>,
+    /// Latencies by metric.
+    pub metrics: BTreeMap<String, Figures>,
+}
+
+/// A file that was read.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct InputFile {
+    /// As it was written.
+    pub path: String,
+    /// Of its contents.
+    pub sha256: String,
+}
+
+/// What became of the frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames of which a copy arrived.
+    pub received: u64,
+    /// Frames of which none arrived although a rule took them, or that never got to the rules.
+    pub lost: u64,
+    /// Frames that no rule took.
+    pub unrouted: u64,
+    /// Further copies of frames that arrived.
+    pub duplicated: u64,
+    /// Copies that arrived after one that was sent later.
+    pub reordered: u64,
+}
+
+/// Frames refused for one cause at one place.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Refused {
+    /// `sender`, `gateway` or `rule`.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// The rule, if one refused.
+    pub rule: String,
+    /// See `candor_sim::cause` and `candor_route::counters::Cause`.
+    pub cause: String,
+    /// How many.
+    pub frames: u64,
+}
+
+/// A bus.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Bus {
+    /// Its name.
+    pub name: String,
+    /// Nominal bit rate in bit/s.
+    pub bitrate: u32,
+    /// Data bit rate in bit/s.
+    pub data_bitrate: u32,
+    /// Frames that got through.
+    pub frames: u64,
+    /// How much of the time it was occupied, intermission and error frames included.
+    pub load_percent: f64,
+    /// Frames destroyed by errors.
+    pub error_frames: u64,
+    /// How often a controller went bus-off.
+    pub bus_offs: u64,
+}
+
+/// A rule and one of its destinations.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RuleCounts {
+    /// The rule's name.
+    pub name: String,
+    /// The destination.
+    pub to: String,
+    /// Copies its queue took.
+    pub handled: u64,
+    /// As the kernel counts.
+    pub dropped: u64,
+    /// As the kernel counts.
+    pub deleted: u64,
+}
+
+/// One latency over all frames.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Figures {
+    /// How many.
+    pub count: u64,
+    /// The smallest.
+    pub min_ns: i64,
+    /// Half are not above.
+    pub p50_ns: i64,
+    /// 90 % are not above.
+    pub p90_ns: i64,
+    /// 99 % are not above.
+    pub p99_ns: i64,
+    /// 99.9 % are not above.
+    pub p999_ns: i64,
+    /// The largest.
+    pub max_ns: i64,
+    /// The mean.
+    pub mean_ns: f64,
+    /// The standard deviation.
+    pub stddev_ns: f64,
+    /// The latency profile: so many frames took at least so long.
+    pub profile: Vec<(i64, u64)>,
+}
+
+impl Figures {
+    /// The figures of a histogram; `None` if it is empty.
+    #[must_use]
+    pub fn of(histogram: &Histogram) -> Option<Self> {
+        let summary = histogram.summary()?;
+        Some(Self {
+            count: summary.count,
+            min_ns: summary.min_ns,
+            p50_ns: summary.p50_ns,
+            p90_ns: summary.p90_ns,
+            p99_ns: summary.p99_ns,
+            p999_ns: summary.p999_ns,
+            max_ns: summary.max_ns,
+            mean_ns: summary.mean_ns,
+            stddev_ns: summary.stddev_ns,
+            profile: histogram.profile_thinned(PROFILE_POINTS),
+        })
+    }
+
+    /// The figure of that name: `min`, `p50`, `p90`, `p99`, `p999`, `max`, `mean`, `stddev`.
+    #[must_use]
+    pub fn figure_ns(&self, name: &str) -> Option<f64> {
+        Some(match name {
+            "min" => self.min_ns as f64,
+            "p50" => self.p50_ns as f64,
+            "p90" => self.p90_ns as f64,
+            "p99" => self.p99_ns as f64,
+            "p999" => self.p999_ns as f64,
+            "max" => self.max_ns as f64,
+            "mean" => self.mean_ns,
+            "stddev" => self.stddev_ns,
+            _ => return None,
+        })
+    }
+}
+
+impl ResultFile {
+    /// The figures of a metric.
+    #[must_use]
+    pub fn metric(&self, metric: Metric) -> Option<&Figures> {
+        self.metrics.get(metric.key())
+    }
+
+    /// The bytes of the file.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).unwrap_or_default();
+        json.push('\n');
+        json
+    }
+}

@@ -1,0 +1,425 @@
+//! The `sim` testbed: an experiment in virtual time.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use candor_lat::{Histogram, Metric, Tap};
+use candor_sim::{
+    BusId, Discipline, Drive, Fate, HostId, Observer, Random, Record, SenderConfig, SenderId, Time,
+    World, cause,
+};
+use candor_time::Nanos;
+
+use crate::error::Error;
+use crate::experiment::{Experiment, Traffic};
+use crate::recording::{self, RecordingError};
+use crate::result::{
+    Bus, Counts, Figures, InputFile, Refused, ResultFile, RuleCounts, SCHEMA,
+};
+use crate::rules::Rules;
+use crate::traffic::{Allowance, Periodic, Replay};
+
+/// The depth of the transmit queue of a node; what a tester needs to flood (the papers set
+/// `txqueuelen` to 200).
+const SENDER_QUEUE: usize = 200;
+/// A flooding sender needs one frame on the wire and one behind it.
+const FLOOD_QUEUE: usize = 2;
+
+/// Watches a run from outside.
+pub trait Watch: Sync {
+    /// How far it is: virtual time and frames sent. `false` interrupts the run.
+    fn proceed(&self, now: Nanos, sent: u64) -> bool;
+}
+
+/// Runs on and tells nobody.
+pub struct Unwatched;
+impl Watch for Unwatched {
+    fn proceed(&self, _: Nanos, _: u64) -> bool {
+        true
+    }
+}
+
+/// Runs `experiment`; `frames` takes a line of CSV per frame, if lines are wanted.
+///
+/// # Errors
+/// An input ends in an error, `frames` cannot be written, or the run was interrupted.
+pub fn run<'a>(
+    experiment: &Experiment,
+    command: String,
+    frames: Option<&'a mut dyn Write>,
+    watch: &'a dyn Watch,
+) -> Result<ResultFile, Error> {
+    let mut scene = Scene::new(experiment)?;
+    let jobs = scene.jobs(experiment);
+    let mut collector = Collector::new(frames, jobs, watch);
+    collector.head().map_err(csv_error)?;
+    let finished = scene.world.run(&mut collector);
+    if let Some(error) = collector.failure.take() {
+        return Err(csv_error(error));
+    }
+    if let Some(error) = scene.replay_failure.as_ref().and_then(|failure| failure.take()) {
+        return Err(Error::Other(error.to_string()));
+    }
+    if !finished {
+        return Err(Error::Interrupted);
+    }
+    Ok(scene.result(experiment, command, collector))
+}
+
+fn csv_error(error: io::Error) -> Error {
+    Error::Other(format!("the lines per frame cannot be written: {error}; check the free space"))
+}
+
+/// The world of an experiment.
+struct Scene {
+    world: World<Rules>,
+    buses: Vec<BusId>,
+    senders: Vec<SenderId>,
+    gateway: Option<HostId>,
+    replay_failure: Option<Rc<RefCell<Option<RecordingError>>>>,
+    error_reports: Rc<Cell<u64>>,
+}
+
+impl Scene {
+    fn new(experiment: &Experiment) -> Result<Self, Error> {
+        let mut world = World::new(experiment.seed);
+        let buses: Vec<_> =
+            experiment.buses.iter().map(|bus| world.add_bus(bus.clone())).collect();
+        let gateway = experiment.gateway.as_ref().map(|gateway| {
+            let host = world.add_host(gateway.model.clone(), Rules::new(&gateway.rules));
+            for bus in &gateway.rules.buses {
+                let named = experiment.buses.iter().position(|config| config.name == bus.name);
+                match named.filter(|_| !bus.is_virtual) {
+                    Some(index) => world.connect(host, buses[index]),
+                    None => world.add_virtual_port(host),
+                };
+            }
+            host
+        });
+        // Somebody acknowledges on every bus.
+        for &bus in &buses {
+            world.add_listener(bus);
+        }
+        if let Some(instrument) = experiment.instrument {
+            world.set_instrument(instrument);
+        }
+        let mut scene = Self {
+            world,
+            buses,
+            senders: Vec::new(),
+            gateway,
+            replay_failure: None,
+            error_reports: Rc::default(),
+        };
+        scene.add_senders(experiment)?;
+        Ok(scene)
+    }
+
+    fn add_senders(&mut self, experiment: &Experiment) -> Result<(), Error> {
+        let allowance: Allowance = Rc::new(Cell::new(experiment.count));
+        let config = |drive, discipline, depth| SenderConfig { drive, discipline, depth, fault_rate: 0.0 };
+        match &experiment.traffic {
+            Traffic::Numbered { frames, drive } => {
+                let depth = if *drive == Drive::Flood { FLOOD_QUEUE } else { SENDER_QUEUE };
+                let source = frames.clone().source(allowance);
+                let config = config(*drive, Discipline::Fifo, depth);
+                self.senders.push(self.world.add_sender(self.buses[0], config, source));
+            }
+            Traffic::Periodic { nodes, discipline } => {
+                for (stream, (bus, _, messages)) in (0_u64..).zip(nodes) {
+                    let random = Random::new(experiment.seed, (4 << 32) + stream);
+                    let source = Periodic::new(messages.clone(), random, Rc::clone(&allowance));
+                    let config = config(Drive::Timed, *discipline, SENDER_QUEUE);
+                    let sender =
+                        self.world.add_sender(self.buses[*bus], config, Box::new(source));
+                    self.senders.push(sender);
+                }
+            }
+            Traffic::Replay { log, interface, speed, bus } => {
+                let recording = recording::open(log, None)
+                    .map_err(|error| Error::Other(error.to_string()))?;
+                let source = Replay::new(recording, interface.clone(), *speed, allowance);
+                self.replay_failure = Some(source.failure());
+                self.error_reports = source.reports();
+                // The order on the bus was decided when it was recorded.
+                let config = config(Drive::Timed, Discipline::Fifo, SENDER_QUEUE);
+                let sender = self.world.add_sender(self.buses[*bus], config, Box::new(source));
+                self.senders.push(sender);
+            }
+        }
+        Ok(())
+    }
+
+    /// Names of the gateway's jobs: rule and destination.
+    fn jobs(&self, experiment: &Experiment) -> Vec<(String, String)> {
+        let Some(gateway) = &experiment.gateway else { return Vec::new() };
+        let Some(host) = self.gateway else { return Vec::new() };
+        let program = self.world.gateway(host).engine().program();
+        let name = |job: &candor_route::program::Job| {
+            let to = gateway.rules.buses.get(usize::from(job.to.0));
+            (job.rule.clone(), to.map_or(String::new(), |bus| bus.name.clone()))
+        };
+        program.jobs().iter().map(name).collect()
+    }
+
+    fn result(self, experiment: &Experiment, command: String, collected: Collector<'_>) -> ResultFile {
+        let elapsed = self.world.now() - Time::ZERO;
+        let sent: u64 = self.senders.iter().map(|&sender| self.world.released(sender)).sum();
+        let received = collected.arrived.distinct;
+        let unrouted = collected.refused.get(&(None, cause::NO_RULE)).copied().unwrap_or(0);
+        let has_gateway = self.gateway.is_some();
+        let received = if has_gateway { received } else { collected.delivered };
+        let counts = Counts {
+            sent,
+            received,
+            lost: sent.saturating_sub(received + unrouted + if has_gateway { collected.delivered } else { 0 }),
+            unrouted,
+            duplicated: collected.arrived.extra,
+            reordered: collected.reordered,
+        };
+        let mut refused: Vec<_> = collected
+            .refused
+            .iter()
+            .map(|(&(job, cause), &frames)| Refused {
+                place: place_of(job, cause).into(),
+                rule: job
+                    .and_then(|job| collected.jobs.get(job as usize))
+                    .map_or(String::new(), |(rule, _)| rule.clone()),
+                cause: cause.into(),
+                frames,
+            })
+            .collect();
+        if self.error_reports.get() > 0 {
+            refused.push(Refused {
+                place: "sender".into(),
+                rule: String::new(),
+                cause: "error_report".into(),
+                frames: self.error_reports.get(),
+            });
+        }
+        let buses = experiment.buses.iter().zip(&self.buses).map(|(config, &bus)| {
+            let statistics = self.world.bus_statistics(bus);
+            let load = match elapsed {
+                Nanos::ZERO => 0.0,
+                elapsed => statistics.busy.as_nanos() as f64 / elapsed.as_nanos() as f64 * 100.0,
+            };
+            Bus {
+                name: config.name.clone(),
+                bitrate: config.timing.nominal.bits_per_second(),
+                data_bitrate: config.timing.data.bits_per_second(),
+                frames: statistics.frames,
+                load_percent: (load * 1_000.0).round() / 1_000.0,
+                error_frames: statistics.error_frames,
+                bus_offs: statistics.bus_offs,
+            }
+        });
+        let rules = self.gateway.map_or(Vec::new(), |host| {
+            let counters = self.world.gateway(host).engine().counters();
+            let counted = counters.jobs().iter().zip(&collected.jobs);
+            counted
+                .map(|(counters, (name, to))| RuleCounts {
+                    name: name.clone(),
+                    to: to.clone(),
+                    handled: counters.handled,
+                    dropped: counters.dropped(),
+                    deleted: counters.deleted(),
+                })
+                .collect()
+        });
+        let metrics = Metric::ALL
+            .iter()
+            .zip(&collected.histograms)
+            .filter_map(|(metric, histogram)| {
+                Some((metric.key().to_owned(), Figures::of(histogram)?))
+            })
+            .collect();
+        ResultFile {
+            schema: SCHEMA.into(),
+            experiment: experiment.name.clone(),
+            title: experiment.title.clone(),
+            candor: env!("CARGO_PKG_VERSION").into(),
+            command,
+            testbed: "sim".into(),
+            conditions: experiment.conditions.clone(),
+            seed: experiment.seed,
+            axes: experiment.axes.iter().cloned().collect(),
+            config: experiment.config.clone(),
+            inputs: experiment
+                .inputs
+                .iter()
+                .map(|input| InputFile { path: input.path.clone(), sha256: input.sha256.clone() })
+                .collect(),
+            duration_ns: elapsed.as_nanos(),
+            counts,
+            refused,
+            buses: buses.collect(),
+            rules,
+            metrics,
+        }
+    }
+}
+
+fn place_of(job: Option<u32>, cause: &str) -> &'static str {
+    match (job, cause) {
+        (Some(_), _) => "rule",
+        (None, cause::SENDER_QUEUE_FULL | cause::UNSUPPORTED | cause::UNFINISHED) => "sender",
+        (None, _) => "gateway",
+    }
+}
+
+/// Which of the latest frames have arrived: enough to tell further copies apart, in constant
+/// memory.
+struct Arrived {
+    latest: Box<[u64]>,
+    distinct: u64,
+    extra: u64,
+}
+
+impl Arrived {
+    /// Copies of one frame arrive closer together than this many frames.
+    const WINDOW: usize = 1 << 16;
+
+    fn new() -> Self {
+        Self { latest: vec![u64::MAX; Self::WINDOW].into(), distinct: 0, extra: 0 }
+    }
+
+    fn add(&mut self, identity: u64) {
+        let slot = &mut self.latest[identity as usize % Self::WINDOW];
+        if *slot == identity {
+            self.extra += 1;
+        } else {
+            *slot = identity;
+            self.distinct += 1;
+        }
+    }
+}
+
+/// Takes what became of each frame.
+struct Collector<'a> {
+    frames: Option<&'a mut dyn Write>,
+    failure: Option<io::Error>,
+    jobs: Vec<(String, String)>,
+    watch: &'a dyn Watch,
+    histograms: Vec<Histogram>,
+    refused: BTreeMap<(Option<u32>, &'static str), u64>,
+    arrived: Arrived,
+    delivered: u64,
+    reordered: u64,
+    /// The latest frame that arrived, per job.
+    latest: Vec<Option<u64>>,
+    line: String,
+}
+
+impl<'a> Collector<'a> {
+    fn new(
+        frames: Option<&'a mut dyn Write>,
+        jobs: Vec<(String, String)>,
+        watch: &'a dyn Watch,
+    ) -> Self {
+        Self {
+            frames,
+            failure: None,
+            watch,
+            histograms: Metric::ALL.iter().map(|_| Histogram::new()).collect(),
+            refused: BTreeMap::new(),
+            arrived: Arrived::new(),
+            delivered: 0,
+            reordered: 0,
+            latest: vec![None; jobs.len()],
+            jobs,
+            line: String::new(),
+        }
+    }
+
+    /// The names of the columns.
+    fn head(&mut self) -> io::Result<()> {
+        let Some(frames) = &mut self.frames else { return Ok(()) };
+        let taps: Vec<_> = Tap::ALL.iter().map(|tap| format!("{}_ns", tap.name())).collect();
+        let [total, gateway] = LATENCIES.map(Metric::key);
+        writeln!(
+            frames,
+            "number,sent,received,outcome,rule,{},{total}_ns,{gateway}_ns",
+            taps.join(",")
+        )
+    }
+
+    fn write_line(&mut self, record: &Record<'_>, outcome: &str) {
+        use std::fmt::Write as _;
+        let Some(frames) = &mut self.frames else { return };
+        let line = &mut self.line;
+        line.clear();
+        let arrived = !matches!(record.fate, Fate::Refused(_));
+        let _ = write!(line, "{},{},", record.identity, record.sent);
+        if arrived {
+            let _ = write!(line, "{}", record.frame);
+        }
+        let rule = record.job.and_then(|job| self.jobs.get(job as usize));
+        let _ = write!(line, ",{outcome},{}", quoted(rule.map_or("", |(rule, _)| rule)));
+        for tap in Tap::ALL {
+            line.push(',');
+            if let Some(at) = record.taps.at(tap) {
+                let _ = write!(line, "{at}");
+            }
+        }
+        for metric in LATENCIES {
+            line.push(',');
+            if let Some(value) = metric.value(record.taps, record.transmission_ns) {
+                let _ = write!(line, "{value}");
+            }
+        }
+        line.push('\n');
+        if let Err(error) = frames.write_all(line.as_bytes()) {
+            self.failure.get_or_insert(error);
+        }
+    }
+}
+
+/// The metrics that have a column of their own.
+const LATENCIES: [Metric; 2] = [Metric::TotalLatency, Metric::GatewayLatency];
+
+/// A text in a CSV file.
+fn quoted(text: &str) -> std::borrow::Cow<'_, str> {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\"")).into()
+    } else {
+        text.into()
+    }
+}
+
+impl Observer for Collector<'_> {
+    fn record(&mut self, record: &Record<'_>) {
+        let outcome = match record.fate {
+            Fate::Forwarded => {
+                self.arrived.add(record.identity);
+                let latest = record.job.and_then(|job| self.latest.get_mut(job as usize));
+                if let Some(latest) = latest {
+                    self.reordered += u64::from(latest.is_some_and(|seen| seen > record.identity));
+                    *latest = (*latest).max(Some(record.identity));
+                }
+                "forwarded"
+            }
+            Fate::Delivered => {
+                self.delivered += 1;
+                "delivered"
+            }
+            Fate::Refused(cause) => {
+                *self.refused.entry((record.job, cause)).or_default() += 1;
+                cause
+            }
+        };
+        if !matches!(record.fate, Fate::Refused(_)) {
+            for (metric, histogram) in Metric::ALL.iter().zip(&mut self.histograms) {
+                if let Some(value) = metric.value(record.taps, record.transmission_ns) {
+                    histogram.record(value);
+                }
+            }
+        }
+        self.write_line(record, outcome);
+    }
+
+    fn proceed(&mut self, now: Time, sent: u64) -> bool {
+        self.failure.is_none() && self.watch.proceed(now - Time::ZERO, sent)
+    }
+}

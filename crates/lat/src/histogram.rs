@@ -1,0 +1,595 @@
+//! [`Histogram`]: many latencies in little memory, and what is said about them.
+//!
+//! A log-linear histogram in the manner of HdrHistogram: up to 4096 ns every nanosecond has its own
+//! bucket, above that every power of two is cut into 2048 buckets, so that a bucket is never wider
+//! than 1/2048 of its values. That covers every `i64`; latencies below zero, which inaccurate
+//! instruments produce, go into a mirror image made when the first one comes. Memory is 0.9 MB
+//! however many latencies are recorded, of which only touched pages count; recording takes a few
+//! nanoseconds and does not allocate.
+//!
+//! What is exact: the count, the minimum, the maximum and how often it occurred, the mean, the
+//! standard deviation, and every point of the [latency profile](Histogram::profile). What is
+//! rounded: [quantiles](Histogram::quantile), upwards, to the end of their bucket. Sums are kept as
+//! integers, so that merging is associative and commutative to the last bit: it does not matter who
+//! measured which part.
+//!
+//! ```
+//! use candor_lat::Histogram;
+//! let mut latencies = Histogram::new();
+//! for latency_ns in [35_000, 35_000, 50_000, 140_000] {
+//!     latencies.record(latency_ns);
+//! }
+//! let summary = latencies.summary().unwrap();
+//! assert_eq!((summary.count, summary.min_ns, summary.max_ns), (4, 35_000, 140_000));
+//! assert_eq!(summary.mean_ns, 65_000.0);
+//! ```
+
+use core::ops::RangeInclusive;
+
+/// A bucket is at most 1/2^`PRECISION_BITS` wider than its values.
+const PRECISION_BITS: u32 = 11;
+
+/// Buckets per power of two.
+const BUCKETS_PER_OCTAVE: u64 = 1 << PRECISION_BITS;
+
+/// One more than the index of the highest magnitude, 2^63 (that of `i64::MIN`).
+const BUCKETS: usize = bucket_index(1 << 63) + 1;
+
+/// The bucket of a magnitude: the magnitude itself as long as buckets are 1 wide, then a number
+/// that grows by [`BUCKETS_PER_OCTAVE`] with every doubling. It rises like the logarithm.
+const fn bucket_index(magnitude: u64) -> usize {
+    let shift = (u64::BITS - magnitude.leading_zeros()).saturating_sub(PRECISION_BITS + 1);
+    ((shift as u64) * BUCKETS_PER_OCTAVE + (magnitude >> shift)) as usize
+}
+
+/// The lowest and the highest magnitude of a bucket.
+const fn bucket_range(index: usize) -> RangeInclusive<u64> {
+    let index = index as u64;
+    let shift = (index / BUCKETS_PER_OCTAVE).saturating_sub(1);
+    let low = (index - shift * BUCKETS_PER_OCTAVE) << shift;
+    low..=low + ((1 << shift) - 1)
+}
+
+/// Latencies in nanoseconds, counted in buckets of equal relative width.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    /// Latencies from 0 on, by magnitude.
+    positive: Vec<u64>,
+    /// Latencies below 0, by magnitude; empty until there is one.
+    negative: Vec<u64>,
+    count: u64,
+    min_ns: i64,
+    max_ns: i64,
+    /// How many latencies are exactly `max_ns`.
+    max_count: u64,
+    sum: i128,
+    /// Saturating, which stays associative because nothing in it is negative. Full after 2^46
+    /// latencies of one hour.
+    sum_of_squares: u128,
+}
+
+/// What is commonly said about a set of latencies. Whole nanoseconds but for mean and deviation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// How many latencies there are, at least 1.
+    pub count: u64,
+    /// The shortest, exact.
+    pub min_ns: i64,
+    /// Half of the latencies are at most this.
+    pub p50_ns: i64,
+    /// 90 of 100 are at most this.
+    pub p90_ns: i64,
+    /// 99 of 100 are at most this.
+    pub p99_ns: i64,
+    /// 999 of 1000 are at most this.
+    pub p999_ns: i64,
+    /// The longest, exact.
+    pub max_ns: i64,
+    /// The arithmetic mean.
+    pub mean_ns: f64,
+    /// The standard deviation of the population (divided by the count, not by one less).
+    pub stddev_ns: f64,
+}
+
+/// A bar of the classic histogram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bin {
+    /// The shortest latency that counts here.
+    pub from_ns: i64,
+    /// The longest latency that counts here.
+    pub to_ns: i64,
+    /// How many latencies there are.
+    pub count: u64,
+}
+
+impl Histogram {
+    /// An empty histogram. Allocates once for all latencies from 0 on.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            positive: vec![0; BUCKETS],
+            negative: Vec::new(),
+            count: 0,
+            min_ns: i64::MAX,
+            max_ns: i64::MIN,
+            max_count: 0,
+            sum: 0,
+            sum_of_squares: 0,
+        }
+    }
+
+    /// Counts one latency.
+    #[inline]
+    pub fn record(&mut self, latency_ns: i64) {
+        let magnitude = latency_ns.unsigned_abs();
+        if latency_ns >= 0 {
+            self.positive[bucket_index(magnitude)] += 1;
+        } else {
+            self.count_negative(magnitude);
+        }
+        self.count += 1;
+        self.min_ns = self.min_ns.min(latency_ns);
+        if latency_ns >= self.max_ns {
+            let before = if latency_ns == self.max_ns { self.max_count } else { 0 };
+            (self.max_ns, self.max_count) = (latency_ns, before + 1);
+        }
+        self.sum += i128::from(latency_ns);
+        let square = u128::from(magnitude) * u128::from(magnitude);
+        self.sum_of_squares = self.sum_of_squares.saturating_add(square);
+    }
+
+    #[cold]
+    fn count_negative(&mut self, magnitude: u64) {
+        self.negative.resize(BUCKETS, 0);
+        self.negative[bucket_index(magnitude)] += 1;
+    }
+
+    /// Adds all latencies of `other`. The result is the same in any order and grouping.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        add_all(&mut self.positive, &other.positive);
+        if !other.negative.is_empty() {
+            self.negative.resize(BUCKETS, 0);
+            add_all(&mut self.negative, &other.negative);
+        }
+        self.max_count = match self.max_ns.cmp(&other.max_ns) {
+            core::cmp::Ordering::Less => other.max_count,
+            core::cmp::Ordering::Equal => self.max_count + other.max_count,
+            core::cmp::Ordering::Greater => self.max_count,
+        };
+        self.count += other.count;
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.sum += other.sum;
+        self.sum_of_squares = self.sum_of_squares.saturating_add(other.sum_of_squares);
+    }
+
+    /// How many latencies were recorded.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The shortest latency.
+    #[must_use]
+    pub const fn min_ns(&self) -> Option<i64> {
+        if self.count == 0 { None } else { Some(self.min_ns) }
+    }
+
+    /// The longest latency.
+    #[must_use]
+    pub const fn max_ns(&self) -> Option<i64> {
+        if self.count == 0 { None } else { Some(self.max_ns) }
+    }
+
+    /// The arithmetic mean.
+    #[must_use]
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| {
+            let (whole, rest) = self.whole_mean();
+            whole as f64 + rest
+        })
+    }
+
+    /// The mean as a whole number and a rest below 1, so that neither loses digits of the other.
+    fn whole_mean(&self) -> (i128, f64) {
+        let count = i128::from(self.count.max(1));
+        let (whole, rest) = (self.sum.div_euclid(count), self.sum.rem_euclid(count));
+        (whole, rest as f64 / count as f64)
+    }
+
+    /// The standard deviation of the population.
+    #[must_use]
+    pub fn stddev_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| {
+            // Squares around the whole part of the mean, in integers: no digits cancel.
+            let (whole, rest) = self.whole_mean();
+            let count = i128::from(self.count);
+            let around = i128::try_from(self.sum_of_squares)
+                .unwrap_or(i128::MAX)
+                .saturating_sub(whole.saturating_mul(self.sum).saturating_mul(2))
+                .saturating_add(count.saturating_mul(whole.saturating_mul(whole)));
+            (around as f64 / count as f64 - rest * rest).max(0.0).sqrt()
+        })
+    }
+
+    /// The latency that `numerator` of `denominator` latencies do not exceed, by nearest rank: the
+    /// smallest recorded one with at least `count * numerator / denominator` latencies at or below
+    /// it. `quantile(999, 1000)` is the 99.9th percentile. At most 1/2048 too long, never too
+    /// short; the minimum and the maximum are exact.
+    ///
+    /// A numerator beyond the denominator counts as equal to it; `None` for an empty histogram or
+    /// a denominator of 0.
+    #[must_use]
+    pub fn quantile(&self, numerator: u64, denominator: u64) -> Option<i64> {
+        if self.count == 0 || denominator == 0 {
+            return None;
+        }
+        let numerator = u128::from(numerator.min(denominator));
+        let rank = (u128::from(self.count) * numerator).div_ceil(u128::from(denominator)).max(1);
+        if rank == 1 {
+            return Some(self.min_ns);
+        }
+        let mut up_to_here = 0;
+        let bucket = self.buckets().find(|bucket| {
+            up_to_here += u128::from(bucket.count);
+            up_to_here >= rank
+        });
+        bucket.map(|bucket| bucket.to_ns)
+    }
+
+    /// Everything at once, `None` for an empty histogram.
+    #[must_use]
+    pub fn summary(&self) -> Option<Summary> {
+        Some(Summary {
+            count: self.count,
+            min_ns: self.min_ns()?,
+            p50_ns: self.quantile(50, 100)?,
+            p90_ns: self.quantile(90, 100)?,
+            p99_ns: self.quantile(99, 100)?,
+            p999_ns: self.quantile(999, 1000)?,
+            max_ns: self.max_ns()?,
+            mean_ns: self.mean_ns()?,
+            stddev_ns: self.stddev_ns()?,
+        })
+    }
+
+    /// The latency profile: for rising times `t`, how many latencies are at least `t`.
+    ///
+    /// The papers' reverse cumulative histogram. Every count is exact. For two points `(t1, m1)`
+    /// and `(t2, m2)` with `t1 < t2`, `m1 - m2` latencies lie in `t1..t2`. The first point is the
+    /// minimum with the count of all, the last the maximum with the number of latencies that long.
+    #[must_use]
+    pub fn profile(&self) -> Vec<(i64, u64)> {
+        let mut points = Vec::new();
+        let mut at_least = self.count;
+        for bucket in self.buckets() {
+            points.push((bucket.from_ns, at_least));
+            at_least -= bucket.count;
+        }
+        // The last bucket ends at the maximum, and may hold more than that.
+        if points.last().is_some_and(|&(_, count)| count == self.max_count) {
+            points.pop();
+        }
+        if self.count > 0 {
+            points.push((self.max_ns, self.max_count));
+        }
+        points
+    }
+
+    /// The latency profile with at most `points` points, at least 2 ([`thin`]).
+    #[must_use]
+    pub fn profile_thinned(&self, points: usize) -> Vec<(i64, u64)> {
+        thin(self.profile(), points)
+    }
+
+    /// The classic histogram: at most `bins` bins of equal width from the minimum to the maximum.
+    /// A latency counts in the bin of its bucket's beginning.
+    #[must_use]
+    pub fn classic(&self, bins: usize) -> Vec<Bin> {
+        if self.count == 0 || bins == 0 {
+            return Vec::new();
+        }
+        let (min, span) = (i128::from(self.min_ns), self.max_ns.abs_diff(self.min_ns));
+        let width = (u128::from(span) + 1).div_ceil(bins as u128);
+        let used = (u128::from(span) / width) as usize + 1;
+        let edge = |index: usize| min + (width * index as u128) as i128;
+        let mut classic: Vec<Bin> = (0..used)
+            .map(|index| Bin {
+                from_ns: edge(index) as i64,
+                to_ns: (edge(index + 1) - 1).min(i128::from(self.max_ns)) as i64,
+                count: 0,
+            })
+            .collect();
+        for bucket in self.buckets() {
+            let index = u128::from(bucket.from_ns.abs_diff(self.min_ns)) / width;
+            classic[index as usize].count += bucket.count;
+        }
+        classic
+    }
+
+    /// The buckets that hold something, in rising order, cut to the minimum and the maximum.
+    fn buckets(&self) -> impl Iterator<Item = Bin> + '_ {
+        let negative = self.negative.iter().enumerate().rev().map(|(index, &count)| {
+            let (low, high) = bucket_range(index).into_inner();
+            (0_i64.saturating_sub_unsigned(high), 0_i64.saturating_sub_unsigned(low), count)
+        });
+        let positive = self.positive.iter().enumerate().map(|(index, &count)| {
+            let (low, high) = bucket_range(index).into_inner();
+            (0_i64.saturating_add_unsigned(low), 0_i64.saturating_add_unsigned(high), count)
+        });
+        negative.chain(positive).filter(|&(_, _, count)| count > 0).map(|(from, to, count)| Bin {
+            from_ns: from.max(self.min_ns),
+            to_ns: to.min(self.max_ns),
+            count,
+        })
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Equal if no question tells them apart.
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        (self.count, self.min_ns, self.max_ns, self.max_count, self.sum, self.sum_of_squares)
+            == (
+                other.count,
+                other.min_ns,
+                other.max_ns,
+                other.max_count,
+                other.sum,
+                other.sum_of_squares,
+            )
+            && self.buckets().eq(other.buckets())
+    }
+}
+impl Eq for Histogram {}
+
+impl Extend<i64> for Histogram {
+    fn extend<I: IntoIterator<Item = i64>>(&mut self, latencies_ns: I) {
+        latencies_ns.into_iter().for_each(|latency_ns| self.record(latency_ns));
+    }
+}
+
+impl FromIterator<i64> for Histogram {
+    fn from_iter<I: IntoIterator<Item = i64>>(latencies_ns: I) -> Self {
+        let mut histogram = Self::new();
+        histogram.extend(latencies_ns);
+        histogram
+    }
+}
+
+fn add_all(sums: &mut [u64], counts: &[u64]) {
+    for (sum, count) in sums.iter_mut().zip(counts) {
+        *sum += count;
+    }
+}
+
+/// Thins a latency profile to at most `limit` points, at least 2, so that it looks the same on
+/// logarithmic axes.
+///
+/// The curve is walked along in equal stretches, time and count measured logarithmically; the
+/// first and the last point of every stretch stay. So both ends of every step and of the whole
+/// stay, and every point that stays is as exact as before.
+#[must_use]
+pub fn thin(profile: Vec<(i64, u64)>, limit: usize) -> Vec<(i64, u64)> {
+    let stretches = (limit / 2).max(1) as u128;
+    let (Some(&first), Some(&last)) = (profile.first(), profile.last()) else { return profile };
+    if profile.len() <= limit.max(2) {
+        return profile;
+    }
+    let across = |(time_ns, _): (i64, u64)| height(time_ns).abs_diff(height(first.0)) as u128;
+    let down = |(_, count): (i64, u64)| bucket_index(first.1).abs_diff(bucket_index(count)) as u128;
+    let (width, depth) = (across(last).max(1), down(last).max(1));
+    let length = across(last) * depth + down(last) * width + 1;
+    let stretch = |point| (across(point) * depth + down(point) * width) * stretches / length;
+
+    let stays = |index: usize| {
+        let here = stretch(profile[index]);
+        let differs = |neighbour: Option<&(i64, u64)>| {
+            neighbour.is_none_or(|&neighbour| stretch(neighbour) != here)
+        };
+        differs(index.checked_sub(1).and_then(|before| profile.get(before)))
+            || differs(profile.get(index + 1))
+    };
+    (0..profile.len()).filter(|&index| stays(index)).map(|index| profile[index]).collect()
+}
+
+/// A latency on a scale that rises like the logarithm and passes through zero.
+fn height(latency_ns: i64) -> isize {
+    let index = bucket_index(latency_ns.unsigned_abs()) as isize;
+    if latency_ns < 0 { -index } else { index }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn buckets_meet_and_are_narrow() {
+        assert_eq!(bucket_index(0), 0);
+        assert_eq!(*bucket_range(BUCKETS - 1).start(), 1 << 63);
+        for index in 1..BUCKETS {
+            let (low, high) = bucket_range(index).into_inner();
+            assert_eq!(low, bucket_range(index - 1).end() + 1, "bucket {index}");
+            assert_eq!((bucket_index(low), bucket_index(high)), (index, index));
+            assert!(u128::from(high - low) * 2048 <= u128::from(low), "bucket {index}");
+        }
+    }
+
+    #[test]
+    fn summaries_by_hand() {
+        let summary = |latencies_ns: &[i64]| {
+            latencies_ns.iter().copied().collect::<Histogram>().summary().map(|s| {
+                let whole = [s.min_ns, s.p50_ns, s.p90_ns, s.p99_ns, s.p999_ns, s.max_ns];
+                (s.count, whole, s.mean_ns, s.stddev_ns)
+            })
+        };
+        assert_eq!(summary(&[]), None);
+        assert_eq!(summary(&[7]), Some((1, [7; 6], 7.0, 0.0)));
+        assert_eq!(summary(&[124_501; 3]), Some((3, [124_501; 6], 124_501.0, 0.0)));
+        assert_eq!(summary(&[2, 4, 4, 4, 5, 5, 7, 9]), Some((8, [2, 4, 9, 9, 9, 9], 5.0, 2.0)));
+        assert_eq!(summary(&[-30, 10]), Some((2, [-30, -30, 10, 10, 10, 10], -10.0, 20.0)));
+        // Nearest rank: of 1000 latencies the 999th, not the last.
+        let thousand: Vec<i64> = (1..=1000).collect();
+        let (_, whole, mean_ns, _) = summary(&thousand).unwrap();
+        assert_eq!((whole, mean_ns), ([1, 500, 900, 990, 999, 1000], 500.5));
+    }
+
+    #[test]
+    fn small_deviations_of_large_latencies_survive() {
+        let base = 3_600_000_000_000;
+        let histogram: Histogram = [base, base + 2].into_iter().collect();
+        assert_eq!(histogram.stddev_ns(), Some(1.0));
+        assert_eq!(histogram.mean_ns(), Some((base + 1) as f64));
+    }
+
+    #[test]
+    fn the_ends_of_the_scale_hold() {
+        let histogram: Histogram = [i64::MIN, 0, i64::MAX, i64::MAX].into_iter().collect();
+        assert_eq!(histogram.quantile(0, 1), Some(i64::MIN));
+        assert_eq!(histogram.quantile(2, 1), Some(i64::MAX));
+        assert_eq!(histogram.quantile(1, 0), None);
+        let profile = histogram.profile();
+        assert_eq!(profile.first(), Some(&(i64::MIN, 4)));
+        assert_eq!(profile.last(), Some(&(i64::MAX, 2)));
+        assert_eq!(histogram.classic(3).iter().map(|bin| bin.count).sum::<u64>(), 4);
+        assert!(histogram.stddev_ns().is_some_and(f64::is_finite));
+    }
+
+    #[test]
+    fn profiles_by_hand() {
+        for (latencies_ns, profile) in [
+            (&[][..], &[][..]),
+            (&[5], &[(5, 1)]),
+            (&[5, 5, 5], &[(5, 3)]),
+            (&[35, 50, 35, 140], &[(35, 4), (50, 2), (140, 1)]),
+            (&[-20, 0, 10], &[(-20, 3), (0, 2), (10, 1)]),
+            // One bucket of 32 ns: both ends are still exact.
+            (&[124_500, 124_503, 124_503], &[(124_500, 3), (124_503, 2)]),
+        ] {
+            let histogram: Histogram = latencies_ns.iter().copied().collect();
+            assert_eq!(histogram.profile(), profile);
+        }
+    }
+
+    #[test]
+    fn classic_bins_by_hand() {
+        let histogram: Histogram = (0..100).chain([199]).collect();
+        let bins: Vec<_> =
+            histogram.classic(4).iter().map(|bin| (bin.from_ns, bin.to_ns, bin.count)).collect();
+        assert_eq!(bins, [(0, 49, 50), (50, 99, 50), (100, 149, 0), (150, 199, 1)]);
+        let two: Histogram = [3, 4].into_iter().collect();
+        assert_eq!(two.classic(10).len(), 2, "no bin is narrower than a nanosecond");
+        assert_eq!(two.classic(0), []);
+    }
+
+    #[test]
+    fn thinning_keeps_ends_and_steps() {
+        // Two plateaus with a gap between them, as with and without a timer interrupt.
+        let histogram: Histogram = (0..10_000)
+            .map(|frame| if frame % 10 < 8 { 35_000 + frame } else { 55_000 + frame * 3 })
+            .chain([140_000])
+            .collect();
+        let (all, few) = (histogram.profile(), histogram.profile_thinned(60));
+        assert!(few.len() <= 60 && few.len() > 20, "{} points", few.len());
+        assert_eq!((few.first(), few.last()), (all.first(), all.last()));
+        assert!(few.iter().all(|point| all.contains(point)));
+        let gap = few.iter().position(|&(time_ns, _)| time_ns >= 55_000).unwrap();
+        assert!(few[gap - 1].0 > 44_900, "the step's foot is gone: {:?}", few[gap - 1]);
+        assert_eq!(histogram.profile_thinned(usize::MAX), all);
+        assert_eq!(histogram.profile_thinned(0).len(), 2);
+    }
+
+    fn latency() -> impl Strategy<Value = i64> {
+        prop_oneof![
+            5 => 0..1_000_000_i64,
+            2 => 0..i64::MAX,
+            1 => -100_000..0_i64,
+            1 => prop_oneof![Just(i64::MIN), Just(i64::MAX), Just(0), Just(-1), Just(4096)],
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn merging_is_recording_in_any_order(
+            parts in prop::collection::vec(prop::collection::vec(latency(), 0..20), 3),
+        ) {
+            let [a, b, c] = [0, 1, 2].map(|part| parts[part].iter().copied().collect::<Histogram>());
+            let whole: Histogram = parts.concat().into_iter().collect();
+            let merged = |histograms: [&Histogram; 2]| {
+                let mut sum = histograms[0].clone();
+                sum.merge(histograms[1]);
+                sum
+            };
+            prop_assert_eq!(&merged([&merged([&a, &b]), &c]), &whole);
+            prop_assert_eq!(&merged([&a, &merged([&b, &c])]), &whole);
+            prop_assert_eq!(&merged([&c, &merged([&b, &a])]), &whole);
+            prop_assert_eq!(merged([&c, &merged([&b, &a])]).summary(), whole.summary());
+        }
+
+        #[test]
+        fn every_profile_point_counts_exactly(
+            mut latencies_ns in prop::collection::vec(latency(), 1..200),
+        ) {
+            let profile = latencies_ns.iter().copied().collect::<Histogram>().profile();
+            latencies_ns.sort_unstable();
+            let at_least = |time_ns| {
+                latencies_ns.iter().filter(|&&latency_ns| latency_ns >= time_ns).count() as u64
+            };
+            for &(time_ns, count) in &profile {
+                prop_assert_eq!(count, at_least(time_ns), "at {}", time_ns);
+            }
+            prop_assert!(profile.is_sorted_by(|a, b| a.0 < b.0 && a.1 > b.1));
+            prop_assert_eq!(profile[0].0, latencies_ns[0]);
+            prop_assert_eq!(profile[profile.len() - 1].0, latencies_ns[latencies_ns.len() - 1]);
+        }
+
+        #[test]
+        fn quantiles_are_the_nearest_rank_or_slightly_more(
+            mut latencies_ns in prop::collection::vec(latency(), 1..200),
+            permille in 0..=1000_u64,
+        ) {
+            let histogram: Histogram = latencies_ns.iter().copied().collect();
+            latencies_ns.sort_unstable();
+            let rank = (latencies_ns.len() as u64 * permille).div_ceil(1000).max(1) as usize;
+            let exact = latencies_ns[rank - 1];
+            let rounded = histogram.quantile(permille, 1000).unwrap();
+            prop_assert!(rounded >= exact, "{} < {}", rounded, exact);
+            prop_assert!(rounded.abs_diff(exact) <= exact.unsigned_abs() / 2048);
+        }
+
+        #[test]
+        fn mean_and_deviation_match_the_definition(
+            latencies_ns in prop::collection::vec(-1_000_000..1_000_000_000_i64, 1..100),
+        ) {
+            let histogram: Histogram = latencies_ns.iter().copied().collect();
+            let count = latencies_ns.len() as f64;
+            let mean = latencies_ns.iter().map(|&ns| ns as f64).sum::<f64>() / count;
+            let variance =
+                latencies_ns.iter().map(|&ns| (ns as f64 - mean).powi(2)).sum::<f64>() / count;
+            prop_assert!((histogram.mean_ns().unwrap() - mean).abs() <= 1e-3);
+            prop_assert!((histogram.stddev_ns().unwrap() - variance.sqrt()).abs() <= 1e-3);
+        }
+
+        #[test]
+        fn bins_hold_every_latency(
+            latencies_ns in prop::collection::vec(latency(), 1..100),
+            bins in 1..50_usize,
+        ) {
+            let classic = latencies_ns.iter().copied().collect::<Histogram>().classic(bins);
+            prop_assert!(classic.len() <= bins);
+            prop_assert_eq!(
+                classic.iter().map(|bin| bin.count).sum::<u64>(),
+                latencies_ns.len() as u64
+            );
+        }
+    }
+}

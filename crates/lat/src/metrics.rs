@@ -1,0 +1,209 @@
+//! Metrics: every latency as a formula over taps, written once.
+//!
+//! | key | formula |
+//! |---|---|
+//! | `total_latency` | `target_end - source_end` |
+//! | `gateway_latency` | `target_end - source_end - transmission` |
+//! | `source_wait` | `source_start - queued` |
+//! | `controller_wait` | `read - source_end` |
+//! | `host_time` | `enqueued - read` |
+//! | `egress_wait` | `loaded - enqueued` |
+//! | `bus_wait` | `target_start - loaded` |
+//! | `end_to_end` | `target_end - queued` |
+//!
+//! The first two are those of the gateway papers (Sojka and others, 2010 and 2011, figure 2): a
+//! receiver before the gateway and one behind it both stamp the end of the frame; what the frame
+//! itself takes on the target bus, stuff bits included, is not the gateway's fault and is taken
+//! off. This `transmission`, start of frame to the end of the end-of-frame field without the
+//! intermission, is handed in beside the taps, because a real test bed does not see
+//! `target_start`.
+//!
+//! The others tell where a frame waited. Along one frame's way
+//! `controller_wait + host_time + egress_wait + bus_wait = gateway_latency`, exactly, wherever all
+//! taps are known.
+
+use crate::taps::{Tap, Taps};
+
+/// A latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Metric {
+    /// From the end of the frame on the source bus to its end on the target bus.
+    TotalLatency,
+    /// The total latency without the transmission on the target bus.
+    GatewayLatency,
+    /// In the sender's transmit queue and waiting for the source bus.
+    SourceWait,
+    /// In the gateway's receiving controller.
+    ControllerWait,
+    /// Handling by the host: receive queue, rules, copies.
+    HostTime,
+    /// In the egress queue.
+    EgressWait,
+    /// In the transmitting controller, waiting for the target bus.
+    BusWait,
+    /// From the sending application to the receivers on the target bus.
+    EndToEnd,
+}
+
+/// The one definition of a metric: `to - from`, some without the transmission.
+struct Definition {
+    key: &'static str,
+    label: &'static str,
+    to: Tap,
+    from: Tap,
+    without_transmission: bool,
+}
+
+impl Metric {
+    /// All metrics, the most asked for first.
+    pub const ALL: [Self; 8] = [
+        Self::TotalLatency,
+        Self::GatewayLatency,
+        Self::SourceWait,
+        Self::ControllerWait,
+        Self::HostTime,
+        Self::EgressWait,
+        Self::BusWait,
+        Self::EndToEnd,
+    ];
+
+    const fn definition(self) -> Definition {
+        const fn wait(key: &'static str, label: &'static str, to: Tap, from: Tap) -> Definition {
+            Definition { key, label, to, from, without_transmission: false }
+        }
+        match self {
+            Self::TotalLatency => {
+                wait("total_latency", "Total latency", Tap::TargetEnd, Tap::SourceEnd)
+            }
+            Self::GatewayLatency => Definition {
+                key: "gateway_latency",
+                label: "Gateway latency",
+                to: Tap::TargetEnd,
+                from: Tap::SourceEnd,
+                without_transmission: true,
+            },
+            Self::SourceWait => {
+                wait("source_wait", "Wait at the sender", Tap::SourceStart, Tap::Queued)
+            }
+            Self::ControllerWait => {
+                wait("controller_wait", "Wait in the controller", Tap::Read, Tap::SourceEnd)
+            }
+            Self::HostTime => wait("host_time", "Time in the host", Tap::Enqueued, Tap::Read),
+            Self::EgressWait => {
+                wait("egress_wait", "Wait in the egress queue", Tap::Loaded, Tap::Enqueued)
+            }
+            Self::BusWait => {
+                wait("bus_wait", "Wait for the target bus", Tap::TargetStart, Tap::Loaded)
+            }
+            Self::EndToEnd => wait("end_to_end", "End to end", Tap::TargetEnd, Tap::Queued),
+        }
+    }
+
+    /// The name in files: JSON keys, CSV columns (with `_ns`), options.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        self.definition().key
+    }
+
+    /// The name in tables and on plots.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        self.definition().label
+    }
+
+    /// The formula over [`Tap::name`]s, made of the definition that [`Metric::value`] computes.
+    #[must_use]
+    pub fn formula(self) -> String {
+        let Definition { to, from, without_transmission, .. } = self.definition();
+        let rest = if without_transmission { " - transmission" } else { "" };
+        format!("{} - {}{rest}", to.name(), from.name())
+    }
+
+    /// The metric of that key.
+    #[must_use]
+    pub fn from_key(key: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|metric| metric.key() == key)
+    }
+
+    /// The latency of one frame in nanoseconds, `None` if a tap of the formula is absent.
+    ///
+    /// `transmission_ns` is how long the outgoing frame takes on the target bus, start of frame to
+    /// the end of the end-of-frame field. The result saturates at the ends of `i64` and is
+    /// negative where the instrument is inaccurate.
+    #[must_use]
+    pub const fn value(self, taps: &Taps, transmission_ns: u64) -> Option<i64> {
+        let Definition { to, from, without_transmission, .. } = self.definition();
+        match taps.distance_ns(from, to) {
+            Some(distance_ns) if without_transmission => {
+                Some(distance_ns.saturating_sub_unsigned(transmission_ns))
+            }
+            distance_ns => distance_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame of 224 us that waits a different time in every place.
+    const TAPS: [u64; Tap::COUNT] =
+        [100, 1_100, 225_100, 230_100, 240_100, 245_100, 252_100, 300_100, 524_100];
+
+    fn taps() -> Taps {
+        Tap::ALL
+            .into_iter()
+            .zip(TAPS)
+            .fold(Taps::default(), |taps, (tap, time_ns)| taps.with(tap, time_ns))
+    }
+
+    #[test]
+    fn every_metric_by_hand() {
+        for (metric, value_ns) in [
+            (Metric::TotalLatency, 299_000),
+            (Metric::GatewayLatency, 75_000),
+            (Metric::SourceWait, 1_000),
+            (Metric::ControllerWait, 5_000),
+            (Metric::HostTime, 15_000),
+            (Metric::EgressWait, 7_000),
+            (Metric::BusWait, 48_000),
+            (Metric::EndToEnd, 524_000),
+        ] {
+            assert_eq!(metric.value(&taps(), 224_000), Some(value_ns), "{}", metric.key());
+        }
+    }
+
+    #[test]
+    fn the_parts_make_the_gateway_latency() {
+        let parts = [Metric::ControllerWait, Metric::HostTime, Metric::EgressWait, Metric::BusWait];
+        let sum_ns = parts.iter().filter_map(|part| part.value(&taps(), 224_000)).sum::<i64>();
+        assert_eq!(Metric::GatewayLatency.value(&taps(), 224_000), Some(sum_ns));
+    }
+
+    #[test]
+    fn a_lost_frame_has_no_latency_but_waited() {
+        let lost = Taps::default().with(Tap::SourceEnd, 10).with(Tap::Read, 25);
+        for metric in Metric::ALL {
+            let expected = (metric == Metric::ControllerWait).then_some(15);
+            assert_eq!(metric.value(&lost, 1), expected, "{}", metric.key());
+        }
+    }
+
+    #[test]
+    fn inaccurate_instruments_give_negative_latencies() {
+        let taps = Taps::default().with(Tap::SourceEnd, 500).with(Tap::TargetEnd, 600);
+        assert_eq!(Metric::GatewayLatency.value(&taps, 130), Some(-30));
+        assert_eq!(Metric::GatewayLatency.value(&taps, u64::MAX), Some(i64::MIN));
+    }
+
+    #[test]
+    fn the_table_in_the_documentation_is_the_definition() {
+        let source = include_str!("metrics.rs");
+        for metric in Metric::ALL {
+            let row = format!("//! | `{}` | `{}` |\n", metric.key(), metric.formula());
+            assert!(source.contains(&row), "{row}");
+            assert_eq!(Metric::from_key(metric.key()), Some(metric));
+        }
+        assert_eq!(Metric::from_key("latency"), None);
+    }
+}

@@ -1,0 +1,858 @@
+//! The notation of `cangw`, the tool of can-utils for the kernel's gateway: import and export.
+//!
+//! [`import`] reads what `cangw -L` prints, and scripts of `cangw -A` commands. The two differ in
+//! their order: the kernel puts the newest rule first, so a listing begins with the rule that
+//! fires first and a script ends with it. A text with counters (`# 7 handled 0 dropped 0 deleted`)
+//! is a listing. (Hence a listing that is replayed as a script turns the order around.)
+//!
+//! [`export`] writes a script. A rule with several destinations or patterns becomes several
+//! commands, which together take exactly the same frames, each once. What the kernel cannot do is
+//! named and nothing is written.
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+use core::ops::Range as Span;
+use std::sync::Arc;
+
+use candor_config::{Findings, Origin, Source};
+use candor_wire::frame::{EFF_MASK, ERR_FLAG};
+
+use crate::check::{Place, check};
+use crate::edit::{Crc8, Crc8Profile, Edit, Operands, Operator, Range, XorChecksum};
+use crate::file::{INTERFACE_LEN, fill, index_range, is_virtual_by_name, show_bytes};
+use crate::region::{Budget, Region};
+use crate::table::HOPS_LIMIT;
+use crate::{Bus, BusIndex, Filter, Gate, Rule, Table, pattern};
+
+/// The longest text that is read, as for rule files.
+const MAX_BYTES: usize = candor_config::MAX_BYTES;
+/// The most commands that one rule may become.
+const MAX_COMMANDS: usize = 64;
+/// The comment that carries the hop limit through a script.
+const MODPROBE: &str = "modprobe can-gw max_hops=";
+
+/// Whether `text` looks like commands of cangw rather than TOML.
+#[must_use]
+pub fn is_cangw(text: &str) -> bool {
+    text.lines().any(|line| {
+        let mut words = line.split_whitespace().filter(|&word| word != "sudo");
+        words.next().is_some_and(is_program)
+            && words.next().is_some_and(|option| option.starts_with('-'))
+    })
+}
+
+fn is_program(word: &str) -> bool {
+    word.rsplit('/').next() == Some("cangw")
+}
+
+/// Reads what `cangw -L` prints, or a script of `cangw` commands, and checks the rules. `name` is
+/// what the text is called in findings.
+///
+/// There is a table only if there are no errors. Buses are named like their interfaces, rules
+/// `rule 1`, `rule 2` in the order in which they fire.
+#[must_use]
+pub fn import(name: &str, text: &str) -> (Option<Table>, Findings) {
+    let findings = Findings::new();
+    let source = Source::new(name, text);
+    if text.len() > MAX_BYTES {
+        let message =
+            format!("the text has {} bytes, but at most {MAX_BYTES} are read", text.len());
+        findings.error(&Origin::whole(&source), message);
+        return (None, findings);
+    }
+    let mut importer = Importer {
+        source: &source,
+        findings: &findings,
+        table: Table::default(),
+        is_listing: false,
+    };
+    for line in lines(text) {
+        importer.line(line);
+    }
+    let table = importer.finish();
+    let origin = |place: Place| match place {
+        Place::Rule(index, _) => table.rules.get(index).map_or_else(
+            || Origin::whole(&source),
+            |rule| Origin::at(&source, rule.position.0, rule.position.1),
+        ),
+        Place::Bus(_) => Origin::whole(&source),
+    };
+    check(&table, &origin, &findings);
+    (Some(table).filter(|_| !findings.has_errors()), findings)
+}
+
+/// The byte ranges of the lines, ends left aside.
+fn lines(text: &str) -> impl Iterator<Item = Span<usize>> + '_ {
+    text.split_inclusive('\n').scan(0, |at, line| {
+        let start = *at;
+        *at += line.len();
+        Some(start..start + line.trim_end().len())
+    })
+}
+
+/// The words of `text`, which begins at byte `at`, with their places.
+fn words(text: &str, at: usize) -> impl Iterator<Item = Word<'_>> {
+    text.split_whitespace().map(move |word| {
+        // Both lie in the same text, so their distance is an offset.
+        let start = at + (word.as_ptr().addr() - text.as_ptr().addr());
+        Word { text: word, span: start..start + word.len() }
+    })
+}
+
+#[derive(Clone, Debug)]
+struct Word<'a> {
+    text: &'a str,
+    span: Span<usize>,
+}
+
+struct Importer<'a> {
+    source: &'a Arc<Source>,
+    findings: &'a Findings,
+    table: Table,
+    is_listing: bool,
+}
+
+impl Importer<'_> {
+    fn error(&self, span: Span<usize>, message: impl Into<String>, hint: &str) {
+        self.findings.error_with_hint(&Origin::new(self.source, span), message, hint);
+    }
+
+    fn line(&mut self, line: Span<usize>) {
+        let source = Arc::clone(self.source);
+        let text = source.text().get(line.clone()).unwrap_or("");
+        let (command, comment) = text.split_once('#').unwrap_or((text, ""));
+        self.is_listing |= is_counters(comment);
+        for text in [comment, command] {
+            if let Some(hops) = text.trim().strip_prefix(MODPROBE) {
+                match hops.parse() {
+                    Ok(hops @ 1..=HOPS_LIMIT) => self.table.max_hops = hops,
+                    _ => self.error(line.clone(), "max_hops is 1 to 6", "such as max_hops=2"),
+                }
+                return;
+            }
+        }
+        let words: Vec<_> = words(command, line.start).filter(|word| word.text != "sudo").collect();
+        match words.split_first() {
+            None => {}
+            Some((program, arguments)) if is_program(program.text) => {
+                self.command(program, arguments);
+            }
+            Some((set, [option])) if set.text == "set" && option.text.starts_with('-') => {}
+            Some((other, _)) => {
+                let hint = "each line is a command such as: cangw -A -s can0 -d can1";
+                let message = format!("`{}` is no command of cangw", shorten(other.text));
+                self.error(other.span.clone(), message, hint);
+            }
+        }
+    }
+
+    fn command(&mut self, program: &Word<'_>, arguments: &[Word<'_>]) {
+        let errors = self.findings.count(candor_config::Severity::Error);
+        let mut options = Options::default();
+        for option in Getopt::new(arguments) {
+            match option {
+                Ok((option, argument)) => self.option(&mut options, option, &argument),
+                Err((span, message)) => {
+                    self.error(span, message, "see the usage that cangw prints without arguments");
+                }
+            }
+        }
+        if self.findings.count(candor_config::Severity::Error) > errors {
+            return;
+        }
+        match options.command {
+            Some('A') => self.add(program, options),
+            Some('F') => self.table.rules.clear(),
+            Some('L') => {}
+            Some(_) => {
+                let hint = "leave the rule out instead";
+                self.error(program.span.clone(), "-D deletes rules, which is not read", hint);
+            }
+            None => {
+                self.error(program.span.clone(), "none of -A, -F, -L is given", "-A adds a rule");
+            }
+        }
+    }
+
+    fn option(&mut self, options: &mut Options, option: char, argument: &Word<'_>) {
+        let text = argument.text;
+        let wrong = match option {
+            'A' | 'D' | 'F' | 'L' => {
+                options.command.get_or_insert(option);
+                None
+            }
+            's' | 'd' => {
+                let bus = self.bus(argument);
+                *(if option == 's' { &mut options.from } else { &mut options.to }) = Some(bus);
+                None
+            }
+            'X' | 't' | 'e' | 'i' => {
+                options.flags.push(option);
+                None
+            }
+            'u' => set(&mut options.uid, hex(text, 8), "a hex number of up to 8 digits"),
+            'l' => {
+                let hops = text.parse().ok().filter(|hops| (1..=HOPS_LIMIT).contains(hops));
+                set(&mut options.limit_hops, hops, "a number of hops, 1 to 6")
+            }
+            'f' => {
+                let at = text.find([':', '~']);
+                let filter = at.and_then(|at| pattern::raw(text, at));
+                set(&mut options.filter, filter, "a filter such as 123:C00007FF or 123~7FF")
+            }
+            'm' | 'M' => {
+                options.modifications.push((option, argument.span.clone()));
+                match modification(text, option == 'M') {
+                    Some((operator, operands)) => {
+                        *options.edit.operands_mut(operator) = operands;
+                        None
+                    }
+                    None if option == 'm' => Some("such as SET:IL:333.4.1122334455667788"),
+                    None => Some("such as SET:IF:333.1.8. and 128 hex digits"),
+                }
+            }
+            'x' => {
+                options.checksums.push(argument.span.clone());
+                let checksum = xor_checksum(text);
+                set(
+                    &mut options.edit.xor_checksum,
+                    checksum,
+                    "from:to:result:init, such as 0:-2:-1:00",
+                )
+            }
+            'c' => {
+                options.checksums.push(argument.span.clone());
+                let form = "from:to:result:init:xor: and 512 hex digits of the table";
+                set(&mut options.edit.crc8, crc8(text), form)
+            }
+            _ => set(&mut options.profile, profile(text), "1:XX, 2: and 32 hex digits, or 3"),
+        };
+        if let Some(form) = wrong {
+            let message = format!("`{}` is not what -{option} takes", shorten(text));
+            self.error(argument.span.clone(), message, form);
+        }
+    }
+
+    /// The bus of an interface, made when first met.
+    fn bus(&mut self, interface: &Word<'_>) -> BusIndex {
+        let name = interface.text;
+        if let Some(bus) = self.table.bus(name) {
+            return bus;
+        }
+        if !(1..=INTERFACE_LEN).contains(&name.len()) || self.table.buses.len() > 0xFFFF {
+            let message = format!("`{}` is no name of an interface", shorten(name));
+            self.error(interface.span.clone(), message, "at most 15 characters");
+            return BusIndex(0);
+        }
+        self.table.buses.push(Bus {
+            name: name.to_owned(),
+            interface: name.to_owned(),
+            is_virtual: is_virtual_by_name(name),
+        });
+        BusIndex((self.table.buses.len() - 1) as u16)
+    }
+
+    fn add(&mut self, program: &Word<'_>, options: Options) {
+        let is_fd = options.flags.contains(&'X');
+        let (Some(from), Some(to)) = (options.from, options.to) else {
+            self.error(program.span.clone(), "-s and -d are needed", "-s can0 -d can1");
+            return;
+        };
+        let foreign = |(option, _): &&(char, Span<usize>)| (*option == 'M') != is_fd;
+        if let Some((option, span)) = options.modifications.iter().find(foreign) {
+            let message = format!("-{option} does not go with this kind of rule");
+            self.error(span.clone(), message, "-m is for classical rules, -M for those with -X");
+            return;
+        }
+        if let (Some(span), []) = (options.checksums.first(), &options.modifications[..]) {
+            let message = "-c or -x can only be used together with -m or -M";
+            self.error(span.clone(), message, "add -m OR:I:0.0.0000000000000000");
+            return;
+        }
+        let mut edit = options.edit;
+        if let (Some(crc8), Some(profile)) = (&mut edit.crc8, options.profile) {
+            crc8.profile = profile;
+        }
+        let gate = if is_fd { Gate::Fd } else { Gate::Classical };
+        let indices = edit.crc8.iter().map(|crc8| crc8.range);
+        let indices = indices.chain(edit.xor_checksum.iter().map(|checksum| checksum.range));
+        for (range, span) in indices.zip(&options.checksums) {
+            let inside = |index: i8| index_range(gate).contains(&index);
+            if ![range.from, range.to, range.result].into_iter().all(inside) {
+                let (low, high) = index_range(gate).into_inner();
+                let message = format!("the indices of a checksum are {low} to {high} here");
+                self.error(span.clone(), message, "negative ones count from the end");
+                return;
+            }
+        }
+        let rule = Rule {
+            position: Origin::new(self.source, program.span.clone()).line_column(),
+            gate,
+            filters: options.filter.filter(|&filter| filter != Filter::ANY).into_iter().collect(),
+            edit,
+            echo: options.flags.contains(&'e'),
+            keep_timestamp: options.flags.contains(&'t'),
+            allow_return: options.flags.contains(&'i'),
+            limit_hops: options.limit_hops,
+            uid: options.uid.unwrap_or(0),
+            ..Rule::new("", from, to)
+        };
+        let earlier = self.table.rules.iter_mut().find(|old| old.uid != 0 && old.uid == rule.uid);
+        match earlier {
+            None => self.table.rules.push(rule),
+            // The kernel swaps the operations of the rule that has the handle.
+            Some(old)
+                if (old.from, &old.to, &old.filters) == (rule.from, &rule.to, &rule.filters) =>
+            {
+                old.edit = rule.edit;
+            }
+            Some(_) => {
+                let message = "this uid belongs to a rule with another filter or other interfaces";
+                self.error(program.span.clone(), message, "give it a uid of its own with -u");
+            }
+        }
+    }
+
+    /// The table in the order of firing, with names, and with a hop limit that the rules need.
+    fn finish(mut self) -> Table {
+        if !self.is_listing {
+            self.table.rules.reverse();
+        }
+        let limits = self.table.rules.iter().filter_map(|rule| rule.limit_hops);
+        let needed = limits.max().unwrap_or(0);
+        if self.table.max_hops == 0 && needed > 1 {
+            self.table.max_hops = needed;
+            let message = format!("max_hops is taken to be {needed}, which a rule's -l needs");
+            let hint = "cangw does not tell it; see /sys/module/can_gw/parameters/max_hops";
+            self.findings.warning(&Origin::whole(self.source), message, hint);
+        }
+        for (index, rule) in self.table.rules.iter_mut().enumerate() {
+            rule.name = format!("rule {}", index + 1);
+        }
+        self.table
+    }
+}
+
+/// Stores what could be read; otherwise gives back `form`, what should have been written.
+fn set<T>(place: &mut Option<T>, value: Option<T>, form: &'static str) -> Option<&'static str> {
+    if value.is_none() {
+        return Some(form);
+    }
+    *place = value;
+    None
+}
+
+/// Whether a comment is the counters of a listing.
+fn is_counters(comment: &str) -> bool {
+    let words: Vec<_> = comment.split_whitespace().take(7).collect();
+    matches!(words[..], [_, "handled", _, "dropped", _, "deleted"])
+}
+
+/// Enough of a word to recognise it.
+fn shorten(text: &str) -> String {
+    const LONGEST: usize = 40;
+    let mut shown: String = text.chars().take(LONGEST).collect();
+    if shown.len() < text.len() {
+        shown.push_str("...");
+    }
+    shown
+}
+
+#[derive(Default)]
+struct Options {
+    command: Option<char>,
+    from: Option<BusIndex>,
+    to: Option<BusIndex>,
+    flags: Vec<char>,
+    uid: Option<u32>,
+    limit_hops: Option<u8>,
+    filter: Option<Filter>,
+    edit: Edit,
+    profile: Option<Crc8Profile>,
+    modifications: Vec<(char, Span<usize>)>,
+    checksums: Vec<Span<usize>>,
+}
+
+/// Options as `getopt` splits them: `-A -s can0`, `-Aescan0`.
+struct Getopt<'a> {
+    words: core::slice::Iter<'a, Word<'a>>,
+    /// The rest of a word of options.
+    bundle: Option<Word<'a>>,
+}
+
+impl<'a> Getopt<'a> {
+    fn new(words: &'a [Word<'a>]) -> Self {
+        Self { words: words.iter(), bundle: None }
+    }
+}
+
+impl<'a> Iterator for Getopt<'a> {
+    type Item = Result<(char, Word<'a>), (Span<usize>, String)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bundle = match self.bundle.take() {
+            Some(bundle) => bundle,
+            None => {
+                let word = self.words.next()?;
+                match word.text.strip_prefix('-') {
+                    Some(text) if !text.is_empty() => {
+                        Word { text, span: word.span.start + 1..word.span.end }
+                    }
+                    _ => {
+                        let message = format!("`{}` belongs to no option", shorten(word.text));
+                        return Some(Err((word.span.clone(), message)));
+                    }
+                }
+            }
+        };
+        let mut chars = bundle.text.chars();
+        let option = chars.next()?;
+        let rest = Word {
+            text: chars.as_str(),
+            span: bundle.span.start + option.len_utf8()..bundle.span.end,
+        };
+        match option {
+            'A' | 'D' | 'F' | 'L' | 'X' | 't' | 'e' | 'i' => {
+                self.bundle = Some(rest.clone()).filter(|rest| !rest.text.is_empty());
+                Some(Ok((option, rest)))
+            }
+            's' | 'd' | 'u' | 'l' | 'f' | 'c' | 'p' | 'x' | 'm' | 'M' => {
+                let argument =
+                    if rest.text.is_empty() { self.words.next().cloned() } else { Some(rest) };
+                Some(
+                    argument
+                        .map(|argument| (option, argument))
+                        .ok_or_else(|| (bundle.span, format!("-{option} needs an argument"))),
+                )
+            }
+            _ => Some(Err((bundle.span, format!("unknown option -{option}")))),
+        }
+    }
+}
+
+fn hex(text: &str, digits: usize) -> Option<u32> {
+    let text = text.strip_prefix("0x").unwrap_or(text);
+    let is_hex = (1..=digits).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
+    is_hex.then(|| u32::from_str_radix(text, 16).ok())?
+}
+
+fn hex_byte(text: &str) -> Option<u8> {
+    hex(text, 2).and_then(|value| u8::try_from(value).ok())
+}
+
+/// Bytes of two hex digits each, `count` of them.
+fn hex_bytes(text: &str, count: usize) -> Option<Vec<u8>> {
+    if text.len() != count * 2 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    (0..count).map(|index| hex_byte(text.get(index * 2..index * 2 + 2)?)).collect()
+}
+
+/// `SET:ILD:333.4.1122334455667788`, for CAN FD `SET:IFLD:333.1.8.` and 128 digits.
+fn modification(text: &str, is_fd: bool) -> Option<(Operator, Operands)> {
+    let mut parts = text.splitn(3, ':');
+    let operator = match parts.next()? {
+        "AND" => Operator::And,
+        "OR" => Operator::Or,
+        "XOR" => Operator::Xor,
+        "SET" => Operator::Set,
+        _ => return None,
+    };
+    let elements = parts.next()?;
+    let known = if is_fd { "IFLD" } else { "ILD" };
+    if elements.is_empty() || !elements.chars().all(|element| known.contains(element)) {
+        return None;
+    }
+    let values: Vec<_> = parts.next()?.split('.').collect();
+    let (can_id, flags, len, data) = match values[..] {
+        [can_id, len, data] if !is_fd => (can_id, "0", len, data),
+        [can_id, flags, len, data] if is_fd => (can_id, flags, len, data),
+        _ => return None,
+    };
+    let (can_id, flags, len) = (hex(can_id, 8)?, hex_byte(flags)?, hex_byte(len)?);
+    let data = hex_bytes(data, if is_fd { 64 } else { 8 })?;
+    let has = |element: char| elements.contains(element);
+    let operands = Operands {
+        can_id: has('I').then_some(can_id),
+        len: has('L').then_some(len),
+        flags: has('F').then_some(flags),
+        data: has('D').then(|| fill(&data, operator)),
+    };
+    Some((operator, operands))
+}
+
+/// The three indices at the beginning of a checksum.
+fn range<'a>(parts: &mut impl Iterator<Item = &'a str>) -> Option<Range> {
+    let mut index = || parts.next()?.parse().ok();
+    Some(Range { from: index()?, to: index()?, result: index()? })
+}
+
+fn xor_checksum(text: &str) -> Option<XorChecksum> {
+    let mut parts = text.split(':');
+    let range = range(&mut parts)?;
+    let init = hex_byte(parts.next()?)?;
+    parts.next().is_none().then_some(XorChecksum { range, init })
+}
+
+fn crc8(text: &str) -> Option<Crc8> {
+    let mut parts = text.split(':');
+    let range = range(&mut parts)?;
+    let (init, final_xor) = (hex_byte(parts.next()?)?, hex_byte(parts.next()?)?);
+    let table = Box::new(hex_bytes(parts.next()?, 256)?.try_into().ok()?);
+    let crc8 = Crc8 { range, init, final_xor, table, profile: Crc8Profile::Plain };
+    parts.next().is_none().then_some(crc8)
+}
+
+fn profile(text: &str) -> Option<Crc8Profile> {
+    match text.split_once(':').unwrap_or((text, "")) {
+        ("1", byte) => Some(Crc8Profile::OneByte(hex_byte(byte)?)),
+        ("2", bytes) => Some(Crc8Profile::ByCounter(hex_bytes(bytes, 16)?.try_into().ok()?)),
+        ("3", "") => Some(Crc8Profile::IdXor),
+        _ => None,
+    }
+}
+
+/// A rule that the kernel cannot do, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inexpressible {
+    /// The index of the rule in its table.
+    pub rule: usize,
+    /// The reason and the remedy.
+    pub reason: String,
+}
+
+/// The table as a shell script of `cangw` commands. The rules stand in reverse, because the kernel
+/// puts the newest first.
+///
+/// # Errors
+/// Every rule that the kernel cannot do.
+pub fn export(table: &Table) -> Result<String, Vec<Inexpressible>> {
+    let mut out = String::from(
+        "#!/bin/sh\n# The last rule comes first: the kernel puts the newest first.\nset -e\n",
+    );
+    if table.max_hops != 0 {
+        push(&mut out, format_args!("# {MODPROBE}{}\n", table.max_hops));
+    }
+    let mut failures = Vec::new();
+    for (index, rule) in table.rules.iter().enumerate().rev() {
+        let name: String =
+            rule.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        push(&mut out, format_args!("\n# {name}\n"));
+        match commands(table, rule) {
+            Ok(commands) => commands.iter().for_each(|command| {
+                push(&mut out, format_args!("{command}\n"));
+            }),
+            Err(reason) => failures.push(Inexpressible { rule: index, reason }),
+        }
+    }
+    failures.reverse();
+    if failures.is_empty() { Ok(out) } else { Err(failures) }
+}
+
+fn push(out: &mut String, text: core::fmt::Arguments<'_>) {
+    // Writing to a string does not fail.
+    let _ = out.write_fmt(text);
+}
+
+/// The commands that together make up one rule.
+fn commands(table: &Table, rule: &Rule) -> Result<Vec<String>, String> {
+    let has_checksum = rule.edit.crc8.is_some() || rule.edit.xor_checksum.is_some();
+    if has_checksum && !rule.edit.modifies() {
+        return Err("cangw refuses a checksum without an operation; add `or = { id = \"0x0\" }`, \
+                    which changes nothing"
+            .into());
+    }
+    if rule.gate == Gate::Any && rule.edit.modifies() {
+        return Err(
+            "a rule for every kind of frame cannot rewrite; write one for classical frames \
+                    and one for CAN FD"
+                .into(),
+        );
+    }
+    let gates = match rule.gate {
+        Gate::Any => &[Gate::Classical, Gate::Fd][..],
+        Gate::Classical => &[Gate::Classical],
+        Gate::Fd => &[Gate::Fd],
+    };
+    let mut commands = Vec::new();
+    for &gate in gates {
+        let rule = Rule { gate, ..rule.clone() };
+        let filters = disjoint_filters(&rule)?;
+        for &to in &rule.to {
+            for filter in &filters {
+                if commands.len() == MAX_COMMANDS {
+                    return Err(format!(
+                        "it would take more than {MAX_COMMANDS} commands; use fewer patterns, \
+                         exclusions or destinations"
+                    ));
+                }
+                commands.push(command(table, &rule, to, *filter)?);
+            }
+        }
+    }
+    if rule.uid != 0 && commands.len() > 1 {
+        return Err(format!(
+            "it takes {} commands, but a uid belongs to one; leave the uid out, or split the rule",
+            commands.len()
+        ));
+    }
+    Ok(commands)
+}
+
+/// Filters that take what the rule takes, no frame twice: commands are rules of their own, and
+/// every matching one fires.
+fn disjoint_filters(rule: &Rule) -> Result<Vec<Option<Filter>>, String> {
+    match (&rule.filters[..], &rule.except[..]) {
+        ([], []) => return Ok(Vec::from([None])),
+        ([only], []) => return Ok(Vec::from([Some(*only)])),
+        ([], [except]) if except.mask & ERR_FLAG == 0 => {
+            return Ok(Vec::from([Some(Filter { inverted: !except.inverted, ..*except })]));
+        }
+        _ => {}
+    }
+    let is_error = |filter: &&Filter| filter.mask & ERR_FLAG != 0;
+    if rule.except.iter().any(|filter| is_error(&filter)) {
+        return Err("the kernel cannot exclude error reports; name those to take".into());
+    }
+    let error_mask =
+        rule.filters.iter().filter(is_error).fold(0, |mask, filter| mask | filter.mask);
+    let errors = (error_mask != 0).then_some(Filter {
+        can_id: 0,
+        mask: error_mask & (ERR_FLAG | EFF_MASK),
+        inverted: false,
+    });
+    let cubes = Region::of(rule).disjoint(&mut Budget(100_000)).ok_or_else(|| {
+        String::from("its patterns and exclusions take too many filters; use fewer of them")
+    })?;
+    let mut filters: Vec<_> = cubes.into_iter().map(|cube| Some(cube.filter())).collect();
+    filters.extend(errors.map(Some));
+    if filters.is_empty() {
+        return Err("it can never match; leave it out".into());
+    }
+    Ok(filters)
+}
+
+fn command(
+    table: &Table,
+    rule: &Rule,
+    to: BusIndex,
+    filter: Option<Filter>,
+) -> Result<String, String> {
+    let mut out =
+        format!("cangw -A -s {} -d {}", interface(table, rule.from)?, interface(table, to)?);
+    for (option, is_set) in [
+        (" -X", rule.gate == Gate::Fd),
+        (" -e", rule.echo),
+        (" -t", rule.keep_timestamp),
+        (" -i", rule.allow_return),
+    ] {
+        if is_set {
+            out.push_str(option);
+        }
+    }
+    if let Some(filter) = filter {
+        push(&mut out, format_args!(" -f {}", pattern::show_raw(filter)));
+    }
+    for operator in Operator::ALL {
+        show_modification(&mut out, rule, operator);
+    }
+    if rule.uid != 0 {
+        push(&mut out, format_args!(" -u {:X}", rule.uid));
+    }
+    if let Some(hops) = rule.limit_hops {
+        push(&mut out, format_args!(" -l {hops}"));
+    }
+    if let Some(XorChecksum { range: Range { from, to, result }, init }) = rule.edit.xor_checksum {
+        push(&mut out, format_args!(" -x {from}:{to}:{result}:{init:02X}"));
+    }
+    if let Some(crc8) = &rule.edit.crc8 {
+        show_crc8(&mut out, crc8);
+    }
+    Ok(out)
+}
+
+/// The interface of a bus, if a shell takes it as one word.
+fn interface(table: &Table, bus: BusIndex) -> Result<&str, String> {
+    let interface = table.buses.get(usize::from(bus.0)).map_or("", |bus| bus.interface.as_str());
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.+@-".contains(&byte);
+    let is_word = (1..=INTERFACE_LEN).contains(&interface.len())
+        && !interface.starts_with('-')
+        && interface.bytes().all(is_plain);
+    if is_word {
+        Ok(interface)
+    } else {
+        Err(format!("{interface:?} is no interface for a command line"))
+    }
+}
+
+fn show_modification(out: &mut String, rule: &Rule, operator: Operator) {
+    let is_fd = rule.gate == Gate::Fd;
+    let Operands { can_id, len, flags, data } = rule.edit.operands(operator);
+    let flags = flags.filter(|_| is_fd);
+    let elements: String = [
+        ('I', can_id.is_some()),
+        ('F', flags.is_some()),
+        ('L', len.is_some()),
+        ('D', data.is_some()),
+    ]
+    .iter()
+    .filter_map(|&(element, is_given)| is_given.then_some(element))
+    .collect();
+    if elements.is_empty() {
+        return;
+    }
+    let bytes = data.as_deref().unwrap_or(&[0; 64]);
+    let bytes = bytes.get(..if is_fd { 64 } else { 8 }).unwrap_or(&[]);
+    let (can_id, len) = (can_id.unwrap_or(0), len.unwrap_or(0));
+    let name = operator.name().to_ascii_uppercase();
+    if is_fd {
+        let flags = flags.unwrap_or(0);
+        push(out, format_args!(" -M {name}:{elements}:{can_id:03X}.{flags:X}.{len:X}."));
+    } else {
+        push(out, format_args!(" -m {name}:{elements}:{can_id:03X}.{len:X}."));
+    }
+    out.push_str(&show_bytes(bytes, ""));
+}
+
+fn show_crc8(out: &mut String, crc8: &Crc8) {
+    let Crc8 { range: Range { from, to, result }, init, final_xor, table, profile } = crc8;
+    let table = show_bytes(&table[..], "");
+    push(out, format_args!(" -c {from}:{to}:{result}:{init:02X}:{final_xor:02X}:{table}"));
+    match profile {
+        Crc8Profile::Plain => {}
+        Crc8Profile::OneByte(byte) => push(out, format_args!(" -p 1:{byte:02X}")),
+        Crc8Profile::ByCounter(bytes) => push(out, format_args!(" -p 2:{}", show_bytes(bytes, ""))),
+        Crc8Profile::IdXor => out.push_str(" -p 3:"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    const BUSES: &str = "[bus]\na = \"can0\"\nb = \"can1\"\nc = \"vcan0\"\n";
+
+    fn table(rules: &str) -> Table {
+        let (table, findings) = crate::file::parse("t", &format!("{BUSES}{rules}"));
+        table.unwrap_or_else(|| panic!("{findings}"))
+    }
+
+    /// The commands of an export, without the comments.
+    fn commands(table: &Table) -> Vec<String> {
+        let script = export(table).unwrap();
+        script.lines().filter(|line| line.starts_with("cangw")).map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn rules_become_commands() {
+        for (rule, expected) in [
+            ("", &["cangw -A -s can0 -d can1"][..]),
+            ("match = [0x123]", &["cangw -A -s can0 -d can1 -f 123:C00007FF"]),
+            ("match = [\"0x18FEF100x\"]", &["cangw -A -s can0 -d can1 -f 98FEF100:DFFFFFFF"]),
+            ("match = [\"!0x123\"]", &["cangw -A -s can0 -d can1 -f 123~C00007FF"]),
+            ("frames = \"any\"", &["cangw -A -s can0 -d can1", "cangw -A -s can0 -d can1 -X"]),
+            // Overlapping patterns would fire twice as two commands.
+            (
+                "match = [\"0x100-0x10F\", \"0x105\", \"0x10F-0x110\"]",
+                &[
+                    "cangw -A -s can0 -d can1 -f 100:C00007F0",
+                    "cangw -A -s can0 -d can1 -f 110:C00007FF",
+                ],
+            ),
+            (
+                "match = [\"0x100-0x103\", \"!0x102\"]",
+                &[
+                    "cangw -A -s can0 -d can1 -f 100:C00007FE",
+                    "cangw -A -s can0 -d can1 -f 103:C00007FF",
+                ],
+            ),
+            // An error report with bits of both classes would fire twice as well.
+            (
+                "match = [\"000:20000004\", \"000:20000008\"]",
+                &["cangw -A -s can0 -d can1 -f 000:2000000C"],
+            ),
+            (
+                "set = { id = \"0x321\", length = 4 }\nuid = 0x1A\necho = true\n\
+                 xor_checksum = { from = 0, to = -2, into = -1 }",
+                &[
+                    "cangw -A -s can0 -d can1 -e -m SET:IL:321.4.0000000000000000 -u 1A -x 0:-2:-1:00",
+                ],
+            ),
+        ] {
+            let table = table(&format!("[[rule]]\nfrom = \"a\"\nto = \"b\"\n{rule}\n"));
+            assert_eq!(commands(&table), expected, "{rule}");
+        }
+    }
+
+    #[test]
+    fn the_last_rule_is_the_first_command() {
+        let table = table(
+            "[[rule]]\nname = \"x\"\nfrom = \"a\"\nto = [\"b\", \"c\"]\necho = true\n\
+             [[rule]]\nname = \"y\"\nfrom = \"b\"\nto = \"a\"\n",
+        );
+        let script = export(&table).unwrap();
+        let (imported, _) = import("script", &script);
+        let rules = imported.unwrap().rules;
+        let position = |to: &str| commands(&table).iter().position(|c| c.contains(to)).unwrap();
+        assert_eq!(position("-d can0"), 0);
+        assert_eq!(rules.last().map(|rule| rule.name.as_str()), Some("rule 3"));
+        assert!(!rules.last().unwrap().echo, "{script}");
+    }
+
+    #[test]
+    fn a_listing_and_a_script_have_opposite_orders() {
+        let commands = ["cangw -A -s can0 -d can1 -f 1:7FF", "cangw -A -s can0 -d can1 -f 2:7FF"];
+        let script = commands.join("\n");
+        let listing =
+            commands.map(|line| format!("{line} # 0 handled 0 dropped 0 deleted")).join("\n");
+        let order = |text: &str| -> Vec<u32> {
+            let table = import("t", text).0.unwrap();
+            table.rules.iter().map(|rule| rule.filters[0].can_id).collect()
+        };
+        assert_eq!(order(&listing), [1, 2]);
+        assert_eq!(order(&script), [2, 1]);
+    }
+
+    #[test]
+    fn what_the_kernel_cannot_do_is_named() {
+        let many: Vec<_> = (0..70).map(|id| format!("{}", id * 5)).collect();
+        for (rule, reason) in [
+            (format!("match = [{}]", many.join(", ")), "it would take more than 64 commands"),
+            (
+                "match = [0x1, 0x3]\nuid = 1\nset = { id = 2 }".into(),
+                "it takes 2 commands, but a uid",
+            ),
+            ("match = [0x1, \"!0x0-0x2\"]".into(), "it can never match"),
+        ] {
+            let table = table(&format!("[[rule]]\nfrom = \"a\"\nto = \"b\"\n{rule}\n"));
+            let failures = export(&table).unwrap_err();
+            assert_eq!(failures.len(), 1);
+            assert!(failures[0].reason.starts_with(reason), "{failures:?}");
+        }
+        let checksum = XorChecksum { range: Range { from: 0, to: 0, result: 0 }, init: 0 };
+        let mut alone = table("[[rule]]\nfrom = \"a\"\nto = \"b\"\n");
+        alone.rules[0].edit.xor_checksum = Some(checksum);
+        assert!(export(&alone).unwrap_err()[0].reason.contains("without an operation"));
+        let mut strange = table("[[rule]]\nfrom = \"a\"\nto = \"b\"\n");
+        strange.buses[1].interface = "$(reboot)".into();
+        assert!(export(&strange).unwrap_err()[0].reason.contains("no interface"));
+    }
+
+    #[test]
+    fn commands_are_told_from_toml() {
+        for (text, is_commands) in [
+            ("cangw -A -s can0 -d can1", true),
+            ("#!/bin/sh\nset -e\n\nsudo /usr/bin/cangw -F\n", true),
+            ("[bus]\ncangw = \"can0\"\n", false),
+            ("# cangw -A\n", false),
+            ("", false),
+        ] {
+            assert_eq!(is_cangw(text), is_commands, "{text}");
+        }
+    }
+}

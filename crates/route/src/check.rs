@@ -1,0 +1,469 @@
+//! [`check`]: what is wrong or suspicious about rules that can be read.
+//!
+//! Errors are rules that the kernel refuses or that cannot do anything; warnings are rules that
+//! most likely do something else than was meant. The reasoning about identifiers is exact: two
+//! rules overlap if there is a frame that both take, and a loop is told with such a frame.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use candor_config::{Findings, Origin};
+use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
+
+use crate::edit::{Operator, Range};
+use crate::region::{Budget, Cube, Region, edited, subtract};
+use crate::table::List;
+use crate::{BusIndex, Filter, Gate, Rule, Table, pattern};
+
+/// What a finding is about, to be turned into a place in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The bus of that index.
+    Bus(usize),
+    /// The rule of that index, and the key that matters.
+    Rule(usize, &'static str),
+}
+
+/// How many steps the search for overlaps, and that for loops, may take.
+const BUDGET: usize = 20_000_000;
+
+/// Adds everything that is wrong or suspicious about `table` to `findings`. `origin` tells where
+/// things stand.
+pub fn check(table: &Table, origin: &dyn Fn(Place) -> Origin, findings: &Findings) {
+    let regions = table.rules.iter().map(Region::of).collect();
+    let checker = Checker { table, regions, origin, findings };
+    checker.buses();
+    for (index, rule) in table.rules.iter().enumerate() {
+        let rule = Subject { index, rule, checker: &checker };
+        rule.ways();
+        rule.matching();
+        rule.cut_filters();
+        rule.operations();
+        rule.checksums();
+        rule.handles();
+    }
+    checker.overlaps();
+    checker.loops();
+}
+
+struct Checker<'a> {
+    table: &'a Table,
+    /// What each rule takes.
+    regions: Vec<Region>,
+    origin: &'a dyn Fn(Place) -> Origin,
+    findings: &'a Findings,
+}
+
+impl Checker<'_> {
+    fn bus_name(&self, bus: BusIndex) -> &str {
+        self.table.buses.get(usize::from(bus.0)).map_or("?", |bus| bus.name.as_str())
+    }
+
+    fn rule_name(&self, rule: usize) -> &str {
+        self.table.rules.get(rule).map_or("?", |rule| rule.name.as_str())
+    }
+
+    fn warn(&self, place: Place, message: String, hint: impl Into<String>) {
+        self.findings.warning(&(self.origin)(place), message, hint);
+    }
+
+    fn error(&self, place: Place, message: String, hint: impl Into<String>) {
+        self.findings.error_with_hint(&(self.origin)(place), message, hint);
+    }
+
+    fn buses(&self) {
+        if self.findings.has_errors() {
+            return; // a rule that uses the bus may be among the unreadable ones
+        }
+        for (index, bus) in self.table.buses.iter().enumerate() {
+            let is = |other: &BusIndex| usize::from(other.0) == index;
+            if !self.table.rules.iter().any(|rule| is(&rule.from) || rule.to.iter().any(is)) {
+                let message = format!("no rule uses bus `{}`", bus.name);
+                self.warn(Place::Bus(index), message, "remove it, or write a rule for it");
+            }
+        }
+    }
+
+    /// Rules that send the same frame to the same bus twice.
+    fn overlaps(&self) {
+        let mut budget = Budget(BUDGET);
+        for (later, rule) in self.table.rules.iter().enumerate() {
+            let mut earlier = self.table.rules.iter().take(later).enumerate();
+            let found = earlier.find_map(|(earlier, other)| {
+                let shared = rule.to.iter().find(|to| other.to.contains(to))?;
+                let is_close = rule.from == other.from && gates_meet(rule.gate, other.gate);
+                let twice = is_close.then(|| self.same_frame(earlier, later, &mut budget))??;
+                Some((earlier, *shared, twice))
+            });
+            if let Some((earlier, to, frame)) = found {
+                let message = format!(
+                    "{} goes to `{}` twice: by this rule and by {:?}",
+                    show_frames(frame),
+                    self.bus_name(to),
+                    self.rule_name(earlier),
+                );
+                let hint = format!(
+                    "every matching rule fires, not only the first; exclude it from one of them \
+                     with {}, or remove one",
+                    show_exclusion(frame)
+                );
+                self.warn(Place::Rule(later, "match"), message, hint);
+            }
+        }
+        self.tell_exhausted(&budget, "overlapping rules");
+    }
+
+    /// A frame that both rules take and send on with the same identifier.
+    fn same_frame(&self, a: usize, b: usize, budget: &mut Budget) -> Option<Cube> {
+        let (rule_a, rule_b) = (self.table.rules.get(a)?, self.table.rules.get(b)?);
+        let (region_a, region_b) = (self.regions.get(a)?, self.regions.get(b)?);
+        let holes: Vec<_> = region_a.holes.iter().chain(&region_b.holes).copied().collect();
+        for one in &region_a.taken {
+            if !budget.take(region_b.taken.len()) {
+                return None;
+            }
+            for met in region_b.taken.iter().filter_map(|other| one.meet(*other)) {
+                let left = subtract([met].into(), &holes, budget)?;
+                let same_out =
+                    |cube: &Cube| edited(&rule_a.edit, *cube).meet(edited(&rule_b.edit, *cube));
+                if let Some(cube) = left.into_iter().find(|cube| same_out(cube).is_some()) {
+                    return Some(cube);
+                }
+            }
+        }
+        None
+    }
+
+    fn loops(&self) {
+        let mut from: BTreeMap<BusIndex, Vec<usize>> = BTreeMap::new();
+        for (index, rule) in self.table.rules.iter().enumerate() {
+            from.entry(rule.from).or_default().push(index);
+        }
+        let mut search =
+            LoopSearch { checker: self, from: &from, budget: Budget(BUDGET), told: Vec::new() };
+        for (&origin, rules) in &from {
+            for &rule in rules {
+                let taken = self.regions.get(rule).map_or(&[][..], |region| &region.taken);
+                for &cube in taken {
+                    search.follow(origin, &mut Vec::new(), rule, cube);
+                }
+            }
+        }
+        self.tell_exhausted(&search.budget, "loops");
+    }
+
+    fn tell_exhausted(&self, budget: &Budget, what: &str) {
+        if budget.0 == 0 {
+            let message = format!("there are too many rules to look for all {what}");
+            self.warn(Place::Rule(0, "name"), message, "the rules may be right nevertheless");
+        }
+    }
+}
+
+/// Follows frames that come back to the gateway.
+struct LoopSearch<'a> {
+    checker: &'a Checker<'a>,
+    from: &'a BTreeMap<BusIndex, Vec<usize>>,
+    budget: Budget,
+    /// The loops already told, as sorted lists of rules.
+    told: Vec<Vec<usize>>,
+}
+
+/// A longer chain of rules is not followed; the hop limit ends it long before.
+const LONGEST_CHAIN: usize = 16;
+
+impl LoopSearch<'_> {
+    /// Frames of `cube`, which first came in on `origin` and went through the rules of `path`, now
+    /// meet `rule`.
+    fn follow(&mut self, origin: BusIndex, path: &mut Vec<usize>, rule: usize, cube: Cube) {
+        let checker = self.checker;
+        let (Some(current), Some(region)) =
+            (checker.table.rules.get(rule), checker.regions.get(rule))
+        else {
+            return;
+        };
+        if !self.budget.take(region.taken.len() + region.holes.len() + 1) {
+            return;
+        }
+        let Some(taken) = region.part_in(cube, &mut self.budget) else { return };
+        if let Some(start) = path.iter().position(|&earlier| earlier == rule) {
+            self.tell(path.get(start..).unwrap_or(&[]), taken);
+            return;
+        }
+        if path.len() == LONGEST_CHAIN {
+            return;
+        }
+        path.push(rule);
+        let out = edited(&current.edit, taken);
+        for &to in &current.to {
+            let is_blocked = to == origin && !current.allow_return;
+            if is_blocked || !self.comes_back(current, to) {
+                continue;
+            }
+            for &next in self.from.get(&to).map_or(&[][..], Vec::as_slice) {
+                let gate = |rule: usize| checker.table.rules.get(rule).map(|rule| rule.gate);
+                let fits = |earlier: &usize| match (gate(*earlier), gate(next)) {
+                    (Some(a), Some(b)) => gates_meet(a, b),
+                    _ => false,
+                };
+                if path.iter().all(fits) {
+                    self.follow(origin, path, next, out);
+                }
+            }
+        }
+        path.pop();
+    }
+
+    /// Whether the gateway sees a frame again that `rule` sends to `to`.
+    fn comes_back(&self, rule: &Rule, to: BusIndex) -> bool {
+        let bus = self.checker.table.buses.get(usize::from(to.0));
+        rule.echo || bus.is_some_and(|bus| bus.is_virtual)
+    }
+
+    fn tell(&mut self, circle: &[usize], cube: Cube) {
+        let mut rules = circle.to_vec();
+        rules.sort_unstable();
+        if self.told.contains(&rules) {
+            return;
+        }
+        let checker = self.checker;
+        let start = rules.first().copied().unwrap_or(0);
+        let names: Vec<_> = circle
+            .iter()
+            .chain(circle.first())
+            .map(|&rule| format!("{:?}", checker.rule_name(rule)))
+            .collect();
+        let max_hops = checker.table.effective_max_hops();
+        let passes = if max_hops == 1 { "1 pass".into() } else { format!("{max_hops} passes") };
+        let message = format!(
+            "{} runs in a circle, {}, until max_hops ends it after {passes}",
+            show_frames(cube),
+            names.join(" -> "),
+        );
+        let hint = "a frame sent with echo or to a virtual bus comes back to the gateway; exclude \
+                    it from one of the rules";
+        checker.warn(Place::Rule(start, "to"), message, hint);
+        self.told.push(rules);
+    }
+}
+
+/// Whether a frame can pass both gates.
+fn gates_meet(a: Gate, b: Gate) -> bool {
+    a == b || a == Gate::Any || b == Gate::Any
+}
+
+/// One rule under examination.
+struct Subject<'a> {
+    index: usize,
+    rule: &'a Rule,
+    checker: &'a Checker<'a>,
+}
+
+impl Subject<'_> {
+    fn at(&self, key: &'static str) -> Place {
+        Place::Rule(self.index, key)
+    }
+
+    /// Where copies go and how often.
+    fn ways(&self) {
+        let Self { rule, checker, .. } = self;
+        if rule.to.contains(&rule.from) && !rule.allow_return {
+            let message = format!(
+                "`{}` is source and destination, but frames do not leave where they came in",
+                checker.bus_name(rule.from)
+            );
+            checker.error(self.at("to"), message, "add `allow_return = true`");
+        }
+        for (at, &to) in rule.to.iter().enumerate() {
+            let name = checker.bus_name(to);
+            if rule.to.iter().take(at).any(|&earlier| earlier == to) {
+                let message = format!("`{name}` is listed twice and gets each frame twice");
+                checker.warn(self.at("to"), message, "list each bus once");
+            }
+            let bus = checker.table.buses.get(usize::from(to.0));
+            if bus.is_some_and(|bus| bus.is_virtual) && !rule.echo {
+                let message =
+                    format!("virtual bus `{name}` discards frames that are sent without echo");
+                checker.warn(self.at("to"), message, "add `echo = true`");
+            }
+        }
+        let max_hops = checker.table.effective_max_hops();
+        if let Some(hops) = rule.limit_hops.filter(|&hops| hops == 0 || hops > max_hops) {
+            let message = format!("limit_hops is {hops}, but max_hops is {max_hops}");
+            let hint =
+                format!("raise max_hops to {hops}; on Linux: modprobe can-gw max_hops={hops}");
+            checker.error(self.at("limit_hops"), message, hint);
+        }
+    }
+
+    fn matching(&self) {
+        let Self { rule, checker, index } = self;
+        let takes_errors = rule.gate != Gate::Fd
+            && rule
+                .filters
+                .iter()
+                .any(|filter| filter.list() == List::Error && filter.mask & EFF_MASK != 0);
+        let mut budget = Budget(100_000);
+        let is_empty =
+            checker.regions.get(*index).is_some_and(|region| region.is_empty(&mut budget));
+        if is_empty && !takes_errors {
+            let hint = if !rule.except.is_empty() {
+                "the exclusions cover everything that the other patterns take"
+            } else if rule.gate == Gate::Fd {
+                "there are no remote frames and no error reports of CAN FD"
+            } else {
+                "an error report needs at least one class bit in its mask"
+            };
+            checker.warn(self.at("match"), "this rule can never match".to_string(), hint);
+        }
+    }
+
+    /// Filters that ask for a standard identifier of more than 11 bits, which no pattern in words
+    /// does.
+    fn cut_filters(&self) {
+        let Self { rule, checker, .. } = self;
+        let is_cut = |filter: &&Filter| {
+            filter.mask & ERR_FLAG == 0
+                && filter.mask & EFF_FLAG != 0
+                && filter.can_id & EFF_FLAG == 0
+                && filter.can_id & filter.mask & EFF_MASK & !SFF_MASK != 0
+        };
+        if let Some(filter) = rule.filters.iter().chain(&rule.except).find(is_cut) {
+            let shown = pattern::show_raw(*filter);
+            let cut = pattern::show(filter.normalized());
+            let message = format!("`{shown}` lacks the flag of extended identifiers and is {cut}");
+            let extended = Filter { can_id: filter.can_id | EFF_FLAG, ..*filter };
+            let hint = format!("for an extended one write {}", pattern::show_raw(extended));
+            checker.warn(self.at("match"), message, hint);
+        }
+    }
+
+    fn operations(&self) {
+        let Self { rule, checker, .. } = self;
+        let set = &rule.edit.set;
+        for operator in [Operator::And, Operator::Or, Operator::Xor] {
+            let operands = rule.edit.operands(operator);
+            for (field, is_replaced) in [
+                ("id", operands.can_id.is_some() && set.can_id.is_some()),
+                ("length", operands.len.is_some() && set.len.is_some()),
+                ("flags", operands.flags.is_some() && set.flags.is_some()),
+                ("data", operands.data.is_some() && set.data.is_some()),
+            ] {
+                if is_replaced {
+                    let name = operator.name();
+                    let message = format!("`{name}` on {field} has no effect, `set` replaces it");
+                    let hint = "the order is always and, or, xor, set";
+                    checker.warn(self.at(name), message, hint);
+                }
+            }
+        }
+        let longest = if rule.gate == Gate::Fd { 64 } else { 15 };
+        if let Some(len) = set.len.filter(|&len| len > longest) {
+            let message = format!("length {len} is beyond {longest}, so every frame is deleted");
+            let hint = "classical frames have up to 8 bytes (raw DLC 9 to 15), CAN FD up to 64";
+            checker.warn(self.at("set"), message, hint);
+        }
+        self.lost_flag();
+    }
+
+    /// AND with a plain identifier also clears the flag that makes an identifier extended.
+    fn lost_flag(&self) {
+        let Self { rule, checker, index } = self;
+        let Some(operand) = rule.edit.and.can_id.filter(|operand| operand & EFF_FLAG == 0) else {
+            return;
+        };
+        let extended = Cube { value: EFF_FLAG, known: EFF_FLAG };
+        let region = checker.regions.get(*index);
+        let Some(taken) = region.and_then(|region| region.part_in(extended, &mut Budget(100_000)))
+        else {
+            return;
+        };
+        let after = edited(&rule.edit, taken);
+        if after.known & EFF_FLAG == 0
+            || after.value & EFF_FLAG != 0
+            || rule.edit.set.can_id.is_some()
+        {
+            return;
+        }
+        let message = format!(
+            "`and` clears the flag of extended identifiers too, so {} becomes {}",
+            show_word(taken.example()),
+            show_word(after.example()),
+        );
+        let hint = format!(
+            "write \"0x{:X}x\" to keep them extended, or match standard identifiers only",
+            operand & EFF_MASK
+        );
+        checker.warn(self.at("and"), message, hint);
+    }
+
+    fn checksums(&self) {
+        let Self { rule, checker, .. } = self;
+        let ranges: [(&str, Option<Range>); 2] = [
+            ("crc8", rule.edit.crc8.as_ref().map(|crc8| crc8.range)),
+            ("xor_checksum", rule.edit.xor_checksum.as_ref().map(|sum| sum.range)),
+        ];
+        for (key, range) in ranges {
+            let Some(range) = range else { continue };
+            if !rule.edit.modifies() {
+                let message = format!("`{key}` has no effect in a rule without an operation");
+                checker.error(
+                    self.at(key),
+                    message,
+                    "add `or = { id = \"0x0\" }`, which changes nothing",
+                );
+            }
+            let Some(len) = rule.edit.set.len else { continue };
+            let is_before = |index: i8| index < 0 && i16::from(index) + i16::from(len.min(64)) < 0;
+            if [range.from, range.to, range.result].into_iter().any(is_before) {
+                let message = format!(
+                    "`{key}` is never computed: in {len} bytes, one of its indices lies before \
+                     the first"
+                );
+                checker.warn(self.at(key), message, "count from the start: 0 is the first byte");
+            }
+        }
+    }
+
+    /// The handles by which the kernel swaps modifications.
+    fn handles(&self) {
+        let Self { rule, checker, index } = self;
+        if rule.uid == 0 {
+            return;
+        }
+        if !rule.edit.modifies() {
+            let message = "`uid` has no effect in a rule without an operation".to_string();
+            checker.warn(self.at("uid"), message, "remove it; it is a handle on the operations");
+        }
+        let mut earlier = checker.table.rules.iter().take(*index);
+        if let Some(other) = earlier.find(|other| other.uid == rule.uid) {
+            let message = format!("uid 0x{:X} already belongs to {:?}", rule.uid, other.name);
+            let hint = "give each rule its own; a second one would replace the first's operations";
+            checker.error(self.at("uid"), message, hint);
+        }
+    }
+}
+
+/// An identifier word for messages.
+fn show_word(word: u32) -> String {
+    let remote = if word & RTR_FLAG != 0 { "remote " } else { "" };
+    let id = pattern::show_identifier(word & !RTR_FLAG);
+    format!("{remote}{}", id.unwrap_or_else(|| format!("{word:08X}")))
+}
+
+/// `frame 0x123`, or one of many.
+fn show_frames(cube: Cube) -> String {
+    let width = if cube.value & EFF_FLAG == 0 { SFF_MASK } else { EFF_MASK };
+    let is_one = cube.known & width == width;
+    let such = if is_one { "frame" } else { "a frame such as" };
+    format!("{such} {}", show_word(cube.example()))
+}
+
+/// The pattern that excludes a cube.
+fn show_exclusion(cube: Cube) -> String {
+    let filter = cube.filter();
+    let filter = Filter { mask: filter.mask & !ERR_FLAG, ..filter };
+    format!("\"!{}\"", pattern::show(filter))
+}

@@ -1,0 +1,685 @@
+//! Rule files: TOML to a [`Table`] and back. `docs/rules.md` is their manual.
+//!
+//! [`parse`] tells everything that is wrong with a file at once, each finding with its place and a
+//! remedy, and what is suspicious as warnings ([`crate::check`]). [`write()`] gives a readable file
+//! that [`parse`] reads back as the same table.
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+use core::ops::RangeInclusive;
+use std::sync::Arc;
+
+use candor_config::{
+    Data, Entry, Findings, Origin, Section, Severity, Source, Value, did_you_mean, quoted,
+    quoted_key,
+};
+use candor_wire::frame::{BRS, ERR_FLAG, ESI};
+
+use crate::check::{Place, check};
+use crate::edit::{Crc8, Crc8Profile, Edit, Operands, Operator, Range, XorChecksum};
+use crate::table::HOPS_LIMIT;
+use crate::{Bus, BusIndex, Filter, Gate, Rule, Table, pattern};
+
+/// The longest name of a network interface (`IFNAMSIZ` less its zero).
+pub(crate) const INTERFACE_LEN: usize = 15;
+
+/// Reads a rule file and checks the rules. `name` is what the file is called in findings.
+///
+/// There is a table only if there are no errors.
+#[must_use]
+pub fn parse(name: &str, text: &str) -> (Option<Table>, Findings) {
+    let findings = Findings::new();
+    let source = Source::new(name, text);
+    let table = read(&source, &findings);
+    (table.filter(|_| !findings.has_errors()), findings)
+}
+
+/// The rules that could be read; whatever else there is becomes findings.
+fn read(source: &Arc<Source>, findings: &Findings) -> Option<Table> {
+    let document = candor_config::parse(source, findings)?;
+    let mut root = Section::new(&document, findings);
+    root.require(&["bus"]);
+    let max_hops = root.integer("max_hops", 1..=HOPS_LIMIT).unwrap_or(0);
+    let bus_entries = root.table_entries("bus");
+    let buses = buses(bus_entries, findings);
+    let mut table = Table { buses, rules: Vec::new(), max_hops };
+
+    let mut places = Vec::new();
+    let mut names: Vec<(String, Origin)> = Vec::new();
+    for (index, section) in root.sections("rule").into_iter().enumerate() {
+        let errors = findings.count(Severity::Error);
+        let (line, column) = section.origin().line_column();
+        let place = section.table();
+        let rule = RuleReader { section, table: &table }.read(index);
+        let name_origin = place.get("name").map_or(place.origin(), |value| &value.origin);
+        if let Some((_, first)) = names.iter().find(|(name, _)| *name == rule.name) {
+            let message = format!("a rule is already called {}: {first}", quoted(&rule.name));
+            findings.error_with_hint(name_origin, message, "names tell rules apart in reports");
+        }
+        names.push((rule.name.clone(), name_origin.clone()));
+        if findings.count(Severity::Error) == errors {
+            table.rules.push(Rule { position: (line, column), ..rule });
+            places.push(place);
+        }
+    }
+    root.finish();
+
+    let origin = |place: Place| match place {
+        Place::Bus(index) => {
+            bus_entries.get(index).map_or_else(|| Origin::whole(source), |bus| bus.origin.clone())
+        }
+        Place::Rule(index, key) => places.get(index).map_or_else(
+            || Origin::whole(source),
+            |table| table.get(key).map_or(table.origin(), |value| &value.origin).clone(),
+        ),
+    };
+    check(&table, &origin, findings);
+    Some(table)
+}
+
+/// The buses; one that cannot be read keeps its name, so that rules may still refer to it.
+fn buses(entries: &[Entry], findings: &Findings) -> Vec<Bus> {
+    let mut buses: Vec<Bus> = Vec::new();
+    for entry in entries {
+        if buses.len() > usize::from(u16::MAX) {
+            findings.error(&entry.origin, "more than 65536 buses");
+            break;
+        }
+        let (interface, is_virtual) = bus(entry, findings);
+        if let Some(other) = buses.iter().find(|bus| bus.interface == interface) {
+            let message = format!("interface `{interface}` is already bus `{}`", other.name);
+            findings.error_with_hint(&entry.value.origin, message, "an interface is one bus");
+        }
+        buses.push(Bus { name: entry.key.clone(), interface, is_virtual });
+    }
+    buses
+}
+
+/// Interface and virtuality of a bus: `"can0"`, or a table.
+fn bus(entry: &Entry, findings: &Findings) -> (String, bool) {
+    let (value, is_virtual) = match &entry.value.data {
+        Data::Table(table) => {
+            let mut section = Section::new(table, findings);
+            section.require(&["interface"]);
+            let value = section.value("interface");
+            let is_virtual = section.boolean("virtual");
+            section.finish();
+            (value, is_virtual)
+        }
+        _ => (Some(&entry.value), None),
+    };
+    let Some(value) = value else { return (entry.key.clone(), false) };
+    let Some(interface) = value.as_str() else {
+        let expected = "an interface such as \"can0\", or { interface = \"can0\" }";
+        findings.wrong_type(&entry.key, value, expected);
+        return (entry.key.clone(), false);
+    };
+    let is_name = (1..=INTERFACE_LEN).contains(&interface.len())
+        && interface.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/' && byte != b':');
+    if !is_name {
+        findings.error_with_hint(
+            &value.origin,
+            format!("{} is no name of an interface", quoted(interface)),
+            format!("at most {INTERFACE_LEN} characters without spaces, `/` and `:`"),
+        );
+    }
+    (interface.to_owned(), is_virtual.unwrap_or_else(|| is_virtual_by_name(interface)))
+}
+
+/// Whether an interface of that name loops frames back unless told otherwise.
+pub(crate) fn is_virtual_by_name(interface: &str) -> bool {
+    interface.starts_with("vcan")
+}
+
+/// Reads one `[[rule]]`.
+struct RuleReader<'a> {
+    section: Section<'a>,
+    table: &'a Table,
+}
+
+impl RuleReader<'_> {
+    fn read(mut self, index: usize) -> Rule {
+        self.section.require(&["from", "to"]);
+        let name = self.section.string("name").map(ToOwned::to_owned);
+        let froms = self.buses("from");
+        if let [_, second, ..] = self.section.values("from")[..] {
+            let hint = "write one rule per source";
+            let message = "a rule has one source";
+            self.section.findings().error_with_hint(&second.origin, message, hint);
+        }
+        let to = self.buses("to");
+        if to.is_empty() && self.section.has("to") {
+            let origin = self.section.origin_of("to");
+            self.section.findings().error(origin, "`to` names no bus");
+        }
+        let frames = [("classical", Gate::Classical), ("fd", Gate::Fd), ("any", Gate::Any)];
+        let gate = self.section.one_of("frames", &frames).unwrap_or_default();
+        let (filters, except) = self.filters();
+        let edit = self.edit(gate);
+        let rule = Rule {
+            name: name.unwrap_or_else(|| format!("rule {}", index + 1)),
+            position: (0, 0),
+            from: froms.first().copied().unwrap_or(BusIndex(0)),
+            to,
+            gate,
+            filters,
+            except,
+            edit,
+            echo: self.section.boolean("echo").unwrap_or(false),
+            keep_timestamp: self.section.boolean("keep_timestamp").unwrap_or(false),
+            allow_return: self.section.boolean("allow_return").unwrap_or(false),
+            limit_hops: self.section.integer("limit_hops", 1..=HOPS_LIMIT),
+            uid: self.section.integer("uid", 1..=u32::MAX).unwrap_or(0),
+        };
+        self.section.finish();
+        rule
+    }
+
+    /// One bus or a list of buses, by name.
+    fn buses(&mut self, key: &'static str) -> Vec<BusIndex> {
+        let mut found = Vec::new();
+        for (name, origin) in self.section.strings(key) {
+            match self.table.bus(name) {
+                Some(bus) => found.push(bus),
+                None => {
+                    let hint = self.bus_hint(name);
+                    let message = format!("unknown bus `{name}`");
+                    self.section.findings().error_with_hint(origin, message, hint);
+                }
+            }
+        }
+        found
+    }
+
+    fn bus_hint(&self, name: &str) -> String {
+        let buses = &self.table.buses;
+        if let Some(bus) = buses.iter().find(|bus| bus.interface == name) {
+            return format!("rules name buses, and `{name}` is bus `{}`", bus.name);
+        }
+        let names = || buses.iter().map(|bus| bus.name.as_str());
+        match did_you_mean(name, names()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "add it to [bus]".to_string(),
+        }
+    }
+
+    /// What matches, and what does not although it would.
+    fn filters(&mut self) -> (Vec<Filter>, Vec<Filter>) {
+        let (mut filters, mut except) = (Vec::new(), Vec::new());
+        let mut has_positive = false;
+        let values = self.section.values("match");
+        if values.is_empty() && self.section.has("match") {
+            let origin = self.section.origin_of("match");
+            let hint = "leave `match` out to take every frame";
+            self.section.findings().error_with_hint(origin, "`match` is empty", hint);
+        }
+        for value in values {
+            let Some(pattern) = self.pattern(value) else { continue };
+            has_positive |= !pattern.excludes;
+            (if pattern.excludes { &mut except } else { &mut filters }).extend(pattern.filters);
+        }
+        // Everything but one filter is what the kernel calls an inverted filter.
+        if let (false, [only]) = (has_positive, &except[..])
+            && !only.inverted
+        {
+            return (Vec::from([Filter { inverted: true, ..*only }]), Vec::new());
+        }
+        if filters == [Filter::ANY] {
+            filters.clear();
+        }
+        (filters, except)
+    }
+
+    fn pattern(&self, value: &Value) -> Option<pattern::Pattern> {
+        let findings = self.section.findings();
+        let parsed = match &value.data {
+            Data::String(text) => pattern::parse(text),
+            Data::Integer(number) => match u16::try_from(*number) {
+                Ok(id @ 0..=0x7FF) => {
+                    let filters = [Filter::standard(id)].into();
+                    return Some(pattern::Pattern { excludes: false, filters });
+                }
+                _ => pattern::parse(&hex(*number)),
+            },
+            _ => {
+                findings.wrong_type("match", value, "a pattern such as \"0x123\"");
+                return None;
+            }
+        };
+        match parsed {
+            Ok(pattern) if pattern.excludes && takes_errors(&pattern.filters) => {
+                let hint = "error reports are only taken by the pattern \"error\"; leave this out";
+                let message = "nothing takes the error reports that this excludes";
+                findings.error_with_hint(&value.origin, message, hint);
+                None
+            }
+            Ok(pattern) => Some(pattern),
+            Err(error) => {
+                let origin = value.origin_of_part(error.span);
+                findings.error_with_hint(&origin, error.message, error.hint);
+                None
+            }
+        }
+    }
+
+    fn edit(&mut self, gate: Gate) -> Edit {
+        let mut edit = Edit::default();
+        for operator in Operator::ALL {
+            if let Some(section) = self.section.section(operator.name()) {
+                *edit.operands_mut(operator) = operands(section, operator, gate);
+            }
+        }
+        edit.crc8 = self.section.section("crc8").and_then(|section| crc8(section, gate));
+        edit.xor_checksum =
+            self.section.section("xor_checksum").and_then(|section| xor_checksum(section, gate));
+        if gate == Gate::Any {
+            for key in ["and", "or", "xor", "set", "crc8", "xor_checksum"] {
+                if self.section.has(key) {
+                    let message = format!("`{key}` in a rule for every kind of frame");
+                    let hint = "write one rule with frames = \"classical\" and one with \"fd\"";
+                    let origin = self.section.origin_of(key);
+                    self.section.findings().error_with_hint(origin, message, hint);
+                }
+            }
+        }
+        edit
+    }
+}
+
+/// An integer as an identifier would be written.
+fn hex(number: i64) -> String {
+    if number < 0 { number.to_string() } else { format!("0x{number:X}") }
+}
+
+fn takes_errors(filters: &[Filter]) -> bool {
+    filters.iter().any(|filter| filter.list() == crate::table::List::Error)
+}
+
+/// How many bytes of data a rule of that kind works on.
+const fn data_size(gate: Gate) -> usize {
+    if let Gate::Classical = gate { 8 } else { 64 }
+}
+
+fn operands(mut section: Section<'_>, operator: Operator, gate: Gate) -> Operands {
+    let can_id = section.value("id").and_then(|value| id_word(value, section.findings()));
+    let len = section.integer("length", 0..=u8::MAX);
+    let flags = fd_flags(&mut section, gate);
+    let data = section.value("data").and_then(|value| {
+        let bytes = hex_bytes(value, "data", section.findings())?;
+        padded(&bytes, operator, gate, value, section.findings())
+    });
+    let operands = Operands { can_id, len, flags, data };
+    let is_empty = section.table().entries().is_empty();
+    if is_empty {
+        let message = format!("`{}` has no operand", operator.name());
+        let hint = "such as { id = \"0x123\" }, with id, length, flags or data";
+        section.findings().error_with_hint(section.origin(), message, hint);
+    }
+    section.finish();
+    operands
+}
+
+/// The identifier word of an operand: `"0x123"`, `"0x18FEF100x"`, `"word 0xC0000123"`, `0x123`.
+fn id_word(value: &Value, findings: &Findings) -> Option<u32> {
+    let text = match &value.data {
+        Data::String(text) => text.clone(),
+        Data::Integer(number) => hex(*number),
+        _ => {
+            findings.wrong_type("id", value, "an identifier such as \"0x123\"");
+            return None;
+        }
+    };
+    if let Some(word) = text.trim().strip_prefix("word ") {
+        let word = pattern::number(word.trim());
+        if word.is_none() {
+            let message = format!("{} is no identifier word", quoted(&text));
+            let hint = "32 bits in hex, flags included: \"word 0xC0000123\"";
+            findings.error_with_hint(&value.origin, message, hint);
+        }
+        return word;
+    }
+    match pattern::identifier(text.trim()) {
+        Ok(word) => Some(word),
+        Err(error) => {
+            findings.error_with_hint(&value.origin, error.message, error.hint);
+            None
+        }
+    }
+}
+
+fn fd_flags(section: &mut Section<'_>, gate: Gate) -> Option<u8> {
+    let value = section.value("flags")?;
+    if gate == Gate::Classical {
+        let hint = "add frames = \"fd\" to the rule, or leave the flags out";
+        let message = "only CAN FD frames have flags";
+        section.findings().error_with_hint(&value.origin, message, hint);
+        return None;
+    }
+    if value.as_integer().is_some() {
+        return section.integer("flags", 0..=u8::MAX);
+    }
+    let mut flags = 0;
+    for (name, origin) in section.strings("flags") {
+        match name {
+            "brs" => flags |= BRS,
+            "esi" => flags |= ESI,
+            _ => {
+                let hint = "the flags are `brs` and `esi`";
+                let message = format!("unknown flag `{name}`");
+                section.findings().error_with_hint(origin, message, hint);
+            }
+        }
+    }
+    Some(flags)
+}
+
+/// Bytes in hex; spaces and dots between them are free.
+fn hex_bytes(value: &Value, key: &str, findings: &Findings) -> Option<Vec<u8>> {
+    let Some(text) = value.as_str() else {
+        findings.wrong_type(key, value, "bytes in hex, such as \"11 22 33\"");
+        return None;
+    };
+    let mut bytes = Vec::new();
+    let mut high = None;
+    for (at, c) in text.char_indices() {
+        let digit = match c.to_digit(16) {
+            Some(digit) => digit as u8,
+            None if high.is_none() && (c.is_ascii_whitespace() || c == '.') => continue,
+            None => {
+                let origin = value.origin_of_part(at..at + c.len_utf8());
+                let message = format!("`{key}` is bytes of two hex digits each");
+                findings.error_with_hint(&origin, message, "such as \"11 22 33\"");
+                return None;
+            }
+        };
+        match high.take() {
+            None => high = Some(digit),
+            Some(high) => bytes.push(high << 4 | digit),
+        }
+    }
+    if high.is_some() {
+        let message = format!("the last byte of `{key}` has one hex digit, expected two");
+        findings.error(&value.origin, message);
+        return None;
+    }
+    Some(bytes)
+}
+
+/// Operand data for the whole buffer. What is not given does nothing, except to `set`, which
+/// replaces everything and must therefore be complete.
+fn padded(
+    bytes: &[u8],
+    operator: Operator,
+    gate: Gate,
+    value: &Value,
+    findings: &Findings,
+) -> Option<Box<[u8; 64]>> {
+    let size = data_size(gate);
+    let count = bytes.len();
+    if count > size {
+        let message = format!("{count} bytes of data, but the buffer has {size}");
+        let hint = if size == 8 { "add frames = \"fd\" for CAN FD" } else { "leave the rest out" };
+        findings.error_with_hint(&value.origin, message, hint);
+        return None;
+    }
+    if operator == Operator::Set && count < size {
+        let message = format!("`set` replaces all {size} bytes, but {count} are given");
+        let hint = format!(
+            "to change some bytes only, clear them with and = {{ data = ... }} and write them \
+             with or = {{ data = ... }}; or fill up with 00 to {size} bytes"
+        );
+        findings.error_with_hint(&value.origin, message, hint);
+        return None;
+    }
+    Some(fill(bytes, operator))
+}
+
+/// `bytes`, then bytes that do nothing.
+pub(crate) fn fill(bytes: &[u8], operator: Operator) -> Box<[u8; 64]> {
+    let neutral = if operator == Operator::And { 0xFF } else { 0 };
+    let mut data = Box::new([neutral; 64]);
+    for (byte, &given) in data.iter_mut().zip(bytes) {
+        *byte = given;
+    }
+    data
+}
+
+/// Where a checksum may read and write (`cgw_chk_csum_parms`, `net/can/gw.c`).
+pub(crate) const fn index_range(gate: Gate) -> RangeInclusive<i8> {
+    if let Gate::Classical = gate { -8..=7 } else { -64..=63 }
+}
+
+fn range(section: &mut Section<'_>, gate: Gate) -> Option<Range> {
+    section.require(&["from", "to", "into"]);
+    let mut index = |key| section.integer(key, index_range(gate));
+    let (from, to, result) = (index("from"), index("to"), index("into"));
+    Some(Range { from: from?, to: to?, result: result? })
+}
+
+fn xor_checksum(mut section: Section<'_>, gate: Gate) -> Option<XorChecksum> {
+    let range = range(&mut section, gate);
+    let init = section.integer("init", 0..=u8::MAX).unwrap_or(0);
+    section.finish();
+    Some(XorChecksum { range: range?, init })
+}
+
+fn crc8(mut section: Section<'_>, gate: Gate) -> Option<Crc8> {
+    let range = range(&mut section, gate);
+    let init = section.integer("init", 0..=u8::MAX).unwrap_or(0);
+    let final_xor = section.integer("final_xor", 0..=u8::MAX).unwrap_or(0);
+    let polynomial = section.integer("polynomial", 0..=u8::MAX);
+    let table = section.value("table").and_then(|value| array(value, "table", section.findings()));
+    if section.has("polynomial") == section.has("table") {
+        let message = "a CRC8 has either a `polynomial` or a `table`";
+        let hint = "such as polynomial = 0x1D for SAE J1850, or 256 bytes in hex as the table";
+        section.findings().error_with_hint(section.origin(), message, hint);
+    }
+    let profile = profile(&mut section);
+    section.finish();
+    let table = table.or_else(|| polynomial.map(|p| Box::new(Crc8::table_of(p))));
+    Some(Crc8 { range: range?, init, final_xor, table: table?, profile: profile? })
+}
+
+/// Exactly `N` bytes in hex.
+fn array<const N: usize>(value: &Value, key: &str, findings: &Findings) -> Option<Box<[u8; N]>> {
+    let bytes = hex_bytes(value, key, findings)?;
+    let count = bytes.len();
+    let array = bytes.try_into().ok();
+    if array.is_none() {
+        findings.error(&value.origin, format!("`{key}` is {N} bytes, found {count}"));
+    }
+    array.map(Box::new)
+}
+
+fn profile(section: &mut Section<'_>) -> Option<Crc8Profile> {
+    let Some(value) = section.value("profile") else { return Some(Crc8Profile::Plain) };
+    if value.as_table().is_none() {
+        let is_id_xor = section.one_of("profile", &[("plain", false), ("id-xor", true)])?;
+        return Some(if is_id_xor { Crc8Profile::IdXor } else { Crc8Profile::Plain });
+    }
+    let mut profile = section.section("profile")?;
+    let byte = profile.integer("byte", 0..=u8::MAX).map(Crc8Profile::OneByte);
+    let bytes = profile.value("bytes").and_then(|value| array(value, "bytes", profile.findings()));
+    if profile.has("byte") == profile.has("bytes") {
+        let message = "a profile has either `byte` or `bytes`";
+        let hint = "{ byte = 0x12 }, or { bytes = \"...\" } with 16 bytes in hex";
+        profile.findings().error_with_hint(profile.origin(), message, hint);
+    }
+    profile.finish();
+    byte.or_else(|| bytes.map(|bytes| Crc8Profile::ByCounter(*bytes)))
+}
+
+/// The table as a rule file. What a file cannot say, such as data of a classical rule beyond byte
+/// 8, which has no effect either, is not written.
+#[must_use]
+pub fn write(table: &Table) -> String {
+    let mut out = String::new();
+    if table.max_hops != 0 {
+        push(&mut out, format_args!("max_hops = {}\n\n", table.max_hops));
+    }
+    out.push_str("[bus]\n");
+    for bus in &table.buses {
+        let interface = quoted(&bus.interface);
+        push(&mut out, format_args!("{} = ", quoted_key(&bus.name)));
+        if bus.is_virtual == is_virtual_by_name(&bus.interface) {
+            push(&mut out, format_args!("{interface}\n"));
+        } else {
+            let is_virtual = bus.is_virtual;
+            push(&mut out, format_args!("{{ interface = {interface}, virtual = {is_virtual} }}\n"));
+        }
+    }
+    for rule in &table.rules {
+        write_rule(&mut out, table, rule);
+    }
+    out
+}
+
+fn push(out: &mut String, text: core::fmt::Arguments<'_>) {
+    // Writing to a string does not fail.
+    let _ = out.write_fmt(text);
+}
+
+fn write_rule(out: &mut String, table: &Table, rule: &Rule) {
+    let bus = |index: BusIndex| {
+        quoted(table.buses.get(usize::from(index.0)).map_or("", |bus| bus.name.as_str()))
+    };
+    push(
+        out,
+        format_args!("\n[[rule]]\nname = {}\nfrom = {}\n", quoted(&rule.name), bus(rule.from)),
+    );
+    match &rule.to[..] {
+        [only] => push(out, format_args!("to = {}\n", bus(*only))),
+        several => write_list(out, "to", several.iter().map(|&to| bus(to)).collect()),
+    }
+    write_match(out, rule);
+    match rule.gate {
+        Gate::Classical => {}
+        Gate::Fd => out.push_str("frames = \"fd\"\n"),
+        Gate::Any => out.push_str("frames = \"any\"\n"),
+    }
+    write_edit(out, rule);
+    for (key, value) in [
+        ("echo", rule.echo),
+        ("keep_timestamp", rule.keep_timestamp),
+        ("allow_return", rule.allow_return),
+    ] {
+        if value {
+            push(out, format_args!("{key} = true\n"));
+        }
+    }
+    if let Some(hops) = rule.limit_hops {
+        push(out, format_args!("limit_hops = {hops}\n"));
+    }
+    if rule.uid != 0 {
+        push(out, format_args!("uid = 0x{:X}\n", rule.uid));
+    }
+}
+
+/// `key = [...]`, in several lines if it is long.
+fn write_list(out: &mut String, key: &str, items: Vec<String>) {
+    const PER_LINE: usize = 6;
+    if items.len() <= PER_LINE {
+        push(out, format_args!("{key} = [{}]\n", items.join(", ")));
+        return;
+    }
+    push(out, format_args!("{key} = [\n"));
+    for line in items.chunks(PER_LINE) {
+        push(out, format_args!("  {},\n", line.join(", ")));
+    }
+    out.push_str("]\n");
+}
+
+fn write_match(out: &mut String, rule: &Rule) {
+    let patterns = match (&rule.filters[..], &rule.except[..]) {
+        ([], []) => return,
+        ([inverted], []) if inverted.inverted && inverted.mask & ERR_FLAG == 0 => {
+            let shown = pattern::show(Filter { inverted: false, ..*inverted });
+            Vec::from([quoted(&format!("!{shown}"))])
+        }
+        (filters, except) => {
+            // A single exclusion alone would be an inverted filter.
+            let any = filters.is_empty().then_some(Filter::ANY);
+            let taken = any.iter().chain(filters).map(|&filter| pattern::show(filter));
+            let excluded = except.iter().map(|&filter| format!("!{}", pattern::show(filter)));
+            taken.chain(excluded).map(|pattern| quoted(&pattern)).collect()
+        }
+    };
+    write_list(out, "match", patterns);
+}
+
+fn write_edit(out: &mut String, rule: &Rule) {
+    for operator in Operator::ALL {
+        let operands = rule.edit.operands(operator);
+        let mut fields = Vec::new();
+        if let Some(word) = operands.can_id {
+            let shown = pattern::show_identifier(word).unwrap_or(format!("word 0x{word:X}"));
+            fields.push(format!("id = {}", quoted(&shown)));
+        }
+        if let Some(len) = operands.len {
+            fields.push(format!("length = {len}"));
+        }
+        if let (Some(flags), true) = (operands.flags, rule.gate != Gate::Classical) {
+            fields.push(format!("flags = {}", show_flags(flags)));
+        }
+        if let Some(data) = &operands.data {
+            let bytes = data.get(..data_size(rule.gate)).unwrap_or(&[]);
+            fields.push(format!("data = {}", quoted(&show_bytes(bytes, " "))));
+        }
+        if !fields.is_empty() {
+            push(out, format_args!("{} = {{ {} }}\n", operator.name(), fields.join(", ")));
+        }
+    }
+    if let Some(crc8) = &rule.edit.crc8 {
+        push(out, format_args!("crc8 = {{ {} }}\n", show_crc8(crc8)));
+    }
+    if let Some(XorChecksum { range, init }) = &rule.edit.xor_checksum {
+        push(
+            out,
+            format_args!("xor_checksum = {{ {}, init = 0x{init:02X} }}\n", show_range(range)),
+        );
+    }
+}
+
+fn show_flags(flags: u8) -> String {
+    let names = [(BRS, "\"brs\""), (ESI, "\"esi\"")];
+    if flags & !(BRS | ESI) != 0 {
+        return format!("0x{flags:02X}");
+    }
+    let set = names.iter().filter(|(bit, _)| flags & bit != 0).map(|&(_, name)| name);
+    format!("[{}]", set.collect::<Vec<_>>().join(", "))
+}
+
+/// Bytes in hex.
+pub(crate) fn show_bytes(bytes: &[u8], between: &str) -> String {
+    let bytes: Vec<_> = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+    bytes.join(between)
+}
+
+fn show_range(range: &Range) -> String {
+    format!("from = {}, to = {}, into = {}", range.from, range.to, range.result)
+}
+
+fn show_crc8(crc8: &Crc8) -> String {
+    let Crc8 { range, init, final_xor, table, profile } = crc8;
+    // The entry of 1 is the polynomial, if there is one.
+    let [_, polynomial, ..] = **table;
+    let table = if **table == Crc8::table_of(polynomial) {
+        format!("polynomial = 0x{polynomial:02X}")
+    } else {
+        format!("table = {}", quoted(&show_bytes(&table[..], "")))
+    };
+    let profile = match profile {
+        Crc8Profile::Plain => String::new(),
+        Crc8Profile::OneByte(byte) => format!(", profile = {{ byte = 0x{byte:02X} }}"),
+        Crc8Profile::ByCounter(bytes) => {
+            format!(", profile = {{ bytes = {} }}", quoted(&show_bytes(bytes, " ")))
+        }
+        Crc8Profile::IdXor => ", profile = \"id-xor\"".to_string(),
+    };
+    let range = show_range(range);
+    format!("{range}, {table}, init = 0x{init:02X}, final_xor = 0x{final_xor:02X}{profile}")
+}

@@ -1,0 +1,256 @@
+//! Laws of rule files and of the notation of cangw, for any table.
+
+use candor_route::edit::{Crc8, Crc8Profile, Edit, Operands, Operator, Range, XorChecksum};
+use candor_route::{Bus, BusIndex, Filter, Gate, Rule, Table, cangw, file};
+use candor_wire::Frame;
+use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
+use proptest::prelude::*;
+
+const BUSES: u16 = 4;
+
+fn buses() -> Vec<Bus> {
+    let bus = |(name, interface): (&str, &str), is_virtual| Bus {
+        name: name.into(),
+        interface: interface.into(),
+        is_virtual,
+    };
+    vec![
+        bus(("powertrain", "can0"), false),
+        bus(("two \"words\"", "can1"), true),
+        bus(("bench", "vcan0"), true),
+        bus(("", "vcan1"), false),
+    ]
+}
+
+/// Few values, so that filters, exclusions and frames meet.
+fn words() -> impl Strategy<Value = u32> {
+    let id = prop_oneof![0x100..0x110_u32, Just(0x7FF), 0x18FE_F100..0x18FE_F104_u32];
+    (id, 0..4_u32).prop_map(|(id, flags)| {
+        let id = if flags & 2 != 0 { id } else { id & SFF_MASK };
+        id | flags << 30
+    })
+}
+
+fn filters() -> impl Strategy<Value = Filter> {
+    let mask = prop_oneof![
+        4 => Just(EFF_FLAG | RTR_FLAG | SFF_MASK),
+        2 => Just(EFF_FLAG | RTR_FLAG | EFF_MASK),
+        1 => Just(0x7FF_u32),
+        1 => Just(EFF_FLAG | RTR_FLAG | 0x7FC),
+        1 => Just(EFF_FLAG),
+        1 => any::<u32>().prop_map(|mask| mask & !ERR_FLAG),
+    ];
+    (words(), mask, prop::bool::weighted(0.1)).prop_map(|(can_id, mask, inverted)| Filter {
+        can_id,
+        mask,
+        inverted,
+    })
+}
+
+fn error_filters() -> impl Strategy<Value = Filter> {
+    (0..0x200_u32).prop_map(|class| Filter { can_id: 0, mask: ERR_FLAG | class, inverted: false })
+}
+
+fn operands(operator: Operator, gate: Gate) -> impl Strategy<Value = Operands> {
+    let size = if gate == Gate::Fd { 64 } else { 8 };
+    let neutral = if operator == Operator::And { 0xFF } else { 0 };
+    let data = prop::collection::vec(any::<u8>(), size).prop_map(move |bytes| {
+        let mut data = Box::new([neutral; 64]);
+        data[..size].copy_from_slice(&bytes);
+        data
+    });
+    let word = prop_oneof![words(), any::<u32>()];
+    (
+        prop::option::weighted(0.3, word),
+        prop::option::weighted(0.2, 0..20_u8),
+        prop::option::weighted(0.2, 0..8_u8),
+        prop::option::weighted(0.2, data),
+    )
+        .prop_map(move |(can_id, len, flags, data)| Operands {
+            can_id,
+            len,
+            flags: flags.filter(|_| gate == Gate::Fd),
+            data,
+        })
+}
+
+fn ranges(gate: Gate) -> impl Strategy<Value = Range> {
+    let index = if gate == Gate::Fd { -64..=63_i8 } else { -8..=7_i8 };
+    [index.clone(), index.clone(), index].prop_map(|[from, to, result]| Range { from, to, result })
+}
+
+fn crc8s(gate: Gate) -> impl Strategy<Value = Crc8> {
+    let table = prop_oneof![
+        any::<u8>().prop_map(Crc8::table_of),
+        any::<u8>().prop_map(|seed| core::array::from_fn(|i| (i as u8).wrapping_mul(seed)))
+    ];
+    let profile = prop_oneof![
+        Just(Crc8Profile::Plain),
+        any::<u8>().prop_map(Crc8Profile::OneByte),
+        any::<[u8; 16]>().prop_map(Crc8Profile::ByCounter),
+        Just(Crc8Profile::IdXor),
+    ];
+    (ranges(gate), any::<u8>(), any::<u8>(), table, profile).prop_map(
+        |(range, init, final_xor, table, profile)| Crc8 {
+            range,
+            init,
+            final_xor,
+            table: Box::new(table),
+            profile,
+        },
+    )
+}
+
+fn edits(gate: Gate) -> impl Strategy<Value = Edit> {
+    (
+        Operator::ALL.map(|operator| operands(operator, gate)),
+        prop::option::weighted(0.2, crc8s(gate)),
+        prop::option::weighted(0.2, (ranges(gate), any::<u8>())),
+    )
+        .prop_map(move |([and, or, xor, set], crc8, checksum)| {
+            let xor_checksum = checksum.map(|(range, init)| XorChecksum { range, init });
+            let edit = Edit { and, or, xor, set, crc8, xor_checksum };
+            match (gate, edit.modifies()) {
+                (Gate::Any, _) => Edit::default(),
+                (_, true) => edit,
+                (_, false) => Edit { crc8: None, xor_checksum: None, ..edit },
+            }
+        })
+}
+
+fn rules() -> impl Strategy<Value = Rule> {
+    let gate = prop_oneof![3 => Just(Gate::Classical), 2 => Just(Gate::Fd), 1 => Just(Gate::Any)];
+    gate.prop_flat_map(|gate| {
+        (
+            (0..BUSES, prop::sample::subsequence((0..BUSES).collect::<Vec<_>>(), 1..=2)),
+            (
+                prop::collection::vec(filters(), 0..3),
+                prop::option::weighted(0.1, error_filters()),
+                prop::collection::vec(filters(), 0..2),
+            ),
+            edits(gate),
+            any::<[bool; 3]>(),
+            prop::option::of(1..=3_u8),
+        )
+            .prop_map(
+                move |((from, to), (filters, error, except), edit, flags, limit_hops)| {
+                    let from = BusIndex(from);
+                    let to: Vec<_> = to.into_iter().map(BusIndex).collect();
+                    let mut filters: Vec<_> = filters.into_iter().chain(error).collect();
+                    if filters == [Filter::ANY] {
+                        filters.clear();
+                    }
+                    Rule {
+                        allow_return: flags[0] || to.contains(&from),
+                        echo: flags[1],
+                        keep_timestamp: flags[2],
+                        gate,
+                        filters,
+                        except,
+                        edit,
+                        limit_hops,
+                        to,
+                        ..Rule::new("", from, from)
+                    }
+                },
+            )
+    })
+}
+
+prop_compose! {
+    fn tables()(rules in prop::collection::vec(rules(), 0..5), uid in 1..9_u32) -> Table {
+        let rules = rules.into_iter().zip(1_u32..).map(|(rule, index)| Rule {
+            name: format!("rule \"{index}\"\n"),
+            uid: if index % 2 == 0 { uid * 10 + index } else { 0 },
+            ..rule
+        });
+        Table { buses: buses(), rules: rules.collect(), max_hops: 3 }
+    }
+}
+
+fn frames() -> impl Strategy<Value = Frame> {
+    (words(), prop::bool::weighted(0.1), any::<bool>(), any::<[u8; 8]>(), 0..=8_usize).prop_map(
+        |(word, is_error, is_fd, data, len)| {
+            let error = if is_error { ERR_FLAG } else { 0 };
+            let fd_flags = (is_fd && !is_error && word & RTR_FLAG == 0).then_some(1);
+            Frame::from_parts(word | error, &data[..len], fd_flags).unwrap()
+        },
+    )
+}
+
+/// All copies of a frame from an interface, sorted: destination, frame, and how it is sent.
+fn copies(table: &Table, interface: &str, frame: &Frame) -> Vec<String> {
+    let name = |bus: BusIndex| table.buses[usize::from(bus.0)].interface.as_str();
+    let rules = table.rules.iter().filter(|rule| name(rule.from) == interface);
+    let matching = rules.filter(|rule| rule.matches(frame));
+    let mut copies: Vec<_> = matching
+        .flat_map(|rule| {
+            let out = rule.edit.apply(frame);
+            let Rule { echo, keep_timestamp, allow_return, limit_hops, uid, .. } = rule;
+            rule.to.iter().map(move |&to| {
+                let to = name(to);
+                format!("{to} {out:?} {echo} {keep_timestamp} {allow_return} {limit_hops:?} {uid}")
+            })
+        })
+        .collect();
+    copies.sort();
+    copies
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn a_rule_file_reads_as_the_table_it_was_written_from(table in tables()) {
+        let text = file::write(&table);
+        let (read, findings) = file::parse("written", &text);
+        let mut read = read.ok_or_else(|| TestCaseError::fail(format!("{text}\n{findings}")))?;
+        for rule in &mut read.rules {
+            prop_assert_ne!(rule.position, (0, 0));
+            rule.position = (0, 0);
+        }
+        prop_assert_eq!(read, table, "{}", text);
+    }
+
+    #[test]
+    fn exported_commands_mean_the_same(
+        table in tables(),
+        frames in prop::collection::vec(frames(), 16),
+    ) {
+        // What cannot be expressed is left out; that it is told is tested beside the code.
+        let inexpressible = cangw::export(&table).err().unwrap_or_default();
+        let mut table = table;
+        for failure in inexpressible.iter().rev() {
+            table.rules.remove(failure.rule);
+        }
+        let script = cangw::export(&table).unwrap();
+        let (imported, findings) = cangw::import("script", &script);
+        let imported =
+            imported.ok_or_else(|| TestCaseError::fail(format!("{script}\n{findings}")))?;
+        prop_assert_eq!(imported.max_hops, table.max_hops);
+        for frame in frames {
+            for bus in &table.buses {
+                let interface = bus.interface.as_str();
+                prop_assert_eq!(
+                    copies(&imported, interface, &frame),
+                    copies(&table, interface, &frame),
+                    "{} on {}\n{}", frame, interface, script
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_panics_and_findings_lie_within_it(
+        text in "(\\PC|\n){0,200}",
+        commands in "(cangw -[ADFLXteisdulfcpxmM] ?|[0-9A-F:.~]{0,9}|can0|SET|:ILD:| |\n|#){0,30}",
+    ) {
+        for text in [text, commands] {
+            for findings in [file::parse("t", &text).1, cangw::import("t", &text).1] {
+                for finding in findings.sorted() {
+                    prop_assert!(text.get(finding.origin.span()).is_some());
+                }
+            }
+        }
+    }
+}

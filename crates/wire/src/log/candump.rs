@@ -1,0 +1,435 @@
+//! The log of `candump -l` and `candump -L` (can-utils): one line per frame.
+//!
+//! ```text
+//! (1436509052.249713) can0 123#DEADBEEF
+//! (1436509052.249713123)  vcan1 12345678##1AABB T
+//! ```
+//!
+//! A line is the time in seconds with 1 to 9 decimals, the interface, the frame in the notation of
+//! [`crate::notation`], and perhaps `R` (received) or `T` (transmitted) as newer recorders write.
+//! Blanks may repeat, lines may end in CR LF; empty lines and lines that begin with `#` are passed
+//! over, and so are the `DROPCOUNT` lines of candump, whose losses are counted.
+//!
+//! Written are 6 decimals if the time is a whole number of microseconds, else 9, and the seconds
+//! with at least 10 digits, as candump does. A blank in the name of an interface becomes `_`.
+//!
+//! An error report keeps its class and data. Whether its identifier word also had the flags of an
+//! extended or remote frame is not part of the notation and is lost.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{
+    Decoder, Direction, EncodeError, Encoder, Format, InterfaceError, Interfaces, LogError,
+    MAX_LINE_LEN, NANOS_PER_SECOND, PassedOver, Position, Reason, Record, Step,
+};
+use crate::frame::FrameError;
+use crate::notation::{self, NotationError};
+
+pub(super) static FORMAT: Format = Format {
+    name: "candump",
+    title: "candump log",
+    endings: &["log", "candump"],
+    keeps_interfaces: true,
+    keeps_directions: true,
+    begins,
+    decoder: || Box::new(CandumpDecoder::default()),
+    encoder: |_| Box::new(CandumpEncoder),
+};
+
+const EXPECTED: &str = "a line reads `(1436509052.249713) can0 123#DEADBEEF`; record it with \
+                        `candump -l` or `candump -L`";
+const BAD_TIME: &str =
+    "the time is in seconds with 1 to 9 decimals, as in `(1436509052.249713)`; correct the line";
+const LATE_TIME: &str =
+    "the time is beyond 18446744073 s, the end of 64-bit nanoseconds; correct the line";
+const BAD_END: &str = "only `R` or `T` may follow the frame; remove the rest of the line";
+const LONG_LINE: Reason = Reason::Number(
+    "the line has more than ",
+    MAX_LINE_LEN as u64,
+    " bytes; this is no candump log",
+);
+
+/// The first line that is neither empty nor a comment begins with a parenthesis and a digit.
+fn begins(head: &[u8]) -> bool {
+    head.split(|&byte| byte == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .find(|line| !is_comment(line))
+        .is_some_and(|line| {
+            line.strip_prefix(b"(").and_then(<[u8]>::first).is_some_and(u8::is_ascii_digit)
+        })
+}
+
+fn is_comment(line: &[u8]) -> bool {
+    matches!(line.first(), None | Some(b'#'))
+}
+
+#[derive(Default)]
+struct CandumpDecoder {
+    interfaces: Interfaces,
+    lost_frames: u64,
+    /// Lines consumed so far.
+    lines: u64,
+}
+
+/// What is wrong with a line, and at which byte.
+type LineError = (usize, Reason);
+
+impl Decoder for CandumpDecoder {
+    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+        let window = input.get(..=MAX_LINE_LEN).unwrap_or(input);
+        let (line, consumed) = match window.iter().position(|&byte| byte == b'\n') {
+            Some(len) => (&window[..len], len + 1),
+            None if window.len() > MAX_LINE_LEN => {
+                return Err(self.error((MAX_LINE_LEN, LONG_LINE), None));
+            }
+            None if !at_end => return Ok(Step::NeedMore),
+            None if window.is_empty() => return Ok(Step::End),
+            None => (window, window.len()),
+        };
+        let parsed = self.parse_line(line);
+        let step = match parsed {
+            Ok(Some(record)) => Ok(Step::Record { consumed, record }),
+            Ok(None) => Ok(Step::Skip { consumed }),
+            Err(error) => Err(self.error(error, Some(consumed))),
+        };
+        self.lines += 1;
+        step
+    }
+
+    fn interfaces(&self) -> &Interfaces {
+        &self.interfaces
+    }
+
+    fn passed_over(&self) -> PassedOver {
+        PassedOver { lost_frames: self.lost_frames, ..PassedOver::default() }
+    }
+}
+
+impl CandumpDecoder {
+    fn error(&self, (at, reason): LineError, resume: Option<usize>) -> LogError {
+        let position = Position::Text { line: self.lines + 1, column: at + 1 };
+        LogError { position, reason, resume }
+    }
+
+    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError> {
+        let at = skip_blanks(line, 0);
+        if line.get(at) != Some(&b'(') {
+            return self.parse_other(line, at);
+        }
+        let (time_ns, at) = parse_time(line, at + 1)?;
+
+        let at = skip_blanks(line, at);
+        let (name, at) = token(line, at);
+        if name.is_empty() {
+            return Err((at, Reason::Text(EXPECTED)));
+        }
+        let interface_at = at - name.len();
+
+        let frame_at = skip_blanks(line, at);
+        let (text, at) = token(line, frame_at);
+        if text.is_empty() {
+            return Err((at, Reason::Text(EXPECTED)));
+        }
+        let frame = notation::parse(text).map_err(|error| frame_error(text, frame_at, error))?;
+
+        let at = skip_blanks(line, at);
+        let direction = parse_direction(line, at)?;
+        let interface = self
+            .interfaces
+            .intern(name)
+            .map_err(|error| (interface_at, Reason::Interface(error)))?;
+        Ok(Some(Record { time_ns, interface, direction, frame }))
+    }
+
+    /// A line without a frame.
+    fn parse_other(&mut self, line: &[u8], at: usize) -> Result<Option<Record>, LineError> {
+        let rest = line.get(at..).unwrap_or_default();
+        if let Some(count) = rest.strip_prefix(b"DROPCOUNT: dropped ") {
+            let digits = count.iter().take_while(|byte| byte.is_ascii_digit()).take(18);
+            let lost = digits.fold(0, |lost, digit| lost * 10 + u64::from(digit - b'0'));
+            self.lost_frames = self.lost_frames.saturating_add(lost);
+            return Ok(None);
+        }
+        if is_comment(rest) { Ok(None) } else { Err((at, Reason::Text(EXPECTED))) }
+    }
+}
+
+const fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r')
+}
+
+const fn is_space(byte: u8) -> bool {
+    is_blank(byte) || byte == b'\n'
+}
+
+fn skip_blanks(line: &[u8], mut at: usize) -> usize {
+    while line.get(at).is_some_and(|&byte| is_blank(byte)) {
+        at += 1;
+    }
+    at
+}
+
+/// The bytes from `from` up to the next blank, and where they end.
+fn token(line: &[u8], from: usize) -> (&[u8], usize) {
+    let mut end = from;
+    while line.get(end).is_some_and(|&byte| !is_blank(byte)) {
+        end += 1;
+    }
+    (line.get(from..end).unwrap_or_default(), end)
+}
+
+/// Reads `12.500000)`; returns nanoseconds and where it ends.
+fn parse_time(line: &[u8], mut at: usize) -> Result<(u64, usize), LineError> {
+    let start = at;
+    let digit = |at: usize| line.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|&d| d < 10);
+    let mut seconds: u64 = 0;
+    while let Some(digit) = digit(at) {
+        // A saturated number of seconds is beyond the end of 64-bit nanoseconds too.
+        seconds = seconds.saturating_mul(10).saturating_add(u64::from(digit));
+        at += 1;
+    }
+    if at == start || line.get(at) != Some(&b'.') {
+        return Err((at, Reason::Text(BAD_TIME)));
+    }
+    at += 1;
+    let mut nanos: u64 = 0;
+    let mut scale = NANOS_PER_SECOND;
+    while let Some(digit) = digit(at).filter(|_| scale > 1) {
+        scale /= 10;
+        nanos += u64::from(digit) * scale;
+        at += 1;
+    }
+    if scale == NANOS_PER_SECOND || line.get(at) != Some(&b')') {
+        return Err((at, Reason::Text(BAD_TIME)));
+    }
+    let time = seconds.checked_mul(NANOS_PER_SECOND).and_then(|ns| ns.checked_add(nanos));
+    time.map(|time| (time, at + 1)).ok_or((start, Reason::Text(LATE_TIME)))
+}
+
+fn parse_direction(line: &[u8], at: usize) -> Result<Option<Direction>, LineError> {
+    let (word, end) = token(line, at);
+    let direction = match word {
+        b"" => None,
+        b"R" => Some(Direction::Received),
+        b"T" => Some(Direction::Transmitted),
+        _ => return Err((at, Reason::Text(BAD_END))),
+    };
+    let rest = skip_blanks(line, end);
+    if rest < line.len() { Err((rest, Reason::Text(BAD_END))) } else { Ok(direction) }
+}
+
+fn frame_error(text: &[u8], frame_at: usize, error: NotationError) -> LineError {
+    if text.contains(&b':') {
+        // `123#80:00:00000000#AABB`
+        return (frame_at, Reason::Frame(FrameError::Xl));
+    }
+    let offset = frame_at + error.offset;
+    (offset, Reason::Notation(NotationError { offset, ..error }))
+}
+
+struct CandumpEncoder;
+
+impl Encoder for CandumpEncoder {
+    fn encode(
+        &mut self,
+        record: &Record,
+        interface: &str,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        if interface.is_empty() {
+            return Err(EncodeError::Interface(InterfaceError::Length(0)));
+        }
+        let (seconds, nanos) =
+            (record.time_ns / NANOS_PER_SECOND, record.time_ns % NANOS_PER_SECOND);
+        out.push(b'(');
+        put_decimal::<10>(seconds, out);
+        out.push(b'.');
+        if nanos.is_multiple_of(1_000) {
+            put_decimal::<6>(nanos / 1_000, out);
+        } else {
+            put_decimal::<9>(nanos, out);
+        }
+        out.extend_from_slice(b") ");
+        out.extend(interface.bytes().map(|byte| if is_space(byte) { b'_' } else { byte }));
+        out.push(b' ');
+        let mut text = [0; notation::MAX_LEN];
+        let len = notation::write(&record.frame, &mut text);
+        out.extend_from_slice(&text[..len]);
+        out.extend_from_slice(match record.direction {
+            None => b"\n",
+            Some(Direction::Received) => b" R\n",
+            Some(Direction::Transmitted) => b" T\n",
+        });
+        Ok(())
+    }
+}
+
+/// Appends `value` with at least `WIDTH` digits.
+fn put_decimal<const WIDTH: usize>(mut value: u64, out: &mut Vec<u8>) {
+    let mut digits = [b'0'; 20];
+    let mut first = digits.len();
+    while value > 0 {
+        first -= 1;
+        digits[first] = b'0' + (value % 10) as u8;
+        value /= 10;
+    }
+    out.extend_from_slice(&digits[first.min(digits.len() - WIDTH)..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::InterfaceIndex;
+    use super::super::tests::{decode, encode};
+    use super::*;
+    use alloc::string::{String, ToString};
+    use alloc::vec;
+
+    #[test]
+    fn lines_are_read() {
+        use Direction::*;
+        for (line, time_ns, name, direction, frame) in [
+            (
+                "(1436509052.249713) can0 123#DEADBEEF",
+                1_436_509_052_249_713_000,
+                "can0",
+                None,
+                "123#DEADBEEF",
+            ),
+            (
+                "(1436509052.249713123) vcan1 123#R2",
+                1_436_509_052_249_713_123,
+                "vcan1",
+                None,
+                "123#R2",
+            ),
+            (
+                "(08255.460300) can0 0c00000b#fcffff7dffffffff",
+                8_255_460_300_000,
+                "can0",
+                None,
+                "0C00000B#FCFFFF7DFFFFFFFF",
+            ),
+            ("(0.5) can0 123##1AABB", 500_000_000, "can0", None, "123##1AABB"),
+            ("  (1.000001)\t  can0   000#  \r", 1_000_001_000, "can0", None, "000#"),
+            ("(1.000001) can0 7FF#11 R", 1_000_001_000, "can0", Some(Received), "7FF#11"),
+            ("(1.000001) can0 7FF#11 T\r", 1_000_001_000, "can0", Some(Transmitted), "7FF#11"),
+            ("(1.000001) can0 20000088#00", 1_000_001_000, "can0", None, "20000088#00"),
+            ("(18446744073.709551615) c 7FF#11", u64::MAX, "c", None, "7FF#11"),
+        ] {
+            let expected = vec![(time_ns, name.into(), direction, frame.parse().unwrap())];
+            assert_eq!(decode(&FORMAT, line.as_bytes()), Ok(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn malformed_lines_say_where_and_why() {
+        for (line, message) in [
+            ("can0 123 [4] 11 22 33 44", "1:1: a line reads"),
+            ("()", "1:2: the time is in seconds"),
+            ("(12) can0 1#", "1:4: the time is in seconds"),
+            ("(12.) can0 1#", "1:5: the time is in seconds"),
+            ("(-1.0) can0 1#", "1:2: the time is in seconds"),
+            ("(1.0000000001) can0 123#", "1:13: the time is in seconds"),
+            ("(2026-11-20 12:00:00.5) can0 123#", "1:6: the time is in seconds"),
+            ("(18446744073.709551616) can0 123#", "1:2: the time is beyond 18446744073 s"),
+            ("(99999999999999999999999999.5) can0 123#", "1:2: the time is beyond"),
+            ("(1.0)", "1:6: a line reads"),
+            ("(1.0) can0", "1:11: a line reads"),
+            ("(1.0) can0 123", "1:15: `#` is missing after the identifier (at character 15)"),
+            ("(1.0) can0 123#112g", "1:19: a data byte is two hex digits"),
+            ("(1.0) can0 900#11", "1:12: standard identifier 0x900"),
+            ("(1.0) can0 00123#80:00:00000000#AABB", "1:12: CAN XL frames are not supported"),
+            ("(1.0) can0 123#11 22", "1:19: only `R` or `T` may follow"),
+            ("(1.0) can0 123#11 R x", "1:21: only `R` or `T` may follow"),
+            ("(1.0) \u{1F697}\u{FFFD}#11 123#1", "1:23: a data byte"),
+        ] {
+            let error = decode(&FORMAT, line.as_bytes()).unwrap_err();
+            assert!(error.to_string().starts_with(message), "{line}: {error}");
+            assert_eq!(error.resume, Some(line.len()), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_malformed_line_can_be_passed_over() {
+        let mut decoder = FORMAT.decoder();
+        let log = b"# made by hand\n\n(1.0) can0 1\n(2.0) can0 123#11\n";
+        let mut rest: &[u8] = log;
+        let mut outcomes = Vec::new();
+        while !rest.is_empty() {
+            let consumed = match decoder.decode(rest, true) {
+                Ok(Step::Record { consumed, record }) => {
+                    outcomes.push(record.time_ns.to_string());
+                    consumed
+                }
+                Ok(Step::Skip { consumed }) => consumed,
+                Ok(step) => panic!("{step:?}"),
+                Err(error) => {
+                    outcomes.push(error.position.to_string());
+                    error.resume.unwrap()
+                }
+            };
+            rest = &rest[consumed..];
+        }
+        assert_eq!(outcomes, ["3:13", "2000000000"]);
+    }
+
+    #[test]
+    fn an_endless_line_is_refused_early() {
+        let mut decoder = FORMAT.decoder();
+        let endless = [b'('; MAX_LINE_LEN + 1];
+        assert_eq!(decoder.decode(&endless[..MAX_LINE_LEN], false), Ok(Step::NeedMore));
+        let error = decoder.decode(&endless, false).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "1:4097: the line has more than 4096 bytes; this is no candump log"
+        );
+        assert_eq!(error.resume, None);
+    }
+
+    #[test]
+    fn losses_of_the_recorder_are_counted() {
+        let mut decoder = FORMAT.decoder();
+        let line = b"DROPCOUNT: dropped 17 CAN frames on 'can0' socket (total drops 20)\n";
+        assert_eq!(decoder.decode(line, false), Ok(Step::Skip { consumed: line.len() }));
+        assert_eq!(decoder.passed_over().lost_frames, 17);
+    }
+
+    #[test]
+    fn lines_are_written_as_candump_does() {
+        let frame = "123#dead".parse().unwrap();
+        let records = [
+            (8_255_460_300_000, String::from("can0"), None, frame),
+            (1_436_509_052_249_713_123, String::from("bus\n1"), Some(Direction::Received), frame),
+            (0, String::from("can0"), Some(Direction::Transmitted), frame),
+        ];
+        assert_eq!(
+            String::from_utf8(encode(&FORMAT, &records)).unwrap(),
+            "(0000008255.460300) can0 123#DEAD\n\
+             (1436509052.249713123) bus_1 123#DEAD R\n\
+             (0000000000.000000) can0 123#DEAD T\n"
+        );
+    }
+
+    #[test]
+    fn a_log_is_recognised_behind_comments() {
+        assert!(begins(b"\r\n  # comment (1.0)\n (1"));
+        for other in [&b"# only\n"[..], b"", b"(", b"can0 123#", b"***START***", b"{(1"] {
+            assert!(!begins(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn indices_follow_the_names() {
+        let mut decoder = FORMAT.decoder();
+        for (line, index) in
+            [("(1.0) b 1#", None), ("(1.0) b 001#", Some(0)), ("(1.0) a 001#", Some(1))]
+        {
+            let found = match decoder.decode(line.as_bytes(), true) {
+                Ok(Step::Record { record, .. }) => Some(record.interface),
+                _ => None,
+            };
+            assert_eq!(found, index.map(InterfaceIndex), "{line}");
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! The capture file of tcpdump (`pcap-savefile(5)`) with link type 227, SocketCAN.
+//!
+//! | bytes | file header | | bytes | record header |
+//! |---|---|---|---|---|
+//! | 0..4 | `a1b2c3d4`: microseconds; `a1b23c4d`: nanoseconds | | 0..4 | seconds since 1970 |
+//! | 4..8 | version 2.4 | | 4..8 | micro- or nanoseconds |
+//! | 8..16 | zero | | 8..12 | bytes that follow |
+//! | 16..20 | snap length | | 12..16 | bytes there were |
+//! | 20..24 | link type | | | |
+//!
+//! The order of the bytes in the magic number is that of all headers; the identifier of a frame is
+//! always big-endian ([`crate::socketcan`]). Written are little-endian nanoseconds, so that no
+//! digit of a time is lost.
+//!
+//! The format has neither interfaces nor directions: what is read is called `can0`, and a second
+//! interface cannot be written.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::{
+    Decoder, EncodeError, Encoder, Format, Interfaces, LogError, MAX_RECORD_LEN, NANOS_PER_SECOND,
+    Position, Reason, Record, Step, UNNAMED,
+};
+use crate::Frame;
+use crate::frame::{BRS, ESI, FrameError};
+use crate::socketcan::{self, CAN_MTU, CANFD_MTU, FDF, HEADER_LEN as HEADER, IdOrder};
+
+pub(super) static FORMAT: Format = Format {
+    name: "pcap",
+    title: "pcap capture",
+    endings: &["pcap", "cap"],
+    keeps_interfaces: false,
+    keeps_directions: false,
+    begins: |head| Header::magic(head).is_some(),
+    decoder: || Box::new(PcapDecoder::default()),
+    encoder: |out| Box::new(PcapEncoder::new(out)),
+};
+
+/// `LINKTYPE_CAN_SOCKETCAN`.
+pub(super) const LINK_TYPE: u16 = 227;
+/// In byte 4 of a packet, where others have a length of at most 64: CAN XL.
+const XLF: u8 = 0x80;
+const MAGIC_MICROS: u32 = 0xA1B2_C3D4;
+const MAGIC_NANOS: u32 = 0xA1B2_3C4D;
+const HEADER_LEN: usize = 24;
+const RECORD_HEADER_LEN: usize = 16;
+/// What tcpdump writes if not told otherwise.
+const SNAP_LEN: u32 = 262_144;
+const MAX_CAPTURED: u32 = (MAX_RECORD_LEN - RECORD_HEADER_LEN) as u32;
+
+/// The order of the bytes of numbers in headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Big,
+    Little,
+}
+
+impl Order {
+    /// The number at `at`; 0 behind the end, which callers rule out before.
+    pub(super) fn u32(self, bytes: &[u8], at: usize) -> u32 {
+        let four = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
+        match self {
+            Self::Big => u32::from_be_bytes(four),
+            Self::Little => u32::from_le_bytes(four),
+        }
+    }
+
+    /// As [`Order::u32`].
+    pub(super) fn u16(self, bytes: &[u8], at: usize) -> u16 {
+        let two = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
+        match self {
+            Self::Big => u16::from_be_bytes(two),
+            Self::Little => u16::from_le_bytes(two),
+        }
+    }
+}
+
+/// Reads the packet of one frame, of which the recorder may have kept only the start.
+pub(super) fn packet(bytes: &[u8], original_len: u32) -> Result<Frame, Reason> {
+    let Some(&[i0, i1, i2, i3, len, flags, reserved, _]) = bytes.first_chunk() else {
+        return Err(short(bytes, original_len, FrameError::Short(bytes.len(), HEADER)));
+    };
+    if len & XLF != 0 {
+        return Err(Reason::Frame(FrameError::Xl));
+    }
+    let is_tidy = flags & !(BRS | ESI | FDF) == 0 && reserved == 0 || bytes.len() == CANFD_MTU;
+    let frame = if is_tidy {
+        socketcan::decode(bytes, IdOrder::BigEndian)
+    } else {
+        // Some recorders leave rubbish in what a classical frame has no use for.
+        let mut tidy = [0; CAN_MTU];
+        let kept = bytes.len().min(CAN_MTU);
+        tidy[..kept].copy_from_slice(&bytes[..kept]);
+        tidy[..HEADER].copy_from_slice(&[i0, i1, i2, i3, len, 0, 0, 0]);
+        socketcan::decode(&tidy[..kept], IdOrder::BigEndian)
+    };
+    frame.map_err(|error| short(bytes, original_len, error))
+}
+
+fn short(bytes: &[u8], original_len: u32, error: FrameError) -> Reason {
+    match error {
+        FrameError::Short(..) if original_len as usize > bytes.len() => Reason::Number(
+            "the capture keeps only ",
+            bytes.len() as u64,
+            " bytes of the frame; capture again with a snap length of at least 72 \
+             (`tcpdump -s 72`)",
+        ),
+        error => Reason::Frame(error),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Header {
+    order: Order,
+    ticks_per_second: u32,
+}
+
+impl Header {
+    /// What the magic number at the start of `bytes` says.
+    fn magic(bytes: &[u8]) -> Option<Self> {
+        let magic = bytes.first_chunk::<4>()?;
+        [Order::Big, Order::Little].into_iter().find_map(|order| {
+            let ticks_per_second = match order.u32(magic, 0) {
+                MAGIC_MICROS => 1_000_000,
+                MAGIC_NANOS => 1_000_000_000,
+                _ => return None,
+            };
+            Some(Self { order, ticks_per_second })
+        })
+    }
+
+    /// Checks all of the file header, which is at least [`HEADER_LEN`] long.
+    fn parse(bytes: &[u8]) -> Result<Self, Reason> {
+        let header = Self::magic(bytes).ok_or(Reason::Text(
+            "no pcap file begins like this; check what the file is and name that format",
+        ))?;
+        let major = header.order.u16(bytes, 4);
+        if major != 2 {
+            return Err(Reason::Number(
+                "pcap version ",
+                u64::from(major),
+                " is unknown, only 2 is; convert the file with `editcap -F pcap`",
+            ));
+        }
+        // The upper half has other uses.
+        let link_type = header.order.u32(bytes, 20) as u16;
+        if link_type != LINK_TYPE {
+            return Err(Reason::Number(
+                "link type ",
+                u64::from(link_type),
+                " is not 227 (SocketCAN); capture on the CAN interface itself \
+                 (`tcpdump -i can0`, not `-i any`)",
+            ));
+        }
+        Ok(header)
+    }
+}
+
+#[derive(Default)]
+struct PcapDecoder {
+    header: Option<Header>,
+    /// Empty until the first record.
+    interfaces: Interfaces,
+    /// Bytes consumed so far.
+    offset: u64,
+    /// Records consumed so far.
+    records: u64,
+}
+
+impl Decoder for PcapDecoder {
+    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+        let Some(header) = self.header else {
+            return self.file_header(input, at_end);
+        };
+        if input.is_empty() && at_end {
+            return Ok(Step::End);
+        }
+        if input.len() < RECORD_HEADER_LEN {
+            return self.need_more(input, at_end);
+        }
+        let captured = header.order.u32(input, 8);
+        if captured > MAX_CAPTURED {
+            return Err(self.error(
+                Reason::Number(
+                    "the record has ",
+                    u64::from(captured),
+                    " bytes, more than any CAN frame; the file is damaged from here on",
+                ),
+                None,
+            ));
+        }
+        let consumed = RECORD_HEADER_LEN + captured as usize;
+        let Some(packet) = input.get(RECORD_HEADER_LEN..consumed) else {
+            return self.need_more(input, at_end);
+        };
+        let step = match self.record(header, input, packet) {
+            Ok(record) => Ok(Step::Record { consumed, record }),
+            Err(reason) => Err(self.error(reason, Some(consumed))),
+        };
+        self.offset += consumed as u64;
+        self.records += 1;
+        step
+    }
+
+    fn interfaces(&self) -> &Interfaces {
+        &self.interfaces
+    }
+}
+
+impl PcapDecoder {
+    fn error(&self, reason: Reason, resume: Option<usize>) -> LogError {
+        let record = if self.header.is_some() { self.records + 1 } else { 0 };
+        LogError { position: Position::Binary { offset: self.offset, record }, reason, resume }
+    }
+
+    fn file_header(&mut self, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+        if input.len() < HEADER_LEN {
+            if at_end {
+                let reason = "the file ends inside its header; record it again";
+                return Err(self.error(Reason::Text(reason), None));
+            }
+            return Ok(Step::NeedMore);
+        }
+        let header = Header::parse(input).map_err(|reason| self.error(reason, None))?;
+        self.header = Some(header);
+        self.offset = HEADER_LEN as u64;
+        Ok(Step::Skip { consumed: HEADER_LEN })
+    }
+
+    fn need_more(&self, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+        if at_end { Err(self.error(CUT, Some(input.len()))) } else { Ok(Step::NeedMore) }
+    }
+
+    fn record(&mut self, header: Header, bytes: &[u8], packet: &[u8]) -> Result<Record, Reason> {
+        let [seconds, ticks, original_len] = [0, 4, 12].map(|at| header.order.u32(bytes, at));
+        if ticks >= header.ticks_per_second {
+            return Err(Reason::Number(
+                "the fraction of the time is ",
+                u64::from(ticks),
+                ", a second or more; the record is damaged",
+            ));
+        }
+        let frame = self::packet(packet, original_len)?;
+        let fraction_ns =
+            u64::from(ticks) * (NANOS_PER_SECOND / u64::from(header.ticks_per_second));
+        let time_ns = u64::from(seconds) * NANOS_PER_SECOND + fraction_ns;
+        let interface = self.interfaces.intern(UNNAMED.as_bytes()).map_err(Reason::Interface)?;
+        Ok(Record { time_ns, interface, direction: None, frame })
+    }
+}
+
+/// The last record of a recorder that was killed.
+pub(super) const CUT: Reason =
+    Reason::Text("the file ends inside this record; skip malformed records to read the others");
+
+struct PcapEncoder {
+    /// The one interface, once a record named it.
+    interface: Option<String>,
+}
+
+impl PcapEncoder {
+    fn new(out: &mut Vec<u8>) -> Self {
+        out.extend_from_slice(&MAGIC_NANOS.to_le_bytes());
+        out.extend_from_slice(&[2, 0, 4, 0]);
+        out.extend_from_slice(&[0; 8]);
+        out.extend_from_slice(&SNAP_LEN.to_le_bytes());
+        out.extend_from_slice(&u32::from(LINK_TYPE).to_le_bytes());
+        Self { interface: None }
+    }
+}
+
+impl Encoder for PcapEncoder {
+    fn encode(
+        &mut self,
+        record: &Record,
+        interface: &str,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        if self.interface.get_or_insert_with(|| interface.into()) != interface {
+            return Err(EncodeError::SecondInterface);
+        }
+        let seconds = u32::try_from(record.time_ns / NANOS_PER_SECOND)
+            .map_err(|_| EncodeError::TimeTooLate(record.time_ns))?;
+        let nanos = (record.time_ns % NANOS_PER_SECOND) as u32;
+        let (bytes, len) = socketcan::encode(&record.frame, IdOrder::BigEndian);
+        for number in [seconds, nanos, len as u32, len as u32] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&bytes[..len]);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::InterfaceIndex;
+    use super::super::tests::decode;
+    use super::*;
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    /// A file header, then each record: seconds, ticks, original length, packet.
+    fn file(
+        order: Order,
+        magic: u32,
+        link_type: u32,
+        records: &[(u32, u32, u32, &[u8])],
+    ) -> Vec<u8> {
+        let put = |number: u32, out: &mut Vec<u8>| {
+            out.extend_from_slice(&match order {
+                Order::Big => number.to_be_bytes(),
+                Order::Little => number.to_le_bytes(),
+            });
+        };
+        let mut out = Vec::new();
+        put(magic, &mut out);
+        out.extend_from_slice(if order == Order::Big { &[0, 2, 0, 4] } else { &[2, 0, 4, 0] });
+        for number in [0, 0, 65_535, link_type] {
+            put(number, &mut out);
+        }
+        for (seconds, ticks, original_len, packet) in records {
+            for number in [*seconds, *ticks, packet.len() as u32, *original_len] {
+                put(number, &mut out);
+            }
+            out.extend_from_slice(packet);
+        }
+        out
+    }
+
+    const PACKET: [u8; 16] = [0x80, 0, 1, 0x23, 3, 0, 0, 0, 0xAA, 0xBB, 0xCC, 0, 0, 0, 0, 0];
+
+    #[test]
+    fn both_orders_and_both_resolutions_are_read() {
+        for order in [Order::Big, Order::Little] {
+            for (magic, time_ns) in [(MAGIC_MICROS, 7_000_005_000), (MAGIC_NANOS, 7_000_000_005)] {
+                // The last one is cut behind its data, which harms nobody.
+                let bytes = file(
+                    order,
+                    magic,
+                    0x0400_00E3,
+                    &[(7, 5, 16, &PACKET), (7, 5, 16, &PACKET[..11])],
+                );
+                let record =
+                    (time_ns, "can0".to_string(), None, "00000123#AABBCC".parse().unwrap());
+                assert_eq!(decode(&FORMAT, &bytes), Ok(vec![record; 2]));
+                assert!((FORMAT.begins)(&bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn rubbish_in_unused_bytes_is_ignored() {
+        for rubbish in [[0x2E, 0x92, 4], [0xAA, 0x21, 3], [4, 1, 12], [0x0C, 0, 12]] {
+            let mut bytes = PACKET;
+            bytes[5..8].copy_from_slice(&rubbish);
+            let frame = Ok("00000123#AABBCC".parse().unwrap());
+            assert_eq!(packet(&bytes, 16), frame);
+            assert_eq!(packet(&bytes[..11], 11), frame);
+        }
+        let mut fd = [0; CANFD_MTU];
+        fd[..16].copy_from_slice(&PACKET);
+        assert_eq!(packet(&fd, 72), Ok("00000123##0AABBCC".parse().unwrap()));
+        fd[5] = BRS | FDF;
+        assert_eq!(packet(&fd[..11], 11), Ok("00000123##1AABBCC".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_is_no_capture_of_can_says_why() {
+        let file = |magic, link_type| file(Order::Little, magic, link_type, &[]);
+        let mut version_3 = file(MAGIC_NANOS, 227);
+        version_3[4] = 3;
+        for (bytes, message) in [
+            (vec![], "byte 0: the file ends inside its header"),
+            (file(MAGIC_NANOS, 227)[..23].to_vec(), "byte 0: the file ends inside its header"),
+            (file(0xA1B2_CD34, 227), "byte 0: no pcap file begins like this"),
+            (file(MAGIC_NANOS, 113), "byte 0: link type 113 is not 227 (SocketCAN); capture on"),
+            (version_3, "byte 0: pcap version 3 is unknown"),
+        ] {
+            let error = decode(&FORMAT, &bytes).unwrap_err();
+            assert!(error.to_string().starts_with(message), "{error}");
+            assert_eq!(error.resume, None);
+        }
+    }
+
+    #[test]
+    fn malformed_records_say_where_and_why() {
+        let file = |ticks, original_len, packet: &[u8]| {
+            let records = [(1, 0, 16, &PACKET[..]), (2, ticks, original_len, packet)];
+            file(Order::Little, MAGIC_MICROS, 227, &records)
+        };
+        let mut nine_bytes = [0; 17];
+        nine_bytes[4] = 9;
+        let mut xl = [0; 100];
+        xl[4] = 0x80;
+        let whole = file(0, 16, &PACKET);
+        let mut huge = whole.clone();
+        huge[56 + 11] = 0xFF;
+        for (bytes, message, resume) in [
+            (file(1_000_000, 16, &PACKET), "the fraction of the time is 1000000", Some(32)),
+            (file(0, 16, &PACKET[..10]), "the capture keeps only 10 bytes of the frame", Some(26)),
+            (file(0, 10, &PACKET[..10]), "10 bytes, but the layout needs 11", Some(26)),
+            (file(0, 17, &nine_bytes), "9 bytes of data, but a classical", Some(33)),
+            (file(0, 100, &xl), "CAN XL frames are not supported", Some(116)),
+            (file(0, 20, &xl[..20]), "CAN XL frames are not supported", Some(36)),
+            (file(0, 7, &PACKET[..7]), "7 bytes, but the layout needs 8", Some(23)),
+            (file(0, 16, &PACKET[..7]), "the capture keeps only 7 bytes of the frame", Some(23)),
+            (whole[..whole.len() - 1].to_vec(), "the file ends inside this record", Some(31)),
+            (whole[..60].to_vec(), "the file ends inside this record", Some(4)),
+            (huge, "the record has 4278190096 bytes, more than any CAN frame", None),
+        ] {
+            let error = decode(&FORMAT, &bytes).unwrap_err();
+            assert_eq!(error.position, Position::Binary { offset: 56, record: 2 });
+            assert!(error.reason.to_string().starts_with(message), "{error}");
+            assert_eq!(error.resume, resume);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_nothing_written() {
+        let mut out = Vec::new();
+        let mut encoder = FORMAT.encoder(&mut out);
+        let last = (1 << 32) * NANOS_PER_SECOND - 1;
+        let record = |time_ns| Record {
+            time_ns,
+            interface: InterfaceIndex(0),
+            direction: None,
+            frame: "123#".parse().unwrap(),
+        };
+        assert_eq!(encoder.encode(&record(last), "can1", &mut out), Ok(()));
+        let written = out.clone();
+        assert_eq!(
+            encoder.encode(&record(last + 1), "can1", &mut out),
+            Err(EncodeError::TimeTooLate(last + 1))
+        );
+        assert_eq!(encoder.encode(&record(0), "can0", &mut out), Err(EncodeError::SecondInterface));
+        assert_eq!(out, written);
+    }
+}

@@ -1,0 +1,780 @@
+//! The capture file of Wireshark (draft-ietf-opsawg-pcapng) with packets of link type 227,
+//! SocketCAN.
+//!
+//! A file is a row of blocks, each with its type and its length, the length repeated at its end:
+//!
+//! | block | type | what is read |
+//! |---|--:|---|
+//! | section header | `0a0d0d0a` | order of the bytes; interfaces count from 0 again |
+//! | interface description | 1 | link type, name, resolution and offset of times |
+//! | enhanced packet | 6 | interface, time, packet, direction |
+//! | packet (obsolete) | 2 | the same |
+//! | simple packet | 3 | packet; interface 0, at the time of the packet before |
+//! | others | | passed over |
+//!
+//! Packets of other link types, for instance of an Ethernet interface recorded together with CAN,
+//! are passed over and counted. Interfaces of the same name are the same interface, also in
+//! different sections; one without a name is called `can0`, `can1`, ... by its number.
+//!
+//! Written are little-endian blocks with times in nanoseconds, an interface description before the
+//! first packet of each interface.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::pcap::{CUT, LINK_TYPE, Order, packet};
+use super::{
+    Decoder, Direction, EncodeError, Encoder, Format, InterfaceIndex, Interfaces, LogError,
+    MAX_INTERFACES, MAX_RECORD_LEN, NANOS_PER_SECOND, PassedOver, Position, Reason, Record, Step,
+};
+use crate::socketcan::{self, IdOrder};
+
+pub(super) static FORMAT: Format = Format {
+    name: "pcapng",
+    title: "pcapng capture",
+    endings: &["pcapng"],
+    keeps_interfaces: true,
+    keeps_directions: true,
+    begins: |head| head.starts_with(&SECTION_HEADER.to_be_bytes()),
+    decoder: || Box::new(PcapngDecoder::default()),
+    encoder: |out| Box::new(PcapngEncoder::new(out)),
+};
+
+/// Reads the same in both orders.
+const SECTION_HEADER: u32 = 0x0A0D_0D0A;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const OBSOLETE_PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const ENHANCED_PACKET: u32 = 6;
+const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
+
+/// Type and length.
+const BLOCK_HEADER_LEN: usize = 8;
+/// Type, length, and the length again.
+const MIN_BLOCK_LEN: u32 = 12;
+/// Where the options of an interface description begin.
+const INTERFACE_OPTIONS: usize = 16;
+/// Where the packet begins in an enhanced packet block, and in the obsolete one.
+const PACKET_AT: usize = 28;
+/// Where the packet begins in a simple packet block.
+const SIMPLE_PACKET_AT: usize = 12;
+
+const OPTION_END: u16 = 0;
+const OPTION_IF_NAME: u16 = 2;
+const OPTION_IF_TSRESOL: u16 = 9;
+const OPTION_IF_TSOFFSET: u16 = 14;
+/// The same number in both packet blocks: bits 0 and 1 are the direction.
+const OPTION_FLAGS: u16 = 2;
+const INBOUND: u32 = 1;
+const OUTBOUND: u32 = 2;
+
+#[derive(Default)]
+struct PcapngDecoder {
+    /// The order of the bytes, once a section header told it.
+    order: Option<Order>,
+    /// The interfaces described in this section; `None` if they are not CAN.
+    section: Vec<Option<SectionInterface>>,
+    interfaces: Interfaces,
+    other_packets: u64,
+    /// The time of the packet before, for blocks that have none.
+    latest_ns: u64,
+    /// Bytes consumed so far.
+    offset: u64,
+    /// Packets consumed so far, those of other protocols included.
+    packets: u64,
+    /// How much of a block that does not matter is still to come.
+    skipping: u64,
+}
+
+#[derive(Clone, Copy)]
+struct SectionInterface {
+    index: InterfaceIndex,
+    snap_len: u32,
+    resolution: Resolution,
+    offset_s: i64,
+}
+
+impl Decoder for PcapngDecoder {
+    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+        if self.skipping > 0 {
+            return self.skip(input, at_end);
+        }
+        if input.is_empty() && at_end && self.order.is_some() {
+            return Ok(Step::End);
+        }
+        let Some(block) = self.block_header(input)? else {
+            return self.need_more(input, at_end);
+        };
+        let is_packet = matches!(block.kind, ENHANCED_PACKET | OBSOLETE_PACKET | SIMPLE_PACKET);
+        if is_packet || block.kind == INTERFACE_DESCRIPTION {
+            if is_packet && self.is_of_other_protocol(block, input) {
+                self.other_packets += 1;
+                self.packets += 1;
+            } else {
+                return self.whole_block(block, input, at_end);
+            }
+        }
+        self.skipping = u64::from(block.len);
+        self.skip(input, at_end)
+    }
+
+    fn interfaces(&self) -> &Interfaces {
+        &self.interfaces
+    }
+
+    fn passed_over(&self) -> PassedOver {
+        PassedOver { other_packets: self.other_packets, ..PassedOver::default() }
+    }
+}
+
+/// The start of a block.
+#[derive(Clone, Copy)]
+struct Block {
+    order: Order,
+    kind: u32,
+    /// All of it, a multiple of four.
+    len: u32,
+}
+
+impl PcapngDecoder {
+    /// An error in a packet, or in another block if `is_packet` is false.
+    fn error(&self, is_packet: bool, reason: Reason, resume: Option<usize>) -> LogError {
+        let record = if is_packet { self.packets + 1 } else { 0 };
+        LogError { position: Position::Binary { offset: self.offset, record }, reason, resume }
+    }
+
+    fn need_more(&self, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+        if !at_end {
+            return Ok(Step::NeedMore);
+        }
+        if self.order.is_none() {
+            let reason = "the file ends inside its header; record it again";
+            return Err(self.error(false, Reason::Text(reason), None));
+        }
+        Err(self.error(true, CUT, Some(input.len())))
+    }
+
+    fn skip(&mut self, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+        if input.is_empty() {
+            if !at_end {
+                return Ok(Step::NeedMore);
+            }
+            self.skipping = 0;
+            return Err(self.error(false, CUT, Some(0)));
+        }
+        let consumed = usize::try_from(self.skipping).map_or(input.len(), |n| n.min(input.len()));
+        self.skipping -= consumed as u64;
+        self.offset += consumed as u64;
+        Ok(Step::Skip { consumed })
+    }
+
+    /// Reads the header of the next block, and begins a section if it is one; `None` if more bytes
+    /// are needed to tell.
+    fn block_header(&mut self, input: &[u8]) -> Result<Option<Block>, LogError> {
+        let fatal = |decoder: &Self, reason| Err(decoder.error(false, reason, None));
+        if input.len() < MIN_BLOCK_LEN as usize {
+            return Ok(None);
+        }
+        let is_section = Order::Big.u32(input, 0) == SECTION_HEADER;
+        let order = if is_section {
+            [Order::Big, Order::Little]
+                .into_iter()
+                .find(|order| order.u32(input, BLOCK_HEADER_LEN) == BYTE_ORDER_MAGIC)
+        } else {
+            self.order
+        };
+        let Some(order) = order else {
+            return fatal(
+                self,
+                Reason::Text(
+                    "no pcapng file begins like this; check what the file is and name that format",
+                ),
+            );
+        };
+        let block = Block { order, kind: order.u32(input, 0), len: order.u32(input, 4) };
+        if block.len < MIN_BLOCK_LEN || !block.len.is_multiple_of(4) {
+            return fatal(
+                self,
+                Reason::Number(
+                    "the block has ",
+                    u64::from(block.len),
+                    " bytes, but they must be at least 12 and a multiple of 4; the file is damaged \
+                 from here on",
+                ),
+            );
+        }
+        if is_section {
+            if input.len() < 16 {
+                return Ok(None);
+            }
+            let major = order.u16(input, 12);
+            if major != 1 {
+                return fatal(
+                    self,
+                    Reason::Number(
+                        "pcapng version ",
+                        u64::from(major),
+                        " is unknown, only 1 is; convert the file with `editcap -F pcapng`",
+                    ),
+                );
+            }
+            self.order = Some(order);
+            self.section.clear();
+        }
+        Ok(Some(block))
+    }
+
+    /// Whether this packet block is of an interface that is not CAN. At least 12 bytes of it are
+    /// there, which is enough.
+    fn is_of_other_protocol(&self, block: Block, input: &[u8]) -> bool {
+        matches!(self.section.get(block.interface(input)), Some(None))
+    }
+
+    /// An interface description or a packet: a block that has to be there as a whole.
+    fn whole_block(&mut self, block: Block, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+        let is_packet = block.kind != INTERFACE_DESCRIPTION;
+        let consumed = block.len as usize;
+        if consumed > MAX_RECORD_LEN {
+            return Err(self.error(
+                is_packet,
+                Reason::Number(
+                    "the block has ",
+                    u64::from(block.len),
+                    " bytes, more than any CAN frame; the file is damaged from here on",
+                ),
+                None,
+            ));
+        }
+        let Some(bytes) = input.get(..consumed) else {
+            return self.need_more(input, at_end);
+        };
+        if block.order.u32(bytes, consumed - 4) != block.len {
+            let reason = "the two lengths of the block differ; the file is damaged from here on";
+            return Err(self.error(is_packet, Reason::Text(reason), None));
+        }
+        let body = &bytes[..consumed - 4];
+        let step = if is_packet {
+            match self.packet(block, body) {
+                Ok(record) => Ok(Step::Record { consumed, record }),
+                Err(reason) => Err(self.error(true, reason, Some(consumed))),
+            }
+        } else {
+            match self.interface(block.order, body) {
+                Ok(()) => Ok(Step::Skip { consumed }),
+                // Without it the numbers of all later interfaces are wrong.
+                Err(reason) => Err(self.error(false, reason, None)),
+            }
+        };
+        self.packets += u64::from(is_packet);
+        self.offset += consumed as u64;
+        step
+    }
+
+    /// Reads an interface description without its second length.
+    fn interface(&mut self, order: Order, body: &[u8]) -> Result<(), Reason> {
+        if self.section.len() == MAX_INTERFACES {
+            return Err(Reason::Number(
+                "the section has more than ",
+                MAX_INTERFACES as u64,
+                " interfaces; split the capture",
+            ));
+        }
+        let options = body.get(INTERFACE_OPTIONS..).ok_or(SHORT_BLOCK)?;
+        if order.u16(body, BLOCK_HEADER_LEN) != LINK_TYPE {
+            self.section.push(None);
+            return Ok(());
+        }
+        let index = match option(order, options, OPTION_IF_NAME)? {
+            Some(name) if !name.is_empty() => self.interfaces.intern(name),
+            _ => self.interfaces.intern(format!("can{}", self.section.len()).as_bytes()),
+        };
+        let resolution = option(order, options, OPTION_IF_TSRESOL)?.and_then(<[u8]>::first);
+        let offset_s = option(order, options, OPTION_IF_TSOFFSET)?.filter(|value| value.len() == 8);
+        self.section.push(Some(SectionInterface {
+            index: index.map_err(Reason::Interface)?,
+            snap_len: order.u32(body, 12),
+            resolution: resolution.map_or(Ok(Resolution::MICROS), |&byte| Resolution::new(byte))?,
+            offset_s: offset_s.map_or(0, |value| order.u64(value, 0) as i64),
+        }));
+        Ok(())
+    }
+
+    /// Reads a packet block without its second length.
+    fn packet(&mut self, block: Block, body: &[u8]) -> Result<Record, Reason> {
+        let order = block.order;
+        let number = block.interface(body);
+        let Some(&Some(interface)) = self.section.get(number) else {
+            return Err(Reason::Number(
+                "the packet is of interface ",
+                number as u64,
+                ", which is not described before; the capture is damaged",
+            ));
+        };
+        if block.kind == SIMPLE_PACKET {
+            let original_len = order.u32(body, BLOCK_HEADER_LEN);
+            let data = body.get(SIMPLE_PACKET_AT..).ok_or(SHORT_BLOCK)?;
+            let limit = if interface.snap_len == 0 { u32::MAX } else { interface.snap_len };
+            let captured = data.get(..original_len.min(limit) as usize).unwrap_or(data);
+            let frame = packet(captured, original_len)?;
+            let time_ns = self.latest_ns;
+            return Ok(Record { time_ns, interface: interface.index, direction: None, frame });
+        }
+        let rest = body.get(PACKET_AT..).ok_or(SHORT_BLOCK)?;
+        let captured_len = order.u32(body, 20) as usize;
+        let captured = rest.get(..captured_len).ok_or(SHORT_BLOCK)?;
+        let options = rest.get(captured_len.next_multiple_of(4)..).ok_or(SHORT_BLOCK)?;
+        let ticks = u64::from(order.u32(body, 12)) << 32 | u64::from(order.u32(body, 16));
+        let time_ns = interface.time_ns(ticks).ok_or(BAD_TIME)?;
+        let frame = packet(captured, order.u32(body, 24))?;
+        let flags = option(order, options, OPTION_FLAGS)?.filter(|value| value.len() == 4);
+        let direction = match flags.map_or(0, |value| order.u32(value, 0) & 3) {
+            INBOUND => Some(Direction::Received),
+            OUTBOUND => Some(Direction::Transmitted),
+            _ => None,
+        };
+        self.latest_ns = time_ns;
+        Ok(Record { time_ns, interface: interface.index, direction, frame })
+    }
+}
+
+const SHORT_BLOCK: Reason =
+    Reason::Text("the block is too short for what it says to hold; the capture is damaged");
+const BAD_TIME: Reason = Reason::Text(
+    "the time is before 1970 or beyond 18446744073 s; correct the capture with `editcap -t`",
+);
+
+impl Block {
+    /// The number of the interface a packet block belongs to; 12 bytes of it are there.
+    fn interface(self, bytes: &[u8]) -> usize {
+        match self.kind {
+            ENHANCED_PACKET => self.order.u32(bytes, BLOCK_HEADER_LEN) as usize,
+            OBSOLETE_PACKET => usize::from(self.order.u16(bytes, BLOCK_HEADER_LEN)),
+            _ => 0,
+        }
+    }
+}
+
+impl Order {
+    fn u64(self, bytes: &[u8], at: usize) -> u64 {
+        let [first, second] = [at, at + 4].map(|at| u64::from(self.u32(bytes, at)));
+        match self {
+            Self::Big => first << 32 | second,
+            Self::Little => second << 32 | first,
+        }
+    }
+}
+
+/// The first option with this code.
+fn option(order: Order, mut options: &[u8], code: u16) -> Result<Option<&[u8]>, Reason> {
+    while options.len() >= 4 {
+        let (found, len) = (order.u16(options, 0), usize::from(order.u16(options, 2)));
+        if found == OPTION_END {
+            break;
+        }
+        let value = options.get(4..4 + len).ok_or(SHORT_BLOCK)?;
+        if found == code {
+            return Ok(Some(value));
+        }
+        options = options.get(4 + len.next_multiple_of(4)..).ok_or(SHORT_BLOCK)?;
+    }
+    Ok(None)
+}
+
+/// How long a tick of an interface's clock is: 10 or 2 to the power of minus something.
+#[derive(Clone, Copy)]
+enum Resolution {
+    Decimal(u32),
+    Binary(u32),
+}
+
+impl Resolution {
+    const MICROS: Self = Self::Decimal(6);
+    /// 10 to this power is the last that 128 bits hold.
+    const MAX_DECIMAL: u32 = 38;
+
+    fn new(byte: u8) -> Result<Self, Reason> {
+        let exponent = u32::from(byte & 0x7F);
+        match byte & 0x80 {
+            0 if exponent > Self::MAX_DECIMAL => Err(Reason::Number(
+                "times in units of 10^-",
+                u64::from(exponent),
+                " s are finer than any clock; the capture is damaged",
+            )),
+            0 => Ok(Self::Decimal(exponent)),
+            _ => Ok(Self::Binary(exponent)),
+        }
+    }
+
+    /// So many ticks in nanoseconds, rounded down.
+    fn nanos(self, ticks: u64) -> u128 {
+        let ticks = u128::from(ticks);
+        match self {
+            Self::Decimal(exponent @ ..=9) => ticks * 10_u128.pow(9 - exponent),
+            Self::Decimal(exponent) => ticks / 10_u128.pow(exponent - 9),
+            Self::Binary(exponent) => (ticks * u128::from(NANOS_PER_SECOND)) >> exponent,
+        }
+    }
+}
+
+impl SectionInterface {
+    /// Nanoseconds since 1970, if there are such.
+    fn time_ns(self, ticks: u64) -> Option<u64> {
+        // At most 10^9 times 2^64, so there is room for the sign.
+        let nanos = self.resolution.nanos(ticks) as i128;
+        let offset = i128::from(self.offset_s) * i128::from(NANOS_PER_SECOND);
+        u64::try_from(nanos + offset).ok()
+    }
+}
+
+struct PcapngEncoder {
+    /// The interfaces described so far; their indices are their numbers in the file.
+    interfaces: Interfaces,
+}
+
+impl PcapngEncoder {
+    fn new(out: &mut Vec<u8>) -> Self {
+        put_block(SECTION_HEADER, out, |out| {
+            out.extend_from_slice(&BYTE_ORDER_MAGIC.to_le_bytes());
+            out.extend_from_slice(&[1, 0, 0, 0]);
+            // The length of the section is not known yet.
+            out.extend_from_slice(&[0xFF; 8]);
+        });
+        Self { interfaces: Interfaces::default() }
+    }
+}
+
+impl Encoder for PcapngEncoder {
+    fn encode(
+        &mut self,
+        record: &Record,
+        interface: &str,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        let known = self.interfaces.len();
+        let index = self.interfaces.intern(interface.as_bytes()).map_err(EncodeError::Interface)?;
+        if usize::from(index.0) == known {
+            put_interface(interface, out);
+        }
+        let (bytes, len) = socketcan::encode(&record.frame, IdOrder::BigEndian);
+        put_block(ENHANCED_PACKET, out, |out| {
+            let (high, low) = ((record.time_ns >> 32) as u32, record.time_ns as u32);
+            for number in [u32::from(index.0), high, low, len as u32, len as u32] {
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+            // 16 or 72 bytes: no padding.
+            out.extend_from_slice(&bytes[..len]);
+            if let Some(direction) = record.direction {
+                let flags = match direction {
+                    Direction::Received => INBOUND,
+                    Direction::Transmitted => OUTBOUND,
+                };
+                put_option(OPTION_FLAGS, &flags.to_le_bytes(), out);
+                put_option(OPTION_END, &[], out);
+            }
+        });
+        Ok(())
+    }
+}
+
+fn put_interface(name: &str, out: &mut Vec<u8>) {
+    put_block(INTERFACE_DESCRIPTION, out, |out| {
+        out.extend_from_slice(&u32::from(LINK_TYPE).to_le_bytes());
+        // No snap length.
+        out.extend_from_slice(&[0; 4]);
+        put_option(OPTION_IF_NAME, name.as_bytes(), out);
+        put_option(OPTION_IF_TSRESOL, &[9], out);
+        put_option(OPTION_END, &[], out);
+    });
+}
+
+/// Appends a block with this body, a multiple of four bytes.
+fn put_block(kind: u32, out: &mut Vec<u8>, put_body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&kind.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    put_body(out);
+    let len = ((out.len() - start + 4) as u32).to_le_bytes();
+    out.extend_from_slice(&len);
+    out[start + 4..start + 8].copy_from_slice(&len);
+}
+
+/// Appends an option of at most 65,535 bytes.
+fn put_option(code: u16, value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&code.to_le_bytes());
+    out.extend_from_slice(&(value.len() as u16).to_le_bytes());
+    out.extend_from_slice(value);
+    out.resize(out.len() + value.len().next_multiple_of(4) - value.len(), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::decode;
+    use super::*;
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    /// Builds files in either order, field by field.
+    struct File {
+        order: Order,
+        bytes: Vec<u8>,
+    }
+
+    impl File {
+        fn new(order: Order) -> Self {
+            Self { order, bytes: vec![] }.section()
+        }
+        fn n16(&self, number: u16) -> [u8; 2] {
+            if self.order == Order::Big { number.to_be_bytes() } else { number.to_le_bytes() }
+        }
+        fn n32(&self, number: u32) -> [u8; 4] {
+            if self.order == Order::Big { number.to_be_bytes() } else { number.to_le_bytes() }
+        }
+        fn block(mut self, kind: u32, body: &[u8]) -> Self {
+            assert!(body.len().is_multiple_of(4));
+            let len = self.n32(body.len() as u32 + MIN_BLOCK_LEN);
+            let kind = self.n32(kind);
+            self.bytes.extend([&kind[..], &len, body, &len].concat());
+            self
+        }
+        fn section(self) -> Self {
+            let body =
+                [&self.n32(BYTE_ORDER_MAGIC)[..], &self.n16(1), &self.n16(0), &[0xFF; 8]].concat();
+            self.block(SECTION_HEADER, &body)
+        }
+        fn interface(self, link_type: u16, snap_len: u32, options: &[(u16, &[u8])]) -> Self {
+            let mut body = [&self.n16(link_type)[..], &self.n16(0), &self.n32(snap_len)].concat();
+            for (code, value) in options {
+                body.extend([self.n16(*code), self.n16(value.len() as u16)].concat());
+                body.extend_from_slice(value);
+                body.resize(body.len().next_multiple_of(4), 0);
+            }
+            self.block(INTERFACE_DESCRIPTION, &body)
+        }
+        fn enhanced(self, interface: u32, ticks: u64, packet: &[u8], options: &[u8]) -> Self {
+            let len = packet.len() as u32;
+            let head = [interface, (ticks >> 32) as u32, ticks as u32, len, len];
+            let mut body = head.map(|number| self.n32(number)).concat();
+            body.extend_from_slice(packet);
+            body.resize(body.len().next_multiple_of(4), 0);
+            body.extend_from_slice(options);
+            self.block(ENHANCED_PACKET, &body)
+        }
+    }
+
+    const PACKET: [u8; 16] = [0, 0, 1, 0x23, 3, 0, 0, 0, 0xAA, 0xBB, 0xCC, 0, 0, 0, 0, 0];
+    const ETHERNET: u16 = 1;
+
+    fn times_and_names(file: &File) -> Vec<(u64, alloc::string::String)> {
+        let records = decode(&FORMAT, &file.bytes).unwrap();
+        records.into_iter().map(|(time_ns, name, ..)| (time_ns, name)).collect()
+    }
+
+    #[test]
+    fn sections_interfaces_and_both_orders_are_read() {
+        for (order, other) in [(Order::Little, Order::Big), (Order::Big, Order::Little)] {
+            let mut file = File::new(order)
+                .interface(LINK_TYPE, 0, &[(OPTION_IF_NAME, b"body"), (OPTION_IF_TSRESOL, &[9])])
+                .interface(LINK_TYPE, 0, &[])
+                .block(5, b"statistics..") // an unknown block
+                .enhanced(1, 7, &PACKET, &[])
+                .enhanced(0, 7, &PACKET, &[]);
+            file.order = other;
+            let file = file
+                .section()
+                .interface(LINK_TYPE, 0, &[(OPTION_IF_NAME, b"body")])
+                .enhanced(0, 1 << 32, &PACKET[..11], &[]);
+            assert_eq!(
+                times_and_names(&file),
+                [
+                    (7_000, "can1".to_string()),
+                    (7, "body".to_string()),
+                    ((1 << 32) * 1_000, "body".to_string())
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn times_have_any_resolution_and_an_offset() {
+        for (resolution, offset_s, ticks, time_ns) in [
+            (0, 0, 7, Some(7_000_000_000)),
+            (3, 0, 7, Some(7_000_000)),
+            (12, 0, 7_999, Some(7)),
+            (38, 0, u64::MAX, Some(0)),
+            (0x80, 0, 7, Some(7_000_000_000)),
+            (0x80 | 10, 0, 1_536, Some(1_500_000_000)),
+            (0xFF, 0, u64::MAX, Some(0)),
+            (9, 2, 5, Some(2_000_000_005)),
+            (9, -2, 2_000_000_005, Some(5)),
+            (9, -2, 5, None),
+            (9, i64::MAX, 0, None),
+            (9, i64::MIN, 0, None),
+            (0, 0, u64::MAX, None),
+        ] {
+            for order in [Order::Big, Order::Little] {
+                let offset = match order {
+                    Order::Big => i64::to_be_bytes(offset_s),
+                    Order::Little => i64::to_le_bytes(offset_s),
+                };
+                let options: [(u16, &[u8]); 2] =
+                    [(OPTION_IF_TSRESOL, &[resolution]), (OPTION_IF_TSOFFSET, &offset)];
+                let file = File::new(order).interface(LINK_TYPE, 0, &options).enhanced(
+                    0,
+                    ticks,
+                    &PACKET,
+                    &[],
+                );
+                let found = decode(&FORMAT, &file.bytes);
+                assert_eq!(found.as_ref().ok().map(|records| records[0].0), time_ns, "{found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn simple_and_obsolete_packets_are_read() {
+        let file = File::new(Order::Big).interface(LINK_TYPE, 12, &[]);
+        let simple = [&16_u32.to_be_bytes()[..], &PACKET[..12]].concat();
+        let mut obsolete = [0; 20].to_vec();
+        obsolete[11] = 9; // ticks
+        obsolete[15] = 11; // captured
+        obsolete[19] = 16; // original
+        obsolete.extend_from_slice(&PACKET[..12]);
+        obsolete.extend_from_slice(&[0, 2, 0, 4, 0, 0, 0, 2, 0, 0, 0, 0]);
+        let file = file.block(OBSOLETE_PACKET, &obsolete).block(SIMPLE_PACKET, &simple);
+        let frame = "123#AABBCC".parse().unwrap();
+        assert_eq!(
+            decode(&FORMAT, &file.bytes).unwrap(),
+            [
+                (9_000, "can0".into(), Some(Direction::Transmitted), frame),
+                (9_000, "can0".into(), None, frame),
+            ]
+        );
+    }
+
+    #[test]
+    fn packets_of_other_protocols_are_counted_whatever_their_size() {
+        let file = File::new(Order::Little)
+            .interface(ETHERNET, 0, &[])
+            .interface(LINK_TYPE, 0, &[])
+            .enhanced(0, 1, &[0; 2 * MAX_RECORD_LEN], &[])
+            .enhanced(1, 2, &PACKET, &[])
+            .block(SIMPLE_PACKET, &[0; 4]);
+        let mut decoder = FORMAT.decoder();
+        let mut rest = &file.bytes[..];
+        let mut records = 0;
+        while !rest.is_empty() {
+            // Never more than what the contract asks for.
+            let window = &rest[..rest.len().min(MAX_RECORD_LEN)];
+            rest = match decoder.decode(window, window.len() == rest.len()).unwrap() {
+                Step::Record { consumed, .. } => {
+                    records += 1;
+                    &rest[consumed..]
+                }
+                Step::Skip { consumed } => &rest[consumed..],
+                step => panic!("{step:?}"),
+            };
+        }
+        assert_eq!((records, decoder.passed_over().other_packets), (1, 2));
+    }
+
+    #[test]
+    fn an_end_inside_a_block_passed_over_is_told_once() {
+        let file = File::new(Order::Little).block(5, &[0; 40]);
+        let mut decoder = FORMAT.decoder();
+        assert_eq!(decoder.decode(&file.bytes[..28], false), Ok(Step::Skip { consumed: 28 }));
+        assert_eq!(decoder.decode(&file.bytes[28..79], true), Ok(Step::Skip { consumed: 51 }));
+        let error = decoder.decode(&[], true).unwrap_err();
+        assert!(error.to_string().starts_with("byte 79: the file ends inside"), "{error}");
+        assert_eq!(error.resume, Some(0));
+        assert_eq!(decoder.decode(&[], true), Ok(Step::End));
+    }
+
+    #[test]
+    fn damage_says_where_and_why() {
+        let file = || File::new(Order::Little);
+        let can = || file().interface(LINK_TYPE, 0, &[]);
+        let long_name = [b'c'; 256];
+        let mut unequal = can();
+        unequal.bytes[28 + 16] ^= 4;
+        let mut version_2 = file();
+        version_2.bytes[12] = 2;
+        let mut cut = can().enhanced(0, 0, &PACKET, &[]);
+        cut.bytes.pop();
+        let mut beyond = can().enhanced(0, 0, &PACKET, &[]);
+        beyond.bytes[48 + 20] = 17;
+        for (file, message, can_resume) in [
+            (
+                File { order: Order::Big, bytes: vec![] },
+                "byte 0: the file ends inside its header",
+                false,
+            ),
+            (
+                File { order: Order::Big, bytes: vec![0; 28] },
+                "byte 0: no pcapng file begins",
+                false,
+            ),
+            (version_2, "byte 0: pcapng version 2 is unknown", false),
+            (unequal, "byte 28: the two lengths of the block differ", false),
+            (
+                file().interface(LINK_TYPE, 0, &[(2, &long_name)]),
+                "byte 28: the name of the interface has 256",
+                false,
+            ),
+            (
+                file().interface(LINK_TYPE, 0, &[(9, &[39])]),
+                "byte 28: times in units of 10^-39 s",
+                false,
+            ),
+            (
+                file().block(INTERFACE_DESCRIPTION, &[227, 0, 0, 0]),
+                "byte 28: the block is too short",
+                false,
+            ),
+            (
+                file().enhanced(0, 0, &PACKET, &[]),
+                "byte 28 (record 1): the packet is of interface 0, which",
+                true,
+            ),
+            (
+                can().enhanced(0, 0, &PACKET[..9], &[]),
+                "byte 48 (record 1): 9 bytes, but the layout",
+                true,
+            ),
+            (
+                can().block(ENHANCED_PACKET, &[0; 4]),
+                "byte 48 (record 1): the block is too short",
+                true,
+            ),
+            (
+                can().enhanced(0, 0, &PACKET, &[2, 0, 5, 0]),
+                "byte 48 (record 1): the block is too short",
+                true,
+            ),
+            (
+                can().enhanced(0, 0, &[0; MAX_RECORD_LEN], &[]),
+                "byte 48 (record 1): the block has 65568 bytes",
+                false,
+            ),
+            (beyond, "byte 48 (record 1): the block is too short", true),
+            (cut, "byte 48 (record 1): the file ends inside this record", true),
+        ] {
+            let error = decode(&FORMAT, &file.bytes).unwrap_err();
+            assert!(error.to_string().starts_with(message), "{error}");
+            assert_eq!(error.resume.is_some(), can_resume, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_bad_length_ends_the_reading() {
+        for len in [0, 8, 13] {
+            let mut file = File::new(Order::Little).block(5, &[]);
+            file.bytes[28 + 4] = len;
+            let error = decode(&FORMAT, &file.bytes).unwrap_err();
+            assert_eq!(
+                (error.position, error.resume),
+                (Position::Binary { offset: 28, record: 0 }, None)
+            );
+        }
+    }
+}

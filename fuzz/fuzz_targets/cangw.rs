@@ -1,0 +1,27 @@
+//! Import of commands and listings of cangw, and their export.
+#![no_main]
+
+use candor_route::{cangw, file};
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    let (table, findings) = cangw::import("fuzz", text);
+    for finding in findings.sorted() {
+        assert!(text.get(finding.origin.span()).is_some(), "{finding:?}");
+    }
+    let Some(table) = table else { return };
+    let (read, findings) = file::parse("written", &file::write(&table));
+    if let Some(mut read) = read {
+        for (read, rule) in read.rules.iter_mut().zip(&table.rules) {
+            read.position = rule.position;
+        }
+        assert_eq!(read, table);
+    } else {
+        // Names of interfaces are the only thing that cangw takes and a rule file does not.
+        assert!(findings.to_string().contains("name of an interface"), "{findings}");
+    }
+    if let Ok(script) = cangw::export(&table) {
+        let (again, findings) = cangw::import("script", &script);
+        let again = again.unwrap_or_else(|| panic!("{script}\n{findings}"));
+        assert_eq!(cangw::export(&again).ok().as_deref(), Some(script.as_str()));
+    }
+});

@@ -1,0 +1,186 @@
+"""Compares how candor and its peers read the same recordings.
+
+    tests/.venv/bin/python tests/conformance/logs.py path/to/candor
+
+* python-can (PyPI) reads each candump log of ../shared/data; every record must be the one candor
+  reads.
+* tshark (Debian package `tshark`) reads the pcap and pcapng files that candor writes; every record
+  must be the one that candor read before.
+* candor reads pcap and pcapng files that editcap (same package) wrote.
+
+The common form of a record is its line in a candump log as candor writes it. Exit code 0 if all
+agree, 1 if not. What is absent is skipped with a printed line, unless the environment variable CI
+is `true`.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+CANDUMP_LOGS = [
+    "ford-focus/lights.log",
+    "ford-focus/accel.log",
+    "toyota-auris/lights.log",
+    "j1939/j1939.log",
+    "savvycan/candump.log",
+]
+# Every kind of frame that tshark shows completely, on two buses, in both directions.
+KINDS = """\
+(0000000001.000000) can0 123#DEADBEEF
+(0000000001.000000500) body 12345678#R4 T
+(0000000002.000000) can0 123##3AABB R
+(0000000002.000000001) can0 1FFFFFFF##1112233445566778899AABBCC
+(0000000003.000001) can0 7FF#1122334455667788
+(0000000004.000001) can0 001##0
+(0000000004.000002) body 00000000#
+(4294967296.000000) can0 000#R
+"""
+TSHARK_FIELDS = [
+    "frame.time_epoch",
+    "frame.interface_name",
+    "frame.packet_flags_direction",
+    "can.id",
+    "can.flags.xtd",
+    "can.flags.rtr",
+    "can.len",
+    "canfd.flags.brs",
+    "canfd.flags.esi",
+    "data.data",
+]
+
+
+def run(*arguments):
+    return subprocess.run(arguments, check=True, capture_output=True, text=True).stdout
+
+
+def line(time_ns, interface, extended, can_id, rest, direction=""):
+    """A line as candor writes it."""
+    seconds, nanos = divmod(time_ns, 10**9)
+    decimals = f"{nanos // 1000:06}" if nanos % 1000 == 0 else f"{nanos:09}"
+    digits = 8 if extended else 3
+    return f"({seconds:010}.{decimals}) {interface} {can_id:0{digits}X}#{rest}{direction}"
+
+
+def by_python_can(path):
+    import can
+
+    with can.CanutilsLogReader(path) as messages:
+        for message in messages:
+            rest = message.data.hex().upper()
+            if message.is_remote_frame:
+                rest = f"R{message.dlc or ''}"
+            # Its time is a binary fraction, exact to less than a microsecond.
+            time_ns = round(message.timestamp * 10**6) * 1000
+            yield line(
+                time_ns, message.channel, message.is_extended_id, message.arbitration_id, rest
+            )
+
+
+def by_tshark(path, default_interface):
+    fields = [argument for field in TSHARK_FIELDS for argument in ("-e", field)]
+    text = run("tshark", "-r", path, "-T", "fields", "-E", "separator=|", *fields)
+    for row in text.splitlines():
+        time, interface, direction, can_id, extended, remote, length, brs, esi, data = row.split("|")
+        seconds, nanos = time.split(".")
+        time_ns = int(seconds) * 10**9 + int(nanos.ljust(9, "0"))
+        data = data.replace(":", "").upper()
+        if brs:
+            data = f"#{int(brs) | int(esi) << 1}{data}"
+        elif remote == "1":
+            data = f"R{length if length != '0' else ''}"
+        way = ["", " R", " T"][int(direction or "0", 0) & 3]
+        yield line(
+            time_ns, interface or default_interface, extended == "1", int(can_id, 0), data, way
+        )
+
+
+class Comparison:
+    def __init__(self, candor):
+        self.candor = candor
+        self.disagreements = 0
+        self.skips = 0
+
+    def convert(self, source, target, *options):
+        run(self.candor, "log", "convert", source, target, *options)
+        return target
+
+    def lines(self, path):
+        return run(self.candor, "log", "convert", path, "-", "--to", "candump").splitlines()
+
+    def agree(self, title, ours, peers):
+        peers = list(peers)
+        for number, (our, peer) in enumerate(zip(ours, peers), start=1):
+            if our != peer:
+                print(f"DIFFERENT: {title}: record {number}: candor `{our}`, peer `{peer}`")
+                self.disagreements += 1
+                return
+        if len(ours) != len(peers) or not ours:
+            print(f"DIFFERENT: {title}: candor {len(ours)} records, peer {len(peers)}")
+            self.disagreements += 1
+            return
+        print(f"agreed: {title}: {len(ours)} records")
+
+    def skip(self, what, remedy):
+        print(f"skipped: {what} is absent ({remedy})")
+        self.skips += 1
+
+    def with_python_can(self):
+        for name in CANDUMP_LOGS:
+            path = str(DATA / name)
+            self.agree(f"python-can reads {name}", self.lines(path), by_python_can(path))
+
+    def with_tshark(self, folder, has_data):
+        kinds = f"{folder}/kinds.log"
+        Path(kinds).write_text(KINDS)
+        written = self.convert(kinds, f"{folder}/kinds.pcapng")
+        self.agree("tshark reads kinds.pcapng", KINDS.splitlines(), by_tshark(written, None))
+        # What pcap cannot hold: names, directions, times after 2106.
+        lines = [record.replace("body", "can0") for record in KINDS.splitlines()[:-1]]
+        Path(kinds).write_text("".join(f"{record}\n" for record in lines))
+        written = self.convert(kinds, f"{folder}/kinds.pcap")
+        lines = [record.removesuffix(" R").removesuffix(" T") for record in lines]
+        self.agree("tshark reads kinds.pcap", lines, by_tshark(written, "can0"))
+        if not has_data:
+            return
+        for name in ["ford-focus/lights.log", "j1939/j1939.log"]:
+            lines = self.lines(str(DATA / name))
+            for ending in ["pcap", "pcapng"]:
+                written = self.convert(str(DATA / name), f"{folder}/log.{ending}")
+                title = f"tshark reads {name} as {ending}"
+                self.agree(title, lines, by_tshark(written, "can0"))
+        n2k = str(DATA / "n2k/can0-1.pcap")
+        lines = self.lines(n2k)
+        self.agree("tshark reads n2k/can0-1.pcap", lines, by_tshark(n2k, "can0"))
+        for file_format in ["pcap", "nsecpcap", "pcapng"]:
+            written = f"{folder}/{file_format}"
+            run("editcap", "-F", file_format, n2k, written)
+            self.agree(f"editcap writes {file_format}", self.lines(written), lines)
+
+
+def main():
+    comparison = Comparison(str(Path(sys.argv[1]).resolve()))
+    has_data = DATA.exists()
+    if not has_data:
+        comparison.skip("../shared/data", "it holds the recordings")
+    try:
+        import can  # noqa: F401
+
+        if has_data:
+            comparison.with_python_can()
+    except ImportError:
+        comparison.skip("python-can", "tests/.venv/bin/pip install python-can")
+    if shutil.which("tshark") and shutil.which("editcap"):
+        with tempfile.TemporaryDirectory() as folder:
+            comparison.with_tshark(folder, has_data)
+    else:
+        comparison.skip("tshark", "apt-get install tshark")
+    must_be_complete = os.environ.get("CI") == "true"
+    return 1 if comparison.disagreements or must_be_complete and comparison.skips else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
