@@ -49,7 +49,6 @@ const METRICS = {
 };
 
 function figures(values) {
-  if (values.length === 0) return { count: 0, profile: [] };
   const sorted = Float64Array.from(values).sort();
   const rank = (permille) => sorted[Math.max(Math.ceil((sorted.length * permille) / 1000), 1) - 1];
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -80,11 +79,12 @@ function experiment(traffic, load, count, seed) {
     axes: { "traffic.kind": traffic, "load.kind": load },
     config: `[experiment]\nname = "${name}"\n\n[traffic]\nkind = "${traffic}"\ncount = ${count}\n\n[load]\nkind = "${load}"\n`,
     inputs: [{ path: "campaigns/simple.toml", sha256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" }],
-    counts: { sent: count, received: forwarded.length, lost: count - forwarded.length, duplicated: 0, reordered: 0 },
+    duration_ns: count * PERIOD_NS[traffic],
+    counts: { sent: count, received: forwarded.length, lost: count - forwarded.length, unrouted: 0, duplicated: 0, reordered: 0 },
     refused: causes.filter(([, frames]) => frames > 0).map(([cause, frames]) =>
-      ({ where: "gateway", bus: cause === "rx_overflow" ? "in" : "out", cause, frames })),
+      ({ where: "gateway", rule: cause === "rx_overflow" ? "" : "all", cause, frames })),
     buses: [["in", count], ["out", forwarded.length]].map(([bus, frames]) => ({
-      name: bus, bitrate: 500_000, data_bitrate: 500_000, frames, error_frames: 0,
+      name: bus, bitrate: 500_000, data_bitrate: 500_000, frames, error_frames: 0, bus_offs: 0,
       load_percent: (100 * frames * TRANSMISSION_NS) / (count * PERIOD_NS[traffic]),
     })),
     rules: [{ name: "all", to: "out", handled: forwarded.length, dropped: causes[1][1], deleted: 0 }],
@@ -93,15 +93,18 @@ function experiment(traffic, load, count, seed) {
   return { name, result, frames: csv(all) };
 }
 
+const TAPS = ["queued", "source_start", "source_end", "read", "decided", "enqueued", "loaded", "target_start", "target_end"];
+
 function csv(all) {
-  const taps = "queued,source_start,source_end,read,decided,enqueued,loaded,target_start,target_end";
   const lines = all.map(({ outcome, taps }, index) => {
     const frame = `123#${(index & 0xffff).toString(16).toUpperCase().padStart(4, "0")}5A5A`;
-    const came = taps.length === 9;
+    const came = taps.length === TAPS.length;
     const latencies = came ? [METRICS.total_latency(taps), METRICS.gateway_latency(taps)] : ["", ""];
-    return [index, frame, came ? frame : "", outcome, ...Array.from({ length: 9 }, (_, tap) => taps[tap] ?? ""), ...latencies].join(",");
+    const rule = '"all, without exception"';
+    return [index, frame, came ? frame : "", outcome, rule, ...TAPS.map((_, tap) => taps[tap] ?? ""), ...latencies].join(",");
   });
-  return `${[`number,sent,received,outcome,${taps},total_latency_ns,gateway_latency_ns`, ...lines].join("\n")}\n`;
+  const columns = [...TAPS, "total_latency", "gateway_latency"].map((name) => `${name}_ns`);
+  return `${[["number", "sent", "received", "outcome", "rule", ...columns].join(","), ...lines].join("\n")}\n`;
 }
 
 /** Every text that a stranger could have written is hostile; there is no per-frame file. */
@@ -111,7 +114,7 @@ function hostile() {
     experiment: HOSTILE, title: HOSTILE, command: HOSTILE, conditions: HOSTILE, testbed: HOSTILE,
     candor: HOSTILE, config: HOSTILE, axes: { [HOSTILE]: HOSTILE },
     inputs: [{ path: HOSTILE, sha256: HOSTILE }],
-    refused: [{ where: HOSTILE, bus: HOSTILE, cause: HOSTILE, frames: 1 }],
+    refused: [{ where: HOSTILE, rule: HOSTILE, cause: HOSTILE, frames: 1 }],
     rules: [{ name: HOSTILE, to: HOSTILE, handled: 1, dropped: 0, deleted: 0 }],
   });
   result.buses[0].name = HOSTILE;

@@ -173,6 +173,12 @@ impl Findings {
         }
     }
 
+    /// Whether no more findings are kept; then it is time to stop looking.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.0.borrow().kept.len() >= MAX_FINDINGS
+    }
+
     /// How many findings beyond [`MAX_FINDINGS`] were only counted.
     #[must_use]
     pub fn omitted(&self) -> usize {
@@ -261,6 +267,7 @@ mod tests {
         }
         assert_eq!(findings.count(Severity::Warning), MAX_FINDINGS);
         assert_eq!(findings.omitted(), 3);
+        assert!(findings.is_full());
         assert!(findings.to_string().ends_with("and 3 more\n"));
     }
 }

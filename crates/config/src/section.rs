@@ -226,6 +226,9 @@ impl<'a> Section<'a> {
             if self.known.contains(&key) {
                 continue;
             }
+            if self.findings.is_full() {
+                return;
+            }
             let hint = match did_you_mean(key, self.known.iter().copied()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None if self.known.is_empty() => "there are no keys here".into(),

@@ -7,6 +7,7 @@
 //! value = "simple-one-at-a-time gateway_latency min"   # experiment, metric, figure; in us
 //! minus = "..."                                        # optional: another value
 //! over = "..."                                         # optional: divided by another value
+//! over_minus = "..."                                   # optional: subtracted from that
 //! at_least = 30
 //! at_most = 40
 //! ```
@@ -32,6 +33,7 @@ pub struct Claim {
     value: Term,
     minus: Option<Term>,
     over: Option<Term>,
+    over_minus: Option<Term>,
     at_least: Option<f64>,
     at_most: Option<f64>,
 }
@@ -112,8 +114,9 @@ impl Claim {
             Some(term) => term.value(results),
         };
         let value = self.value.value(results).and_then(|value| {
-            let divisor = term(&self.over, 1.0).filter(|&divisor| divisor != 0.0)?;
-            Some((value - term(&self.minus, 0.0)?) / divisor)
+            let divisor = term(&self.over, 1.0)? - term(&self.over_minus, 0.0)?;
+            let dividend = value - term(&self.minus, 0.0)?;
+            (divisor != 0.0).then_some(dividend / divisor)
         });
         let within = |value: f64| {
             self.at_least.is_none_or(|least| value >= least)
@@ -157,6 +160,7 @@ fn read_one(mut section: Section<'_>) -> Option<Claim> {
     let value = term(&mut section, "value");
     let minus = term(&mut section, "minus");
     let over = term(&mut section, "over");
+    let over_minus = term(&mut section, "over_minus");
     let at_least = section.float("at_least", f64::MIN..=f64::MAX);
     let at_most = section.float("at_most", f64::MIN..=f64::MAX);
     if at_least.is_none() && at_most.is_none() {
@@ -172,6 +176,7 @@ fn read_one(mut section: Section<'_>) -> Option<Claim> {
         value: value?,
         minus,
         over,
+        over_minus,
         at_least,
         at_most,
     };

@@ -112,6 +112,10 @@ impl<'a> Parameters<'a> {
         self.read(key, |parameter| parameter.integer("value", 0..=most)).unwrap_or(1)
     }
 
+    fn share(&mut self, key: &'static str) -> f64 {
+        self.read(key, |parameter| parameter.float("value", 0.0..=1.0)).unwrap_or_default()
+    }
+
     fn flag(&mut self, key: &'static str) -> bool {
         self.read(key, |parameter| parameter.boolean("value")).unwrap_or_default()
     }
@@ -212,6 +216,9 @@ fn read(table: &Table, findings: &Findings, text: &str) -> Profile {
         transmit_done: tester.nanos("transmit_done"),
         reload: tester.nanos("reload"),
         read: tester.nanos("read"),
+        noise: tester.nanos("noise"),
+        late_share: tester.share("late_share"),
+        late: tester.nanos("late"),
     };
     tester.finish();
     file.finish();

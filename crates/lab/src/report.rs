@@ -14,8 +14,8 @@
 //! that call a function of the page: `data.js` at the start, the charts of an experiment when it is
 //! chosen. That way a report on a thousand experiments opens as fast as one on three.
 //!
-//! A time chart holds at most [`chart::BUCKETS`] stretches of frames, however long the experiment:
-//! of each the shortest and the longest latency and the refused frames are kept, so that no outlier
+//! A time chart is cut into at most 2,000 stretches of frames, however long the experiment: of each
+//! the shortest and the longest latency and the refused frames are kept, so that no outlier
 //! is thinned away.
 //!
 //! Everything that comes from a result file is data to the page: it reaches the document as text,
@@ -23,9 +23,8 @@
 //! bytes.
 
 mod chart;
-mod input;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
@@ -33,9 +32,9 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use candor_lat::Metric;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use input::ResultFile;
+use crate::result::{ResultFile, SCHEMA};
 
 /// A report that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,17 +99,17 @@ pub fn write(dir: &Path) -> Result<Report, Error> {
     make_dir(&charts)?;
 
     let mut page = Page::new();
-    for (path, id, result) in results {
+    for (path, id, mut result) in results {
         let frames_path = path.with_extension("csv");
         let frames = match fs::File::open(&frames_path) {
             Ok(file) => Some(chart::read(&frames_path, file)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(unreadable(&frames_path, &error)),
         };
-        let chart = chart::Script { profiles: result.profiles(), frames };
+        let chart = chart::Script { profiles: take_profiles(&mut result), frames };
         let call = call("candorChart", &[json(&id), json(&chart)]);
         replace(&charts.join(format!("{id}.js")), &call)?;
-        page.experiments.push(Experiment { id, result });
+        page.experiments.push(Experiment { id, seed_text: result.seed.to_string(), result });
     }
     remove_stale(&charts, &page)?;
 
@@ -142,6 +141,8 @@ struct MetricName {
 #[derive(Serialize)]
 struct Experiment {
     id: String,
+    /// A seed uses all 64 bits, a number in JavaScript has 53.
+    seed_text: String,
     #[serde(flatten)]
     result: ResultFile,
 }
@@ -185,8 +186,36 @@ fn read_result(path: PathBuf) -> Result<(PathBuf, String, ResultFile), Error> {
     if len as u64 > MAX_RESULT_LEN {
         return Err(Error::new(&path, "this is larger than any result", RUN_AGAIN));
     }
-    let result = ResultFile::parse(&path, &text)?;
+    let result = parse(&path, &text)?;
     Ok((path, id, result))
+}
+
+/// What is read of a result first, so that a file of another kind is called that.
+#[derive(Deserialize)]
+struct Header {
+    schema: String,
+}
+
+fn parse(path: &Path, text: &[u8]) -> Result<ResultFile, Error> {
+    let broken = |error: serde_json::Error| {
+        let message = error.to_string();
+        let message = message.split(" at line ").next().unwrap_or_default();
+        let message = format!("this is no complete result: {message}");
+        Error::new(path, message, RUN_AGAIN).at(error.line(), error.column().max(1))
+    };
+    let Header { schema } = serde_json::from_slice(text).map_err(broken)?;
+    if schema != SCHEMA {
+        let message = format!("the schema is {schema:?}, but this version reads {SCHEMA:?}");
+        return Err(Error::new(path, message, RUN_AGAIN));
+    }
+    serde_json::from_slice(text).map_err(broken)
+}
+
+/// Moves the latency profiles out of a result: they are what is large in it, and the page wants
+/// them only of experiments that are chosen.
+fn take_profiles(result: &mut ResultFile) -> BTreeMap<String, Vec<(i64, u64)>> {
+    let profiles = result.metrics.iter_mut();
+    profiles.map(|(key, figures)| (key.clone(), core::mem::take(&mut figures.profile))).collect()
 }
 
 /// The files of a folder with that extension, in no order.
@@ -268,18 +297,37 @@ fn unwritable(path: &Path, error: &io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
+    use crate::result::{Counts, Figures};
+    use candor_lat::Histogram;
 
-    const RESULT: &str = r#"{
-        "schema": "candor-result/1", "experiment": "one", "title": "</script><b>One</b>",
-        "seed": 18446744073709551615, "unknown": [1, 2],
-        "counts": {"sent": 3, "received": 2, "lost": 1},
-        "metrics": {"total_latency": {"count": 2, "min_ns": 40000, "max_ns": 90000,
-                                      "profile": [[40000, 2], [90000, 1]]},
-                    "bus_wait": {"count": 0, "profile": []}}
-    }"#;
+    /// A result of three frames, one of them lost.
+    fn result() -> String {
+        let latencies: Histogram = [40_000, 90_000].into_iter().collect();
+        let metrics = Figures::of(&latencies).map(|figures| ("total_latency".to_owned(), figures));
+        let result = ResultFile {
+            schema: SCHEMA.into(),
+            experiment: "one".into(),
+            title: "</script><b>One</b>".into(),
+            candor: "0.1.0".into(),
+            command: "candor lab run one.toml".into(),
+            testbed: "sim".into(),
+            conditions: String::new(),
+            seed: u64::MAX,
+            axes: BTreeMap::new(),
+            config: String::new(),
+            inputs: Vec::new(),
+            duration_ns: 93_000,
+            counts: Counts { sent: 3, received: 2, lost: 1, ..Counts::default() },
+            refused: Vec::new(),
+            buses: Vec::new(),
+            rules: Vec::new(),
+            metrics: metrics.into_iter().collect(),
+        };
+        result.to_json()
+    }
+
     const FRAMES: &str = "\
-number,sent,received,outcome,source_end,target_end,total_latency_ns,gateway_latency_ns
+number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gateway_latency_ns
 1,123#0001,123#0001,forwarded,1000,41000,40000,10000
 2,123#0002,,rx_overflow,2000,,,
 3,123#0003,123#0003,forwarded,3000,93000,90000,60000
@@ -315,7 +363,7 @@ number,sent,received,outcome,source_end,target_end,total_latency_ns,gateway_late
 
     #[test]
     fn a_report_is_complete_and_the_same_every_time() {
-        let dir = folder(&[("b.json", RESULT), ("b.csv", FRAMES), ("a.json", RESULT)]);
+        let dir = folder(&[("b.json", &result()), ("b.csv", FRAMES), ("a.json", &result())]);
         let report = write(dir.path()).unwrap();
         assert_eq!(report, Report { index: dir.path().join("index.html"), experiments: 2 });
         let first = files(dir.path());
@@ -346,7 +394,7 @@ number,sent,received,outcome,source_end,target_end,total_latency_ns,gateway_late
 
     #[test]
     fn data_say_what_the_results_say() {
-        let dir = folder(&[("one.json", RESULT), ("one.csv", FRAMES)]);
+        let dir = folder(&[("one.json", &result()), ("one.csv", FRAMES)]);
         write(dir.path()).unwrap();
         let files = files(dir.path());
         let data = text(&files, "report/data.js");
@@ -354,9 +402,9 @@ number,sent,received,outcome,source_end,target_end,total_latency_ns,gateway_late
             data.starts_with("candorReport({\"metrics\":[{\"key\":\"total_latency\","),
             "{data}"
         );
-        assert!(data.contains(r#""seed":"18446744073709551615""#), "{data}");
+        assert!(data.contains(r#""seed_text":"18446744073709551615""#), "{data}");
         assert!(data.contains(r#""title":"\u003c/script>\u003cb>One\u003c/b>""#), "{data}");
-        assert!(!data.contains("unknown") && !data.contains("profile\""), "{data}");
+        assert!(data.contains(r#""profile":[]"#), "{data}");
         assert_eq!(
             text(&files, "report/charts/one.js"),
             concat!(
@@ -372,7 +420,7 @@ number,sent,received,outcome,source_end,target_end,total_latency_ns,gateway_late
 
     #[test]
     fn charts_of_removed_experiments_go() {
-        let dir = folder(&[("a.json", RESULT), ("b.json", RESULT)]);
+        let dir = folder(&[("a.json", &result()), ("b.json", &result())]);
         write(dir.path()).unwrap();
         fs::remove_file(dir.path().join("results/a.json")).unwrap();
         write(dir.path()).unwrap();
@@ -384,6 +432,7 @@ number,sent,received,outcome,source_end,target_end,total_latency_ns,gateway_late
     fn what_cannot_be_read_says_where_and_why() {
         let header = FRAMES.lines().next().unwrap();
         let wrong_number = format!("{header}\n1,123#,,forwarded,1000,x1,,\n");
+        let result = result();
         let short_line = format!("{header}\n1,123#\n");
         let long_line = format!("{header}\n{}\n", "1".repeat(5_000));
         for (files, message) in [
@@ -407,27 +456,27 @@ number,sent,received,outcome,source_end,target_end,total_latency_ns,gateway_late
                  \"candor-result/1\"; delete the file or run the experiment again",
             ),
             (
-                &[("one.json", RESULT), ("one.csv", "")],
+                &[("one.json", &result), ("one.csv", "")],
                 "results/one.csv:1:1: there is no header line; \
                  delete the file or run the experiment again",
             ),
             (
-                &[("one.json", RESULT), ("one.csv", "number,sent\n")],
+                &[("one.json", &result), ("one.csv", "number,sent\n")],
                 "results/one.csv:1:1: there is no column `outcome`; \
                  delete the file or run the experiment again",
             ),
             (
-                &[("one.json", RESULT), ("one.csv", &wrong_number)],
-                "results/one.csv:2:26: `x1` is no target_end in nanoseconds; \
+                &[("one.json", &result), ("one.csv", &wrong_number)],
+                "results/one.csv:2:24: `x1` is no target_end_ns; \
                  delete the file or run the experiment again",
             ),
             (
-                &[("one.json", RESULT), ("one.csv", &short_line)],
+                &[("one.json", &result), ("one.csv", &short_line)],
                 "results/one.csv:2:1: 2 columns instead of 8; \
                  delete the file or run the experiment again",
             ),
             (
-                &[("one.json", RESULT), ("one.csv", &long_line)],
+                &[("one.json", &result), ("one.csv", &long_line)],
                 "results/one.csv:2:4096: the line is longer than 4096 bytes; \
                  delete the file or run the experiment again",
             ),
@@ -449,7 +498,7 @@ number,sent,received,outcome,source_end,target_end,total_latency_ns,gateway_late
 
     #[test]
     fn an_error_leaves_the_page_as_it_was() {
-        let dir = folder(&[("one.json", RESULT)]);
+        let dir = folder(&[("one.json", &result())]);
         write(dir.path()).unwrap();
         let before = files(dir.path());
         fs::write(dir.path().join("results/two.json"), "{").unwrap();

@@ -119,7 +119,18 @@ impl Scene {
 
     fn add_senders(&mut self, experiment: &Experiment) -> Result<(), Error> {
         let allowance: Allowance = Rc::new(Cell::new(experiment.count));
-        let config = |drive, discipline, depth| SenderConfig { drive, discipline, depth, fault_rate: 0.0 };
+        // The papers' tester has one transmit buffer: its driver loads the next frame only after
+        // the interrupt.
+        let reload = experiment.instrument.map_or(Nanos::ZERO, |instrument| {
+            instrument.interrupt + instrument.transmit_done + instrument.reload
+        });
+        let config = |drive, discipline, depth| SenderConfig {
+            drive,
+            discipline,
+            depth,
+            reload,
+            fault_rate: 0.0,
+        };
         match &experiment.traffic {
             Traffic::Numbered { frames, drive } => {
                 let depth = if *drive == Drive::Flood { FLOOD_QUEUE } else { SENDER_QUEUE };

@@ -518,6 +518,9 @@ mod tests {
     }
 
     proptest! {
+        // Every histogram is a megabyte to clear and to search.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn merging_is_recording_in_any_order(
             parts in prop::collection::vec(prop::collection::vec(latency(), 0..20), 3),

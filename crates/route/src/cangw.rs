@@ -11,6 +11,7 @@
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -68,9 +69,11 @@ pub fn import(name: &str, text: &str) -> (Option<Table>, Findings) {
         source: &source,
         findings: &findings,
         table: Table::default(),
+        buses: BTreeMap::new(),
+        uids: BTreeMap::new(),
         is_listing: false,
     };
-    for line in lines(text) {
+    for line in lines(text).take_while(|_| !findings.is_full()) {
         importer.line(line);
     }
     let table = importer.finish();
@@ -113,6 +116,10 @@ struct Importer<'a> {
     source: &'a Arc<Source>,
     findings: &'a Findings,
     table: Table,
+    /// The buses by interface.
+    buses: BTreeMap<String, BusIndex>,
+    /// The rules by the handle that they have.
+    uids: BTreeMap<u32, usize>,
     is_listing: bool,
 }
 
@@ -166,7 +173,10 @@ impl Importer<'_> {
         }
         match options.command {
             Some('A') => self.add(program, options),
-            Some('F') => self.table.rules.clear(),
+            Some('F') => {
+                self.table.rules.clear();
+                self.uids.clear();
+            }
             Some('L') => {}
             Some(_) => {
                 let hint = "leave the rule out instead";
@@ -240,7 +250,7 @@ impl Importer<'_> {
     /// The bus of an interface, made when first met.
     fn bus(&mut self, interface: &Word<'_>) -> BusIndex {
         let name = interface.text;
-        if let Some(bus) = self.table.bus(name) {
+        if let Some(&bus) = self.buses.get(name) {
             return bus;
         }
         if !(1..=INTERFACE_LEN).contains(&name.len()) || self.table.buses.len() > 0xFFFF {
@@ -253,7 +263,9 @@ impl Importer<'_> {
             interface: name.to_owned(),
             is_virtual: is_virtual_by_name(name),
         });
-        BusIndex((self.table.buses.len() - 1) as u16)
+        let bus = BusIndex((self.table.buses.len() - 1) as u16);
+        self.buses.insert(name.to_owned(), bus);
+        bus
     }
 
     fn add(&mut self, program: &Word<'_>, options: Options) {
@@ -301,9 +313,14 @@ impl Importer<'_> {
             uid: options.uid.unwrap_or(0),
             ..Rule::new("", from, to)
         };
-        let earlier = self.table.rules.iter_mut().find(|old| old.uid != 0 && old.uid == rule.uid);
-        match earlier {
-            None => self.table.rules.push(rule),
+        let owner = self.uids.get(&rule.uid).and_then(|&owner| self.table.rules.get_mut(owner));
+        match owner {
+            None => {
+                if rule.uid != 0 {
+                    self.uids.insert(rule.uid, self.table.rules.len());
+                }
+                self.table.rules.push(rule);
+            }
             // The kernel swaps the operations of the rule that has the handle.
             Some(old)
                 if (old.from, &old.to, &old.filters) == (rule.from, &rule.to, &rule.filters) =>

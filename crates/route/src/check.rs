@@ -4,7 +4,7 @@
 //! most likely do something else than was meant. The reasoning about identifiers is exact: two
 //! rules overlap if there is a frame that both take, and a loop is told with such a frame.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -26,8 +26,9 @@ pub enum Place {
     Rule(usize, &'static str),
 }
 
-/// How many steps the search for overlaps, and that for loops, may take.
-const BUDGET: usize = 20_000_000;
+/// How many steps the search for overlaps, and that for loops, may take: some thousand rules of any
+/// kind, and a second at most.
+const BUDGET: usize = 5_000_000;
 
 /// Adds everything that is wrong or suspicious about `table` to `findings`. `origin` tells where
 /// things stand.
@@ -42,8 +43,8 @@ pub fn check(table: &Table, origin: &dyn Fn(Place) -> Origin, findings: &Finding
         rule.cut_filters();
         rule.operations();
         rule.checksums();
-        rule.handles();
     }
+    checker.handles();
     checker.overlaps();
     checker.loops();
 }
@@ -77,11 +78,33 @@ impl Checker<'_> {
         if self.findings.has_errors() {
             return; // a rule that uses the bus may be among the unreadable ones
         }
+        let rules = self.table.rules.iter();
+        let used: BTreeSet<BusIndex> =
+            rules.flat_map(|rule| rule.to.iter().copied().chain([rule.from])).collect();
         for (index, bus) in self.table.buses.iter().enumerate() {
-            let is = |other: &BusIndex| usize::from(other.0) == index;
-            if !self.table.rules.iter().any(|rule| is(&rule.from) || rule.to.iter().any(is)) {
+            if !used.contains(&BusIndex(index as u16)) {
                 let message = format!("no rule uses bus `{}`", bus.name);
                 self.warn(Place::Bus(index), message, "remove it, or write a rule for it");
+            }
+        }
+    }
+
+    /// The handles by which the kernel swaps operations.
+    fn handles(&self) {
+        let mut owners: BTreeMap<u32, usize> = BTreeMap::new();
+        for (index, rule) in self.table.rules.iter().enumerate().filter(|(_, rule)| rule.uid != 0) {
+            let place = Place::Rule(index, "uid");
+            if !rule.edit.modifies() {
+                let message = "`uid` has no effect in a rule without an operation".to_string();
+                self.warn(place, message, "remove it; it is a handle on the operations");
+            }
+            let owner = *owners.entry(rule.uid).or_insert(index);
+            if owner != index {
+                let name = self.rule_name(owner);
+                let message = format!("uid 0x{:X} already belongs to {name:?}", rule.uid);
+                let hint =
+                    "give each rule its own; a second one would replace the first's operations";
+                self.error(place, message, hint);
             }
         }
     }
@@ -92,6 +115,9 @@ impl Checker<'_> {
         for (later, rule) in self.table.rules.iter().enumerate() {
             let mut earlier = self.table.rules.iter().take(later).enumerate();
             let found = earlier.find_map(|(earlier, other)| {
+                if !budget.take(1) {
+                    return None;
+                }
                 let shared = rule.to.iter().find(|to| other.to.contains(to))?;
                 let is_close = rule.from == other.from && gates_meet(rule.gate, other.gate);
                 let twice = is_close.then(|| self.same_frame(earlier, later, &mut budget))??;
@@ -141,8 +167,12 @@ impl Checker<'_> {
         for (index, rule) in self.table.rules.iter().enumerate() {
             from.entry(rule.from).or_default().push(index);
         }
-        let mut search =
-            LoopSearch { checker: self, from: &from, budget: Budget(BUDGET), told: Vec::new() };
+        let mut search = LoopSearch {
+            checker: self,
+            from: &from,
+            budget: Budget(BUDGET),
+            told: BTreeSet::new(),
+        };
         for (&origin, rules) in &from {
             for &rule in rules {
                 let taken = self.regions.get(rule).map_or(&[][..], |region| &region.taken);
@@ -167,8 +197,8 @@ struct LoopSearch<'a> {
     checker: &'a Checker<'a>,
     from: &'a BTreeMap<BusIndex, Vec<usize>>,
     budget: Budget,
-    /// The loops already told, as sorted lists of rules.
-    told: Vec<Vec<usize>>,
+    /// The first rules of the loops already told; one loop each is enough.
+    told: BTreeSet<usize>,
 }
 
 /// A longer chain of rules is not followed; the hop limit ends it long before.
@@ -223,13 +253,11 @@ impl LoopSearch<'_> {
     }
 
     fn tell(&mut self, circle: &[usize], cube: Cube) {
-        let mut rules = circle.to_vec();
-        rules.sort_unstable();
-        if self.told.contains(&rules) {
+        let checker = self.checker;
+        let start = circle.iter().copied().min().unwrap_or(0);
+        if !self.told.insert(start) {
             return;
         }
-        let checker = self.checker;
-        let start = rules.first().copied().unwrap_or(0);
         let names: Vec<_> = circle
             .iter()
             .chain(circle.first())
@@ -245,7 +273,6 @@ impl LoopSearch<'_> {
         let hint = "a frame sent with echo or to a virtual bus comes back to the gateway; exclude \
                     it from one of the rules";
         checker.warn(Place::Rule(start, "to"), message, hint);
-        self.told.push(rules);
     }
 }
 
@@ -424,24 +451,6 @@ impl Subject<'_> {
                 );
                 checker.warn(self.at(key), message, "count from the start: 0 is the first byte");
             }
-        }
-    }
-
-    /// The handles by which the kernel swaps modifications.
-    fn handles(&self) {
-        let Self { rule, checker, index } = self;
-        if rule.uid == 0 {
-            return;
-        }
-        if !rule.edit.modifies() {
-            let message = "`uid` has no effect in a rule without an operation".to_string();
-            checker.warn(self.at("uid"), message, "remove it; it is a handle on the operations");
-        }
-        let mut earlier = checker.table.rules.iter().take(*index);
-        if let Some(other) = earlier.find(|other| other.uid == rule.uid) {
-            let message = format!("uid 0x{:X} already belongs to {:?}", rule.uid, other.name);
-            let hint = "give each rule its own; a second one would replace the first's operations";
-            checker.error(self.at("uid"), message, hint);
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -46,23 +47,27 @@ fn read(source: &Arc<Source>, findings: &Findings) -> Option<Table> {
     let max_hops = root.integer("max_hops", 1..=HOPS_LIMIT).unwrap_or(0);
     let bus_entries = root.table_entries("bus");
     let buses = buses(bus_entries, findings);
-    let mut table = Table { buses, rules: Vec::new(), max_hops };
+    let by_name: BTreeMap<String, BusIndex> =
+        buses.iter().map(|bus| bus.name.clone()).zip((0..=u16::MAX).map(BusIndex)).collect();
 
+    let mut rules = Vec::new();
     let mut places = Vec::new();
-    let mut names: Vec<(String, Origin)> = Vec::new();
+    let mut names: BTreeMap<String, &Origin> = BTreeMap::new();
     for (index, section) in root.sections("rule").into_iter().enumerate() {
+        if findings.is_full() {
+            break;
+        }
         let errors = findings.count(Severity::Error);
         let (line, column) = section.origin().line_column();
         let place = section.table();
-        let rule = RuleReader { section, table: &table }.read(index);
+        let rule = RuleReader { section, buses: &buses, by_name: &by_name }.read(index);
         let name_origin = place.get("name").map_or(place.origin(), |value| &value.origin);
-        if let Some((_, first)) = names.iter().find(|(name, _)| *name == rule.name) {
+        if let Some(first) = names.insert(rule.name.clone(), name_origin) {
             let message = format!("a rule is already called {}: {first}", quoted(&rule.name));
             findings.error_with_hint(name_origin, message, "names tell rules apart in reports");
         }
-        names.push((rule.name.clone(), name_origin.clone()));
         if findings.count(Severity::Error) == errors {
-            table.rules.push(Rule { position: (line, column), ..rule });
+            rules.push(Rule { position: (line, column), ..rule });
             places.push(place);
         }
     }
@@ -77,6 +82,7 @@ fn read(source: &Arc<Source>, findings: &Findings) -> Option<Table> {
             |table| table.get(key).map_or(table.origin(), |value| &value.origin).clone(),
         ),
     };
+    let table = Table { buses, rules, max_hops };
     check(&table, &origin, findings);
     Some(table)
 }
@@ -84,14 +90,15 @@ fn read(source: &Arc<Source>, findings: &Findings) -> Option<Table> {
 /// The buses; one that cannot be read keeps its name, so that rules may still refer to it.
 fn buses(entries: &[Entry], findings: &Findings) -> Vec<Bus> {
     let mut buses: Vec<Bus> = Vec::new();
+    let mut by_interface: BTreeMap<String, &str> = BTreeMap::new();
     for entry in entries {
         if buses.len() > usize::from(u16::MAX) {
             findings.error(&entry.origin, "more than 65536 buses");
             break;
         }
         let (interface, is_virtual) = bus(entry, findings);
-        if let Some(other) = buses.iter().find(|bus| bus.interface == interface) {
-            let message = format!("interface `{interface}` is already bus `{}`", other.name);
+        if let Some(other) = by_interface.insert(interface.clone(), &entry.key) {
+            let message = format!("interface `{interface}` is already bus `{other}`");
             findings.error_with_hint(&entry.value.origin, message, "an interface is one bus");
         }
         buses.push(Bus { name: entry.key.clone(), interface, is_virtual });
@@ -138,7 +145,8 @@ pub(crate) fn is_virtual_by_name(interface: &str) -> bool {
 /// Reads one `[[rule]]`.
 struct RuleReader<'a> {
     section: Section<'a>,
-    table: &'a Table,
+    buses: &'a [Bus],
+    by_name: &'a BTreeMap<String, BusIndex>,
 }
 
 impl RuleReader<'_> {
@@ -183,8 +191,8 @@ impl RuleReader<'_> {
     fn buses(&mut self, key: &'static str) -> Vec<BusIndex> {
         let mut found = Vec::new();
         for (name, origin) in self.section.strings(key) {
-            match self.table.bus(name) {
-                Some(bus) => found.push(bus),
+            match self.by_name.get(name) {
+                Some(&bus) => found.push(bus),
                 None => {
                     let hint = self.bus_hint(name);
                     let message = format!("unknown bus `{name}`");
@@ -196,7 +204,7 @@ impl RuleReader<'_> {
     }
 
     fn bus_hint(&self, name: &str) -> String {
-        let buses = &self.table.buses;
+        let buses = self.buses;
         if let Some(bus) = buses.iter().find(|bus| bus.interface == name) {
             return format!("rules name buses, and `{name}` is bus `{}`", bus.name);
         }

@@ -97,6 +97,8 @@ pub(crate) struct Controller {
     pub(crate) tec: u32,
     pub(crate) rec: u32,
     pub(crate) bus_off: bool,
+    /// The driver has yet to load the next frame.
+    pub(crate) is_reloading: bool,
     pub(crate) fault_rate: f64,
 }
 
@@ -113,7 +115,7 @@ impl Controller {
 
     /// The arbitration key of the frame it would send now.
     pub(crate) fn offer(&self) -> Option<u32> {
-        if self.bus_off {
+        if self.bus_off || self.is_reloading {
             return None;
         }
         match (self.again, self.queue.head()) {
@@ -195,6 +197,7 @@ mod tests {
             tec: 0,
             rec: 0,
             bus_off: false,
+            is_reloading: false,
             fault_rate: 0.0,
         }
     }

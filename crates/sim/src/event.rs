@@ -25,6 +25,8 @@ pub(crate) enum Event {
     Disturb(u32, u32),
     /// An Ethernet packet reaches a host.
     Packet(u32),
+    /// The driver of a controller has loaded the next frame.
+    Reloaded(u32),
     /// A controller comes back from bus-off.
     Recover(u32),
 }

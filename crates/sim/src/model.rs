@@ -134,7 +134,8 @@ pub struct Linux {
     pub poll_weight: u32,
     /// From the driver to the filter lists.
     pub receive: Nanos,
-    /// Up to this much more per frame, uniform: cache and memory.
+    /// Up to this much more whenever the soft-irq begins, uniform: cold caches. Frames handled in
+    /// one batch with others find them warm.
     pub jitter: Nanos,
     /// Finding the rules.
     pub filter: FilterCosts,

@@ -60,6 +60,9 @@ pub struct SenderConfig {
     pub discipline: Discipline,
     /// The depth of that queue.
     pub depth: usize,
+    /// How long its driver takes to load the next frame after one has left; the bus may idle that
+    /// long. Zero for controllers with more than one transmit buffer.
+    pub reload: Nanos,
     /// Probability that a frame it sends is destroyed by a fault of its own.
     pub fault_rate: f64,
 }
@@ -67,6 +70,7 @@ pub struct SenderConfig {
 pub(crate) struct Sender {
     pub(crate) controller: u32,
     pub(crate) drive: Drive,
+    pub(crate) reload: Nanos,
     pub(crate) source: Box<dyn Source>,
     pub(crate) random: Random,
     /// The frame to be released next.

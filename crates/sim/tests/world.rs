@@ -101,7 +101,7 @@ fn bus(name: &str, rate: u32) -> BusConfig {
 }
 
 fn sender(drive: Drive, discipline: Discipline, depth: usize) -> SenderConfig {
-    SenderConfig { drive, discipline, depth, fault_rate: 0.0 }
+    SenderConfig { drive, discipline, depth, reload: Nanos::ZERO, fault_rate: 0.0 }
 }
 
 fn frames(list: &[(u64, &str)]) -> Box<dyn Source> {

@@ -162,7 +162,7 @@ impl Frame {
             is_fd: fd_flags.is_some(),
             data: [0; 64],
         };
-        if can_id & RTR_FLAG == 0 {
+        if !is_remote(can_id) {
             frame.data[..data.len()].copy_from_slice(data);
         }
         Ok(frame)
@@ -187,7 +187,7 @@ impl Frame {
             Kind::Error
         } else if self.is_fd {
             Kind::Fd
-        } else if self.can_id & RTR_FLAG != 0 {
+        } else if is_remote(self.can_id) {
             Kind::Remote
         } else {
             Kind::Data
@@ -262,11 +262,7 @@ impl Frame {
     /// The data; empty for a remote frame.
     #[must_use]
     pub fn data(&self) -> &[u8] {
-        if self.can_id & RTR_FLAG != 0 && self.can_id & ERR_FLAG == 0 {
-            &[]
-        } else {
-            &self.data[..usize::from(self.len)]
-        }
+        if is_remote(self.can_id) { &[] } else { &self.data[..usize::from(self.len)] }
     }
 
     /// The whole buffer, beyond the length too. Only code that rewrites buffers as the Linux
@@ -343,6 +339,12 @@ pub const fn fd_dlc(len: usize) -> Option<u8> {
         dlc += 1;
     }
     None
+}
+
+/// Whether SocketCAN's identifier word is that of a remote frame; in an error report the bit means
+/// nothing.
+pub(crate) const fn is_remote(can_id: u32) -> bool {
+    can_id & (RTR_FLAG | ERR_FLAG) == RTR_FLAG
 }
 
 /// SocketCAN's identifier word of a data frame with this identifier.
@@ -457,6 +459,14 @@ mod tests {
         let b = Frame::new(standard(1), &[0, 0]).unwrap();
         assert_eq!(a, b);
         assert_eq!(a.buffer()[2], 7);
+    }
+
+    #[test]
+    fn only_a_remote_frame_loses_its_data() {
+        let remote = Frame::from_parts(RTR_FLAG | 1, &[7], None).unwrap();
+        assert_eq!((remote.kind(), remote.len(), remote.data()), (Kind::Remote, 1, &[][..]));
+        let error = Frame::from_parts(ERR_FLAG | RTR_FLAG | 1, &[7], None).unwrap();
+        assert_eq!((error.kind(), error.data()), (Kind::Error, &[7][..]));
     }
 
     #[test]

@@ -41,19 +41,25 @@ pub enum Reason {
     Frame(FrameError),
 }
 
+/// Without the place, for those who have a better one: a line and a column.
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Identifier => {
+                "the identifier is 3 hex digits (standard) or 8 (extended), as in 123#DEADBEEF"
+            }
+            Self::Separator => "`#` is missing after the identifier",
+            Self::Flags => "CAN FD needs one hex digit of flags after `##`",
+            Self::Data => "a data byte is two hex digits",
+            Self::Trailing => "nothing may follow the data",
+            Self::Frame(error) => return error.fmt(f),
+        })
+    }
+}
+
 impl fmt::Display for NotationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.reason {
-            Reason::Identifier => f.write_str(
-                "the identifier is 3 hex digits (standard) or 8 (extended), as in 123#DEADBEEF",
-            )?,
-            Reason::Separator => f.write_str("`#` is missing after the identifier")?,
-            Reason::Flags => f.write_str("CAN FD needs one hex digit of flags after `##`")?,
-            Reason::Data => f.write_str("a data byte is two hex digits")?,
-            Reason::Trailing => f.write_str("nothing may follow the data")?,
-            Reason::Frame(error) => error.fmt(f)?,
-        }
-        write!(f, " (at character {})", self.offset + 1)
+        write!(f, "{} (at character {})", self.reason, self.offset + 1)
     }
 }
 impl core::error::Error for NotationError {}
@@ -86,8 +92,9 @@ pub fn parse(text: &[u8]) -> Result<Frame, NotationError> {
     }
     let can_id = match at {
         3 => id,
-        // Eight digits are extended, unless they carry the flag of an error report.
-        8 if id & ERR_FLAG != 0 => id & !EFF_FLAG,
+        // Eight digits are extended, unless they carry the flag of an error report, in which the
+        // other flags mean nothing.
+        8 if id & ERR_FLAG != 0 => id & !(EFF_FLAG | RTR_FLAG),
         8 => id | EFF_FLAG,
         _ => return fail(at.min(text.len()), Reason::Identifier),
     };
@@ -254,6 +261,9 @@ mod tests {
             ("123##0", "123##0"),
             ("123##F112233445566778899AABBCC", "123##3112233445566778899AABBCC"),
             ("20000088#0000000000000000", "20000088#0000000000000000"),
+            ("60000004#AA", "20000004#AA"),
+            ("E0000004#AA", "20000004#AA"),
+            ("C0000004#", "00000004#R"),
         ] {
             let frame: Frame = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(frame.to_string(), shown);

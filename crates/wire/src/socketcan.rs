@@ -9,8 +9,11 @@
 //! | 6 | reserved | reserved |
 //! | 7 | raw DLC 9..=15, or 0 | reserved |
 //! | 8.. | up to 8 bytes | up to 64 bytes |
+//!
+//! A `struct canxl_frame` has its flags at byte 4 and the flag 0x80 always set, which no length
+//! here has.
 
-use crate::frame::{Frame, FrameError, RTR_FLAG};
+use crate::frame::{BRS, ESI, Frame, FrameError, is_remote};
 
 /// Bytes before the data.
 pub const HEADER_LEN: usize = 8;
@@ -20,7 +23,7 @@ pub const CAN_MTU: usize = 16;
 pub const CANFD_MTU: usize = 72;
 /// Flag of `canfd_frame.flags`: this is a CAN FD frame.
 pub const FDF: u8 = 0x04;
-/// Flag in byte 4 of a `struct canxl_frame`.
+/// `CANXL_XLF`, the flag in byte 4 of every `struct canxl_frame`.
 const XLF: u8 = 0x80;
 
 /// In which order the four bytes of the identifier word stand.
@@ -35,7 +38,9 @@ pub enum IdOrder {
 /// Reads a frame from either layout, which may be cut after its last data byte.
 ///
 /// CAN FD if the FDF flag is set or the bytes have the full size of `canfd_frame`, since older
-/// captures lack the flag.
+/// captures lack the flag. Some recorders leave rubbish in bytes 5 to 7 of classical frames, which
+/// have no use for them: unless byte 5 is made of known flags and byte 6 is zero, none of the three
+/// counts.
 ///
 /// # Errors
 /// Too few bytes, CAN XL, or a frame that is not legal.
@@ -43,30 +48,33 @@ pub fn decode(bytes: &[u8], order: IdOrder) -> Result<Frame, FrameError> {
     let Some((header, data)) = bytes.split_first_chunk::<HEADER_LEN>() else {
         return Err(FrameError::Short(bytes.len(), HEADER_LEN));
     };
-    let [i0, i1, i2, i3, len, flags, _, len8_dlc] = *header;
-    if len & XLF != 0 && bytes.len() > CANFD_MTU || flags & XLF != 0 {
+    let [i0, i1, i2, i3, len, flags, reserved, len8_dlc] = *header;
+    if len & XLF != 0 {
         return Err(FrameError::Xl);
     }
+    let has_full_size = bytes.len() == CANFD_MTU;
+    let is_tidy = has_full_size || flags & !(BRS | ESI | FDF) == 0 && reserved == 0;
+    let (flags, len8_dlc) = if is_tidy { (flags, len8_dlc) } else { (0, 0) };
     let can_id = match order {
         IdOrder::BigEndian => u32::from_be_bytes([i0, i1, i2, i3]),
         IdOrder::LittleEndian => u32::from_le_bytes([i0, i1, i2, i3]),
     };
-    let is_fd = flags & FDF != 0 || bytes.len() == CANFD_MTU;
+    let is_fd = flags & FDF != 0 || has_full_size;
     let len = usize::from(len);
-    if can_id & RTR_FLAG != 0 && !is_fd {
+    if is_remote(can_id) && !is_fd {
         // A capture may leave out the data that a remote frame does not have.
         let zeros = [0; 8];
         let data = zeros.get(..len).ok_or(FrameError::ClassicalTooLong(len))?;
-        return raw_dlc(Frame::from_parts(can_id, data, None)?, len8_dlc);
+        return Ok(with_raw_dlc(Frame::from_parts(can_id, data, None)?, len8_dlc));
     }
     let data = data.get(..len).ok_or(FrameError::Short(bytes.len(), HEADER_LEN + len))?;
     let frame = Frame::from_parts(can_id, data, is_fd.then_some(flags))?;
-    if is_fd { Ok(frame) } else { raw_dlc(frame, len8_dlc) }
+    Ok(if is_fd { frame } else { with_raw_dlc(frame, len8_dlc) })
 }
 
 /// As the kernel does: a raw DLC that makes no sense is ignored.
-fn raw_dlc(frame: Frame, len8_dlc: u8) -> Result<Frame, FrameError> {
-    Ok(frame.with_raw_dlc(len8_dlc).unwrap_or(frame))
+fn with_raw_dlc(frame: Frame, len8_dlc: u8) -> Frame {
+    frame.with_raw_dlc(len8_dlc).unwrap_or(frame)
 }
 
 /// Writes `frame` in its layout; returns the buffer and how many bytes of it count: 16 or 72.
@@ -92,7 +100,6 @@ pub fn encode(frame: &Frame, order: IdOrder) -> ([u8; CANFD_MTU], usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{BRS, ESI};
 
     #[test]
     fn both_layouts_round_trip() {
@@ -103,6 +110,7 @@ mod tests {
             "7FF#1122334455667788_C",
             "123##1AABB",
             "00000001##3",
+            "20000088#0001",
         ] {
             let frame: Frame = text.parse().unwrap();
             for order in [IdOrder::BigEndian, IdOrder::LittleEndian] {
@@ -120,6 +128,26 @@ mod tests {
     }
 
     #[test]
+    fn rubbish_in_unused_bytes_is_ignored() {
+        const PACKET: [u8; CAN_MTU] =
+            [0x80, 0, 1, 0x23, 3, 0, 0, 0, 0xAA, 0xBB, 0xCC, 0, 0, 0, 0, 0];
+        let read = |bytes: &[u8]| decode(bytes, IdOrder::BigEndian);
+        // The last two have the FDF flag, and the flag of CAN XL in the wrong byte.
+        for rubbish in [[0x2E, 0x92, 4], [0xAA, 0x21, 3], [0x0C, 0, 12], [4, 1, 12], [0x84, 0, 0]] {
+            let mut bytes = PACKET;
+            bytes[5..8].copy_from_slice(&rubbish);
+            let frame = Ok("00000123#AABBCC".parse().unwrap());
+            assert_eq!(read(&bytes), frame);
+            assert_eq!(read(&bytes[..11]), frame, "the bytes may end behind the data");
+        }
+        let mut fd = [0; CANFD_MTU];
+        fd[..CAN_MTU].copy_from_slice(&PACKET);
+        assert_eq!(read(&fd), Ok("00000123##0AABBCC".parse().unwrap()));
+        fd[5] = BRS | FDF;
+        assert_eq!(read(&fd[..11]), Ok("00000123##1AABBCC".parse().unwrap()));
+    }
+
+    #[test]
     fn garbage_is_refused_with_the_reason() {
         use FrameError::*;
         assert_eq!(decode(&[], IdOrder::BigEndian), Err(Short(0, 8)));
@@ -127,6 +155,8 @@ mod tests {
         assert_eq!(decode(&[0; 15][..], IdOrder::BigEndian).map(|f| f.len()), Ok(0));
         let nine = [0, 0, 1, 0x23, 9, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
         assert_eq!(decode(&nine, IdOrder::BigEndian), Err(ClassicalTooLong(9)));
-        assert_eq!(decode(&[0, 0, 1, 0x23, 1, 0x80, 0, 0, 1], IdOrder::BigEndian), Err(Xl));
+        let xl = [0, 0, 1, 0x23, 0x81, 0, 1, 0, 0, 0, 0, 0, 1];
+        assert_eq!(decode(&xl, IdOrder::BigEndian), Err(Xl));
+        assert_eq!(decode(&xl[..HEADER_LEN], IdOrder::BigEndian), Err(Xl));
     }
 }

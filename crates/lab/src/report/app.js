@@ -286,6 +286,9 @@ function histogramPlot(series, title, scale, theme) {
   return { data, layout: layout(theme, { xaxis: axis, yaxis }) };
 }
 
+/** A frame that no rule takes is no loss. */
+const causeColour = (cause, theme) => (cause === "no_rule" ? theme.muted : theme.warn);
+
 /** Latency over time, and below it when frames were refused, a row per cause. */
 function timePlot(chart, metric, title, scale, style, theme) {
   const kept = chart.frames.latencies[metric] ?? { number: [], time_ns: [], latency_ns: [] };
@@ -308,9 +311,9 @@ function timePlot(chart, metric, title, scale, style, theme) {
   }];
   refused.forEach(({ cause, times, numbers, frames: lost }, row) => data.push({
     type: "scatter", mode: "markers", hoverinfo: "text", yaxis: "y2",
-    marker: { color: theme.warn, symbol: "line-ns-open", size: 9, line: { width: 1.25 } },
+    marker: { color: causeColour(cause, theme), symbol: "line-ns-open", size: 9, line: { width: 1.25 } },
     x: since(times), y: times.map(() => row),
-    hovertext: times.map((ns, i) => `<b>${frames(lost[i])} refused</b>: ${plotText(cause)}<br>from frame ${count(numbers[i])} at ${duration(ns - start)}`),
+    hovertext: times.map((ns, i) => `<b>${frames(lost[i])}</b>: ${plotText(cause)}<br>from frame ${count(numbers[i])} at ${duration(ns - start)}`),
   }));
   const strip = refused.length ? Math.min(0.06 + 0.07 * refused.length, 0.5) : 0;
   const own = {
@@ -322,7 +325,7 @@ function timePlot(chart, metric, title, scale, style, theme) {
     own.yaxis2 = {
       domain: [0, strip], automargin: true, fixedrange: true, zeroline: false, showgrid: false,
       range: [refused.length - 0.4, -0.6], tickvals: refused.map((_, row) => row),
-      ticktext: refused.map(({ cause }) => plotText(cause)), tickfont: { color: theme.warn },
+      ticktext: refused.map(({ cause }) => plotText(cause)), tickfont: { color: theme.muted },
     };
   }
   return { data, layout: layout(theme, own) };
@@ -399,7 +402,7 @@ function startPage() {
     const spans = [`${all.length} ${all.length === 1 ? "experiment" : "experiments"}`];
     const conditions = distinct("conditions");
     spans.push(...(conditions.length <= 2 ? conditions : [`${conditions.length} sets of conditions`]));
-    const seeds = distinct("seed");
+    const seeds = distinct("seed_text");
     if (seeds.length === 1) spans.push(`seed ${seeds[0]}`);
     spans.push(...distinct("candor").map((version) => `candor ${version}`));
     const testbeds = distinct("testbed");
@@ -569,15 +572,15 @@ function startPage() {
   }
 
   function detail(experiment) {
-    const { sent, received, lost, duplicated, reordered } = experiment.counts;
-    const extra = [[duplicated, "duplicated"], [reordered, "reordered"]]
+    const { sent, received, lost, unrouted, duplicated, reordered } = experiment.counts;
+    const became = [[unrouted, "not routed"], [duplicated, "duplicated"], [reordered, "reordered"]]
       .filter(([number]) => number > 0).map(([number, word]) => `, ${count(number)} ${word}`);
     const chart = h("div", { className: "chart short" });
     const panel = h("section", { className: "panel detail", "data-experiment": experiment.id },
       h("div", { className: "panel-head" },
         h("div", {},
           h("h2", {}, swatch(-1), experiment.title || experiment.experiment),
-          h("p", { className: "hint" }, `${frames(sent)} sent = ${count(received)} received + ${count(lost)} lost${extra.join("")}`),
+          h("p", { className: "hint" }, `${frames(sent)} sent: ${count(received)} received, ${count(lost)} lost${became.join("")}`),
           experiment.conditions ? h("p", { className: "hint" }, experiment.conditions) : null)),
       h("h3", {}, "Over time"),
       chart,
@@ -607,21 +610,21 @@ function startPage() {
   }
 
   function refusedTable(experiment) {
-    const rows = experiment.refused.map(({ where, bus, cause, frames }) => [
-      cause, [where, bus].filter(Boolean).join(" · "), count(frames), percent(frames, experiment.counts.sent),
+    const rows = experiment.refused.map(({ where, rule, cause, frames }) => [
+      cause, [where, rule].filter(Boolean).join(" · "), count(frames), percent(frames, experiment.counts.sent),
     ]);
     return part("Refused frames", ["Cause", "Where", "Frames", "Of sent"], rows)
       ?? h("section", {}, h("h3", {}, "Refused frames"), h("p", { className: "hint" }, "None."));
   }
 
   function busesTable(experiment) {
-    const rate = (bus) => [bus.bitrate, bus.data_bitrate !== bus.bitrate ? bus.data_bitrate : null]
-      .filter((rate) => rate !== null).map((rate) => `${count(rate / 1000)}`).join(" / ");
+    const rate = ({ bitrate, data_bitrate }) =>
+      [...new Set([bitrate, data_bitrate])].map((rate) => count(rate / 1000)).join(" / ");
     const rows = experiment.buses.map((bus) => [
-      bus.name, rate(bus), count(bus.frames), count(bus.error_frames),
+      bus.name, rate(bus), count(bus.frames), count(bus.error_frames), count(bus.bus_offs),
       h("span", {}, `${bus.load_percent.toFixed(1)}\u202f%`, meter(bus.load_percent)),
     ]);
-    return part("Buses", ["Bus", "kbit/s", "Frames", "Errors", "Load"], rows);
+    return part("Buses", ["Bus", "kbit/s", "Frames", "Errors", "Bus-offs", "Load"], rows);
   }
 
   function meter(value) {

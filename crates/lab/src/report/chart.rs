@@ -21,8 +21,8 @@ const MAX_CAUSES: usize = 100;
 /// What further causes are called.
 const OTHER_CAUSES: &str = "other";
 
-/// What the outcome is called of a frame that came through.
-const FORWARDED: &str = "forwarded";
+/// The outcomes of frames that came through; any other outcome is the cause why not.
+const ARRIVED: [&str; 2] = ["forwarded", "delivered"];
 
 /// What the chart file of an experiment hands to the page.
 #[derive(Serialize)]
@@ -112,6 +112,12 @@ struct Row<'a> {
     transmission_ns: u64,
 }
 
+impl Row<'_> {
+    fn has_arrived(&self) -> bool {
+        ARRIVED.contains(&self.outcome)
+    }
+}
+
 impl Columns {
     fn parse(header: &str) -> Result<Self, String> {
         let names: Vec<String> = header.split(',').map(str::to_owned).collect();
@@ -120,16 +126,22 @@ impl Columns {
         Ok(Self {
             number: need("number")?,
             outcome: need("outcome")?,
-            taps: Tap::ALL.map(|tap| find(tap.name())),
-            total_ns: find("total_latency_ns"),
-            gateway_ns: find("gateway_latency_ns"),
+            taps: Tap::ALL.map(|tap| find(&format!("{}_ns", tap.name()))),
+            total_ns: find(&format!("{}_ns", Metric::TotalLatency.key())),
+            gateway_ns: find(&format!("{}_ns", Metric::GatewayLatency.key())),
             names,
         })
     }
 
     /// A line's frame, or the column and the reason.
     fn row<'a>(&self, line: &'a str) -> Result<Row<'a>, (usize, String)> {
-        let cells: Vec<&str> = line.split(',').collect();
+        // A comma between quotes belongs to a name; names do not matter here, so they stay quoted.
+        let mut is_quoted = false;
+        let is_end = |c: char| {
+            is_quoted ^= c == '"';
+            c == ',' && !is_quoted
+        };
+        let cells: Vec<&str> = line.split(is_end).collect();
         if cells.len() != self.names.len() {
             let message = format!("{} columns instead of {}", cells.len(), self.names.len());
             return Err((1, message));
@@ -141,7 +153,7 @@ impl Columns {
             }
             cell.parse().map(Some).map_err(|_| {
                 let column = 1 + cells[..index].iter().map(|cell| cell.len() + 1).sum::<usize>();
-                (column, format!("`{cell}` is no {} in nanoseconds", self.names[index]))
+                (column, format!("`{cell}` is no {}", self.names[index]))
             })
         };
         let optional = |index: Option<usize>| index.map_or(Ok(None), number);
@@ -209,7 +221,7 @@ impl Thinning {
     }
 
     fn push(&mut self, mut row: Row<'_>) {
-        if row.outcome != FORWARDED && !self.causes.contains(row.outcome) {
+        if !row.has_arrived() && !self.causes.contains(row.outcome) {
             if self.causes.len() < MAX_CAUSES {
                 self.causes.insert(row.outcome.to_owned());
             } else {
@@ -274,7 +286,7 @@ impl Bucket {
                 Extremes { shortest: one, longest: one }.join_into(extremes);
             }
         }
-        if row.outcome != FORWARDED {
+        if !row.has_arrived() {
             let (_, frames) = self.refused.entry(row.outcome.to_owned()).or_insert((point(0), 0));
             *frames += 1;
         }
@@ -353,7 +365,7 @@ mod tests {
 
     /// `frames` frames, one per millisecond; the latency of each in nanoseconds, or its cause.
     fn table(frames: usize, outcome: impl Fn(usize) -> Result<i64, &'static str>) -> String {
-        let mut text = String::from("number,outcome,source_end,target_end\n");
+        let mut text = String::from("number,outcome,source_end_ns,target_end_ns\n");
         for frame in 0..frames {
             let sent_ns = frame * 1_000_000;
             text += &match outcome(frame) {
@@ -435,8 +447,8 @@ mod tests {
     #[test]
     fn the_transmission_is_what_total_and_gateway_latency_differ_by() {
         let frames = read_text(
-            "number,outcome,source_end,target_end,total_latency_ns,gateway_latency_ns\n\
-             1,forwarded,0,300000,300000,76000\n",
+            "number,rule,outcome,source_end_ns,target_end_ns,total_latency_ns,gateway_latency_ns\n\
+             1,\"this, and \"\"that\"\"\",delivered,0,300000,300000,76000\n",
         );
         assert_eq!(frames.latencies["total_latency"].latency_ns, [300_000]);
         assert_eq!(frames.latencies["gateway_latency"].latency_ns, [76_000]);

@@ -232,7 +232,8 @@ impl<G: Gateway> World<G> {
             return None;
         }
         if !std::mem::replace(&mut linux.soft_active, true) {
-            let cost = linux.scaled(linux.model.soft_irq);
+            let jitter = linux.jitter();
+            let cost = linux.scaled(linux.model.soft_irq + jitter);
             return Some((Work::SoftEntry, cost, Nanos::ZERO));
         }
         loop {
@@ -297,7 +298,7 @@ impl<G: Gateway> World<G> {
         let Some(linux) = self.linux(host) else {
             return (Work::Deliver, Nanos::ZERO, Nanos::ZERO);
         };
-        let receive = linux.scaled(linux.model.receive) + linux.jitter();
+        let receive = linux.scaled(linux.model.receive);
         match linux.model.user_space {
             Some(user) => (Work::Socket(port), receive + linux.scaled(user.socket), Nanos::ZERO),
             None => {

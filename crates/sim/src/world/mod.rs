@@ -42,6 +42,7 @@ mod stream {
     pub(super) const BUS: u64 = 1 << 32;
     pub(super) const HOST: u64 = 2 << 32;
     pub(super) const SENDER: u64 = 3 << 32;
+    pub(super) const INSTRUMENT: u64 = 5 << 32;
 }
 
 /// A world of buses, senders and hosts whose rules are decided by `G`.
@@ -89,7 +90,7 @@ mod stream {
 /// let mut frames = std::iter::repeat_n(Release { at: Time::ZERO, frame }, 3);
 /// world.add_sender(source, SenderConfig {
 ///     drive: Drive::OneAtATime { turnaround: (Nanos::ZERO, Nanos::ZERO), timeout: Nanos::from_secs(1) },
-///     discipline: Discipline::Fifo, depth: 2, fault_rate: 0.0,
+///     discipline: Discipline::Fifo, depth: 2, reload: Nanos::ZERO, fault_rate: 0.0,
 /// }, Box::new(move || frames.next()));
 ///
 /// let mut latencies = Latencies(Vec::new());
@@ -200,6 +201,7 @@ impl<G: Gateway> World<G> {
         self.senders.push(Sender {
             controller,
             drive: config.drive,
+            reload: config.reload,
             source,
             random: Random::new(self.seed, stream::SENDER + u64::from(id)),
             next: None,
@@ -212,7 +214,8 @@ impl<G: Gateway> World<G> {
 
     /// Measures with this instrument instead of an ideal one.
     pub fn set_instrument(&mut self, instrument: Instrument) {
-        self.instrument = Some(Measuring::new(instrument));
+        let random = Random::new(self.seed, stream::INSTRUMENT);
+        self.instrument = Some(Measuring::new(instrument, random));
     }
 
     /// The gateway of a host.
@@ -265,6 +268,7 @@ impl<G: Gateway> World<G> {
             tec: 0,
             rec: 0,
             bus_off: false,
+            is_reloading: false,
             fault_rate,
         });
         self.buses[bus.0 as usize].controllers.push(id);
@@ -293,6 +297,7 @@ impl<G: Gateway> World<G> {
                 Event::Emit(host, flight) => self.emit(host, flight, observer),
                 Event::Disturb(host, which) => self.disturb(host, which),
                 Event::Packet(host) => self.packet(host),
+                Event::Reloaded(controller) => self.reloaded(controller),
                 Event::Recover(controller) => self.recover(controller),
             }
             if self.is_over() {

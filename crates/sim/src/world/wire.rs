@@ -1,6 +1,7 @@
 //! Arbitration, transmission, errors.
 
 use candor_lat::Tap;
+use candor_time::Nanos;
 
 use super::World;
 use crate::bus::{RECOVERY_BITS, SUSPEND_BITS, Transmission};
@@ -115,7 +116,7 @@ impl<G: Gateway> World<G> {
         let stamp = match &mut self.instrument {
             None => self.now,
             Some(instrument) if is_own => {
-                instrument.monitor(self.now, self.controllers[sender as usize].offer().is_some())
+                instrument.monitor(self.now, self.controllers[sender as usize].queue.len() > 0)
             }
             Some(instrument) => instrument.receive(self.now),
         };
@@ -154,12 +155,24 @@ impl<G: Gateway> World<G> {
         }
 
         match self.controllers[sender as usize].owner {
-            Owner::Sender(sender) if self.senders[sender as usize].drive == Drive::Flood => {
-                self.release(sender, observer);
+            Owner::Sender(index) => {
+                let reload = self.senders[index as usize].reload;
+                if reload > Nanos::ZERO {
+                    self.controllers[sender as usize].is_reloading = true;
+                    self.events.plan(self.now + reload, Event::Reloaded(sender));
+                }
+                if self.senders[index as usize].drive == Drive::Flood {
+                    self.release(index, observer);
+                }
             }
             Owner::Host(host, port) => self.left_linux(host, port),
-            Owner::Sender(_) | Owner::Listener => {}
+            Owner::Listener => {}
         }
+    }
+
+    pub(super) fn reloaded(&mut self, controller: u32) {
+        self.controllers[controller as usize].is_reloading = false;
+        self.call(self.controllers[controller as usize].bus);
     }
 
     fn is_of_host(&self, controller: u32, host: u32) -> bool {

@@ -103,7 +103,7 @@ mod tests {
     fn a_stuff_bit_counts_in_the_next_run() {
         // 00000(1)1111(0): the stuff bit is the first of five ones.
         assert_eq!(count(0b0_0000_1111, 9), 2);
-        assert_eq!(count(0b0_0000_111, 8), 1);
+        assert_eq!(count(0b0000_0111, 8), 1);
         assert_eq!(count(0, 5), 1);
         assert_eq!(count(0, 4), 0);
         assert_eq!(count(0, 20), 4 + 1 - 1);

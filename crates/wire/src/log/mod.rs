@@ -46,7 +46,7 @@ use core::fmt;
 
 use crate::Frame;
 use crate::frame::FrameError;
-use crate::notation::NotationError;
+use crate::notation;
 
 /// Every format there is, in the order in which messages list them.
 pub static FORMATS: &[&Format] = &[&candump::FORMAT, &pcap::FORMAT, &pcapng::FORMAT];
@@ -355,8 +355,8 @@ impl fmt::Display for Position {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// A frame in text is not readable; its offset counts from the start of the line.
-    Notation(NotationError),
+    /// A frame in text is not readable; the position says where.
+    Notation(notation::Reason),
     /// A frame is not legal.
     Frame(FrameError),
     /// An interface cannot be named.
@@ -370,7 +370,7 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Notation(error) => error.fmt(f),
+            Self::Notation(reason) => reason.fmt(f),
             Self::Frame(error) => error.fmt(f),
             Self::Interface(error) => error.fmt(f),
             Self::Text(text) => f.write_str(text),

@@ -24,8 +24,8 @@ use super::{
     Position, Reason, Record, Step, UNNAMED,
 };
 use crate::Frame;
-use crate::frame::{BRS, ESI, FrameError};
-use crate::socketcan::{self, CAN_MTU, CANFD_MTU, FDF, HEADER_LEN as HEADER, IdOrder};
+use crate::frame::FrameError;
+use crate::socketcan::{self, IdOrder};
 
 pub(super) static FORMAT: Format = Format {
     name: "pcap",
@@ -40,8 +40,6 @@ pub(super) static FORMAT: Format = Format {
 
 /// `LINKTYPE_CAN_SOCKETCAN`.
 pub(super) const LINK_TYPE: u16 = 227;
-/// In byte 4 of a packet, where others have a length of at most 64: CAN XL.
-const XLF: u8 = 0x80;
 const MAGIC_MICROS: u32 = 0xA1B2_C3D4;
 const MAGIC_NANOS: u32 = 0xA1B2_3C4D;
 const HEADER_LEN: usize = 24;
@@ -79,28 +77,7 @@ impl Order {
 
 /// Reads the packet of one frame, of which the recorder may have kept only the start.
 pub(super) fn packet(bytes: &[u8], original_len: u32) -> Result<Frame, Reason> {
-    let Some(&[i0, i1, i2, i3, len, flags, reserved, _]) = bytes.first_chunk() else {
-        return Err(short(bytes, original_len, FrameError::Short(bytes.len(), HEADER)));
-    };
-    if len & XLF != 0 {
-        return Err(Reason::Frame(FrameError::Xl));
-    }
-    let is_tidy = flags & !(BRS | ESI | FDF) == 0 && reserved == 0 || bytes.len() == CANFD_MTU;
-    let frame = if is_tidy {
-        socketcan::decode(bytes, IdOrder::BigEndian)
-    } else {
-        // Some recorders leave rubbish in what a classical frame has no use for.
-        let mut tidy = [0; CAN_MTU];
-        let kept = bytes.len().min(CAN_MTU);
-        tidy[..kept].copy_from_slice(&bytes[..kept]);
-        tidy[..HEADER].copy_from_slice(&[i0, i1, i2, i3, len, 0, 0, 0]);
-        socketcan::decode(&tidy[..kept], IdOrder::BigEndian)
-    };
-    frame.map_err(|error| short(bytes, original_len, error))
-}
-
-fn short(bytes: &[u8], original_len: u32, error: FrameError) -> Reason {
-    match error {
+    socketcan::decode(bytes, IdOrder::BigEndian).map_err(|error| match error {
         FrameError::Short(..) if original_len as usize > bytes.len() => Reason::Number(
             "the capture keeps only ",
             bytes.len() as u64,
@@ -108,7 +85,7 @@ fn short(bytes: &[u8], original_len: u32, error: FrameError) -> Reason {
              (`tcpdump -s 72`)",
         ),
         error => Reason::Frame(error),
-    }
+    })
 }
 
 #[derive(Clone, Copy)]
@@ -348,22 +325,6 @@ mod tests {
                 assert!((FORMAT.begins)(&bytes));
             }
         }
-    }
-
-    #[test]
-    fn rubbish_in_unused_bytes_is_ignored() {
-        for rubbish in [[0x2E, 0x92, 4], [0xAA, 0x21, 3], [4, 1, 12], [0x0C, 0, 12]] {
-            let mut bytes = PACKET;
-            bytes[5..8].copy_from_slice(&rubbish);
-            let frame = Ok("00000123#AABBCC".parse().unwrap());
-            assert_eq!(packet(&bytes, 16), frame);
-            assert_eq!(packet(&bytes[..11], 11), frame);
-        }
-        let mut fd = [0; CANFD_MTU];
-        fd[..16].copy_from_slice(&PACKET);
-        assert_eq!(packet(&fd, 72), Ok("00000123##0AABBCC".parse().unwrap()));
-        fd[5] = BRS | FDF;
-        assert_eq!(packet(&fd[..11], 11), Ok("00000123##1AABBCC".parse().unwrap()));
     }
 
     #[test]
