@@ -1,7 +1,7 @@
 /// The candidate that `word` most likely stands for, if one is near enough.
 ///
 /// Near is a slip of the hand: one wrong, missing, extra or swapped character per three; case does
-/// not count. Of equally near ones the first wins.
+/// not count. Of equally near ones the first wins. Only the first 4,096 candidates are looked at.
 ///
 /// ```
 /// use candor_config::did_you_mean;
@@ -14,6 +14,7 @@ pub fn did_you_mean<'a>(
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     const LONGEST: usize = 64;
+    const MOST: usize = 4_096;
     if word.len() > LONGEST {
         return None;
     }
@@ -21,6 +22,7 @@ pub fn did_you_mean<'a>(
     let near = word.chars().count().div_ceil(3);
     candidates
         .into_iter()
+        .take(MOST)
         .filter(|candidate| candidate.len() <= LONGEST)
         .map(|candidate| (strsim::osa_distance(&word, &candidate.to_lowercase()), candidate))
         .filter(|&(distance, _)| distance <= near)

@@ -228,7 +228,7 @@ impl Scene {
         });
         let rules = self.gateway.map_or(Vec::new(), |host| {
             let counters = self.world.gateway(host).engine().counters();
-            let counted = counters.jobs().iter().zip(&collected.jobs);
+            let counted = counters.jobs().into_iter().zip(&collected.jobs);
             counted
                 .map(|(counters, (name, to))| RuleCounts {
                     name: name.clone(),

@@ -1,6 +1,7 @@
 //! What became of every frame, by cause.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use crate::engine::JobIndex;
 use crate::program::Program;
@@ -109,22 +110,27 @@ pub enum Outcome {
 /// All counters of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters {
-    jobs: Box<[JobCounters]>,
+    /// Handled copies per job; apart from the rest, so that the usual case touches few bytes.
+    handled: Box<[u64]>,
+    /// Everything but `handled`.
+    others: Box<[JobCounters]>,
     buses: Box<[BusCounters]>,
 }
 
 impl Counters {
     pub(crate) fn new(program: &Program) -> Self {
         Self {
-            jobs: program.jobs().iter().map(|_| JobCounters::default()).collect(),
+            handled: program.jobs().iter().map(|_| 0).collect(),
+            others: program.jobs().iter().map(|_| JobCounters::default()).collect(),
             buses: program.buses().iter().map(|_| BusCounters::default()).collect(),
         }
     }
 
-    /// Per job, in the order of [`Program::jobs`].
+    /// Per job, in the order of [`Program::jobs`]: a snapshot.
     #[must_use]
-    pub fn jobs(&self) -> &[JobCounters] {
-        &self.jobs
+    pub fn jobs(&self) -> Vec<JobCounters> {
+        let both = self.handled.iter().zip(&self.others);
+        both.map(|(&handled, others)| JobCounters { handled, ..*others }).collect()
     }
 
     /// Per bus, in the order of [`Program::buses`].
@@ -135,9 +141,13 @@ impl Counters {
 
     #[inline]
     pub(crate) fn count(&mut self, job: JobIndex, outcome: Outcome) {
-        if let Some(counters) = self.jobs.get_mut(job.0 as usize) {
+        if outcome == Outcome::Handled {
+            if let Some(handled) = self.handled.get_mut(job.0 as usize) {
+                *handled += 1;
+            }
+        } else if let Some(counters) = self.others.get_mut(job.0 as usize) {
             match outcome {
-                Outcome::Handled => counters.handled += 1,
+                Outcome::Handled => {}
                 Outcome::Pending => counters.pending += 1,
                 Outcome::Refused(cause) => counters.refused[cause as usize] += 1,
             }
@@ -146,7 +156,7 @@ impl Counters {
 
     /// Tells the fate of a copy that was [`Outcome::Pending`].
     pub fn settle(&mut self, job: JobIndex, outcome: Outcome) {
-        if let Some(counters) = self.jobs.get_mut(job.0 as usize) {
+        if let Some(counters) = self.others.get_mut(job.0 as usize) {
             debug_assert!(counters.pending > 0, "nothing is pending");
             counters.pending = counters.pending.saturating_sub(1);
         }

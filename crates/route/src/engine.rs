@@ -154,9 +154,10 @@ impl Engine {
             if hops == 1 && rule.limit_hops != 0 {
                 hops = (program.max_hops + 1).saturating_sub(rule.limit_hops);
             }
+            let edit = rule.edit(program);
             let mut edited = None;
-            for job in rule.jobs.clone().map(JobIndex) {
-                let Some(to) = program.jobs.get(job.0 as usize).map(|job| job.to) else { continue };
+            for job in rule.jobs().map(JobIndex) {
+                let Some(&to) = program.targets.get(job.0 as usize) else { continue };
                 let refused = if passage.hops >= program.max_hops {
                     Some(Cause::HopLimit)
                 } else if !egress.is_up(to) {
@@ -171,7 +172,7 @@ impl Engine {
                     egress.refused(job, cause);
                     continue;
                 }
-                let out = match &rule.edit {
+                let out = match edit {
                     None => frame,
                     Some(edit) => match edited.get_or_insert_with(|| edit.apply(frame)) {
                         Ok(frame) => frame,
@@ -189,7 +190,7 @@ impl Engine {
                     passage: Passage { origin: passage.origin, hops },
                     echo: rule.echo,
                     keep_timestamp: rule.keep_timestamp,
-                    is_edited: rule.edit.is_some(),
+                    is_edited: edit.is_some(),
                     found,
                 });
                 counters.count(job, outcome);

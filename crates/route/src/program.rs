@@ -4,8 +4,10 @@
 //! - A *standard* identifier has 2 x 2048 values (data and remote), so each bus has an array that
 //!   gives the complete list of matching rules, whatever masks, ranges and exclusions they were
 //!   written with. One look-up, always.
-//! - An *extended* identifier goes through one hash table per distinct mask: the cost grows with
-//!   the number of different masks, not of rules. Single identifiers are the mask of all bits.
+//! - For *extended* identifiers the filters of each distinct mask have a hash table (single
+//!   identifiers are the mask of all bits). One look-up by the bits that the masks have in common
+//!   tells which of these tables can match at all, usually one. Only masks with nothing in common
+//!   cost a look-up each.
 //! - *Inverted* filters match nearly everything, so they are walked one by one, as the kernel does.
 //! - *Error reports* meet only the filters made for them.
 //!
@@ -27,8 +29,13 @@ use crate::table::{Bus, BusIndex, Filter, Gate, List, Rule, Table};
 pub struct Program {
     pub(crate) buses: Box<[Bus]>,
     pub(crate) rules: Box<[Compiled]>,
-    pub(crate) jobs: Box<[Job]>,
+    /// Where the copies of each job go; apart from the jobs, so that a decision touches few bytes.
+    pub(crate) targets: Box<[BusIndex]>,
     pub(crate) max_hops: u8,
+    edits: Box<[Edit]>,
+    jobs: Box<[Job]>,
+    /// Exclusions, rule by rule; standard identifiers have them worked in.
+    except: Box<[Box<[Filter]>]>,
     matchers: Box<[Matcher]>,
 }
 
@@ -40,12 +47,31 @@ pub(crate) struct Compiled {
     pub(crate) keep_timestamp: bool,
     pub(crate) allow_return: bool,
     pub(crate) limit_hops: u8,
-    /// `None` passes the frame on as it is.
-    pub(crate) edit: Option<Box<Edit>>,
+    /// Whether [`Program::except`] has filters of it.
+    has_except: bool,
     /// Its jobs, one per destination.
-    pub(crate) jobs: core::ops::Range<u32>,
-    except: Box<[Filter]>,
+    job_count: u16,
+    first_job: u32,
+    /// Its place in [`Program::edits`]; [`Compiled::AS_IT_IS`] passes the frame on as it is.
+    edit: u32,
 }
+
+impl Compiled {
+    const AS_IT_IS: u32 = u32::MAX;
+
+    #[inline]
+    pub(crate) fn jobs(&self) -> core::ops::Range<u32> {
+        self.first_job..self.first_job + u32::from(self.job_count)
+    }
+
+    #[inline]
+    pub(crate) fn edit<'a>(&self, program: &'a Program) -> Option<&'a Edit> {
+        program.edits.get(self.edit as usize)
+    }
+}
+
+/// Sixteen bytes: thousands of rules fit the nearest cache.
+const _: () = assert!(size_of::<Compiled>() == 16);
 
 /// One destination of a rule: what the kernel calls a job, with counters of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,30 +130,40 @@ impl ListLengths {
 /// The rules of one bus.
 #[derive(Clone, Debug)]
 struct Matcher {
-    /// For each standard identifier, data then remote: where its list begins in `lists`.
-    standard: Box<[u32]>,
-    /// Lists: a length, then that many places in `matches`... kept as slices of one array.
-    lists: Lists,
-    /// Hash tables for extended identifiers, one per mask.
-    groups: Box<[Group]>,
+    /// For each standard identifier, data then remote: its list.
+    standard: Box<[ListRef]>,
+    /// Match lists, each once.
+    matches: Box<[Match]>,
+    /// Filters for extended identifiers.
+    clusters: Box<[Cluster]>,
     /// Filters that every frame with an extended identifier must be held against.
     inverted: Box<[(Filter, Match)]>,
     errors: Box<[(Filter, Match)]>,
     lengths: ListLengths,
 }
 
-/// Match lists, each once, addressed by a packed start and length.
-#[derive(Clone, Debug, Default)]
-struct Lists {
-    spans: Vec<(u32, u32)>,
-    matches: Vec<Match>,
+/// A list of matches: a stretch of [`Matcher::matches`].
+#[derive(Clone, Copy, Debug, Default)]
+struct ListRef {
+    start: u32,
+    len: u32,
 }
 
-impl Lists {
-    fn get(&self, list: u32) -> &[Match] {
-        self.spans
-            .get(list as usize)
-            .and_then(|&(start, len)| self.matches.get(start as usize..(start + len) as usize))
+impl ListRef {
+    const fn packed(self) -> u64 {
+        (self.start as u64) << 32 | self.len as u64
+    }
+
+    #[inline]
+    const fn unpacked(packed: u64) -> Self {
+        Self { start: (packed >> 32) as u32, len: packed as u32 }
+    }
+
+    #[inline]
+    fn of(self, matches: &[Match]) -> &[Match] {
+        matches
+            .get(self.start as usize..)
+            .and_then(|rest| rest.get(..self.len as usize))
             .unwrap_or(&[])
     }
 }
@@ -135,72 +171,142 @@ impl Lists {
 /// Interns match lists while compiling.
 #[derive(Default)]
 struct ListBuilder {
-    lists: Lists,
-    known: BTreeMap<Vec<Match>, u32>,
+    matches: Vec<Match>,
+    known: BTreeMap<Vec<Match>, ListRef>,
 }
 
 impl ListBuilder {
-    fn intern(&mut self, mut list: Vec<Match>) -> u32 {
+    fn intern(&mut self, mut list: Vec<Match>) -> ListRef {
         list.sort_unstable();
-        if let Some(&index) = self.known.get(&list) {
-            return index;
+        if let Some(&known) = self.known.get(&list) {
+            return known;
         }
-        let index = self.lists.spans.len() as u32;
-        self.lists.spans.push((self.lists.matches.len() as u32, list.len() as u32));
-        self.lists.matches.extend_from_slice(&list);
-        self.known.insert(list, index);
-        index
+        let new = ListRef { start: self.matches.len() as u32, len: list.len() as u32 };
+        self.matches.extend_from_slice(&list);
+        self.known.insert(list, new);
+        new
     }
 }
 
-/// Filters with the same mask, by their identifier: an open hash table at most half full.
+/// Filters for extended identifiers with at most [`Cluster::MOST`] different masks.
+///
+/// Looking at every mask would cost a frame a look-up each. The bits that all masks have in common
+/// tell beforehand which of them can match at all, in one look-up: usually one, or none.
 #[derive(Clone, Debug)]
-struct Group {
-    mask: u32,
-    shift: u32,
-    /// Identifier word under the mask and its list. An extended identifier never is
-    /// [`Group::FREE`], so that marks a free slot.
-    slots: Box<[(u32, u32)]>,
+struct Cluster {
+    /// By the common bits of an identifier: which of `groups` may match, as bits.
+    candidates: Hash,
+    /// For each mask, by the bits of the identifier under it: a packed [`ListRef`].
+    groups: Box<[Hash]>,
 }
 
-impl Group {
-    const FREE: u32 = 0;
+impl Cluster {
+    /// As many as there are bits in a set of candidates.
+    const MOST: usize = u64::BITS as usize;
 
-    fn new(mask: u32, entries: impl ExactSizeIterator<Item = (u32, u32)>) -> Self {
-        let bits = (entries.len() * 2).next_power_of_two().ilog2().max(1);
-        let mut slots = alloc::vec![(Self::FREE, 0); 1 << bits].into_boxed_slice();
-        let shift = 32 - bits;
-        for (key, list) in entries {
-            let mut slot = hash(key, shift);
-            while slots[slot].0 != Self::FREE {
-                slot = (slot + 1) & (slots.len() - 1);
+    fn new(groups: &[(u32, Vec<(u32, u64)>)]) -> Self {
+        let common = groups.iter().fold(u32::MAX, |common, (mask, _)| common & mask);
+        let mut candidates: BTreeMap<u32, u64> = BTreeMap::new();
+        for (bit, (_, entries)) in groups.iter().enumerate() {
+            for &(key, _) in entries {
+                *candidates.entry(key & common).or_default() |= 1 << bit;
             }
-            slots[slot] = (key, list);
         }
-        Self { mask, shift, slots }
+        let candidates: Vec<_> = candidates.into_iter().collect();
+        Self {
+            candidates: Hash::new(common, &candidates),
+            groups: groups.iter().map(|(mask, entries)| Hash::new(*mask, entries)).collect(),
+        }
+    }
+
+    /// The lists of this cluster for an identifier word.
+    #[inline]
+    fn find(&self, can_id: u32, mut found: impl FnMut(ListRef)) {
+        if let [group] = &*self.groups {
+            return found(ListRef::unpacked(group.find(can_id)));
+        }
+        let mut candidates = self.candidates.find(can_id);
+        while candidates != 0 {
+            if let Some(group) = self.groups.get(candidates.trailing_zeros() as usize) {
+                found(ListRef::unpacked(group.find(can_id)));
+            }
+            candidates &= candidates - 1;
+        }
+    }
+}
+
+/// Numbers by the bits of an identifier word under a mask: a cuckoo hash table. A key stands in one
+/// of two slots, so that a look-up is two reads and no loop, whether it finds something or not.
+#[derive(Clone, Debug)]
+struct Hash {
+    mask: u32,
+    shift: u32,
+    /// Key and value. The word of an extended identifier never is [`Hash::FREE`], so that marks a
+    /// free slot.
+    slots: Box<[(u32, u64)]>,
+}
+
+impl Hash {
+    const FREE: u32 = 0;
+    /// Odd multipliers (Fibonacci hashing: 2^32 over the golden ratio, and another of no relation)
+    /// whose products' high bits choose the slots.
+    const MULTIPLIERS: [u32; 2] = [0x9E37_79B9, 0x85EB_CA6B];
+
+    /// A table for `entries`, whose keys are distinct and extended.
+    fn new(mask: u32, entries: &[(u32, u64)]) -> Self {
+        // A third full at first; larger in the rare case that the keys cannot be placed. A table
+        // of 2^32 slots places every key, so this ends.
+        let mut bits = (entries.len() * 3).next_power_of_two().ilog2().max(1);
+        loop {
+            if let Some(slots) = Self::place(entries, 32 - bits) {
+                return Self { mask, shift: 32 - bits, slots };
+            }
+            bits += 1;
+        }
+    }
+
+    /// Places the entries, each pushing out another where it must; `None` if they go in circles.
+    fn place(entries: &[(u32, u64)], shift: u32) -> Option<Box<[(u32, u64)]>> {
+        const MOST_MOVES: usize = 500;
+        let mut slots = alloc::vec![(Self::FREE, 0); 1 << (32 - shift)].into_boxed_slice();
+        for &entry in entries {
+            let mut homeless = entry;
+            let mut slot = Self::slot(homeless.0, 0, shift);
+            let mut moves = 0;
+            loop {
+                core::mem::swap(&mut homeless, &mut slots[slot]);
+                if homeless.0 == Self::FREE {
+                    break;
+                }
+                moves += 1;
+                if moves > MOST_MOVES {
+                    return None;
+                }
+                // Off to its other slot.
+                let first = Self::slot(homeless.0, 0, shift);
+                slot = if slot == first { Self::slot(homeless.0, 1, shift) } else { first };
+            }
+        }
+        Some(slots)
     }
 
     #[inline]
-    fn find(&self, can_id: u32) -> Option<u32> {
-        let key = can_id & self.mask;
-        let mut slot = hash(key, self.shift);
-        loop {
-            let &(found, list) = self.slots.get(slot)?;
-            if found == key {
-                return Some(list);
-            }
-            if found == Self::FREE {
-                return None;
-            }
-            slot = (slot + 1) & (self.slots.len() - 1);
-        }
+    const fn slot(key: u32, which: usize, shift: u32) -> usize {
+        (key.wrapping_mul(Self::MULTIPLIERS[which]) >> shift) as usize
     }
-}
 
-/// Fibonacci hashing: the high bits of a product with 2^32 divided by the golden ratio.
-#[inline]
-const fn hash(key: u32, shift: u32) -> usize {
-    (key.wrapping_mul(0x9E37_79B9) >> shift) as usize
+    /// The value for an identifier word, 0 if there is none.
+    ///
+    /// Which of the two slots it is cannot be predicted, so it is selected by arithmetic.
+    #[inline]
+    fn find(&self, can_id: u32) -> u64 {
+        let key = can_id & self.mask;
+        let value = |which| {
+            let slot = self.slots.get(Self::slot(key, which, self.shift));
+            slot.map_or(0, |&(found, value)| value & u64::from(found == key).wrapping_neg())
+        };
+        value(0) | value(1)
+    }
 }
 
 const STANDARD_IDS: usize = 2 * (SFF_MASK as usize + 1);
@@ -269,20 +375,18 @@ impl Matcher {
 
         let mut lists = ListBuilder::default();
         let standard = standard.into_iter().map(|matches| lists.intern(matches)).collect();
-        let groups = extended
+        // In the order of the masks, so that those of a cluster have much in common.
+        let groups: Vec<(u32, Vec<_>)> = extended
             .into_iter()
             .map(|(mask, entries)| {
-                let entries: Vec<_> = entries
-                    .into_iter()
-                    .map(|(key, matches)| (key, lists.intern(matches)))
-                    .collect();
-                Group::new(mask, entries.into_iter())
+                let packed = |(key, matches)| (key, lists.intern(matches).packed());
+                (mask, entries.into_iter().map(packed).collect())
             })
             .collect();
         Self {
             standard,
-            lists: lists.lists,
-            groups,
+            matches: lists.matches.into(),
+            clusters: groups.chunks(Cluster::MOST).map(Cluster::new).collect(),
             inverted: inverted.into(),
             errors: errors.into(),
             lengths,
@@ -310,11 +414,12 @@ impl Program {
     /// rules; destinations that do not exist are left out.
     #[must_use]
     pub fn new(table: &Table) -> Self {
-        let mut jobs = Vec::new();
+        let (mut jobs, mut edits) = (Vec::new(), Vec::new());
         let mut rules = Vec::with_capacity(table.rules.len());
         for (index, rule) in table.rules.iter().enumerate() {
-            let first = jobs.len() as u32;
+            let first_job = jobs.len() as u32;
             let known = rule.to.iter().filter(|to| usize::from(to.0) < table.buses.len());
+            let known = known.take(usize::from(u16::MAX));
             jobs.extend(known.map(|&to| Job {
                 rule: rule.name.clone(),
                 rule_index: index as u32,
@@ -328,9 +433,16 @@ impl Program {
                 keep_timestamp: rule.keep_timestamp,
                 allow_return: rule.allow_return,
                 limit_hops: rule.limit_hops.unwrap_or(0),
-                edit: rule.edit.modifies().then(|| Box::new(rule.edit.clone())),
-                jobs: first..jobs.len() as u32,
-                except: rule.except.clone().into(),
+                edit: match rule.edit.modifies() {
+                    true => {
+                        edits.push(rule.edit.clone());
+                        edits.len() as u32 - 1
+                    }
+                    false => Compiled::AS_IT_IS,
+                },
+                first_job,
+                job_count: (jobs.len() as u32 - first_job) as u16,
+                has_except: !rule.except.is_empty(),
             });
         }
         let matchers = (0..table.buses.len())
@@ -345,7 +457,10 @@ impl Program {
         Self {
             buses: table.buses.clone().into(),
             rules: rules.into(),
+            targets: jobs.iter().map(|job: &Job| job.to).collect(),
             jobs: jobs.into(),
+            edits: edits.into(),
+            except: table.rules.iter().map(|rule| rule.except.clone().into()).collect(),
             max_hops: table.effective_max_hops(),
             matchers,
         }
@@ -381,8 +496,8 @@ impl Program {
     ) -> &'a [Match] {
         let Some(matcher) = self.matchers.get(usize::from(bus.0)) else { return &[] };
         if can_id & (EFF_FLAG | ERR_FLAG) == 0 {
-            let list = matcher.standard.get(standard_slot(can_id)).copied().unwrap_or(u32::MAX);
-            return matcher.lists.get(list);
+            let list = matcher.standard.get(standard_slot(can_id)).copied().unwrap_or_default();
+            return list.of(&matcher.matches);
         }
         self.extended_matches(matcher, can_id, scratch)
     }
@@ -399,21 +514,21 @@ impl Program {
             scratch.extend(reports.map(|(_, found)| *found));
         } else {
             let mut only: &[Match] = &[];
-            for group in &matcher.groups {
-                if let Some(list) = group.find(can_id) {
-                    let list = matcher.lists.get(list);
+            for cluster in &matcher.clusters {
+                cluster.find(can_id, |list| {
+                    let list = list.of(&matcher.matches);
                     if only.is_empty() {
                         only = list;
                     } else {
                         scratch.extend_from_slice(list);
                     }
-                }
+                });
             }
             let inverted = matcher.inverted.iter().filter(|(filter, _)| filter.matches(can_id));
             scratch.extend(inverted.map(|(_, found)| *found));
             // The common case needs no copy: one table matched and nothing is excluded.
             let excludes = |found: &Match| {
-                self.rules.get(found.rule as usize).is_some_and(|rule| !rule.except.is_empty())
+                self.rules.get(found.rule as usize).is_some_and(|rule| rule.has_except)
             };
             if scratch.is_empty() && !only.iter().any(excludes) {
                 return only;
@@ -421,9 +536,9 @@ impl Program {
             scratch.extend_from_slice(only);
         }
         scratch.retain(|found| {
-            self.rules
+            self.except
                 .get(found.rule as usize)
-                .is_some_and(|rule| !rule.except.iter().any(|filter| filter.matches(can_id)))
+                .is_some_and(|except| !except.iter().any(|filter| filter.matches(can_id)))
         });
         scratch.sort_unstable();
         // A rule found in several tables fires once, from the first.
@@ -443,18 +558,12 @@ impl Program {
     #[must_use]
     pub(crate) fn scratch(&self) -> Vec<Match> {
         let most = |matcher: &Matcher| {
-            let of_groups: usize = matcher
-                .groups
-                .iter()
-                .map(|group| {
-                    group
-                        .slots
-                        .iter()
-                        .map(|&(_, list)| matcher.lists.get(list).len())
-                        .max()
-                        .unwrap_or(0)
-                })
-                .sum();
+            let longest = |group: &Hash| {
+                let lists = group.slots.iter().map(|&(_, list)| ListRef::unpacked(list).len);
+                lists.max().unwrap_or(0) as usize
+            };
+            let groups = matcher.clusters.iter().flat_map(|cluster| &cluster.groups);
+            let of_groups: usize = groups.map(longest).sum();
             of_groups + matcher.inverted.len() + matcher.errors.len()
         };
         Vec::with_capacity(self.matchers.iter().map(most).max().unwrap_or(0))

@@ -25,7 +25,6 @@
 //! ```
 #![no_std]
 
-
 extern crate alloc;
 
 pub mod bitrate;

@@ -1,0 +1,237 @@
+//! What the hot paths cost: `cargo bench -p candor-lab --bench speed`.
+//!
+//! Inputs are fixed. Each figure is the best of several rounds, since other work on the machine
+//! only ever adds; ratios within one run say more than the figures themselves.
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use candor_lab::experiment::{self, Options};
+use candor_lab::simulate::{self, Unwatched};
+use candor_route::counters::Outcome;
+use candor_route::engine::{Engine, Forward, Passage};
+use candor_route::{Bus, BusIndex, Filter, Rule, Table};
+use candor_wire::frame::{EFF_FLAG, EFF_MASK, RTR_FLAG, SFF_MASK};
+use candor_wire::{Frame, bits};
+
+const ROUNDS: usize = 7;
+
+/// Best seconds of several rounds.
+fn best(mut work: impl FnMut()) -> f64 {
+    (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            work();
+            start.elapsed().as_secs_f64()
+        })
+        .fold(f64::INFINITY, f64::min)
+}
+
+fn show(what: &str, rate_per_s: f64, compared: &str) {
+    let rate = match rate_per_s {
+        rate if rate >= 1e6 => format!("{:.1} M/s", rate / 1e6),
+        rate => format!("{:.0} k/s", rate / 1e3),
+    };
+    println!("| {what:<58} | {rate:>11} | {:>8.1} ns | {compared:<34} |", 1e9 / rate_per_s);
+}
+
+/// A multiplicative generator: enough to spread identifiers and data.
+struct Spread(u64);
+impl Spread {
+    fn next(&mut self) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 16
+    }
+}
+
+fn frames(count: usize, make: impl Fn(&mut Spread) -> (u32, usize, Option<u8>)) -> Vec<Frame> {
+    let mut spread = Spread(1);
+    (0..count)
+        .map(|_| {
+            let (can_id, len, fd) = make(&mut spread);
+            let mut data = [0; 64];
+            data.chunks_mut(8).for_each(|chunk| {
+                let word = spread.next() & spread.next().rotate_left(7);
+                chunk.copy_from_slice(&word.to_le_bytes());
+            });
+            Frame::from_parts(can_id, &data[..len], fd).expect("a legal frame")
+        })
+        .collect()
+}
+
+fn lengths() {
+    let mixed = |spread: &mut Spread| {
+        let id = spread.next() as u32;
+        let can_id = if id & 1 == 0 { id >> 4 & SFF_MASK } else { id >> 1 & EFF_MASK | EFF_FLAG };
+        (can_id, (spread.next() % 9) as usize, None)
+    };
+    let classical = frames(4_096, mixed);
+    let fd = frames(4_096, |spread| ((spread.next() as u32) & SFF_MASK, 64, Some(1)));
+    let per_frame = |frames: &[Frame], seconds: f64| frames.len() as f64 * 50.0 / seconds;
+
+    let built = best(|| {
+        for frame in classical.iter().cycle().take(classical.len() * 2) {
+            let mut count = 0_u32;
+            let _ = bits::stream::encode(black_box(frame), |_| count += 1);
+            black_box(count);
+        }
+    }) * 25.0;
+    let counted = best(|| {
+        for frame in classical.iter().cycle().take(classical.len() * 50) {
+            let _ = black_box(bits::length(black_box(frame)));
+        }
+    });
+    let fd_counted = best(|| {
+        for frame in fd.iter().cycle().take(fd.len() * 50) {
+            let _ = black_box(bits::length(black_box(frame)));
+        }
+    });
+    show(
+        "exact length, classical, 0 to 8 bytes, both formats",
+        per_frame(&classical, counted),
+        &format!("{:.0} times building bit by bit", built / counted),
+    );
+    show("exact length, CAN FD, 64 bytes", per_frame(&fd, fd_counted), "");
+}
+
+fn table(filters: impl Iterator<Item = Filter>) -> Table {
+    let bus = |name: &str| Bus { name: name.into(), interface: name.into(), is_virtual: false };
+    let rules = filters.enumerate().map(|(index, filter)| Rule {
+        filters: vec![filter],
+        ..Rule::new(format!("{index}"), BusIndex(0), BusIndex(1))
+    });
+    Table { buses: vec![bus("can0"), bus("can1")], rules: rules.collect(), max_hops: 1 }
+}
+
+/// Decisions per second about `frames`.
+fn decisions(table: &Table, frames: &[Frame]) -> f64 {
+    let mut engine = Engine::new(table);
+    let rounds = 400;
+    let seconds = best(|| {
+        for _ in 0..rounds {
+            for frame in frames {
+                engine.handle(
+                    BusIndex(0),
+                    black_box(frame),
+                    Passage::received_on(BusIndex(0)),
+                    &mut |copy: Forward<'_>| {
+                        black_box(copy.frame);
+                        Outcome::Handled
+                    },
+                );
+            }
+        }
+    });
+    let handled: u64 = engine.counters().jobs().iter().map(|job| job.handled).sum();
+    assert!(handled > 0, "the rules take frames");
+    (frames.len() * rounds) as f64 / seconds
+}
+
+/// 2048 filters with eight different masks, for extended or standard identifiers. Each takes
+/// frames of its own: the masks leave out low bits, and the high ones differ.
+fn masked(is_extended: bool) -> impl Iterator<Item = Filter> {
+    (0..2_048_u32).map(move |index| {
+        let open_bits = index % 8;
+        if is_extended {
+            let mask = EFF_MASK & !((1 << open_bits) - 1) | EFF_FLAG | RTR_FLAG;
+            Filter { can_id: (index << 8 | EFF_FLAG) & mask, mask, inverted: false }
+        } else {
+            let mask = SFF_MASK & !((1 << open_bits) - 1) | EFF_FLAG | RTR_FLAG;
+            Filter { can_id: index & mask, mask, inverted: false }
+        }
+    })
+}
+
+/// 2048 filters with eight masks that have no bit in common: nothing tells beforehand which may
+/// match. The worst case of the engine.
+fn scattered() -> impl Iterator<Item = Filter> {
+    (0..2_048_u32).map(|index| {
+        let window =
+            |bits: u32| (bits << (index % 8 * 4) | bits >> (29 - index % 8 * 4)) & EFF_MASK;
+        let mask = window(0x7FF) | EFF_FLAG | RTR_FLAG;
+        let can_id = window(index / 8 * 7 % 2_048) | EFF_FLAG;
+        Filter { can_id, mask, inverted: false }
+    })
+}
+
+fn rules() {
+    let one_standard = frames(4_096, |_| (0x123, 8, None));
+    let one_extended = frames(4_096, |_| (0x1234_5678 | EFF_FLAG, 8, None));
+    let all_standard = frames(4_096, |spread| (spread.next() as u32 & SFF_MASK, 8, None));
+    let all_extended = frames(4_096, |spread| {
+        let index = spread.next() as u32 % 2_048;
+        (index << 8 | EFF_FLAG, 8, None)
+    });
+
+    let standard = decisions(&table([Filter::standard(0x123)].into_iter()), &one_standard);
+    show("rule decision, 1 rule, standard identifier", standard, "");
+    let extended = decisions(&table([Filter::extended(0x1234_5678)].into_iter()), &one_extended);
+    show("rule decision, 1 rule, extended identifier", extended, "");
+
+    let compared = |rate: f64, one: f64| format!("{:.2} times the cost of 1 rule", one / rate);
+    let singles = (0..2_048).map(|id| Filter::standard(id as u16));
+    let rate = decisions(&table(singles), &all_standard);
+    show("rule decision, 2048 single standard identifiers", rate, &compared(rate, standard));
+    let singles = (0..2_048).map(|index| Filter::extended(index << 8));
+    let rate = decisions(&table(singles), &all_extended);
+    show("rule decision, 2048 single extended identifiers", rate, &compared(rate, extended));
+    let rate = decisions(&table(masked(true)), &all_extended);
+    show("rule decision, 2048 masked, 8 masks, extended", rate, &compared(rate, extended));
+    // Masks on 11 bits overlap: 2048 of them with eight masks match many at a time, so only those
+    // that are disjoint are measured against one rule.
+    let disjoint = (0..2_048_u32).step_by(8).map(|index| Filter {
+        can_id: index,
+        mask: SFF_MASK & !7 | EFF_FLAG | RTR_FLAG,
+        inverted: false,
+    });
+    let rate = decisions(&table(disjoint), &all_standard);
+    show("rule decision, 256 masked, disjoint, standard", rate, &compared(rate, standard));
+    let spread = frames(4_096, |spread| (spread.next() as u32 & EFF_MASK | EFF_FLAG, 8, None));
+    let mut engine_table = table(masked(true));
+    engine_table.rules.push(Rule {
+        filters: vec![Filter::extended(spread[0].can_id())],
+        ..Rule::new("one of them", BusIndex(0), BusIndex(1))
+    });
+    let rate = decisions(&engine_table, &spread);
+    show("rule decision, 2048 masked, 8 masks, nothing matches", rate, &compared(rate, extended));
+    let rate = decisions(&table(scattered()), &spread);
+    show(
+        "rule decision, 2048 masked, 8 masks without a common bit",
+        rate,
+        &compared(rate, extended),
+    );
+}
+
+fn simulations() {
+    let simulate = |name: &str, gateway: &str, kind: &str, count: u64| {
+        let text = format!(
+            "count = {count}\nper_frame = false\n[bus.in]\nbitrate = \"1M\"\n[bus.out]\n\
+             bitrate = \"1M\"\n[gateway]\n{gateway}\n[traffic]\nkind = \"{kind}\"\n"
+        );
+        let campaign =
+            experiment::parse(name, &text, std::path::Path::new("."), &Options::default())
+                .unwrap_or_else(|error| panic!("{error}"));
+        let seconds = best(|| {
+            let result = simulate::run(&campaign.experiments[0], String::new(), None, &Unwatched)
+                .unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(result.counts.sent, count);
+        });
+        show(name, count as f64 / seconds, "");
+        count as f64 / seconds
+    };
+    let count = 300_000;
+    simulate("simulation, constant delay, half load", "delay = \"35us\"", "half", count);
+    let board = "profile = \"mpc5200-2.6.33\"";
+    simulate("simulation, Linux host model, half load", board, "half", count);
+    simulate("simulation, Linux host model, one at a time", board, "one-at-a-time", count);
+    simulate("simulation, Linux host model, flood", board, "flood", count);
+}
+
+fn main() {
+    println!("| what | rate | each | compared |\n|---|---|---|---|");
+    lengths();
+    rules();
+    simulations();
+}

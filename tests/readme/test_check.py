@@ -1,0 +1,125 @@
+"""The checker of shown commands sees what is wrong.
+
+    python3 -m unittest discover tests/readme
+"""
+
+import contextlib
+import io
+import os
+import tempfile
+import unittest
+from pathlib import Path
+
+import check
+
+CANDOR = """\
+#!/bin/sh
+echo "candor $*"
+echo talk >&2
+test "$1" != fail || exit 2
+"""
+
+
+class Extraction(unittest.TestCase):
+    def test_commands_have_their_place_text_output_and_exit_code(self):
+        text = (
+            "# Title\n"
+            "```console\n$ candor a\none\n\ntwo\n\n$ candor b \\\n>   --c   # exit 1\n```\n"
+            "```sh\n$ sudo modprobe vcan\n```\n"
+            "~~~console\n$ candor c\n```\n~~~\n"
+        )
+        found = check.commands("a.md", text)
+        self.assertEqual([c.place for c in found], ["a.md:3", "a.md:8", "a.md:15"])
+        self.assertEqual([c.text for c in found], ["candor a", "candor b --c   # exit 1", "candor c"])
+        self.assertEqual([c.expected for c in found], [["one", "", "two"], [], ["```"]])
+        self.assertEqual([c.exit_code for c in found], [0, 1, 0])
+
+    def test_the_separator_of_a_frame_is_no_comment(self):
+        found = check.commands("a.md", "```console\n$ candor frame 123#exit 1\n```\n")
+        self.assertEqual(found[0].exit_code, 0)
+
+    def test_a_block_that_is_not_understood_is_refused(self):
+        for text in ["```console\noutput first\n```\n", "```console\n$ candor a\n"]:
+            with self.assertRaises(ValueError):
+                check.commands("a.md", text)
+
+
+class Matching(unittest.TestCase):
+    def test_a_wildcard_stands_for_any_number_of_lines(self):
+        printed = list("abcabd")
+        for expected in ["abcabd", "...", "a...", "...d", "a...d", "...c...", "...ab...abd"]:
+            self.assertTrue(check.matches(self.lines(expected), printed), expected)
+        for expected in ["", "abc", "b...", "...c", "...x...", "...d...d", "abcabd...d", "...abd...c..."]:
+            self.assertFalse(check.matches(self.lines(expected), printed), expected)
+
+    def test_the_same_line_does_not_count_twice(self):
+        self.assertFalse(check.matches(["a", "...", "a"], ["a"]))
+        self.assertTrue(check.matches(["a", "...", "a"], ["a", "a"]))
+
+    @staticmethod
+    def lines(text):
+        """One letter per line."""
+        return ["..." if letter == "*" else letter for letter in text.replace("...", "*")]
+
+
+class Running(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.scratch = Path(folder.name) / "clone"
+        programs = Path(folder.name) / "bin"
+        for made in [self.scratch, programs]:
+            made.mkdir()
+        candor = programs / "candor"
+        candor.write_text(CANDOR)
+        candor.chmod(0o755)
+        self.environment = {"PATH": f"{programs}:{os.environ['PATH']}"}
+
+    def failures(self, block):
+        self.report = io.StringIO()
+        with contextlib.redirect_stdout(self.report):
+            text = f"```console\n{block}```\n"
+            return check.check("a.md", text, self.scratch, self.environment)
+
+    def test_what_is_as_shown_passes(self):
+        for block in [
+            "$ candor a\n",
+            "$ candor a\ncandor a\ntalk\n",
+            "$ candor a\n...\ntalk\n",
+            "$ cargo run --release -- a b\ncandor a b\ntalk\n",
+            "$ candor fail  # exit 2\n",
+            "$ candor git cargo\n",
+        ]:
+            self.assertEqual(self.failures(block), (1, 0), block)
+
+    def test_what_is_not_as_shown_fails(self):
+        for block, reason in [
+            ("$ candor a\ncandor b\ntalk\n", "it prints something else"),
+            ("$ candor a\ncandor a\n", "it prints something else"),
+            ("$ candor a\ncandor a\ntalk\nmore\n", "it prints something else"),
+            ("$ candor fail\n", "exit code 2, not 0"),
+            ("$ candor a  # exit 1\n", "exit code 0, not 1"),
+            ("$ candour a\n", "exit code 127, not 0"),
+            ("$ sudo candor a\n", "`sudo` cannot be tested here"),
+            ("$ cargo bench\n", "`cargo` cannot be tested here"),
+            ("$ candor a && cd b\n", "`cd` cannot be tested here"),
+            ("$ ./test\n", "./test is no program"),
+            ("candor a\n", "begins with a line `$ command`"),
+        ]:
+            self.assertEqual(self.failures(block), (1, 1), block)
+            self.assertIn(reason, self.report.getvalue())
+
+    def test_commands_share_their_folder(self):
+        self.assertEqual(self.failures("$ candor a > file\n$ cat file\ncandor a\n"), (2, 0))
+        self.assertEqual(self.failures("$ cat file another\n"), (1, 1))
+
+    def test_recordings_are_skipped_only_outside_of_ci(self):
+        block = "$ test -e ../shared\n"
+        self.assertEqual(self.failures(block), (1, 0))
+        self.assertIn("skipped: a.md:2: ../shared/data is absent", self.report.getvalue())
+        self.environment["CI"] = "true"
+        self.assertEqual(self.failures(block), (1, 1))
+
+
+if __name__ == "__main__":
+    unittest.main()
