@@ -257,15 +257,13 @@ impl LoopSearch<'_> {
 
     fn tell(&mut self, circle: &[usize], cube: Cube) {
         let checker = self.checker;
-        let start = circle.iter().copied().min().unwrap_or(0);
+        let (at, start) =
+            circle.iter().copied().enumerate().min_by_key(|&(_, rule)| rule).unwrap_or((0, 0));
         if !self.told.insert(start) {
             return;
         }
-        let names: Vec<_> = circle
-            .iter()
-            .chain(circle.first())
-            .map(|&rule| format!("{:?}", checker.rule_name(rule)))
-            .collect();
+        let rules = circle.iter().cycle().skip(at).take(circle.len() + 1);
+        let names: Vec<_> = rules.map(|&rule| format!("{:?}", checker.rule_name(rule))).collect();
         let max_hops = checker.table.effective_max_hops();
         let passes = if max_hops == 1 { "1 pass".into() } else { format!("{max_hops} passes") };
         let message = format!(
@@ -478,4 +476,100 @@ fn show_exclusion(cube: Cube) -> String {
     let filter = cube.filter();
     let filter = Filter { mask: filter.mask & !ERR_FLAG, ..filter };
     format!("\"!{}\"", pattern::show(filter))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The findings about rules between two real and two virtual buses, without excerpts.
+    fn messages(rules: &str) -> Vec<String> {
+        let buses = "[bus]\na = \"can0\"\nb = \"can1\"\nv = \"vcan0\"\nw = \"vcan1\"\n";
+        let (_, findings) = crate::file::parse("t", &format!("{buses}{rules}"));
+        let messages = findings.sorted().into_iter().map(|finding| finding.message);
+        messages.filter(|message| !message.starts_with("no rule uses bus")).collect()
+    }
+
+    /// A rule on one line: `from to rest`.
+    fn rule(text: &str) -> String {
+        let mut words = text.splitn(3, ' ');
+        let mut word = || words.next().unwrap_or("").to_string();
+        let (from, to, rest) = (word(), word(), word());
+        let rest = rest.replace("; ", "\n");
+        format!("[[rule]]\nfrom = \"{from}\"\nto = \"{to}\"\n{rest}\n")
+    }
+
+    #[test]
+    fn loops_are_told_if_a_frame_can_run_in_them() {
+        let circle = "a frame such as 0x000 runs in a circle, \"rule 1\" -> \"rule 2\" -> \"rule \
+                      1\", until max_hops ends it after 1 pass";
+        for (rules, expected) in [
+            // Back to where it came in only if allowed.
+            (&["v w echo = true", "w v echo = true"][..], None),
+            // One rule that allows it is enough for what comes in at its end.
+            (&["v w echo = true; allow_return = true", "w v echo = true"], Some(circle)),
+            // What comes from a third bus may go back and forth.
+            (&["v w echo = true", "w v echo = true", "a v echo = true"], Some(circle)),
+            // Frames sent on a real bus come back only with echo.
+            (&["a b", "b a", "w a"], None),
+            (&["a b echo = true", "b a echo = true", "w a echo = true"], Some(circle)),
+            // Identifiers, kinds and edits decide.
+            (
+                &[
+                    "v w echo = true; match = [1]",
+                    "w v echo = true; match = [2]",
+                    "a v echo = true",
+                ],
+                None,
+            ),
+            (
+                &[
+                    "v w echo = true; match = [1]; set = { id = 2 }",
+                    "w v echo = true; match = [2]; set = { id = 1 }",
+                    "a v echo = true",
+                ],
+                Some("frame 0x001 runs in a circle"),
+            ),
+            (&["v w echo = true", "w v echo = true; frames = \"fd\"", "a v echo = true"], None),
+        ] {
+            let rules: String = rules.iter().map(|text| rule(text)).collect();
+            let found = messages(&rules);
+            match expected {
+                None => assert!(found.is_empty(), "{rules}\n{found:?}"),
+                Some(expected) => {
+                    assert_eq!(found.len(), 1, "{rules}\n{found:?}");
+                    assert!(found[0].starts_with(expected), "{found:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn overlaps_are_told_if_a_frame_goes_out_twice() {
+        for (rules, is_told) in [
+            (["a b match = [1]", "a b match = [1]"], true),
+            (["a b", "a b match = [1]"], true),
+            (["a b", "a b frames = \"any\"; match = [1]"], true),
+            (["a b match = [1]", "a b match = [2]"], false),
+            (["a b match = [1]", "b a match = [1]"], false),
+            (["a b match = [1]", "a b match = [\"remote 0x1\"]"], false),
+            (["a b match = [1]", "a b match = [1]; frames = \"fd\""], false),
+            (["a b match = [\"0x0-0x7\", \"!0x1\"]", "a b match = [1]"], false),
+            // Under another identifier it is another frame.
+            (["a b match = [1]", "a b match = [1]; set = { id = 3 }"], false),
+            (["a b match = [1]", "a b match = [1]; set = { length = 3 }"], true),
+        ] {
+            let [first, second] = rules.map(rule);
+            let found = messages(&format!("{first}{second}"));
+            assert_eq!(found.len(), usize::from(is_told), "{rules:?} {found:?}");
+            assert!(found.iter().all(|message| message.ends_with("by \"rule 1\"")), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_search_that_takes_too_long_is_given_up_and_told() {
+        let many: String =
+            (0..8_000).map(|id| rule(&format!("a b match = \"0x{id:X}x\""))).collect();
+        assert_eq!(messages(&many), ["there are too many rules to look for all overlapping rules"]);
+    }
 }

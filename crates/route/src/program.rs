@@ -132,7 +132,8 @@ impl ListLengths {
 struct Matcher {
     /// For each standard identifier, data then remote: its list.
     standard: Box<[ListRef]>,
-    /// Match lists, each once.
+    /// Match lists, each once; the first is empty.
+    lists: Box<[ListRef]>,
     matches: Box<[Match]>,
     /// Filters for extended identifiers.
     clusters: Box<[Cluster]>,
@@ -150,15 +151,6 @@ struct ListRef {
 }
 
 impl ListRef {
-    const fn packed(self) -> u64 {
-        (self.start as u64) << 32 | self.len as u64
-    }
-
-    #[inline]
-    const fn unpacked(packed: u64) -> Self {
-        Self { start: (packed >> 32) as u32, len: packed as u32 }
-    }
-
     #[inline]
     fn of(self, matches: &[Match]) -> &[Match] {
         matches
@@ -169,22 +161,35 @@ impl ListRef {
 }
 
 /// Interns match lists while compiling.
-#[derive(Default)]
 struct ListBuilder {
+    lists: Vec<ListRef>,
     matches: Vec<Match>,
-    known: BTreeMap<Vec<Match>, ListRef>,
+    known: BTreeMap<Vec<Match>, u32>,
 }
 
 impl ListBuilder {
-    fn intern(&mut self, mut list: Vec<Match>) -> ListRef {
+    /// Only the empty list, which is number 0.
+    fn new() -> Self {
+        let known = BTreeMap::from([(Vec::new(), 0)]);
+        Self { lists: [ListRef::default()].into(), matches: Vec::new(), known }
+    }
+
+    /// The number of a list.
+    fn intern(&mut self, mut list: Vec<Match>) -> u32 {
         list.sort_unstable();
         if let Some(&known) = self.known.get(&list) {
             return known;
         }
-        let new = ListRef { start: self.matches.len() as u32, len: list.len() as u32 };
+        let number = self.lists.len() as u32;
+        self.lists.push(ListRef { start: self.matches.len() as u32, len: list.len() as u32 });
         self.matches.extend_from_slice(&list);
-        self.known.insert(list, new);
-        new
+        self.known.insert(list, number);
+        number
+    }
+
+    /// The list of that number.
+    fn get(&self, number: u32) -> ListRef {
+        self.lists.get(number as usize).copied().unwrap_or_default()
     }
 }
 
@@ -195,16 +200,16 @@ impl ListBuilder {
 #[derive(Clone, Debug)]
 struct Cluster {
     /// By the common bits of an identifier: which of `groups` may match, as bits.
-    candidates: Hash,
-    /// For each mask, by the bits of the identifier under it: a packed [`ListRef`].
-    groups: Box<[Hash]>,
+    candidates: Hash<u64>,
+    /// For each mask, by the bits of the identifier under it: which of [`Matcher::lists`].
+    groups: Box<[Hash<u32>]>,
 }
 
 impl Cluster {
     /// As many as there are bits in a set of candidates.
     const MOST: usize = u64::BITS as usize;
 
-    fn new(groups: &[(u32, Vec<(u32, u64)>)]) -> Self {
+    fn new(groups: &[(u32, Vec<(u32, u32)>)]) -> Self {
         let common = groups.iter().fold(u32::MAX, |common, (mask, _)| common & mask);
         let mut candidates: BTreeMap<u32, u64> = BTreeMap::new();
         for (bit, (_, entries)) in groups.iter().enumerate() {
@@ -221,42 +226,62 @@ impl Cluster {
 
     /// The lists of this cluster for an identifier word.
     #[inline]
-    fn find(&self, can_id: u32, mut found: impl FnMut(ListRef)) {
+    fn find(&self, can_id: u32, mut found: impl FnMut(u32)) {
         if let [group] = &*self.groups {
-            return found(ListRef::unpacked(group.find(can_id)));
+            return found(group.find(can_id));
         }
         let mut candidates = self.candidates.find(can_id);
         while candidates != 0 {
             if let Some(group) = self.groups.get(candidates.trailing_zeros() as usize) {
-                found(ListRef::unpacked(group.find(can_id)));
+                found(group.find(can_id));
             }
             candidates &= candidates - 1;
         }
     }
 }
 
+/// A value of a [`Hash`]: zero stands for none.
+trait Number: Copy + Default + core::ops::BitOr<Output = Self> {
+    /// Itself or zero, without a branch.
+    fn if_true(self, condition: bool) -> Self;
+}
+
+impl Number for u32 {
+    #[inline]
+    fn if_true(self, condition: bool) -> Self {
+        self & Self::from(condition).wrapping_neg()
+    }
+}
+
+impl Number for u64 {
+    #[inline]
+    fn if_true(self, condition: bool) -> Self {
+        self & Self::from(condition).wrapping_neg()
+    }
+}
+
 /// Numbers by the bits of an identifier word under a mask: a cuckoo hash table. A key stands in one
 /// of two slots, so that a look-up is two reads and no loop, whether it finds something or not.
 #[derive(Clone, Debug)]
-struct Hash {
+struct Hash<V> {
     mask: u32,
     shift: u32,
     /// Key and value. The word of an extended identifier never is [`Hash::FREE`], so that marks a
     /// free slot.
-    slots: Box<[(u32, u64)]>,
+    slots: Box<[(u32, V)]>,
 }
 
-impl Hash {
+impl<V: Number> Hash<V> {
     const FREE: u32 = 0;
     /// Odd multipliers (Fibonacci hashing: 2^32 over the golden ratio, and another of no relation)
     /// whose products' high bits choose the slots.
     const MULTIPLIERS: [u32; 2] = [0x9E37_79B9, 0x85EB_CA6B];
 
     /// A table for `entries`, whose keys are distinct and extended.
-    fn new(mask: u32, entries: &[(u32, u64)]) -> Self {
-        // A third full at first; larger in the rare case that the keys cannot be placed. A table
-        // of 2^32 slots places every key, so this ends.
-        let mut bits = (entries.len() * 3).next_power_of_two().ilog2().max(1);
+    fn new(mask: u32, entries: &[(u32, V)]) -> Self {
+        // At most half full at first; larger where the keys cannot be placed. A table of 2^32 slots
+        // places every key, so this ends.
+        let mut bits = (entries.len() * 2).next_power_of_two().ilog2().max(1);
         loop {
             if let Some(slots) = Self::place(entries, 32 - bits) {
                 return Self { mask, shift: 32 - bits, slots };
@@ -266,9 +291,10 @@ impl Hash {
     }
 
     /// Places the entries, each pushing out another where it must; `None` if they go in circles.
-    fn place(entries: &[(u32, u64)], shift: u32) -> Option<Box<[(u32, u64)]>> {
+    fn place(entries: &[(u32, V)], shift: u32) -> Option<Box<[(u32, V)]>> {
         const MOST_MOVES: usize = 500;
-        let mut slots = alloc::vec![(Self::FREE, 0); 1 << (32 - shift)].into_boxed_slice();
+        let mut slots =
+            alloc::vec![(Self::FREE, V::default()); 1 << (32 - shift)].into_boxed_slice();
         for &entry in entries {
             let mut homeless = entry;
             let mut slot = Self::slot(homeless.0, 0, shift);
@@ -299,11 +325,11 @@ impl Hash {
     ///
     /// Which of the two slots it is cannot be predicted, so it is selected by arithmetic.
     #[inline]
-    fn find(&self, can_id: u32) -> u64 {
+    fn find(&self, can_id: u32) -> V {
         let key = can_id & self.mask;
         let value = |which| {
             let slot = self.slots.get(Self::slot(key, which, self.shift));
-            slot.map_or(0, |&(found, value)| value & u64::from(found == key).wrapping_neg())
+            slot.map_or(V::default(), |&(found, value)| value.if_true(found == key))
         };
         value(0) | value(1)
     }
@@ -318,6 +344,12 @@ const fn standard_slot(can_id: u32) -> usize {
 }
 
 impl Matcher {
+    /// The list of that number.
+    #[inline]
+    fn list(&self, number: u32) -> &[Match] {
+        self.lists.get(number as usize).map_or(&[], |list| list.of(&self.matches))
+    }
+
     fn new(rules: &[(u32, &Rule)]) -> Self {
         let mut lengths = ListLengths::default();
         let mut standard: Vec<Vec<Match>> = alloc::vec![Vec::new(); STANDARD_IDS];
@@ -373,18 +405,25 @@ impl Matcher {
             }
         }
 
-        let mut lists = ListBuilder::default();
-        let standard = standard.into_iter().map(|matches| lists.intern(matches)).collect();
+        let mut lists = ListBuilder::new();
+        let standard = standard
+            .into_iter()
+            .map(|matches| {
+                let number = lists.intern(matches);
+                lists.get(number)
+            })
+            .collect();
         // In the order of the masks, so that those of a cluster have much in common.
         let groups: Vec<(u32, Vec<_>)> = extended
             .into_iter()
             .map(|(mask, entries)| {
-                let packed = |(key, matches)| (key, lists.intern(matches).packed());
-                (mask, entries.into_iter().map(packed).collect())
+                let numbered = |(key, matches)| (key, lists.intern(matches));
+                (mask, entries.into_iter().map(numbered).collect())
             })
             .collect();
         Self {
             standard,
+            lists: lists.lists.into(),
             matches: lists.matches.into(),
             clusters: groups.chunks(Cluster::MOST).map(Cluster::new).collect(),
             inverted: inverted.into(),
@@ -515,8 +554,8 @@ impl Program {
         } else {
             let mut only: &[Match] = &[];
             for cluster in &matcher.clusters {
-                cluster.find(can_id, |list| {
-                    let list = list.of(&matcher.matches);
+                cluster.find(can_id, |number| {
+                    let list = matcher.list(number);
                     if only.is_empty() {
                         only = list;
                     } else {
@@ -558,9 +597,9 @@ impl Program {
     #[must_use]
     pub(crate) fn scratch(&self) -> Vec<Match> {
         let most = |matcher: &Matcher| {
-            let longest = |group: &Hash| {
-                let lists = group.slots.iter().map(|&(_, list)| ListRef::unpacked(list).len);
-                lists.max().unwrap_or(0) as usize
+            let longest = |group: &Hash<u32>| {
+                let lists = group.slots.iter().map(|&(_, number)| matcher.list(number).len());
+                lists.max().unwrap_or(0)
             };
             let groups = matcher.clusters.iter().flat_map(|cluster| &cluster.groups);
             let of_groups: usize = groups.map(longest).sum();
