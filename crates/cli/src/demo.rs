@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use candor_lab::experiment::{self, Options};
-use candor_lab::{Experiment, report, run};
+use candor_lab::{Experiment, output, report, run};
 use candor_lat::Metric;
 use candor_lat::text::{self, Canvas, Charset, Scale, Series};
 use clap::Args;
 
 use crate::Answer;
-use crate::lab::overview;
+use crate::lab::{overview, quoted};
 use crate::output::print;
 use crate::progress::{Bar, catch_interrupt};
 
@@ -39,7 +39,8 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
     catch_interrupt();
     let bar = Bar::new(&campaign.experiments);
     let command = |experiment: &Experiment| {
-        format!("candor lab run {} --only {}", file.display(), experiment.name)
+        let file = quoted(&file.display().to_string());
+        format!("candor lab run {file} --only {}", experiment.name)
     };
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let results = run::run(&campaign.experiments, &command, &arguments.out, jobs, &bar);
@@ -56,7 +57,8 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
             Some(Series { name: &result.title, profile: &figures.profile })
         })
         .collect();
-    let canvas = Canvas { width: 80, height: 22, time: Scale::Logarithmic, charset: Charset::Unicode };
+    let canvas =
+        Canvas { width: 80, height: 22, time: Scale::Logarithmic, charset: Charset::Unicode };
     let mut out = format!("{}\n\n", campaign.title);
     out.push_str(&text::profile(Metric::GatewayLatency.label(), &series, canvas));
     out.push('\n');
@@ -81,7 +83,7 @@ fn write_files(folder: &Path) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|error| fail(folder, error))?;
     for (name, text) in FILES {
         let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|error| fail(&path, error))?;
+        output::replace(&path, text.as_bytes()).map_err(|error| fail(&path, error))?;
     }
     Ok(())
 }

@@ -115,11 +115,8 @@ pub(crate) fn run(command: &LabCommand) -> Answer {
 }
 
 fn load(selection: &Selection) -> Result<Campaign, String> {
-    let options = Options {
-        set: selection.set.clone(),
-        only: selection.only.clone(),
-        seed: selection.seed,
-    };
+    let options =
+        Options { set: selection.set.clone(), only: selection.only.clone(), seed: selection.seed };
     let campaign =
         experiment::load(&selection.file, &options).map_err(|error| error.to_string())?;
     if !campaign.warnings.is_empty() {
@@ -140,7 +137,7 @@ fn command_for(selection: &Selection, experiment: &Experiment) -> String {
 }
 
 /// A word for a shell.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()
@@ -174,7 +171,8 @@ fn run_experiments(arguments: &Run) -> Answer {
     let (results, is_whole) = execute(&arguments.selection, &arguments.running, &campaign)?;
     let out = &arguments.running.out;
     if arguments.json {
-        let lines: Result<String, String> = results.iter().map(|result| summary(out, result)).collect();
+        let lines: Result<String, String> =
+            results.iter().map(|result| summary(out, result)).collect();
         print(&lines?)?;
     } else {
         print(&overview(&results))?;
@@ -221,8 +219,11 @@ fn list(arguments: &List) -> Answer {
             .collect();
         print(&lines?)?;
     } else {
-        let lines: String =
-            campaign.experiments.iter().map(|experiment| format!("{}\n", experiment.name)).collect();
+        let lines: String = campaign
+            .experiments
+            .iter()
+            .map(|experiment| format!("{}\n", experiment.name))
+            .collect();
         print(&lines)?;
         eprintln!("{} experiments", thousands(campaign.experiments.len() as u64));
     }
@@ -289,7 +290,15 @@ pub(crate) fn overview(results: &[ResultFile]) -> String {
         })
         .collect();
     let head = [
-        "experiment", ">sent", ">received", ">lost", ">p50", ">p99", ">p99.9", ">max", ">load 1 %",
+        "experiment",
+        ">sent",
+        ">received",
+        ">lost",
+        ">p50",
+        ">p99",
+        ">p99.9",
+        ">max",
+        ">load 1 %",
         ">load 2 %",
     ];
     let mut out = table(&head, &rows);

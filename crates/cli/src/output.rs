@@ -80,10 +80,18 @@ mod tests {
 
     #[test]
     fn numbers_are_shown_for_people() {
-        for (ns, shown) in [(0.0, "0 ns"), (999.0, "999 ns"), (35_000.0, "35.0 us"), (1.5e6, "1.50 ms"), (-2e9, "-2.00 s")] {
+        for (ns, shown) in [
+            (0.0, "0 ns"),
+            (999.0, "999 ns"),
+            (35_000.0, "35.0 us"),
+            (1.5e6, "1.50 ms"),
+            (-2e9, "-2.00 s"),
+        ] {
             assert_eq!(duration(ns), shown);
         }
-        for (number, shown) in [(0, "0"), (999, "999"), (1_000, "1,000"), (51_637_000, "51,637,000")] {
+        for (number, shown) in
+            [(0, "0"), (999, "999"), (1_000, "1,000"), (51_637_000, "51,637,000")]
+        {
             assert_eq!(thousands(number), shown);
         }
     }

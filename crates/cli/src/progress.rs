@@ -34,8 +34,18 @@ pub(crate) fn is_interrupted() -> bool {
 pub(crate) struct Bar {
     bar: ProgressBar,
     experiments: usize,
-    /// Frames sent so far by each unfinished experiment, and by the finished ones together.
-    sent: Mutex<(BTreeMap<String, u64>, u64, usize)>,
+    state: Mutex<State>,
+}
+
+/// How far a campaign is.
+#[derive(Default)]
+struct State {
+    /// Frames sent so far by each experiment that runs.
+    running: BTreeMap<String, u64>,
+    /// Frames that the finished ones were expected to send.
+    finished: u64,
+    /// How many are finished.
+    done: usize,
 }
 
 impl Bar {
@@ -50,19 +60,18 @@ impl Bar {
         if let Ok(style) = ProgressStyle::with_template(style) {
             bar.set_style(style);
         }
-        Self { bar, experiments: experiments.len(), sent: Mutex::new((BTreeMap::new(), 0, 0)) }
+        Self { bar, experiments: experiments.len(), state: Mutex::default() }
     }
 
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 
-    fn update(&self, change: impl FnOnce(&mut (BTreeMap<String, u64>, u64, usize))) {
-        if let Ok(mut sent) = self.sent.lock() {
-            change(&mut sent);
-            let (running, finished, done) = &*sent;
-            self.bar.set_position(running.values().sum::<u64>() + finished);
-            self.bar.set_message(format!("{done} of {} experiments", self.experiments));
+    fn update(&self, change: impl FnOnce(&mut State)) {
+        if let Ok(mut state) = self.state.lock() {
+            change(&mut state);
+            self.bar.set_position(state.running.values().sum::<u64>() + state.finished);
+            self.bar.set_message(format!("{} of {} experiments", state.done, self.experiments));
         }
     }
 }
@@ -78,17 +87,17 @@ fn expected_frames(experiment: &Experiment) -> u64 {
 
 impl Progress for Bar {
     fn proceed(&self, experiment: &Experiment, _now: Nanos, sent: u64) -> bool {
-        self.update(|(running, _, _)| {
-            running.insert(experiment.name.clone(), sent.min(expected_frames(experiment)));
+        self.update(|state| {
+            state.running.insert(experiment.name.clone(), sent.min(expected_frames(experiment)));
         });
         !is_interrupted()
     }
 
     fn finished(&self, experiment: &Experiment, _result: &Result<ResultFile, Error>) {
-        self.update(|(running, finished, done)| {
-            running.remove(&experiment.name);
-            *finished += expected_frames(experiment);
-            *done += 1;
+        self.update(|state| {
+            state.running.remove(&experiment.name);
+            state.finished += expected_frames(experiment);
+            state.done += 1;
         });
     }
 }

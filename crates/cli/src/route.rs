@@ -22,6 +22,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use candor_config::{Finding, Findings, MAX_BYTES, Severity, did_you_mean};
+use candor_lab::output;
 use candor_route::counters::Cause;
 use candor_route::edit::Step;
 use candor_route::explain::{self, Explained, Mismatch, Taken, Verdict};
@@ -492,30 +493,12 @@ fn convert(args: &ConvertArgs) -> Answer {
     };
     match output {
         None => print(&text)?,
-        Some(path) => replace(path, &text).map_err(|error| {
+        Some(path) => output::replace(path, text.as_bytes()).map_err(|error| {
             format!("{}: cannot be written: {error}; check the folder", path.display())
         })?,
     }
     eprintln!("{}", plural(table.rules.len(), "rule"));
     Ok(true)
-}
-
-/// Puts `text` into the file at `path`, which keeps what it had until all is written. Something
-/// that is no regular file, such as a named pipe, is written directly.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return fs::write(path, text);
-    }
-    // A symbolic link stays one.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
-    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, &path));
-    if written.is_err() {
-        // The reason is told; there is nothing to add if this fails too.
-        let _ = fs::remove_file(&temporary);
-    }
-    written
 }
 
 fn json_lines<'a>(lines: impl Iterator<Item = Line<'a>>) -> Result<String, String> {

@@ -82,7 +82,10 @@ impl Term {
                 const FIGURES: [&str; 8] =
                     ["min", "p50", "p90", "p99", "p999", "max", "mean", "stddev"];
                 if !FIGURES.contains(&figure) {
-                    return Err(format!("there is no figure `{figure}`, only {}", FIGURES.join(", ")));
+                    return Err(format!(
+                        "there is no figure `{figure}`, only {}",
+                        FIGURES.join(", ")
+                    ));
                 }
                 (experiment, Figure::Latency(known, figure.to_owned()))
             }
@@ -96,7 +99,9 @@ impl Term {
         let counts = result.counts;
         Some(match &self.figure {
             Figure::Latency(metric, figure) => result.metric(*metric)?.figure_ns(figure)? / 1_000.0,
-            Figure::LostPercent if counts.sent > 0 => counts.lost as f64 / counts.sent as f64 * 100.0,
+            Figure::LostPercent if counts.sent > 0 => {
+                counts.lost as f64 / counts.sent as f64 * 100.0
+            }
             Figure::LostPercent => return None,
             Figure::Lost => counts.lost as f64,
             Figure::Sent => counts.sent as f64,
@@ -144,7 +149,14 @@ pub(crate) fn read(value: Option<&Value>, findings: &Findings) -> Vec<Claim> {
         findings.wrong_type("claim", value, "a list of tables");
         return Vec::new();
     };
-    tables.iter().filter_map(|table| read_one(Section::new(table.as_table()?, findings))).collect()
+    let read = |value: &Value| match value.as_table() {
+        Some(table) => read_one(Section::new(table, findings)),
+        None => {
+            findings.wrong_type("claim", value, "a table");
+            None
+        }
+    };
+    tables.iter().filter_map(read).collect()
 }
 
 fn read_one(mut section: Section<'_>) -> Option<Claim> {
@@ -165,7 +177,11 @@ fn read_one(mut section: Section<'_>) -> Option<Claim> {
     let at_most = section.float("at_most", f64::MIN..=f64::MAX);
     if at_least.is_none() && at_most.is_none() {
         let hint = "give `at_least`, `at_most` or both";
-        section.findings().error_with_hint(section.origin(), "a claim without bounds always holds", hint);
+        section.findings().error_with_hint(
+            section.origin(),
+            "a claim without bounds always holds",
+            hint,
+        );
     }
     let text = |section: &mut Section<'_>, key| section.string(key).unwrap_or_default().to_owned();
     let claim = Claim {

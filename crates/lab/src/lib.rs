@@ -12,6 +12,7 @@
 pub mod claims;
 mod error;
 pub mod experiment;
+pub mod output;
 pub mod profile;
 pub mod recording;
 pub mod report;

@@ -69,8 +69,8 @@ pub fn load(name: &str, base: &Path) -> Result<Profile, Error> {
 fn parse(file: &str, text: &str) -> Result<Profile, Error> {
     let findings = Findings::new();
     let source = Source::new(file, text);
-    let profile = candor_config::parse(&source, &findings)
-        .map(|table| read(&table, &findings, text));
+    let profile =
+        candor_config::parse(&source, &findings).map(|table| read(&table, &findings, text));
     match profile {
         Some(profile) if !findings.has_errors() => Ok(profile),
         _ => Err(Error::Findings(findings)),
@@ -85,19 +85,29 @@ struct Parameters<'a> {
 
 impl<'a> Parameters<'a> {
     /// The parameters of the table `key`, which must be there.
-    fn of(parent: &mut Section<'a>, key: &'static str, findings: &'a Findings, empty: &'a Table) -> Self {
+    fn of(
+        parent: &mut Section<'a>,
+        key: &'static str,
+        findings: &'a Findings,
+        empty: &'a Table,
+    ) -> Self {
         parent.require(&[key]);
         let section = parent.section(key).unwrap_or_else(|| Section::new(empty, findings));
         Self { section, findings }
     }
 
-    fn read<T>(&mut self, key: &'static str, read: impl FnOnce(&mut Section<'a>) -> Option<T>) -> Option<T> {
+    fn read<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&mut Section<'a>) -> Option<T>,
+    ) -> Option<T> {
         self.section.require(&[key]);
         let mut parameter = self.section.section(key)?;
         parameter.require(&["value", "source"]);
         let value = read(&mut parameter);
         if parameter.string("source").is_some_and(|source| source.trim().is_empty()) {
-            let hint = "say where the number comes from: a paper, a data sheet, a measurement, a fit";
+            let hint =
+                "say where the number comes from: a paper, a data sheet, a measurement, a fit";
             self.findings.error_with_hint(parameter.origin_of("source"), "`source` is empty", hint);
         }
         parameter.finish();
@@ -206,7 +216,11 @@ fn read(table: &Table, findings: &Findings, text: &str) -> Profile {
     ethernet.finish();
     if ethernet_load.spacing * u64::from(ethernet_load.fragments - 1) >= ethernet_load.every {
         let message = "the fragments of a request take longer than `every`";
-        findings.error_with_hint(load.origin_of("ethernet"), message, "raise `every` or lower `spacing`");
+        findings.error_with_hint(
+            load.origin_of("ethernet"),
+            message,
+            "raise `every` or lower `spacing`",
+        );
     }
     load.finish();
 
@@ -222,7 +236,15 @@ fn read(table: &Table, findings: &Findings, text: &str) -> Profile {
     };
     tester.finish();
     file.finish();
-    Profile { title, host: linux, user_space, cpu_load, ethernet_load, tester: instrument, text: text.into() }
+    Profile {
+        title,
+        host: linux,
+        user_space,
+        cpu_load,
+        ethernet_load,
+        tester: instrument,
+        text: text.into(),
+    }
 }
 
 fn interferences<'a>(parent: &mut Section<'a>, findings: &'a Findings) -> Vec<Interference> {
@@ -263,9 +285,59 @@ mod tests {
     #[test]
     fn a_number_without_a_source_is_refused() {
         let (_, text) = BUILT_IN[0];
-        let text = text.replacen("source = \"", "source = \"\" # ", 1);
+        let start = text.find("source = \"").unwrap() + "source = \"".len();
+        let end = start + text[start..].find('"').unwrap();
+        let text = format!("{}{}", &text[..start], &text[end..]);
         let Err(Error::Findings(findings)) = parse("p.toml", &text) else { panic!("accepted") };
         assert!(findings.to_string().contains("`source` is empty"), "{findings}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        let (_, good) = BUILT_IN[0];
+        // What is replaced, by what, and the finding: the place counts from the line replaced.
+        for (from, to, finding) in [
+            ("\"5us\"", "\"5\"", "`value` is \"5\", but the unit of a duration is"),
+            ("\"5us\"", "\"-5us\"", "`value` is \"-5us\", but"),
+            ("\"5us\"", "5", "`value` is an integer, expected a duration such as \"250us\""),
+            ("value = 4,", "value = -4,", "`value` is -4, but 0 to 65536 is possible"),
+            ("value = 4,", "value = 4.5,", "`value` is a number, expected an integer"),
+            ("value = 4,", "", "`value` is missing"),
+            ("\"soft-irq\"", "\"soft\"", "`value` is \"soft\", but `soft-irq` or `hard-irq`"),
+            ("value = true,", "value = 1,", "`value` is an integer, expected true or false"),
+            ("rx_fifo ", "rx_fivo ", "unknown key `rx_fivo`"),
+        ] {
+            assert!(good.contains(from), "{from}");
+            let line = 1 + good[..good.find(from).unwrap()].matches('\n').count();
+            let text = good.replacen(from, to, 1);
+            let Err(Error::Findings(findings)) = parse("p.toml", &text) else {
+                panic!("{to} is accepted")
+            };
+            let all = findings.to_string();
+            let told = all
+                .lines()
+                .any(|told| told.starts_with(&format!("p.toml:{line}:")) && told.contains(finding));
+            assert!(told, "{line}: {finding} is missing in\n{all}");
+        }
+    }
+
+    #[test]
+    fn every_section_and_parameter_is_required() {
+        let Err(Error::Findings(findings)) = parse("p.toml", "") else { panic!("accepted") };
+        let all = findings.to_string();
+        for key in ["title", "filter", "host", "user_space", "load", "cpu", "ethernet", "tester"] {
+            assert!(all.contains(&format!("`{key}` is missing")), "{key} is missing in\n{all}");
+        }
+        let (_, good) = BUILT_IN[0];
+        for line in good.lines().filter(|line| line.contains("{ value")) {
+            let name = line.split('=').next().unwrap().trim();
+            let text = good.replacen(line, "", 1);
+            let Err(Error::Findings(findings)) = parse("p.toml", &text) else {
+                panic!("accepted without `{name}`")
+            };
+            let missing = format!("`{name}` is missing");
+            assert!(findings.to_string().contains(&missing), "{name}: {findings}");
+        }
     }
 
     #[test]

@@ -23,11 +23,10 @@
 //! ```
 
 mod statistics;
-mod target;
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write as _};
 use std::path::Path;
 
 use candor_wire::log::{
@@ -38,7 +37,7 @@ use candor_wire::log::{
 pub use self::statistics::{
     BusStatistics, BusyBits, IdStatistics, LogStatistics, MAX_IDS, Pause, PeriodStatistics,
 };
-use self::target::Target;
+use crate::output::Target;
 
 const BUFFER_LEN: usize = 2 * MAX_RECORD_LEN;
 /// How much is read at most to find out the format.
@@ -299,7 +298,7 @@ impl Writer {
     }
 
     fn flush(&mut self) -> Result<(), RecordingError> {
-        let written = self.target.write(&self.buffer);
+        let written = self.target.write_all(&self.buffer);
         self.buffer.clear();
         written.map_err(|error| RecordingError::io(&self.name, "cannot be written", error))
     }

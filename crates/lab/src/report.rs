@@ -28,12 +28,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use candor_lat::Metric;
 use serde::{Deserialize, Serialize};
 
+use crate::output;
 use crate::result::{ResultFile, SCHEMA};
 
 /// A report that was written.
@@ -272,17 +273,7 @@ fn make_dir(path: &Path) -> Result<(), Error> {
 
 /// Puts `bytes` in place of the file at `path`, as a whole or not at all.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    let part = path.with_file_name(name);
-    let written = fs::File::create(&part)
-        .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| fs::rename(&part, path));
-    written.map_err(|error| {
-        // Half a file helps nobody; that it cannot be removed either adds nothing to the error.
-        let _ = fs::remove_file(&part);
-        unwritable(path, &error)
-    })
+    output::replace(path, bytes).map_err(|error| unwritable(path, &error))
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Error {

@@ -2,8 +2,8 @@
 
 use candor_route::counters::{Cause, Outcome};
 use candor_route::edit::{Edit, Operands, Range, XorChecksum};
-use candor_route::engine::{Egress, Engine, Forward, JobIndex, Passage};
-use candor_route::program::{ListLengths, Match};
+use candor_route::engine::{Egress, Engine, Forward, Passage};
+use candor_route::program::{JobIndex, ListLengths, Match};
 use candor_route::table::List;
 use candor_route::{Bus, BusIndex, Filter, Rule, Table};
 use candor_sim::{Copy, Decision, Gateway, PassageTag, Settled, Walk, cause};
@@ -91,8 +91,7 @@ impl Egress for Collector<'_> {
 impl Gateway for Rules {
     fn decide(&mut self, port: u32, frame: &Frame, passage: PassageTag, decision: &mut Decision) {
         let lengths = self.lengths.get(port as usize).copied().unwrap_or_default();
-        let passage =
-            Passage { origin: BusIndex(passage.origin as u16), hops: passage.hops };
+        let passage = Passage { origin: BusIndex(passage.origin as u16), hops: passage.hops };
         let mut collector = Collector { decision, lengths };
         self.engine.handle(BusIndex(port as u16), frame, passage, &mut collector);
         decision.walk = whole_walk(frame, lengths);
@@ -264,8 +263,7 @@ impl Generated {
             rule.edit.set.can_id = Some(next);
             rule
         };
-        let mut rules =
-            vec![step("hop 1".into(), BusIndex(0), virtual_bus(0), first, first + 1)];
+        let mut rules = vec![step("hop 1".into(), BusIndex(0), virtual_bus(0), first, first + 1)];
         for hop in 1..self.hops {
             let (from, to) = (virtual_bus(hop - 1), virtual_bus(hop));
             rules.push(step(format!("hop {}", hop + 1), from, to, first + hop, first + hop + 1));

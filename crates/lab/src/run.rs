@@ -1,7 +1,7 @@
 //! Campaigns: experiments side by side, their results in one folder.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +10,7 @@ use candor_time::Nanos;
 
 use crate::error::Error;
 use crate::experiment::Experiment;
+use crate::output::{self, Target};
 use crate::result::ResultFile;
 use crate::simulate::{self, Watch};
 
@@ -28,9 +29,9 @@ pub trait Progress: Sync {
 pub fn prepare(out: &Path) -> Result<(), Error> {
     let results = results_of(out);
     fs::create_dir_all(&results).map_err(|error| Error::write(&results, error))?;
-    let probe = results.join(".probe");
-    File::create(&probe).map_err(|error| Error::write(&results, error))?;
-    fs::remove_file(&probe).map_err(|error| Error::write(&results, error))
+    // Created beside the name and, being dropped, removed again.
+    Target::file(&results.join("probe")).map_err(|error| Error::write(&results, error))?;
+    Ok(())
 }
 
 /// The folder of the results within `out`.
@@ -59,10 +60,11 @@ pub fn run(
     std::thread::scope(|scope| {
         for _ in 0..jobs.clamp(1, experiments.len().max(1)) {
             scope.spawn(|| {
-                while let Some((experiment, slot)) = {
+                let take_next = || {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     experiments.get(index).zip(results.get(index))
-                } {
+                };
+                while let Some((experiment, slot)) = take_next() {
                     let result = run_one(experiment, command(experiment), out, progress);
                     progress.finished(experiment, &result);
                     let ends = result.is_err();
@@ -111,59 +113,30 @@ fn run_one(
     let watch = Watching { experiment, progress };
     let folder = results_of(out);
     let csv = folder.join(format!("{}.csv", experiment.name));
-    let result = if experiment.per_frame {
-        let mut file = Replacement::create(&csv)?;
-        let result = simulate::run(experiment, command, Some(&mut file.file), &watch)?;
-        file.finish()?;
-        result
-    } else {
-        // A table of an earlier run would not belong to this result.
-        match fs::remove_file(&csv) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::write(&csv, error));
-            }
-            _ => {}
-        }
-        simulate::run(experiment, command, None, &watch)?
-    };
     let json = folder.join(format!("{}.json", experiment.name));
-    let mut file = Replacement::create(&json)?;
-    file.file.write_all(result.to_json().as_bytes()).map_err(|error| Error::write(&json, error))?;
-    file.finish()?;
+    let csv_error = |error| Error::write(&csv, error);
+    let frames =
+        if experiment.per_frame { Some(Target::file(&csv).map_err(csv_error)?) } else { None };
+    let mut frames = frames.map(|target| BufWriter::with_capacity(1 << 16, target));
+    let lines = frames.as_mut().map(|frames| frames as &mut dyn Write);
+    let result = simulate::run(experiment, command, lines, &watch)?;
+    match frames {
+        Some(frames) => {
+            let target = frames.into_inner().map_err(|error| csv_error(error.into_error()))?;
+            target.finish().map_err(csv_error)?;
+        }
+        // A table of an earlier run would not belong to this result.
+        None => remove(&csv).map_err(csv_error)?,
+    }
+    let text = result.to_json();
+    output::replace(&json, text.as_bytes()).map_err(|error| Error::write(&json, error))?;
     Ok(result)
 }
 
-/// A file that takes its place only when it is complete.
-struct Replacement {
-    file: BufWriter<File>,
-    temporary: PathBuf,
-    path: PathBuf,
-    is_finished: bool,
-}
-
-impl Replacement {
-    fn create(path: &Path) -> Result<Self, Error> {
-        let mut temporary = path.as_os_str().to_owned();
-        temporary.push(".part");
-        let temporary = PathBuf::from(temporary);
-        let file = File::create(&temporary).map_err(|error| Error::write(&temporary, error))?;
-        let file = BufWriter::with_capacity(1 << 16, file);
-        Ok(Self { file, temporary, path: path.to_owned(), is_finished: false })
-    }
-
-    fn finish(mut self) -> Result<(), Error> {
-        self.file.flush().map_err(|error| Error::write(&self.temporary, error))?;
-        fs::rename(&self.temporary, &self.path).map_err(|error| Error::write(&self.path, error))?;
-        self.is_finished = true;
-        Ok(())
-    }
-}
-
-impl Drop for Replacement {
-    fn drop(&mut self) {
-        if !self.is_finished {
-            // There is nobody left to tell.
-            let _ = fs::remove_file(&self.temporary);
-        }
+/// Removes a file that may be there.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }

@@ -15,9 +15,7 @@ use candor_time::Nanos;
 use crate::error::Error;
 use crate::experiment::{Experiment, Traffic};
 use crate::recording::{self, RecordingError};
-use crate::result::{
-    Bus, Counts, Figures, InputFile, Refused, ResultFile, RuleCounts, SCHEMA,
-};
+use crate::result::{Bus, Counts, Figures, InputFile, Refused, ResultFile, RuleCounts, SCHEMA};
 use crate::rules::Rules;
 use crate::traffic::{Allowance, Periodic, Replay};
 
@@ -85,8 +83,7 @@ struct Scene {
 impl Scene {
     fn new(experiment: &Experiment) -> Result<Self, Error> {
         let mut world = World::new(experiment.seed);
-        let buses: Vec<_> =
-            experiment.buses.iter().map(|bus| world.add_bus(bus.clone())).collect();
+        let buses: Vec<_> = experiment.buses.iter().map(|bus| world.add_bus(bus.clone())).collect();
         let gateway = experiment.gateway.as_ref().map(|gateway| {
             let host = world.add_host(gateway.model.clone(), Rules::new(&gateway.rules));
             for bus in &gateway.rules.buses {
@@ -143,14 +140,13 @@ impl Scene {
                     let random = Random::new(experiment.seed, (4 << 32) + stream);
                     let source = Periodic::new(messages.clone(), random, Rc::clone(&allowance));
                     let config = config(Drive::Timed, *discipline, SENDER_QUEUE);
-                    let sender =
-                        self.world.add_sender(self.buses[*bus], config, Box::new(source));
+                    let sender = self.world.add_sender(self.buses[*bus], config, Box::new(source));
                     self.senders.push(sender);
                 }
             }
             Traffic::Replay { log, interface, speed, bus } => {
-                let recording = recording::open(log, None)
-                    .map_err(|error| Error::Other(error.to_string()))?;
+                let recording =
+                    recording::open(log, None).map_err(|error| Error::Other(error.to_string()))?;
                 let source = Replay::new(recording, interface.clone(), *speed, allowance);
                 self.replay_failure = Some(source.failure());
                 self.error_reports = source.reports();
@@ -175,7 +171,12 @@ impl Scene {
         program.jobs().iter().map(name).collect()
     }
 
-    fn result(self, experiment: &Experiment, command: String, collected: Collector<'_>) -> ResultFile {
+    fn result(
+        self,
+        experiment: &Experiment,
+        command: String,
+        collected: Collector<'_>,
+    ) -> ResultFile {
         let elapsed = self.world.now() - Time::ZERO;
         let sent: u64 = self.senders.iter().map(|&sender| self.world.released(sender)).sum();
         let received = collected.arrived.distinct;
@@ -185,7 +186,9 @@ impl Scene {
         let counts = Counts {
             sent,
             received,
-            lost: sent.saturating_sub(received + unrouted + if has_gateway { collected.delivered } else { 0 }),
+            lost: sent.saturating_sub(
+                received + unrouted + if has_gateway { collected.delivered } else { 0 },
+            ),
             unrouted,
             duplicated: collected.arrived.extra,
             reordered: collected.reordered,

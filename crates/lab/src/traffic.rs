@@ -106,7 +106,8 @@ impl Periodic {
                 let late = first + random.nanos(Nanos::ZERO, message.jitter).as_nanos();
                 due.push(Reverse((late, first, index)));
                 let mut data = [0; 64];
-                data.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&random.bits().to_le_bytes()));
+                data.chunks_mut(8)
+                    .for_each(|chunk| chunk.copy_from_slice(&random.bits().to_le_bytes()));
                 (message, data)
             })
             .collect();
@@ -208,11 +209,25 @@ impl Source for Replay {
     }
 }
 
+/// What a DBC file says about traffic.
+#[derive(Debug)]
+pub(crate) struct DbcMessages {
+    /// The messages that can be sent.
+    pub(crate) messages: Vec<Message>,
+    /// How many others have no cycle time.
+    pub(crate) without_period: usize,
+    /// How many others have a cycle time, but more bytes than a frame, or a number no frame has.
+    pub(crate) without_length: usize,
+}
+
+/// Not a message: the place where editors of DBC files keep signals that belong to none.
+const NO_MESSAGE: &str = "VECTOR__INDEPENDENT_SIG_MSG";
+
 /// The messages of a DBC file that have a cycle time (`GenMsgCycleTime`, in ms).
 ///
 /// # Errors
-/// The file is unreadable, no DBC, or none of its messages has a cycle time.
-pub(crate) fn messages_of_dbc(path: &Path) -> Result<Vec<Message>, Error> {
+/// The file is unreadable, no DBC, or none of its messages can be sent.
+pub(crate) fn messages_of_dbc(path: &Path) -> Result<DbcMessages, Error> {
     let bytes = std::fs::read(path).map_err(|error| Error::read(path, error))?;
     // Comments of DBC files are often in the code pages of Windows: what is not UTF-8 becomes `?`.
     let text = String::from_utf8_lossy(&bytes);
@@ -222,7 +237,8 @@ pub(crate) fn messages_of_dbc(path: &Path) -> Result<Vec<Message>, Error> {
         Error::Other(format!("{}: this is no DBC file: {reason}", path.display()))
     })?;
     let mut messages = Vec::new();
-    for message in &dbc.messages {
+    let (mut without_period, mut without_length) = (0, 0);
+    for message in dbc.messages.iter().filter(|message| message.name != NO_MESSAGE) {
         let period_ms = match dbc.resolved_message_attribute(message.id, "GenMsgCycleTime") {
             Some(can_dbc::AttributeValue::Uint(ms)) => *ms,
             Some(can_dbc::AttributeValue::Int(ms)) => u64::try_from(*ms).unwrap_or(0),
@@ -230,7 +246,12 @@ pub(crate) fn messages_of_dbc(path: &Path) -> Result<Vec<Message>, Error> {
             _ => 0,
         };
         let length = usize::try_from(message.size).unwrap_or(usize::MAX);
-        if period_ms == 0 || fd_dlc(length).is_none() {
+        if period_ms == 0 {
+            without_period += 1;
+            continue;
+        }
+        if fd_dlc(length).is_none() {
+            without_length += 1;
             continue;
         }
         let raw = message.id.raw();
@@ -251,5 +272,5 @@ pub(crate) fn messages_of_dbc(path: &Path) -> Result<Vec<Message>, Error> {
             path.display()
         )));
     }
-    Ok(messages)
+    Ok(DbcMessages { messages, without_period, without_length })
 }

@@ -3,8 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::engine::JobIndex;
-use crate::program::Program;
+use crate::program::{JobIndex, Program};
 use crate::table::BusIndex;
 
 /// Why a copy of a frame was not forwarded.

@@ -6,12 +6,8 @@ use alloc::vec::Vec;
 use candor_wire::Frame;
 
 use crate::counters::{Cause, Counters, Outcome};
-use crate::program::{Match, Program};
+use crate::program::{JobIndex, Match, Program};
 use crate::table::BusIndex;
-
-/// Which job of a program; see [`Program::jobs`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobIndex(pub u32);
 
 /// What travels with a frame through one host, from interface to interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -88,6 +88,10 @@ pub struct Job {
     pub modifies: bool,
 }
 
+/// Which job of a program; see [`Program::jobs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobIndex(pub u32);
+
 /// A rule that matched, and where the kernel would have found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Match {

@@ -3,15 +3,7 @@
 use candor_queue::{ByPriority, Fifo};
 
 use crate::flight::FlightId;
-
-/// The order in a transmit queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Discipline {
-    /// First in, first out: urgent frames wait behind others.
-    Fifo,
-    /// The frame that would win arbitration leaves first.
-    Priority,
-}
+use crate::model::Discipline;
 
 /// The error state of a controller (ISO 11898-1, fault confinement).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,17 @@ use candor_lat::Taps;
 use candor_wire::Frame;
 use candor_wire::bits::{Length, length};
 
-use crate::host::PassageTag;
-
 /// Which flight.
 pub(crate) type FlightId = u32;
+
+/// What a gateway wants remembered with a frame inside one host; its meaning is the gateway's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassageTag {
+    /// The port the frame first came in on.
+    pub origin: u32,
+    /// How often it was passed on.
+    pub hops: u8,
+}
 
 /// A frame on its way, or a copy of one.
 #[derive(Clone, Debug)]

@@ -30,10 +30,11 @@ mod sender;
 mod world;
 
 pub use bus::{BusConfig, BusStatistics};
-pub use controller::{Discipline, ErrorState};
+pub use controller::ErrorState;
 pub use event::Time;
-pub use host::{Copy, Decision, Gateway, PassageTag, Settled, Walk};
-pub use model::Model;
+pub use flight::PassageTag;
+pub use host::{Copy, Decision, Gateway, Settled, Walk};
+pub use model::{Discipline, Model};
 pub use random::Random;
 pub use record::{Fate, Observer, Record, cause};
 pub use sender::{Drive, Release, SenderConfig, Source};

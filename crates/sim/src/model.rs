@@ -13,8 +13,6 @@
 
 use candor_time::Nanos;
 
-use crate::controller::Discipline;
-
 /// How a host passes frames on.
 #[derive(Clone, Debug)]
 pub enum Model {
@@ -27,6 +25,15 @@ pub enum Model {
     },
     /// A Linux host.
     Linux(Box<Linux>),
+}
+
+/// The order in a transmit queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discipline {
+    /// First in, first out: urgent frames wait behind others.
+    Fifo,
+    /// The frame that would win arbitration leaves first.
+    Priority,
 }
 
 /// The egress queue in front of a controller.

@@ -3,8 +3,8 @@
 use candor_time::Nanos;
 use candor_wire::Frame;
 
-use crate::controller::Discipline;
 use crate::event::Time;
+use crate::model::Discipline;
 use crate::random::Random;
 
 /// A frame and when it shall be released.

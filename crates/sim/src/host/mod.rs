@@ -8,19 +8,10 @@ use candor_time::Nanos;
 use candor_wire::Frame;
 
 use crate::controller::Queue;
-use crate::flight::FlightId;
+use crate::flight::{FlightId, PassageTag};
 use crate::model::{FilterCosts, Linux, Model};
 use crate::random::Random;
 use cpu::Cpu;
-
-/// What a gateway wants remembered with a frame inside one host; its meaning is the gateway's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PassageTag {
-    /// The port the frame first came in on.
-    pub origin: u32,
-    /// How often it was passed on.
-    pub hops: u8,
-}
 
 /// How many filters a frame met before something happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

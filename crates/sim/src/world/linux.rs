@@ -5,11 +5,10 @@ use candor_time::Nanos;
 
 use super::World;
 use crate::event::Event;
-use crate::flight::{Flight, FlightId, Leg};
+use crate::flight::{Flight, FlightId, Leg, PassageTag};
 use crate::host::cpu::{HARD, LEVELS, Work};
 use crate::host::{
-    Copy, Decision, Delivery, Gateway, HostKind, Interrupt, LinuxHost, PassageTag, Poller, Settled,
-    Waiting,
+    Copy, Decision, Delivery, Gateway, HostKind, Interrupt, LinuxHost, Poller, Settled, Waiting,
 };
 use crate::model::Readout;
 use crate::record::{Observer, cause};
@@ -148,7 +147,7 @@ impl<G: Gateway> World<G> {
             Work::PollRead(port) => self.read_done(host, port, observer),
             Work::Packet => {}
             Work::Deliver => self.deliver_next(host, decided, false, observer),
-            Work::Socket(port) => self.into_socket(host, port, observer),
+            Work::Socket(port) => self.queue_in_socket(host, port, observer),
             Work::UserRecv => self.user_received(host, observer),
             Work::UserSend => self.deliver_next(host, decided, true, observer),
         }
@@ -159,7 +158,7 @@ impl<G: Gateway> World<G> {
         match interrupt {
             Interrupt::Disturbance(_) => {}
             Interrupt::Ethernet(is_last) => {
-                self.into_backlog(host, Waiting::Packet(is_last), observer);
+                self.queue_in_backlog(host, Waiting::Packet(is_last), observer);
             }
             Interrupt::TransmitDone(port) => self.transmit_done(host, port),
             Interrupt::Receive(port) => {
@@ -171,7 +170,7 @@ impl<G: Gateway> World<G> {
             }
             Interrupt::Read(port) => {
                 if let Some(id) = self.take(host, port) {
-                    self.into_backlog(host, Waiting::Frame(id, port), observer);
+                    self.queue_in_backlog(host, Waiting::Frame(id, port), observer);
                 }
                 self.read_on(host, port);
             }
@@ -208,7 +207,7 @@ impl<G: Gateway> World<G> {
         Some(id)
     }
 
-    fn into_backlog(&mut self, host: u32, waiting: Waiting, observer: &mut impl Observer) {
+    fn queue_in_backlog(&mut self, host: u32, waiting: Waiting, observer: &mut impl Observer) {
         let Some(linux) = self.linux(host) else { return };
         if linux.backlog.len() < linux.model.backlog {
             linux.backlog.push_back(waiting);
@@ -356,7 +355,7 @@ impl<G: Gateway> World<G> {
 
     // The process.
 
-    fn into_socket(&mut self, host: u32, port: u32, observer: &mut impl Observer) {
+    fn queue_in_socket(&mut self, host: u32, port: u32, observer: &mut impl Observer) {
         let Some(linux) = self.linux(host) else { return };
         let (Some(id), Some(user)) = (linux.delivery.flight.take(), linux.model.user_space) else {
             return;
@@ -463,7 +462,7 @@ impl<G: Gateway> World<G> {
         if let Leg::Forwarded { passage, .. } = self.flights[id].leg {
             self.flights[id].leg = Leg::Received { passage };
         }
-        self.into_backlog(host, Waiting::Frame(id, port), observer);
+        self.queue_in_backlog(host, Waiting::Frame(id, port), observer);
     }
 
     // Shared with hosts of constant delay.

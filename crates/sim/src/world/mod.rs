@@ -9,12 +9,12 @@ use candor_queue::Fifo;
 use candor_time::Nanos;
 
 use crate::bus::{Bus, BusConfig, BusStatistics};
-use crate::controller::{Controller, Discipline, ErrorState, Owner, Queue};
+use crate::controller::{Controller, ErrorState, Owner, Queue};
 use crate::event::{Event, Events, Time};
 use crate::flight::{Flight, FlightId, Flights, Leg, wire_length};
 use crate::host::{Gateway, Host, HostKind, HostPort};
 use crate::instrument::{Instrument, Measuring};
-use crate::model::{Interference, Model};
+use crate::model::{Discipline, Interference, Model};
 use crate::random::Random;
 use crate::record::{Fate, Observer, Record, cause};
 use crate::sender::{Drive, Sender, SenderConfig, Source};

@@ -7,8 +7,8 @@ use super::World;
 use crate::bus::{RECOVERY_BITS, SUSPEND_BITS, Transmission};
 use crate::controller::{ErrorState, Owner};
 use crate::event::Event;
-use crate::flight::{Flight, FlightId, Leg};
-use crate::host::{Gateway, HostKind, PassageTag};
+use crate::flight::{Flight, FlightId, Leg, PassageTag};
+use crate::host::{Gateway, HostKind};
 use crate::record::{Fate, Observer};
 use crate::sender::Drive;
 

@@ -1,0 +1,50 @@
+//! `candor demo` as its user sees it.
+
+use std::fs;
+use std::process::Command;
+
+#[test]
+fn it_shows_a_profile_writes_a_report_and_says_what_to_try_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("report");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+    let output = command.args(["demo", "--out"]).arg(&out).output().unwrap();
+    let (stdout, stderr) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+
+    assert!(stdout.contains("frames with at least this latency"), "{stdout}");
+    let rows: Vec<_> = stdout.lines().skip_while(|line| !line.starts_with("---")).collect();
+    for (row, experiment) in rows[1..].iter().zip(["one-at-a-time", "car", "flood"]) {
+        assert!(row.starts_with(experiment), "{row}");
+    }
+    let told: Vec<_> = stderr.lines().collect();
+    let [report, next] = told.as_slice() else { panic!("{stderr}") };
+    assert_eq!(*report, format!("report: {}", out.join("index.html").display()));
+    assert!(next.starts_with("next: candor lab run "), "{next}");
+
+    let page = fs::read_to_string(out.join("index.html")).unwrap();
+    assert!(page.contains("<html"));
+    for name in ["one-at-a-time", "car", "flood"] {
+        assert!(out.join(format!("results/{name}.json")).is_file(), "{name}");
+    }
+    // What it ran can be run again.
+    let experiment = out.join("experiment/small-car.toml");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+    let listed = command.args(["lab", "list"]).arg(experiment).output().unwrap();
+    assert_eq!(listed.stdout, b"one-at-a-time\ncar\nflood\n");
+}
+
+#[test]
+fn a_file_in_the_way_is_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("report");
+    fs::write(&out, "a file").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+    let output = command.args(["demo", "--out"]).arg(&out).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains("cannot be written") && stderr.contains("--out"), "{stderr}");
+    assert_eq!(fs::read(&out).unwrap(), b"a file");
+}

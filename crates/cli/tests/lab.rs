@@ -1,0 +1,388 @@
+//! `candor lab` as its user sees it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const CAMPAIGN: &str = "\
+title = \"Two buses\"
+count = 200
+
+[bus.in]
+bitrate = \"1M\"
+
+[bus.out]
+bitrate = \"500k\"
+
+[gateway]
+delay = \"35us\"
+
+[traffic]
+kind = \"one-at-a-time\"
+
+[[experiment]]
+name = \"calm\"
+
+[[experiment]]
+name = \"flood\"
+traffic.kind = \"flood\"
+
+[[claim]]
+id = \"A\"
+says = \"nothing is lost\"
+value = \"calm lost\"
+at_most = 0
+
+[[claim]]
+id = \"B\"
+says = \"a flood loses frames\"
+value = \"flood lost\"
+at_least = 1
+";
+
+/// A folder with a file of experiments.
+struct Scene(TempDir);
+
+impl Scene {
+    fn new(text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("two.toml"), text).unwrap();
+        Self(folder)
+    }
+
+    fn out(&self) -> PathBuf {
+        self.0.path().join("out")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+        command.current_dir(self.0.path()).arg("lab").args(arguments);
+        command
+    }
+
+    /// Runs it; standard output and standard error.
+    #[track_caller]
+    fn run(&self, arguments: &[&str], code: i32) -> (String, String) {
+        told(&self.command(arguments).output().unwrap(), code)
+    }
+
+    /// Runs it; the objects of that type.
+    #[track_caller]
+    fn json(&self, arguments: &[&str], kind: &str, code: i32) -> Vec<Value> {
+        let (stdout, _) = self.run(arguments, code);
+        let data = |line| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            assert_eq!(line["type"], kind);
+            line["data"].take()
+        };
+        stdout.lines().map(data).collect()
+    }
+}
+
+#[track_caller]
+fn told(output: &Output, code: i32) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{stdout}{stderr}");
+    (stdout, stderr)
+}
+
+fn keys(value: &Value) -> BTreeSet<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+/// The names in a folder, hidden ones too.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn list_names_the_experiments() {
+    let scene = Scene::new(CAMPAIGN);
+    let (stdout, stderr) = scene.run(&["list", "two.toml"], 0);
+    assert_eq!((stdout.as_str(), stderr.as_str()), ("calm\nflood\n", "2 experiments\n"));
+    let (stdout, _) = scene.run(&["list", "two.toml", "--only", "fl*"], 0);
+    assert_eq!(stdout, "flood\n");
+    let experiments = scene.json(&["list", "two.toml", "--json"], "experiment", 0);
+    assert_eq!(experiments.len(), 2);
+    assert_eq!(
+        experiments[1],
+        serde_json::json!({
+            "name": "flood",
+            "title": "Two buses",
+            "conditions": "simulation, virtual time; a gateway of constant delay 35us; no load",
+            "axes": {},
+        })
+    );
+    assert_eq!(names(scene.0.path()), ["two.toml"]);
+}
+
+#[test]
+fn run_writes_results_and_a_report() {
+    let scene = Scene::new(CAMPAIGN);
+    let (stdout, stderr) = scene.run(&["run", "two.toml", "--out", "out"], 0);
+    assert!(stdout.starts_with("experiment  sent  received  lost "), "{stdout}");
+    assert_eq!(stderr, "report: out/index.html\n");
+    let expected = ["calm.csv", "calm.json", "flood.csv", "flood.json"];
+    assert_eq!(names(&scene.out().join("results")), expected);
+    let (_, stderr) = scene.run(&["report", "out"], 0);
+    assert_eq!(stderr, "report: out/index.html\n");
+}
+
+#[test]
+fn json_lines_have_the_documented_fields() {
+    let scene = Scene::new(CAMPAIGN);
+    let results = scene.json(&["run", "two.toml", "--out", "out", "--json"], "result", 0);
+    let names: Vec<_> = results.iter().map(|result| result["experiment"].as_str()).collect();
+    assert_eq!(names, [Some("calm"), Some("flood")]);
+    for result in &results {
+        let expected = [
+            "experiment",
+            "sent",
+            "received",
+            "lost",
+            "unrouted",
+            "total_latency",
+            "gateway_latency",
+            "file",
+        ];
+        assert_eq!(keys(result), expected.into());
+        let expected = ["count", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
+        assert_eq!(keys(&result["gateway_latency"]), expected.into());
+        assert_eq!(result["sent"], 200);
+        assert!(scene.0.path().join(result["file"].as_str().unwrap()).is_file());
+    }
+    assert_eq!(results[0]["gateway_latency"]["min_ns"], 35_000);
+    assert_eq!(results[0]["lost"], 0);
+
+    let claims = scene.json(&["claims", "two.toml", "--out", "out", "--json"], "claim", 0);
+    assert_eq!(claims.len(), 2);
+    let expected = ["id", "says", "published", "bounds", "value", "agrees", "note"];
+    assert_eq!(keys(&claims[0]), expected.into());
+    assert_eq!((&claims[0]["value"], &claims[0]["agrees"]), (&0.0.into(), &true.into()));
+}
+
+#[test]
+fn a_result_can_be_had_again_with_its_command() {
+    let scene = Scene::new(CAMPAIGN);
+    let set = ["--set", "title=a b", "--set", "count=50", "--seed", "7"];
+    let first = [&["run", "two.toml", "--out", "first", "--only", "flood"], &set[..]].concat();
+    scene.run(&first, 0);
+    let path = scene.0.path().join("first/results/flood.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let result: Value = serde_json::from_str(&text).unwrap();
+    let command = result["command"].as_str().unwrap();
+    assert_eq!(
+        command,
+        "candor lab run two.toml --only flood --set 'title=a b' --set count=50 --seed 7"
+    );
+    let shell = command.replacen("candor", env!("CARGO_BIN_EXE_candor"), 1) + " --out again";
+    let mut again = Command::new("sh");
+    let output = again.current_dir(scene.0.path()).args(["-c", &shell]).output().unwrap();
+    told(&output, 0);
+    for file in ["flood.json", "flood.csv"] {
+        let read = |out: &str| fs::read(scene.0.path().join(out).join("results").join(file));
+        assert!(read("first").unwrap() == read("again").unwrap(), "{file}");
+    }
+}
+
+#[test]
+fn a_claim_that_does_not_hold_is_a_no() {
+    let scene = Scene::new(CAMPAIGN);
+    let (stdout, stderr) = scene.run(&["claims", "two.toml", "--out", "out"], 0);
+    let last = |text: &str| -> Vec<String> {
+        text.lines().skip(2).map(|line| line.split("  ").last().unwrap().trim().into()).collect()
+    };
+    assert_eq!(last(&stdout), ["yes", "yes"], "{stdout}");
+    assert_eq!(stderr, "2 of 2 claims agree\nreport: out/index.html\n");
+
+    let strict = ["claims", "two.toml", "--out", "out", "--set", "bus.out.bitrate=1M"];
+    let (stdout, stderr) = scene.run(&strict, 1);
+    assert_eq!(last(&stdout), ["yes", "no"], "{stdout}");
+    assert!(stderr.starts_with("1 of 2 claims agree\n"), "{stderr}");
+
+    // An experiment that did not run gives no value.
+    let only = ["claims", "two.toml", "--out", "out", "--only", "calm", "--json"];
+    let claims = scene.json(&only, "claim", 1);
+    assert_eq!((&claims[1]["value"], &claims[1]["agrees"]), (&Value::Null, &false.into()));
+
+    let (stdout, _) = scene.run(&["claims", "two.toml", "--out", "out", "--markdown"], 0);
+    assert!(stdout.starts_with("| id | claim | published | model |"), "{stdout}");
+    assert_eq!(stdout.lines().nth(1), Some("| --- | --- | --- | --- | --- | --- | --- |"));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_place_and_remedy_before_anything_is_written() {
+    let cases: &[(&str, &[&str], &[&str])] = &[
+        (
+            "[trafic]\nkind = 'flood'\n",
+            &[],
+            &["two.toml:1:2: error: unknown key `trafic`", "did you mean `traffic`?"],
+        ),
+        (CAMPAIGN, &["--set", "count=-5"], &["`count` is -5, but 1 to "]),
+        (CAMPAIGN, &["--set", "count=0"], &["`count` is 0, but 1 to "]),
+        (CAMPAIGN, &["--set", "testbed=vn"], &["`testbed` is \"vn\", but `sim` is possible"]),
+        (CAMPAIGN, &["--set", "traffic.knd=flood"], &["unknown key `knd`", "did you mean `kind`?"]),
+        (CAMPAIGN, &["--set", "count"], &["--set"]),
+        (CAMPAIGN, &["--set", "=1"], &["--set"]),
+        (CAMPAIGN, &["--set", "traffic.length=9"], &["`length` is 9"]),
+        (CAMPAIGN, &["--set", "gateway.profile=mpc"], &["either a `profile` or a `delay`"]),
+        (
+            CAMPAIGN,
+            &["--only", "x*"],
+            &["two.toml: no experiment matches `x*`; there are calm, flood"],
+        ),
+        (CAMPAIGN, &["--seed=-1"], &["--seed"]),
+        ("count = \n", &[], &["two.toml:1:"]),
+        ("", &[], &["`bus` is missing", "`traffic` is missing"]),
+    ];
+    for (text, arguments, parts) in cases {
+        let scene = Scene::new(text);
+        let (stdout, stderr) =
+            scene.run(&[&["run", "two.toml", "--out", "out"], *arguments].concat(), 2);
+        assert_eq!(stdout, "", "{arguments:?}");
+        for part in *parts {
+            assert!(stderr.contains(part), "{arguments:?}: {part} is missing in\n{stderr}");
+        }
+        assert_eq!(names(scene.0.path()), ["two.toml"], "{arguments:?}");
+    }
+}
+
+#[test]
+fn files_and_folders_that_are_not_right_are_one_sentence() {
+    let scene = Scene::new(CAMPAIGN);
+    fs::write(scene.0.path().join("file"), "").unwrap();
+    fs::create_dir(scene.0.path().join("empty")).unwrap();
+    let no_claims = CAMPAIGN.split("[[claim]]").next().unwrap();
+    fs::write(scene.0.path().join("plain.toml"), no_claims).unwrap();
+    let cases: &[(&[&str], &str)] = &[
+        (&["run", "absent.toml"], "candor: absent.toml cannot be read: "),
+        (&["list", "absent.toml"], "candor: absent.toml cannot be read: "),
+        (&["run", "two.toml", "--out", "file"], "candor: file/results cannot be written: "),
+        (&["claims", "two.toml", "--out", "file"], "candor: file/results cannot be written: "),
+        (&["claims", "plain.toml", "--out", "out"], "candor: plain.toml has no claims; "),
+        (&["report", "absent"], "candor: absent/results: there is no such folder; "),
+        (&["report", "empty"], "candor: empty/results: there is no such folder; "),
+    ];
+    for (arguments, start) in cases {
+        let (stdout, stderr) = scene.run(arguments, 2);
+        assert_eq!((stdout.as_str(), stderr.lines().count()), ("", 1), "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with(start), "{arguments:?}: {stderr}");
+    }
+    assert_eq!(names(scene.0.path()), ["empty", "file", "plain.toml", "two.toml"]);
+}
+
+#[test]
+fn there_is_no_progress_bar_in_a_pipe() {
+    let scene = Scene::new(CAMPAIGN);
+    let (_, stderr) = scene.run(&["run", "two.toml", "--out", "out", "--set", "count=50000"], 0);
+    assert_eq!(stderr, "report: out/index.html\n");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let scene = Scene::new(CAMPAIGN);
+    for arguments in [
+        &["list", "two.toml"][..],
+        &["list", "two.toml", "--json"],
+        &["run", "two.toml", "--out", "out"],
+        &["run", "two.toml", "--out", "out", "--json"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = scene.command(arguments).stdout(writer).output().unwrap();
+        told(&output, 0);
+    }
+    // The report is written all the same.
+    assert!(scene.out().join("index.html").is_file());
+}
+
+#[test]
+fn messages_without_a_cycle_time_are_told() {
+    let dbc = "VERSION \"\"\n\nNS_ :\n\nBS_:\n\nBU_: Engine\n\n\
+               BO_ 256 Fast: 8 Engine\n SG_ A : 0|8@1+ (1,0) [0|255] \"\" Engine\n\n\
+               BO_ 512 Once: 8 Engine\n SG_ B : 0|8@1+ (1,0) [0|255] \"\" Engine\n\n\
+               BO_ 513 Never: 8 Engine\n SG_ C : 0|8@1+ (1,0) [0|255] \"\" Engine\n\n\
+               BA_DEF_ BO_ \"GenMsgCycleTime\" INT 0 10000;\n\
+               BA_DEF_DEF_ \"GenMsgCycleTime\" 0;\n\
+               BA_ \"GenMsgCycleTime\" BO_ 256 10;\n";
+    let scene = Scene::new(CAMPAIGN);
+    fs::write(scene.0.path().join("car.dbc"), dbc).unwrap();
+    let arguments = [
+        "run",
+        "two.toml",
+        "--out",
+        "out",
+        "--only",
+        "calm",
+        "--json",
+        "--set",
+        "traffic.kind=periodic",
+        "--set",
+        "traffic.dbc=car.dbc",
+        "--set",
+        "traffic.nodes.in=[\"Engine\"]",
+    ];
+    let (stdout, stderr) = scene.run(&arguments, 0);
+    let told = "warning: car.dbc: 2 of 3 messages have no cycle time and are not sent";
+    assert_eq!(stderr.matches(told).count(), 1, "{stderr}");
+    assert!(stderr.contains("GenMsgCycleTime"), "{stderr}");
+    assert!(stdout.contains("\"sent\":200"), "{stdout}");
+}
+
+/// Waits until the condition holds, for half a minute at most.
+#[cfg(unix)]
+#[expect(clippy::disallowed_methods, reason = "other programs tell nobody of their files and end")]
+fn comes_true(mut condition: impl FnMut() -> bool) -> bool {
+    (0..3_000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        condition()
+    })
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_keeps_what_is_finished() {
+    let text = CAMPAIGN
+        .split("[[claim]]")
+        .next()
+        .unwrap()
+        // Far longer than the test would wait.
+        .replace("name = \"flood\"", "name = \"flood\"\ncount = 1_000_000_000_000\n");
+    let scene = Scene::new(&text);
+    let mut child = scene
+        .command(&["run", "two.toml", "--out", "out", "--jobs", "1", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let results = scene.out().join("results");
+    // Until the first experiment is finished and the second has begun.
+    let started = comes_true(|| {
+        results.join("calm.json").is_file() && results.join(".flood.csv.0.part").is_file()
+    });
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let ended = started && kill.success() && comes_true(|| child.try_wait().unwrap().is_some());
+    if !ended {
+        child.kill().unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(started && ended, "{output:?}");
+    let (stdout, stderr) = told(&output, 2);
+    assert!(
+        stderr.contains("interrupted: 1 of 2 experiments are finished and kept in out/results"),
+        "{stderr}"
+    );
+    assert_eq!(stdout.lines().count(), 1, "{stdout}");
+    assert!(stdout.contains("\"experiment\":\"calm\""), "{stdout}");
+    assert_eq!(names(&results), ["calm.csv", "calm.json"]);
+    assert!(scene.out().join("index.html").is_file());
+}

@@ -1,0 +1,216 @@
+//! Many experiments from one file: `[[experiment]]` tables laid over the rest, lists multiplied.
+
+use std::collections::BTreeSet;
+
+use candor_config::{Data, Findings, Table, Value};
+
+/// Experiments at most in one campaign.
+const MAX_EXPERIMENTS: usize = 100_000;
+
+/// An experiment before its settings are read.
+#[derive(Clone)]
+pub(super) struct Draft {
+    /// Unique, and fit for a file.
+    pub(super) name: String,
+    /// Its place in the matrix.
+    pub(super) axes: Vec<(String, String)>,
+    /// Its settings.
+    pub(super) table: Table,
+}
+
+/// Letters, digits, `.`, `_` and `-`; anything else becomes `-`.
+fn file_name(text: &str) -> String {
+    let clean: String = text
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' })
+        .collect();
+    let clean = clean.trim_matches(['.', '-']);
+    if clean.is_empty() { "experiment".into() } else { clean.chars().take(120).collect() }
+}
+
+/// Lays `[[experiment]]` tables over the rest and multiplies by `[matrix]`.
+pub(super) fn multiply(
+    table: &Table,
+    variants: Option<&Value>,
+    matrix: Option<&Value>,
+    findings: &Findings,
+) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    match variants {
+        None => {
+            let name = table.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            drafts.push(Draft { name, axes: Vec::new(), table: table.clone() });
+        }
+        Some(Value { data: Data::Array(variants), .. }) => {
+            for variant in variants {
+                drafts.extend(overlay(table, variant, findings));
+            }
+        }
+        Some(other) => {
+            let message = "`experiment` is a list of tables";
+            findings.error_with_hint(&other.origin, message, "write [[experiment]]");
+        }
+    }
+    let mut drafts = spread(drafts, matrix, findings);
+    let mut seen = BTreeSet::new();
+    for draft in &mut drafts {
+        draft.name = file_name(&draft.name);
+        if !seen.insert(draft.name.clone()) {
+            let message = format!("two experiments are called `{}`", draft.name);
+            let hint = "give each a name of its own";
+            findings.error_with_hint(draft.table.origin(), message, hint);
+        }
+    }
+    drafts
+}
+
+/// The experiments of one `[[experiment]]` table: it may have a matrix of its own, beside the one
+/// for all.
+fn overlay(table: &Table, variant: &Value, findings: &Findings) -> Vec<Draft> {
+    let Some(over) = variant.as_table() else {
+        findings.wrong_type("experiment", variant, "a table");
+        return Vec::new();
+    };
+    let Some(name) = over.get("name").and_then(Value::as_str) else {
+        let hint = "give each [[experiment]] a name of its own";
+        findings.error_with_hint(over.origin(), "`name` is missing", hint);
+        return Vec::new();
+    };
+    let mut over = over.clone();
+    let matrix = over.remove("matrix");
+    let mut table = table.clone();
+    let name = name.to_owned();
+    table.merge(over);
+    spread(vec![Draft { name, axes: Vec::new(), table }], matrix.as_ref(), findings)
+}
+
+/// Multiplies drafts by the lists of a matrix.
+fn spread(mut drafts: Vec<Draft>, matrix: Option<&Value>, findings: &Findings) -> Vec<Draft> {
+    let Some(matrix) = matrix else { return drafts };
+    let Some(axes) = matrix.as_table() else {
+        findings.wrong_type("matrix", matrix, "a table");
+        return drafts;
+    };
+    for (path, value) in leaves(axes, &mut Vec::new()) {
+        let Some(values) = value.as_array() else {
+            findings.wrong_type(&path.join("."), value, "a list of values");
+            continue;
+        };
+        if drafts.len().saturating_mul(values.len()) > MAX_EXPERIMENTS {
+            let message = format!("the matrix makes more than {MAX_EXPERIMENTS} experiments");
+            findings.error_with_hint(&value.origin, message, "split it over several files");
+            return drafts;
+        }
+        let with = |draft: &Draft, value| draft.with(&path, value);
+        drafts =
+            drafts.iter().flat_map(|draft| values.iter().map(move |v| with(draft, v))).collect();
+    }
+    drafts
+}
+
+impl Draft {
+    /// The same at one place further on an axis of the matrix.
+    fn with(&self, path: &[String], value: &Value) -> Self {
+        let mut draft = self.clone();
+        let keys: Vec<_> = path.iter().map(String::as_str).collect();
+        draft.table.set_path(&keys, value.clone());
+        let shown = shown(value);
+        if !draft.name.is_empty() {
+            draft.name.push('-');
+        }
+        draft.name.push_str(&file_name(&shown));
+        draft.axes.push((path.join("."), shown));
+        draft
+    }
+}
+
+/// Every value of a table that is no table, with its path. A quoted key may hold dots.
+fn leaves<'a>(table: &'a Table, path: &mut Vec<String>) -> Vec<(Vec<String>, &'a Value)> {
+    let mut found = Vec::new();
+    for entry in table.entries() {
+        let depth = path.len();
+        path.extend(entry.key.split('.').map(str::to_owned));
+        match entry.value.as_table() {
+            Some(table) => found.extend(leaves(table, path)),
+            None => found.push((path.clone(), &entry.value)),
+        }
+        path.truncate(depth);
+    }
+    found
+}
+
+/// A value in a name.
+fn shown(value: &Value) -> String {
+    match &value.data {
+        Data::String(text) => text.clone(),
+        Data::Integer(number) => number.to_string(),
+        Data::Float(number) => number.to_string(),
+        Data::Boolean(flag) => flag.to_string(),
+        _ => "list".into(),
+    }
+}
+
+/// Whether `name` matches a pattern with `*` and `?`.
+pub(super) fn matches_glob(glob: &str, name: &str) -> bool {
+    let (glob, name): (Vec<_>, Vec<_>) = (glob.chars().collect(), name.chars().collect());
+    // Greedy with one point to fall back to: linear space, no recursion.
+    let (mut g, mut n, mut star) = (0, 0, None);
+    while n < name.len() {
+        match glob.get(g) {
+            Some('*') => {
+                star = Some((g, n));
+                g += 1;
+            }
+            Some(&c) if c == '?' || c == name[n] => {
+                g += 1;
+                n += 1;
+            }
+            _ => match star {
+                Some((at, from)) => {
+                    star = Some((at, from + 1));
+                    g = at + 1;
+                    n = from + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    glob[g..].iter().all(|&c| c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_match_as_in_a_shell() {
+        for (glob, name, matches) in [
+            ("*", "a", true),
+            ("a*c", "abc", true),
+            ("a*c", "abcd", false),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("*b*b*", "abab", true),
+            ("abc", "abc", true),
+            ("", "", true),
+            ("", "a", false),
+        ] {
+            assert_eq!(matches_glob(glob, name), matches, "{glob} {name}");
+        }
+    }
+
+    #[test]
+    fn names_are_fit_for_files() {
+        for (text, name) in [
+            ("a b/c", "a-b-c"),
+            ("../../etc/passwd", "etc-passwd"),
+            ("..", "experiment"),
+            ("", "experiment"),
+            ("1.5", "1.5"),
+            ("gr\u{fc}n", "gr-n"),
+        ] {
+            assert_eq!(file_name(text), name);
+        }
+        assert_eq!(file_name(&"x".repeat(1_000)).len(), 120);
+    }
+}

@@ -1,0 +1,105 @@
+//! What the parts of an experiment have in common: its buses, and the files it reads.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use candor_config::{Findings, Origin, Section, Table};
+use candor_sim::BusConfig;
+use candor_wire::{Bitrate, Timing};
+use sha2::{Digest, Sha256};
+
+use super::Input;
+
+/// Reads the parts of an experiment that refer to one another and to other files.
+pub(super) struct Reader<'a> {
+    pub(super) base: &'a Path,
+    pub(super) findings: &'a Findings,
+    pub(super) buses: Vec<BusConfig>,
+    pub(super) inputs: Vec<Input>,
+}
+
+impl<'a> Reader<'a> {
+    /// Begins with the buses.
+    pub(super) fn new(base: &'a Path, findings: &'a Findings, file: &mut Section<'_>) -> Self {
+        let mut buses = Vec::new();
+        for entry in file.table_entries("bus") {
+            match entry.value.as_table() {
+                Some(table) => buses.push(read_bus(&entry.key, table, findings)),
+                None => findings.wrong_type(&entry.key, &entry.value, "a table with a bitrate"),
+            }
+        }
+        if buses.is_empty() && file.has("bus") {
+            findings.error(file.origin_of("bus"), "there is no bus");
+        }
+        Self { base, findings, buses, inputs: Vec::new() }
+    }
+
+    /// Notes a file that was read. One that cannot be read is told where it is used.
+    pub(super) fn input(&mut self, shown: &str, path: &Path) {
+        if let Ok(sha256) = digest(path) {
+            self.inputs.push(Input { path: shown.into(), sha256 });
+        }
+    }
+
+    /// The place of the bus of that name.
+    pub(super) fn bus(&self, name: &str, origin: &Origin) -> Option<usize> {
+        let names = self.buses.iter().map(|bus| bus.name.as_str());
+        let found = names.clone().position(|known| known == name);
+        if found.is_none() {
+            let hint = match candor_config::did_you_mean(name, names.clone()) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
+            };
+            self.findings.error_with_hint(origin, format!("unknown bus `{name}`"), hint);
+        }
+        found
+    }
+}
+
+fn read_bus(name: &str, table: &Table, findings: &Findings) -> BusConfig {
+    let mut bus = Section::new(table, findings);
+    bus.require(&["bitrate"]);
+    let nominal = bus.bitrate("bitrate").unwrap_or(Bitrate::MAX);
+    let data = bus.bitrate("data_bitrate");
+    let config = BusConfig {
+        name: name.into(),
+        timing: Timing { nominal, data: data.unwrap_or(nominal) },
+        is_fd: bus.boolean("fd").unwrap_or(data.is_some()),
+        bit_error_rate: bus.float("bit_error_rate", 0.0..=0.1).unwrap_or(0.0),
+        restart: bus.nanos("restart"),
+    };
+    bus.finish();
+    config
+}
+
+/// The SHA-256 of a file, however large, in hex.
+fn digest(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut sha256 = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => sha256.update(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sha256.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_that_of_the_whole_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("abc");
+        std::fs::write(&path, "abc").unwrap();
+        // FIPS 180-4, the example of one block.
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(digest(&path).unwrap(), expected);
+    }
+}

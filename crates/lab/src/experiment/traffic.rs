@@ -1,0 +1,295 @@
+//! The traffic of an experiment.
+
+use candor_config::{Origin, Section};
+use candor_sim::{Discipline, Drive};
+use candor_time::Nanos;
+use candor_wire::frame::{BRS, EFF_FLAG, EFF_MASK, SFF_MASK, fd_dlc};
+
+use super::reader::Reader;
+use super::{Traffic, locate};
+use crate::traffic::{Message, Numbered, messages_of_dbc};
+
+/// The kinds of traffic as files name them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    OneAtATime,
+    Half,
+    Flood,
+    Periodic,
+    Replay,
+}
+
+const KINDS: [(&str, Kind); 5] = [
+    ("one-at-a-time", Kind::OneAtATime),
+    ("half", Kind::Half),
+    ("flood", Kind::Flood),
+    ("periodic", Kind::Periodic),
+    ("replay", Kind::Replay),
+];
+
+/// The shortest period of a message: less is a mistake in the unit.
+const SHORTEST_PERIOD: Nanos = Nanos::from_micros(10);
+
+/// The messages of one node: `(bus, node, messages)`.
+type Node = (usize, String, Vec<Message>);
+
+impl Reader<'_> {
+    /// Reads what is sent. A campaign sets what any of its kinds needs; each kind takes its own.
+    pub(super) fn traffic(&mut self, mut section: Section<'_>) -> Option<Traffic> {
+        section.require(&["kind"]);
+        let kind = section.one_of("kind", &KINDS);
+        let frames = self.numbered(&mut section);
+        let turnaround = (
+            section.nanos("turnaround_shortest").unwrap_or(Nanos::from_micros(50)),
+            section.nanos("turnaround_longest").unwrap_or(Nanos::from_micros(150)),
+        );
+        let timeout = section.nanos("timeout").unwrap_or(Nanos::from_secs(1));
+        let discipline = section
+            .one_of("queue", &[("fifo", Discipline::Fifo), ("priority", Discipline::Priority)])
+            .unwrap_or(Discipline::Priority);
+        let nodes = self.periodic(&mut section, kind == Some(Kind::Periodic));
+        let replay = self.replay(&mut section, kind == Some(Kind::Replay));
+        section.finish();
+        let numbered = |drive| Some(Traffic::Numbered { frames: frames?, drive });
+        match kind? {
+            Kind::OneAtATime => numbered(Drive::OneAtATime { turnaround, timeout }),
+            Kind::Half => numbered(Drive::Paced { period_percent: 200 }),
+            Kind::Flood => numbered(Drive::Flood),
+            Kind::Periodic => Some(Traffic::Periodic { nodes, discipline }),
+            Kind::Replay => replay,
+        }
+    }
+
+    fn numbered(&self, section: &mut Section<'_>) -> Option<Numbered> {
+        let can_ids: Vec<_> = section
+            .strings("id")
+            .into_iter()
+            .filter_map(|(text, origin)| match parse_id(text) {
+                Ok(can_id) => Some(can_id),
+                Err(reason) => {
+                    self.findings.error(origin, format!("`{text}` is no identifier: {reason}"));
+                    None
+                }
+            })
+            .collect();
+        let length = section.integer("length", 0..=64).unwrap_or(8);
+        let is_fd = section.boolean("fd").unwrap_or(length > 8);
+        let fill = section.integer("fill", 0..=u8::MAX).unwrap_or(0x55);
+        let fits = if is_fd { fd_dlc(length).is_some() } else { length <= 8 };
+        if length < 2 || !fits {
+            let message = format!(
+                "`length` is {length}, but the frame's number needs 2 bytes and \
+                                   a frame has at most 8, or with CAN FD 12, 16, 20, 24, 32, 48, 64"
+            );
+            self.findings.error(section.origin_of("length"), message);
+            return None;
+        }
+        if is_fd && self.buses.first().is_some_and(|bus| !bus.is_fd) {
+            let hint = "give the bus a data_bitrate, or fd = true";
+            let message = "the first bus does not carry CAN FD";
+            self.findings.error_with_hint(section.origin_of("length"), message, hint);
+        }
+        let fd_flags = is_fd.then_some(BRS);
+        let can_ids = if can_ids.is_empty() { vec![0x123] } else { can_ids };
+        Some(Numbered { can_ids, length, fd_flags, fill })
+    }
+
+    fn periodic(&mut self, section: &mut Section<'_>, is_used: bool) -> Vec<Node> {
+        let placed = self.placed_nodes(section);
+        let mut messages = Vec::new();
+        let dbc_origin = section.origin_of("dbc");
+        if let Some(dbc) = section.string("dbc").filter(|_| is_used) {
+            messages = self.dbc(dbc, dbc_origin);
+        }
+        let listed = section.sections("message").into_iter();
+        messages.extend(listed.map(|message| self.message(message)));
+        if !is_used {
+            return Vec::new();
+        }
+        if messages.is_empty() && !self.findings.has_errors() {
+            let hint =
+                "name a DBC file with traffic.dbc, or list messages under [[traffic.message]]";
+            self.findings.error_with_hint(section.origin(), "there are no messages to send", hint);
+        }
+        self.nodes(messages, &placed, section.origin())
+    }
+
+    /// Which node is on which bus.
+    fn placed_nodes(&self, section: &mut Section<'_>) -> Vec<(usize, String)> {
+        let mut placed = Vec::new();
+        for entry in section.table_entries("nodes") {
+            let Some(bus) = self.bus(&entry.key, &entry.origin) else { continue };
+            for node in entry.value.as_array().unwrap_or_default() {
+                match node.as_str() {
+                    Some(node) => placed.push((bus, node.to_owned())),
+                    None => self.findings.wrong_type(&entry.key, node, "the name of a node"),
+                }
+            }
+        }
+        placed
+    }
+
+    /// The messages of a DBC file; those that cannot be sent are a warning.
+    fn dbc(&mut self, dbc: &str, origin: &Origin) -> Vec<Message> {
+        let path = locate(self.base, dbc);
+        self.input(dbc, &path);
+        let read = match messages_of_dbc(&path) {
+            Ok(read) => read,
+            Err(error) => {
+                self.findings.error(origin, error.to_string());
+                return Vec::new();
+            }
+        };
+        let all = read.messages.len() + read.without_period + read.without_length;
+        if read.without_period > 0 {
+            let message = format!(
+                "{dbc}: {} of {all} messages have no cycle time and are not sent",
+                read.without_period
+            );
+            let hint = "give them a GenMsgCycleTime in ms, or list them under [[traffic.message]]";
+            self.warn_once(origin, message, hint);
+        }
+        if read.without_length > 0 {
+            let message = format!(
+                "{dbc}: {} of {all} messages have a length that no frame has and are not sent",
+                read.without_length
+            );
+            let hint = "a frame has up to 8 bytes, or with CAN FD 12, 16, 20, 24, 32, 48 or 64";
+            self.warn_once(origin, message, hint);
+        }
+        read.messages
+    }
+
+    /// A warning that the experiments of a matrix share.
+    fn warn_once(&self, origin: &Origin, message: String, hint: &str) {
+        if !self.findings.sorted().iter().any(|finding| finding.message == message) {
+            self.findings.warning(origin, message, hint);
+        }
+    }
+
+    /// A message of `[[traffic.message]]`.
+    fn message(&self, mut entry: Section<'_>) -> Message {
+        entry.require(&["id", "period", "node"]);
+        let text = entry.string("id").unwrap_or("0x0");
+        let can_id = parse_id(text).unwrap_or_else(|reason| {
+            let message = format!("`{text}` is no identifier: {reason}");
+            self.findings.error(entry.origin_of("id"), message);
+            0
+        });
+        let length = entry.integer("length", 0..=64).unwrap_or(8);
+        if fd_dlc(length).is_none() {
+            let message = format!("no frame has {length} bytes");
+            self.findings.error(entry.origin_of("length"), message);
+        }
+        let period = entry.nanos("period").unwrap_or(Nanos::from_secs(1));
+        if period < SHORTEST_PERIOD {
+            let message = format!("a period is at least {SHORTEST_PERIOD}");
+            self.findings.error(entry.origin_of("period"), message);
+        }
+        let message = Message {
+            name: entry.string("name").unwrap_or(text).to_owned(),
+            node: entry.string("node").unwrap_or_default().to_owned(),
+            can_id,
+            length,
+            period: period.max(SHORTEST_PERIOD),
+            offset: entry.nanos("offset"),
+            jitter: entry.nanos("jitter").unwrap_or_default(),
+        };
+        entry.finish();
+        message
+    }
+
+    /// The messages by the node that sends them.
+    fn nodes(
+        &self,
+        messages: Vec<Message>,
+        placed: &[(usize, String)],
+        origin: &Origin,
+    ) -> Vec<Node> {
+        let mut nodes: Vec<Node> = Vec::new();
+        for message in messages {
+            let Some(&(bus, _)) = placed.iter().find(|(_, node)| *node == message.node) else {
+                let text =
+                    format!("node `{}` sends {}, but is on no bus", message.node, message.name);
+                let hint = "list it under [traffic.nodes], as in powertrain = [\"Engine\"]";
+                self.findings.error_with_hint(origin, text, hint);
+                continue;
+            };
+            if message.length > 8 && !self.buses[bus].is_fd {
+                let (name, length) = (&message.name, message.length);
+                let text = format!("{name} has {length} bytes, but its bus is classical");
+                self.findings.error(origin, text);
+            }
+            match nodes.iter_mut().find(|(at, node, _)| *at == bus && *node == message.node) {
+                Some((_, _, messages)) => messages.push(message),
+                None => nodes.push((bus, message.node.clone(), vec![message])),
+            }
+        }
+        nodes
+    }
+
+    fn replay(&mut self, section: &mut Section<'_>, is_used: bool) -> Option<Traffic> {
+        let log_origin = section.origin_of("log");
+        let log = section.string("log");
+        let interface = section.string("interface").map(str::to_owned);
+        let speed = section.float("speed", 0.001..=1_000_000.0).unwrap_or(1.0);
+        let bus_origin = section.origin_of("bus");
+        let bus = match section.string("bus") {
+            Some(name) => self.bus(name, bus_origin)?,
+            None => 0,
+        };
+        if !is_used {
+            return None;
+        }
+        let Some(log) = log else {
+            let hint = "name a recording: log = \"drive.log\", or --set traffic.log=drive.log";
+            self.findings.error_with_hint(section.origin(), "`log` is missing", hint);
+            return None;
+        };
+        let path = locate(self.base, log);
+        if let Err(error) = std::fs::File::open(&path) {
+            let hint = "paths count from the experiment's folder or from here";
+            self.findings.error_with_hint(
+                log_origin,
+                format!("{log} cannot be read: {error}"),
+                hint,
+            );
+            return None;
+        }
+        self.input(log, &path);
+        Some(Traffic::Replay { log: path, interface, speed, bus })
+    }
+}
+
+/// An identifier: `0x123`, or `0x18FEF100x` for an extended one.
+fn parse_id(text: &str) -> Result<u32, &'static str> {
+    const EXPECTED: &str = "expected 0x123, or 0x18FEF100x for an extended one";
+    let digits = text.strip_prefix("0x").ok_or(EXPECTED)?;
+    let (digits, is_extended) = match digits.strip_suffix('x') {
+        Some(digits) => (digits, true),
+        None => (digits, false),
+    };
+    let id = u32::from_str_radix(digits, 16).map_err(|_| EXPECTED)?;
+    match (is_extended, id) {
+        (true, 0..=EFF_MASK) => Ok(id | EFF_FLAG),
+        (false, 0..=SFF_MASK) => Ok(id),
+        (false, 0..=EFF_MASK) => {
+            Err("a standard identifier is at most 0x7FF; an extended one ends in x")
+        }
+        _ => Err("an identifier is at most 0x1FFFFFFFx"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_are_read_as_in_rule_files() {
+        assert_eq!(parse_id("0x123"), Ok(0x123));
+        assert_eq!(parse_id("0x18FEF100x"), Ok(0x98FE_F100));
+        for text in ["123", "0x800", "0x20000000x", "0x", "0xG", ""] {
+            assert!(parse_id(text).is_err(), "{text}");
+        }
+    }
+}

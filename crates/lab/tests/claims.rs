@@ -1,0 +1,151 @@
+//! Claims held against results.
+
+use std::path::Path;
+
+use candor_lab::experiment::{self, Options};
+use candor_lab::result::{Counts, Figures, ResultFile};
+use candor_lab::simulate::{self, Unwatched};
+
+const EXPERIMENT: &str = "\
+name = 'one'
+count = 10
+bus.in.bitrate = '1M'
+bus.out.bitrate = '1M'
+gateway.delay = '35us'
+traffic.kind = 'one-at-a-time'
+";
+
+/// Results of the experiments `one` and `two` with figures that are easy to reckon with.
+fn results() -> Vec<ResultFile> {
+    let campaign =
+        experiment::parse("t.toml", EXPERIMENT, Path::new("."), &Options::default()).unwrap();
+    let one = simulate::run(&campaign.experiments[0], "again".into(), None, &Unwatched).unwrap();
+    [("one", 100_000, 5), ("two", 300_000, 0)]
+        .map(|(name, max_ns, lost)| {
+            let mut result = one.clone();
+            result.experiment = name.into();
+            result.counts = Counts { sent: 20, received: 20 - lost, lost, ..Counts::default() };
+            let figures: &mut Figures = result.metrics.get_mut("gateway_latency").unwrap();
+            (figures.min_ns, figures.max_ns) = (40_000, max_ns);
+            result
+        })
+        .into()
+}
+
+/// The value of a claim, and whether it agrees.
+fn judge(claim: &str) -> (Option<f64>, bool) {
+    let text = format!("{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'so'\n{claim}\n");
+    let campaign = experiment::parse("t.toml", &text, Path::new("."), &Options::default());
+    let campaign = campaign.unwrap_or_else(|error| panic!("{error}"));
+    let verdict = campaign.claims[0].judge(&results());
+    (verdict.value, verdict.agrees)
+}
+
+#[test]
+fn values_are_reckoned_and_held_against_both_bounds() {
+    let min = "value = 'one gateway_latency min'";
+    let max = "value = 'two gateway_latency max'";
+    for (claim, value, agrees) in [
+        (format!("{min}\nat_least = 40"), Some(40.0), true),
+        (format!("{min}\nat_least = 40.1"), Some(40.0), false),
+        (format!("{min}\nat_most = 40"), Some(40.0), true),
+        (format!("{min}\nat_most = 39.9"), Some(40.0), false),
+        (format!("{min}\nat_least = 30\nat_most = 50"), Some(40.0), true),
+        ("value = 'one lost_percent'\nat_most = 25".into(), Some(25.0), true),
+        ("value = 'one lost'\nat_most = 5".into(), Some(5.0), true),
+        ("value = 'one sent'\nat_least = 20".into(), Some(20.0), true),
+        ("value = 'one received'\nat_most = 14".into(), Some(15.0), false),
+        // 300 - 40
+        (format!("{max}\nminus = 'one gateway_latency min'\nat_least = 260"), Some(260.0), true),
+        // 300 / 100
+        (format!("{max}\nover = 'one gateway_latency max'\nat_most = 3"), Some(3.0), true),
+        // (300 - 40) / (100 - 40)
+        (
+            format!(
+                "{max}\nminus = 'two gateway_latency min'\nover = 'one gateway_latency max'\n\
+                 over_minus = 'one gateway_latency min'\nat_least = 4.3\nat_most = 4.4"
+            ),
+            Some(260.0 / 60.0),
+            true,
+        ),
+        // Nothing is divided by zero.
+        (format!("{max}\nover = 'two lost'\nat_least = 0"), None, false),
+        ("value = 'three gateway_latency min'\nat_least = 0".into(), None, false),
+        (format!("{max}\nminus = 'three lost'\nat_least = 0"), None, false),
+        (format!("{max}\nover = 'three lost'\nat_least = 0"), None, false),
+        (format!("{max}\nover_minus = 'three lost'\nat_least = 0"), None, false),
+    ] {
+        assert_eq!(judge(&claim), (value, agrees), "{claim}");
+    }
+}
+
+#[test]
+fn an_experiment_that_sent_nothing_lost_no_percent() {
+    let text = format!(
+        "{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one lost_percent'\nat_most = 0\n"
+    );
+    let campaign = experiment::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+    let mut results = results();
+    results[0].counts = Counts::default();
+    let verdict = campaign.claims[0].judge(&results);
+    assert_eq!((verdict.value, verdict.agrees), (None, false));
+}
+
+#[test]
+fn bounds_are_shown_as_people_write_them() {
+    for (bounds, shown) in [
+        ("at_least = 1.5", "at least 1.5"),
+        ("at_most = 7", "at most 7"),
+        ("at_least = 1\nat_most = 2", "1 to 2"),
+    ] {
+        let text =
+            format!("{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one sent'\n{bounds}\n");
+        let campaign =
+            experiment::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+        assert_eq!(campaign.claims[0].bounds(), shown);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_claim_is_told_with_its_place() {
+    // The claim begins in line 7 with `[[claim]]`.
+    for (claim, place, part) in [
+        (
+            "[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one speed p99'\nat_least = 1",
+            "10:9",
+            "speed",
+        ),
+        (
+            "[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one gateway_latency p98'\nat_least = 1",
+            "10:9",
+            "there is no figure `p98`",
+        ),
+        (
+            "[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one sent'\nover = ''\nat_least = 1",
+            "11:8",
+            "`over`: expected",
+        ),
+        ("[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one sent'", "7:1", "without bounds"),
+        ("[[claim]]\nid = 'C'\nvalue = 'one sent'\nat_least = 1", "7:1", "`says` is missing"),
+        (
+            "[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one sent'\natleast = 1\nat_most = 2",
+            "11:1",
+            "unknown key `atleast`",
+        ),
+        ("claim = [1]", "", "`claim` is an integer, expected a table"),
+        ("claim = 1", "", "`claim` is an integer, expected a list of tables"),
+    ] {
+        // A key at the top must stand before the tables.
+        let text = if claim.starts_with('[') {
+            format!("{EXPERIMENT}{claim}\n")
+        } else {
+            format!("{claim}\n{EXPERIMENT}")
+        };
+        let error = experiment::parse("t.toml", &text, Path::new("."), &Options::default());
+        let error = error.unwrap_err().to_string();
+        let told = error
+            .lines()
+            .any(|line| line.starts_with(&format!("t.toml:{place}")) && line.contains(part));
+        assert!(told, "{place} {part} is missing in\n{error}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Campaigns and what they leave in their folder.
+
+use std::fs;
+use std::path::Path;
+
+use candor_lab::experiment::{self, Options};
+use candor_lab::result::ResultFile;
+use candor_lab::run::{self, Progress, results_of};
+use candor_lab::{Error, Experiment};
+use candor_time::Nanos;
+
+const TWO: &str = "\
+count = 300
+bus.in.bitrate = '1M'
+bus.out.bitrate = '1M'
+gateway.delay = '35us'
+traffic.kind = 'flood'
+[[experiment]]
+name = 'a'
+[[experiment]]
+name = 'b'
+";
+
+struct Silent;
+impl Progress for Silent {
+    fn proceed(&self, _: &Experiment, _: Nanos, _: u64) -> bool {
+        true
+    }
+    fn finished(&self, _: &Experiment, _: &Result<ResultFile, Error>) {}
+}
+
+fn run_text(text: &str, folder: &Path, jobs: usize) -> Result<Vec<ResultFile>, Error> {
+    let campaign = experiment::parse("t.toml", text, folder, &Options::default()).unwrap();
+    run::run(&campaign.experiments, &|_| "again".into(), &folder.join("out"), jobs, &Silent)
+}
+
+/// The names and contents of a folder's files, in order; those of hidden files too.
+fn contents(folder: &Path) -> Vec<(String, String)> {
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let text = fs::read_to_string(entry.path()).unwrap();
+            (entry.file_name().into_string().unwrap(), text)
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn results_do_not_depend_on_how_many_run_at_a_time() {
+    let [one, many] = [1, 8].map(|jobs| {
+        let folder = tempfile::tempdir().unwrap();
+        let results = run_text(TWO, folder.path(), jobs).unwrap();
+        let names: Vec<_> = results.iter().map(|result| result.experiment.clone()).collect();
+        assert_eq!(names, ["a", "b"]);
+        contents(&results_of(&folder.path().join("out")))
+    });
+    let names: Vec<_> = one.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["a.csv", "a.json", "b.csv", "b.json"]);
+    assert!(one == many);
+}
+
+#[test]
+fn without_lines_per_frame_an_older_table_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    run_text(TWO, folder.path(), 1).unwrap();
+    let results = results_of(&folder.path().join("out"));
+    let before = contents(&results);
+    run_text(&format!("per_frame = false\n{TWO}"), folder.path(), 1).unwrap();
+    let after = contents(&results);
+    let names: Vec<_> = after.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["a.json", "b.json"]);
+    // All but the setting itself is the same.
+    let without_setting = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| !line.contains("\"config\"")).map(str::to_owned).collect()
+    };
+    assert_eq!(without_setting(&after[0].1), without_setting(&before[1].1));
+}
+
+#[test]
+fn a_broken_input_keeps_the_older_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("a.log");
+    fs::write(&log, "(1.000000) can0 123#0000\n(1.010000) can0 123#0001\n").unwrap();
+    for per_frame in [true, false] {
+        let text = format!(
+            "name = 'a'\nper_frame = {per_frame}\n\
+             bus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\ngateway.delay = '35us'\n\
+             traffic = {{ kind = 'replay', log = 'a.log' }}\n"
+        );
+        fs::write(&log, "(1.000000) can0 123#0000\n(1.010000) can0 123#0001\n").unwrap();
+        run_text(&text.replace("= false", "= true"), folder.path(), 1).unwrap();
+        let results = results_of(&folder.path().join("out"));
+        let before = contents(&results);
+        assert_eq!(before.len(), 2);
+        fs::write(&log, "(1.000000) can0 123#0000\n(1.010000) can0 12").unwrap();
+        let error = run_text(&text, folder.path(), 1).unwrap_err().to_string();
+        assert!(error.contains("a.log:2:"), "{error}");
+        assert!(contents(&results) == before, "per_frame = {per_frame}");
+    }
+}
+
+#[test]
+fn a_file_in_the_way_is_told_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("out"), "a file").unwrap();
+    let error = run::prepare(&folder.path().join("out")).unwrap_err().to_string();
+    assert!(error.contains("out/results cannot be written: "), "{error}");
+    assert!(error.contains("--out"), "{error}");
+    let good = folder.path().join("new/out");
+    run::prepare(&good).unwrap();
+    assert_eq!(contents(&results_of(&good)), []);
+}

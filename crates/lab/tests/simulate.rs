@@ -1,0 +1,389 @@
+//! The laws of the `sim` testbed, on whole experiments.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use candor_lab::experiment::{self, Options};
+use candor_lab::result::{Counts, ResultFile};
+use candor_lab::simulate::{self, Unwatched};
+use candor_lab::{Error, Experiment};
+use candor_lat::Metric;
+use candor_lat::pairing::{Outcome, Pairing, number_of};
+use candor_wire::Frame;
+
+/// Two classical buses; the second is slow enough to lose frames of a flood.
+const BUSES: &str = "bus.in.bitrate = '1M'\nbus.out.bitrate = '500k'\n";
+/// Two CAN FD buses.
+const FD_BUSES: &str = "bus.in = { bitrate = '500k', data_bitrate = '2M' }\n\
+                        bus.out = { bitrate = '500k', data_bitrate = '2M' }\n";
+
+fn experiment(text: &str, base: &Path) -> Experiment {
+    let campaign = experiment::parse("t.toml", text, base, &Options::default());
+    let mut campaign = campaign.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(campaign.experiments.len(), 1);
+    campaign.experiments.remove(0)
+}
+
+fn try_run(experiment: &Experiment) -> Result<(ResultFile, String), Error> {
+    let mut csv = Vec::new();
+    let result = simulate::run(experiment, "again".into(), Some(&mut csv), &Unwatched)?;
+    Ok((result, String::from_utf8(csv).unwrap()))
+}
+
+fn run_in(text: &str, base: &Path) -> (ResultFile, Vec<Row>) {
+    let (result, csv) = try_run(&experiment(text, base)).unwrap();
+    (result, rows(&csv))
+}
+
+fn run(text: &str) -> (ResultFile, Vec<Row>) {
+    run_in(text, Path::new("."))
+}
+
+/// A line per frame or copy: the columns by name, empty ones left out.
+type Row = BTreeMap<String, String>;
+
+fn rows(csv: &str) -> Vec<Row> {
+    let mut lines = csv.lines();
+    let head: Vec<_> = lines.next().unwrap().split(',').collect();
+    lines
+        .map(|line| {
+            let cells = line.split(',');
+            let row = head.iter().zip(cells).filter(|(_, cell)| !cell.is_empty());
+            row.map(|(name, cell)| ((*name).to_owned(), cell.to_owned())).collect()
+        })
+        .collect()
+}
+
+fn number<T: std::str::FromStr>(row: &Row, column: &str) -> Option<T> {
+    row.get(column).map(|cell| cell.parse().unwrap_or_else(|_| panic!("{column}: {cell}")))
+}
+
+fn refused(result: &ResultFile, place: &str) -> u64 {
+    result.refused.iter().filter(|refused| refused.place == place).map(|r| r.frames).sum()
+}
+
+/// Every law that holds for one gateway whose rules make at most one copy of a frame.
+fn check_sums(result: &ResultFile, rows: &[Row], case: &str) {
+    let Counts { sent, received, lost, unrouted, .. } = result.counts;
+    let with = |outcome: &[&str]| {
+        let rows = rows.iter().filter(|row| outcome.contains(&row["outcome"].as_str()));
+        rows.map(|row| number::<u64>(row, "number").unwrap()).collect::<BTreeSet<_>>()
+    };
+    let all: BTreeSet<u64> = rows.iter().map(|row| number(row, "number").unwrap()).collect();
+    let (arrived, no_rule) = (with(&["forwarded"]), with(&["no_rule"]));
+    assert_eq!(all, (0..sent).collect(), "{case}: each frame ends");
+    assert_eq!(received, arrived.len() as u64, "{case}: received");
+    assert_eq!(unrouted, no_rule.len() as u64, "{case}: unrouted");
+    let others = all.difference(&arrived).filter(|&number| !no_rule.contains(number)).count();
+    assert_eq!(lost, others as u64, "{case}: lost");
+    assert_eq!(sent, received + lost + unrouted, "{case}: the sum");
+
+    let all_refused: u64 = result.refused.iter().map(|refused| refused.frames).sum();
+    let rows_refused = rows.iter().filter(|row| row["outcome"] != "forwarded").count();
+    assert_eq!(all_refused, rows_refused as u64, "{case}: refused by cause");
+    // The last rule of a chain puts frames on the target bus; those before it only pass them on.
+    let handled: u64 = result.rules.last().map_or(0, |rule| rule.handled);
+    assert_eq!(handled, received, "{case}: handled");
+    let not_handled: u64 = result.rules.iter().map(|rule| rule.dropped + rule.deleted).sum();
+    assert_eq!(not_handled, refused(result, "rule"), "{case}: dropped and deleted");
+}
+
+/// Pairs frames as the papers' test bed did, by the number in the first two bytes: latencies in
+/// ascending order, and how many were lost.
+fn pair_by_number(rows: &[Row]) -> (Vec<i64>, u64) {
+    let number_in = |row: &Row, column: &str| {
+        let frame: Frame = row[column].parse().unwrap();
+        number_of(frame.data()).unwrap()
+    };
+    let mut events = BTreeSet::new();
+    for row in rows {
+        if let Some(at) = number::<u64>(row, "source_end_ns") {
+            events.insert((at, false, number_in(row, "sent")));
+        }
+        if row["outcome"] == "forwarded" {
+            let at = number::<u64>(row, "target_end_ns").unwrap();
+            events.insert((at, true, number_in(row, "received")));
+        }
+    }
+    let mut pairing = Pairing::default();
+    let mut latencies = Vec::new();
+    let mut note = |outcome| {
+        if let Outcome::Paired(pair) = outcome {
+            latencies.push(pair.latency_ns());
+        }
+    };
+    for (at, is_received, number) in events {
+        match is_received {
+            false => pairing.sent(number, at, &mut note),
+            true => pairing.received(number, at, &mut note),
+        }
+    }
+    pairing.finish(&mut note);
+    latencies.sort_unstable();
+    (latencies, pairing.counts().lost)
+}
+
+#[test]
+fn pairing_by_number_agrees_with_identity() {
+    let kernel = "profile = 'mpc5200-2.6.33'";
+    let cases = [
+        ("constant delay", "delay = '35us'", "kind = 'flood'", false),
+        ("losses", "delay = '35us'", "kind = 'flood'\nlength = 2", true),
+        ("one at a time", kernel, "kind = 'one-at-a-time'", false),
+        ("half", kernel, "kind = 'half'", false),
+        ("set", &format!("{kernel}\ngenerate.modify = 'set'"), "kind = 'flood'", false),
+        ("checksum", &format!("{kernel}\ngenerate.modify = 'checksum'"), "kind = 'flood'", false),
+        ("user space", &format!("{kernel}\nkind = 'user'"), "kind = 'flood'\nlength = 2", true),
+        (
+            "virtual hops",
+            &format!("{kernel}\ngenerate = {{ hops = 3, virtual_buses = 2 }}"),
+            "kind = 'half'",
+            false,
+        ),
+    ];
+    for (case, gateway, traffic, is_lossy) in cases {
+        // Where nothing shall get lost, the second bus is as fast as the first.
+        let buses =
+            if is_lossy { BUSES } else { "bus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\n" };
+        let text = format!("count = 2000\n{buses}[gateway]\n{gateway}\n[traffic]\n{traffic}\n");
+        let (result, rows) = run(&text);
+        assert_eq!(result.counts.sent, 2_000, "{case}");
+        assert_eq!(result.counts.lost > 0, is_lossy, "{case}: {:?}", result.counts);
+        check_sums(&result, &rows, case);
+
+        let (latencies, lost) = pair_by_number(&rows);
+        let mut by_identity: Vec<i64> =
+            rows.iter().filter_map(|row| number(row, "total_latency_ns")).collect();
+        by_identity.sort_unstable();
+        assert_eq!(latencies, by_identity, "{case}");
+        assert_eq!(lost, result.counts.lost, "{case}");
+        let figures = result.metric(Metric::TotalLatency).unwrap();
+        assert_eq!(
+            (figures.count, figures.min_ns, figures.max_ns),
+            (latencies.len() as u64, latencies[0], latencies[latencies.len() - 1]),
+            "{case}"
+        );
+    }
+}
+
+#[test]
+fn the_sums_hold_with_rules_that_take_only_some() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = "bus = { in = 'can0', out = 'can1' }\n\
+                 [[rule]]\nname = 'even'\nfrom = 'in'\nto = 'out'\nmatch = ['0x102', '0x104']\n";
+    std::fs::write(folder.path().join("rules.toml"), rules).unwrap();
+    let text = format!(
+        "count = 1000\n{BUSES}[gateway]\ndelay = '5us'\ntx_queue = 2\nrules = 'rules.toml'\n\
+         [traffic]\nkind = 'flood'\nlength = 2\nid = ['0x101', '0x102', '0x103', '0x104', '0x105']\n"
+    );
+    let (result, rows) = run_in(&text, folder.path());
+    check_sums(&result, &rows, "some");
+    assert_eq!((result.counts.sent, result.counts.unrouted), (1_000, 600));
+}
+
+#[test]
+fn without_a_gateway_frames_are_delivered_on_their_own_bus() {
+    let (result, rows) = run("count = 50\nbus.in.bitrate = '1M'\ntraffic.kind = 'flood'\n");
+    let Counts { sent, received, lost, unrouted, .. } = result.counts;
+    assert_eq!((sent, received, lost, unrouted), (50, 50, 0, 0));
+    assert!(rows.iter().all(|row| row["outcome"] == "delivered"));
+}
+
+#[test]
+fn the_seed_decides_every_byte() {
+    let text = format!(
+        "count = 500\n{BUSES}gateway.profile = 'mpc5200-2.6.33'\n\
+         traffic = {{ kind = 'one-at-a-time', length = 4 }}\n"
+    );
+    let output = |seed: u64| {
+        let mut experiment = experiment(&text, Path::new("."));
+        experiment.seed = seed;
+        let (mut result, csv) = try_run(&experiment).unwrap();
+        result.seed = 0;
+        (result.to_json(), csv)
+    };
+    let first = output(1);
+    assert!(first == output(1));
+    let other = output(2);
+    assert!(first.0 != other.0 && first.1 != other.1);
+}
+
+#[test]
+fn a_result_does_not_depend_on_the_lines_per_frame() {
+    let text = format!("count = 500\n{BUSES}gateway.delay = '35us'\ntraffic.kind = 'flood'\n");
+    let experiment = experiment(&text, Path::new("."));
+    let (with, _) = try_run(&experiment).unwrap();
+    let without = simulate::run(&experiment, "again".into(), None, &Unwatched).unwrap();
+    assert_eq!(with.to_json(), without.to_json());
+}
+
+#[test]
+fn an_interrupted_run_has_no_result() {
+    struct Impatient;
+    impl simulate::Watch for Impatient {
+        fn proceed(&self, _: candor_time::Nanos, sent: u64) -> bool {
+            sent < 1_000
+        }
+    }
+    let text =
+        format!("count = 1_000_000\n{BUSES}gateway.delay = '35us'\ntraffic.kind = 'flood'\n");
+    let experiment = experiment(&text, Path::new("."));
+    let outcome = simulate::run(&experiment, "again".into(), None, &Impatient);
+    assert!(matches!(outcome, Err(Error::Interrupted)));
+}
+
+/// Two interfaces, an error report, and a step back in time.
+const LOG: &str = "\
+(1000.000000) can0 101#0000
+(1000.010000) can1 102#0000
+(1000.020000) can0 103#0000
+(1000.025000) can0 20000004#0001000000000000
+(1000.015000) can0 104#0000
+(1000.040000) can1 105#0000
+";
+
+/// Identifiers and times of release, in milliseconds, of a replay of [`LOG`].
+fn replayed(settings: &str) -> (Vec<(String, u64)>, ResultFile) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.log"), LOG).unwrap();
+    let text = format!(
+        "{BUSES}gateway.delay = '35us'\n\
+         traffic = {{ kind = 'replay', log = 'a.log', {settings} }}\n"
+    );
+    let (result, rows) = run_in(&text, folder.path());
+    check_sums_of_replay(&result, &rows);
+    let mut rows = rows;
+    rows.sort_by_key(|row| number::<u64>(row, "number"));
+    let released = rows.iter().map(|row| {
+        let queued_ns: u64 = number(row, "queued_ns").unwrap();
+        assert_eq!(queued_ns % 1_000_000, 0);
+        (row["sent"][..3].to_owned(), queued_ns / 1_000_000)
+    });
+    (released.collect(), result)
+}
+
+/// Error reports were never on the wire: they are told, but not among the frames.
+fn check_sums_of_replay(result: &ResultFile, rows: &[Row]) {
+    assert_eq!(result.counts.sent, rows.len() as u64);
+    assert_eq!(result.counts.received, result.counts.sent);
+}
+
+#[test]
+fn a_recording_keeps_its_times() {
+    type Released = &'static [(&'static str, u64)];
+    let cases: [(&str, Released, u64); 4] = [
+        // The step back in time is sent at once.
+        ("", &[("101", 0), ("102", 10), ("103", 20), ("104", 20), ("105", 40)], 1),
+        ("speed = 2.0", &[("101", 0), ("102", 5), ("103", 10), ("104", 10), ("105", 20)], 1),
+        ("interface = 'can1'", &[("102", 0), ("105", 30)], 0),
+        ("interface = 'can1', speed = 0.5", &[("102", 0), ("105", 60)], 0),
+    ];
+    for (settings, expected, error_reports) in cases {
+        let (released, result) = replayed(settings);
+        let released: Vec<_> = released.iter().map(|(id, at)| (id.as_str(), *at)).collect();
+        assert_eq!(released, expected, "{settings}");
+        let reports: u64 = result
+            .refused
+            .iter()
+            .filter(|refused| refused.cause == "error_report")
+            .map(|refused| refused.frames)
+            .sum();
+        assert_eq!(reports, error_reports, "{settings}");
+        assert_eq!(result.inputs.len(), 1);
+    }
+}
+
+#[test]
+fn an_unknown_interface_sends_nothing() {
+    let (released, result) = replayed("interface = 'can7'");
+    assert_eq!((released.len(), result.counts.sent), (0, 0));
+}
+
+#[test]
+fn a_recording_that_breaks_off_ends_with_the_place() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.log"), format!("{LOG}(1000.0500")).unwrap();
+    let text =
+        format!("{BUSES}gateway.delay = '35us'\ntraffic = {{ kind = 'replay', log = 'a.log' }}\n");
+    let error = try_run(&experiment(&text, folder.path())).unwrap_err().to_string();
+    assert!(error.contains("a.log:7:"), "{error}");
+}
+
+#[test]
+fn can_fd_goes_over_can_fd_and_is_refused_by_classical_buses() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = "bus = { in = 'can0', out = 'can1' }\n\
+                 [[rule]]\nname = 'all'\nfrom = 'in'\nto = 'out'\nframes = 'any'\n";
+    std::fs::write(folder.path().join("rules.toml"), rules).unwrap();
+    let classical =
+        "bus.in = { bitrate = '500k', data_bitrate = '2M' }\nbus.out.bitrate = '500k'\n";
+    for (buses, received, lost) in [(FD_BUSES, 100, 0), (classical, 0, 100)] {
+        let text = format!(
+            "count = 100\n{buses}gateway = {{ delay = '35us', rules = 'rules.toml' }}\n\
+             traffic = {{ kind = 'one-at-a-time', length = 48 }}\n"
+        );
+        let (result, rows) = run_in(&text, folder.path());
+        check_sums(&result, &rows, buses);
+        assert_eq!((result.counts.received, result.counts.lost), (received, lost), "{buses}");
+        let causes: Vec<_> =
+            result.refused.iter().map(|refused| (refused.cause.as_str(), refused.frames)).collect();
+        let expected = if lost > 0 { vec![("unsupported", lost)] } else { vec![] };
+        assert_eq!(causes, expected, "{buses}");
+    }
+}
+
+#[test]
+fn periodic_messages_keep_their_periods() {
+    let text = format!(
+        "count = 350\n{BUSES}gateway.delay = '35us'\n\
+         [traffic]\nkind = 'periodic'\nnodes = {{ in = ['A'], out = ['B'] }}\n\
+         [[traffic.message]]\nid = '0x100'\nnode = 'A'\nperiod = '10ms'\noffset = '0us'\n\
+         [[traffic.message]]\nid = '0x200'\nnode = 'A'\nperiod = '20ms'\noffset = '3ms'\n\
+         [[traffic.message]]\nid = '0x300'\nnode = 'B'\nperiod = '5ms'\noffset = '0us'\njitter = '1ms'\n"
+    );
+    let (result, rows) = run(&text);
+    assert_eq!(result.counts.sent, 350);
+    // (identifier, offset, period, jitter) in us.
+    let messages = [("100", 0, 10_000, 0), ("200", 3_000, 20_000, 0), ("300", 0, 5_000, 1_000)];
+    let mut counts = Vec::new();
+    for (id, offset, period, jitter) in messages {
+        let mut releases: Vec<u64> = rows
+            .iter()
+            .filter(|row| row["sent"].starts_with(id))
+            .map(|row| number(row, "queued_ns").unwrap())
+            .collect();
+        releases.sort_unstable();
+        for (k, &at) in (0..).zip(&releases) {
+            let due = (offset + k * period) * 1_000;
+            assert!((due..=due + jitter * 1_000).contains(&at), "{id} release {k} at {at} ns");
+        }
+        counts.push(releases.len());
+    }
+    // In 1 s: 100, 50 and 200.
+    for (count, expected) in counts.iter().zip([100_usize, 50, 200]) {
+        assert!(count.abs_diff(expected) <= 1, "{counts:?}");
+    }
+}
+
+#[test]
+fn chains_over_virtual_buses_deliver_the_last_identifier() {
+    for hops in [1, 2, 5, 8] {
+        for virtual_buses in [1, 2] {
+            let text = format!(
+                "count = 20\n{BUSES}[gateway]\nprofile = 'mpc5200-2.6.33'\n\
+                 generate = {{ hops = {hops}, virtual_buses = {virtual_buses} }}\n\
+                 [traffic]\nkind = 'one-at-a-time'\nid = '0x123'\n"
+            );
+            let (result, rows) = run(&text);
+            let case = format!("{hops} hops over {virtual_buses}");
+            assert_eq!((result.counts.received, result.counts.lost), (20, 0), "{case}");
+            let expected = format!("{:03X}#", 0x123 + hops);
+            let forwarded: Vec<_> =
+                rows.iter().filter(|row| row["outcome"] == "forwarded").collect();
+            assert_eq!(forwarded.len(), 20, "{case}");
+            for row in forwarded {
+                assert!(row["received"].starts_with(&expected), "{case}: {row:?}");
+            }
+        }
+    }
+}
