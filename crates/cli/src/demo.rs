@@ -18,6 +18,8 @@ const FILES: &[(&str, &str)] = &[
     ("small-car.toml", include_str!("../../../examples/small-car.toml")),
     ("small-car.dbc", include_str!("../../../examples/small-car.dbc")),
     ("small-car.rules.toml", include_str!("../../../examples/small-car.rules.toml")),
+    ("replay.toml", include_str!("../../../examples/replay.toml")),
+    ("replay.rules.toml", include_str!("../../../examples/replay.rules.toml")),
 ];
 
 /// Two buses of a small car, a gateway with a dozen rules, three kinds of traffic.
@@ -58,7 +60,7 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
         })
         .collect();
     let canvas =
-        Canvas { width: 80, height: 22, time: Scale::Logarithmic, charset: Charset::Unicode };
+        Canvas { width: 80, height: 18, time: Scale::Logarithmic, charset: Charset::Unicode };
     let mut out = format!("{}\n\n", campaign.title);
     out.push_str(&text::profile(Metric::GatewayLatency.label(), &series, canvas));
     out.push('\n');
@@ -68,11 +70,8 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
     report::write(&arguments.out).map_err(|error| error.to_string())?;
     let index = arguments.out.join("index.html");
     eprintln!("report: {}", index.display());
-    eprintln!(
-        "next: candor lab run examples/replay.toml --set traffic.log=YOUR-CANDUMP.log \
-         (or edit {} and run it)",
-        file.display()
-    );
+    let replay = quoted(&folder.join("replay.toml").display().to_string());
+    eprintln!("next, your own car: candor lab run {replay} --set traffic.log=YOUR-CANDUMP.log");
     Ok(true)
 }
 

@@ -14,12 +14,17 @@ use candor_lab::result::{Figures, ResultFile};
 use candor_lab::run::results_of;
 use candor_lab::{Campaign, Experiment, report, run};
 use candor_lat::Metric;
+use candor_lat::histogram::classic;
+use candor_lat::text::{self, Canvas, Scale, Series};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::Answer;
 use crate::output::{duration, json_line, print, table, thousands};
 use crate::progress::{Bar, catch_interrupt, is_interrupted};
+
+/// Bars of a classic histogram.
+const HISTOGRAM_BINS: usize = 20;
 
 /// Run experiments and report their latencies
 #[derive(Subcommand)]
@@ -32,6 +37,10 @@ pub(crate) enum LabCommand {
     List(List),
     /// Write the report on the results in a folder again
     Report(Report),
+    /// Draw the latency profiles of the results in a folder
+    ///
+    /// Example: candor lab show candor-report --only 'flood*' --metric egress_wait
+    Show(Show),
     /// Run the experiments of a file and hold its claims against their results
     ///
     /// Exits with 1 if a claim does not hold.
@@ -92,6 +101,31 @@ pub(crate) struct Report {
 }
 
 #[derive(Args)]
+pub(crate) struct Show {
+    /// The folder with the results
+    dir: PathBuf,
+    /// Only experiments whose name matches; * stands for anything, ? for one character
+    #[arg(long, value_name = "GLOB")]
+    only: Option<String>,
+    /// The metric: total_latency, gateway_latency, egress_wait, ...
+    #[arg(long, default_value = "gateway_latency", value_parser = parse_metric)]
+    metric: Metric,
+    /// A linear time axis instead of a logarithmic one
+    #[arg(long)]
+    linear: bool,
+    /// Classic histograms, one after the other
+    #[arg(long)]
+    histogram: bool,
+}
+
+fn parse_metric(key: &str) -> Result<Metric, String> {
+    Metric::from_key(key).ok_or_else(|| {
+        let keys: Vec<_> = Metric::ALL.iter().map(|metric| metric.key()).collect();
+        format!("expected one of {}", keys.join(", "))
+    })
+}
+
+#[derive(Args)]
 pub(crate) struct Claims {
     #[command(flatten)]
     selection: Selection,
@@ -110,6 +144,7 @@ pub(crate) fn run(command: &LabCommand) -> Answer {
         LabCommand::Run(arguments) => run_experiments(arguments),
         LabCommand::List(arguments) => list(arguments),
         LabCommand::Report(arguments) => report_on(&arguments.dir),
+        LabCommand::Show(arguments) => show(arguments),
         LabCommand::Claims(arguments) => claims(arguments),
     }
 }
@@ -233,6 +268,43 @@ fn list(arguments: &List) -> Answer {
 fn report_on(dir: &Path) -> Answer {
     report::write(dir).map_err(|error| error.to_string())?;
     eprintln!("report: {}", dir.join("index.html").display());
+    Ok(true)
+}
+
+/// Profiles over one another, or histograms one after the other.
+fn show(arguments: &Show) -> Answer {
+    let results = report::results(&arguments.dir).map_err(|error| error.to_string())?;
+    let selected = results.iter().filter(|result| {
+        arguments
+            .only
+            .as_deref()
+            .is_none_or(|glob| experiment::matches_glob(glob, &result.experiment))
+    });
+    let series: Vec<_> = selected
+        .filter_map(|result| {
+            let figures = result.metric(arguments.metric)?;
+            Some(Series { name: &result.experiment, profile: &figures.profile })
+        })
+        .collect();
+    if series.is_empty() {
+        let key = arguments.metric.key();
+        return Err(format!(
+            "{}: no result that matches has the metric {key}; `candor lab report` lists them",
+            arguments.dir.display()
+        ));
+    }
+    let time = if arguments.linear { Scale::Linear } else { Scale::Logarithmic };
+    let canvas = Canvas { time, height: 18 + series.len(), ..Canvas::default() };
+    let text = if arguments.histogram {
+        let of = |series: &Series<'_>| {
+            let label = format!("{}: {}", series.name, arguments.metric.label());
+            text::histogram(&label, &classic(series.profile, HISTOGRAM_BINS), canvas)
+        };
+        series.iter().map(of).collect::<Vec<_>>().join("\n")
+    } else {
+        text::profile(arguments.metric.label(), &series, canvas)
+    };
+    print(&text)?;
     Ok(true)
 }
 

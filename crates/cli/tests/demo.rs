@@ -21,7 +21,7 @@ fn it_shows_a_profile_writes_a_report_and_says_what_to_try_next() {
     let told: Vec<_> = stderr.lines().collect();
     let [report, next] = told.as_slice() else { panic!("{stderr}") };
     assert_eq!(*report, format!("report: {}", out.join("index.html").display()));
-    assert!(next.starts_with("next: candor lab run "), "{next}");
+    assert!(next.starts_with("next, your own car: candor lab run "), "{next}");
 
     let page = fs::read_to_string(out.join("index.html")).unwrap();
     assert!(page.contains("<html"));

@@ -16,7 +16,8 @@ use candor_sim::model::Model;
 use candor_sim::{BusConfig, Discipline};
 
 use self::gateway::Load;
-use self::matrix::{Draft, matches_glob, multiply};
+pub use self::matrix::matches_glob;
+use self::matrix::{Draft, multiply};
 use self::reader::Reader;
 use crate::claims::Claim;
 use crate::error::Error;

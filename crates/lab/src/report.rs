@@ -160,6 +160,15 @@ impl Page {
 }
 
 /// All results in the order of their file names.
+/// All results in `dir`, in the order of their file names.
+///
+/// # Errors
+/// There are none, or one is broken or cannot be read.
+pub fn results(dir: &Path) -> Result<Vec<ResultFile>, Error> {
+    let results = read_results(&crate::run::results_of(dir))?;
+    Ok(results.into_iter().map(|(_, _, result)| result).collect())
+}
+
 fn read_results(dir: &Path) -> Result<Vec<(PathBuf, String, ResultFile)>, Error> {
     const RUN_FIRST: &str = "run `candor lab run FILE --out DIR` first";
     let mut paths = match files_in(dir, "json") {

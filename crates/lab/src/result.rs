@@ -72,6 +72,9 @@ pub struct Counts {
     pub lost: u64,
     /// Frames that no rule took.
     pub unrouted: u64,
+    /// Frames on a bus that the gateway does not listen on.
+    #[serde(default)]
+    pub local: u64,
     /// Further copies of frames that arrived.
     pub duplicated: u64,
     /// Copies that arrived after one that was sent later.

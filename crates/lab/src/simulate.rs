@@ -22,6 +22,8 @@ use crate::traffic::{Allowance, Periodic, Replay};
 /// The depth of the transmit queue of a node; what a tester needs to flood (the papers set
 /// `txqueuelen` to 200).
 const SENDER_QUEUE: usize = 200;
+/// Recordings with coarse time stamps come in bursts; each was on a bus, so none is refused lightly.
+const REPLAY_QUEUE: usize = 1 << 16;
 /// A flooding sender needs one frame on the wire and one behind it.
 const FLOOD_QUEUE: usize = 2;
 
@@ -151,7 +153,7 @@ impl Scene {
                 self.replay_failure = Some(source.failure());
                 self.error_reports = source.reports();
                 // The order on the bus was decided when it was recorded.
-                let config = config(Drive::Timed, Discipline::Fifo, SENDER_QUEUE);
+                let config = config(Drive::Timed, Discipline::Fifo, REPLAY_QUEUE);
                 let sender = self.world.add_sender(self.buses[*bus], config, Box::new(source));
                 self.senders.push(sender);
             }
@@ -182,14 +184,17 @@ impl Scene {
         let received = collected.arrived.distinct;
         let unrouted = collected.refused.get(&(None, cause::NO_RULE)).copied().unwrap_or(0);
         let has_gateway = self.gateway.is_some();
-        let received = if has_gateway { received } else { collected.delivered };
+        let (received, local) = match has_gateway {
+            true => (received, collected.delivered),
+            false => (collected.delivered, 0),
+        };
+        debug_assert!(received + unrouted + local <= sent);
         let counts = Counts {
             sent,
             received,
-            lost: sent.saturating_sub(
-                received + unrouted + if has_gateway { collected.delivered } else { 0 },
-            ),
+            lost: sent.saturating_sub(received + unrouted + local),
             unrouted,
+            local,
             duplicated: collected.arrived.extra,
             reordered: collected.reordered,
         };

@@ -285,29 +285,10 @@ impl Histogram {
         thin(self.profile(), points)
     }
 
-    /// The classic histogram: at most `bins` bins of equal width from the minimum to the maximum.
-    /// A latency counts in the bin of its bucket's beginning.
+    /// The classic histogram: see [`classic`].
     #[must_use]
     pub fn classic(&self, bins: usize) -> Vec<Bin> {
-        if self.count == 0 || bins == 0 {
-            return Vec::new();
-        }
-        let (min, span) = (i128::from(self.min_ns), self.max_ns.abs_diff(self.min_ns));
-        let width = (u128::from(span) + 1).div_ceil(bins as u128);
-        let used = (u128::from(span) / width) as usize + 1;
-        let edge = |index: usize| min + (width * index as u128) as i128;
-        let mut classic: Vec<Bin> = (0..used)
-            .map(|index| Bin {
-                from_ns: edge(index) as i64,
-                to_ns: (edge(index + 1) - 1).min(i128::from(self.max_ns)) as i64,
-                count: 0,
-            })
-            .collect();
-        for bucket in self.buckets() {
-            let index = u128::from(bucket.from_ns.abs_diff(self.min_ns)) / width;
-            classic[index as usize].count += bucket.count;
-        }
-        classic
+        classic(&self.profile(), bins)
     }
 
     /// The buckets that hold something, in rising order, cut to the minimum and the maximum.
@@ -332,6 +313,35 @@ impl Default for Histogram {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// The classic histogram of a latency profile: at most `bins` bins of equal width from the minimum to
+/// the maximum. A latency counts in the bin in which its step of the profile begins.
+#[must_use]
+pub fn classic(profile: &[(i64, u64)], bins: usize) -> Vec<Bin> {
+    let (Some(&(min_ns, _)), Some(&(max_ns, _))) = (profile.first(), profile.last()) else {
+        return Vec::new();
+    };
+    if bins == 0 {
+        return Vec::new();
+    }
+    let (min, span) = (i128::from(min_ns), max_ns.abs_diff(min_ns));
+    let width = (u128::from(span) + 1).div_ceil(bins as u128);
+    let used = (u128::from(span) / width) as usize + 1;
+    let edge = |index: usize| min + (width * index as u128) as i128;
+    let mut classic: Vec<Bin> = (0..used)
+        .map(|index| Bin {
+            from_ns: edge(index) as i64,
+            to_ns: (edge(index + 1) - 1).min(i128::from(max_ns)) as i64,
+            count: 0,
+        })
+        .collect();
+    let next = profile.iter().skip(1).map(|&(_, count)| count).chain([0]);
+    for (&(from_ns, count), next) in profile.iter().zip(next) {
+        let index = u128::from(from_ns.abs_diff(min_ns)) / width;
+        classic[index as usize].count += count - next;
+    }
+    classic
 }
 
 /// Equal if no question tells them apart.

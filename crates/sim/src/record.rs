@@ -17,6 +17,8 @@ pub mod cause {
     pub const SOCKET_FULL: &str = "socket_full";
     /// No rule took the frame.
     pub const NO_RULE: &str = "no_rule";
+    /// No rule took the frame on a virtual bus that a rule had put it on.
+    pub const NO_FURTHER_RULE: &str = "no_further_rule";
     /// The egress queue was full.
     pub const QUEUE_FULL: &str = "queue_full";
     /// CAN FD towards a bus that carries classical frames only.

@@ -151,7 +151,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// Whether `name` matches a pattern with `*` and `?`.
-pub(super) fn matches_glob(glob: &str, name: &str) -> bool {
+pub fn matches_glob(glob: &str, name: &str) -> bool {
     let (glob, name): (Vec<_>, Vec<_>) = (glob.chars().collect(), name.chars().collect());
     // Greedy with one point to fall back to: linear space, no recursion.
     let (mut g, mut n, mut star) = (0, 0, None);

@@ -572,8 +572,8 @@ function startPage() {
   }
 
   function detail(experiment) {
-    const { sent, received, lost, unrouted, duplicated, reordered } = experiment.counts;
-    const became = [[unrouted, "not routed"], [duplicated, "duplicated"], [reordered, "reordered"]]
+    const { sent, received, lost, unrouted, local, duplicated, reordered } = experiment.counts;
+    const became = [[unrouted, "not routed"], [local, "on other buses"], [duplicated, "duplicated"], [reordered, "reordered"]]
       .filter(([number]) => number > 0).map(([number, word]) => `, ${count(number)} ${word}`);
     const chart = h("div", { className: "chart short" });
     const panel = h("section", { className: "panel detail", "data-experiment": experiment.id },

@@ -144,11 +144,11 @@ impl<G: Gateway> World<G> {
         match work {
             Work::Interrupt(interrupt) => self.interrupt_done(host, interrupt, observer),
             Work::SoftEntry => {}
-            Work::PollRead(port) => self.read_done(host, port, observer),
+            Work::PollRead(port) => self.read_done(host, port),
             Work::Packet => {}
             Work::Deliver => self.deliver_next(host, decided, false, observer),
             Work::Socket(port) => self.queue_in_socket(host, port, observer),
-            Work::UserRecv => self.user_received(host, observer),
+            Work::UserRecv => self.user_received(host),
             Work::UserSend => self.deliver_next(host, decided, true, observer),
         }
         self.dispatch(host);
@@ -307,7 +307,7 @@ impl<G: Gateway> World<G> {
         }
     }
 
-    fn read_done(&mut self, host: u32, port: u32, _observer: &mut impl Observer) {
+    fn read_done(&mut self, host: u32, port: u32) {
         // The driver hands the frame to the stack within the same poll.
         if let Some(id) = self.take(host, port) {
             let (work, cost, behind_mark) = self.stack(host, port, id);
@@ -381,7 +381,7 @@ impl<G: Gateway> World<G> {
         Some((Work::UserRecv, linux.scaled(wake + user.recv), Nanos::ZERO))
     }
 
-    fn user_received(&mut self, host: u32, _observer: &mut impl Observer) {
+    fn user_received(&mut self, host: u32) {
         let Some((id, port)) = self.linux(host).and_then(|linux| linux.socket.pop_front()) else {
             return;
         };
@@ -501,7 +501,10 @@ impl<G: Gateway> World<G> {
         observer: &mut impl Observer,
     ) {
         if decision.copies.is_empty() && decision.refused.is_empty() {
-            return self.refuse(id, cause::NO_RULE, observer);
+            let is_fresh =
+                matches!(self.flights[id].leg, Leg::Received { passage } if passage.hops == 0);
+            let cause = if is_fresh { cause::NO_RULE } else { cause::NO_FURTHER_RULE };
+            return self.refuse(id, cause, observer);
         }
         for &(job, cause) in &decision.refused {
             let mut refused = self.flights[id].clone();

@@ -439,8 +439,7 @@ impl<G: Gateway> World<G> {
         let Drive::OneAtATime { turnaround: (shortest, longest), timeout } = state.drive else {
             return;
         };
-        let Some((awaited, released_at)) =
-            state.awaited.filter(|&(awaited, _)| awaited == identity)
+        let Some((_, released_at)) = state.awaited.filter(|&(awaited, _)| awaited == identity)
         else {
             return;
         };
@@ -448,8 +447,7 @@ impl<G: Gateway> World<G> {
             state.awaited = None;
             self.now + state.random.nanos(shortest, longest)
         } else {
-            // Another copy may still arrive and bring the next frame forward.
-            state.awaited = Some((awaited, released_at));
+            // It is still awaited: another copy may arrive and bring the next frame forward.
             (released_at + timeout).max(self.now)
         };
         if state.next.is_some() {
