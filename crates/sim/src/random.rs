@@ -1,5 +1,8 @@
 //! Randomness with a seed: each part of the world draws from a stream of its own, so that adding a
 //! part leaves the draws of the others alone.
+//!
+//! Logarithms come from the `libm` crate: those of the system differ in the last bit from one C
+//! library and processor to the next, and results must not.
 
 use candor_time::Nanos;
 use rand_core::Rng;
@@ -39,7 +42,7 @@ impl Random {
 
     /// Exponential with this mean: the distance between events that come at random.
     pub fn exponential(&mut self, mean: Nanos) -> Nanos {
-        let factor = -(1.0 - self.unit()).ln();
+        let factor = -libm::log(1.0 - self.unit());
         Nanos::from_nanos((mean.as_nanos() as f64 * factor) as u64)
     }
 
@@ -48,7 +51,7 @@ impl Random {
         if probability <= 0.0 {
             return u64::MAX;
         }
-        let trials = (1.0 - self.unit()).ln() / (-probability).ln_1p();
+        let trials = libm::log(1.0 - self.unit()) / libm::log1p(-probability);
         if trials.is_finite() { trials as u64 } else { 0 }
     }
 }
