@@ -10,6 +10,7 @@
 //! `candor-sim` ([`rules`]), measures with `candor-lat`, and keeps what comes out.
 
 pub mod claims;
+pub mod dbc;
 mod error;
 pub mod experiment;
 pub mod output;

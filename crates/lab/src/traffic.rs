@@ -3,15 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::path::Path;
 use std::rc::Rc;
 
 use candor_sim::{Random, Release, Source, Time};
 use candor_time::Nanos;
 use candor_wire::Frame;
-use candor_wire::frame::{EFF_FLAG, fd_dlc};
 
-use crate::error::Error;
 use crate::recording::{Recording, RecordingError};
 
 /// How many frames may still be sent, shared by all senders of an experiment.
@@ -207,70 +204,4 @@ impl Source for Replay {
             return Some(Release { at: Time::from_nanos(self.last_ns), frame: record.frame });
         }
     }
-}
-
-/// What a DBC file says about traffic.
-#[derive(Debug)]
-pub(crate) struct DbcMessages {
-    /// The messages that can be sent.
-    pub(crate) messages: Vec<Message>,
-    /// How many others have no cycle time.
-    pub(crate) without_period: usize,
-    /// How many others have a cycle time, but more bytes than a frame, or a number no frame has.
-    pub(crate) without_length: usize,
-}
-
-/// Not a message: the place where editors of DBC files keep signals that belong to none.
-const NO_MESSAGE: &str = "VECTOR__INDEPENDENT_SIG_MSG";
-
-/// The messages of a DBC file that have a cycle time (`GenMsgCycleTime`, in ms).
-///
-/// # Errors
-/// The file is unreadable, no DBC, or none of its messages can be sent.
-pub(crate) fn messages_of_dbc(path: &Path) -> Result<DbcMessages, Error> {
-    let bytes = std::fs::read(path).map_err(|error| Error::read(path, error))?;
-    // Comments of DBC files are often in the code pages of Windows: what is not UTF-8 becomes `?`.
-    let text = String::from_utf8_lossy(&bytes);
-    let dbc = can_dbc::Dbc::try_from(text.as_ref()).map_err(|error| {
-        let reason = error.to_string();
-        let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
-        Error::Other(format!("{}: this is no DBC file: {reason}", path.display()))
-    })?;
-    let mut messages = Vec::new();
-    let (mut without_period, mut without_length) = (0, 0);
-    for message in dbc.messages.iter().filter(|message| message.name != NO_MESSAGE) {
-        let period_ms = match dbc.resolved_message_attribute(message.id, "GenMsgCycleTime") {
-            Some(can_dbc::AttributeValue::Uint(ms)) => *ms,
-            Some(can_dbc::AttributeValue::Int(ms)) => u64::try_from(*ms).unwrap_or(0),
-            Some(can_dbc::AttributeValue::Double(ms)) if *ms > 0.0 => *ms as u64,
-            _ => 0,
-        };
-        let length = usize::try_from(message.size).unwrap_or(usize::MAX);
-        if period_ms == 0 {
-            without_period += 1;
-            continue;
-        }
-        if fd_dlc(length).is_none() {
-            without_length += 1;
-            continue;
-        }
-        let raw = message.id.raw();
-        messages.push(Message {
-            name: message.name.clone(),
-            node: message.transmitter.clone().unwrap_or_default(),
-            can_id: raw & (EFF_FLAG | candor_wire::frame::EFF_MASK),
-            length,
-            period: Nanos::from_millis(period_ms),
-            offset: None,
-            jitter: Nanos::ZERO,
-        });
-    }
-    if messages.is_empty() {
-        return Err(Error::Other(format!(
-            "{}: no message has a cycle time; give each a GenMsgCycleTime in ms, or list messages \
-             under [[traffic.message]]",
-            path.display()
-        )));
-    }
-    Ok(DbcMessages { messages, without_period, without_length })
 }

@@ -7,7 +7,8 @@ use candor_wire::frame::{BRS, EFF_FLAG, EFF_MASK, SFF_MASK, fd_dlc};
 
 use super::reader::Reader;
 use super::{Traffic, locate};
-use crate::traffic::{Message, Numbered, messages_of_dbc};
+use crate::dbc;
+use crate::traffic::{Message, Numbered};
 
 /// The kinds of traffic as files name them.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,7 +134,7 @@ impl Reader<'_> {
     fn dbc(&mut self, dbc: &str, origin: &Origin) -> Vec<Message> {
         let path = locate(self.base, dbc);
         self.input(dbc, &path);
-        let read = match messages_of_dbc(&path) {
+        let read = match dbc::load(&path) {
             Ok(read) => read,
             Err(error) => {
                 self.findings.error(origin, error.to_string());
