@@ -110,8 +110,8 @@ mod tests {
     #[test]
     fn messages_with_a_cycle_time_are_found() {
         let text = dbc(
-            "BO_ 291 Speed: 8 A\n\nBO_ 2566844926 Engine: 8 B\n\nBO_ 5 Silent: 2 A\n",
-            "BA_ \"GenMsgCycleTime\" BO_ 291 10;\nBA_ \"GenMsgCycleTime\" BO_ 2566844926 100;",
+            "BO_ 291 Speed: 8 A\n\nBO_ 2566834942 Engine: 8 B\n\nBO_ 5 Silent: 2 A\n",
+            "BA_ \"GenMsgCycleTime\" BO_ 291 10;\nBA_ \"GenMsgCycleTime\" BO_ 2566834942 100;",
         );
         let found = parse("t.dbc", text.as_bytes()).unwrap();
         let messages: Vec<_> = found
