@@ -90,27 +90,31 @@ def commands(name, text):
     return found
 
 
-def matches(expected, printed):
-    """Whether the lines are the expected ones, of which `...` stands for any number."""
-    if ANYTHING not in expected:
-        return expected == printed
-    # Each stretch between two wildcards at its first place; the last one at the end.
+def missing(expected, printed):
+    """The first expected lines that are not printed where they should be, or None.
+
+    A line `...` stands for any number of lines. What stands between two of them may come at the
+    first place where it fits; what follows the last one must be the end.
+    """
     stretches = [[]]
     for line in expected:
         if line == ANYTHING:
             stretches.append([])
         else:
             stretches[-1].append(line)
+    if len(stretches) == 1:
+        return None if expected == printed else expected
     first, *middle, last = stretches
     if printed[: len(first)] != first:
-        return False
+        return first
     at = len(first)
     for stretch in middle:
         ends = range(at + len(stretch), len(printed) + 1)
         at = next((end for end in ends if printed[end - len(stretch) : end] == stretch), None)
         if at is None:
-            return False
-    return len(printed) - at >= len(last) and printed[len(printed) - len(last) :] == last
+            return stretch
+    is_end = len(printed) - at >= len(last) and printed[len(printed) - len(last) :] == last
+    return None if is_end else last
 
 
 def difference(expected, printed):
@@ -143,8 +147,9 @@ def run(command, scratch, environment):
     if outcome.returncode != command.exit_code:
         shown = "\n".join(f"    {line}" for line in printed[-20:])
         return f"exit code {outcome.returncode}, not {command.exit_code}\n{shown}"
-    if command.expected and not matches(command.expected, printed):
-        return f"it prints something else\n{difference(command.expected, printed)}"
+    lost = missing(command.expected, printed) if command.expected else None
+    if lost is not None:
+        return f"it prints something else\n{difference(lost, printed)}"
     return None
 
 

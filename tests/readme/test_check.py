@@ -48,13 +48,16 @@ class Matching(unittest.TestCase):
     def test_a_wildcard_stands_for_any_number_of_lines(self):
         printed = list("abcabd")
         for expected in ["abcabd", "...", "a...", "...d", "a...d", "...c...", "...ab...abd"]:
-            self.assertTrue(check.matches(self.lines(expected), printed), expected)
+            self.assertIsNone(check.missing(self.lines(expected), printed), expected)
         for expected in ["", "abc", "b...", "...c", "...x...", "...d...d", "abcabd...d", "...abd...c..."]:
-            self.assertFalse(check.matches(self.lines(expected), printed), expected)
+            self.assertIsNotNone(check.missing(self.lines(expected), printed), expected)
 
     def test_the_same_line_does_not_count_twice(self):
-        self.assertFalse(check.matches(["a", "...", "a"], ["a"]))
-        self.assertTrue(check.matches(["a", "...", "a"], ["a", "a"]))
+        self.assertEqual(check.missing(["a", "...", "a"], ["a"]), ["a"])
+        self.assertIsNone(check.missing(["a", "...", "a"], ["a", "a"]))
+
+    def test_the_lines_that_are_missing_are_named(self):
+        self.assertEqual(check.missing(self.lines("a...xy...d"), list("abcd")), ["x", "y"])
 
     @staticmethod
     def lines(text):

@@ -35,7 +35,7 @@ impl Rules {
 
 /// How many filters the kernel of the model meets before it finds a rule.
 fn walk_to(found: Match, lengths: ListLengths) -> Walk {
-    let Match { list, position, .. } = found;
+    let (list, position) = (found.list(), found.position());
     let lists = lengths.all + lengths.masked + lengths.inverted;
     match list {
         List::Error => Walk::default(),

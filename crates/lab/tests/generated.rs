@@ -62,11 +62,11 @@ fn only_the_last_filter_takes_the_frame() {
             let taken = copies(&table, &frame(can_id));
             let [(found, copy)] = taken.as_slice() else { panic!("{case}: {taken:?}") };
             assert_eq!(
-                (found.list, found.rule, *copy),
+                (found.list(), found.rule(), *copy),
                 (list, filters - 1, frame(can_id)),
                 "{case}"
             );
-            assert_eq!(found.position, filters - 1, "{case}");
+            assert_eq!(found.position(), filters - 1, "{case}");
         }
     }
 }
@@ -77,7 +77,7 @@ fn without_filters_everything_passes() {
     for can_id in [0x000, 0x123, 0x7FF, EFF_FLAG] {
         let taken = copies(&table, &frame(can_id));
         let [(found, _)] = taken.as_slice() else { panic!("{can_id:X}: {taken:?}") };
-        assert_eq!((found.list, found.position), (List::All, 0));
+        assert_eq!((found.list(), found.position()), (List::All, 0));
     }
 }
 

@@ -141,8 +141,8 @@ impl Engine {
         let matches = program.matches(bus, frame.can_id(), scratch);
         let mut matched = false;
         for &found in matches {
-            let Some(rule) = program.rules.get(found.rule as usize) else { continue };
-            if !rule.gate.takes(frame) {
+            let Some(&rule) = program.rules.get(found.rule() as usize) else { continue };
+            if !rule.takes(frame) {
                 continue;
             }
             matched = true;
@@ -150,7 +150,7 @@ impl Engine {
             if hops == 1 && rule.limit_hops != 0 {
                 hops = (program.max_hops + 1).saturating_sub(rule.limit_hops);
             }
-            let edit = rule.edit(program);
+            let edit = program.edit(found.rule());
             let mut edited = None;
             for job in rule.jobs().map(JobIndex) {
                 let Some(&to) = program.targets.get(job.0 as usize) else { continue };
@@ -158,7 +158,7 @@ impl Engine {
                     Some(Cause::HopLimit)
                 } else if !egress.is_up(to) {
                     Some(Cause::Down)
-                } else if !rule.allow_return && passage.origin == to {
+                } else if !rule.allow_return() && passage.origin == to {
                     Some(Cause::Returning)
                 } else {
                     None
@@ -184,8 +184,8 @@ impl Engine {
                     to,
                     frame: out,
                     passage: Passage { origin: passage.origin, hops },
-                    echo: rule.echo,
-                    keep_timestamp: rule.keep_timestamp,
+                    echo: rule.echo(),
+                    keep_timestamp: rule.keep_timestamp(),
                     is_edited: edit.is_some(),
                     found,
                 });
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(engine.program().list_lengths(A).masked, 5);
         let frame = "004#".parse().unwrap();
         engine.handle(A, &frame, Passage::received_on(A), &mut |copy: Forward<'_>| {
-            assert_eq!((copy.found.list, copy.found.position), (List::Masked, 4));
+            assert_eq!((copy.found.list(), copy.found.position()), (List::Masked, 4));
             Outcome::Handled
         });
         assert_eq!(engine.counters().jobs()[4].handled, 1);
@@ -431,7 +431,7 @@ mod tests {
                 let frame = Frame::from_parts(can_id, &[], is_fd.then_some(0)).unwrap();
                 let mut fired = Vec::new();
                 engine.handle(A, &frame, Passage::received_on(A), &mut |copy: Forward<'_>| {
-                    fired.push((copy.found.list, copy.found.rule));
+                    fired.push((copy.found.list(), copy.found.rule()));
                     Outcome::Handled
                 });
                 offered += fired.len() as u64;

@@ -18,7 +18,10 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::fmt;
 
+use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
 use crate::Edit;
@@ -32,46 +35,89 @@ pub struct Program {
     /// Where the copies of each job go; apart from the jobs, so that a decision touches few bytes.
     pub(crate) targets: Box<[BusIndex]>,
     pub(crate) max_hops: u8,
-    edits: Box<[Edit]>,
+    /// By rule.
+    edits: Box<[Option<Box<Edit>>]>,
     jobs: Box<[Job]>,
     /// Exclusions, rule by rule; standard identifiers have them worked in.
     except: Box<[Box<[Filter]>]>,
     matchers: Box<[Matcher]>,
 }
 
-/// A rule as the hot path needs it.
-#[derive(Clone, Debug)]
+/// A rule as the hot path needs it: in eight bytes, so that thousands fit the nearest cache.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Compiled {
-    pub(crate) gate: Gate,
-    pub(crate) echo: bool,
-    pub(crate) keep_timestamp: bool,
-    pub(crate) allow_return: bool,
-    pub(crate) limit_hops: u8,
-    /// Whether [`Program::except`] has filters of it.
-    has_except: bool,
-    /// Its jobs, one per destination.
-    job_count: u16,
     first_job: u32,
-    /// Its place in [`Program::edits`]; [`Compiled::AS_IT_IS`] passes the frame on as it is.
-    edit: u32,
+    job_count: u16,
+    /// 0 for none.
+    pub(crate) limit_hops: u8,
+    flags: u8,
 }
+
+const _: () = assert!(size_of::<Compiled>() == 8);
 
 impl Compiled {
-    const AS_IT_IS: u32 = u32::MAX;
+    const CLASSICAL: u8 = 1;
+    const FD: u8 = 2;
+    const ECHO: u8 = 4;
+    const KEEP_TIMESTAMP: u8 = 8;
+    const ALLOW_RETURN: u8 = 16;
+    /// [`Program::except`] has filters of it.
+    const EXCEPT: u8 = 32;
+    /// [`Program::edits`] has its edit; else frames pass as they are.
+    const EDIT: u8 = 64;
+
+    fn new(rule: &Rule, jobs: core::ops::Range<usize>) -> Self {
+        let gate = match rule.gate {
+            Gate::Classical => Self::CLASSICAL,
+            Gate::Fd => Self::FD,
+            Gate::Any => Self::CLASSICAL | Self::FD,
+        };
+        let flags = [
+            (rule.echo, Self::ECHO),
+            (rule.keep_timestamp, Self::KEEP_TIMESTAMP),
+            (rule.allow_return, Self::ALLOW_RETURN),
+            (!rule.except.is_empty(), Self::EXCEPT),
+            (rule.edit.modifies(), Self::EDIT),
+        ];
+        Self {
+            first_job: jobs.start as u32,
+            job_count: jobs.len() as u16,
+            limit_hops: rule.limit_hops.unwrap_or(0),
+            flags: flags.iter().filter(|(set, _)| *set).fold(gate, |all, (_, flag)| all | flag),
+        }
+    }
 
     #[inline]
-    pub(crate) fn jobs(&self) -> core::ops::Range<u32> {
+    const fn has(self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    #[inline]
+    pub(crate) const fn takes(self, frame: &Frame) -> bool {
+        self.has(if frame.is_fd() { Self::FD } else { Self::CLASSICAL })
+    }
+
+    #[inline]
+    pub(crate) const fn echo(self) -> bool {
+        self.has(Self::ECHO)
+    }
+
+    #[inline]
+    pub(crate) const fn keep_timestamp(self) -> bool {
+        self.has(Self::KEEP_TIMESTAMP)
+    }
+
+    #[inline]
+    pub(crate) const fn allow_return(self) -> bool {
+        self.has(Self::ALLOW_RETURN)
+    }
+
+    /// Its jobs, one per destination.
+    #[inline]
+    pub(crate) fn jobs(self) -> core::ops::Range<u32> {
         self.first_job..self.first_job + u32::from(self.job_count)
     }
-
-    #[inline]
-    pub(crate) fn edit<'a>(&self, program: &'a Program) -> Option<&'a Edit> {
-        program.edits.get(self.edit as usize)
-    }
 }
-
-/// Sixteen bytes: thousands of rules fit the nearest cache.
-const _: () = assert!(size_of::<Compiled>() == 16);
 
 /// One destination of a rule: what the kernel calls a job, with counters of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,15 +138,61 @@ pub struct Job {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobIndex(pub u32);
 
-/// A rule that matched, and where the kernel would have found it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A rule that matched, and where the kernel would have found it. The order is that of firing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Match {
+    rule: u32,
+    /// The list in the upper bits, the position in the others.
+    place: u32,
+}
+
+impl Match {
+    const POSITION_BITS: u32 = 29;
+    const LISTS: [List; 6] =
+        [List::Error, List::All, List::Masked, List::Inverted, List::Extended, List::Standard];
+
+    fn new(list: List, rule: u32, position: u32) -> Self {
+        let position = position.min((1 << Self::POSITION_BITS) - 1);
+        Self { rule, place: (list as u32) << Self::POSITION_BITS | position }
+    }
+
     /// The receive list of the matching filter; the first in the kernel's order if several match.
-    pub list: List,
+    #[must_use]
+    pub fn list(self) -> List {
+        let list = self.place >> Self::POSITION_BITS;
+        Self::LISTS.get(list as usize).copied().unwrap_or(List::Standard)
+    }
+
     /// The rule's place in its table.
-    pub rule: u32,
+    #[must_use]
+    pub const fn rule(self) -> u32 {
+        self.rule
+    }
+
     /// How many filters of that list stand before the matching one.
-    pub position: u32,
+    #[must_use]
+    pub const fn position(self) -> u32 {
+        self.place & ((1 << Self::POSITION_BITS) - 1)
+    }
+}
+
+impl Ord for Match {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |found: &Self| (found.list(), found.rule, found.position());
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for Match {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Debug for Match {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rule {} at {:?} {}", self.rule, self.list(), self.position())
+    }
 }
 
 /// How many filters of a bus stand in each of the kernel's receive lists: what a frame costs there.
@@ -135,7 +227,7 @@ impl ListLengths {
 #[derive(Clone, Debug)]
 struct Matcher {
     /// For each standard identifier, data then remote: its list.
-    standard: Box<[ListRef]>,
+    standard: Box<[ShortRef]>,
     /// Match lists, each once; the first is empty.
     lists: Box<[ListRef]>,
     matches: Box<[Match]>,
@@ -161,6 +253,33 @@ impl ListRef {
             .get(self.start as usize..)
             .and_then(|rest| rest.get(..self.len as usize))
             .unwrap_or(&[])
+    }
+}
+
+/// A [`ListRef`] in half the room, for the array that is looked at with every frame: the place of a
+/// list of one match, which is the usual one, or the number of any other list.
+#[derive(Clone, Copy, Debug)]
+struct ShortRef(u32);
+
+impl ShortRef {
+    /// Set for the place of a single match.
+    const SINGLE: u32 = 1 << 31;
+
+    const fn new(number: u32, list: ListRef) -> Self {
+        if list.len == 1 && list.start < Self::SINGLE {
+            Self(list.start | Self::SINGLE)
+        } else {
+            Self(number)
+        }
+    }
+
+    #[inline]
+    fn of(self, matcher: &Matcher) -> &[Match] {
+        if self.0 & Self::SINGLE == 0 {
+            return matcher.list(self.0);
+        }
+        let found = matcher.matches.get((self.0 & !Self::SINGLE) as usize);
+        found.map_or(&[], core::slice::from_ref)
     }
 }
 
@@ -191,9 +310,10 @@ impl ListBuilder {
         number
     }
 
-    /// The list of that number.
-    fn get(&self, number: u32) -> ListRef {
-        self.lists.get(number as usize).copied().unwrap_or_default()
+    fn short(&mut self, list: Vec<Match>) -> ShortRef {
+        let number = self.intern(list);
+        let list = self.lists.get(number as usize).copied().unwrap_or_default();
+        ShortRef::new(number, list)
     }
 }
 
@@ -205,7 +325,7 @@ impl ListBuilder {
 struct Cluster {
     /// By the common bits of an identifier: which of `groups` may match, as bits.
     candidates: Hash<u64>,
-    /// For each mask, by the bits of the identifier under it: which of [`Matcher::lists`].
+    /// For each mask, by the bits of the identifier under it: a [`ShortRef`].
     groups: Box<[Hash<u32>]>,
 }
 
@@ -365,11 +485,12 @@ impl Matcher {
             let filters = if rule.filters.is_empty() { &any[..] } else { &rule.filters };
             for filter in filters.iter().map(|filter| filter.normalized()) {
                 let list = filter.list();
-                let mut found = Match { list, rule: index, position: 0 };
+                let mut position = 0;
                 if let Some(counter) = lengths.counter(list) {
-                    found.position = *counter;
+                    position = *counter;
                     *counter += 1;
                 }
+                let found = Match::new(list, index, position);
                 match list {
                     List::Error => {
                         errors.push((filter, found));
@@ -410,19 +531,13 @@ impl Matcher {
         }
 
         let mut lists = ListBuilder::new();
-        let standard = standard
-            .into_iter()
-            .map(|matches| {
-                let number = lists.intern(matches);
-                lists.get(number)
-            })
-            .collect();
+        let standard = standard.into_iter().map(|matches| lists.short(matches)).collect();
         // In the order of the masks, so that those of a cluster have much in common.
         let groups: Vec<(u32, Vec<_>)> = extended
             .into_iter()
             .map(|(mask, entries)| {
-                let numbered = |(key, matches)| (key, lists.intern(matches));
-                (mask, entries.into_iter().map(numbered).collect())
+                let short = |(key, matches)| (key, lists.short(matches).0);
+                (mask, entries.into_iter().map(short).collect())
             })
             .collect();
         Self {
@@ -460,7 +575,7 @@ impl Program {
         let (mut jobs, mut edits) = (Vec::new(), Vec::new());
         let mut rules = Vec::with_capacity(table.rules.len());
         for (index, rule) in table.rules.iter().enumerate() {
-            let first_job = jobs.len() as u32;
+            let first_job = jobs.len();
             let known = rule.to.iter().filter(|to| usize::from(to.0) < table.buses.len());
             let known = known.take(usize::from(u16::MAX));
             jobs.extend(known.map(|&to| Job {
@@ -470,23 +585,8 @@ impl Program {
                 to,
                 modifies: rule.edit.modifies(),
             }));
-            rules.push(Compiled {
-                gate: rule.gate,
-                echo: rule.echo,
-                keep_timestamp: rule.keep_timestamp,
-                allow_return: rule.allow_return,
-                limit_hops: rule.limit_hops.unwrap_or(0),
-                edit: match rule.edit.modifies() {
-                    true => {
-                        edits.push(rule.edit.clone());
-                        edits.len() as u32 - 1
-                    }
-                    false => Compiled::AS_IT_IS,
-                },
-                first_job,
-                job_count: (jobs.len() as u32 - first_job) as u16,
-                has_except: !rule.except.is_empty(),
-            });
+            rules.push(Compiled::new(rule, first_job..jobs.len()));
+            edits.push(rule.edit.modifies().then(|| Box::new(rule.edit.clone())));
         }
         let matchers = (0..table.buses.len())
             .map(|bus| {
@@ -539,8 +639,8 @@ impl Program {
     ) -> &'a [Match] {
         let Some(matcher) = self.matchers.get(usize::from(bus.0)) else { return &[] };
         if can_id & (EFF_FLAG | ERR_FLAG) == 0 {
-            let list = matcher.standard.get(standard_slot(can_id)).copied().unwrap_or_default();
-            return list.of(&matcher.matches);
+            let list = matcher.standard.get(standard_slot(can_id));
+            return list.map_or(&[], |list| list.of(matcher));
         }
         self.extended_matches(matcher, can_id, scratch)
     }
@@ -559,7 +659,7 @@ impl Program {
             let mut only: &[Match] = &[];
             for cluster in &matcher.clusters {
                 cluster.find(can_id, |number| {
-                    let list = matcher.list(number);
+                    let list = ShortRef(number).of(matcher);
                     if only.is_empty() {
                         only = list;
                     } else {
@@ -571,7 +671,7 @@ impl Program {
             scratch.extend(inverted.map(|(_, found)| *found));
             // The common case needs no copy: one table matched and nothing is excluded.
             let excludes = |found: &Match| {
-                self.rules.get(found.rule as usize).is_some_and(|rule| rule.has_except)
+                self.rules.get(found.rule as usize).is_some_and(|rule| rule.has(Compiled::EXCEPT))
             };
             if scratch.is_empty() && !only.iter().any(excludes) {
                 return only;
@@ -597,12 +697,19 @@ impl Program {
         scratch
     }
 
+    /// The edit of a rule.
+    #[inline]
+    pub(crate) fn edit(&self, rule: u32) -> Option<&Edit> {
+        let is_edited = self.rules.get(rule as usize).is_some_and(|rule| rule.has(Compiled::EDIT));
+        if is_edited { self.edits.get(rule as usize)?.as_deref() } else { None }
+    }
+
     /// Room for the matches of any one frame.
     #[must_use]
     pub(crate) fn scratch(&self) -> Vec<Match> {
         let most = |matcher: &Matcher| {
             let longest = |group: &Hash<u32>| {
-                let lists = group.slots.iter().map(|&(_, number)| matcher.list(number).len());
+                let lists = group.slots.iter().map(|&(_, list)| ShortRef(list).of(matcher).len());
                 lists.max().unwrap_or(0)
             };
             let groups = matcher.clusters.iter().flat_map(|cluster| &cluster.groups);
