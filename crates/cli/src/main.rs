@@ -57,7 +57,10 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(message) => {
-            eprintln!("candor: {}", message.trim_end());
+            let message = message.trim_end();
+            // Findings begin with their own places.
+            let prefix = if message.contains('\n') { "" } else { "candor: " };
+            eprintln!("{prefix}{message}");
             ExitCode::from(2)
         }
     }

@@ -78,6 +78,14 @@ fn excerpt(origin: &Origin, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "  {:indent$}{}", "", "^".repeat(width))
 }
 
+impl Finding {
+    fn is_same(&self, other: &Self) -> bool {
+        self.message == other.message
+            && self.severity == other.severity
+            && self.origin.is_same(&other.origin)
+    }
+}
+
 /// Everything found so far. Readers share it and go on after each finding.
 #[derive(Debug, Default)]
 pub struct Findings(RefCell<Collected>);
@@ -97,9 +105,13 @@ impl Findings {
         Self::default()
     }
 
-    /// Adds a finding.
+    /// Adds a finding, unless it is there already: a file that is read several times, such as for each
+    /// experiment of a matrix, is told its mistakes once.
     pub fn push(&self, finding: Finding) {
         let mut all = self.0.borrow_mut();
+        if all.kept.iter().any(|kept| kept.is_same(&finding)) {
+            return;
+        }
         match finding.severity {
             Severity::Error => all.errors += 1,
             Severity::Warning => all.warnings += 1,
@@ -262,8 +274,11 @@ mod tests {
         }
         let order: Vec<_> = findings.sorted().iter().map(|f| f.origin.span().start).collect();
         assert_eq!(order, [0, 1, 2]);
-        for _ in 0..MAX_FINDINGS {
-            findings.warning(&Origin::whole(&source), "m", "h");
+        // What is found again is told once.
+        findings.error(&Origin::new(&source, 0..1), "m");
+        assert_eq!(findings.count(Severity::Error), 3);
+        for number in 0..MAX_FINDINGS {
+            findings.warning(&Origin::whole(&source), number.to_string(), "h");
         }
         assert_eq!(findings.count(Severity::Warning), MAX_FINDINGS);
         assert_eq!(findings.omitted(), 3);

@@ -57,6 +57,12 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Whether both are the same stretch of the same source.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.span == other.span
+            && (Arc::ptr_eq(&self.source, &other.source) || self.source.name == other.source.name)
+    }
+
     /// The bytes `span` of `source`, cut to its text.
     #[must_use]
     pub fn new(source: &Arc<Source>, span: Range<usize>) -> Self {
