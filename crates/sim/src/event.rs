@@ -31,8 +31,8 @@ pub(crate) enum Event {
 /// Events by time; those of one instant in the order in which they were planned.
 ///
 /// A sorted list, the next event last. Few events are pending at once (one per bus, processor and
-/// sender), and most new ones are among the next to happen, so an insertion moves a few entries:
-/// half the cost of a binary heap in a simulation of a gateway.
+/// sender), and most new ones are among the next to happen, so an insertion moves a few entries. A
+/// binary heap took two fifths of the time of a simulated gateway.
 #[derive(Default)]
 pub(crate) struct Events {
     pending: Vec<(Time, Event)>,

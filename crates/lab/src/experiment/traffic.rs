@@ -148,24 +148,19 @@ impl Reader<'_> {
                 read.without_period
             );
             let hint = "give them a GenMsgCycleTime in ms, or list them under [[traffic.message]]";
-            self.warn_once(origin, message, hint);
+            self.findings.warning(origin, message, hint);
         }
         if read.without_length > 0 {
             let message = format!(
-                "{dbc}: {} of {all} messages have a length that no frame has and are not sent",
+                "{dbc}: {} of {all} messages have a length or an identifier that no frame has and are \
+                 not sent",
                 read.without_length
             );
-            let hint = "a frame has up to 8 bytes, or with CAN FD 12, 16, 20, 24, 32, 48 or 64";
-            self.warn_once(origin, message, hint);
-        }
-        read.messages
-    }
-
-    /// A warning that the experiments of a matrix share.
-    fn warn_once(&self, origin: &Origin, message: String, hint: &str) {
-        if !self.findings.sorted().iter().any(|finding| finding.message == message) {
+            let hint = "a frame has up to 8 bytes, or with CAN FD 12, 16, 20, 24, 32, 48 or 64, and a \
+                        standard identifier is at most 0x7FF";
             self.findings.warning(origin, message, hint);
         }
+        read.messages
     }
 
     /// A message of `[[traffic.message]]`.
