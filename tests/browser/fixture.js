@@ -116,6 +116,11 @@ function hostile() {
     inputs: [{ path: HOSTILE, sha256: HOSTILE }],
     refused: [{ where: HOSTILE, rule: HOSTILE, cause: HOSTILE, frames: 1 }],
     rules: [{ name: HOSTILE, to: HOSTILE, handled: 1, dropped: 0, deleted: 0 }],
+    notes: [HOSTILE],
+    machine: {
+      kernel: HOSTILE, release: HOSTILE, package: HOSTILE, kernel_sha256: HOSTILE, guest_sha256: HOSTILE,
+      qemu: HOSTILE, flags: [HOSTILE], shift: 1, mips: 500,
+    },
   });
   result.buses[0].name = HOSTILE;
   return { name: "zz hostile & 100%", result, frames: null };

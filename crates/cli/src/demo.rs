@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use candor_lab::experiment::{self, Options};
+use candor_lab::run::Settings;
+use candor_lab::testbed::Testbeds;
 use candor_lab::{Experiment, output, report, run};
 use candor_lat::Metric;
 use candor_lat::text::{self, Canvas, Charset, Scale, Series};
@@ -45,12 +47,23 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
         format!("candor lab run {file} --only {}", experiment.name)
     };
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-    let results = run::run(&campaign.experiments, &command, &arguments.out, jobs, &bar);
+    let settings = Settings {
+        testbeds: &Testbeds::default(),
+        command: &command,
+        out: &arguments.out,
+        jobs,
+        verifies: false,
+    };
+    let outcome = run::run(&campaign.experiments, &settings, &bar);
     bar.finish();
-    let results = results.map_err(fail)?;
-    if results.len() < campaign.experiments.len() {
+    let mut outcome = outcome.map_err(fail)?;
+    if let Some((_, error)) = outcome.failures.pop() {
+        return Err(error.to_string());
+    }
+    if outcome.is_interrupted {
         return Err("interrupted".into());
     }
+    let results = outcome.results();
 
     let series: Vec<_> = results
         .iter()
@@ -64,7 +77,7 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
     let mut out = format!("{}\n\n", campaign.title);
     out.push_str(&text::profile(Metric::GatewayLatency.label(), &series, canvas));
     out.push('\n');
-    out.push_str(&overview(&results));
+    out.push_str(&overview(&outcome.finished));
     print(&out)?;
 
     report::write(&arguments.out).map_err(|error| error.to_string())?;

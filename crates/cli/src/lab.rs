@@ -1,18 +1,25 @@
 //! `candor lab`: experiments, their results, the report, and claims about them.
 //!
-//! `candor lab run --json` prints an object of type `result` per experiment: `experiment`, `sent`,
-//! `received`, `lost`, `unrouted`, `total_latency` and `gateway_latency` (each with `min_ns`,
-//! `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `max_ns`, or null), `file`. `candor lab list --json`
-//! prints one of type `experiment`: `name`, `title`, `conditions`, `axes`. `candor lab claims
-//! --json` prints one of type `claim`: `id`, `says`, `published`, `bounds`, `value` (null if it
-//! could not be found), `agrees`, `note`.
+//! `candor lab run --json` prints an object of type `result` per experiment: `experiment`, `testbed`,
+//! `cached`, `sent`, `received`, `lost`, `unrouted`, `total_latency` and `gateway_latency` (each with
+//! `min_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `max_ns`, or null), `file`. `candor lab list
+//! --json` prints one of type `experiment`: `name`, `title`, `testbed`, `conditions`, `axes`. `candor
+//! lab claims --json` prints one of type `claim`: `id`, `says`, `published`, `bounds`, `each` (null
+//! if it is the only one), `value` (null if it could not be found), `agrees`, `note`.
 
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
-use candor_lab::experiment::{self, Options};
+use candor_lab::claims::{Claim, Verdict};
+use candor_lab::experiment::vm::KernelChoice;
+use candor_lab::experiment::{self, Options, Testbed, World};
 use candor_lab::result::{Figures, ResultFile};
-use candor_lab::run::results_of;
-use candor_lab::{Campaign, Experiment, report, run};
+use candor_lab::run::{Difference, Outcome, Settings, results_of};
+use candor_lab::testbed::{Ran, Testbeds};
+use candor_lab::vm::Emulator;
+use candor_lab::{Campaign, Error, Experiment, report, run};
 use candor_lat::Metric;
 use candor_lat::histogram::classic;
 use candor_lat::text::{self, Canvas, Scale, Series};
@@ -41,7 +48,7 @@ pub(crate) enum LabCommand {
     ///
     /// Example: candor lab show candor-report --only 'flood*' --metric egress_wait
     Show(Show),
-    /// Run the experiments of a file and hold its claims against their results
+    /// Run the experiments that the claims of a file are about, and hold the claims against them
     ///
     /// Exits with 1 if a claim does not hold.
     ///
@@ -62,6 +69,48 @@ struct Selection {
     /// The seed, instead of the file's
     #[arg(long)]
     seed: Option<u64>,
+    /// The testbed of every experiment: sim or vm
+    #[arg(long, value_name = "NAME", value_parser = parse_testbed)]
+    testbed: Option<Testbed>,
+    /// The kernel of every vm experiment: 6.12, 6.12-rt, debian:VERSION, or a file with --modules
+    #[arg(long, value_name = "NAME|FILE")]
+    kernel: Option<String>,
+    /// The modules of a kernel of your own: lib/modules/RELEASE
+    #[arg(long, value_name = "DIR", requires = "kernel")]
+    modules: Option<PathBuf>,
+    /// The speed of every vm experiment in million instructions per second: 1000, 500, 250, ...
+    #[arg(long, value_name = "N")]
+    mips: Option<u32>,
+    /// Only every M-th of the experiments that are left, beginning with number N
+    #[arg(long, value_name = "N/M")]
+    shard: Option<Shard>,
+}
+
+fn parse_testbed(name: &str) -> Result<Testbed, String> {
+    Testbed::ALL.into_iter().find(|testbed| testbed.name() == name).ok_or_else(|| {
+        let names = Testbed::ALL.map(Testbed::name);
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+/// One part of so many.
+#[derive(Clone, Copy)]
+struct Shard {
+    number: usize,
+    of: usize,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once('/').and_then(|(number, of)| {
+            Some(Self { number: number.parse().ok()?, of: of.parse().ok()? })
+        });
+        parsed
+            .filter(|shard| (1..=shard.of).contains(&shard.number))
+            .ok_or_else(|| "expected a part of all parts, such as 3/8".into())
+    }
 }
 
 #[derive(Args)]
@@ -71,7 +120,13 @@ struct Running {
     out: PathBuf,
     /// How many experiments run at a time; as many as there are processors if not given
     #[arg(long, value_name = "N")]
-    jobs: Option<std::num::NonZeroUsize>,
+    jobs: Option<NonZeroUsize>,
+    /// Run vm experiments even if they were run before, and keep nothing
+    #[arg(long)]
+    no_cache: bool,
+    /// Run each experiment twice; a difference is told, and the exit code is 1
+    #[arg(long)]
+    verify: bool,
 }
 
 #[derive(Args)]
@@ -131,6 +186,9 @@ pub(crate) struct Claims {
     selection: Selection,
     #[command(flatten)]
     running: Running,
+    /// Run nothing: judge the results that are in the folder, such as those of several shards
+    #[arg(long)]
+    no_run: bool,
     /// Print a table in Markdown
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
@@ -150,14 +208,40 @@ pub(crate) fn run(command: &LabCommand) -> Answer {
 }
 
 fn load(selection: &Selection) -> Result<Campaign, String> {
-    let options =
-        Options { set: selection.set.clone(), only: selection.only.clone(), seed: selection.seed };
-    let campaign =
+    let options = Options {
+        set: selection.set.clone(),
+        only: selection.only.clone(),
+        seed: selection.seed,
+        testbed: selection.testbed,
+        kernel: kernel(selection)?,
+        mips: selection.mips,
+    };
+    let mut campaign =
         experiment::load(&selection.file, &options).map_err(|error| error.to_string())?;
     if !campaign.warnings.is_empty() {
         eprint!("{}", campaign.warnings);
     }
+    if let Some(Shard { number, of }) = selection.shard {
+        campaign.experiments = run::shard(campaign.experiments, number, of);
+    }
     Ok(campaign)
+}
+
+/// The kernel that the command line names.
+fn kernel(selection: &Selection) -> Result<Option<KernelChoice>, String> {
+    let Some(kernel) = &selection.kernel else { return Ok(None) };
+    let is_file = kernel.contains('/') || Path::new(kernel).exists();
+    match &selection.modules {
+        Some(modules) => {
+            let (image, modules) = (kernel.into(), modules.clone());
+            Ok(Some(KernelChoice::Files { image, modules }))
+        }
+        None if is_file => Err(format!(
+            "--kernel {kernel} is a file, and its modules are missing; add --modules DIR, such as \
+             lib/modules/RELEASE"
+        )),
+        None => Ok(Some(KernelChoice::Named(kernel.clone()))),
+    }
 }
 
 /// The command that runs one experiment again.
@@ -166,6 +250,20 @@ fn command_for(selection: &Selection, experiment: &Experiment) -> String {
     command.push_str(&format!(" --only {}", quoted(&experiment.name)));
     for set in &selection.set {
         command.push_str(&format!(" --set {}", quoted(set)));
+    }
+    if let Some(testbed) = selection.testbed {
+        command.push_str(&format!(" --testbed {testbed}"));
+    }
+    if experiment.world.testbed() == Testbed::Vm {
+        if let Some(kernel) = &selection.kernel {
+            command.push_str(&format!(" --kernel {}", quoted(kernel)));
+        }
+        if let Some(modules) = &selection.modules {
+            command.push_str(&format!(" --modules {}", quoted(&modules.display().to_string())));
+        }
+        if let Some(mips) = selection.mips {
+            command.push_str(&format!(" --mips {mips}"));
+        }
     }
     command.push_str(&format!(" --seed {}", experiment.seed));
     command
@@ -181,55 +279,115 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// Runs what is selected; whether all of it was finished comes with the results.
+/// Runs what is selected.
 fn execute(
     selection: &Selection,
     running: &Running,
     campaign: &Campaign,
-) -> Result<(Vec<ResultFile>, bool), String> {
+) -> Result<Outcome, String> {
     let jobs = running.jobs.map_or_else(
-        || std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
-        std::num::NonZeroUsize::get,
+        || std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+        NonZeroUsize::get,
     );
     catch_interrupt();
+    // Before QEMU is looked for: whatever else is wrong, this is told first.
+    run::prepare(&running.out).map_err(|error| error.to_string())?;
+    let is_vm = |experiment: &Experiment| experiment.world.testbed() == Testbed::Vm;
+    let machines = match campaign.experiments.iter().any(is_vm) {
+        true => Some(Emulator::machines(!running.no_cache).map_err(|error| error.to_string())?),
+        false => None,
+    };
     let bar = Bar::new(&campaign.experiments);
-    let command = |experiment: &Experiment| command_for(selection, experiment);
-    let results = run::run(&campaign.experiments, &command, &running.out, jobs, &bar);
+    let settings = Settings {
+        testbeds: &Testbeds::new(machines),
+        command: &|experiment: &Experiment| command_for(selection, experiment),
+        out: &running.out,
+        jobs,
+        verifies: running.verify,
+    };
+    let outcome = run::run(&campaign.experiments, &settings, &bar);
     bar.finish();
-    let results = results.map_err(|error| error.to_string())?;
-    let is_whole = results.len() == campaign.experiments.len();
-    Ok((results, is_whole))
+    outcome.map_err(|error| error.to_string())
 }
 
 fn run_experiments(arguments: &Run) -> Answer {
     let campaign = load(&arguments.selection)?;
-    let (results, is_whole) = execute(&arguments.selection, &arguments.running, &campaign)?;
+    let outcome = execute(&arguments.selection, &arguments.running, &campaign)?;
     let out = &arguments.running.out;
     if arguments.json {
         let lines: Result<String, String> =
-            results.iter().map(|result| summary(out, result)).collect();
+            outcome.finished.iter().map(|ran| summary(out, ran)).collect();
         print(&lines?)?;
-    } else {
-        print(&overview(&results))?;
+    } else if !outcome.finished.is_empty() {
+        print(&overview(&outcome.finished))?;
     }
-    finish(out, &results, is_whole, campaign.experiments.len())
+    finish(out, &outcome, campaign.experiments.len())
 }
 
-/// Writes the report and says where it is.
-fn finish(out: &Path, results: &[ResultFile], is_whole: bool, wanted: usize) -> Answer {
-    if !results.is_empty() {
+/// Writes the report, says where it is, and what is not in it. Whether all runs that should be the
+/// same were the same.
+fn finish(out: &Path, outcome: &Outcome, wanted: usize) -> Answer {
+    let finished = outcome.finished.len();
+    if finished > 0 {
         report::write(out).map_err(|error| error.to_string())?;
         eprintln!("report: {}", out.join("index.html").display());
     }
-    if !is_whole {
+    for (name, difference) in &outcome.differences {
+        eprintln!("{}", told(name, difference));
+    }
+    if !outcome.failures.is_empty() {
+        let mut message = failures(&outcome.failures, wanted);
+        if finished > 0 {
+            let folder = results_of(out);
+            message.push_str(&format!(
+                "\n{finished} of {wanted} experiments are finished and kept in {}",
+                folder.display()
+            ));
+        }
+        return Err(message);
+    }
+    if outcome.is_interrupted {
         debug_assert!(is_interrupted());
         return Err(format!(
-            "interrupted: {} of {wanted} experiments are finished and kept in {}",
-            results.len(),
+            "interrupted: {finished} of {wanted} experiments are finished and kept in {}",
             results_of(out).display()
         ));
     }
-    Ok(true)
+    Ok(outcome.differences.is_empty())
+}
+
+/// Two runs that should be the same.
+fn told(name: &str, difference: &Difference) -> String {
+    let line = |line: &Option<String>| match line {
+        Some(line) => line.chars().take(200).collect(),
+        None => "(no such line)".to_owned(),
+    };
+    let Difference { file, line: number, first, second } = difference;
+    format!(
+        "{name}: two runs differ in line {number} of {name}.{file}:\n  first:  {}\n  second: {}",
+        line(first),
+        line(second)
+    )
+}
+
+/// What failed: each reason once, with the experiments that it ended.
+fn failures(failures: &[(String, Error)], wanted: usize) -> String {
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, error) in failures {
+        let reason = error.to_string();
+        let reason = reason.strip_prefix(&format!("{name}: ")).unwrap_or(&reason);
+        match reasons.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason.to_owned(), vec![name])),
+        }
+    }
+    let line = |(reason, names): &(String, Vec<&str>)| match names.as_slice() {
+        [_] if wanted == 1 => reason.clone(),
+        [name] => format!("{name}: {reason}"),
+        [name, others @ ..] => format!("{name} and {} more: {reason}", others.len()),
+        [] => String::new(),
+    };
+    reasons.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn list(arguments: &List) -> Answer {
@@ -247,6 +405,7 @@ fn list(arguments: &List) -> Answer {
                 json_line(&json!({"type": "experiment", "data": {
                     "name": experiment.name,
                     "title": experiment.title,
+                    "testbed": experiment.world.testbed().name(),
                     "conditions": experiment.conditions,
                     "axes": axes,
                 }}))
@@ -254,15 +413,45 @@ fn list(arguments: &List) -> Answer {
             .collect();
         print(&lines?)?;
     } else {
-        let lines: String = campaign
-            .experiments
-            .iter()
-            .map(|experiment| format!("{}\n", experiment.name))
-            .collect();
-        print(&lines)?;
-        eprintln!("{} experiments", thousands(campaign.experiments.len() as u64));
+        let width = campaign.experiments.iter().map(|experiment| experiment.name.len()).max();
+        let width = width.unwrap_or(0);
+        let line = |experiment: &Experiment| {
+            let machine = match &experiment.world {
+                World::Sim(_) => String::new(),
+                World::Vm(vm) => format!("  {}", vm.machine),
+            };
+            format!("{:width$}  {}{machine}\n", experiment.name, experiment.world.testbed())
+        };
+        print(&campaign.experiments.iter().map(line).collect::<String>())?;
+        eprintln!("{}", how_many(&campaign.experiments));
     }
     Ok(true)
+}
+
+/// How many experiments there are, and where.
+fn how_many(experiments: &[Experiment]) -> String {
+    let number = |number: usize| thousands(number as u64);
+    let in_testbed = |testbed: Testbed| {
+        experiments.iter().filter(|experiment| experiment.world.testbed() == testbed).count()
+    };
+    let machines: BTreeSet<_> = experiments
+        .iter()
+        .filter_map(|experiment| match &experiment.world {
+            World::Vm(vm) => Some(&vm.machine),
+            World::Sim(_) => None,
+        })
+        .collect();
+    let parts = Testbed::ALL.into_iter().filter_map(|testbed| {
+        let on = match (testbed, machines.len()) {
+            (Testbed::Sim, _) => String::new(),
+            (Testbed::Vm, 1) => " on one machine".into(),
+            (Testbed::Vm, machines) => format!(" on {} machines", number(machines)),
+        };
+        let count = in_testbed(testbed);
+        (count > 0).then(|| format!("{} in {testbed}{on}", number(count)))
+    });
+    let parts: Vec<_> = parts.collect();
+    format!("{} experiments: {}", number(experiments.len()), parts.join(", "))
 }
 
 fn report_on(dir: &Path) -> Answer {
@@ -309,7 +498,8 @@ fn show(arguments: &Show) -> Answer {
 }
 
 /// The object of type `result`.
-fn summary(out: &Path, result: &ResultFile) -> Result<String, String> {
+fn summary(out: &Path, ran: &Ran) -> Result<String, String> {
+    let result = &ran.result;
     let latency = |metric: Metric| match result.metric(metric) {
         None => Value::Null,
         Some(figures) => json!({
@@ -325,6 +515,8 @@ fn summary(out: &Path, result: &ResultFile) -> Result<String, String> {
     let file = results_of(out).join(format!("{}.json", result.experiment));
     json_line(&json!({"type": "result", "data": {
         "experiment": result.experiment,
+        "testbed": result.testbed,
+        "cached": ran.is_cached,
         "sent": result.counts.sent,
         "received": result.counts.received,
         "lost": result.counts.lost,
@@ -336,10 +528,12 @@ fn summary(out: &Path, result: &ResultFile) -> Result<String, String> {
 }
 
 /// The figures of all results, and of a few the details.
-pub(crate) fn overview(results: &[ResultFile]) -> String {
-    let rows: Vec<_> = results
+pub(crate) fn overview(finished: &[Ran]) -> String {
+    let has_cached = finished.iter().any(|ran| ran.is_cached);
+    let rows: Vec<_> = finished
         .iter()
-        .map(|result| {
+        .map(|ran| {
+            let result = &ran.result;
             let figures = result.metric(Metric::GatewayLatency);
             let figure = |figure: fn(&Figures) -> i64| {
                 figures.map_or("-".into(), |figures| duration(figure(figures) as f64))
@@ -347,7 +541,7 @@ pub(crate) fn overview(results: &[ResultFile]) -> String {
             let load = |index: usize| {
                 result.buses.get(index).map_or("-".into(), |bus| format!("{:.1}", bus.load_percent))
             };
-            vec![
+            let mut row = vec![
                 result.experiment.clone(),
                 thousands(result.counts.sent),
                 thousands(result.counts.received),
@@ -358,10 +552,14 @@ pub(crate) fn overview(results: &[ResultFile]) -> String {
                 figure(|figures| figures.max_ns),
                 load(0),
                 load(1),
-            ]
+            ];
+            if has_cached {
+                row.push(if ran.is_cached { "cached" } else { "" }.into());
+            }
+            row
         })
         .collect();
-    let head = [
+    let mut head = vec![
         "experiment",
         ">sent",
         ">received",
@@ -373,10 +571,22 @@ pub(crate) fn overview(results: &[ResultFile]) -> String {
         ">load 1 %",
         ">load 2 %",
     ];
+    if has_cached {
+        head.push("");
+    }
     let mut out = table(&head, &rows);
-    out.push_str("\ngateway latency: total latency without the transmission on the target bus\n");
-    if let [result] = results {
-        out.push_str(&details(result));
+    let is_of = |testbed: Testbed| finished.iter().any(|ran| ran.result.testbed == testbed.name());
+    out.push('\n');
+    if is_of(Testbed::Sim) {
+        out.push_str("gateway latency: total latency without the transmission on the target bus\n");
+    }
+    if is_of(Testbed::Vm) {
+        out.push_str(
+            "vm: counted instructions; buses take no time; path lengths, no forecast for a board\n",
+        );
+    }
+    if let [ran] = finished {
+        out.push_str(&details(&ran.result));
     }
     out
 }
@@ -423,68 +633,161 @@ pub(crate) fn details(result: &ResultFile) -> String {
         out.push('\n');
         out.push_str(&table(&["refused: cause", "where", "rule", ">frames"], &refused));
     }
+    for note in &result.notes {
+        out.push_str(&format!("\nnote: {note}\n"));
+    }
+    let instructions = result.effort.and_then(|effort| effort.gateway_instructions_per_frame);
+    if let Some(instructions) = instructions {
+        out.push_str(&format!(
+            "\n{} instructions of the gateway's process for each frame that arrived\n",
+            thousands(instructions.round() as u64)
+        ));
+    }
     out
 }
 
 fn claims(arguments: &Claims) -> Answer {
-    let campaign = load(&arguments.selection)?;
+    let mut campaign = load(&arguments.selection)?;
     if campaign.claims.is_empty() {
         return Err(format!(
             "{} has no claims; write some under [[claim]]",
             arguments.selection.file.display()
         ));
     }
-    let (results, is_whole) = execute(&arguments.selection, &arguments.running, &campaign)?;
+    let claims = &campaign.claims;
+    campaign
+        .experiments
+        .retain(|experiment| claims.iter().any(|claim| claim.is_about(&experiment.name)));
+    let outcome = match arguments.no_run {
+        true => found(&arguments.running.out)?,
+        false => execute(&arguments.selection, &arguments.running, &campaign)?,
+    };
+    let results = outcome.results();
     let judged: Vec<_> =
         campaign.claims.iter().map(|claim| (claim, claim.judge(&results))).collect();
-    let value = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.1}"));
     if arguments.json {
-        let lines: Result<String, String> = judged
-            .iter()
-            .map(|(claim, verdict)| {
-                json_line(&json!({"type": "claim", "data": {
-                    "id": claim.id,
-                    "says": claim.says,
-                    "published": claim.published,
-                    "bounds": claim.bounds(),
-                    "value": verdict.value,
-                    "agrees": verdict.agrees,
-                    "note": claim.note,
-                }}))
-            })
-            .collect();
+        let lines: Result<String, String> = judged.iter().map(claim_line).collect();
         print(&lines?)?;
     } else {
-        let rows: Vec<_> = judged
-            .iter()
-            .map(|(claim, verdict)| {
-                let agrees = if verdict.agrees { "yes" } else { "no" };
-                vec![
-                    claim.id.clone(),
-                    claim.says.clone(),
-                    claim.published.clone(),
-                    value(verdict.value),
-                    claim.bounds(),
-                    agrees.into(),
-                    claim.note.clone(),
-                ]
-            })
-            .collect();
-        let head = ["id", "claim", "published", "model", "agreement is", "agrees", "note"];
+        let (head, rows) = verdicts(&judged, value_head(&results));
         let text = if arguments.markdown {
             let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-            let head: Vec<_> = head.iter().map(|&cell| cell.to_owned()).collect();
             let rule = vec!["---".to_owned(); head.len()];
             let rows: String = rows.iter().map(|row| line(row)).collect();
             format!("{}{}{rows}", line(&head), line(&rule))
         } else {
-            let rows: Vec<_> = rows.into_iter().map(|row| row[..6].to_vec()).collect();
-            table(&["id", "claim", "published", ">model", "agreement is", "agrees"], &rows)
+            // Notes are for files: on a terminal they would break the lines.
+            let cut = |row: &Vec<String>| row[..row.len() - 1].to_vec();
+            let head: Vec<_> = cut(&head).into_iter().map(right).collect();
+            let head: Vec<_> = head.iter().map(String::as_str).collect();
+            table(&head, &rows.iter().map(cut).collect::<Vec<_>>())
         };
         print(&text)?;
     }
     let agreeing = judged.iter().filter(|(_, verdict)| verdict.agrees).count();
     eprintln!("{agreeing} of {} claims agree", judged.len());
-    finish(&arguments.running.out, &results, is_whole, campaign.experiments.len())?;
-    Ok(agreeing == judged.len())
+    let wanted = if arguments.no_run { results.len() } else { campaign.experiments.len() };
+    let is_same = finish(&arguments.running.out, &outcome, wanted)?;
+    Ok(is_same && agreeing == judged.len())
+}
+
+/// A claim and what became of it.
+type Judged<'a> = (&'a Claim, Verdict);
+
+/// The object of type `claim`.
+fn claim_line((claim, verdict): &Judged<'_>) -> Result<String, String> {
+    json_line(&json!({"type": "claim", "data": {
+        "id": claim.id,
+        "says": claim.says,
+        "published": claim.published,
+        "bounds": claim.bounds(),
+        "each": claim.each,
+        "value": verdict.value,
+        "agrees": verdict.agrees,
+        "note": claim.note,
+    }}))
+}
+
+/// A column of numbers by its name.
+fn right(name: String) -> String {
+    let is_text = ["id", "claim", "published", "agreement is", "agrees"].contains(&name.as_str());
+    if is_text { name } else { format!(">{name}") }
+}
+
+/// Head and rows of a table. Claims that are made of each of several things share a row: a column per
+/// thing, and a value that does not agree says so.
+fn verdicts(judged: &[Judged<'_>], value_head: &str) -> (Vec<String>, Vec<Vec<String>>) {
+    let shown = |value: Option<f64>| {
+        value.map_or("-".into(), |value| {
+            let digits = if value.abs() < 10.0 { 2 } else { 1 };
+            format!("{value:.digits$}")
+        })
+    };
+    let mut things: Vec<&str> = Vec::new();
+    for (claim, _) in judged {
+        things.extend(claim.each.as_deref().filter(|each| !things.contains(each)));
+    }
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    if things.is_empty() {
+        let value = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.1}"));
+        let row = |(claim, verdict): &Judged<'_>| {
+            let agrees = if verdict.agrees { "yes" } else { "no" };
+            vec![
+                claim.id.clone(),
+                claim.says.clone(),
+                claim.published.clone(),
+                value(verdict.value),
+                claim.bounds(),
+                agrees.into(),
+                claim.note.clone(),
+            ]
+        };
+        let head =
+            words(&["id", "claim", "published", value_head, "agreement is", "agrees", "note"]);
+        return (head, judged.iter().map(row).collect());
+    }
+    let head =
+        [words(&["id", "claim", "published", "agreement is"]), words(&things), words(&["note"])]
+            .concat();
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut last = None;
+    for (claim, verdict) in judged {
+        let same = (&claim.id, &claim.says, claim.bounds());
+        if last.as_ref() != Some(&same) || claim.each.is_none() {
+            let start = [&claim.id, &claim.says, &claim.published, &claim.bounds()];
+            let start = start.into_iter().cloned();
+            let row = start.chain(vec![String::new(); things.len()]).chain([claim.note.clone()]);
+            rows.push(row.collect());
+            last = Some(same);
+        }
+        let disagrees = if verdict.agrees || verdict.value.is_none() { "" } else { " no" };
+        let cell = format!("{}{disagrees}", shown(verdict.value));
+        // One that is made of nothing in particular stands in the first column.
+        let column = claim.each.as_deref().and_then(|each| things.iter().position(|t| *t == each));
+        if let Some(row) = rows.last_mut()
+            && let Some(place) = row.get_mut(4 + column.unwrap_or(0))
+        {
+            *place = cell;
+        }
+    }
+    (head, rows)
+}
+
+/// The results in a folder, as if they had just been made.
+fn found(out: &Path) -> Result<Outcome, String> {
+    let results = report::results(out).map_err(|error| error.to_string())?;
+    let finished = results.into_iter().map(|result| Ran { result, is_cached: true }).collect();
+    Ok(Outcome { finished, ..Outcome::default() })
+}
+
+/// What the found values are.
+fn value_head(results: &[ResultFile]) -> &'static str {
+    let is_all = |testbed: Testbed| results.iter().all(|result| result.testbed == testbed.name());
+    if is_all(Testbed::Sim) {
+        "model"
+    } else if is_all(Testbed::Vm) {
+        "vm"
+    } else {
+        "found"
+    }
 }

@@ -10,6 +10,7 @@ mod log;
 mod output;
 mod progress;
 mod route;
+mod vm;
 
 use std::process::ExitCode;
 
@@ -40,6 +41,9 @@ enum Command {
     /// Run experiments and report their latencies
     #[command(subcommand)]
     Lab(lab::LabCommand),
+    /// Get the Linux kernels for virtual machines
+    #[command(subcommand)]
+    Vm(vm::VmCommand),
 }
 
 /// Whether the answer is yes; an error is one sentence, or findings with their places.
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         Command::Log(command) => log::run(command),
         Command::Route(command) => route::run(command),
         Command::Lab(command) => lab::run(&command),
+        Command::Vm(command) => vm::run(&command),
     };
     match answer {
         Ok(true) => ExitCode::SUCCESS,

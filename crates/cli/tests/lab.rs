@@ -44,6 +44,16 @@ value = \"flood lost\"
 at_least = 1
 ";
 
+/// The same buses in a virtual machine.
+const KERNEL: &str = "\
+testbed = \"vm\"
+count = 100
+bus.in.bitrate = \"1M\"
+bus.out.bitrate = \"500k\"
+gateway.kind = \"kernel\"
+traffic.kind = \"one-at-a-time\"
+";
+
 /// A folder with a file of experiments.
 struct Scene(TempDir);
 
@@ -108,9 +118,14 @@ fn names(folder: &Path) -> Vec<String> {
 fn list_names_the_experiments() {
     let scene = Scene::new(CAMPAIGN);
     let (stdout, stderr) = scene.run(&["list", "two.toml"], 0);
-    assert_eq!((stdout.as_str(), stderr.as_str()), ("calm\nflood\n", "2 experiments\n"));
+    assert_eq!(
+        (stdout.as_str(), stderr.as_str()),
+        ("calm   sim\nflood  sim\n", "2 experiments: 2 in sim\n")
+    );
     let (stdout, _) = scene.run(&["list", "two.toml", "--only", "fl*"], 0);
-    assert_eq!(stdout, "flood\n");
+    assert_eq!(stdout, "flood  sim\n");
+    let (stdout, _) = scene.run(&["list", "two.toml", "--shard", "2/2"], 0);
+    assert_eq!(stdout, "flood  sim\n");
     let experiments = scene.json(&["list", "two.toml", "--json"], "experiment", 0);
     assert_eq!(experiments.len(), 2);
     assert_eq!(
@@ -118,11 +133,79 @@ fn list_names_the_experiments() {
         serde_json::json!({
             "name": "flood",
             "title": "Two buses",
+            "testbed": "sim",
             "conditions": "simulation, virtual time; a gateway of constant delay 35us; no load",
             "axes": {},
         })
     );
     assert_eq!(names(scene.0.path()), ["two.toml"]);
+}
+
+#[test]
+fn experiments_of_machines_say_so() {
+    let text = KERNEL.replace("testbed = \"vm\"\n", "")
+        + "gateway.delay = \"1us\"\n[[experiment]]\nname = \"a\"\n";
+    let scene = Scene::new(&text);
+    let (stdout, _) = scene.run(&["list", "two.toml"], 0);
+    assert_eq!(stdout, "a  sim\n");
+    let scene = Scene::new(&format!("{KERNEL}[matrix]\nseed = [1, 2]\n"));
+    let (stdout, stderr) =
+        scene.run(&["list", "two.toml", "--kernel", "6.1-rt", "--mips", "250"], 0);
+    assert_eq!(stdout, "1  vm  Linux 6.1-rt, 250 MIPS\n2  vm  Linux 6.1-rt, 250 MIPS\n");
+    assert_eq!(stderr, "2 experiments: 2 in vm on one machine\n");
+}
+
+#[test]
+fn what_machines_need_is_told_in_one_sentence() {
+    let scene = Scene::new(KERNEL);
+    let empty = scene.0.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    let run = |name: &str, value: &Path| {
+        let mut command = scene.command(&["run", "two.toml", "--out", "out"]);
+        told(&command.env("CANDOR_CACHE", &empty).env(name, value).output().unwrap(), 2).1
+    };
+    let no_qemu = run("PATH", &empty);
+    assert!(no_qemu.starts_with("candor: qemu-system-x86_64 is not there"), "{no_qemu}");
+    assert_eq!(no_qemu.lines().count(), 1, "{no_qemu}");
+    // Where there is no QEMU, that is what is told.
+    let no_kernel = run("CANDOR_CACHE", &empty);
+    let is_told = no_kernel.contains("candor vm fetch 6.12") || no_kernel == no_qemu;
+    assert!(is_told, "{no_kernel}");
+}
+
+#[test]
+fn runs_are_verified() {
+    let scene = Scene::new(CAMPAIGN);
+    let (stdout, stderr) = scene.run(&["run", "two.toml", "--out", "out", "--verify"], 0);
+    assert!(stdout.contains("flood"), "{stdout}");
+    assert_eq!(stderr, "report: out/index.html\n");
+}
+
+#[test]
+fn claims_are_judged_on_the_results_of_shards() {
+    let scene = Scene::new(CAMPAIGN);
+    for shard in ["1/2", "2/2"] {
+        let arguments = ["run", "two.toml", "--out", shard.split('/').next().unwrap()];
+        scene.run(&[&arguments[..], &["--shard", shard]].concat(), 0);
+    }
+    let merged = scene.0.path().join("merged/results");
+    fs::create_dir_all(&merged).unwrap();
+    for shard in ["1", "2"] {
+        let results = scene.0.path().join(shard).join("results");
+        assert_eq!(names(&results).len(), 2);
+        for name in names(&results) {
+            fs::copy(results.join(&name), merged.join(&name)).unwrap();
+        }
+    }
+    let (_, stderr) = scene.run(&["claims", "two.toml", "--out", "merged", "--no-run"], 0);
+    assert_eq!(stderr, "2 of 2 claims agree\nreport: merged/index.html\n");
+    let (_, whole) = scene.run(&["claims", "two.toml", "--out", "out"], 0);
+    assert!(whole.starts_with("2 of 2 claims agree"), "{whole}");
+    for file in names(&merged) {
+        let read =
+            |out: &str| fs::read_to_string(scene.0.path().join(out).join("results").join(&file));
+        assert_eq!(read("merged").unwrap(), read("out").unwrap(), "{file}");
+    }
 }
 
 #[test]
@@ -146,6 +229,8 @@ fn json_lines_have_the_documented_fields() {
     for result in &results {
         let expected = [
             "experiment",
+            "testbed",
+            "cached",
             "sent",
             "received",
             "lost",
@@ -165,7 +250,7 @@ fn json_lines_have_the_documented_fields() {
 
     let claims = scene.json(&["claims", "two.toml", "--out", "out", "--json"], "claim", 0);
     assert_eq!(claims.len(), 2);
-    let expected = ["id", "says", "published", "bounds", "value", "agrees", "note"];
+    let expected = ["id", "says", "published", "bounds", "each", "value", "agrees", "note"];
     assert_eq!(keys(&claims[0]), expected.into());
     assert_eq!((&claims[0]["value"], &claims[0]["agrees"]), (&0.0.into(), &true.into()));
 }
@@ -220,6 +305,32 @@ fn a_claim_that_does_not_hold_is_a_no() {
 }
 
 #[test]
+fn claims_of_each_share_a_row() {
+    let text = CAMPAIGN.split("[[claim]]").next().unwrap().to_owned()
+        + "[[claim]]\nid = \"A\"\nsays = \"lost\"\neach = [\"calm\", \"flood\"]\n\
+           value = \"{each} lost\"\nat_most = 0\n\
+           [[claim]]\nid = \"B\"\nsays = \"sent\"\neach = [\"calm\", \"flood\"]\n\
+           value = \"{each} sent\"\nat_least = 1\n";
+    let scene = Scene::new(&text);
+    let (stdout, stderr) = scene.run(&["claims", "two.toml", "--out", "out", "--markdown"], 1);
+    let lines: Vec<_> = stdout.lines().collect();
+    assert_eq!(lines[0], "| id | claim | published | agreement is | calm | flood | note |");
+    assert!(lines[2].starts_with("| A | lost |  | at most 0 | 0.00 | "), "{stdout}");
+    assert!(lines[2].ends_with(" no |  |"), "{stdout}");
+    assert_eq!(lines[3], "| B | sent |  | at least 1 | 200.0 | 200.0 |  |");
+    assert!(stderr.starts_with("3 of 4 claims agree\n"), "{stderr}");
+}
+
+#[test]
+fn only_experiments_that_claims_are_about_are_run_for_them() {
+    let text = CAMPAIGN.split("[[claim]]\nid = \"B\"").next().unwrap();
+    let scene = Scene::new(text);
+    let (_, stderr) = scene.run(&["claims", "two.toml", "--out", "out"], 0);
+    assert!(stderr.starts_with("1 of 1 claims agree\n"), "{stderr}");
+    assert_eq!(names(&scene.out().join("results")), ["calm.csv", "calm.json"]);
+}
+
+#[test]
 fn what_is_wrong_is_told_with_place_and_remedy_before_anything_is_written() {
     let cases: &[(&str, &[&str], &[&str])] = &[
         (
@@ -229,7 +340,11 @@ fn what_is_wrong_is_told_with_place_and_remedy_before_anything_is_written() {
         ),
         (CAMPAIGN, &["--set", "count=-5"], &["`count` is -5, but 1 to "]),
         (CAMPAIGN, &["--set", "count=0"], &["`count` is 0, but 1 to "]),
-        (CAMPAIGN, &["--set", "testbed=vn"], &["`testbed` is \"vn\", but `sim` is possible"]),
+        (
+            CAMPAIGN,
+            &["--set", "testbed=vn"],
+            &["`testbed` is \"vn\", but `sim` or `vm` is possible"],
+        ),
         (CAMPAIGN, &["--set", "traffic.knd=flood"], &["unknown key `knd`", "did you mean `kind`?"]),
         (CAMPAIGN, &["--set", "count"], &["--set"]),
         (CAMPAIGN, &["--set", "=1"], &["--set"]),
@@ -241,6 +356,16 @@ fn what_is_wrong_is_told_with_place_and_remedy_before_anything_is_written() {
             &["two.toml: no experiment matches `x*`; there are calm, flood"],
         ),
         (CAMPAIGN, &["--seed=-1"], &["--seed"]),
+        (CAMPAIGN, &["--testbed", "vn"], &["--testbed", "expected one of sim, vm"]),
+        (CAMPAIGN, &["--testbed", "vm"], &["a gateway of constant delay", "gateway.kind"]),
+        (CAMPAIGN, &["--shard", "0/3"], &["such as 3/8"]),
+        (CAMPAIGN, &["--shard", "4/3"], &["such as 3/8"]),
+        (CAMPAIGN, &["--shard", "3"], &["such as 3/8"]),
+        (CAMPAIGN, &["--kernel", "./bzImage"], &["--kernel ./bzImage is a file", "--modules DIR"]),
+        (CAMPAIGN, &["--modules", "lib"], &["--kernel"]),
+        (KERNEL, &["--mips", "400"], &["--mips", "400 MIPS is not possible"]),
+        (KERNEL, &["--kernel", "linux"], &["--kernel", "linux"]),
+        (KERNEL, &["--set", "vm.kernel=6.12"], &["`kernel` is a number", "--kernel 6.12"]),
         ("count = \n", &[], &["two.toml:1:"]),
         ("", &[], &["`bus` is missing", "`traffic` is missing"]),
     ];

@@ -143,7 +143,7 @@ fn what_cannot_be_converted_is_named_and_leaves_the_file_alone() {
     let rules = RULES.replace("match = [\"0x201\"]", "match = [1, 3]\nuid = 7");
     let (_, stderr) = run(&["convert", "-", script.to_str().unwrap()], &rules, 1);
     assert!(
-        stderr.contains("-:5:1: error: cangw cannot do \"speed\": it takes 2 commands"),
+        stderr.contains("-:5:1: error: cangw cannot do \"speed\": it takes 2 jobs of can-gw"),
         "{stderr}"
     );
     assert_eq!(fs::read_to_string(&script).unwrap(), "before");

@@ -12,9 +12,12 @@
 //! at_most = 40
 //! ```
 //!
-//! Besides latencies a value may be `EXPERIMENT lost_percent`, `lost`, `sent` or `received`.
+//! Besides latencies a value may be `EXPERIMENT lost_percent`, `lost`, `sent`, `received`, or
+//! `gateway_instructions` for each frame that arrived.
+//!
+//! `each = ["6.1", "6.12"]` makes a claim of each, in which `{each}` stands for one of them.
 
-use candor_config::{Findings, Section, Value};
+use candor_config::{Findings, Section, Table, Value};
 use candor_lat::Metric;
 
 use crate::result::ResultFile;
@@ -30,6 +33,8 @@ pub struct Claim {
     pub published: String,
     /// What is known about an agreement or its lack.
     pub note: String,
+    /// Which of several of the same kind it is.
+    pub each: Option<String>,
     value: Term,
     minus: Option<Term>,
     over: Option<Term>,
@@ -53,6 +58,7 @@ enum Figure {
     Lost,
     Sent,
     Received,
+    GatewayInstructions,
 }
 
 /// A claim held against results.
@@ -74,6 +80,7 @@ impl Term {
             [experiment, "lost"] => (experiment, Figure::Lost),
             [experiment, "sent"] => (experiment, Figure::Sent),
             [experiment, "received"] => (experiment, Figure::Received),
+            [experiment, "gateway_instructions"] => (experiment, Figure::GatewayInstructions),
             [experiment, metric, figure] => {
                 let known = Metric::from_key(metric).ok_or_else(|| {
                     let known: Vec<_> = Metric::ALL.iter().map(|metric| metric.key()).collect();
@@ -106,6 +113,7 @@ impl Term {
             Figure::Lost => counts.lost as f64,
             Figure::Sent => counts.sent as f64,
             Figure::Received => counts.received as f64,
+            Figure::GatewayInstructions => result.effort?.gateway_instructions_per_frame?,
         })
     }
 }
@@ -130,6 +138,14 @@ impl Claim {
         Verdict { value, agrees: value.is_some_and(within) }
     }
 
+    /// Whether it says something about the experiment of that name.
+    #[must_use]
+    pub fn is_about(&self, experiment: &str) -> bool {
+        let terms = [Some(&self.value), self.minus.as_ref(), self.over.as_ref()];
+        let mut terms = terms.into_iter().chain([self.over_minus.as_ref()]).flatten();
+        terms.any(|term| term.experiment == experiment)
+    }
+
     /// The bounds as people write them.
     #[must_use]
     pub fn bounds(&self) -> String {
@@ -150,20 +166,42 @@ pub(crate) fn read(value: Option<&Value>, findings: &Findings) -> Vec<Claim> {
         return Vec::new();
     };
     let read = |value: &Value| match value.as_table() {
-        Some(table) => read_one(Section::new(table, findings)),
+        Some(table) => read_each(table, findings),
         None => {
             findings.wrong_type("claim", value, "a table");
-            None
+            Vec::new()
         }
     };
-    tables.iter().filter_map(read).collect()
+    tables.iter().flat_map(read).collect()
 }
 
-fn read_one(mut section: Section<'_>) -> Option<Claim> {
+/// What stands for one of several.
+const EACH: &str = "{each}";
+
+/// The claims of one table: one, or one of each.
+fn read_each(table: &Table, findings: &Findings) -> Vec<Claim> {
+    let mut section = Section::new(table, findings);
+    let each = section.strings("each");
+    if section.has("each") {
+        let has_place =
+            section.table().get("value").and_then(Value::as_str).is_some_and(|v| v.contains(EACH));
+        if !has_place {
+            let message = format!("`each` needs `{EACH}` in `value`");
+            findings.error(section.origin_of("each"), message);
+        }
+        let read = |(each, _): &(&str, _)| read_one(Section::new(table, findings), Some(each));
+        return each.iter().filter_map(read).collect();
+    }
+    read_one(section, None).into_iter().collect()
+}
+
+fn read_one(mut section: Section<'_>, each: Option<&str>) -> Option<Claim> {
     section.require(&["id", "says", "value"]);
+    section.has("each");
+    let filled = |text: &str| text.replace(EACH, each.unwrap_or(EACH));
     let term = |section: &mut Section<'_>, key| {
         let text = section.string(key)?;
-        let term = Term::parse(text);
+        let term = Term::parse(&filled(text));
         if let Err(reason) = &term {
             section.findings().error(section.origin_of(key), format!("`{key}`: {reason}"));
         }
@@ -189,6 +227,7 @@ fn read_one(mut section: Section<'_>) -> Option<Claim> {
         says: text(&mut section, "says"),
         published: text(&mut section, "published"),
         note: text(&mut section, "note"),
+        each: each.map(str::to_owned),
         value: value?,
         minus,
         over,

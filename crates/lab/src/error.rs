@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use candor_config::Findings;
 
+use crate::experiment::{Experiment, Testbed};
+
 /// Names the place, the reason and the remedy.
 #[derive(Debug)]
 pub enum Error {
@@ -40,6 +42,19 @@ impl Error {
 
     pub(crate) fn read(path: &Path, source: io::Error) -> Self {
         Self::io(path, "cannot be read", source, "check the name and the permissions")
+    }
+
+    /// Lines per frame have no place of their own here: they go wherever the caller sends them.
+    pub(crate) fn lines(error: io::Error) -> Self {
+        let reason =
+            format!("the lines per frame cannot be written: {error}; check the free space");
+        Self::Other(reason)
+    }
+
+    /// A testbed was given an experiment of another one.
+    pub(crate) fn elsewhere(experiment: &Experiment, testbed: Testbed) -> Self {
+        let (name, own) = (&experiment.name, experiment.world.testbed());
+        Self::Other(format!("{name} runs in `{own}`, not in `{testbed}`; set its testbed"))
     }
 
     pub(crate) fn write(path: &Path, source: io::Error) -> Self {

@@ -1,24 +1,38 @@
 //! Experiments: what a file says, checked and multiplied out.
 //!
 //! A file holds the settings of one experiment, or of many: `[[experiment]]` tables are laid over
-//! the rest of the file, and `[matrix]` multiplies each by lists of values. `--set` comes last.
+//! the rest of the file, and `[matrix]` multiplies each by lists of values. What the command line
+//! sets comes last.
+//!
+//! ```text
+//!  table -- reader, traffic, gateway --> what is said, in any world
+//!                                          |-- sim --> World::Sim     a model, in virtual time
+//!                                          \-- vm  --> World::Vm      real kernels in QEMU
+//! ```
+//!
+//! Every setting is read and checked in every world; a world takes what it needs, leaves alone what
+//! is another's, and refuses what it cannot host.
 
 mod gateway;
 mod matrix;
 mod reader;
+pub mod sim;
 mod traffic;
+pub mod vm;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
-use candor_config::{Findings, Section, Source, Value};
-use candor_sim::instrument::Instrument;
-use candor_sim::model::Model;
+use candor_config::{Data, Findings, Origin, Section, Source, Table, Value, quoted};
 use candor_sim::{BusConfig, Discipline};
+use candor_time::Nanos;
+use candor_wire::Timing;
 
-use self::gateway::Load;
 pub use self::matrix::matches_glob;
 use self::matrix::{Draft, multiply};
 use self::reader::Reader;
+use self::sim::Sim;
+use self::vm::Vm;
 use crate::claims::Claim;
 use crate::error::Error;
 use crate::traffic::{Message, Numbered};
@@ -55,19 +69,85 @@ pub struct Experiment {
     /// Frames to send at most.
     pub count: u64,
     /// The buses; the first is the source of generated traffic, the second its target.
-    pub buses: Vec<BusConfig>,
-    /// The gateway, if there is one.
-    pub gateway: Option<Gateway>,
+    pub buses: Vec<Bus>,
+    /// The rules of the gateway; `None` if there is no gateway.
+    pub rules: Option<candor_route::Table>,
     /// What is sent.
     pub traffic: Traffic,
-    /// Whether latencies are measured as the papers' tester would, and with which costs.
-    pub instrument: Option<Instrument>,
-    /// World and conditions, for people.
+    /// World and conditions, for people, as far as they are known before it runs.
     pub conditions: String,
     /// Files that were read.
     pub inputs: Vec<Input>,
     /// Whether a line per frame is written.
     pub per_frame: bool,
+    /// The world it runs in, and what only that world wants to know.
+    pub world: World,
+}
+
+/// The world of an experiment, with its own settings.
+#[derive(Clone, Debug)]
+pub enum World {
+    /// Buses and hosts in virtual time.
+    Sim(Sim),
+    /// Real kernels in QEMU.
+    Vm(Box<Vm>),
+}
+
+impl World {
+    /// Which it is.
+    #[must_use]
+    pub const fn testbed(&self) -> Testbed {
+        match self {
+            Self::Sim(_) => Testbed::Sim,
+            Self::Vm(_) => Testbed::Vm,
+        }
+    }
+}
+
+/// The worlds by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Testbed {
+    /// Simulation.
+    Sim,
+    /// Virtual machines.
+    Vm,
+}
+
+impl Testbed {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Sim, Self::Vm];
+
+    /// The name in files and results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Vm => "vm",
+        }
+    }
+}
+
+impl fmt::Display for Testbed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A bus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bus {
+    /// The name in messages and results.
+    pub name: String,
+    /// Its bit rates.
+    pub timing: Timing,
+    /// Whether it carries CAN FD.
+    pub is_fd: bool,
+}
+
+impl From<BusConfig> for Bus {
+    fn from(config: BusConfig) -> Self {
+        Self { name: config.name, timing: config.timing, is_fd: config.is_fd }
+    }
 }
 
 /// A file that an experiment read.
@@ -79,15 +159,6 @@ pub struct Input {
     pub sha256: String,
 }
 
-/// A gateway.
-#[derive(Clone, Debug)]
-pub struct Gateway {
-    /// The host it runs on.
-    pub model: Model,
-    /// Its rules.
-    pub rules: candor_route::Table,
-}
-
 /// What is sent.
 #[derive(Clone, Debug)]
 pub enum Traffic {
@@ -95,8 +166,10 @@ pub enum Traffic {
     Numbered {
         /// The frames.
         frames: Numbered,
-        /// What releases them.
-        drive: candor_sim::Drive,
+        /// When the next one is sent.
+        pace: Pace,
+        /// A frame that has not arrived after this is lost.
+        timeout: Nanos,
     },
     /// Messages with periods, from the nodes of each bus: `(bus, node, messages)`.
     Periodic {
@@ -118,6 +191,38 @@ pub enum Traffic {
     },
 }
 
+/// When the next numbered frame is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// When the one before has arrived, and a random while later.
+    OneAtATime {
+        /// Shortest and longest while.
+        turnaround: (Nanos, Nanos),
+    },
+    /// At every second frame time.
+    Half,
+    /// Back to back.
+    Flood,
+}
+
+/// What else the gateway's host has to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub(crate) cpu: bool,
+    pub(crate) ethernet: bool,
+}
+
+impl Load {
+    pub(crate) const fn describe(self) -> &'static str {
+        match (self.cpu, self.ethernet) {
+            (false, false) => "no load",
+            (true, false) => "CPU load",
+            (false, true) => "Ethernet load",
+            (true, true) => "CPU and Ethernet load",
+        }
+    }
+}
+
 /// What the command line says about a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -127,6 +232,43 @@ pub struct Options {
     pub only: Option<String>,
     /// The seed, instead of the file's.
     pub seed: Option<u64>,
+    /// The testbed, instead of the file's.
+    pub testbed: Option<Testbed>,
+    /// The kernel of every virtual machine, instead of the file's.
+    pub kernel: Option<vm::KernelChoice>,
+    /// The speed of every virtual machine, instead of the file's.
+    pub mips: Option<u32>,
+}
+
+impl Options {
+    /// Lays over a draft what the command line says.
+    fn lay_over(&self, table: &mut Table) -> Result<(), Error> {
+        for set in &self.set {
+            table.merge(candor_config::setting("--set", set).map_err(Error::Other)?);
+        }
+        let merge = |table: &mut Table, option: &str, setting: &str| {
+            table.merge(candor_config::setting(option, setting).map_err(Error::Other)?);
+            Ok::<(), Error>(())
+        };
+        if let Some(testbed) = self.testbed {
+            merge(table, "--testbed", &format!("testbed={}", quoted(testbed.name())))?;
+        }
+        let is_vm = table.get("testbed").and_then(Value::as_str) == Some(Testbed::Vm.name());
+        if let Some(kernel) = self.kernel.as_ref().filter(|_| is_vm) {
+            // A table would be laid over one of the file, not put in its place.
+            if let Some(mut machine) = table.get("vm").and_then(Value::as_table).cloned() {
+                machine.remove("kernel");
+                table.remove("vm");
+                let origin = machine.origin().clone();
+                table.set_path(&["vm"], Value { origin, data: Data::Table(machine) });
+            }
+            merge(table, "--kernel", &format!("vm.kernel={}", kernel.to_toml()))?;
+        }
+        if let Some(mips) = self.mips.filter(|_| is_vm) {
+            merge(table, "--mips", &format!("vm.mips={mips}"))?;
+        }
+        Ok(())
+    }
 }
 
 /// The file `path` as meant by someone who wrote it in a file of `base`: beside that file or, if
@@ -161,9 +303,8 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let claims = crate::claims::read(table.remove("claim").as_ref(), &findings);
     let title = table.get("title").and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &findings);
-    for set in &options.set {
-        let setting = candor_config::setting("--set", set).map_err(Error::Other)?;
-        drafts.iter_mut().for_each(|draft| draft.table.merge(setting.clone()));
+    for draft in &mut drafts {
+        options.lay_over(&mut draft.table)?;
     }
     let selected = select(name, drafts, options.only.as_deref())?;
     let experiments = selected
@@ -192,6 +333,35 @@ fn select(file: &str, drafts: Vec<Draft>, only: Option<&str>) -> Result<Vec<Draf
     Ok(selected)
 }
 
+/// What a file says beside its buses, rules and traffic, before a world has looked at it.
+struct Said<'a> {
+    gateway: Option<gateway::Said<'a>>,
+    load: Load,
+    load_size: vm::LoadSize,
+    machine: vm::Said,
+    count: Option<u64>,
+    traffic: Option<&'a Traffic>,
+    wants_tester: bool,
+    tester_origin: &'a Origin,
+    /// The place of a setting that may be absent: then that of its table.
+    table: &'a Table,
+}
+
+impl<'a> Said<'a> {
+    /// Where the value of a setting stands, or what is around it.
+    fn origin_of(&self, path: &[&str]) -> &'a Origin {
+        let mut table = self.table;
+        let mut origin = table.origin();
+        for key in path {
+            let Some(value) = table.get(key) else { break };
+            origin = &value.origin;
+            let Some(inner) = value.as_table() else { break };
+            table = inner;
+        }
+        origin
+    }
+}
+
 /// Reads one experiment; findings tell what is wrong with it.
 fn read(draft: Draft, base: &Path, seed: Option<u64>, findings: &Findings) -> Option<Experiment> {
     let Draft { name, axes, table } = draft;
@@ -199,39 +369,44 @@ fn read(draft: Draft, base: &Path, seed: Option<u64>, findings: &Findings) -> Op
     file.require(&["bus", "traffic"]);
     file.string("name");
     let title = file.string("title").unwrap_or(&name).to_owned();
-    file.one_of("testbed", &[("sim", ())]);
+    let testbeds = Testbed::ALL.map(|testbed| (testbed.name(), testbed));
+    let testbed = file.one_of("testbed", &testbeds);
     let own_seed = file.integer("seed", 0..=i64::MAX.unsigned_abs());
     let count = file.integer("count", 1..=i64::MAX.unsigned_abs());
     let per_frame = file.boolean("per_frame").unwrap_or(true);
 
     let mut reader = Reader::new(base, findings, &mut file);
-    let load = file.section("load").map_or(Load::default(), Load::read);
+    let (load, load_size) = file.section("load").map(read_load).unwrap_or_default();
     let traffic = file.section("traffic").and_then(|section| reader.traffic(section));
     let can_id = match &traffic {
         Some(Traffic::Numbered { frames, .. }) => frames.can_ids.last().copied(),
         _ => None,
     };
-    let gateway = file.section("gateway");
-    let has_gateway = gateway.is_some();
-    let host = gateway.and_then(|section| reader.gateway(section, load, can_id));
+    let gateway = file.section("gateway").map(|section| reader.gateway(section, can_id));
+    let machine = reader.machine(file.section("vm"));
     let wants_tester = file.one_of("instrument", &[("wire", false), ("tester", true)]);
-    let instrument_origin = file.origin_of("instrument");
+    let tester_origin = file.origin_of("instrument");
     file.finish();
-    if has_gateway && host.is_none() {
-        return None;
-    }
 
-    let tester = host.as_ref().and_then(|host| host.tester);
-    let instrument = tester.filter(|_| wants_tester == Some(true));
-    if wants_tester == Some(true) && tester.is_none() {
-        let hint = "the tester's costs come from the profile of the gateway: name one";
-        findings.error_with_hint(instrument_origin, "there is no tester", hint);
-    }
-    let traffic = traffic?;
+    let said = Said {
+        gateway,
+        load,
+        load_size,
+        machine,
+        count,
+        traffic: traffic.as_ref(),
+        wants_tester: wants_tester == Some(true),
+        tester_origin,
+        table: &table,
+    };
+    let hosted = match testbed.unwrap_or(Testbed::Sim) {
+        Testbed::Sim => reader.sim(said),
+        Testbed::Vm => reader.vm(said),
+    };
+    let (Some(Hosted { world, rules, conditions }), Some(traffic)) = (hosted, traffic) else {
+        return None;
+    };
     let whole = if matches!(traffic, Traffic::Replay { .. }) { u64::MAX } else { DEFAULT_COUNT };
-    let model = host.as_ref().map_or("no gateway", |host| host.description.as_str());
-    let stamps = if instrument.is_some() { ", stamps of the papers' tester" } else { "" };
-    let conditions = format!("simulation, virtual time; {model}; {}{stamps}", load.describe());
     Some(Experiment {
         name,
         title,
@@ -239,14 +414,38 @@ fn read(draft: Draft, base: &Path, seed: Option<u64>, findings: &Findings) -> Op
         config: table.to_toml_string(),
         seed: seed.or(own_seed).unwrap_or(1),
         count: count.unwrap_or(whole),
-        buses: reader.buses,
-        gateway: host.map(|host| host.gateway),
+        buses: reader.buses.into_iter().map(Bus::from).collect(),
+        rules,
         traffic,
-        instrument,
         conditions,
         inputs: reader.inputs,
         per_frame,
+        world,
     })
+}
+
+/// A world that can host an experiment.
+struct Hosted {
+    world: World,
+    /// The rules of its gateway.
+    rules: Option<candor_route::Table>,
+    conditions: String,
+}
+
+/// Which load, and how much of it.
+fn read_load(mut section: Section<'_>) -> (Load, vm::LoadSize) {
+    section.require(&["kind"]);
+    let load = |cpu, ethernet| Load { cpu, ethernet };
+    let kinds = [
+        ("none", load(false, false)),
+        ("cpu", load(true, false)),
+        ("ethernet", load(false, true)),
+        ("both", load(true, true)),
+    ];
+    let load = section.one_of("kind", &kinds).unwrap_or_default();
+    let size = vm::LoadSize::read(&mut section);
+    section.finish();
+    (load, size)
 }
 
 #[cfg(test)]
@@ -296,7 +495,7 @@ mod tests {
         let options = Options {
             set: vec!["traffic.kind=half".into(), "bus.in.bitrate=250k".into()],
             seed: Some(9),
-            only: None,
+            ..Options::default()
         };
         let campaign = parse("t.toml", SIMPLE, Path::new("."), &options).unwrap();
         let experiment = &campaign.experiments[0];

@@ -1,13 +1,15 @@
 //! Experiments: what a file says, run in a testbed, kept as results, shown in a report.
 //!
 //! ```text
-//!  experiment.toml -- experiment --> Experiment -- simulate (the `sim` testbed) --> ResultFile
-//!  rules, profile, DBC, recording --^      \-- run: side by side --> DIR/results/*.json, *.csv
+//!  experiment.toml -- experiment --> Experiment -- testbed -+- simulate (`sim`) -+--> ResultFile
+//!  rules, profile, DBC, recording --^      |                \- vm (`vm`) --------/
+//!                                          \-- run: side by side --> DIR/results/*.json, *.csv
 //!                                                         claims <--/       \--> report: DIR/index.html
 //! ```
 //!
 //! This crate is where the parts meet: it gives the rule engine of `candor-route` to the hosts of
-//! `candor-sim` ([`rules`]), measures with `candor-lat`, and keeps what comes out.
+//! `candor-sim` ([`rules`]) and orders to the machines of `candor-vm`, measures with `candor-lat`, and
+//! keeps what comes out.
 
 pub mod claims;
 pub mod dbc;
@@ -21,7 +23,9 @@ pub mod result;
 pub mod rules;
 pub mod run;
 pub mod simulate;
+pub mod testbed;
 pub mod traffic;
+pub mod vm;
 
 pub use error::Error;
 pub use experiment::{Campaign, Experiment};

@@ -68,6 +68,12 @@ impl Target {
         Ok(target)
     }
 
+    /// Where the file grows until it is put in its place.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.rename.as_ref().map(|(temporary, _)| temporary.as_path())
+    }
+
     /// Puts the file in its place.
     ///
     /// # Errors

@@ -312,6 +312,7 @@ mod tests {
             command: "candor lab run one.toml".into(),
             testbed: "sim".into(),
             conditions: String::new(),
+            machine: None,
             seed: u64::MAX,
             axes: BTreeMap::new(),
             config: String::new(),
@@ -322,6 +323,8 @@ mod tests {
             buses: Vec::new(),
             rules: Vec::new(),
             metrics: metrics.into_iter().collect(),
+            notes: Vec::new(),
+            effort: None,
         };
         result.to_json()
     }

@@ -1,12 +1,14 @@
 //! The result of an experiment: what `DIR/results/<experiment>.json` holds.
 //!
-//! The same in every world: `sim` today, real kernels and real buses later. There is no wall clock
-//! in it, so that the same experiment gives the same bytes.
+//! The same in every world: `sim` and `vm` today, this machine and real buses later. There is no
+//! wall clock in it, so that the same experiment gives the same bytes.
 
 use std::collections::BTreeMap;
 
 use candor_lat::{Histogram, Metric};
 use serde::{Deserialize, Serialize};
+
+use crate::experiment::Experiment;
 
 /// The name of this layout.
 pub const SCHEMA: &str = "candor-result/1";
@@ -26,10 +28,13 @@ pub struct ResultFile {
     pub candor: String,
     /// The command that makes it again.
     pub command: String,
-    /// The world: `sim`.
+    /// The world: `sim` or `vm`.
     pub testbed: String,
     /// World and conditions, for people.
     pub conditions: String,
+    /// The machine it ran on, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
     /// The seed.
     pub seed: u64,
     /// Its place in the matrix.
@@ -50,6 +55,61 @@ pub struct ResultFile {
     pub rules: Vec<RuleCounts>,
     /// Latencies by metric.
     pub metrics: BTreeMap<String, Figures>,
+    /// What the testbed wants people to know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// What it took, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+}
+
+/// The machine that an experiment ran on: everything about it that may change a figure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The kernel as it was asked for: `6.12-rt`.
+    pub kernel: String,
+    /// `uname -r`.
+    pub release: String,
+    /// The package the kernel is from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
+    /// Of the kernel and its modules.
+    pub kernel_sha256: String,
+    /// Of the program that is `/init` in it.
+    pub guest_sha256: String,
+    /// Version of QEMU.
+    pub qemu: String,
+    /// Every option of QEMU that says what the machine is.
+    pub flags: Vec<String>,
+    /// An instruction lasts 2 to the power of this, in nanoseconds.
+    pub shift: u8,
+    /// Million instructions per second.
+    pub mips: u32,
+}
+
+/// What an experiment took, and how well its tester worked. Times are CPU time, interrupts that hit
+/// the process included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Effort {
+    /// Of a user-space gateway.
+    pub gateway_cpu_ns: u64,
+    /// Instructions of a user-space gateway for each frame that arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway_instructions_per_frame: Option<f64>,
+    /// How often a user-space gateway gave up the CPU.
+    pub gateway_waits: u64,
+    /// How often the CPU was taken from it.
+    pub gateway_preemptions: u64,
+    /// Of the tester's sender.
+    pub sender_cpu_ns: u64,
+    /// The longest delay of a departure.
+    pub latest_departure_ns: u64,
+    /// Replies that the flood ping got.
+    pub ping_replies: u64,
+    /// Messages that hackbench passed.
+    pub hackbench_messages: u64,
+    /// Frames that arrived although nobody had sent them, or too late.
+    pub unknown: u64,
 }
 
 /// A file that was read.
@@ -191,6 +251,36 @@ impl Figures {
 }
 
 impl ResultFile {
+    /// A result that says of which experiment it is, and nothing yet of what happened.
+    pub(crate) fn of(experiment: &Experiment, command: String) -> Self {
+        let input = |input: &crate::experiment::Input| InputFile {
+            path: input.path.clone(),
+            sha256: input.sha256.clone(),
+        };
+        Self {
+            schema: SCHEMA.into(),
+            experiment: experiment.name.clone(),
+            title: experiment.title.clone(),
+            candor: env!("CARGO_PKG_VERSION").into(),
+            command,
+            testbed: experiment.world.testbed().name().into(),
+            conditions: experiment.conditions.clone(),
+            machine: None,
+            seed: experiment.seed,
+            axes: experiment.axes.iter().cloned().collect(),
+            config: experiment.config.clone(),
+            inputs: experiment.inputs.iter().map(input).collect(),
+            duration_ns: 0,
+            counts: Counts::default(),
+            refused: Vec::new(),
+            buses: Vec::new(),
+            rules: Vec::new(),
+            metrics: BTreeMap::new(),
+            notes: Vec::new(),
+            effort: None,
+        }
+    }
+
     /// The figures of a metric.
     #[must_use]
     pub fn metric(&self, metric: Metric) -> Option<&Figures> {

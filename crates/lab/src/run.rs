@@ -1,10 +1,13 @@
 //! Campaigns: experiments side by side, their results in one folder.
+//!
+//! An experiment that fails does not end a campaign: the others run, and what failed is told at the
+//! end. A folder that cannot be written, and the user, end it. What was finished is kept either way.
 
 use std::fs;
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use candor_time::Nanos;
 
@@ -12,14 +15,80 @@ use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::output::{self, Target};
 use crate::result::ResultFile;
-use crate::simulate::{self, Watch};
+use crate::testbed::{Ran, Task, Testbeds, Watch};
 
 /// Hears how a campaign goes on. Called from several threads.
 pub trait Progress: Sync {
     /// An experiment is at this virtual time and has sent so many frames. `false` interrupts all.
     fn proceed(&self, experiment: &Experiment, now: Nanos, sent: u64) -> bool;
     /// An experiment has ended.
-    fn finished(&self, experiment: &Experiment, result: &Result<ResultFile, Error>);
+    fn finished(&self, experiment: &Experiment, ended: &Ended);
+}
+
+/// How experiments are run.
+pub struct Settings<'a> {
+    /// The testbeds.
+    pub testbeds: &'a Testbeds,
+    /// The command that runs one experiment again.
+    pub command: &'a (dyn Fn(&Experiment) -> String + Sync),
+    /// The folder for results.
+    pub out: &'a Path,
+    /// How many at a time.
+    pub jobs: usize,
+    /// Run each twice, and see whether both give the same bytes.
+    pub verifies: bool,
+}
+
+/// How an experiment ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// With a result, which is written.
+    Finished(Box<Ran>),
+    /// Two runs gave different bytes; nothing is written.
+    Differs(Difference),
+    /// Without one.
+    Failed(Error),
+}
+
+/// Two runs of an experiment that should be the same and are not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Which of its files, `json` or `csv`.
+    pub file: &'static str,
+    /// The first line that differs, from 1.
+    pub line: usize,
+    /// What it is in the first run; `None` if there is no such line.
+    pub first: Option<String>,
+    /// What it is in the second.
+    pub second: Option<String>,
+}
+
+/// What became of a campaign, each in the order of the experiments.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// What was finished.
+    pub finished: Vec<Ran>,
+    /// Experiments of which two runs differ.
+    pub differences: Vec<(String, Difference)>,
+    /// Experiments that could not be run.
+    pub failures: Vec<(String, Error)>,
+    /// Whether it ended before its end.
+    pub is_interrupted: bool,
+}
+
+impl Outcome {
+    /// The results.
+    #[must_use]
+    pub fn results(&self) -> Vec<ResultFile> {
+        self.finished.iter().map(|ran| ran.result.clone()).collect()
+    }
+}
+
+/// Every `of`-th of `items`, beginning with number `shard`, both from 1: all shards together are all
+/// items, each once.
+#[must_use]
+pub fn shard<T>(items: Vec<T>, shard: usize, of: usize) -> Vec<T> {
+    items.into_iter().skip(shard.saturating_sub(1)).step_by(of.max(1)).collect()
 }
 
 /// Makes the folder for results, and sees at once whether it can be written.
@@ -40,56 +109,51 @@ pub fn results_of(out: &Path) -> PathBuf {
     out.join("results")
 }
 
-/// Runs `experiments`, `jobs` at a time, and writes each result into `out` as soon as it is there.
-/// Returns the results in the order of the experiments; of an interrupted campaign, those that
-/// were finished.
+/// Runs `experiments`, several at a time, and writes each result as soon as it is there.
 ///
 /// # Errors
-/// The first error of an experiment, in their order. Results that were finished are kept.
+/// The folder cannot be written, or a testbed lacks something. Nothing has run then, or what was
+/// finished is kept.
 pub fn run(
     experiments: &[Experiment],
-    command: &(dyn Fn(&Experiment) -> String + Sync),
-    out: &Path,
-    jobs: usize,
+    settings: &Settings<'_>,
     progress: &dyn Progress,
-) -> Result<Vec<ResultFile>, Error> {
-    prepare(out)?;
+) -> Result<Outcome, Error> {
+    prepare(settings.out)?;
+    settings.testbeds.prepare(experiments)?;
     let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<Result<ResultFile, Error>>>> =
-        experiments.iter().map(|_| Mutex::new(None)).collect();
+    let all: Vec<Mutex<Option<Ended>>> = experiments.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, experiments.len().max(1)) {
+        for _ in 0..settings.jobs.clamp(1, experiments.len().max(1)) {
             scope.spawn(|| {
                 let take_next = || {
                     let index = next.fetch_add(1, Ordering::Relaxed);
-                    experiments.get(index).zip(results.get(index))
+                    experiments.get(index).zip(all.get(index))
                 };
                 while let Some((experiment, slot)) = take_next() {
-                    let result = run_one(experiment, command(experiment), out, progress);
-                    progress.finished(experiment, &result);
-                    let ends = result.is_err();
-                    if let Ok(mut slot) = slot.lock() {
-                        *slot = Some(result);
-                    }
-                    if ends {
+                    let ended = run_one(experiment, settings, progress);
+                    progress.finished(experiment, &ended);
+                    if matches!(ended, Ended::Failed(Error::Interrupted | Error::Io { .. })) {
                         next.store(experiments.len(), Ordering::Relaxed);
                     }
+                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
                 }
             });
         }
     });
-    let mut finished = Vec::new();
-    let mut interrupted = false;
-    for result in results {
-        match result.into_inner().ok().flatten() {
-            Some(Ok(result)) => finished.push(result),
-            Some(Err(Error::Interrupted)) => interrupted = true,
-            Some(Err(error)) => return Err(error),
+    let mut outcome = Outcome::default();
+    for (experiment, ended) in experiments.iter().zip(all) {
+        let name = || experiment.name.clone();
+        match ended.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(Ended::Finished(ran)) => outcome.finished.push(*ran),
+            Some(Ended::Differs(difference)) => outcome.differences.push((name(), difference)),
+            Some(Ended::Failed(Error::Interrupted)) => outcome.is_interrupted = true,
+            Some(Ended::Failed(error)) => outcome.failures.push((name(), error)),
+            // Not begun: something ended the campaign.
             None => {}
         }
     }
-    debug_assert!(interrupted || finished.len() == experiments.len());
-    Ok(finished)
+    Ok(outcome)
 }
 
 /// Passes the progress of one experiment on.
@@ -104,33 +168,108 @@ impl Watch for Watching<'_> {
     }
 }
 
-fn run_one(
+fn run_one(experiment: &Experiment, settings: &Settings<'_>, progress: &dyn Progress) -> Ended {
+    match try_one(experiment, settings, progress) {
+        Ok(ended) => ended,
+        Err(error) => Ended::Failed(error),
+    }
+}
+
+/// The files of one run, not yet in their places.
+struct Made {
+    ran: Ran,
+    json: String,
+    csv: Option<Target>,
+}
+
+fn try_one(
     experiment: &Experiment,
-    command: String,
-    out: &Path,
+    settings: &Settings<'_>,
     progress: &dyn Progress,
-) -> Result<ResultFile, Error> {
-    let watch = Watching { experiment, progress };
-    let folder = results_of(out);
+) -> Result<Ended, Error> {
+    let folder = results_of(settings.out);
     let csv = folder.join(format!("{}.csv", experiment.name));
     let json = folder.join(format!("{}.json", experiment.name));
     let csv_error = |error| Error::write(&csv, error);
-    let frames =
-        if experiment.per_frame { Some(Target::file(&csv).map_err(csv_error)?) } else { None };
-    let mut frames = frames.map(|target| BufWriter::with_capacity(1 << 16, target));
-    let lines = frames.as_mut().map(|frames| frames as &mut dyn Write);
-    let result = simulate::run(experiment, command, lines, &watch)?;
-    match frames {
-        Some(frames) => {
-            let target = frames.into_inner().map_err(|error| csv_error(error.into_error()))?;
-            target.finish().map_err(csv_error)?;
+    let made = make(experiment, settings, &csv, progress)?;
+    if settings.verifies {
+        let again = make(experiment, settings, &csv, progress)?;
+        if let Some(difference) = compare(&made, &again).map_err(csv_error)? {
+            return Ok(Ended::Differs(difference));
         }
+    }
+    match made.csv {
+        Some(target) => target.finish().map_err(csv_error)?,
         // A table of an earlier run would not belong to this result.
         None => remove(&csv).map_err(csv_error)?,
     }
-    let text = result.to_json();
-    output::replace(&json, text.as_bytes()).map_err(|error| Error::write(&json, error))?;
-    Ok(result)
+    output::replace(&json, made.json.as_bytes()).map_err(|error| Error::write(&json, error))?;
+    Ok(Ended::Finished(Box::new(made.ran)))
+}
+
+/// Runs an experiment; its lines go into a file beside `csv`.
+fn make(
+    experiment: &Experiment,
+    settings: &Settings<'_>,
+    csv: &Path,
+    progress: &dyn Progress,
+) -> Result<Made, Error> {
+    let csv_error = |error| Error::write(csv, error);
+    let frames =
+        if experiment.per_frame { Some(Target::file(csv).map_err(csv_error)?) } else { None };
+    let mut frames = frames.map(|target| BufWriter::with_capacity(1 << 16, target));
+    let lines = frames.as_mut().map(|frames| frames as &mut dyn Write);
+    let task =
+        Task { experiment, command: (settings.command)(experiment), is_fresh: settings.verifies };
+    let watch = Watching { experiment, progress };
+    let ran = settings.testbeds.of(experiment)?.run(task, lines, &watch)?;
+    let csv = match frames {
+        Some(frames) => Some(frames.into_inner().map_err(|error| csv_error(error.into_error()))?),
+        None => None,
+    };
+    Ok(Made { json: ran.result.to_json(), ran, csv })
+}
+
+/// The first difference of two runs.
+fn compare(first: &Made, second: &Made) -> io::Result<Option<Difference>> {
+    let json = (first.json.as_bytes(), second.json.as_bytes());
+    if let Some(difference) = difference("json", json.0, json.1)? {
+        return Ok(Some(difference));
+    }
+    let paths = first.csv.as_ref().and_then(Target::path).zip(
+        // Both are absent or there.
+        second.csv.as_ref().and_then(Target::path),
+    );
+    let Some((first, second)) = paths else { return Ok(None) };
+    let open = |path: &Path| fs::File::open(path).map(BufReader::new);
+    difference("csv", open(first)?, open(second)?)
+}
+
+/// The first line in which two texts differ.
+fn difference(
+    file: &'static str,
+    mut first: impl BufRead,
+    mut second: impl BufRead,
+) -> io::Result<Option<Difference>> {
+    let next = |text: &mut dyn BufRead| -> io::Result<Option<Vec<u8>>> {
+        let mut line = Vec::new();
+        Ok((text.read_until(b'\n', &mut line)? > 0).then_some(line))
+    };
+    let shown = |line: Option<Vec<u8>>| {
+        line.map(|line| String::from_utf8_lossy(&line).trim_end().to_owned())
+    };
+    let mut line = 1;
+    loop {
+        let lines = (next(&mut first)?, next(&mut second)?);
+        match lines {
+            (None, None) => return Ok(None),
+            (first, second) if first != second => {
+                let (first, second) = (shown(first), shown(second));
+                return Ok(Some(Difference { file, line, first, second }));
+            }
+            _ => line += 1,
+        }
+    }
 }
 
 /// Removes a file that may be there.
@@ -138,5 +277,39 @@ fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_all_of_it_once() {
+        let all: Vec<u32> = (0..653).collect();
+        for of in [1, 2, 8, 653, 1_000] {
+            let shards = (1..=of).map(|number| shard(all.clone(), number, of));
+            let mut together: Vec<_> = shards.flatten().collect();
+            together.sort_unstable();
+            assert_eq!(together, all, "{of}");
+        }
+        assert_eq!(shard(all, 3, 8)[..3], [2, 10, 18]);
+    }
+
+    #[test]
+    fn the_first_line_that_differs_is_told() {
+        for (first, second, line) in [
+            ("", "", None),
+            ("a\nb\n", "a\nb\n", None),
+            ("a\nb\n", "a\nc\n", Some((2, Some("b"), Some("c")))),
+            ("a\nb\n", "a\n", Some((2, Some("b"), None))),
+            ("", "a\n", Some((1, None, Some("a")))),
+        ] {
+            let found = difference("csv", first.as_bytes(), second.as_bytes()).unwrap();
+            let found = found
+                .as_ref()
+                .map(|found| (found.line, found.first.as_deref(), found.second.as_deref()));
+            assert_eq!(found, line, "{first:?} {second:?}");
+        }
     }
 }

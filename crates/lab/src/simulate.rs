@@ -13,10 +13,13 @@ use candor_sim::{
 use candor_time::Nanos;
 
 use crate::error::Error;
-use crate::experiment::{Experiment, Traffic};
+use crate::experiment::sim::Sim;
+use crate::experiment::{Experiment, Pace, Testbed, Traffic, World as ExperimentWorld};
 use crate::recording::{self, RecordingError};
-use crate::result::{Bus, Counts, Figures, InputFile, Refused, ResultFile, RuleCounts, SCHEMA};
+use crate::result::{Bus, Counts, Figures, Refused, ResultFile, RuleCounts};
 use crate::rules::Rules;
+use crate::testbed::{Ran, Runner, Task};
+pub use crate::testbed::{Unwatched, Watch};
 use crate::traffic::{Allowance, Periodic, Replay};
 
 /// The depth of the transmit queue of a node; what a tester needs to flood (the papers set
@@ -27,17 +30,20 @@ const REPLAY_QUEUE: usize = 1 << 16;
 /// A flooding sender needs one frame on the wire and one behind it.
 const FLOOD_QUEUE: usize = 2;
 
-/// Watches a run from outside.
-pub trait Watch: Sync {
-    /// How far it is: virtual time and frames sent. `false` interrupts the run.
-    fn proceed(&self, now: Nanos, sent: u64) -> bool;
-}
+/// The testbed `sim`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Simulation;
 
-/// Runs on and tells nobody.
-pub struct Unwatched;
-impl Watch for Unwatched {
-    fn proceed(&self, _: Nanos, _: u64) -> bool {
-        true
+impl Runner for Simulation {
+    fn run(
+        &self,
+        task: Task<'_>,
+        frames: Option<&mut dyn Write>,
+        watch: &dyn Watch,
+    ) -> Result<Ran, Error> {
+        let frames = frames.map(|frames| frames as &mut dyn Write);
+        let result = run(task.experiment, task.command, frames, watch)?;
+        Ok(Ran { result, is_cached: false })
     }
 }
 
@@ -54,10 +60,10 @@ pub fn run<'a>(
     let mut scene = Scene::new(experiment)?;
     let jobs = scene.jobs(experiment);
     let mut collector = Collector::new(frames, jobs, watch);
-    collector.head().map_err(csv_error)?;
+    collector.head().map_err(Error::lines)?;
     let finished = scene.world.run(&mut collector);
     if let Some(error) = collector.failure.take() {
-        return Err(csv_error(error));
+        return Err(Error::lines(error));
     }
     if let Some(error) = scene.replay_failure.as_ref().and_then(|failure| failure.take()) {
         return Err(Error::Other(error.to_string()));
@@ -66,10 +72,6 @@ pub fn run<'a>(
         return Err(Error::Interrupted);
     }
     Ok(scene.result(experiment, command, collector))
-}
-
-fn csv_error(error: io::Error) -> Error {
-    Error::Other(format!("the lines per frame cannot be written: {error}; check the free space"))
 }
 
 /// The world of an experiment.
@@ -84,24 +86,28 @@ struct Scene {
 
 impl Scene {
     fn new(experiment: &Experiment) -> Result<Self, Error> {
+        let ExperimentWorld::Sim(settings) = &experiment.world else {
+            return Err(Error::elsewhere(experiment, Testbed::Sim));
+        };
         let mut world = World::new(experiment.seed);
-        let buses: Vec<_> = experiment.buses.iter().map(|bus| world.add_bus(bus.clone())).collect();
-        let gateway = experiment.gateway.as_ref().map(|gateway| {
-            let host = world.add_host(gateway.model.clone(), Rules::new(&gateway.rules));
-            for bus in &gateway.rules.buses {
-                let named = experiment.buses.iter().position(|config| config.name == bus.name);
-                match named.filter(|_| !bus.is_virtual) {
-                    Some(index) => world.connect(host, buses[index]),
-                    None => world.add_virtual_port(host),
-                };
-            }
-            host
-        });
+        let buses: Vec<_> = settings.buses.iter().map(|bus| world.add_bus(bus.clone())).collect();
+        let gateway =
+            settings.model.as_ref().zip(experiment.rules.as_ref()).map(|(model, rules)| {
+                let host = world.add_host(model.clone(), Rules::new(rules));
+                for bus in &rules.buses {
+                    let named = experiment.buses.iter().position(|config| config.name == bus.name);
+                    match named.filter(|_| !bus.is_virtual) {
+                        Some(index) => world.connect(host, buses[index]),
+                        None => world.add_virtual_port(host),
+                    };
+                }
+                host
+            });
         // Somebody acknowledges on every bus.
         for &bus in &buses {
             world.add_listener(bus);
         }
-        if let Some(instrument) = experiment.instrument {
+        if let Some(instrument) = settings.instrument {
             world.set_instrument(instrument);
         }
         let mut scene = Self {
@@ -112,15 +118,15 @@ impl Scene {
             replay_failure: None,
             error_reports: Rc::default(),
         };
-        scene.add_senders(experiment)?;
+        scene.add_senders(experiment, settings)?;
         Ok(scene)
     }
 
-    fn add_senders(&mut self, experiment: &Experiment) -> Result<(), Error> {
+    fn add_senders(&mut self, experiment: &Experiment, settings: &Sim) -> Result<(), Error> {
         let allowance: Allowance = Rc::new(Cell::new(experiment.count));
         // The papers' tester has one transmit buffer: its driver loads the next frame only after
         // the interrupt.
-        let reload = experiment.instrument.map_or(Nanos::ZERO, |instrument| {
+        let reload = settings.instrument.map_or(Nanos::ZERO, |instrument| {
             instrument.interrupt + instrument.transmit_done + instrument.reload
         });
         let config = |drive, discipline, depth| SenderConfig {
@@ -131,10 +137,16 @@ impl Scene {
             fault_rate: 0.0,
         };
         match &experiment.traffic {
-            Traffic::Numbered { frames, drive } => {
-                let depth = if *drive == Drive::Flood { FLOOD_QUEUE } else { SENDER_QUEUE };
+            Traffic::Numbered { frames, pace, timeout } => {
+                let (drive, depth) = match *pace {
+                    Pace::OneAtATime { turnaround } => {
+                        (Drive::OneAtATime { turnaround, timeout: *timeout }, SENDER_QUEUE)
+                    }
+                    Pace::Half => (Drive::Paced { period_percent: 200 }, SENDER_QUEUE),
+                    Pace::Flood => (Drive::Flood, FLOOD_QUEUE),
+                };
                 let source = frames.clone().source(allowance);
-                let config = config(*drive, Discipline::Fifo, depth);
+                let config = config(drive, Discipline::Fifo, depth);
                 self.senders.push(self.world.add_sender(self.buses[0], config, source));
             }
             Traffic::Periodic { nodes, discipline } => {
@@ -163,11 +175,11 @@ impl Scene {
 
     /// Names of the gateway's jobs: rule and destination.
     fn jobs(&self, experiment: &Experiment) -> Vec<(String, String)> {
-        let Some(gateway) = &experiment.gateway else { return Vec::new() };
+        let Some(rules) = &experiment.rules else { return Vec::new() };
         let Some(host) = self.gateway else { return Vec::new() };
         let program = self.world.gateway(host).engine().program();
         let name = |job: &candor_route::program::Job| {
-            let to = gateway.rules.buses.get(usize::from(job.to.0));
+            let to = rules.buses.get(usize::from(job.to.0));
             (job.rule.clone(), to.map_or(String::new(), |bus| bus.name.clone()))
         };
         program.jobs().iter().map(name).collect()
@@ -255,27 +267,13 @@ impl Scene {
             })
             .collect();
         ResultFile {
-            schema: SCHEMA.into(),
-            experiment: experiment.name.clone(),
-            title: experiment.title.clone(),
-            candor: env!("CARGO_PKG_VERSION").into(),
-            command,
-            testbed: "sim".into(),
-            conditions: experiment.conditions.clone(),
-            seed: experiment.seed,
-            axes: experiment.axes.iter().cloned().collect(),
-            config: experiment.config.clone(),
-            inputs: experiment
-                .inputs
-                .iter()
-                .map(|input| InputFile { path: input.path.clone(), sha256: input.sha256.clone() })
-                .collect(),
             duration_ns: elapsed.as_nanos(),
             counts,
             refused,
             buses: buses.collect(),
             rules,
             metrics,
+            ..ResultFile::of(experiment, command)
         }
     }
 }
@@ -396,10 +394,10 @@ impl<'a> Collector<'a> {
 }
 
 /// The metrics that have a column of their own.
-const LATENCIES: [Metric; 2] = [Metric::TotalLatency, Metric::GatewayLatency];
+pub(crate) const LATENCIES: [Metric; 2] = [Metric::TotalLatency, Metric::GatewayLatency];
 
 /// A text in a CSV file.
-fn quoted(text: &str) -> std::borrow::Cow<'_, str> {
+pub(crate) fn quoted(text: &str) -> std::borrow::Cow<'_, str> {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\"")).into()
     } else {

@@ -35,10 +35,15 @@ pub struct Numbered {
 impl Numbered {
     /// The frame number `number`, which stands in the first two bytes.
     pub(crate) fn frame(&self, number: u64) -> Option<Frame> {
+        self.with_id(number, (number % self.can_ids.len().max(1) as u64) as usize)
+    }
+
+    /// The same with the identifier at `index`.
+    pub(crate) fn with_id(&self, number: u64, index: usize) -> Option<Frame> {
         let mut data = [self.fill; 64];
         let number_bytes = (number as u16).to_be_bytes();
         data[..2].copy_from_slice(&number_bytes);
-        let can_id = self.can_ids[(number % self.can_ids.len().max(1) as u64) as usize];
+        let can_id = *self.can_ids.get(index)?;
         Frame::from_parts(can_id, data.get(..self.length)?, self.fd_flags).ok()
     }
 

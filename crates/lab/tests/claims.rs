@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use candor_lab::experiment::{self, Options};
-use candor_lab::result::{Counts, Figures, ResultFile};
+use candor_lab::result::{Counts, Effort, Figures, ResultFile};
 use candor_lab::simulate::{self, Unwatched};
 
 const EXPERIMENT: &str = "\
@@ -92,6 +92,47 @@ fn an_experiment_that_sent_nothing_lost_no_percent() {
 }
 
 #[test]
+fn a_claim_of_each_is_several() {
+    let text = format!(
+        "{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'so'\neach = ['one', 'two', 'three']\n\
+         value = '{{each}} gateway_latency max'\nover = '{{each}} gateway_latency min'\nat_most = 3\n"
+    );
+    let campaign = experiment::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+    let judged: Vec<_> = campaign
+        .claims
+        .iter()
+        .map(|claim| {
+            let verdict = claim.judge(&results());
+            (claim.each.as_deref(), verdict.value, verdict.agrees)
+        })
+        .collect();
+    let expected = [
+        (Some("one"), Some(2.5), true),
+        (Some("two"), Some(7.5), false),
+        (Some("three"), None, false),
+    ];
+    assert_eq!(judged, expected);
+    assert!(campaign.claims[1].is_about("two") && !campaign.claims[1].is_about("one"));
+}
+
+#[test]
+fn instructions_are_a_figure_where_they_are_counted() {
+    let text = format!(
+        "{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one gateway_instructions'\n\
+         over = 'two gateway_instructions'\nat_most = 0.6\n"
+    );
+    let campaign = experiment::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+    let mut results = results();
+    assert_eq!(campaign.claims[0].judge(&results).value, None);
+    for (result, instructions) in results.iter_mut().zip([3_000.0, 6_000.0]) {
+        let gateway_instructions_per_frame = Some(instructions);
+        result.effort = Some(Effort { gateway_instructions_per_frame, ..Effort::default() });
+    }
+    let verdict = campaign.claims[0].judge(&results);
+    assert_eq!((verdict.value, verdict.agrees), (Some(0.5), true));
+}
+
+#[test]
 fn bounds_are_shown_as_people_write_them() {
     for (bounds, shown) in [
         ("at_least = 1.5", "at least 1.5"),
@@ -131,6 +172,11 @@ fn what_is_wrong_with_a_claim_is_told_with_its_place() {
             "[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one sent'\natleast = 1\nat_most = 2",
             "11:1",
             "unknown key `atleast`",
+        ),
+        (
+            "[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one sent'\nat_most = 2\neach = ['a']",
+            "12:8",
+            "`each` needs `{each}`",
         ),
         ("claim = [1]", "", "`claim` is an integer, expected a table"),
         ("claim = 1", "", "`claim` is an integer, expected a list of tables"),

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use candor_lab::experiment::{self, Options};
-use candor_lab::result::ResultFile;
-use candor_lab::run::{self, Progress, results_of};
+use candor_lab::run::{self, Ended, Outcome, Progress, Settings, results_of};
+use candor_lab::testbed::Testbeds;
 use candor_lab::{Error, Experiment};
 use candor_time::Nanos;
 
@@ -26,12 +26,24 @@ impl Progress for Silent {
     fn proceed(&self, _: &Experiment, _: Nanos, _: u64) -> bool {
         true
     }
-    fn finished(&self, _: &Experiment, _: &Result<ResultFile, Error>) {}
+    fn finished(&self, _: &Experiment, _: &Ended) {}
 }
 
-fn run_text(text: &str, folder: &Path, jobs: usize) -> Result<Vec<ResultFile>, Error> {
+fn run_with(text: &str, folder: &Path, jobs: usize, verifies: bool) -> Result<Outcome, Error> {
     let campaign = experiment::parse("t.toml", text, folder, &Options::default()).unwrap();
-    run::run(&campaign.experiments, &|_| "again".into(), &folder.join("out"), jobs, &Silent)
+    let out = folder.join("out");
+    let settings = Settings {
+        testbeds: &Testbeds::default(),
+        command: &|_| "again".into(),
+        out: &out,
+        jobs,
+        verifies,
+    };
+    run::run(&campaign.experiments, &settings, &Silent)
+}
+
+fn run_text(text: &str, folder: &Path, jobs: usize) -> Outcome {
+    run_with(text, folder, jobs, false).unwrap()
 }
 
 /// The names and contents of a folder's files, in order; those of hidden files too.
@@ -52,7 +64,7 @@ fn contents(folder: &Path) -> Vec<(String, String)> {
 fn results_do_not_depend_on_how_many_run_at_a_time() {
     let [one, many] = [1, 8].map(|jobs| {
         let folder = tempfile::tempdir().unwrap();
-        let results = run_text(TWO, folder.path(), jobs).unwrap();
+        let results = run_text(TWO, folder.path(), jobs).results();
         let names: Vec<_> = results.iter().map(|result| result.experiment.clone()).collect();
         assert_eq!(names, ["a", "b"]);
         contents(&results_of(&folder.path().join("out")))
@@ -65,10 +77,10 @@ fn results_do_not_depend_on_how_many_run_at_a_time() {
 #[test]
 fn without_lines_per_frame_an_older_table_goes() {
     let folder = tempfile::tempdir().unwrap();
-    run_text(TWO, folder.path(), 1).unwrap();
+    run_text(TWO, folder.path(), 1);
     let results = results_of(&folder.path().join("out"));
     let before = contents(&results);
-    run_text(&format!("per_frame = false\n{TWO}"), folder.path(), 1).unwrap();
+    run_text(&format!("per_frame = false\n{TWO}"), folder.path(), 1);
     let after = contents(&results);
     let names: Vec<_> = after.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["a.json", "b.json"]);
@@ -91,12 +103,16 @@ fn a_broken_input_keeps_the_older_result() {
              traffic = {{ kind = 'replay', log = 'a.log' }}\n"
         );
         fs::write(&log, "(1.000000) can0 123#0000\n(1.010000) can0 123#0001\n").unwrap();
-        run_text(&text.replace("= false", "= true"), folder.path(), 1).unwrap();
+        run_text(&text.replace("= false", "= true"), folder.path(), 1);
         let results = results_of(&folder.path().join("out"));
         let before = contents(&results);
         assert_eq!(before.len(), 2);
         fs::write(&log, "(1.000000) can0 123#0000\n(1.010000) can0 12").unwrap();
-        let error = run_text(&text, folder.path(), 1).unwrap_err().to_string();
+        let outcome = run_text(&text, folder.path(), 1);
+        assert!(outcome.finished.is_empty() && !outcome.is_interrupted);
+        let [(name, error)] = outcome.failures.as_slice() else { panic!("{outcome:?}") };
+        assert_eq!(name, "a");
+        let error = error.to_string();
         assert!(error.contains("a.log:2:"), "{error}");
         assert!(contents(&results) == before, "per_frame = {per_frame}");
     }
@@ -112,4 +128,29 @@ fn a_file_in_the_way_is_told_before_anything_runs() {
     let good = folder.path().join("new/out");
     run::prepare(&good).unwrap();
     assert_eq!(contents(&results_of(&good)), []);
+}
+
+#[test]
+fn an_experiment_that_fails_does_not_end_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.log"), "(1.000000) can0 12").unwrap();
+    let text = format!(
+        "{TWO}[[experiment]]\nname = 'c'\n[[experiment]]\nname = 'd'\n\
+         traffic = {{ kind = 'replay', log = 'a.log' }}\n[[experiment]]\nname = 'e'\n"
+    );
+    let outcome = run_text(&text, folder.path(), 1);
+    let names: Vec<_> = outcome.results().into_iter().map(|result| result.experiment).collect();
+    assert_eq!(names, ["a", "b", "c", "e"]);
+    assert_eq!(outcome.failures.len(), 1);
+}
+
+#[test]
+fn a_simulation_verified_is_a_simulation() {
+    let [once, twice] = [false, true].map(|verifies| {
+        let folder = tempfile::tempdir().unwrap();
+        let outcome = run_with(TWO, folder.path(), 2, verifies).unwrap();
+        assert!(outcome.differences.is_empty() && outcome.failures.is_empty());
+        contents(&results_of(&folder.path().join("out")))
+    });
+    assert!(once == twice);
 }

@@ -183,10 +183,13 @@ fn the_sums_hold_with_rules_that_take_only_some() {
 
 #[test]
 fn without_a_gateway_frames_are_delivered_on_their_own_bus() {
-    let (result, rows) = run("count = 50\nbus.in.bitrate = '1M'\ntraffic.kind = 'flood'\n");
-    let Counts { sent, received, lost, unrouted, .. } = result.counts;
-    assert_eq!((sent, received, lost, unrouted), (50, 50, 0, 0));
-    assert!(rows.iter().all(|row| row["outcome"] == "delivered"));
+    for gateway in ["", "gateway.kind = 'none'\n"] {
+        let text = format!("count = 50\nbus.in.bitrate = '1M'\ntraffic.kind = 'flood'\n{gateway}");
+        let (result, rows) = run(&text);
+        let Counts { sent, received, lost, unrouted, .. } = result.counts;
+        assert_eq!((sent, received, lost, unrouted), (50, 50, 0, 0), "{gateway}");
+        assert!(rows.iter().all(|row| row["outcome"] == "delivered"), "{gateway}");
+    }
 }
 
 #[test]

@@ -20,19 +20,18 @@ use core::ops::Range as Span;
 use std::sync::Arc;
 
 use candor_config::{Findings, Origin, Source};
-use candor_wire::frame::{EFF_MASK, ERR_FLAG};
 
 use crate::check::{Place, check};
 use crate::edit::{Crc8, Crc8Profile, Edit, Operands, Operator, Range, XorChecksum};
-use crate::file::{INTERFACE_LEN, fill, index_range, is_virtual_by_name, show_bytes};
-use crate::region::{Budget, Region};
+use crate::file::{INTERFACE_LEN, index_range, is_virtual_by_name, show_bytes};
+use crate::job::{Job, jobs_of};
 use crate::table::HOPS_LIMIT;
 use crate::{Bus, BusIndex, Filter, Gate, Rule, Table, pattern};
 
+pub use crate::job::Inexpressible;
+
 /// The longest text that is read, as for rule files.
 const MAX_BYTES: usize = candor_config::MAX_BYTES;
-/// The most commands that one rule may become.
-const MAX_COMMANDS: usize = 64;
 /// The comment that carries the hop limit through a script.
 const MODPROBE: &str = "modprobe can-gw max_hops=";
 
@@ -497,7 +496,7 @@ fn modification(text: &str, is_fd: bool) -> Option<(Operator, Operands)> {
         can_id: has('I').then_some(can_id),
         len: has('L').then_some(len),
         flags: has('F').then_some(flags),
-        data: has('D').then(|| fill(&data, operator)),
+        data: has('D').then(|| operator.operand(&data)),
     };
     Some((operator, operands))
 }
@@ -533,17 +532,8 @@ fn profile(text: &str) -> Option<Crc8Profile> {
     }
 }
 
-/// A rule that the kernel cannot do, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inexpressible {
-    /// The index of the rule in its table.
-    pub rule: usize,
-    /// The reason and the remedy.
-    pub reason: String,
-}
-
-/// The table as a shell script of `cangw` commands. The rules stand in reverse, because the kernel
-/// puts the newest first.
+/// The table as a shell script of `cangw` commands. They stand in reverse, rules and the jobs of
+/// each, because the kernel puts the newest first.
 ///
 /// # Errors
 /// Every rule that the kernel cannot do.
@@ -559,7 +549,11 @@ pub fn export(table: &Table) -> Result<String, Vec<Inexpressible>> {
         let name: String =
             rule.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         push(&mut out, format_args!("\n# {name}\n"));
-        match commands(table, rule) {
+        let jobs = jobs_of(rule);
+        let commands = jobs.and_then(|jobs| {
+            jobs.iter().rev().map(|(_, job)| command(table, job)).collect::<Result<Vec<_>, _>>()
+        });
+        match commands {
             Ok(commands) => commands.iter().for_each(|command| {
                 push(&mut out, format_args!("{command}\n"));
             }),
@@ -575,118 +569,35 @@ fn push(out: &mut String, text: core::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }
 
-/// The commands that together make up one rule.
-fn commands(table: &Table, rule: &Rule) -> Result<Vec<String>, String> {
-    let has_checksum = rule.edit.crc8.is_some() || rule.edit.xor_checksum.is_some();
-    if has_checksum && !rule.edit.modifies() {
-        return Err("cangw refuses a checksum without an operation; add `or = { id = \"0x0\" }`, \
-                    which changes nothing"
-            .into());
-    }
-    if rule.gate == Gate::Any && rule.edit.modifies() {
-        return Err(
-            "a rule for every kind of frame cannot rewrite; write one for classical frames \
-                    and one for CAN FD"
-                .into(),
-        );
-    }
-    let gates = match rule.gate {
-        Gate::Any => &[Gate::Classical, Gate::Fd][..],
-        Gate::Classical => &[Gate::Classical],
-        Gate::Fd => &[Gate::Fd],
-    };
-    let mut commands = Vec::new();
-    for &gate in gates {
-        let rule = Rule { gate, ..rule.clone() };
-        let filters = disjoint_filters(&rule)?;
-        for &to in &rule.to {
-            for filter in &filters {
-                if commands.len() == MAX_COMMANDS {
-                    return Err(format!(
-                        "it would take more than {MAX_COMMANDS} commands; use fewer patterns, \
-                         exclusions or destinations"
-                    ));
-                }
-                commands.push(command(table, &rule, to, *filter)?);
-            }
-        }
-    }
-    if rule.uid != 0 && commands.len() > 1 {
-        return Err(format!(
-            "it takes {} commands, but a uid belongs to one; leave the uid out, or split the rule",
-            commands.len()
-        ));
-    }
-    Ok(commands)
-}
-
-/// Filters that take what the rule takes, no frame twice: commands are rules of their own, and
-/// every matching one fires.
-fn disjoint_filters(rule: &Rule) -> Result<Vec<Option<Filter>>, String> {
-    match (&rule.filters[..], &rule.except[..]) {
-        ([], []) => return Ok(Vec::from([None])),
-        ([only], []) => return Ok(Vec::from([Some(*only)])),
-        ([], [except]) if except.mask & ERR_FLAG == 0 => {
-            return Ok(Vec::from([Some(Filter { inverted: !except.inverted, ..*except })]));
-        }
-        _ => {}
-    }
-    let is_error = |filter: &&Filter| filter.mask & ERR_FLAG != 0;
-    if rule.except.iter().any(|filter| is_error(&filter)) {
-        return Err("the kernel cannot exclude error reports; name those to take".into());
-    }
-    let error_mask =
-        rule.filters.iter().filter(is_error).fold(0, |mask, filter| mask | filter.mask);
-    let errors = (error_mask != 0).then_some(Filter {
-        can_id: 0,
-        mask: error_mask & (ERR_FLAG | EFF_MASK),
-        inverted: false,
-    });
-    let cubes = Region::of(rule).disjoint(&mut Budget(100_000)).ok_or_else(|| {
-        String::from("its patterns and exclusions take too many filters; use fewer of them")
-    })?;
-    let mut filters: Vec<_> = cubes.into_iter().map(|cube| Some(cube.filter())).collect();
-    filters.extend(errors.map(Some));
-    if filters.is_empty() {
-        return Err("it can never match; leave it out".into());
-    }
-    Ok(filters)
-}
-
-fn command(
-    table: &Table,
-    rule: &Rule,
-    to: BusIndex,
-    filter: Option<Filter>,
-) -> Result<String, String> {
+fn command(table: &Table, job: &Job) -> Result<String, String> {
     let mut out =
-        format!("cangw -A -s {} -d {}", interface(table, rule.from)?, interface(table, to)?);
+        format!("cangw -A -s {} -d {}", interface(table, job.from)?, interface(table, job.to)?);
     for (option, is_set) in [
-        (" -X", rule.gate == Gate::Fd),
-        (" -e", rule.echo),
-        (" -t", rule.keep_timestamp),
-        (" -i", rule.allow_return),
+        (" -X", job.is_fd),
+        (" -e", job.echo),
+        (" -t", job.keep_timestamp),
+        (" -i", job.allow_return),
     ] {
         if is_set {
             out.push_str(option);
         }
     }
-    if let Some(filter) = filter {
-        push(&mut out, format_args!(" -f {}", pattern::show_raw(filter)));
+    if job.filter != Filter::ANY {
+        push(&mut out, format_args!(" -f {}", pattern::show_raw(job.filter)));
     }
     for operator in Operator::ALL {
-        show_modification(&mut out, rule, operator);
+        show_modification(&mut out, job, operator);
     }
-    if rule.uid != 0 {
-        push(&mut out, format_args!(" -u {:X}", rule.uid));
+    if job.uid != 0 {
+        push(&mut out, format_args!(" -u {:X}", job.uid));
     }
-    if let Some(hops) = rule.limit_hops {
+    if let Some(hops) = job.limit_hops {
         push(&mut out, format_args!(" -l {hops}"));
     }
-    if let Some(XorChecksum { range: Range { from, to, result }, init }) = rule.edit.xor_checksum {
+    if let Some(XorChecksum { range: Range { from, to, result }, init }) = job.edit.xor_checksum {
         push(&mut out, format_args!(" -x {from}:{to}:{result}:{init:02X}"));
     }
-    if let Some(crc8) = &rule.edit.crc8 {
+    if let Some(crc8) = &job.edit.crc8 {
         show_crc8(&mut out, crc8);
     }
     Ok(out)
@@ -706,10 +617,9 @@ fn interface(table: &Table, bus: BusIndex) -> Result<&str, String> {
     }
 }
 
-fn show_modification(out: &mut String, rule: &Rule, operator: Operator) {
-    let is_fd = rule.gate == Gate::Fd;
-    let Operands { can_id, len, flags, data } = rule.edit.operands(operator);
-    let flags = flags.filter(|_| is_fd);
+fn show_modification(out: &mut String, job: &Job, operator: Operator) {
+    let is_fd = job.is_fd;
+    let Operands { can_id, len, flags, data } = job.edit.operands(operator);
     let elements: String = [
         ('I', can_id.is_some()),
         ('F', flags.is_some()),
@@ -772,20 +682,20 @@ mod tests {
             ("match = [0x123]", &["cangw -A -s can0 -d can1 -f 123:C00007FF"]),
             ("match = [\"0x18FEF100x\"]", &["cangw -A -s can0 -d can1 -f 98FEF100:DFFFFFFF"]),
             ("match = [\"!0x123\"]", &["cangw -A -s can0 -d can1 -f 123~C00007FF"]),
-            ("frames = \"any\"", &["cangw -A -s can0 -d can1", "cangw -A -s can0 -d can1 -X"]),
+            ("frames = \"any\"", &["cangw -A -s can0 -d can1 -X", "cangw -A -s can0 -d can1"]),
             // Overlapping patterns would fire twice as two commands.
             (
                 "match = [\"0x100-0x10F\", \"0x105\", \"0x10F-0x110\"]",
                 &[
-                    "cangw -A -s can0 -d can1 -f 100:C00007F0",
                     "cangw -A -s can0 -d can1 -f 110:C00007FF",
+                    "cangw -A -s can0 -d can1 -f 100:C00007F0",
                 ],
             ),
             (
                 "match = [\"0x100-0x103\", \"!0x102\"]",
                 &[
-                    "cangw -A -s can0 -d can1 -f 100:C00007FE",
                     "cangw -A -s can0 -d can1 -f 103:C00007FF",
+                    "cangw -A -s can0 -d can1 -f 100:C00007FE",
                 ],
             ),
             // An error report with bits of both classes would fire twice as well.
@@ -817,6 +727,7 @@ mod tests {
         let rules = imported.unwrap().rules;
         let position = |to: &str| commands(&table).iter().position(|c| c.contains(to)).unwrap();
         assert_eq!(position("-d can0"), 0);
+        assert_eq!(position("-d can1"), 2, "the first destination comes last");
         assert_eq!(rules.last().map(|rule| rule.name.as_str()), Some("rule 3"));
         assert!(!rules.last().unwrap().echo, "{script}");
     }
@@ -839,10 +750,10 @@ mod tests {
     fn what_the_kernel_cannot_do_is_named() {
         let many: Vec<_> = (0..70).map(|id| format!("{}", id * 5)).collect();
         for (rule, reason) in [
-            (format!("match = [{}]", many.join(", ")), "it would take more than 64 commands"),
+            (format!("match = [{}]", many.join(", ")), "it would take more than 64 jobs"),
             (
                 "match = [0x1, 0x3]\nuid = 1\nset = { id = 2 }".into(),
-                "it takes 2 commands, but a uid",
+                "it takes 2 jobs of can-gw, but a uid",
             ),
             ("match = [0x1, \"!0x0-0x2\"]".into(), "it can never match"),
         ] {

@@ -44,6 +44,16 @@ impl Operator {
         }
     }
 
+    /// An operand for the data: `bytes`, then bytes that change nothing.
+    pub(crate) fn operand(self, bytes: &[u8]) -> Box<[u8; 64]> {
+        let neutral = if self == Self::And { 0xFF } else { 0 };
+        let mut data = Box::new([neutral; 64]);
+        for (byte, &given) in data.iter_mut().zip(bytes) {
+            *byte = given;
+        }
+        data
+    }
+
     const fn word(self, value: u32, operand: u32) -> u32 {
         match self {
             Self::And => value & operand,
@@ -60,6 +70,7 @@ impl Operator {
 
 /// The operands of one operator; a field without operand is left alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Operands {
     /// For the identifier word.
     pub can_id: Option<u32>,
@@ -68,6 +79,7 @@ pub struct Operands {
     /// For the flags of a CAN FD frame: BRS 1, ESI 2.
     pub flags: Option<u8>,
     /// For the data: 8 bytes count in a classical frame, 64 in a CAN FD frame.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::optional"))]
     pub data: Option<Box<[u8; 64]>>,
 }
 
@@ -82,6 +94,7 @@ impl Operands {
 /// Where a checksum reads and writes: byte indices, negative ones counted from the end of the
 /// frame as it is after the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Range {
     /// First byte that counts.
     pub from: i8,
@@ -105,6 +118,7 @@ impl Range {
 
 /// XOR over a range (`struct cgw_csum_xor`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct XorChecksum {
     /// Where.
     pub range: Range,
@@ -114,6 +128,7 @@ pub struct XorChecksum {
 
 /// CRC8 over a range (`struct cgw_csum_crc8`).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Crc8 {
     /// Where.
     pub range: Range,
@@ -122,6 +137,7 @@ pub struct Crc8 {
     /// XORed onto the result.
     pub final_xor: u8,
     /// The next value for each value of register XOR byte.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial"))]
     pub table: Box<[u8; 256]>,
     /// What goes in after the bytes.
     pub profile: Crc8Profile,
@@ -129,6 +145,7 @@ pub struct Crc8 {
 
 /// What a CRC8 takes in after the bytes of the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Crc8Profile {
     /// Nothing (`CGW_CRC8PRF_UNSPEC`).
     Plain,
@@ -175,6 +192,7 @@ impl Crc8 {
 
 /// Everything a rule does to a frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Edit {
     /// Operands of [`Operator::And`].
     pub and: Operands,
@@ -245,6 +263,8 @@ impl Edit {
     ///
     /// # Errors
     /// [`TooLong`]: the kernel deletes such a frame.
+    // Not within the engine's loop: what an edit prepares would be prepared for every frame.
+    #[inline(never)]
     pub fn apply(&self, frame: &Frame) -> Result<Frame, TooLong> {
         self.apply_traced(frame, |_| {})
     }

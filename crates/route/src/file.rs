@@ -443,17 +443,7 @@ fn padded(
         findings.error_with_hint(&value.origin, message, hint);
         return None;
     }
-    Some(fill(bytes, operator))
-}
-
-/// `bytes`, then bytes that do nothing.
-pub(crate) fn fill(bytes: &[u8], operator: Operator) -> Box<[u8; 64]> {
-    let neutral = if operator == Operator::And { 0xFF } else { 0 };
-    let mut data = Box::new([neutral; 64]);
-    for (byte, &given) in data.iter_mut().zip(bytes) {
-        *byte = given;
-    }
-    data
+    Some(operator.operand(bytes))
 }
 
 /// Where a checksum may read and write (`cgw_chk_csum_parms`, `net/can/gw.c`).

@@ -4,7 +4,8 @@
 //!  cold: may fail, with file:line:column           hot: bounded, no allocation, cannot fail
 //!  rules.toml -- file --> Table -- check --> Program -----> Engine::handle(bus, frame) --> Forward...
 //!  cangw -L   -- cangw ->   |                                      |
-//!                           +-- cangw --> commands             Counters, by cause
+//!                           +-- job --> cangw: commands        Counters, by cause
+//!                                   +-> netlink: bytes for the kernel
 //! ```
 //!
 //! The meaning of a rule is that of the Linux kernel's can-gw (`net/can/gw.c`): every matching rule
@@ -27,10 +28,17 @@ pub mod engine;
 pub mod explain;
 #[cfg(feature = "file")]
 pub mod file;
+pub mod job;
+pub mod netlink;
 pub mod pattern;
 pub mod program;
-#[cfg(feature = "file")]
+#[cfg_attr(
+    not(feature = "file"),
+    allow(dead_code, reason = "some questions are those of the check of files")
+)]
 mod region;
+#[cfg(feature = "serde")]
+mod serial;
 pub mod table;
 
 pub use edit::Edit;

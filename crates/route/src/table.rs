@@ -13,6 +13,7 @@ pub const HOPS_LIMIT: u8 = 6;
 
 /// The buses of a gateway and the rules between them.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Table {
     /// The buses, at most 65,536; a [`BusIndex`] points in here.
     pub buses: Vec<Bus>,
@@ -40,6 +41,7 @@ impl Table {
 
 /// A bus of the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Bus {
     /// What the rules call it.
     pub name: String,
@@ -51,10 +53,12 @@ pub struct Bus {
 
 /// Which bus of a [`Table`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct BusIndex(pub u16);
 
 /// One rule: frames of one bus that match go to other buses, perhaps rewritten.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rule {
     /// What the user calls it; unique within a table.
     pub name: String,
@@ -120,6 +124,7 @@ impl Rule {
 
 /// The kind of frame a rule takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Gate {
     /// Classical frames only.
     #[default]
@@ -145,6 +150,7 @@ impl Gate {
 /// A filter on the identifier word, with SocketCAN's meaning (`struct can_filter`,
 /// `net/can/af_can.c`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Filter {
     /// Identifier and flags [`EFF_FLAG`], [`RTR_FLAG`] to compare with.
     pub can_id: u32,

@@ -1,144 +1,120 @@
-//! The gateway of an experiment: the host it runs on, and its rules.
+//! The gateway of an experiment: what a file says about it in any world, and its rules.
 
-use candor_config::{Origin, Section};
+use candor_config::{Origin, Section, Value};
 use candor_route::Table;
 use candor_sim::Discipline;
-use candor_sim::instrument::Instrument;
-use candor_sim::model::{Egress, Linux, Model};
 use candor_time::Nanos;
 
+use super::locate;
 use super::reader::Reader;
-use super::{Gateway, locate};
-use crate::profile::{self, Profile};
 use crate::rules::{FilterKind, Generated, Modification};
 
-/// What else the gateway's host has to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Load {
-    cpu: bool,
-    ethernet: bool,
+/// What passes frames on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    None,
+    Kernel,
+    User,
+    Engine,
+    EngineFast,
+    Command,
 }
 
-impl Load {
-    pub(super) fn read(mut section: Section<'_>) -> Self {
-        section.require(&["kind"]);
-        let load = |cpu, ethernet| Self { cpu, ethernet };
-        let kinds = [
-            ("none", load(false, false)),
-            ("cpu", load(true, false)),
-            ("ethernet", load(false, true)),
-            ("both", load(true, true)),
-        ];
-        let load = section.one_of("kind", &kinds).unwrap_or_default();
-        section.finish();
-        load
-    }
+const KINDS: [(&str, Kind); 6] = [
+    ("kernel", Kind::Kernel),
+    ("user", Kind::User),
+    ("engine", Kind::Engine),
+    ("engine-fast", Kind::EngineFast),
+    ("command", Kind::Command),
+    ("none", Kind::None),
+];
 
-    pub(super) const fn describe(self) -> &'static str {
-        match (self.cpu, self.ethernet) {
-            (false, false) => "no load",
-            (true, false) => "CPU load",
-            (false, true) => "Ethernet load",
-            (true, true) => "CPU and Ethernet load",
-        }
+impl Kind {
+    /// As files name it.
+    pub(super) fn name(self) -> &'static str {
+        KINDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 }
 
-/// A gateway and what its profile says beside it.
-pub(super) struct Host {
-    pub(super) gateway: Gateway,
-    /// The tester that measured the original, if there is one.
-    pub(super) tester: Option<Instrument>,
-    /// The host, for people.
-    pub(super) description: String,
-}
-
-/// What the file says about the host, not yet held together.
-struct Wanted<'a> {
-    profile: Option<&'a str>,
-    delay: Option<Nanos>,
-    in_user_space: bool,
-    depth: Option<usize>,
-    discipline: Option<Discipline>,
-    origin: &'a Origin,
-}
-
-/// The host of a gateway.
-struct HostModel {
-    model: Model,
-    tester: Option<Instrument>,
-    description: String,
+/// What a file says about the gateway, not yet held against a world.
+pub(super) struct Said<'a> {
+    pub(super) kind: Kind,
+    pub(super) profile: Option<&'a str>,
+    pub(super) delay: Option<Nanos>,
+    pub(super) depth: Option<usize>,
+    pub(super) discipline: Option<Discipline>,
+    pub(super) priority: Option<u8>,
+    pub(super) receive_buffer: Option<u32>,
+    /// The program and its arguments.
+    pub(super) command: Vec<(&'a str, &'a Origin)>,
+    /// Further files for the command: which, and where it finds them.
+    pub(super) files: Vec<(&'a str, Option<&'a str>, &'a Origin)>,
+    pub(super) rules: Option<Table>,
+    /// Whether the rules are any but one that passes everything as it is.
+    pub(super) has_rules: bool,
+    /// Where the rules are named.
+    pub(super) rules_origin: &'a Origin,
+    pub(super) origin: &'a Origin,
 }
 
 impl Reader<'_> {
     /// Reads a gateway. Generated rules are made for frames with the identifier word `can_id`.
-    pub(super) fn gateway(
+    pub(super) fn gateway<'a>(
         &mut self,
-        mut section: Section<'_>,
-        load: Load,
+        mut section: Section<'a>,
         can_id: Option<u32>,
-    ) -> Option<Host> {
+    ) -> Said<'a> {
         let disciplines = [("fifo", Discipline::Fifo), ("priority", Discipline::Priority)];
-        let wanted = Wanted {
-            profile: section.string("profile"),
-            delay: section.nanos("delay"),
-            in_user_space: section
-                .one_of("kind", &[("kernel", false), ("user", true)])
-                .unwrap_or(false),
-            depth: section.integer("tx_queue", 1..=1_000_000),
-            discipline: section.one_of("egress", &disciplines),
-            origin: section.origin(),
-        };
+        let kind = section.one_of("kind", &KINDS).unwrap_or(Kind::Kernel);
+        let profile = section.string("profile");
+        let delay = section.nanos("delay");
+        let depth = section.integer("tx_queue", 1..=1_000_000);
+        let discipline = section.one_of("egress", &disciplines);
+        let priority = section.integer("priority", 0..=99);
+        let receive_buffer = section.integer("receive_buffer", 1..=1 << 30);
+        let command = section.strings("command");
+        let files = read_files(&mut section);
         let generated = section.section("generate").map(read_generated);
-        let rules_origin = section.origin_of("rules");
         let rules_file = section.string("rules");
+        let rules_key = if rules_file.is_some() { "rules" } else { "generate" };
+        let rules_origin = section.origin_of(rules_key);
+        let origin = section.origin();
         section.finish();
 
-        let HostModel { model, tester, description } = self.host(&wanted, load)?;
+        let has_rules = rules_file.is_some()
+            || generated.as_ref().is_some_and(|generated| *generated != Generated::EVERYTHING);
         let rules = match (rules_file, generated) {
-            (Some(file), None) => self.rule_file(file, rules_origin)?,
+            // Nobody is there to follow rules.
+            _ if kind == Kind::None => None,
+            (Some(file), None) => self.rule_file(file, rules_origin),
             (None, generated) => {
                 let generated = generated.unwrap_or(Generated::EVERYTHING);
-                self.generated_rules(&generated, can_id.unwrap_or(0x123), wanted.origin)?
+                self.generated_rules(&generated, can_id.unwrap_or(0x123), origin)
             }
             (Some(_), Some(_)) => {
                 let message = "a gateway has either `rules` or `generate`";
                 self.findings.error(rules_origin, message);
-                return None;
-            }
-        };
-        for bus in rules.buses.iter().filter(|bus| !bus.is_virtual) {
-            self.bus(&bus.name, rules_origin)?;
-        }
-        Some(Host { gateway: Gateway { model, rules }, tester, description })
-    }
-
-    fn host(&self, wanted: &Wanted<'_>, load: Load) -> Option<HostModel> {
-        match (wanted.profile, wanted.delay) {
-            (None, Some(delay)) => Some(HostModel {
-                model: Model::Constant { delay, egress: wanted.egress(CONSTANT_EGRESS) },
-                tester: None,
-                description: format!("a gateway of constant delay {delay}"),
-            }),
-            (Some(name), None) => {
-                let load_profile = profile::load(name, self.base);
-                let profile = load_profile
-                    .map_err(|error| self.findings.error(wanted.origin, error.to_string()))
-                    .ok()?;
-                let place = if wanted.in_user_space { "user-space" } else { "kernel" };
-                Some(HostModel {
-                    tester: Some(profile.tester),
-                    model: Model::Linux(Box::new(linux(profile, wanted, load))),
-                    description: format!("model {name}, {place} gateway"),
-                })
-            }
-            _ => {
-                let hint =
-                    "profile = \"mpc5200-2.6.33\" models a host, delay = \"35us\" is a constant";
-                let message = "a gateway has either a `profile` or a `delay`";
-                self.findings.error_with_hint(wanted.origin, message, hint);
                 None
             }
+        };
+        let rules = rules.filter(|rules| {
+            let mut real = rules.buses.iter().filter(|bus| !bus.is_virtual);
+            real.all(|bus| self.bus(&bus.name, rules_origin).is_some())
+        });
+        Said {
+            kind,
+            profile,
+            delay,
+            depth,
+            discipline,
+            priority,
+            receive_buffer,
+            command,
+            files,
+            rules,
+            has_rules,
+            rules_origin,
+            origin,
         }
     }
 
@@ -186,37 +162,6 @@ impl Reader<'_> {
     }
 }
 
-/// The egress queue of a gateway of constant delay, unless the file says otherwise: as deep as that
-/// of a CAN interface (`txqueuelen`, drivers/net/can/dev.c).
-const CONSTANT_EGRESS: Egress = Egress { depth: 10, discipline: Discipline::Fifo };
-
-impl Wanted<'_> {
-    fn egress(&self, default: Egress) -> Egress {
-        Egress {
-            depth: self.depth.unwrap_or(default.depth),
-            discipline: self.discipline.unwrap_or(default.discipline),
-        }
-    }
-}
-
-/// The host of a profile as the file wants it, under its load.
-fn linux(profile: Profile, wanted: &Wanted<'_>, load: Load) -> Linux {
-    let mut host = profile.host;
-    host.egress = wanted.egress(host.egress);
-    if wanted.in_user_space {
-        host.user_space = Some(profile.user_space);
-    }
-    if load.cpu {
-        let (slowdown_percent, interference) = profile.cpu_load;
-        host.slowdown_percent = slowdown_percent;
-        host.interference.extend(interference);
-    }
-    if load.ethernet {
-        host.ethernet = Some(profile.ethernet_load);
-    }
-    host
-}
-
 impl Generated {
     /// One rule for everything.
     const EVERYTHING: Self = Self {
@@ -226,6 +171,30 @@ impl Generated {
         hops: 0,
         virtual_buses: 1,
     };
+}
+
+/// `files = ["my.conf", { from = "my.conf", to = "/etc/my.conf" }]`
+fn read_files<'a>(section: &mut Section<'a>) -> Vec<(&'a str, Option<&'a str>, &'a Origin)> {
+    let findings = section.findings();
+    let read = |value: &'a Value| match (value.as_str(), value.as_table()) {
+        (Some(from), _) => Some((from, None, &value.origin)),
+        (None, Some(table)) => {
+            let mut entry = Section::new(table, findings);
+            entry.require(&["from", "to"]);
+            let (from, to) = (entry.string("from"), entry.string("to"));
+            if to.is_some_and(|to| !to.starts_with('/')) {
+                let message = "`to` is a path in the guest, which begins with /";
+                findings.error_with_hint(entry.origin_of("to"), message, "such as /etc/my.conf");
+            }
+            entry.finish();
+            Some((from?, Some(to?), &value.origin))
+        }
+        (None, None) => {
+            findings.wrong_type("files", value, "the name of a file, or a table");
+            None
+        }
+    };
+    section.values("files").into_iter().filter_map(read).collect()
 }
 
 fn read_generated(mut section: Section<'_>) -> Generated {

@@ -1,12 +1,12 @@
 //! The traffic of an experiment.
 
 use candor_config::{Origin, Section};
-use candor_sim::{Discipline, Drive};
+use candor_sim::Discipline;
 use candor_time::Nanos;
 use candor_wire::frame::{BRS, EFF_FLAG, EFF_MASK, SFF_MASK, fd_dlc};
 
 use super::reader::Reader;
-use super::{Traffic, locate};
+use super::{Pace, Traffic, locate};
 use crate::dbc;
 use crate::traffic::{Message, Numbered};
 
@@ -51,11 +51,11 @@ impl Reader<'_> {
         let nodes = self.periodic(&mut section, kind == Some(Kind::Periodic));
         let replay = self.replay(&mut section, kind == Some(Kind::Replay));
         section.finish();
-        let numbered = |drive| Some(Traffic::Numbered { frames: frames?, drive });
+        let numbered = |pace| Some(Traffic::Numbered { frames: frames?, pace, timeout });
         match kind? {
-            Kind::OneAtATime => numbered(Drive::OneAtATime { turnaround, timeout }),
-            Kind::Half => numbered(Drive::Paced { period_percent: 200 }),
-            Kind::Flood => numbered(Drive::Flood),
+            Kind::OneAtATime => numbered(Pace::OneAtATime { turnaround }),
+            Kind::Half => numbered(Pace::Half),
+            Kind::Flood => numbered(Pace::Flood),
             Kind::Periodic => Some(Traffic::Periodic { nodes, discipline }),
             Kind::Replay => replay,
         }

@@ -409,9 +409,11 @@ function startPage() {
     if (all.length === 1 && all[0].title) $("headline").textContent = all[0].title;
     document.title = all.length === 1 && all[0].title ? `${all[0].title} – latency report` : "Latency report";
     $("conditions").replaceChildren(...testbeds.map(badge), ...spans.map((text) => h("span", {}, text)));
-    $("footer").textContent = testbeds.includes("sim")
-      ? "Experiments on the testbed “sim” are computed from a model with published parameters. They are no measurements of a real machine."
-      : "";
+    const limits = {
+      sim: "Experiments on the testbed “sim” are computed from a model with published parameters. They are no measurements of a real machine.",
+      vm: "Experiments on the testbed “vm” ran on real kernels with emulated controllers, on buses that take no time. Their times are counted instructions: exact where kernels, drivers, rules and gateways are compared, and no forecast for a board.",
+    };
+    $("footer").textContent = Object.keys(limits).filter((name) => testbeds.includes(name)).map((name) => limits[name]).join(" ");
   }
 
   function badge(testbed) {
@@ -581,13 +583,14 @@ function startPage() {
         h("div", {},
           h("h2", {}, swatch(-1), experiment.title || experiment.experiment),
           h("p", { className: "hint" }, `${frames(sent)} sent: ${count(received)} received, ${count(lost)} lost${became.join("")}`),
-          experiment.conditions ? h("p", { className: "hint" }, experiment.conditions) : null)),
+          h("p", { className: "hint" }, badge(experiment.testbed), ` ${experiment.conditions}`),
+          (experiment.notes ?? []).map((note) => h("p", { className: "hint" }, `Note: ${note}`)))),
       h("h3", {}, "Over time"),
       chart,
       h("p", { className: "hint thinned" }),
       h("div", { className: "halves" },
         h("div", {}, metricsTable(experiment)),
-        h("div", {}, refusedTable(experiment), busesTable(experiment), rulesTable(experiment))),
+        h("div", {}, refusedTable(experiment), busesTable(experiment), rulesTable(experiment), machineTable(experiment))),
       repeat(experiment));
     seen.observe(chart);
     return panel;
@@ -637,6 +640,25 @@ function startPage() {
     const rows = experiment.rules.map(({ name, to, handled, dropped, deleted }) =>
       [name, to, count(handled), count(dropped), count(deleted)]);
     return part("Rules", ["Rule", "To", "Handled", "Dropped", "Deleted"], rows);
+  }
+
+  /** The machine that an experiment ran on, and what it took there. */
+  function machineTable({ machine, effort }) {
+    if (!machine) return null;
+    const { kernel, release, package: from, kernel_sha256, guest_sha256, qemu, flags, shift, mips } = machine;
+    const hash = (sha256) => h("span", { className: "hash" }, sha256);
+    const rows = [
+      ["Linux", kernel === release ? release : `${release} (${kernel})`],
+      ["Package", from ?? "an own build"],
+      ["Kernel and modules", hash(kernel_sha256)],
+      ["QEMU", qemu],
+      ["Guest program", hash(guest_sha256)],
+      ["Time", `counted instructions of ${2 ** shift}\u202fns (shift ${shift}, ${count(mips)} MIPS)`],
+    ];
+    const perFrame = effort?.gateway_instructions_per_frame;
+    if (perFrame) rows.push(["Gateway process", `${count(Math.round(perFrame))} instructions per frame`]);
+    return h("div", {}, part("Machine", ["Part", "What it is"], rows),
+      h("details", {}, h("summary", {}, "Its options"), h("pre", { className: "config", tabIndex: 0 }, h("code", {}, flags.join(" ").replaceAll(" -", "\n-")))));
   }
 
   function repeat(experiment) {

@@ -1,0 +1,56 @@
+//! The test bed inside a guest: what the host orders, what the guest reports, and the bytes of
+//! both. Plain data; the program that performs an order is `crates/vm/guest`, the one that boots
+//! kernels and hands orders to it is `candor-vm`.
+//!
+//! ```text
+//!            bus "source"                               bus "target"
+//!   can0 ──────┬──────┬────── can2 ┐             ┌ can3 ─────┬───── can4
+//!   tester    can1            gateway in    gateway out    tester
+//!   transmit  tester monitor          └─ vcan0, vcan1 ─┘   receive
+//! ```
+//!
+//! The two buses are emulated: they hand a frame over at once. Frames are stamped by the kernel
+//! when the driver hands them to the network stack, at the monitor and at the receiver.
+
+pub mod channel;
+pub mod order;
+pub mod report;
+
+pub use order::Order;
+pub use report::{Message, Report};
+
+/// The interfaces of the bed, in the order of their controllers in the machine.
+pub mod interface {
+    /// The tester sends here, on the source bus.
+    pub const TRANSMIT: &str = "can0";
+    /// The tester listens here to its own frames, on the source bus.
+    pub const MONITOR: &str = "can1";
+    /// The gateway's interface on the source bus.
+    pub const SOURCE: &str = "can2";
+    /// The gateway's interface on the target bus.
+    pub const TARGET: &str = "can3";
+    /// The tester listens here, on the target bus.
+    pub const RECEIVE: &str = "can4";
+    /// All of them.
+    pub const ALL: [&str; 5] = [TRANSMIT, MONITOR, SOURCE, TARGET, RECEIVE];
+}
+
+/// Where host and guest meet: devices of the machine that cost the guest no interrupt.
+pub mod meeting {
+    /// The name of the file of QEMU's fw_cfg device that holds the order.
+    pub const ORDER: &str = "opt/candor/order";
+    /// The port of the debug console that takes the report, byte by byte. A machine that is ready to
+    /// be saved tells its time there: nanoseconds since it was switched on, eight bytes,
+    /// little-endian.
+    pub const REPORT_PORT: u16 = 0xE9;
+    /// The port of the pvpanic device: writing 1 stops the machine, so that it can be saved.
+    pub const STOP_PORT: u16 = 0x505;
+    /// The port of the isa-debug-exit device: QEMU ends with the status `value << 1 | 1`.
+    pub const EXIT_PORT: u16 = 0xF4;
+    /// Exit value of a guest that has performed its order: QEMU's status is 33.
+    pub const EXIT_DONE: u8 = 16;
+    /// Exit value of a guest that has said in its report why it could not: QEMU's status is 35.
+    pub const EXIT_FAILED: u8 = 17;
+    /// Where the initramfs holds the kernel's modules, `NAME.ko` each, uncompressed.
+    pub const MODULES: &str = "/modules";
+}

@@ -1,0 +1,262 @@
+//! What a guest is to do. One order per run of a guest.
+
+use candor_route::Table;
+use serde::{Deserialize, Serialize};
+
+/// What a guest is to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Order {
+    /// Measure latencies on the test bed.
+    Measure(Box<Measurement>),
+    /// Let the kernel's can-gw decide about frames.
+    Conform(Vec<Trial>),
+    /// Program can-gw, then run a command and report what it prints.
+    Command(CommandOrder),
+}
+
+/// One experiment on the test bed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// The controllers on the two buses.
+    pub controller: Controller,
+    /// The source bus.
+    pub source: BusTiming,
+    /// The target bus.
+    pub target: BusTiming,
+    /// What passes frames on.
+    pub gateway: Gateway,
+    /// The rules. The interfaces of its buses are [`crate::interface::SOURCE`],
+    /// [`crate::interface::TARGET`], and for virtual ones `vcan0`, `vcan1`, ...
+    pub rules: Table,
+    /// What the tester sends.
+    pub traffic: Traffic,
+    /// What else the machine has to do.
+    pub load: Load,
+    /// How the machine is set up.
+    pub settings: Settings,
+    /// Files to write before anything starts.
+    pub files: Vec<File>,
+    /// The seed of everything random in the tester.
+    pub seed: u64,
+    /// Whether received frames are reported with their data.
+    pub wants_frames: bool,
+    /// Stop the machine before the first frame and after the last one, so that the host can watch
+    /// the instructions in between, and report [`Message::Symbols`](crate::Message::Symbols).
+    pub wants_stops: bool,
+}
+
+/// What the five controllers of the bed are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Controller {
+    /// `kvaser_pci` with an SJA1000: classical CAN.
+    Sja1000,
+    /// `ctucan_pci` with CTU CAN FD cores: classical CAN and CAN FD.
+    CtuCanFd,
+}
+
+/// The bit rates of a bus. The emulated bus takes no time; they pace the tester.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BusTiming {
+    /// Nominal bit rate in bit/s.
+    pub bitrate: u32,
+    /// Data bit rate of CAN FD in bit/s.
+    pub data_bitrate: Option<u32>,
+}
+
+/// What passes frames on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Gateway {
+    /// Nothing: the tester receives on the source bus (on `can2`), which measures the tester.
+    None,
+    /// The kernel's can-gw, programmed over netlink.
+    Kernel,
+    /// A process that reads a frame and writes it, and takes no notice of any rule: the papers'
+    /// reference.
+    ReadWrite,
+    /// Our rule engine on ordinary sockets: one thread that waits, reads, decides, writes.
+    Engine,
+    /// Our rule engine with everything a process can do to be quick.
+    EngineFast,
+    /// A program of the user's. `{in}` and `{out}` in its arguments are the gateway's interfaces.
+    Command(Vec<String>),
+}
+
+/// What the tester sends on the source bus.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// When the next frame is sent.
+    pub pace: Pace,
+    /// Frames to send.
+    pub count: u64,
+    /// The identifier words, used in turn.
+    pub can_ids: Vec<u32>,
+    /// Bytes of data, at least two for the number (most significant byte first).
+    pub length: u8,
+    /// Flags of CAN FD; `None` sends classical frames.
+    pub fd_flags: Option<u8>,
+    /// The bytes behind the number.
+    pub fill: u8,
+}
+
+impl Traffic {
+    /// The frame number `number`, which stands in the first two bytes.
+    #[must_use]
+    pub fn frame(&self, number: u64) -> Option<candor_wire::Frame> {
+        let mut data = [self.fill; 64];
+        data[..2].copy_from_slice(&(number as u16).to_be_bytes());
+        let count = self.can_ids.len().max(1) as u64;
+        let can_id = *self.can_ids.get((number % count) as usize)?;
+        candor_wire::Frame::from_parts(can_id, data.get(..usize::from(self.length))?, self.fd_flags)
+            .ok()
+    }
+}
+
+/// When the next frame is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pace {
+    /// When the one before has arrived, and a while later; or when it is given up.
+    OneAtATime {
+        /// The shortest while, in nanoseconds.
+        shortest_ns: u64,
+        /// The longest while; each is drawn evenly from between.
+        longest_ns: u64,
+        /// A frame that has not arrived after this is lost.
+        timeout_ns: u64,
+    },
+    /// At fixed times: so many percent of the exact duration of the frame (intermission included)
+    /// after the one before. 100 saturates the bus.
+    Paced {
+        /// 100 for flood, 200 for half of it.
+        period_percent: u32,
+    },
+}
+
+/// What else the machine has to do while it is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Load {
+    /// hackbench: groups of 20 senders and 20 receivers that pass messages of 100 bytes.
+    pub hackbench_groups: Option<u32>,
+    /// Flood ping over two NICs and a cable, with so many bytes of data.
+    pub ping_bytes: Option<u32>,
+}
+
+/// How the machine is set up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// SCHED_FIFO priority of a user-space gateway; 0 for an ordinary process.
+    pub gateway_priority: u8,
+    /// SCHED_FIFO priority of the interrupt threads of the gateway's controllers, where there are
+    /// such threads (-rt, `threadirqs`).
+    pub interrupt_priority: Option<u8>,
+    /// Let NAPI run in threads (`/sys/class/net/*/threaded`) of this SCHED_FIFO priority, 0 for
+    /// ordinary ones.
+    pub napi_thread_priority: Option<u8>,
+    /// `net.core.netdev_budget`.
+    pub netdev_budget: Option<u32>,
+    /// `txqueuelen` of the gateway's interfaces.
+    pub tx_queue: u32,
+    /// Bytes in the receive buffer of a user-space gateway's socket; the kernel's default if none.
+    pub receive_buffer: Option<u32>,
+}
+
+impl Default for Settings {
+    /// As on the papers' bed: SCHED_FIFO 90 and a transmit queue of 200.
+    fn default() -> Self {
+        Self {
+            gateway_priority: 90,
+            interrupt_priority: None,
+            napi_thread_priority: None,
+            netdev_budget: None,
+            tx_queue: 200,
+            receive_buffer: None,
+        }
+    }
+}
+
+/// A file to write in the guest.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    /// Absolute.
+    pub path: String,
+    /// Whether it can be run.
+    pub is_executable: bool,
+    /// What is in it.
+    pub contents: Vec<u8>,
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({} bytes)", self.path, self.contents.len())
+    }
+}
+
+/// Rules, and frames for them. Every bus of the table is one end of a vxcan pair; frames come in
+/// from the other end and leave to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The rules. Interfaces are named `gw0`, `gw1`, ... in the order of the buses.
+    pub rules: Table,
+    /// The frames, one after the other: the bus, and the bytes as a socket takes them (16 or 72).
+    pub frames: Vec<(u16, Vec<u8>)>,
+}
+
+/// A command to run beside programmed rules.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CommandOrder {
+    /// The rules to program first; virtual interfaces are made as they name them.
+    pub rules: Table,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Files to write before it starts.
+    pub files: Vec<File>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::{decode, encode};
+    use candor_route::edit::{Crc8, Crc8Profile, Operands, Range};
+    use candor_route::{Bus, BusIndex, Edit, Filter, Rule};
+
+    #[test]
+    fn rules_survive_the_way() {
+        let bus = |name: &str| Bus { name: name.into(), interface: name.into(), is_virtual: false };
+        let edit = Edit {
+            and: Operands { data: Some(Box::new([0xA5; 64])), ..Operands::default() },
+            set: Operands { can_id: Some(0x8000_0001), ..Operands::default() },
+            crc8: Some(Crc8 {
+                range: Range { from: 0, to: -2, result: -1 },
+                init: 0xFF,
+                final_xor: 0x5A,
+                table: Box::new(Crc8::table_of(0x1D)),
+                profile: Crc8Profile::ByCounter([7; 16]),
+            }),
+            ..Edit::default()
+        };
+        let rule = Rule {
+            edit,
+            filters: vec![Filter::standard(0x123)],
+            ..Rule::new("one", BusIndex(0), BusIndex(1))
+        };
+        let rules = Table { buses: vec![bus("a"), bus("b")], rules: vec![rule], max_hops: 3 };
+        let order = Order::Conform(vec![Trial { rules, frames: vec![(0, vec![1; 16])] }]);
+        assert_eq!(decode(&encode(&order), 0), Ok(Some((order.clone(), encode(&order).len()))));
+    }
+
+    #[test]
+    fn frames_are_numbered_and_take_identifiers_in_turn() {
+        let traffic = Traffic {
+            pace: Pace::Paced { period_percent: 100 },
+            count: 3,
+            can_ids: vec![0x123, 0x8000_0001],
+            length: 4,
+            fd_flags: None,
+            fill: 0x55,
+        };
+        let shown = |number| traffic.frame(number).unwrap().to_string();
+        assert_eq!(
+            [shown(0), shown(1), shown(0x1_0002)],
+            ["123#00005555", "00000001#00015555", "123#00025555"]
+        );
+    }
+}

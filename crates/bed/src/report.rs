@@ -1,0 +1,188 @@
+//! What a guest reports: a stream of messages, put together to a report.
+
+use serde::{Deserialize, Serialize};
+
+/// One message of the guest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Message {
+    /// The order was read. `uname -r` and `uname -v`.
+    Hello {
+        /// Such as `6.12.117+deb12-amd64`.
+        release: String,
+        /// Such as `#1 SMP PREEMPT_DYNAMIC Debian 6.12.117-1~deb12u1`.
+        version: String,
+    },
+    /// Something people may want to know.
+    Note(String),
+    /// What the tester sent, in order.
+    Sent(Vec<Stamp>),
+    /// When each of these was due, in nanoseconds since the experiment began. A sender on another
+    /// machine would have sent it then; this one may have had to wait until it could run.
+    Due(Vec<u64>),
+    /// What the monitor saw on the source bus, in order.
+    Monitored(Vec<Stamp>),
+    /// What the receiver saw on the target bus, in order.
+    Received(Vec<Stamp>),
+    /// The frames of the receiver in the same order, if they were wanted: bytes as a socket gives
+    /// them, those of a classical frame cut behind the data.
+    Frames(Vec<Vec<u8>>),
+    /// What the rules counted, in the order of the rules and their destinations.
+    Jobs(Vec<JobCount>),
+    /// Figures of the run.
+    Totals(Totals),
+    /// Functions of the kernel and its modules (`/proc/kallsyms`), if the machine is to be stopped.
+    Symbols(Vec<Symbol>),
+    /// What became of the frames of one trial, in the order of trials.
+    Trial(TrialOutcome),
+    /// What a command printed.
+    Command(CommandOutcome),
+    /// The order could not be performed: place, reason, remedy.
+    Failed(String),
+    /// The order was performed; nothing follows.
+    Done,
+}
+
+/// When a frame was somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// The number in the first two bytes of its data.
+    pub number: u16,
+    /// Nanoseconds since the experiment began (of the guest's real-time clock, which never jumps).
+    pub time_ns: u64,
+}
+
+/// What a rule counted for one of its destinations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobCount {
+    /// Copies that the queue took.
+    pub handled: u64,
+    /// As the kernel counts.
+    pub dropped: u64,
+    /// As the kernel counts.
+    pub deleted: u64,
+}
+
+/// Figures of one run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// From the first frame to the last.
+    pub duration_ns: u64,
+    /// Frames that the kernel did not take from the sender (`ENOBUFS`); each was tried once.
+    pub refused_by_sender: u64,
+    /// Frames that the tester's own sockets lost; unless zero, the run is worth nothing.
+    pub overflow_of_tester: u64,
+    /// Frames that the sockets of a user-space gateway lost.
+    pub overflow_of_gateway: u64,
+    /// Frames that controllers of the gateway lost (`rx_over_errors`).
+    pub overflow_of_controller: u64,
+    /// Frames that the queues in front of the gateway's controllers refused (`ENOBUFS`, qdisc
+    /// drops).
+    pub overflow_of_queue: u64,
+    /// Frames lost before the stack looked at them: `/proc/net/softnet_stat`, dropped.
+    pub overflow_of_backlog: u64,
+    /// CPU time of the threads of a user-space gateway, interrupts that hit them included.
+    pub gateway_cpu_ns: u64,
+    /// How often the gateway's threads gave up the CPU, and how often it was taken from them.
+    pub gateway_switches: (u64, u64),
+    /// CPU time of the tester's sender.
+    pub sender_cpu_ns: u64,
+    /// Frames that left late, and the longest delay: the tester's own punctuality.
+    pub latest_departure_ns: u64,
+    /// Echo replies that the flood ping got.
+    pub ping_replies: u64,
+    /// Messages that hackbench passed.
+    pub hackbench_messages: u64,
+}
+
+/// A function and where it begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Symbol {
+    /// Its address.
+    pub address: u64,
+    /// Its name.
+    pub name: String,
+    /// `kernel`, or the name of a module.
+    pub place: String,
+}
+
+/// What can-gw did in one trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrialOutcome {
+    /// For each frame, the copies that came out: the bus, and the bytes as a socket gives them.
+    pub copies: Vec<Vec<(u16, Vec<u8>)>>,
+    /// What each job counted, in the order of the rules and their destinations.
+    pub jobs: Vec<JobCount>,
+    /// Rules that the kernel refused: the index of the rule and the error number.
+    pub refused: Vec<(u32, i32)>,
+}
+
+/// What a command did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandOutcome {
+    /// Its exit status; `None` if a signal ended it.
+    pub status: Option<i32>,
+    /// What it wrote to standard output.
+    pub stdout: Vec<u8>,
+    /// What it wrote to standard error.
+    pub stderr: Vec<u8>,
+}
+
+/// Everything a guest reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// `uname -r`.
+    pub release: String,
+    /// `uname -v`.
+    pub version: String,
+    /// Notes, in order.
+    pub notes: Vec<String>,
+    /// See [`Message::Sent`].
+    pub sent: Vec<Stamp>,
+    /// See [`Message::Due`].
+    pub due: Vec<u64>,
+    /// See [`Message::Monitored`].
+    pub monitored: Vec<Stamp>,
+    /// See [`Message::Received`].
+    pub received: Vec<Stamp>,
+    /// See [`Message::Frames`].
+    pub frames: Vec<Vec<u8>>,
+    /// See [`Message::Jobs`].
+    pub jobs: Vec<JobCount>,
+    /// See [`Message::Totals`].
+    pub totals: Totals,
+    /// See [`Message::Symbols`].
+    pub symbols: Vec<Symbol>,
+    /// See [`Message::Trial`].
+    pub trials: Vec<TrialOutcome>,
+    /// See [`Message::Command`].
+    pub command: Option<CommandOutcome>,
+    /// Why the order could not be performed.
+    pub failure: Option<String>,
+    /// Whether the guest came to its end.
+    pub is_done: bool,
+}
+
+impl Report {
+    /// Takes the next message.
+    pub fn take(&mut self, message: Message) {
+        match message {
+            Message::Hello { release, version } => {
+                self.release = release;
+                self.version = version;
+            }
+            Message::Note(note) => self.notes.push(note),
+            Message::Sent(stamps) => self.sent.extend(stamps),
+            Message::Due(times) => self.due.extend(times),
+            Message::Monitored(stamps) => self.monitored.extend(stamps),
+            Message::Received(stamps) => self.received.extend(stamps),
+            Message::Frames(frames) => self.frames.extend(frames),
+            Message::Jobs(jobs) => self.jobs.extend(jobs),
+            Message::Totals(totals) => self.totals = totals,
+            Message::Symbols(symbols) => self.symbols.extend(symbols),
+            Message::Trial(outcome) => self.trials.push(outcome),
+            Message::Command(outcome) => self.command = Some(outcome),
+            Message::Failed(reason) => self.failure = Some(reason),
+            Message::Done => self.is_done = true,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! `candor vm`: the kernels for guests.
+//!
+//! `candor vm kernels --json` prints an object of type `available` for the newest kernel of each
+//! series and flavour: `kernel` (what to ask for), `series`, `is_rt`, `release`, `version`,
+//! `suite`, `download_bytes`; then one of type `cached` per kernel in the cache: `kernel`,
+//! `release`, `package`, `suite` (both null for an own build), `bytes`, `sha256`, `folder`,
+//! `damage` (null, or what is wrong; then `release` and `sha256` are null). `candor vm fetch
+//! --json` prints one of type `kernel` per kernel: `kernel`, `release`, `package`, `suite`, `image`,
+//! `modules`, `system_map` (null if there is none), `sha256`.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use candor_vm::kernel::{self, Available, Cached, Fetcher, Fetching, Progress};
+use candor_vm::{Cache, Kernel, Spec};
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+use crate::Answer;
+use crate::output::{json_line, print, table};
+use crate::progress::{catch_interrupt, is_interrupted};
+
+/// Get the Linux kernels for virtual machines
+#[derive(Subcommand)]
+pub(crate) enum VmCommand {
+    /// List the kernels that Debian has and those in the cache
+    ///
+    /// The cache is the folder $CANDOR_CACHE, or else ~/.cache/candor. Exits with 1 if a kernel in
+    /// it is damaged.
+    Kernels(Kernels),
+    /// Fetch kernels into the cache
+    ///
+    /// Debian's packages are fetched and checked by apt with a configuration of its own: nothing is
+    /// installed, the machine's settings stay as they are, and no rights are needed. A kernel that
+    /// is in the cache is not fetched again.
+    ///
+    /// Examples:
+    ///   candor vm fetch 6.12 6.12-rt
+    ///   candor vm fetch --kernel arch/x86/boot/bzImage --modules modules/lib/modules
+    #[command(verbatim_doc_comment)]
+    Fetch(Fetch),
+}
+
+#[derive(Args)]
+struct Source {
+    /// The mirror of Debian, instead of the one in the apt sources of this machine
+    #[arg(long, value_name = "ADDRESS")]
+    mirror: Option<String>,
+    /// The file with Debian's keys, instead of those of the package debian-archive-keyring
+    #[arg(long, value_name = "FILE")]
+    keyring: Option<PathBuf>,
+}
+
+impl Source {
+    fn fetching(&self, wants_newest: bool) -> Fetching {
+        Fetching { mirror: self.mirror.clone(), keyring: self.keyring.clone(), wants_newest }
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct Kernels {
+    /// Fetch Debian's lists of packages first
+    #[arg(long)]
+    update: bool,
+    #[command(flatten)]
+    source: Source,
+    /// Print JSON Lines: objects of type "available" and "cached"
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Fetch {
+    /// Series such as 6.12 or 6.12-rt, or debian:VERSION as in linux-image-VERSION
+    #[arg(value_name = "KERNEL", value_parser = parse_spec, required_unless_present = "kernel")]
+    kernels: Vec<Spec>,
+    /// The image of an own build: arch/x86/boot/bzImage
+    #[arg(long, value_name = "FILE", requires = "modules")]
+    kernel: Option<PathBuf>,
+    /// The modules of an own build: the folder lib/modules/RELEASE, or one above it
+    #[arg(long, value_name = "DIR", requires = "kernel")]
+    modules: Option<PathBuf>,
+    /// Fetch the newest kernel of a series although there is an older one in the cache
+    #[arg(long)]
+    newest: bool,
+    #[command(flatten)]
+    source: Source,
+    /// Print JSON Lines: an object of type "kernel" each
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_spec(text: &str) -> Result<Spec, String> {
+    text.parse().map_err(|error: candor_vm::Error| error.to_string())
+}
+
+pub(crate) fn run(command: &VmCommand) -> Answer {
+    match command {
+        VmCommand::Kernels(arguments) => list(arguments),
+        VmCommand::Fetch(arguments) => fetch(arguments),
+    }
+}
+
+fn text(error: candor_vm::Error) -> String {
+    error.to_string()
+}
+
+fn list(arguments: &Kernels) -> Answer {
+    let cache = Cache::open(None).map_err(text)?;
+    if arguments.update {
+        catch_interrupt();
+        let bar = Bar::new();
+        let updated = Fetcher::new(&cache, arguments.source.fetching(false), &bar).update();
+        bar.finish();
+        updated.map_err(text)?;
+    }
+    let available = kernel::available(&cache).map_err(text)?;
+    let cached = kernel::cached(&cache).map_err(text)?;
+    if available.is_none() {
+        eprintln!(
+            "what Debian has is not known yet; fetch its lists with `candor vm kernels --update`"
+        );
+    }
+    let available = available.unwrap_or_default();
+    if arguments.json {
+        let lines: Result<String, String> =
+            available.iter().map(available_line).chain(cached.iter().map(cached_line)).collect();
+        print(&lines?)?;
+    } else {
+        print(&overview(&available, &cached))?;
+        eprintln!("the cache is {}", cache.folder().display());
+    }
+    let mut is_sound = true;
+    for error in cached.iter().filter_map(|cached| cached.kernel.as_ref().err()) {
+        eprintln!("{error}");
+        is_sound = false;
+    }
+    Ok(is_sound)
+}
+
+fn available_line(available: &Available) -> Result<String, String> {
+    json_line(&json!({"type": "available", "data": {
+        "kernel": available.spec().to_string(),
+        "series": available.series,
+        "is_rt": available.is_rt,
+        "release": available.release,
+        "version": available.version,
+        "suite": available.suite,
+        "download_bytes": available.size,
+    }}))
+}
+
+fn cached_line(cached: &Cached) -> Result<String, String> {
+    let kernel = cached.kernel.as_ref().ok();
+    json_line(&json!({"type": "cached", "data": {
+        "kernel": cached.name,
+        "release": kernel.map(|kernel| &kernel.release),
+        "package": kernel.and_then(|kernel| kernel.package.as_ref()),
+        "suite": kernel.and_then(|kernel| kernel.suite.as_ref()),
+        "bytes": cached.size,
+        "sha256": kernel.map(|kernel| &kernel.sha256),
+        "folder": cached.folder.display().to_string(),
+        "damage": cached.kernel.as_ref().err().map(ToString::to_string),
+    }}))
+}
+
+/// Two tables: what there is, and what is here.
+fn overview(available: &[Available], cached: &[Cached]) -> String {
+    let mut out = String::new();
+    if !available.is_empty() {
+        let rows: Vec<_> = available
+            .iter()
+            .map(|available| {
+                vec![
+                    available.spec().to_string(),
+                    available.release.clone(),
+                    available.version.clone(),
+                    available.suite.clone(),
+                    megabytes(available.size),
+                ]
+            })
+            .collect();
+        let head = ["available", "release", "package version", "suite", ">download"];
+        out.push_str(&table(&head, &rows));
+        out.push('\n');
+    }
+    let rows: Vec<_> = cached
+        .iter()
+        .map(|cached| {
+            let (release, package) = match &cached.kernel {
+                Ok(kernel) => (
+                    kernel.release.clone(),
+                    kernel.package.clone().unwrap_or_else(|| "own build".into()),
+                ),
+                Err(_) => ("damaged".into(), "-".into()),
+            };
+            vec![cached.name.clone(), release, megabytes(cached.size), package]
+        })
+        .collect();
+    if rows.is_empty() {
+        out.push_str("no kernel is in the cache; fetch one with `candor vm fetch 6.12`\n");
+    } else {
+        out.push_str(&table(&["cached", "release", ">size", "package"], &rows));
+    }
+    out
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+fn fetch(arguments: &Fetch) -> Answer {
+    let cache = Cache::open(None).map_err(text)?;
+    let mut specs = arguments.kernels.clone();
+    if let (Some(image), Some(modules)) = (&arguments.kernel, &arguments.modules) {
+        specs.push(Spec::Files { image: image.clone(), modules: modules.clone() });
+    }
+    catch_interrupt();
+    let bar = Bar::new();
+    let fetcher = Fetcher::new(&cache, arguments.source.fetching(arguments.newest), &bar);
+    for spec in &specs {
+        let kernel = fetcher.fetch(spec);
+        bar.clear();
+        let kernel = kernel.map_err(text)?;
+        print(&if arguments.json { kernel_line(&kernel)? } else { sentence(&kernel) })?;
+    }
+    bar.finish();
+    Ok(true)
+}
+
+fn sentence(kernel: &Kernel) -> String {
+    let package = kernel.package.as_deref().unwrap_or("own build");
+    let suite = kernel.suite.as_ref().map_or(String::new(), |suite| format!(", {suite}"));
+    format!("{}: {} ({package}{suite})\n", kernel.name, kernel.release)
+}
+
+fn kernel_line(kernel: &Kernel) -> Result<String, String> {
+    json_line(&json!({"type": "kernel", "data": {
+        "kernel": kernel.name,
+        "release": kernel.release,
+        "package": kernel.package,
+        "suite": kernel.suite,
+        "image": kernel.image.display().to_string(),
+        "modules": kernel.modules.display().to_string(),
+        "system_map": kernel.system_map.as_ref().map(|path| path.display().to_string()),
+        "sha256": kernel.sha256,
+    }}))
+}
+
+/// A bar over the bytes of one package after the other.
+struct Bar {
+    bar: ProgressBar,
+}
+
+impl Bar {
+    fn new() -> Self {
+        let bar = if std::io::stderr().is_terminal() {
+            ProgressBar::new(0)
+        } else {
+            ProgressBar::hidden()
+        };
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar }
+    }
+
+    /// Makes room for other output.
+    fn clear(&self) {
+        self.bar.set_style(ProgressStyle::default_spinner());
+        self.bar.set_message("");
+        self.bar.reset();
+    }
+
+    fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Progress for Bar {
+    fn step(&self, what: &str, bytes: u64) {
+        let style = match bytes {
+            0 => "{spinner} {msg}",
+            _ => "{bar:30} {percent:>3} %  {bytes} of {total_bytes}  {msg}  {eta} left",
+        };
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            self.bar.set_style(style);
+        }
+        self.bar.set_length(bytes);
+        self.bar.reset();
+        self.bar.set_message(what.to_owned());
+        if self.bar.is_hidden() {
+            eprintln!("fetching {what}");
+        }
+    }
+
+    fn percent(&self, percent: f64) {
+        let length = self.bar.length().unwrap_or(0);
+        self.bar.set_position((length as f64 * percent / 100.0) as u64);
+    }
+
+    fn note(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("{text}"));
+    }
+
+    fn proceed(&self) -> bool {
+        !is_interrupted()
+    }
+}

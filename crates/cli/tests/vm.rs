@@ -1,0 +1,504 @@
+//! `candor vm` as people use it, with programs in place of apt and dpkg that do as they are told:
+//! no network is needed. What real packages do is tried by `./test`.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+#[path = "../../vm/src/kernel/fabricated.rs"]
+mod fabricated;
+
+/// The one kernel that the fabricated Debian has.
+const PACKAGE: &str = "linux-image-6.12.1+deb13-rt-amd64";
+const RELEASE: &str = "6.12.1+deb13-rt-amd64";
+/// The size of its package.
+const SIZE: usize = 2 << 20;
+
+/// A download that works.
+const DOWNLOAD: &str = "echo dlstatus:1:50.0:half; head -c $SIZE /dev/zero > package.deb";
+/// A package that can be unpacked.
+const UNPACK: &str = "exec tar -cf - -C \"$WORLD/tree\" .";
+
+/// A folder with programs in place of apt and dpkg, and a cache.
+struct World {
+    folder: tempfile::TempDir,
+}
+
+impl World {
+    /// One in which everything works.
+    fn new() -> Self {
+        let world = Self { folder: tempfile::tempdir().unwrap() };
+        world.tree(fabricated::NEEDED);
+        let show = format!(
+            "Package: {PACKAGE}\nVersion: 6.12.1-1\nFilename: pool/x.deb\nSize: {SIZE}\n\n"
+        );
+        let madison =
+            format!(" {PACKAGE} | 6.12.1-1 | http://m/debian trixie/main amd64 Packages\n");
+        fs::write(world.path("show"), show).unwrap();
+        fs::write(world.path("madison"), madison).unwrap();
+        fs::write(world.path("keys"), "").unwrap();
+        world.program(
+            "apt-cache",
+            &format!(
+                "case \" $* \" in\n*\" pkgnames \"*) echo {PACKAGE};;\n\
+                 *\" madison \"*) cat \"$WORLD/madison\";;\n*) cat \"$WORLD/show\";;\nesac"
+            ),
+        );
+        world.apt("exit 0", DOWNLOAD);
+        world.program("dpkg-deb", UNPACK);
+        world
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What the package holds.
+    fn tree(&self, modules: &[(&str, &str)]) {
+        let tree = self.path("tree");
+        let _ = fs::remove_dir_all(&tree);
+        fs::create_dir_all(tree.join("boot")).unwrap();
+        fs::write(tree.join("boot/vmlinuz-made"), fabricated::image(RELEASE)).unwrap();
+        let folder = tree.join("usr/lib/modules").join(RELEASE);
+        fabricated::tree(&folder, RELEASE, modules);
+    }
+
+    fn program(&self, name: &str, script: &str) {
+        fs::create_dir_all(self.path("bin")).unwrap();
+        let path = self.path("bin").join(name);
+        let folder = self.folder.path().display();
+        fs::write(&path, format!("#!/bin/sh\nWORLD='{folder}' SIZE={SIZE}\n{script}\n")).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// What apt does when it fetches lists, and when it fetches a package.
+    fn apt(&self, update: &str, download: &str) {
+        let script = format!(
+            "echo \"$*\" >> \"$WORLD/asked\"\n\
+             case \" $* \" in\n*\" update \"*) {update};;\n*) {download};;\nesac"
+        );
+        self.program("apt-get", &script);
+    }
+
+    /// What apt was asked for: `update` or `download`, each time.
+    fn asked(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.path("asked")).unwrap_or_default();
+        let word = |line: &str| {
+            let words = ["update", "download"];
+            words.iter().find(|word| line.contains(*word)).unwrap().to_string()
+        };
+        text.lines().map(word).collect()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+        let own = self.path("bin");
+        let path = std::env::join_paths([own.as_path(), Path::new("/usr/bin"), Path::new("/bin")]);
+        command
+            .arg("vm")
+            .args(arguments)
+            .env("CANDOR_CACHE", self.path("cache"))
+            .env("PATH", path.unwrap())
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn fetching(&self, kernel: &str) -> Command {
+        let keys = self.path("keys");
+        let mut command =
+            self.command(&["fetch", kernel, "--mirror", "http://mirror.example/debian"]);
+        command.arg("--keyring").arg(keys);
+        command
+    }
+
+    fn fetch(&self, kernel: &str) -> Output {
+        self.fetching(kernel).output().unwrap()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// The folders of kernels, those in work too.
+    fn kernels(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("cache/kernels")).into_iter().flatten();
+        let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
+        entries.map(|entry| name(entry).into_string().unwrap()).collect()
+    }
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[track_caller]
+fn succeeds(output: &Output) {
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+}
+
+/// Fails with the exit code 2 and a sentence that has all of `phrases`.
+#[track_caller]
+fn fails(output: &Output, phrases: &[&str]) {
+    let message = stderr(output);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    let last = message.lines().last().unwrap();
+    assert!(last.starts_with("candor: "), "{message}");
+    for phrase in phrases {
+        assert!(last.contains(phrase), "{phrase}: {message}");
+    }
+}
+
+#[test]
+fn a_kernel_is_fetched_once() {
+    let world = World::new();
+    let output = world.fetch("6.12-rt");
+    succeeds(&output);
+    assert_eq!(stdout(&output), format!("6.12-rt: {RELEASE} ({PACKAGE} 6.12.1-1, trixie)\n"));
+    assert_eq!(world.asked(), ["update", "download"]);
+    assert_eq!(world.kernels(), [RELEASE]);
+    let cached = world.path("cache/kernels").join(RELEASE);
+    assert_eq!(fs::read(cached.join("bzImage")).unwrap(), fabricated::image(RELEASE));
+    let index = fs::read_to_string(cached.join("modules/index")).unwrap();
+    assert!(index.contains("kvaser_pci: can_dev sja1000\n"), "{index}");
+
+    // From now on neither apt nor a network is needed.
+    fs::remove_dir_all(world.path("bin")).unwrap();
+    for kernel in ["6.12-rt", "debian:6.12.1+deb13-rt-amd64"] {
+        let output = world.run(&["fetch", kernel, "--json"]);
+        succeeds(&output);
+        let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(line["type"], "kernel");
+        let data = &line["data"];
+        assert_eq!(data["kernel"], kernel);
+        assert_eq!(data["release"], RELEASE);
+        assert_eq!(data["package"], format!("{PACKAGE} 6.12.1-1"));
+        assert_eq!(data["suite"], "trixie");
+        assert_eq!(data["system_map"], serde_json::Value::Null);
+        assert_eq!(data["sha256"].as_str().unwrap().len(), 64);
+        assert!(data["image"].as_str().unwrap().ends_with("/bzImage"));
+        assert!(data["modules"].as_str().unwrap().ends_with("/modules"));
+    }
+}
+
+#[test]
+fn apt_works_in_the_cache_alone() {
+    let world = World::new();
+    succeeds(&world.fetch("6.12-rt"));
+    let apt = world.path("cache/apt").canonicalize().unwrap();
+    let asked = fs::read_to_string(world.path("asked")).unwrap();
+    let option = format!("-c {}/apt.conf", apt.display());
+    assert!(asked.lines().all(|line| line.starts_with(&option)), "{asked}");
+    let settings = fs::read_to_string(apt.join("apt.conf")).unwrap();
+    for line in settings.lines().filter(|line| line.starts_with("Dir::")) {
+        let value = line.split('"').nth(1).unwrap();
+        assert!(value.is_empty() || Path::new(value).starts_with(&apt), "{line}");
+    }
+    let sources = fs::read_to_string(apt.join("candor.sources")).unwrap();
+    let field = |name: &str| {
+        let values = sources.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        values.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let addresses = ["http://mirror.example/debian", "http://mirror.example/debian-security"];
+    assert_eq!(field("URIs"), addresses);
+    let suites = [
+        "bookworm bookworm-backports trixie trixie-backports",
+        "bookworm-security trixie-security",
+    ];
+    assert_eq!(field("Suites"), suites);
+    assert!(field("Signed-By").iter().all(|keys| keys.ends_with("/keys")));
+}
+
+#[test]
+fn what_fails_in_apt_or_dpkg_is_said_and_leaves_nothing() {
+    let fail = |says: &str| format!("echo \"{says}\" >&2; exit 100");
+    let cases: [(&str, &str, &str, &[&str]); 10] = [
+        // update, download, unpack
+        (
+            &fail("E: Failed to fetch x  Could not resolve m"),
+            DOWNLOAD,
+            UNPACK,
+            &["the mirror cannot be reached", "--mirror", "--kernel", "--modules"],
+        ),
+        (
+            &fail("E: The repository x does not have a Release file."),
+            DOWNLOAD,
+            UNPACK,
+            &["the mirror does not have the lists", "--mirror"],
+        ),
+        (
+            &fail("E: The repository x is not signed."),
+            DOWNLOAD,
+            UNPACK,
+            &["is not one of Debian's", "debian-archive-keyring"],
+        ),
+        (
+            &fail("E: write (28: No space left on device)"),
+            DOWNLOAD,
+            UNPACK,
+            &["no space for the lists", "make room", "CANDOR_CACHE"],
+        ),
+        (
+            "exit 0",
+            &fail("E: Failed to fetch x  Hash Sum mismatch"),
+            UNPACK,
+            &["linux-image-6.12.1+deb13-rt-amd64 came broken", "Hash Sum mismatch", "try again"],
+        ),
+        (
+            "exit 0",
+            "head -c 1000 /dev/zero > package.deb",
+            UNPACK,
+            &["came broken: it has 1000 bytes instead of 2097152"],
+        ),
+        ("exit 0", "exit 0", UNPACK, &["cannot be fetched"]),
+        (
+            "exit 0",
+            &fail("E: You don't have enough free space in /c."),
+            UNPACK,
+            &["no space for the package linux-image-6.12.1+deb13-rt-amd64", "make room"],
+        ),
+        (
+            "exit 0",
+            DOWNLOAD,
+            &fail("dpkg-deb: error: x is not a Debian format archive"),
+            &["package.deb cannot be unpacked", "is not a Debian format archive", "fetch it again"],
+        ),
+        (
+            "exit 0",
+            DOWNLOAD,
+            "yes damaged | head -c 2000",
+            &["package.deb cannot be unpacked: the archive in it is damaged"],
+        ),
+    ];
+    for (update, download, unpack, phrases) in cases {
+        let world = World::new();
+        world.apt(update, download);
+        world.program("dpkg-deb", unpack);
+        fails(&world.fetch("6.12-rt"), phrases);
+        assert_eq!(world.kernels(), [""; 0]);
+        // And when all is well again, it works.
+        world.apt("exit 0", DOWNLOAD);
+        world.program("dpkg-deb", UNPACK);
+        succeeds(&world.fetch("6.12-rt"));
+    }
+}
+
+#[test]
+fn a_suite_that_is_gone_does_not_stop_the_others() {
+    let world = World::new();
+    let update = "touch \"$WORLD/cache/apt/lists/m_Packages\"; \
+                  echo 'E: The repository m trixie-backports does not have a Release file.' >&2; \
+                  exit 100";
+    world.apt(update, DOWNLOAD);
+    let output = world.fetch("6.12-rt");
+    succeeds(&output);
+    let note = "not all lists of Debian's packages could be fetched";
+    let message = stderr(&output);
+    assert!(message.contains(note) && message.contains("m trixie-backports"), "{message}");
+}
+
+#[test]
+fn a_program_that_is_absent_is_named() {
+    for program in ["apt-get", "apt-cache", "dpkg-deb"] {
+        let world = World::new();
+        fs::remove_file(world.path("bin").join(program)).unwrap();
+        // Nothing but these: the machine may have the real ones.
+        let output = world.fetching("6.12").env("PATH", world.path("bin")).output().unwrap();
+        let sentence = format!("{program} is not there");
+        fails(&output, &[&sentence, "packages apt and dpkg", "dpkg-deb -x", "--modules DIR"]);
+    }
+}
+
+#[test]
+fn a_file_of_keys_that_is_absent_is_named() {
+    let world = World::new();
+    fs::remove_file(world.path("keys")).unwrap();
+    fails(&world.fetch("6.12-rt"), &["keys cannot be read"]);
+}
+
+#[test]
+fn what_debian_does_not_have_is_said() {
+    let world = World::new();
+    fails(&world.fetch("5.9"), &["no complete kernel 5.9", "there are 6.12-rt"]);
+    let wanted = "debian:6.12.2+deb13-rt-amd64";
+    fails(&world.fetch(wanted), &[wanted, "there are debian:6.12.1+deb13-rt-amd64"]);
+    fs::write(world.path("show"), "").unwrap();
+    fails(&world.fetch("6.12-rt"), &["no complete kernel 6.12-rt", "there are none"]);
+    let output = world.fetch("latest");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("latest names no kernel; write a series such as 6.12"));
+}
+
+#[test]
+fn packages_without_a_usable_kernel_are_refused() {
+    let world = World::new();
+    fs::remove_file(world.path("tree/boot/vmlinuz-made")).unwrap();
+    let sentence = format!("there is no kernel image in {PACKAGE}");
+    fails(&world.fetch("6.12-rt"), &[&sentence, "candor vm kernels"]);
+
+    world.tree(&fabricated::NEEDED[..3]);
+    let sentence = format!("kernel {RELEASE} is built without CAN drivers");
+    fails(&world.fetch("6.12-rt"), &[&sentence, "CONFIG_CAN_DEV"]);
+
+    world.tree(fabricated::NEEDED);
+    fs::write(world.path("tree/boot/vmlinuz-made"), fabricated::image("6.12.2-x")).unwrap();
+    fails(&world.fetch("6.12-rt"), &["is a module of 6.12.1", "the image is of 6.12.2-x"]);
+    assert_eq!(world.kernels(), [""; 0]);
+}
+
+#[test]
+fn own_builds_are_taken_as_they_are() {
+    let world = World::new();
+    fs::remove_dir_all(world.path("bin")).unwrap();
+    let image = world.path("tree/boot/vmlinuz-made");
+    let take = |modules: &Path| {
+        let mut command = world.command(&["fetch", "--json", "--kernel"]);
+        command.arg(&image).arg("--modules").arg(modules).output().unwrap()
+    };
+    // The folder of the modules, and all above it up to that into which a package was unpacked.
+    let mut sums = Vec::new();
+    for below in ["", "usr/lib/modules", "usr/lib/modules/6.12.1+deb13-rt-amd64"] {
+        let output = take(&world.path("tree").join(below));
+        succeeds(&output);
+        let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(line["data"]["kernel"], RELEASE);
+        assert_eq!(line["data"]["package"], serde_json::Value::Null);
+        sums.push(line["data"]["sha256"].as_str().unwrap().to_owned());
+    }
+    sums.dedup();
+    assert_eq!(sums.len(), 1);
+    let kernels = world.kernels();
+    assert!(kernels.len() == 1 && kernels[0].starts_with("own-"), "{kernels:?}");
+    let output = world.run(&["kernels"]);
+    succeeds(&output);
+    assert!(stdout(&output).contains("own build"), "{}", stdout(&output));
+
+    fails(&take(&world.path("gone")), &["gone cannot be read"]);
+    world.tree(&fabricated::NEEDED[1..]);
+    fails(&take(&world.path("tree")), &["built without CAN:", "CONFIG_CAN=m"]);
+    fs::write(&image, "no kernel").unwrap();
+    fails(&take(&world.path("tree")), &["no Linux kernel for x86", "arch/x86/boot/bzImage"]);
+    fs::remove_file(&image).unwrap();
+    fails(&take(&world.path("tree")), &["vmlinuz-made cannot be read"]);
+
+    let output = world.run(&["fetch", "--kernel", "bzImage"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--modules <DIR>"), "{}", stderr(&output));
+    let output = world.run(&["fetch"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn kernels_are_listed() {
+    let world = World::new();
+    let output = world.run(&["kernels"]);
+    succeeds(&output);
+    assert_eq!(
+        stdout(&output),
+        "no kernel is in the cache; fetch one with `candor vm fetch 6.12`\n"
+    );
+    assert!(stderr(&output).contains("`candor vm kernels --update`"), "{}", stderr(&output));
+
+    let keys = world.path("keys");
+    let mut command =
+        world.command(&["kernels", "--update", "--mirror", "http://mirror.example/debian"]);
+    let output = command.arg("--keyring").arg(&keys).output().unwrap();
+    succeeds(&output);
+    let expected = format!(
+        "available  release                package version  suite   download\n\
+         ---------  ---------------------  ---------------  ------  --------\n\
+         6.12-rt    {RELEASE}  6.12.1-1         trixie    2.1 MB\n\n\
+         no kernel is in the cache; fetch one with `candor vm fetch 6.12`\n"
+    );
+    assert_eq!(stdout(&output), expected);
+    assert_eq!(world.asked(), ["update"]);
+
+    succeeds(&world.fetch("6.12-rt"));
+    let output = world.run(&["kernels", "--json"]);
+    succeeds(&output);
+    let text = stdout(&output);
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [available, cached] = lines.as_slice() else { panic!("{text}") };
+    assert_eq!(available["type"], "available");
+    assert_eq!(available["data"]["kernel"], "6.12-rt");
+    assert_eq!(available["data"]["series"], "6.12");
+    assert_eq!(available["data"]["is_rt"], true);
+    assert_eq!(available["data"]["release"], RELEASE);
+    assert_eq!(available["data"]["version"], "6.12.1-1");
+    assert_eq!(available["data"]["suite"], "trixie");
+    assert_eq!(available["data"]["download_bytes"], SIZE);
+    assert_eq!(cached["type"], "cached");
+    assert_eq!(cached["data"]["kernel"], "6.12-rt");
+    assert_eq!(cached["data"]["release"], RELEASE);
+    assert_eq!(cached["data"]["damage"], serde_json::Value::Null);
+    assert!(cached["data"]["bytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_damaged_kernel_is_named_and_not_used() {
+    let world = World::new();
+    succeeds(&world.fetch("6.12-rt"));
+    let module = world.path("cache/kernels").join(RELEASE).join("modules/can.ko");
+    fs::write(&module, "damaged").unwrap();
+    let sentence = "modules/can.ko is damaged: its sum is another; delete ";
+    fails(&world.fetch("6.12-rt"), &[sentence]);
+    let output = world.run(&["kernels", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains(sentence), "{}", stderr(&output));
+    let text = stdout(&output);
+    let line: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert!(line["data"]["damage"].as_str().unwrap().contains(sentence), "{text}");
+    assert_eq!(line["data"]["sha256"], serde_json::Value::Null);
+    // As the sentence says.
+    fs::remove_dir_all(world.path("cache/kernels").join(RELEASE)).unwrap();
+    succeeds(&world.fetch("6.12-rt"));
+}
+
+/// Starts a fetch and reads what it says until `phrase`.
+fn start(world: &World, phrase: &str) -> (Child, BufReader<std::process::ChildStderr>) {
+    let mut command = world.fetching("6.12-rt");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains(phrase) {
+        line.clear();
+        assert_ne!(lines.read_line(&mut line).unwrap(), 0, "it ended before {phrase}");
+    }
+    (child, lines)
+}
+
+#[test]
+fn an_interrupted_fetch_leaves_nothing() {
+    let world = World::new();
+    world.apt("exit 0", "while echo dlstatus:1:1.0:x; do sleep 0.02; done");
+    let (mut child, mut lines) = start(&world, PACKAGE);
+    assert_eq!(world.kernels().len(), 1, "the folder in work");
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut lines, &mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2), "{rest}");
+    assert!(rest.ends_with("candor: interrupted\n"), "{rest}");
+    assert_eq!(world.kernels(), [""; 0]);
+}
+
+#[test]
+fn two_fetches_at_once_fetch_once() {
+    let world = World::new();
+    let wait = "until [ -e \"$WORLD/go\" ]; do sleep 0.02; done";
+    world.apt("exit 0", &format!("{wait}; {DOWNLOAD}"));
+    let (mut first, _first_lines) = start(&world, PACKAGE);
+    let (mut second, _second_lines) = start(&world, "another fetch is at work");
+    fs::write(world.path("go"), "").unwrap();
+    for child in [&mut first, &mut second] {
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    }
+    assert_eq!(world.asked().iter().filter(|word| *word == "download").count(), 1);
+    assert_eq!(world.kernels(), [RELEASE]);
+}

@@ -1,0 +1,131 @@
+//! What the `sim` testbed takes from an experiment: the model of the host, errors on the buses, and
+//! the costs of the papers' tester.
+
+use candor_sim::BusConfig;
+use candor_sim::instrument::Instrument;
+use candor_sim::model::{Discipline, Egress, Linux, Model};
+
+use super::gateway::{self, Kind};
+use super::reader::Reader;
+use super::{Hosted, Load, Said, World};
+use crate::profile::{self, Profile};
+
+/// The settings of a simulation.
+#[derive(Clone, Debug)]
+pub struct Sim {
+    /// The buses with what can go wrong on them, in the order of the experiment's.
+    pub buses: Vec<BusConfig>,
+    /// The host of the gateway, if there is one.
+    pub model: Option<Model>,
+    /// Whether latencies are measured as the papers' tester would, and with which costs.
+    pub instrument: Option<Instrument>,
+}
+
+/// The host of a gateway.
+struct Host {
+    model: Model,
+    /// The tester that measured the original, if there is one.
+    tester: Option<Instrument>,
+    /// The host, for people.
+    description: String,
+}
+
+impl Reader<'_> {
+    /// The simulation of what a file says.
+    pub(super) fn sim(&self, said: Said<'_>) -> Option<Hosted> {
+        let load = said.load;
+        let gateway = said.gateway.filter(|gateway| gateway.kind != Kind::None);
+        let has_gateway = gateway.is_some();
+        let host = gateway.as_ref().and_then(|gateway| self.host(gateway, load));
+        if has_gateway && host.is_none() {
+            return None;
+        }
+        let rules = match gateway {
+            Some(gateway) => Some(gateway.rules?),
+            None => None,
+        };
+        let tester = host.as_ref().and_then(|host| host.tester);
+        let instrument = tester.filter(|_| said.wants_tester);
+        if said.wants_tester && tester.is_none() {
+            let hint = "the tester's costs come from the profile of the gateway: name one";
+            self.findings.error_with_hint(said.tester_origin, "there is no tester", hint);
+        }
+        let model = host.as_ref().map_or("no gateway", |host| host.description.as_str());
+        let stamps = if instrument.is_some() { ", stamps of the papers' tester" } else { "" };
+        let conditions = format!("simulation, virtual time; {model}; {}{stamps}", load.describe());
+        let model = host.map(|host| host.model);
+        let world = World::Sim(Sim { buses: self.buses.clone(), model, instrument });
+        Some(Hosted { world, rules, conditions })
+    }
+
+    fn host(&self, said: &gateway::Said<'_>, load: Load) -> Option<Host> {
+        let in_user_space = match said.kind {
+            Kind::User => true,
+            Kind::None | Kind::Kernel => false,
+            Kind::Engine | Kind::EngineFast | Kind::Command => {
+                let message = format!(
+                    "the model has a kernel and a user-space gateway, but none of kind `{}`",
+                    said.kind.name()
+                );
+                let hint = "kind = \"kernel\" or \"user\"; or run it with --testbed vm";
+                self.findings.error_with_hint(said.origin, message, hint);
+                return None;
+            }
+        };
+        match (said.profile, said.delay) {
+            (None, Some(delay)) => Some(Host {
+                model: Model::Constant { delay, egress: egress(said, CONSTANT_EGRESS) },
+                tester: None,
+                description: format!("a gateway of constant delay {delay}"),
+            }),
+            (Some(name), None) => {
+                let load_profile = profile::load(name, self.base);
+                let profile = load_profile
+                    .map_err(|error| self.findings.error(said.origin, error.to_string()))
+                    .ok()?;
+                let place = if in_user_space { "user-space" } else { "kernel" };
+                Some(Host {
+                    tester: Some(profile.tester),
+                    model: Model::Linux(Box::new(linux(profile, said, in_user_space, load))),
+                    description: format!("model {name}, {place} gateway"),
+                })
+            }
+            _ => {
+                let hint =
+                    "profile = \"mpc5200-2.6.33\" models a host, delay = \"35us\" is a constant";
+                let message = "a gateway has either a `profile` or a `delay`";
+                self.findings.error_with_hint(said.origin, message, hint);
+                None
+            }
+        }
+    }
+}
+
+/// The egress queue of a gateway of constant delay, unless the file says otherwise: as deep as that
+/// of a CAN interface (`txqueuelen`, drivers/net/can/dev.c).
+const CONSTANT_EGRESS: Egress = Egress { depth: 10, discipline: Discipline::Fifo };
+
+fn egress(said: &gateway::Said<'_>, default: Egress) -> Egress {
+    Egress {
+        depth: said.depth.unwrap_or(default.depth),
+        discipline: said.discipline.unwrap_or(default.discipline),
+    }
+}
+
+/// The host of a profile as the file wants it, under its load.
+fn linux(profile: Profile, said: &gateway::Said<'_>, in_user_space: bool, load: Load) -> Linux {
+    let mut host = profile.host;
+    host.egress = egress(said, host.egress);
+    if in_user_space {
+        host.user_space = Some(profile.user_space);
+    }
+    if load.cpu {
+        let (slowdown_percent, interference) = profile.cpu_load;
+        host.slowdown_percent = slowdown_percent;
+        host.interference.extend(interference);
+    }
+    if load.ethernet {
+        host.ethernet = Some(profile.ethernet_load);
+    }
+    host
+}

@@ -1,0 +1,170 @@
+//! The `vm` testbed: an experiment on a real kernel in QEMU.
+//!
+//! ```text
+//!  Experiment -- order --> Order --+--> kept? -- store ----------------> Report -- evaluate --> ResultFile
+//!                                  \--> Machine: restored, run -> kept --^                  \-> CSV
+//! ```
+//!
+//! A machine is made ready once, whatever number of jobs wants it. What a machine makes of an order
+//! is the same every time, so a report is kept under the hash of both, and not made again.
+
+mod evaluate;
+mod expect;
+mod order;
+mod qemu;
+mod store;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use candor_bed::{Order, Report};
+
+pub use self::qemu::Emulator;
+pub use self::store::{Found, Store};
+use crate::error::Error;
+use crate::experiment::vm::{MachineChoice, Vm};
+use crate::experiment::{Experiment, Testbed, World};
+use crate::result;
+use crate::testbed::{Ran, Runner, Task, Watch};
+
+/// A machine that performs orders.
+pub trait Machine: Send + Sync {
+    /// What it is, for results.
+    fn describe(&self) -> result::Machine;
+    /// A hash over everything that can influence what it makes of an order.
+    fn hash(&self) -> &str;
+    /// Boots it and saves that state, unless that is done.
+    ///
+    /// # Errors
+    /// It does not come up.
+    fn ready(&self, watch: &dyn Watch) -> Result<(), Error>;
+    /// Performs an order, from the saved state.
+    ///
+    /// # Errors
+    /// The guest died or refused.
+    fn run(&self, order: &Order, watch: &dyn Watch) -> Result<Report, Error>;
+}
+
+/// Where machines come from.
+pub trait Supply: Sync {
+    /// Puts a machine together; nothing is booted yet.
+    ///
+    /// # Errors
+    /// Something for it is missing.
+    fn machine(&self, choice: &MachineChoice) -> Result<Box<dyn Machine>, Error>;
+}
+
+/// A machine and whether it is ready.
+struct Slot {
+    machine: Box<dyn Machine>,
+    state: Mutex<State>,
+}
+
+#[derive(Clone)]
+enum State {
+    Off,
+    Ready,
+    /// It did not come up; whoever wants it next is told the same.
+    Broken(String),
+}
+
+/// The testbed `vm`.
+pub struct Machines {
+    supply: Box<dyn Supply + Send>,
+    store: Option<Store>,
+    slots: Mutex<BTreeMap<MachineChoice, Arc<Slot>>>,
+}
+
+impl Machines {
+    /// Machines from `supply`; reports are kept in `store`.
+    #[must_use]
+    pub fn new(supply: Box<dyn Supply + Send>, store: Option<Store>) -> Self {
+        Self { supply, store, slots: Mutex::default() }
+    }
+
+    fn slot(&self, choice: &MachineChoice) -> Result<Arc<Slot>, Error> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = slots.get(choice) {
+            return Ok(Arc::clone(slot));
+        }
+        let machine = self.supply.machine(choice)?;
+        let slot = Arc::new(Slot { machine, state: Mutex::new(State::Off) });
+        slots.insert(choice.clone(), Arc::clone(&slot));
+        Ok(slot)
+    }
+
+    /// The report on an order, and whether it is from an earlier run.
+    fn report(
+        &self,
+        slot: &Slot,
+        order: &Order,
+        is_fresh: bool,
+        watch: &dyn Watch,
+    ) -> Result<(Report, bool), Error> {
+        let key = store::key(slot.machine.hash(), order);
+        if let (Some(store), false) = (&self.store, is_fresh)
+            && let Found::Report(report) = store.find(&key)
+        {
+            return Ok((*report, true));
+        }
+        slot.ready(watch)?;
+        let report = slot.machine.run(order, watch)?;
+        if let Some(store) = &self.store {
+            store.keep(&key, &report)?;
+        }
+        Ok((report, false))
+    }
+}
+
+impl Slot {
+    /// One boots, the others wait for it.
+    fn ready(&self, watch: &dyn Watch) -> Result<(), Error> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*state {
+            State::Ready => return Ok(()),
+            State::Broken(reason) => return Err(Error::Other(reason.clone())),
+            State::Off => {}
+        }
+        let readied = self.machine.ready(watch);
+        match &readied {
+            Ok(()) => *state = State::Ready,
+            Err(Error::Interrupted) => {}
+            Err(error) => *state = State::Broken(error.to_string()),
+        }
+        readied
+    }
+}
+
+impl Runner for Machines {
+    fn prepare(&self, experiments: &[&Experiment]) -> Result<(), Error> {
+        for experiment in experiments {
+            self.slot(&settings(experiment)?.machine)?;
+        }
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        task: Task<'_>,
+        frames: Option<&mut dyn Write>,
+        watch: &dyn Watch,
+    ) -> Result<Ran, Error> {
+        let Task { experiment, command, is_fresh } = task;
+        let settings = settings(experiment)?;
+        let slot = self.slot(&settings.machine)?;
+        let measurement = order::order(experiment, settings)?;
+        let order = Order::Measure(Box::new(measurement));
+        let (report, is_cached) = self.report(&slot, &order, is_fresh, watch)?;
+        let machine = slot.machine.describe();
+        let result = evaluate::evaluate(experiment, settings, machine, &report, command, frames)?;
+        Ok(Ran { result, is_cached })
+    }
+}
+
+fn settings(experiment: &Experiment) -> Result<&Vm, Error> {
+    match &experiment.world {
+        World::Vm(settings) => Ok(settings),
+        World::Sim(_) => Err(Error::elsewhere(experiment, Testbed::Vm)),
+    }
+}

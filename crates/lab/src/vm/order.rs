@@ -1,0 +1,104 @@
+//! The order that makes a guest perform an experiment.
+//!
+//! | experiment | order |
+//! |---|---|
+//! | first bus, second bus | `can2`, `can3`: the gateway's interfaces on source and target |
+//! | virtual buses of the rules | `vcan0`, `vcan1`, ... |
+//! | one at a time | as such; to each turnaround comes what a frame would take on both buses |
+//! | half, flood | every 200 % and every 100 % of a frame's time |
+
+use candor_bed::interface;
+use candor_bed::order::{BusTiming, Measurement, Pace, Traffic};
+use candor_route::Table;
+use candor_wire::bits;
+
+use crate::error::Error;
+use crate::experiment::vm::Vm;
+use crate::experiment::{self, Bus, Experiment};
+use crate::traffic::Numbered;
+
+/// The order for `experiment`.
+///
+/// # Errors
+/// Its traffic is of another world.
+pub(super) fn order(experiment: &Experiment, settings: &Vm) -> Result<Measurement, Error> {
+    let experiment::Traffic::Numbered { frames, pace, timeout } = &experiment.traffic else {
+        let reason = format!("{}: the vm testbed sends numbered frames only", experiment.name);
+        return Err(Error::Other(reason));
+    };
+    let [source, target] = match experiment.buses.as_slice() {
+        [only] => [only, only],
+        [source, target, ..] => [source, target],
+        [] => return Err(Error::Other(format!("{}: there is no bus", experiment.name))),
+    };
+    let pace = match *pace {
+        experiment::Pace::OneAtATime { turnaround: (shortest, longest) } => {
+            let on_buses_ns = on_bus_ns(source, frames) + on_bus_ns(target, frames);
+            Pace::OneAtATime {
+                shortest_ns: shortest.as_nanos() + on_buses_ns,
+                longest_ns: longest.max(shortest).as_nanos() + on_buses_ns,
+                timeout_ns: timeout.as_nanos(),
+            }
+        }
+        experiment::Pace::Half => Pace::Paced { period_percent: 200 },
+        experiment::Pace::Flood => Pace::Paced { period_percent: 100 },
+    };
+    Ok(Measurement {
+        controller: settings.controller,
+        source: timing(source),
+        target: timing(target),
+        gateway: settings.gateway.clone(),
+        rules: experiment
+            .rules
+            .as_ref()
+            .map_or_else(Table::default, |rules| placed(rules, &experiment.buses)),
+        traffic: Traffic {
+            pace,
+            count: experiment.count,
+            can_ids: frames.can_ids.clone(),
+            length: frames.length as u8,
+            fd_flags: frames.fd_flags,
+            fill: frames.fill,
+        },
+        load: settings.load,
+        settings: settings.settings.clone(),
+        files: settings.files.clone(),
+        seed: experiment.seed,
+        wants_frames: true,
+        wants_stops: false,
+    })
+}
+
+/// What the longest of these frames takes on a bus at most: the emulated one takes no time, and
+/// without a pause the next frame would come sooner than it could.
+fn on_bus_ns(bus: &Bus, frames: &Numbered) -> u64 {
+    let ids = 0..frames.can_ids.len();
+    let lengths = ids.filter_map(|id| bits::worst_length(&frames.with_id(0, id)?).ok());
+    lengths.map(|length| bus.timing.duration_ns(length)).max().unwrap_or(0)
+}
+
+fn timing(bus: &Bus) -> BusTiming {
+    BusTiming {
+        bitrate: bus.timing.nominal.bits_per_second(),
+        data_bitrate: bus.is_fd.then_some(bus.timing.data.bits_per_second()),
+    }
+}
+
+/// The rules on the interfaces of the bed. Names stay.
+fn placed(rules: &Table, buses: &[Bus]) -> Table {
+    let mut table = rules.clone();
+    let mut virtual_buses = 0;
+    for bus in &mut table.buses {
+        bus.interface = if bus.is_virtual {
+            virtual_buses += 1;
+            format!("vcan{}", virtual_buses - 1)
+        } else if buses.first().is_some_and(|source| source.name == bus.name) {
+            interface::SOURCE.into()
+        } else {
+            interface::TARGET.into()
+        };
+    }
+    // Where rules stand in their file does not matter to a guest.
+    table.rules.iter_mut().for_each(|rule| rule.position = (0, 0));
+    table
+}

@@ -1,0 +1,98 @@
+//! Machines of `candor-vm` as this testbed wants them.
+
+use candor_bed::{Order, Report};
+use candor_time::Nanos;
+use candor_vm::{Cache, Qemu, Spec, Speed, kernel};
+
+use super::{Machine, Machines, Store, Supply};
+use crate::error::Error;
+use crate::experiment::vm::{KernelChoice, MachineChoice};
+use crate::result;
+use crate::testbed::Watch;
+
+/// The folder of reports within the cache.
+const REPORTS: &str = "reports";
+
+/// QEMU and the kernels that are here.
+pub struct Emulator {
+    cache: Cache,
+    qemu: Qemu,
+}
+
+impl Emulator {
+    /// What is on this computer. With `keeps`, reports are kept in the cache and used again.
+    ///
+    /// # Errors
+    /// There is no QEMU, or no place for a cache.
+    pub fn machines(keeps: bool) -> Result<Machines, Error> {
+        let cache = Cache::open(None).map_err(Error::from)?;
+        let store = keeps.then(|| Store::new(cache.folder().join(REPORTS)));
+        let qemu = Qemu::find().map_err(Error::from)?;
+        Ok(Machines::new(Box::new(Self { cache, qemu }), store))
+    }
+}
+
+impl Supply for Emulator {
+    fn machine(&self, choice: &MachineChoice) -> Result<Box<dyn Machine>, Error> {
+        let spec = match &choice.kernel {
+            KernelChoice::Named(name) => {
+                name.parse().map_err(|reason| Error::Other(format!("kernel {name}: {reason}")))?
+            }
+            KernelChoice::Files { image, modules } => {
+                Spec::Files { image: image.clone(), modules: modules.clone() }
+            }
+        };
+        let speed = Speed::from_mips(choice.mips).map_err(Error::Other)?;
+        let kernel = kernel::find(&self.cache, &spec)?;
+        let machine =
+            candor_vm::Machine::new(&self.cache, &self.qemu, &kernel, speed, &choice.parameters)?;
+        Ok(Box::new(machine))
+    }
+}
+
+/// Passes the wish to stop on.
+struct Watching<'a>(&'a dyn Watch);
+
+impl candor_vm::Watch for Watching<'_> {
+    fn proceed(&self) -> bool {
+        self.0.proceed(Nanos::ZERO, 0)
+    }
+}
+
+impl Machine for candor_vm::Machine {
+    fn describe(&self) -> result::Machine {
+        let identity = self.identity().clone();
+        result::Machine {
+            kernel: identity.kernel,
+            release: identity.release,
+            package: identity.package,
+            kernel_sha256: identity.kernel_sha256,
+            guest_sha256: identity.guest_sha256,
+            qemu: identity.qemu,
+            flags: identity.flags,
+            shift: identity.shift,
+            mips: identity.mips,
+        }
+    }
+
+    fn hash(&self) -> &str {
+        self.hash()
+    }
+
+    fn ready(&self, watch: &dyn Watch) -> Result<(), Error> {
+        Ok(self.ready(&Watching(watch))?)
+    }
+
+    fn run(&self, order: &Order, watch: &dyn Watch) -> Result<Report, Error> {
+        Ok(self.run(order, &Watching(watch))?)
+    }
+}
+
+impl From<candor_vm::Error> for Error {
+    fn from(error: candor_vm::Error) -> Self {
+        match error {
+            candor_vm::Error::Interrupted => Self::Interrupted,
+            error => Self::Other(error.to_string()),
+        }
+    }
+}

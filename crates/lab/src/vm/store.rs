@@ -1,0 +1,167 @@
+//! Reports that are kept: what a machine made of an order, under a hash of both.
+//!
+//! | part of the key | why |
+//! |---|---|
+//! | the machine's hash | kernel, modules, guest program, QEMU, its options |
+//! | the order's bytes | traffic, rules, gateway, load, settings, files, seed |
+//! | [`LAYOUT`] | what a kept report looks like |
+//!
+//! What an experiment is called, and what is made of its report, is no part of it: reports are
+//! evaluated anew each time. An entry that is damaged counts as absent and is replaced.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use candor_bed::{Order, Report, channel};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::Error;
+use crate::output;
+
+/// The layout of entries and of keys.
+const LAYOUT: &str = "candor-report/1";
+
+/// A folder of reports.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+/// What is there under a key.
+#[derive(Debug)]
+pub enum Found {
+    /// The report.
+    Report(Box<Report>),
+    /// Nothing.
+    Nothing,
+    /// An entry that is no report, and why.
+    Damaged(String),
+}
+
+/// An entry: it knows its key, so that one under a wrong name is noticed.
+#[derive(Serialize, Deserialize)]
+struct Entry<R> {
+    key: String,
+    report: R,
+}
+
+/// The key of a report.
+pub(super) fn key(machine: &str, order: &Order) -> String {
+    let mut sha256 = Sha256::new();
+    for part in [LAYOUT.as_bytes(), machine.as_bytes(), &channel::encode(order)] {
+        sha256.update((part.len() as u64).to_le_bytes());
+        sha256.update(part);
+    }
+    sha256.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Store {
+    /// Reports in `folder`, which is made when the first is kept.
+    #[must_use]
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Where the report of that key is: a folder of a few thousand stays small.
+    fn path(&self, key: &str) -> PathBuf {
+        let (group, name) = key.split_at_checked(2).unwrap_or(("", key));
+        self.folder.join(group).join(name)
+    }
+
+    /// Looks for a report.
+    #[must_use]
+    pub fn find(&self, key: &str) -> Found {
+        let path = self.path(key);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Found::Nothing,
+            Err(error) => return Found::Damaged(error.to_string()),
+        };
+        match channel::decode::<Entry<Report>>(&bytes, 0) {
+            Ok(Some((entry, end))) if end == bytes.len() && entry.key == key => {
+                Found::Report(Box::new(entry.report))
+            }
+            Ok(_) => Found::Damaged("it is the entry of something else".into()),
+            Err(error) => Found::Damaged(error.to_string()),
+        }
+    }
+
+    /// Keeps a report, in place of an older one.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep(&self, key: &str, report: &Report) -> Result<(), Error> {
+        let path = self.path(key);
+        let failed = |path: &Path, error| {
+            let remedy = "make room there, name another folder with CANDOR_CACHE, or keep nothing \
+                          with --no-cache";
+            Error::io(path, "cannot be written", error, remedy)
+        };
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+        }
+        let bytes = channel::encode(&Entry { key: key.to_owned(), report });
+        output::replace(&path, &bytes).map_err(|error| failed(&path, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candor_bed::report::Stamp;
+
+    fn report() -> Report {
+        let sent = vec![Stamp { number: 7, time_ns: 1_000 }];
+        Report { release: "6.12".into(), sent, is_done: true, ..Report::default() }
+    }
+
+    #[test]
+    fn what_is_kept_is_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().join("reports"));
+        let key = key("machine", &Order::Conform(Vec::new()));
+        assert!(matches!(store.find(&key), Found::Nothing));
+        store.keep(&key, &report()).unwrap();
+        assert!(matches!(store.find(&key), Found::Report(found) if *found == report()));
+    }
+
+    #[test]
+    fn damage_is_noticed_and_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().to_owned());
+        let key = key("machine", &Order::Conform(Vec::new()));
+        store.keep(&key, &report()).unwrap();
+        let path = store.path(&key);
+        let whole = fs::read(&path).unwrap();
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x10;
+            fs::write(&path, &damaged).unwrap();
+            assert!(matches!(store.find(&key), Found::Damaged(_)), "byte {at}");
+            fs::write(&path, &whole[..at]).unwrap();
+            assert!(matches!(store.find(&key), Found::Damaged(_)), "cut at {at}");
+        }
+        let other = "0".repeat(64);
+        fs::create_dir_all(store.path(&other).parent().unwrap()).unwrap();
+        fs::write(store.path(&other), &whole).unwrap();
+        assert!(matches!(store.find(&other), Found::Damaged(_)));
+        store.keep(&key, &report()).unwrap();
+        assert!(matches!(store.find(&key), Found::Report(_)));
+    }
+
+    #[test]
+    fn machine_and_order_make_the_key() {
+        let empty = Order::Conform(Vec::new());
+        let command = Order::Command(candor_bed::order::CommandOrder {
+            rules: candor_route::Table::default(),
+            argv: vec!["cangw".into()],
+            files: Vec::new(),
+        });
+        let keys = [key("a", &empty), key("b", &empty), key("a", &command)];
+        assert_eq!(keys[0].len(), 64);
+        assert!(keys[0] != keys[1] && keys[0] != keys[2] && keys[1] != keys[2]);
+        assert_eq!(keys[0], key("a", &empty));
+    }
+}

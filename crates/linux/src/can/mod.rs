@@ -1,0 +1,424 @@
+//! CAN sockets (`PF_CAN`, `CAN_RAW`).
+//!
+//! ```text
+//!                       one by one                        in batches, buffers made beforehand
+//!  frames only          Socket::receive (read)            Inbox::new     + Socket::receive_batch
+//!  stamps, overflow     Socket::receive_stamped (recvmsg) Inbox::stamped + Socket::receive_batch
+//!  sending              Socket::send (write)              Outbox         + Socket::send_batch
+//! ```
+//!
+//! A frame that a socket passes is a [`RawFrame`]: its bytes as the kernel has them.
+//! [`RawFrame::frame`] makes a [`Frame`](candor_wire::Frame) of it, which is always legal.
+//!
+//! A receiver of [`Socket::receive_stamped`] and of a stamped [`Inbox`] learns when the kernel took
+//! the frame from the driver, and how many frames its own socket had to drop since it was opened.
+
+mod batch;
+mod control;
+mod raw;
+
+pub use batch::{Inbox, Outbox};
+pub use control::Received;
+pub use raw::RawFrame;
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use libc::{c_int, c_uint, c_void};
+
+use crate::socket::{self, retry, sent};
+use crate::{Errno, Error, Sent, interface_index};
+use control::CONTROL_WORDS;
+
+/// A receive filter: a frame passes if `frame & mask == can_id & mask` (`struct can_filter`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Filter {
+    /// The identifier word. Bit 29 (`CAN_INV_FILTER`) takes what does *not* match.
+    pub can_id: u32,
+    /// The bits of it that count.
+    pub mask: u32,
+}
+
+impl Filter {
+    /// Every frame but error reports: what a new socket has.
+    pub const ANY: Self = Self { can_id: 0, mask: 0 };
+}
+
+/// Which time stamps the kernel puts on received frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stamps {
+    /// None.
+    #[default]
+    None,
+    /// When the driver handed the frame over, of the real-time clock (`SO_TIMESTAMPNS`).
+    Software,
+    /// The same, and the controller's own where it has a clock (`SO_TIMESTAMPING`).
+    Hardware,
+}
+
+/// A raw CAN socket on one interface. It takes classical frames until [`Socket::accept_fd`], blocks
+/// until [`Socket::set_blocking`], and sees what other programs of this machine send on the
+/// interface, but not what it sends itself.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+    interface: Box<str>,
+}
+
+impl Socket {
+    /// Opens one in the network namespace of this thread.
+    ///
+    /// # Errors
+    /// There is no such interface, it is no CAN interface, or the kernel knows no CAN.
+    pub fn open(interface: &str) -> Result<Self, Error> {
+        let socket = Self::unbound(interface)?;
+        socket.bind(interface_index(interface)?)?;
+        Ok(socket)
+    }
+
+    /// Opens one on an interface by its index.
+    ///
+    /// # Errors
+    /// As [`Socket::open`].
+    pub fn open_index(interface: u32) -> Result<Self, Error> {
+        let socket = Self::unbound(&format!("interface {interface}"))?;
+        socket.bind(interface)?;
+        Ok(socket)
+    }
+
+    /// Opens one on an interface, to send only: no frame is ever put into its receive buffer, which
+    /// saves the kernel the work.
+    ///
+    /// # Errors
+    /// As [`Socket::open`].
+    pub fn open_for_sending(interface: &str) -> Result<Self, Error> {
+        let socket = Self::unbound(interface)?;
+        socket.set_filters(&[])?;
+        socket.bind(interface_index(interface)?)?;
+        Ok(socket)
+    }
+
+    fn unbound(interface: &str) -> Result<Self, Error> {
+        let remedy = "load the modules can and can-raw: `modprobe can-raw`";
+        socket::open(libc::PF_CAN, libc::SOCK_RAW, libc::CAN_RAW)
+            .map(|fd| Self { fd, interface: interface.into() })
+            .map_err(|errno| {
+                Error::new("open a CAN socket on", interface, errno)
+                    .remedy_if(libc::EAFNOSUPPORT, remedy)
+                    .remedy_if(libc::EPROTONOSUPPORT, remedy)
+            })
+    }
+
+    fn bind(&self, index: u32) -> Result<(), Error> {
+        // SAFETY: zeroes are a valid `sockaddr_can`.
+        let mut address: libc::sockaddr_can = unsafe { MaybeUninit::zeroed().assume_init() };
+        address.can_family = libc::AF_CAN as libc::sa_family_t;
+        address.can_ifindex = index as c_int;
+        socket::bind(self.as_fd(), &address).map_err(|errno| {
+            self.error("bind a CAN socket to", errno)
+                .remedy_if(libc::ENODEV, "it is no CAN interface; see `ip link show type can`")
+        })
+    }
+
+    fn error(&self, attempt: &'static str, errno: Errno) -> Error {
+        Error::new(attempt, &*self.interface, errno)
+            .remedy_if(libc::ENETDOWN, "the interface is down: `ip link set NAME up`")
+    }
+
+    fn set<T: Copy>(&self, attempt: &'static str, option: c_int, value: &T) -> Result<(), Error> {
+        socket::set_option(self.as_fd(), libc::SOL_CAN_RAW, option, value)
+            .map_err(|errno| self.error(attempt, errno))
+    }
+
+    fn set_common(&self, attempt: &'static str, option: c_int, value: c_int) -> Result<(), Error> {
+        socket::set_option(self.as_fd(), libc::SOL_SOCKET, option, &value)
+            .map_err(|errno| self.error(attempt, errno))
+    }
+
+    /// The name of its interface.
+    #[must_use]
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// Takes and sends CAN FD frames too.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn accept_fd(&self) -> Result<(), Error> {
+        self.set("accept CAN FD frames on", libc::CAN_RAW_FD_FRAMES, &c_int::from(true))
+    }
+
+    /// Which error reports to take: bits of the error classes, `0x1FFF_FFFF` for all, 0 for none.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_error_mask(&self, classes: u32) -> Result<(), Error> {
+        self.set("choose the error reports of", libc::CAN_RAW_ERR_FILTER, &classes)
+    }
+
+    /// Whether other sockets of this machine see what is sent here; they do at first.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_loopback(&self, is_seen: bool) -> Result<(), Error> {
+        self.set("set the loopback of", libc::CAN_RAW_LOOPBACK, &c_int::from(is_seen))
+    }
+
+    /// Whether this socket sees what it sends itself, when it has been sent; not at first.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_receive_own(&self, is_seen: bool) -> Result<(), Error> {
+        self.set("receive own frames of", libc::CAN_RAW_RECV_OWN_MSGS, &c_int::from(is_seen))
+    }
+
+    /// Takes what passes any of these filters; with none of them, nothing.
+    ///
+    /// # Errors
+    /// There are more than the kernel takes, 512.
+    pub fn set_filters(&self, filters: &[Filter]) -> Result<(), Error> {
+        let fd = self.as_fd();
+        socket::set_option_list(fd, libc::SOL_CAN_RAW, libc::CAN_RAW_FILTER, filters).map_err(
+            |errno| {
+                self.error("set the filters of", errno)
+                    .remedy_if(libc::EINVAL, "the kernel takes at most 512 filters for a socket")
+            },
+        )
+    }
+
+    /// Sets the receive buffer, beyond the limit for ordinary users if permitted; returns the bytes
+    /// that the kernel granted. Each frame costs several hundred of them, whatever its length.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_receive_buffer(&self, bytes: u32) -> Result<u32, Error> {
+        socket::set_receive_buffer(self.as_fd(), bytes)
+            .map_err(|errno| self.error("set the receive buffer of", errno))
+    }
+
+    /// Sets the send buffer likewise: how many frames of this socket may be in the kernel until
+    /// sending blocks. Beyond the queue of the interface sending answers [`Sent::QueueFull`].
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_send_buffer(&self, bytes: u32) -> Result<u32, Error> {
+        socket::set_send_buffer(self.as_fd(), bytes)
+            .map_err(|errno| self.error("set the send buffer of", errno))
+    }
+
+    /// Chooses the time stamps of received frames.
+    ///
+    /// The kernel begins to stamp some time after the first socket of the machine asks for it (it
+    /// rewrites its own code in a worker). Frames that come before have no stamp, or with
+    /// [`Stamps::Software`] that of the moment when they are read.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_stamps(&self, stamps: Stamps) -> Result<(), Error> {
+        let hardware = libc::SOF_TIMESTAMPING_RX_SOFTWARE
+            | libc::SOF_TIMESTAMPING_SOFTWARE
+            | libc::SOF_TIMESTAMPING_RX_HARDWARE
+            | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+        let software = (libc::SO_TIMESTAMPNS, c_int::from(stamps == Stamps::Software));
+        let is_hardware = stamps == Stamps::Hardware;
+        let hardware = (libc::SO_TIMESTAMPING, if is_hardware { hardware as c_int } else { 0 });
+        // What is wanted first, so that stamping does not pause in between.
+        let options = if is_hardware { [hardware, software] } else { [software, hardware] };
+        let attempt = "stamp the frames of";
+        options.iter().try_for_each(|&(option, value)| self.set_common(attempt, option, value))
+    }
+
+    /// Counts the frames that this socket drops because its buffer is full; the count comes with
+    /// the next frame.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn count_overflow(&self) -> Result<(), Error> {
+        self.set_common("count the overflow of", libc::SO_RXQ_OVFL, 1)
+    }
+
+    /// Looks at the driver for so many microseconds before it sleeps (`SO_BUSY_POLL`). Only for
+    /// drivers with NAPI.
+    ///
+    /// # Errors
+    /// No permission.
+    pub fn set_busy_poll(&self, micros: u32) -> Result<(), Error> {
+        let micros = c_int::try_from(micros).unwrap_or(c_int::MAX);
+        self.set_common("set busy polling of", libc::SO_BUSY_POLL, micros)
+            .map_err(|error| error.remedy_if(libc::EPERM, "it takes root or CAP_NET_ADMIN"))
+    }
+
+    /// Marks what is sent here, so that a ring can leave it out, see
+    /// [`Ring::ignore_mark`](crate::packet::Ring::ignore_mark).
+    ///
+    /// # Errors
+    /// No permission.
+    pub fn set_mark(&self, mark: u32) -> Result<(), Error> {
+        socket::set_mark(self.as_fd(), mark).map_err(|errno| {
+            self.error("set the mark of", errno)
+                .remedy_if(libc::EPERM, "it takes root or CAP_NET_ADMIN")
+        })
+    }
+
+    /// Whether calls wait.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_blocking(&self, is_blocking: bool) -> Result<(), Error> {
+        socket::set_blocking(self.as_fd(), is_blocking)
+            .map_err(|errno| self.error("set the blocking of", errno))
+    }
+
+    /// Receives a frame; `None` if there is none and the socket does not block.
+    ///
+    /// # Errors
+    /// The interface went down or away.
+    pub fn receive(&self) -> Result<Option<RawFrame>, Error> {
+        let mut frame = RawFrame::empty();
+        Ok(self.receive_into(&mut frame)?.then_some(frame))
+    }
+
+    /// Receives into `frame`; false if there is none and the socket does not block.
+    ///
+    /// # Errors
+    /// As [`Socket::receive`].
+    pub fn receive_into(&self, frame: &mut RawFrame) -> Result<bool, Error> {
+        let (bytes, room) = frame.room();
+        let bytes: *mut c_void = bytes.cast();
+        // SAFETY: `room` bytes can be written from `bytes`.
+        let count = retry(|| unsafe { libc::read(self.fd.as_raw_fd(), bytes, room) })
+            .map_err(|errno| self.error("receive from", errno))?;
+        frame.set_len(count.unwrap_or(0));
+        Ok(count.is_some())
+    }
+
+    /// Receives a frame and what the kernel says about it; `None` if there is none and the socket
+    /// does not block.
+    ///
+    /// # Errors
+    /// As [`Socket::receive`].
+    pub fn receive_stamped(&self) -> Result<Option<Received>, Error> {
+        let mut frame = RawFrame::empty();
+        let (bytes, room) = frame.room();
+        let mut vector = libc::iovec { iov_base: bytes.cast(), iov_len: room };
+        let mut control = [0_u64; CONTROL_WORDS];
+        // SAFETY: zeroes are a valid `msghdr`.
+        let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+        header.msg_iov = &mut vector;
+        header.msg_iovlen = 1;
+        let count = retry(|| {
+            header.msg_control = control.as_mut_ptr().cast();
+            header.msg_controllen = size_of_val(&control) as _;
+            // SAFETY: `header` points to one vector, which points to `room` writable bytes, and to
+            // the control buffer with its length; all of them outlive the call.
+            unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut header, 0) }
+        })
+        .map_err(|errno| self.error("receive from", errno))?;
+        let Some(count) = count else { return Ok(None) };
+        frame.set_len(count);
+        let (bytes, len) = (control.as_ptr().cast(), size_of_val(&control));
+        // SAFETY: the bytes of `control`.
+        let bytes: &[u8] = unsafe { std::slice::from_raw_parts(bytes, len) };
+        let written = bytes.get(..header.msg_controllen as _).unwrap_or_default();
+        Ok(Some(Received::new(frame, header.msg_flags, written)))
+    }
+
+    /// Receives as many frames as there are, as far as `inbox` has room (`recvmmsg`); waits for the
+    /// first one if the socket blocks. Returns how many.
+    ///
+    /// # Errors
+    /// As [`Socket::receive`].
+    pub fn receive_batch(&self, inbox: &mut Inbox) -> Result<usize, Error> {
+        let (headers, room) = inbox.room();
+        let count = retry(|| {
+            let flags = libc::MSG_WAITFORONE;
+            let (fd, room) = (self.fd.as_raw_fd(), room as c_uint);
+            // SAFETY: `headers` are `room` headers that own the buffers they point to, and there is
+            // no timeout.
+            let count =
+                unsafe { libc::recvmmsg(fd, headers, room, flags as _, std::ptr::null_mut()) };
+            count as isize
+        })
+        .map_err(|errno| self.error("receive from", errno))?
+        .unwrap_or(0);
+        inbox.set_filled(count);
+        Ok(count)
+    }
+
+    /// Sends a frame. To be sent it has only to be legal; the interface may still be too small for
+    /// CAN FD.
+    ///
+    /// # Errors
+    /// The interface is down or gone, or takes no CAN FD frames.
+    pub fn send(&self, frame: &RawFrame) -> Result<Sent, Error> {
+        self.send_bytes(frame.as_bytes())
+    }
+
+    /// Sends a frame by its bytes: 16, or 72 for CAN FD.
+    ///
+    /// # Errors
+    /// As [`Socket::send`], and if the bytes are no frame.
+    pub fn send_bytes(&self, bytes: &[u8]) -> Result<Sent, Error> {
+        // SAFETY: `bytes.len()` bytes can be read from it.
+        let outcome = retry(|| unsafe {
+            libc::write(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len())
+        });
+        sent(outcome).map_err(|errno| self.sending(errno))
+    }
+
+    fn sending(&self, errno: Errno) -> Error {
+        let remedy = "CAN FD takes Socket::accept_fd and an MTU of 72: `ip link set NAME mtu 72` \
+                      (vcan), or `fd on` with a data bit rate";
+        self.error("send on", errno)
+            .remedy_if(libc::EINVAL, remedy)
+            .remedy_if(libc::EMSGSIZE, remedy)
+    }
+
+    /// Sends what `outbox` holds (`sendmmsg`) and takes out of it what the kernel took. The answer
+    /// is [`Sent::Taken`] if that was everything; otherwise it says why the frame that is first in
+    /// `outbox` now was not taken, see [`Outbox::drop_first`]. Behind frames that it took, the
+    /// kernel does not tell why it stopped, so such a frame has been tried twice.
+    ///
+    /// # Errors
+    /// As [`Socket::send`], about the first frame of `outbox`.
+    pub fn send_batch(&self, outbox: &mut Outbox) -> Result<Sent, Error> {
+        loop {
+            let (headers, count) = outbox.pending();
+            if count == 0 {
+                return Ok(Sent::Taken);
+            }
+            // SAFETY: `headers` are `count` headers that own the buffers they point to.
+            let outcome = retry(|| unsafe {
+                libc::sendmmsg(self.fd.as_raw_fd(), headers, count as c_uint, 0) as isize
+            });
+            if let Ok(Some(taken)) = outcome {
+                outbox.take_out(taken);
+                continue;
+            }
+            return sent(outcome).map_err(|errno| self.sending(errno));
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_can_the_remedy_is_named() {
+        match Socket::open("no-such-can") {
+            // The kernel has CAN: then the interface is what is missing.
+            Err(error) if error.is(libc::ENODEV) => assert!(error.remedy().is_some()),
+            Err(error) => assert!(error.to_string().contains("modprobe can-raw"), "{error}"),
+            Ok(_) => panic!("there is no such interface"),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The kernel's clocks, each a type, so that their instants do not mix.
+//!
+//! ```
+//! use candor_linux::clock::{self, Monotonic};
+//! use candor_time::Nanos;
+//! let start = clock::now::<Monotonic>();
+//! clock::sleep_until(start + Nanos::from_micros(200))?;
+//! assert!(clock::now::<Monotonic>() - start >= Nanos::from_micros(200));
+//! # Ok::<(), candor_linux::Error>(())
+//! ```
+
+use std::mem::MaybeUninit;
+
+use candor_time::{Clock, Instant, Nanos};
+use libc::{clockid_t, timespec};
+
+use crate::error::check;
+use crate::{Errno, Error};
+
+/// A clock of the kernel.
+pub trait KernelClock: Clock {
+    /// Its number.
+    const ID: clockid_t;
+}
+
+/// A clock that can wake a sleeper.
+pub trait Wakes: KernelClock {}
+
+/// Time since power-on; nobody sets it.
+pub enum Monotonic {}
+/// Time since 1970. Kernel time stamps of frames are of this clock.
+pub enum Realtime {}
+/// CPU time of the calling thread.
+pub enum ThreadCpu {}
+/// CPU time of the whole process.
+pub enum ProcessCpu {}
+/// The clock of a network controller.
+pub enum Hardware {}
+
+macro_rules! clocks {
+    ($($clock:ident $name:literal $id:ident),*) => {$(
+        impl Clock for $clock {
+            const NAME: &'static str = $name;
+        }
+        impl KernelClock for $clock {
+            const ID: clockid_t = libc::$id;
+        }
+    )*};
+}
+clocks! {
+    Monotonic "monotonic" CLOCK_MONOTONIC,
+    Realtime "realtime" CLOCK_REALTIME,
+    ThreadCpu "thread CPU" CLOCK_THREAD_CPUTIME_ID,
+    ProcessCpu "process CPU" CLOCK_PROCESS_CPUTIME_ID
+}
+impl Clock for Hardware {
+    const NAME: &'static str = "hardware";
+}
+impl Wakes for Monotonic {}
+impl Wakes for Realtime {}
+
+/// What the clock says.
+#[must_use]
+pub fn now<C: KernelClock>() -> Instant<C> {
+    // The clocks above are there on every Linux.
+    Instant::from_nanos(read(C::ID).unwrap_or(0))
+}
+
+/// CPU time that a process has used, all its threads together.
+///
+/// # Errors
+/// There is no such process.
+pub fn cpu_time_of(process: u32) -> Result<Nanos, Error> {
+    // CPUCLOCK_SCHED of a process, see `clock_getcpuclockid(3)`.
+    let clock = !(process as clockid_t) << 3 | 2;
+    read(clock)
+        .map(Nanos::from_nanos)
+        .map_err(|errno| Error::new("read the CPU time of process", process.to_string(), errno))
+}
+
+fn read(clock: clockid_t) -> Result<u64, Errno> {
+    let mut time = timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` can be written.
+    check(unsafe { libc::clock_gettime(clock, &mut time) })?;
+    Ok(nanos(time))
+}
+
+/// The nanoseconds of a `timespec`; one before the clock's zero counts as zero.
+pub(crate) fn nanos(time: timespec) -> u64 {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The `timespec` of so many nanoseconds.
+pub(crate) fn timespec(nanos: u64) -> timespec {
+    timespec { tv_sec: (nanos / 1_000_000_000) as _, tv_nsec: (nanos % 1_000_000_000) as _ }
+}
+
+/// Sleeps until the clock says `instant`; returns at once if it lies in the past.
+///
+/// # Errors
+/// The kernel refuses, which it does not for these clocks.
+pub fn sleep_until<C: Wakes>(instant: Instant<C>) -> Result<(), Error> {
+    let until = timespec(instant.as_nanos());
+    loop {
+        let flags = libc::TIMER_ABSTIME;
+        // SAFETY: `until` can be read, and no remaining time is asked for.
+        match unsafe { libc::clock_nanosleep(C::ID, flags, &until, std::ptr::null_mut()) } {
+            0 => return Ok(()),
+            libc::EINTR => {}
+            number => return Err(Error::new("sleep by the clock", C::NAME, Errno(number))),
+        }
+    }
+}
+
+/// How often a thread or process stopped running.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// Because it waited for something.
+    pub voluntary: u64,
+    /// Because something else was more important, or its share was used up.
+    pub involuntary: u64,
+}
+
+/// CPU time and context switches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time, user and system, as the kernel accounts it.
+    pub cpu: Nanos,
+    /// Context switches.
+    pub switches: Switches,
+}
+
+impl Usage {
+    /// Of the calling thread.
+    #[must_use]
+    pub fn of_thread() -> Self {
+        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: `usage` can be written. The call cannot fail with this argument; zeroes are a
+        // valid value if it does.
+        let usage = unsafe {
+            libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+            usage.assume_init()
+        };
+        Self::from_kernel(&usage)
+    }
+
+    pub(crate) fn from_kernel(usage: &libc::rusage) -> Self {
+        let nanos = |time: libc::timeval| {
+            let micros = i128::from(time.tv_sec) * 1_000_000 + i128::from(time.tv_usec);
+            Nanos::from_micros(u64::try_from(micros).unwrap_or(0))
+        };
+        Self {
+            cpu: nanos(usage.ru_utime) + nanos(usage.ru_stime),
+            switches: Switches {
+                voluntary: u64::try_from(usage.ru_nvcsw).unwrap_or(0),
+                involuntary: u64::try_from(usage.ru_nivcsw).unwrap_or(0),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeping_until_an_instant_does_not_return_early() {
+        let start = now::<Monotonic>();
+        let until = start + Nanos::from_millis(2);
+        let before = Usage::of_thread().switches.voluntary;
+        sleep_until(until).unwrap();
+        assert!(now::<Monotonic>() >= until);
+        assert!(Usage::of_thread().switches.voluntary > before, "sleeping gives up the CPU");
+        // In the past: returns.
+        sleep_until(start).unwrap();
+    }
+
+    #[test]
+    fn cpu_time_grows_with_work() {
+        let (process, thread) = (now::<ProcessCpu>(), now::<ThreadCpu>());
+        let mut sum = 0_u64;
+        while now::<ThreadCpu>() - thread < Nanos::from_micros(100) {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        assert!(now::<ProcessCpu>() - process >= Nanos::from_micros(100));
+        assert!(cpu_time_of(std::process::id()).unwrap() >= Nanos::from_micros(100));
+        assert!(now::<Realtime>() > Instant::from_nanos(1_700_000_000_000_000_000));
+    }
+
+    #[test]
+    fn timespecs_convert_both_ways() {
+        for value in [0, 1, 999_999_999, 1_000_000_000, 1_700_000_000_123_456_789] {
+            assert_eq!(nanos(timespec(value)), value);
+        }
+        assert_eq!(nanos(libc::timespec { tv_sec: -1, tv_nsec: 5 }), 5);
+    }
+}

@@ -1,0 +1,43 @@
+//! What Linux offers beyond `std`: the only crate of the project with `unsafe`, and it shows none
+//! of it.
+//!
+//! | module | what it gives |
+//! |---|---|
+//! | [`can`] | CAN sockets: frames one by one or in batches, kernel time stamps, overflow counters |
+//! | [`packet`] | packet sockets: a receive ring shared with the kernel, sending past the queue |
+//! | [`netlink`] | links, addresses and can-gw jobs over rtnetlink |
+//! | [`poll`] | waiting for several sockets |
+//! | [`clock`] | the kernel's clocks, sleeping until an instant, CPU time, context switches |
+//! | [`realtime`] | SCHED_FIFO, locked memory, affinity, timer slack; finding kernel threads |
+//! | [`quick`] | the shortest ways into and out of a socket |
+//! | [`state`] | timeouts of sockets, what they dropped and still hold |
+//! | [`process`] | forking and reaping |
+//! | [`namespace`] | network namespaces |
+//! | [`icmp`] | echo requests |
+//! | [`module`], [`mount`], [`power`], [`port`] | what an `/init` needs |
+//!
+//! The receiving and sending functions do not allocate; everything that cannot fail for a reason of
+//! the program's own making returns an [`Error`] with what was tried on what, the kernel's reason,
+//! and a remedy where there is one. What happens in ordinary operation is no error: nothing to read
+//! is `None`, a full queue is [`Sent::QueueFull`].
+
+pub mod can;
+pub mod clock;
+mod error;
+pub mod icmp;
+pub mod module;
+pub mod mount;
+pub mod namespace;
+pub mod netlink;
+pub mod packet;
+pub mod poll;
+pub mod port;
+pub mod power;
+pub mod process;
+pub mod quick;
+pub mod realtime;
+mod socket;
+pub mod state;
+
+pub use error::{Errno, Error};
+pub use socket::{Sent, interface_index};

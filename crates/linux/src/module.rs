@@ -1,0 +1,91 @@
+//! Kernel modules.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use crate::error::check;
+use crate::{Errno, Error};
+
+const NO_MODULES: &str = "this kernel was built without modules";
+
+/// What became of a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    /// It is loaded now.
+    Now,
+    /// It was there before, with whatever parameters it was given then.
+    Before,
+}
+
+/// Loads the module in `file` (`.ko`, not compressed) with `parameters` such as `max_hops=3`.
+///
+/// # Errors
+/// The file cannot be read, belongs to another kernel, or needs a module that is not loaded yet.
+pub fn load(file: &Path, parameters: &str) -> Result<Loaded, Error> {
+    let fail = |errno| {
+        Error::new("load the module", file.display().to_string(), errno)
+            .remedy_if(libc::EPERM, "it takes root and a kernel that lets modules in")
+            .remedy_if(libc::ENOSYS, NO_MODULES)
+            .remedy_if(libc::ENOENT, "load the modules it depends on first; dmesg names symbols")
+            .remedy_if(libc::ENOEXEC, "it is of another kernel, or compressed")
+            .remedy_if(libc::ENOKEY, "this kernel wants signed modules")
+            .remedy_if(libc::EINVAL, "check its parameters; dmesg says more")
+    };
+    let opened = File::open(file).map_err(|error| {
+        let errno = Errno(error.raw_os_error().unwrap_or(libc::EINVAL));
+        Error::new("read the module", file.display().to_string(), errno)
+    })?;
+    let parameters = CString::new(parameters).map_err(|_| fail(Errno(libc::EINVAL)))?;
+    // SAFETY: an open file, a C string that lives until the call returns, no flags.
+    let outcome = check(unsafe {
+        libc::syscall(libc::SYS_finit_module, opened.as_raw_fd(), parameters.as_ptr(), 0)
+    });
+    match outcome {
+        Ok(_) => Ok(Loaded::Now),
+        Err(Errno(libc::EEXIST)) => Ok(Loaded::Before),
+        Err(errno) => Err(fail(errno)),
+    }
+}
+
+/// Removes a module, which is named with underscores: `can_gw`.
+///
+/// # Errors
+/// It is in use, or not loaded.
+pub fn unload(name: &str) -> Result<(), Error> {
+    let fail = |errno| {
+        Error::new("remove the module", name, errno)
+            .remedy_if(libc::EPERM, "it takes root")
+            .remedy_if(libc::ENOSYS, NO_MODULES)
+            .remedy_if(libc::ENOENT, "it is not loaded; names have underscores here: can_gw")
+            .remedy_if(libc::EWOULDBLOCK, "something uses it; see lsmod")
+    };
+    let text = CString::new(name).map_err(|_| fail(Errno(libc::EINVAL)))?;
+    // SAFETY: a C string that lives until the call returns.
+    check(unsafe { libc::syscall(libc::SYS_delete_module, text.as_ptr(), libc::O_NONBLOCK) })
+        .map(drop)
+        .map_err(fail)
+}
+
+/// Whether a module is there, loaded or built in. Takes `/sys`; the name has underscores: `can_gw`.
+#[must_use]
+pub fn is_there(name: &str) -> bool {
+    Path::new("/sys/module").join(name).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_that_is_not_there_is_named() {
+        let error = load(Path::new("no-such-module.ko"), "").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot read the module no-such-module.ko: ENOENT (No such file or directory)"
+        );
+        assert!(unload("no_such_module").unwrap_err().remedy().is_some());
+        assert!(!is_there("no_such_module"));
+    }
+}

@@ -1,0 +1,75 @@
+//! Network namespaces. Interfaces, addresses, sockets and can-gw jobs belong to one each; which one
+//! a new socket belongs to is a property of the thread that opens it.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use crate::error::check;
+use crate::{Errno, Error};
+
+/// A network namespace, kept alive as long as the value.
+#[derive(Debug)]
+pub struct Namespace(OwnedFd);
+
+impl Namespace {
+    /// That of the calling thread.
+    ///
+    /// # Errors
+    /// `/proc` is not mounted.
+    pub fn current() -> Result<Self, Error> {
+        Self::open("/proc/thread-self/ns/net".into())
+    }
+
+    /// That of a process.
+    ///
+    /// # Errors
+    /// `/proc` is not mounted, or there is no such process.
+    pub fn of(process: u32) -> Result<Self, Error> {
+        Self::open(format!("/proc/{process}/ns/net"))
+    }
+
+    fn open(path: String) -> Result<Self, Error> {
+        let file = File::open(&path).map_err(|error| {
+            let errno = Errno(error.raw_os_error().unwrap_or(libc::EINVAL));
+            Error::new("open the network namespace", path, errno)
+                .remedy_if(libc::ENOENT, "is /proc mounted?")
+        })?;
+        Ok(Self(file.into()))
+    }
+
+    /// Makes a new one, empty but for a loopback interface that is down, and moves the calling
+    /// thread there. Threads it starts from now on begin there.
+    ///
+    /// # Errors
+    /// No permission.
+    pub fn unshare() -> Result<Self, Error> {
+        // SAFETY: no pointers; only the network namespace of this thread changes.
+        check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map_err(|errno| {
+            Error::new("make a network namespace", "", errno).remedy_if(
+                libc::EPERM,
+                "it takes root or CAP_SYS_ADMIN; try within `unshare --map-root-user`",
+            )
+        })?;
+        Self::current()
+    }
+
+    /// Moves the calling thread here.
+    ///
+    /// # Errors
+    /// No permission.
+    pub fn enter(&self) -> Result<(), Error> {
+        // SAFETY: no pointers; only the network namespace of this thread changes.
+        check(unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop).map_err(
+            |errno| {
+                Error::new("enter a network namespace", "", errno)
+                    .remedy_if(libc::EPERM, "it takes root or CAP_SYS_ADMIN")
+            },
+        )
+    }
+}
+
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

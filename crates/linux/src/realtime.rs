@@ -1,0 +1,273 @@
+//! Scheduling, memory locking, affinity, and finding the tasks that they are for.
+//!
+//! ```text
+//!  comm of a kernel thread     what it does
+//!  irq/22-can2                 the interrupt 22 of can2 (-rt, or `threadirqs`)
+//!  napi/eth0-8193              NAPI of eth0, if it is threaded
+//!  ksoftirqd/0                 soft interrupts of CPU 0 that were too many
+//! ```
+
+use std::fs;
+use std::path::Path;
+
+use libc::{c_int, c_ulong, pid_t};
+
+use crate::error::check;
+use crate::{Errno, Error};
+
+/// Which task: a process or a thread, which Linux schedules alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// The calling thread.
+    This,
+    /// The thread with this number; that of a process is its main thread.
+    Id(u32),
+}
+
+impl Task {
+    fn id(self) -> Result<pid_t, Errno> {
+        match self {
+            Self::This => Ok(0),
+            // 0 stands for the calling thread, and is nobody's number.
+            Self::Id(id) => pid_t::try_from(id).ok().filter(|&id| id > 0).ok_or(Errno(libc::ESRCH)),
+        }
+    }
+}
+
+impl std::fmt::Display for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::This => f.write_str("this thread"),
+            Self::Id(id) => write!(f, "task {id}"),
+        }
+    }
+}
+
+/// How a task is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Fairly, among all ordinary ones.
+    Other,
+    /// Before all ordinary ones and those of lower priority, 1 to 99, until it waits.
+    Fifo(u8),
+    /// Like [`Policy::Fifo`], but taking turns with those of the same priority.
+    RoundRobin(u8),
+    /// Fairly, but never before the end of somebody else's turn.
+    Batch,
+}
+
+/// Schedules `task` by `policy`.
+///
+/// # Errors
+/// No permission, no such task, a priority that is not 1 to 99.
+pub fn set_policy(task: Task, policy: Policy) -> Result<(), Error> {
+    let (number, priority) = match policy {
+        Policy::Other => (libc::SCHED_OTHER, 0),
+        Policy::Fifo(priority) => (libc::SCHED_FIFO, priority),
+        Policy::RoundRobin(priority) => (libc::SCHED_RR, priority),
+        Policy::Batch => (libc::SCHED_BATCH, 0),
+    };
+    let parameters = libc::sched_param { sched_priority: c_int::from(priority) };
+    task.id()
+        .and_then(|id| {
+            // SAFETY: `parameters` can be read.
+            check(unsafe { libc::sched_setscheduler(id, number, &parameters) })
+        })
+        .map(drop)
+        .map_err(|errno| {
+            Error::new("set the scheduling of", task.to_string(), errno)
+                .remedy_if(libc::EPERM, "it takes root, CAP_SYS_NICE, or `ulimit -r`")
+                .remedy_if(libc::EINVAL, "real-time priorities are 1 to 99")
+        })
+}
+
+/// How `task` is scheduled; idle tasks count as ordinary.
+///
+/// # Errors
+/// There is no such task.
+pub fn policy(task: Task) -> Result<Policy, Error> {
+    let fail = |errno| Error::new("read the scheduling of", task.to_string(), errno);
+    let id = task.id().map_err(fail)?;
+    // SAFETY: no pointers.
+    let number = check(unsafe { libc::sched_getscheduler(id) }).map_err(fail)?;
+    let mut parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `parameters` can be written.
+    check(unsafe { libc::sched_getparam(id, &mut parameters) }).map_err(fail)?;
+    let priority = u8::try_from(parameters.sched_priority).unwrap_or(0);
+    Ok(match number & !libc::SCHED_RESET_ON_FORK {
+        libc::SCHED_FIFO => Policy::Fifo(priority),
+        libc::SCHED_RR => Policy::RoundRobin(priority),
+        libc::SCHED_BATCH => Policy::Batch,
+        _ => Policy::Other,
+    })
+}
+
+/// Keeps all memory of the process, present and future, in RAM: no page is fetched when it is
+/// needed.
+///
+/// # Errors
+/// More than an ordinary user may lock.
+pub fn lock_memory() -> Result<(), Error> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }).map(drop).map_err(
+        |errno| {
+            let remedy = "it takes root, CAP_IPC_LOCK, or a higher `ulimit -l`";
+            Error::new("lock the memory of", "this process", errno)
+                .remedy_if(libc::EPERM, remedy)
+                .remedy_if(libc::ENOMEM, remedy)
+        },
+    )
+}
+
+/// Lets `task` run on these CPUs only.
+///
+/// # Errors
+/// None of them is there, no such task, or no permission.
+pub fn set_affinity(task: Task, cpus: &[usize]) -> Result<(), Error> {
+    const BITS: usize = c_ulong::BITS as usize;
+    let mut mask = [0 as c_ulong; 8192 / BITS];
+    for cpu in cpus {
+        if let Some(word) = mask.get_mut(cpu / BITS) {
+            *word |= 1 << (cpu % BITS);
+        }
+    }
+    task.id()
+        .and_then(|id| {
+            // SAFETY: `mask` can be read and is as long as said; it is laid out as a `cpu_set_t`,
+            // an array of machine words.
+            check(unsafe { libc::sched_setaffinity(id, size_of_val(&mask), mask.as_ptr().cast()) })
+        })
+        .map(drop)
+        .map_err(|errno| {
+            Error::new("set the CPUs of", task.to_string(), errno)
+                .remedy_if(libc::EPERM, "it takes root or CAP_SYS_NICE")
+                .remedy_if(libc::EINVAL, "none of these CPUs is there; see `nproc --all`")
+        })
+}
+
+/// The CPUs that `task` may run on.
+///
+/// # Errors
+/// No such task.
+pub fn affinity(task: Task) -> Result<Vec<usize>, Error> {
+    const BITS: usize = c_ulong::BITS as usize;
+    let mut mask = [0 as c_ulong; 8192 / BITS];
+    task.id()
+        .and_then(|id| {
+            let mask = mask.as_mut_ptr().cast();
+            // SAFETY: the mask can be written and is as long as said; it is laid out as a
+            // `cpu_set_t`, an array of machine words.
+            check(unsafe { libc::sched_getaffinity(id, 8192 / 8, mask) })
+        })
+        .map_err(|errno| Error::new("read the CPUs of", task.to_string(), errno))?;
+    let is_set =
+        |cpu: &usize| mask.get(cpu / BITS).is_some_and(|word| word >> (cpu % BITS) & 1 == 1);
+    Ok((0..8192).filter(is_set).collect())
+}
+
+/// How late timers of the calling thread may fire so as to fire together; 50 us unless set. No
+/// matter for SCHED_FIFO.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn set_timer_slack(nanos: u32) -> Result<(), Error> {
+    // SAFETY: no pointers. 0 would stand for the default, so the least is 1.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, c_ulong::from(nanos.max(1)), 0, 0, 0) })
+        .map(drop)
+        .map_err(|errno| Error::new("set the timer slack of", "this thread", errno))
+}
+
+/// A task by its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Named {
+    /// Its number.
+    pub id: u32,
+    /// Its name (`comm`): all of a kernel thread's, the first 15 bytes of others.
+    pub name: String,
+}
+
+/// The processes and kernel threads whose names `is_wanted` takes, by number. Takes `/proc`.
+///
+/// # Errors
+/// `/proc` is not mounted.
+pub fn tasks(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Named>, Error> {
+    named(Path::new("/proc"), &is_wanted)
+}
+
+/// The threads of a process, by number.
+///
+/// # Errors
+/// `/proc` is not mounted, or there is no such process.
+pub fn threads_of(process: u32) -> Result<Vec<Named>, Error> {
+    named(&Path::new("/proc").join(process.to_string()).join("task"), &|_| true)
+}
+
+fn named(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Named>, Error> {
+    let entries = fs::read_dir(folder).map_err(|error| {
+        let errno = Errno(error.raw_os_error().unwrap_or(libc::EINVAL));
+        Error::new("list the tasks in", folder.display().to_string(), errno)
+            .remedy_if(libc::ENOENT, "is /proc mounted, and is the process alive?")
+    })?;
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        // A task may end while it is looked at.
+        let Ok(bytes) = fs::read(entry.path().join("comm")) else { continue };
+        let name = String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned();
+        if is_wanted(&name) {
+            found.push(Named { id, name });
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_found_by_its_name() {
+        let comm = fs::read_to_string("/proc/self/comm").unwrap();
+        let own = tasks(|name| name == comm.trim_end_matches('\n')).unwrap();
+        assert!(own.iter().any(|task| task.id == std::process::id()), "{own:?}");
+        let threads = threads_of(std::process::id()).unwrap();
+        assert!(threads.iter().any(|task| task.id == std::process::id()), "{threads:?}");
+        assert!(tasks(|_| false).unwrap().is_empty());
+    }
+
+    #[test]
+    fn scheduling_is_set_and_read() {
+        let outcome = std::thread::spawn(|| {
+            assert_eq!(policy(Task::This), Ok(Policy::Other));
+            let outcome = set_policy(Task::This, Policy::Fifo(7));
+            (outcome, policy(Task::This).unwrap())
+        });
+        match outcome.join().unwrap() {
+            (Ok(()), policy) => assert_eq!(policy, Policy::Fifo(7)),
+            (Err(error), policy) => {
+                println!("not permitted here, so only the refusal is looked at: {error}");
+                assert!(error.is(libc::EPERM) && error.remedy().is_some(), "{error}");
+                assert_eq!(policy, Policy::Other);
+            }
+        }
+        assert!(set_policy(Task::This, Policy::Fifo(100)).is_err());
+        assert!(policy(Task::Id(0)).unwrap_err().is(libc::ESRCH));
+        assert!(policy(Task::Id(u32::MAX)).unwrap_err().is(libc::ESRCH));
+    }
+
+    #[test]
+    fn a_thread_is_kept_to_a_cpu() {
+        std::thread::spawn(|| {
+            set_affinity(Task::This, &[0]).unwrap();
+            let error = set_affinity(Task::This, &[]).unwrap_err();
+            assert!(error.is(libc::EINVAL) && error.remedy().is_some(), "{error}");
+            assert!(set_affinity(Task::This, &[1_000_000]).is_err());
+            set_timer_slack(1).unwrap();
+        })
+        .join()
+        .unwrap();
+    }
+}

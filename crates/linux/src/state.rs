@@ -1,0 +1,108 @@
+//! What any socket waits for, has lost, and still holds.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use candor_time::Nanos;
+use libc::{c_int, socklen_t};
+
+use crate::Error;
+use crate::error::check;
+use crate::socket::set_option;
+
+/// `asm-generic/socket.h`.
+const SO_MEMINFO: c_int = 55;
+/// Words of `SO_MEMINFO` (`linux/sock_diag.h`): the first is what is to be received, the third what is
+/// to be sent, the last one counts drops.
+const MEMINFO_WORDS: usize = 9;
+
+/// How long receiving blocks before it gives up (`SO_RCVTIMEO`), `None` for ever. The kernel rounds
+/// up to its tick, usually 4 ms.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn set_receive_timeout(socket: &impl AsFd, timeout: Option<Nanos>) -> Result<(), Error> {
+    // Zero would stand for ever.
+    let micros = timeout.map_or(0, |timeout| timeout.as_nanos().div_ceil(1_000).max(1));
+    let value =
+        libc::timeval { tv_sec: (micros / 1_000_000) as _, tv_usec: (micros % 1_000_000) as _ };
+    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &value)
+        .map_err(|errno| Error::new("set the timeout of", "a socket", errno))
+}
+
+/// Whether what arrives for a socket is stamped when the driver hands it over (`SO_TIMESTAMPNS`). A
+/// packet ring has stamps anyway, but those of when the frame was copied there.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn set_stamps(socket: &impl AsFd, are_wanted: bool) -> Result<(), Error> {
+    let value = c_int::from(are_wanted);
+    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &value)
+        .map_err(|errno| Error::new("stamp what arrives for", "a socket", errno))
+}
+
+/// What a socket has to do with memory (`SO_MEMINFO`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes that arrived and were not received yet, as the kernel accounts them: several hundred
+    /// for a CAN frame.
+    pub unread: u32,
+    /// Bytes that were sent and that the driver has not finished with yet, as the kernel accounts
+    /// them: zero if everything has left.
+    pub unsent: u32,
+    /// How many messages arrived and were dropped, since the socket was opened, because its buffer
+    /// was full.
+    pub dropped: u32,
+}
+
+/// Asks the kernel about the memory of a socket.
+///
+/// # Errors
+/// Linux is older than 4.12.
+pub fn memory(socket: &impl AsFd) -> Result<Memory, Error> {
+    let mut words = [0_u32; MEMINFO_WORDS];
+    let mut len = size_of_val(&words) as socklen_t;
+    let (fd, place) = (socket.as_fd().as_raw_fd(), words.as_mut_ptr().cast());
+    // SAFETY: `place` points to `len` writable bytes.
+    check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, SO_MEMINFO, place, &mut len) })
+        .map_err(|errno| Error::new("read the memory of", "a socket", errno))?;
+    let [unread, _, unsent, .., dropped] = words;
+    Ok(Memory { unread, unsent, dropped })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::net::{Ipv4Addr, UdpSocket};
+
+    use super::*;
+    use crate::clock::{self, Monotonic};
+
+    #[test]
+    fn receiving_gives_up_after_the_timeout() {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        set_receive_timeout(&socket, Some(Nanos::from_millis(2))).unwrap();
+        let start = clock::now::<Monotonic>();
+        let error = socket.recv(&mut [0; 8]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        assert!(clock::now::<Monotonic>() - start >= Nanos::from_millis(2));
+    }
+
+    #[test]
+    fn drops_are_counted() {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        crate::socket::set_receive_buffer(socket.as_fd(), 1).unwrap();
+        let address = socket.local_addr().unwrap();
+        assert_eq!(memory(&socket), Ok(Memory::default()));
+        // The least buffer holds a few datagrams of this size.
+        for _ in 0..20 {
+            socket.send_to(&[0; 1024], address).unwrap();
+        }
+        let mut received = 0;
+        socket.set_nonblocking(true).unwrap();
+        while socket.recv(&mut [0; 2048]).is_ok() {
+            received += 1;
+        }
+        assert_eq!(memory(&socket), Ok(Memory { dropped: 20 - received, ..Memory::default() }));
+        assert!(received < 20);
+    }
+}

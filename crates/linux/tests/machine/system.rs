@@ -1,0 +1,136 @@
+//! Processes, scheduling, modules, ports.
+
+use std::fs;
+use std::path::Path;
+
+use candor_linux::clock::{self, Monotonic, Switches};
+use candor_linux::realtime::{self, Policy, Task};
+use candor_linux::{module, mount, port, process};
+use candor_time::Nanos;
+
+use crate::{Check, Need};
+
+pub(crate) const CHECKS: [Check; 7] = [
+    ("a_child_tells_how_it_ended", Need::Nothing, a_child_tells_how_it_ended),
+    ("children_are_reaped", Need::Nothing, children_are_reaped),
+    ("real_time_comes_first", Need::Guest, real_time_comes_first),
+    ("kernel_threads_are_found", Need::Guest, kernel_threads_are_found),
+    ("memory_is_locked", Need::Guest, memory_is_locked),
+    ("modules_come_and_go", Need::Guest, modules_come_and_go),
+    ("ports_answer", Need::Guest, ports_answer),
+];
+
+fn a_child_tells_how_it_ended() {
+    let child = process::fork(|| 7).unwrap();
+    let id = child.id();
+    let exit = child.wait().unwrap();
+    assert_eq!((exit.id, exit.status), (id, Ok(7)));
+
+    let child = process::fork(|| {
+        let start = clock::now::<clock::ThreadCpu>();
+        while clock::now::<clock::ThreadCpu>() - start < Nanos::from_millis(20) {}
+        0
+    });
+    let usage = child.unwrap().wait().unwrap().usage;
+    assert!(usage.cpu >= Nanos::from_millis(10), "{usage:?}");
+    assert_ne!(usage.switches, Switches::default());
+
+    let child = process::fork(|| {
+        loop {
+            std::thread::park();
+        }
+    })
+    .unwrap();
+    child.kill().unwrap();
+    assert_eq!(child.wait().unwrap().status, Err(libc::SIGKILL));
+
+    let quiet = process::fork(|| {
+        std::panic::set_hook(Box::new(|_| {}));
+        panic!("on purpose")
+    });
+    assert_eq!(quiet.unwrap().wait().unwrap().status, Ok(101));
+}
+
+fn children_are_reaped() {
+    assert_eq!(process::reap(), Ok(None));
+    let ids = [3, 4, 5].map(|status| process::fork(move || status).unwrap().id());
+    let mut exits = Vec::new();
+    while exits.len() < 3 {
+        exits.extend(process::reap().unwrap());
+    }
+    for (id, status) in ids.into_iter().zip([3, 4, 5]) {
+        assert!(exits.iter().any(|exit| (exit.id, exit.status) == (id, Ok(status))), "{exits:?}");
+    }
+    assert_eq!(process::reap(), Ok(None));
+}
+
+fn real_time_comes_first() {
+    realtime::set_policy(Task::This, Policy::Fifo(50)).unwrap();
+    assert_eq!(realtime::policy(Task::This), Ok(Policy::Fifo(50)));
+    // On one CPU, a child of lower priority does not run while this one computes.
+    realtime::set_affinity(Task::This, &[0]).unwrap();
+    let file = Path::new("/ran");
+    let child = process::fork(|| {
+        fs::write(file, "").unwrap();
+        0
+    })
+    .unwrap();
+    realtime::set_policy(Task::Id(child.id()), Policy::Other).unwrap();
+    let start = clock::now::<Monotonic>();
+    while clock::now::<Monotonic>() - start < Nanos::from_millis(20) {}
+    assert!(!file.exists());
+    assert_eq!(child.wait().unwrap().status, Ok(0));
+    assert!(file.exists());
+    realtime::set_policy(Task::This, Policy::RoundRobin(1)).unwrap();
+    assert_eq!(realtime::policy(Task::This), Ok(Policy::RoundRobin(1)));
+}
+
+fn kernel_threads_are_found() {
+    let found = realtime::tasks(|name| name.starts_with("ksoftirqd/")).unwrap();
+    let [thread] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(thread.name, "ksoftirqd/0");
+    realtime::set_policy(Task::Id(thread.id), Policy::Fifo(3)).unwrap();
+    assert_eq!(realtime::policy(Task::Id(thread.id)), Ok(Policy::Fifo(3)));
+    let is_rt = fs::read_to_string("/proc/version").unwrap().contains("PREEMPT_RT");
+    let interrupts = realtime::tasks(|name| name.starts_with("irq/")).unwrap();
+    assert!(!is_rt || !interrupts.is_empty());
+}
+
+fn memory_is_locked() {
+    realtime::lock_memory().unwrap();
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
+    assert_ne!(locked.trim(), "0 kB");
+}
+
+fn modules_come_and_go() {
+    let file = Path::new("/modules/vxcan.ko");
+    assert!(module::is_there("vxcan"));
+    assert_eq!(module::load(file, ""), Ok(module::Loaded::Before));
+    module::unload("vxcan").unwrap();
+    assert!(!module::is_there("vxcan"));
+    let error = module::load(file, "no\0parameter").unwrap_err();
+    assert!(error.is(libc::EINVAL), "{error}");
+    assert_eq!(module::load(file, ""), Ok(module::Loaded::Now));
+    let error = module::unload("can").unwrap_err();
+    assert!(error.to_string().contains("EAGAIN") && error.remedy().is_some(), "{error}");
+    // A file that is no module.
+    assert!(module::load(Path::new("/init"), "").unwrap_err().is(libc::ENOEXEC));
+    assert!(mount::mount("proc", "/no", "").unwrap_err().is(libc::ENOENT));
+    assert!(mount::mount("nofs", "/proc", "").unwrap_err().is(libc::ENODEV));
+}
+
+/// The signature of QEMU's fw_cfg device: selector 0 at port 0x510, data at 0x511.
+fn ports_answer() {
+    let ports = port::Ports::acquire().unwrap();
+    ports.write_u16(0x510, 0);
+    let mut signature = [0; 4];
+    ports.read_all(0x511, &mut signature);
+    assert_eq!(&signature, b"QEMU");
+    ports.write_u16(0x510, 0);
+    let one_by_one = [(); 4].map(|()| ports.read_u8(0x511));
+    assert_eq!(&one_by_one, b"QEMU");
+    ports.write_all(0xE9, b"ports: bytes to the debug console\n");
+    ports.write_u8(0xE9, b'.');
+    ports.write_u32(0x80, 0);
+}

@@ -1,0 +1,61 @@
+//! What a machine needs before it can be saved: file systems and the modules of every order.
+
+use std::fs;
+
+use candor_linux::clock::{self, Monotonic};
+use candor_linux::mount::mount;
+use candor_time::Nanos;
+
+use crate::failure::{Context, FAULT, Failure};
+use crate::modules::Modules;
+use crate::system;
+
+/// Kind, place and options of each file system.
+const FILE_SYSTEMS: [(&str, &str, &str); 5] = [
+    ("proc", "/proc", ""),
+    ("sysfs", "/sys", ""),
+    ("devtmpfs", "/dev", ""),
+    ("tmpfs", "/run", "mode=0755"),
+    ("tmpfs", "/tmp", "mode=1777"),
+];
+
+/// The modules that most orders need. Loading them here saves every run their time.
+const MODULES: [&str; 5] = ["can", "can_raw", "can_dev", "vcan", "vxcan"];
+
+/// A kernel goes on with itself after it has started its first process: it tests its ciphers, for
+/// one. The machine is saved when so many seconds have passed without any of that,
+const QUIET_S: u32 = 2;
+/// of each of which the processor idled for so many hundredths,
+const IDLE_HUNDREDTHS: u64 = 98;
+/// or after so many seconds at the latest.
+const MOST_S: u32 = 120;
+
+pub(crate) fn boot() -> Result<(), Failure> {
+    for (kind, place, options) in FILE_SYSTEMS {
+        fs::create_dir_all(place).at(place, "check the initramfs")?;
+        mount(kind, place, options).at("boot", "check the kernel's file systems")?;
+    }
+    let modules = Modules::read()?;
+    MODULES.iter().try_for_each(|module| modules.load(module))?;
+    wait_until_quiet()
+}
+
+/// Waits until the kernel has nothing to do any more.
+fn wait_until_quiet() -> Result<(), Failure> {
+    let mut quiet_s = 0;
+    for _ in 0..MOST_S {
+        let before = system::idle_hundredths();
+        let next = clock::now::<Monotonic>() + Nanos::from_secs(1);
+        clock::sleep_until(next).at("boot", FAULT)?;
+        let is_quiet = system::idle_hundredths() - before >= IDLE_HUNDREDTHS;
+        quiet_s = if is_quiet { quiet_s + 1 } else { 0 };
+        if quiet_s == QUIET_S {
+            return Ok(());
+        }
+    }
+    Err(Failure::new(
+        "boot",
+        format!("the kernel is still busy after {MOST_S} s"),
+        "look for what it does in the last lines of the console",
+    ))
+}

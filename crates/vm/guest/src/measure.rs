@@ -1,0 +1,112 @@
+//! Measuring: everything is set up, then frames are sent, then everything is counted.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use candor_bed::order::{File, Measurement};
+use candor_bed::report::Totals;
+use candor_bed::{Message, Order, interface};
+use candor_linux::realtime::lock_memory;
+
+use crate::bed::{self, Bed};
+use crate::failure::{Context, FAULT, Failure};
+use crate::gateway::{self, Tally};
+use crate::host::Stop;
+use crate::load::{FloodPing, Hackbench};
+use crate::tester::{Seen, Tester};
+use crate::{system, watchdog};
+
+pub(crate) fn measure(
+    order: &Measurement,
+    hello: &Message,
+    messages: &mut Vec<Message>,
+) -> Result<(), Failure> {
+    let mut notes = Vec::new();
+    write_files(&order.files)?;
+    // Processes are forked before there is a second thread.
+    let hackbench = order.load.hackbench_groups.filter(|&groups| groups > 0);
+    let hackbench = hackbench.map(Hackbench::prepare).transpose()?;
+    watchdog::start(&Order::Measure(Box::new(order.clone())), hello).at("watchdog", FAULT)?;
+    let mut bed = Bed::set_up(order)?;
+    lock_memory().at("memory", FAULT)?;
+    let tester = Tester::new(order)?;
+    let gateway = gateway::start(order, &mut bed)?;
+    let ping = order.load.ping_bytes.map(|bytes| FloodPing::start(&mut bed.netlink, bytes));
+    let ping = ping.transpose()?;
+    bed::settings(&order.settings, &mut notes)?;
+    let hackbench = hackbench.map(Hackbench::start).transpose()?;
+    let stop = order.wants_stops.then(Stop::open).transpose()?;
+
+    let seen = tester.run(|| stop.as_ref().map_or(Ok(()), Stop::now))?;
+
+    let ping_replies = ping.map_or(Ok(0), FloodPing::stop)?;
+    let hackbench_messages = hackbench.map_or(Ok(0), Hackbench::stop)?;
+    let counted = Totals { ping_replies, hackbench_messages, ..of_machine() };
+    let tally = gateway.stop(&mut bed)?;
+    notes.extend(tally.notes.iter().cloned());
+    if seen.without_number > 0 {
+        notes.push(format!(
+            "{} frames arrived with less than two bytes of data, without a number",
+            seen.without_number
+        ));
+    }
+    messages.extend(notes.into_iter().map(Message::Note));
+    if order.wants_stops {
+        messages.push(Message::Symbols(system::symbols()?));
+    }
+    messages.push(Message::Totals(totals(counted, &seen, &tally)));
+    messages.push(Message::Jobs(tally.jobs));
+    messages.push(Message::Sent(seen.sent));
+    messages.push(Message::Due(seen.due));
+    messages.push(Message::Monitored(seen.monitored));
+    messages.push(Message::Received(seen.received));
+    if order.wants_frames {
+        messages.push(Message::Frames(seen.frames));
+    }
+    Ok(())
+}
+
+/// Writes the files of an order.
+pub(crate) fn write_files(files: &[File]) -> Result<(), Failure> {
+    for File { path, is_executable, contents } in files {
+        let remedy = "choose another place; there is memory for some ten MB";
+        if let Some(folder) = Path::new(path).parent() {
+            fs::create_dir_all(folder).at(path, remedy)?;
+        }
+        fs::write(path, contents).at(path, remedy)?;
+        let mode = if *is_executable { 0o755 } else { 0o644 };
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).at(path, remedy)?;
+    }
+    Ok(())
+}
+
+/// What the machine lost outside of sockets.
+fn of_machine() -> Totals {
+    let of_gateway = [interface::SOURCE, interface::TARGET];
+    let over_errors = |name| system::interface_counter(name, "rx_over_errors");
+    Totals {
+        overflow_of_controller: of_gateway.into_iter().map(over_errors).sum(),
+        overflow_of_backlog: system::backlog_dropped(),
+        ..Totals::default()
+    }
+}
+
+/// All figures together.
+fn totals(counted: Totals, seen: &Seen, tally: &Tally) -> Totals {
+    let first = seen.sent.first().map_or(0, |stamp| stamp.time_ns);
+    let times = [&seen.sent, &seen.monitored, &seen.received];
+    let last = times.into_iter().flatten().map(|stamp| stamp.time_ns).max().unwrap_or(first);
+    Totals {
+        duration_ns: last.saturating_sub(first),
+        refused_by_sender: seen.refused,
+        overflow_of_tester: seen.overflow,
+        overflow_of_gateway: tally.overflow,
+        overflow_of_queue: tally.refused,
+        gateway_cpu_ns: tally.cpu.as_nanos(),
+        gateway_switches: (tally.switches.voluntary, tally.switches.involuntary),
+        sender_cpu_ns: seen.cpu.as_nanos(),
+        latest_departure_ns: seen.latest_departure.as_nanos(),
+        ..counted
+    }
+}

@@ -1,0 +1,115 @@
+//! When frames leave.
+
+use candor_bed::order::{BusTiming, Pace, Traffic};
+use candor_wire::bitrate::{Bitrate, Timing};
+use candor_wire::bits;
+
+use crate::failure::Failure;
+use crate::random::Random;
+
+/// Departures, worked out before anything is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Departures {
+    /// Each so long after the arrival of the one before, in nanoseconds.
+    AfterArrival(Vec<u64>),
+    /// Each at its time, in nanoseconds since the first one.
+    At(Vec<u64>),
+}
+
+impl Departures {
+    pub(crate) fn new(traffic: &Traffic, bus: BusTiming, seed: u64) -> Result<Self, Failure> {
+        match traffic.pace {
+            Pace::OneAtATime { shortest_ns, longest_ns, .. } => {
+                let mut random = Random::new(seed);
+                let whiles = (0..traffic.count).map(|_| random.between(shortest_ns, longest_ns));
+                Ok(Self::AfterArrival(whiles.collect()))
+            }
+            Pace::Paced { period_percent } => {
+                let timing = timing(bus)?;
+                let mut scaled = 0;
+                let mut times = Vec::new();
+                for number in 0..traffic.count {
+                    times.push(scaled / 100);
+                    let frame = frame(traffic, number)?;
+                    let length = bits::length(&frame).map_err(|error| {
+                        Failure::new("traffic", error, "send data or remote frames")
+                    })?;
+                    scaled += timing.duration_ns(length) * u64::from(period_percent);
+                }
+                Ok(Self::At(times))
+            }
+        }
+    }
+}
+
+/// The frame number `number` of `traffic`.
+pub(crate) fn frame(traffic: &Traffic, number: u64) -> Result<candor_wire::Frame, Failure> {
+    let reason = "the identifiers, the length and the flags make no legal frame";
+    traffic.frame(number).ok_or_else(|| {
+        Failure::new("traffic", reason, "at least one identifier, and 2 to 8 or 64 bytes")
+    })
+}
+
+fn timing(bus: BusTiming) -> Result<Timing, Failure> {
+    let rate = |rate: u32| {
+        Bitrate::new(rate).ok_or_else(|| {
+            Failure::new("source", format!("{rate} bit/s is no bit rate"), "1 bit/s to 20 Mbit/s")
+        })
+    };
+    Ok(Timing { nominal: rate(bus.bitrate)?, data: rate(bus.data_bitrate.unwrap_or(bus.bitrate))? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traffic(pace: Pace, count: u64) -> Traffic {
+        Traffic { pace, count, can_ids: vec![0x123], length: 8, fd_flags: None, fill: 0x55 }
+    }
+
+    const BUS: BusTiming = BusTiming { bitrate: 1_000_000, data_bitrate: None };
+
+    #[test]
+    fn paced_frames_leave_when_the_ones_before_are_over() {
+        for (percent, factor) in [(100, 1), (200, 2)] {
+            let traffic = traffic(Pace::Paced { period_percent: percent }, 3);
+            let Departures::At(times) = Departures::new(&traffic, BUS, 1).unwrap() else {
+                panic!("paced")
+            };
+            // 111 bits and stuff bits each; the number changes their count.
+            let duration = |number| {
+                let frame = traffic.frame(number).unwrap();
+                u64::from(bits::length(&frame).unwrap().total()) * 1_000
+            };
+            assert!((111_000..135_000).contains(&duration(0)));
+            let second = duration(0) * factor;
+            assert_eq!(times, [0, second, second + duration(1) * factor]);
+        }
+    }
+
+    #[test]
+    fn whiles_are_drawn_from_the_seed() {
+        let pace = Pace::OneAtATime { shortest_ns: 10, longest_ns: 20, timeout_ns: 1 };
+        let draw = |seed| Departures::new(&traffic(pace, 50), BUS, seed).unwrap();
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+        let Departures::AfterArrival(whiles) = draw(1) else { panic!("one at a time") };
+        assert!(whiles.len() == 50 && whiles.iter().all(|wait| (10..=20).contains(wait)));
+    }
+
+    #[test]
+    fn what_makes_no_frame_is_refused() {
+        let paced = |length, can_ids: &[u32]| Traffic {
+            length,
+            can_ids: can_ids.into(),
+            ..traffic(Pace::Paced { period_percent: 100 }, 2)
+        };
+        for traffic in [paced(9, &[1]), paced(2, &[]), paced(2, &[0x800])] {
+            let failure = Departures::new(&traffic, BUS, 1).unwrap_err().to_string();
+            assert!(failure.contains("no legal frame"), "{failure}");
+        }
+        let bus = BusTiming { bitrate: 0, data_bitrate: None };
+        let failure = Departures::new(&paced(2, &[1]), bus, 1).unwrap_err().to_string();
+        assert!(failure.contains("0 bit/s"), "{failure}");
+    }
+}

@@ -1,0 +1,514 @@
+//! Debian's apt with a configuration, lists and a cache of our own: nothing of the machine's is
+//! changed, nothing is installed, and no rights are needed. The machine's own settings of how to
+//! reach the network (`apt.conf`: proxies, certificates, timeouts) apply.
+//!
+//! ```text
+//!  <cache>/apt/  apt.conf            what differs from the machine's settings, given with -c
+//!                candor.sources      the suites, and the keys they must be signed with
+//!                lists/  archives/   what apt keeps
+//!                status              no package is installed
+//! ```
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::sources::Mirror;
+use super::{Fetching, Progress};
+use crate::{Cache, Error};
+
+/// The suites that have kernels, without security updates.
+const SUITES: &str = "bookworm bookworm-backports trixie trixie-backports";
+/// Those with security updates.
+const SECURITY_SUITES: &str = "bookworm-security trixie-security";
+/// Where Debian's package debian-archive-keyring puts its keys.
+const KEYRINGS: &[&str] = &[
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+    "/usr/share/keyrings/debian-archive-keyring.pgp",
+];
+/// What to do where apt cannot help.
+pub(crate) const MANUAL: &str = "or do it by hand: unpack Debian's linux-image-VERSION-amd64 (from \
+                                 7.1 on linux-binary-, linux-modules- and linux-base-VERSION-amd64) \
+                                 into a folder DIR with `dpkg-deb -x`, or with `ar x` and `tar xf`, \
+                                 and give --kernel with the vmlinuz in DIR and --modules DIR";
+
+/// A package that can be had.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// Bytes to download.
+    pub(crate) size: u64,
+    /// Such as `trixie-backports`.
+    pub(crate) suite: String,
+}
+
+/// Apt with a configuration of our own.
+#[derive(Debug)]
+pub(crate) struct Apt {
+    root: PathBuf,
+}
+
+impl Apt {
+    /// The one whose lists were fetched before, if there is one.
+    pub(crate) fn of(cache: &Cache) -> Option<Self> {
+        let root = cache.folder().join("apt");
+        root.join("updated").is_file().then_some(Self { root })
+    }
+
+    /// Writes the configuration.
+    pub(crate) fn prepare(cache: &Cache, options: &Fetching) -> Result<Self, Error> {
+        for program in ["apt-get", "apt-cache", "dpkg-deb"] {
+            require(program)?;
+        }
+        let keyring = match &options.keyring {
+            Some(path) => path.canonicalize().map_err(|error| Error::read(path, error))?,
+            None => {
+                KEYRINGS.iter().map(PathBuf::from).find(|path| path.is_file()).ok_or_else(|| {
+                    Error::Other(format!(
+                        "the keys of Debian are not there, with which its packages are checked; \
+                         install the package debian-archive-keyring, or name a file of them with \
+                         --keyring; {MANUAL}"
+                    ))
+                })?
+            }
+        };
+        let mirror = match &options.mirror {
+            Some(address) => Mirror::at(address),
+            None => Mirror::of_machine(Path::new("/etc/apt")).ok_or_else(|| {
+                Error::Other(format!(
+                    "the apt sources of this machine (/etc/apt/sources.list, sources.list.d) name \
+                     no archive of Debian; name a mirror with --mirror ADDRESS; {MANUAL}"
+                ))
+            })?,
+        };
+        let root = cache.subfolder("apt")?;
+        for folder in ["lists/partial", "archives/partial", "empty"] {
+            cache.subfolder(&format!("apt/{folder}"))?;
+        }
+        let root_text = plain(&root)?;
+        let keyring_text = plain(&keyring)?;
+        let paragraph = |address: &str, suites: &str| {
+            format!(
+                "Types: deb\nURIs: {address}\nSuites: {suites}\nComponents: main\n\
+                 Architectures: amd64\nTargets: Packages\nSigned-By: {keyring_text}\n"
+            )
+        };
+        let sources = format!(
+            "{}\n{}",
+            paragraph(&mirror.archive, SUITES),
+            paragraph(&mirror.security, SECURITY_SUITES)
+        );
+        write(&root.join("candor.sources"), &sources)?;
+        write(&root.join("apt.conf"), &configuration(root_text))?;
+        write(&root.join("status"), "")?;
+        Ok(Self { root })
+    }
+
+    fn run(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("LC_ALL", "C").arg("-c").arg(self.root.join("apt.conf"));
+        command
+    }
+
+    /// Fetches the lists of packages.
+    pub(crate) fn update(&self, progress: &dyn Progress) -> Result<(), Error> {
+        progress.step("the lists of Debian's packages", 0);
+        let mut command = self.run("apt-get");
+        command.args(["-qq", "-o", "APT::Status-Fd=1", "update"]);
+        let run = run(command, progress, &mut |line| {
+            if let Some(percent) = percent(line) {
+                progress.percent(percent);
+            }
+        })?;
+        let stamp = self.root.join("updated");
+        let complaints: Vec<_> =
+            run.stderr.lines().filter(|line| line.starts_with(['E', 'W'])).collect();
+        if run.is_success && complaints.is_empty() {
+            return write(&stamp, "");
+        }
+        // A suite that is gone, or a mirror without security updates, does not stop the others.
+        let lists = self.root.join("lists");
+        let has_lists = fs::read_dir(&lists).is_ok_and(|entries| {
+            entries
+                .flatten()
+                .any(|entry| entry.file_name().to_string_lossy().ends_with("_Packages"))
+        });
+        if !has_lists || run.stderr.contains("No space left") {
+            return Err(explain("the lists of Debian's packages", &run.stderr));
+        }
+        write(&stamp, "")?;
+        let first = complaints.first().copied().unwrap_or("E: apt-get update failed");
+        progress.note(&format!(
+            "not all lists of Debian's packages could be fetched, older ones are used where there \
+             are any: {}",
+            first.get(3..).unwrap_or(first)
+        ));
+        Ok(())
+    }
+
+    /// The packages whose names begin with `linux-image-`, `linux-binary-`, `linux-modules-` or
+    /// `linux-base-` and that `wanted` wants, in the newest of their versions.
+    pub(crate) fn packages(&self, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Package>, Error> {
+        let mut command = self.run("apt-cache");
+        command.args(["pkgnames", "linux-"]);
+        let names = output(command)?;
+        let names: Vec<_> = names.lines().filter(|name| wanted(name)).collect();
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut command = self.run("apt-cache");
+        command.args(["--no-all-versions", "show"]).args(&names);
+        let mut packages = paragraphs(&output(command)?);
+        let mut command = self.run("apt-cache");
+        command.arg("madison").args(&names);
+        let suites = output(command)?;
+        for package in &mut packages {
+            package.suite = suite_of(&suites, package).unwrap_or_default();
+        }
+        packages.sort_by(|left, right| left.name.cmp(&right.name));
+        packages.dedup_by(|next, before| next.name == before.name);
+        Ok(packages)
+    }
+
+    /// Fetches a package into `folder`; apt checks it against the signed lists.
+    pub(crate) fn download(
+        &self,
+        package: &Package,
+        folder: &Path,
+        progress: &dyn Progress,
+    ) -> Result<PathBuf, Error> {
+        progress.step(&package.name, package.size);
+        let mut command = self.run("apt-get");
+        command
+            .args(["-qq", "-o", "APT::Status-Fd=1", "download"])
+            .arg(format!("{}={}", package.name, package.version))
+            .current_dir(folder);
+        let run = run(command, progress, &mut |line| {
+            if let Some(percent) = percent(line) {
+                progress.percent(percent);
+            }
+        })?;
+        let what = format!("the package {}", package.name);
+        if !run.is_success {
+            return Err(explain(&what, &run.stderr));
+        }
+        let is_package = |path: &PathBuf| path.extension() == Some(OsStr::new("deb"));
+        let entries = fs::read_dir(folder).map_err(|error| Error::read(folder, error))?;
+        let found = entries.flatten().map(|entry| entry.path()).find(is_package);
+        let path = found.ok_or_else(|| explain(&what, &run.stderr))?;
+        let size = path.metadata().map_err(|error| Error::read(&path, error))?.len();
+        if size != package.size {
+            return Err(broken(&what, &format!("it has {size} bytes instead of {}", package.size)));
+        }
+        Ok(path)
+    }
+}
+
+/// What differs from the machine's settings.
+fn configuration(root: &str) -> String {
+    format!(
+        "// Written anew whenever kernels are fetched.\n\
+         Dir::Etc::sourcelist \"{root}/candor.sources\";\n\
+         Dir::Etc::sourceparts \"{root}/empty\";\n\
+         Dir::Etc::preferences \"{root}/empty/preferences\";\n\
+         Dir::Etc::preferencesparts \"{root}/empty\";\n\
+         Dir::State \"{root}\";\n\
+         Dir::State::lists \"{root}/lists\";\n\
+         Dir::State::status \"{root}/status\";\n\
+         Dir::Cache \"{root}\";\n\
+         Dir::Cache::archives \"{root}/archives\";\n\
+         Dir::Cache::pkgcache \"{root}/pkgcache.bin\";\n\
+         Dir::Cache::srcpkgcache \"\";\n\
+         APT::Architecture \"amd64\";\n\
+         #clear APT::Architectures;\n\
+         APT::Architectures {{ \"amd64\"; }};\n\
+         APT::Default-Release \"\";\n\
+         // Without rights there is nobody to hand them over to.\n\
+         APT::Sandbox::User \"root\";\n\
+         // What the machine does after its own updates is not to be done.\n\
+         #clear APT::Update::Pre-Invoke;\n\
+         #clear APT::Update::Post-Invoke;\n\
+         #clear APT::Update::Post-Invoke-Success;\n\
+         #clear DPkg::Pre-Invoke;\n\
+         #clear DPkg::Post-Invoke;\n\
+         Acquire::GzipIndexes \"false\";\n\
+         Acquire::Languages \"none\";\n"
+    )
+}
+
+/// A path as it may stand in apt's files.
+fn plain(path: &Path) -> Result<&str, Error> {
+    path.to_str().filter(|text| !text.contains(|c: char| c == '"' || c.is_whitespace())).ok_or_else(
+        || {
+            Error::Other(format!(
+                "apt cannot work in {}, since there are spaces or strange characters in the name; \
+                 name another folder with CANDOR_CACHE",
+                path.display()
+            ))
+        },
+    )
+}
+
+/// Writes a file whole or not at all.
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    let beside = path.with_extension("new");
+    fs::write(&beside, text)
+        .and_then(|()| fs::rename(&beside, path))
+        .map_err(|error| Error::write(path, error))
+}
+
+/// Fails if a program is not on the path.
+fn require(program: &str) -> Result<(), Error> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
+        return Ok(());
+    }
+    Err(no_program(program))
+}
+
+fn no_program(program: &str) -> Error {
+    Error::NoProgram {
+        program: program.into(),
+        purpose: "fetches and checks Debian's packages",
+        remedy: format!("on Debian and Ubuntu it is in the packages apt and dpkg; {MANUAL}"),
+    }
+}
+
+/// What a program said.
+struct Run {
+    is_success: bool,
+    stderr: String,
+}
+
+/// Runs a program, hands on the lines of its standard output, and ends it when nobody wants it any
+/// more.
+fn run(
+    mut command: Command,
+    progress: &dyn Progress,
+    on_line: &mut dyn FnMut(&str),
+) -> Result<Run, Error> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|_| no_program(&name))?;
+    let (stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
+    let stderr = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(stderr) = &mut stderr {
+            // What cannot be read is not said.
+            let _ = stderr.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    });
+    for line in stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines()) {
+        let Ok(line) = line else { break };
+        on_line(&line);
+        if !progress.proceed() {
+            // It may have ended by itself.
+            let _ = child.kill();
+            break;
+        }
+    }
+    let status = child.wait().map_err(|error| Error::Other(format!("{name} is lost: {error}")))?;
+    let stderr = stderr.join().unwrap_or_default();
+    if !progress.proceed() {
+        return Err(Error::Interrupted);
+    }
+    Ok(Run { is_success: status.success(), stderr })
+}
+
+/// What a program prints.
+fn output(mut command: Command) -> Result<String, Error> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().map_err(|_| no_program(&name))?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(Error::Other(format!(
+            "{name} cannot read the lists of Debian's packages: {}; fetch them again with `candor \
+             vm kernels --update`",
+            complaint(&stderr)
+        )));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// How far apt is: `dlstatus:1:27.4:Retrieving file 1 of 1`.
+fn percent(line: &str) -> Option<f64> {
+    line.strip_prefix("dlstatus:")?.split(':').nth(1)?.parse().ok()
+}
+
+/// The packages that `apt-cache show` lists.
+fn paragraphs(text: &str) -> Vec<Package> {
+    let package = |paragraph: &str| {
+        let value = |name: &str| {
+            paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+        };
+        // Without a file there is nothing to fetch.
+        value("Filename")?;
+        Some(Package {
+            name: value("Package")?.to_owned(),
+            version: value("Version")?.to_owned(),
+            size: value("Size")?.parse().ok()?,
+            suite: String::new(),
+        })
+    };
+    text.split("\n\n").filter_map(package).collect()
+}
+
+/// The suite of a package in what `apt-cache madison` lists:
+/// ` name | version | ADDRESS SUITE/main amd64 Packages`.
+fn suite_of(madison: &str, package: &Package) -> Option<String> {
+    madison.lines().find_map(|line| {
+        let mut cells = line.split('|').map(str::trim);
+        let is_it = cells.next()? == package.name && cells.next()? == package.version;
+        let place = cells.next().filter(|_| is_it)?;
+        let suite = place.split(' ').nth(1)?.split('/').next()?;
+        Some(suite.to_owned())
+    })
+}
+
+/// The first thing that a program complains about, an error before anything else.
+pub(crate) fn complaint(stderr: &str) -> String {
+    let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = lines().find(|line| line.starts_with("E:")).or_else(|| lines().next());
+    let line = line.unwrap_or("it does not say why");
+    let line = line.trim_start_matches("E: ").trim_start_matches("W: ");
+    line.replace(|c: char| c.is_control(), "?")
+}
+
+/// Why apt could not fetch `what`, from what it wrote to standard error.
+fn explain(what: &str, stderr: &str) -> Error {
+    let said = complaint(stderr);
+    let says = |phrases: &[&str]| phrases.iter().any(|phrase| stderr.contains(phrase));
+    if says(&["No space left on device", "enough free space"]) {
+        return Error::Other(format!(
+            "there is no space for {what}: {said}; make room there, or name another folder with \
+             CANDOR_CACHE"
+        ));
+    }
+    if says(&["Hash Sum mismatch", "unexpected size", "Hashes of", "File has unexpected"]) {
+        return broken(what, &said);
+    }
+    if says(&["NO_PUBKEY", "EXPKEYSIG", "is not signed", "BADSIG", "couldn't be verified"]) {
+        return Error::Other(format!(
+            "the signature of {what} is not one of Debian's: {said}; renew the package \
+             debian-archive-keyring, or name another mirror with --mirror ADDRESS"
+        ));
+    }
+    let network = [
+        "Could not resolve",
+        "Temporary failure",
+        "Could not connect",
+        "Connection failed",
+        "Connection refused",
+        "Unable to connect",
+        "timed out",
+        "unreachable",
+        "Cannot initiate",
+    ];
+    if says(&network) {
+        return Error::Other(format!(
+            "{what} cannot be fetched, since the mirror cannot be reached: {said}; check the \
+             network and the proxy settings of apt, or name another mirror with --mirror ADDRESS; \
+             {MANUAL}"
+        ));
+    }
+    if says(&["404", "does not have a Release file", "not found"]) {
+        return Error::Other(format!(
+            "the mirror does not have {what}: {said}; name another one with --mirror ADDRESS, or \
+             fetch the lists again with `candor vm kernels --update`"
+        ));
+    }
+    Error::Other(format!(
+        "{what} cannot be fetched: {said}; name another mirror with --mirror ADDRESS; {MANUAL}"
+    ))
+}
+
+fn broken(what: &str, said: &str) -> Error {
+    Error::Other(format!(
+        "{what} came broken: {said}; try again, or name another mirror with --mirror ADDRESS"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_apt_says_is_understood() {
+        let cases = [
+            (
+                "E: Failed to fetch x  Error writing to file - write (28: No space left on device)",
+                "there is no space for the package x: ",
+            ),
+            ("E: You don't have enough free space in /c.", "there is no space"),
+            (
+                "E: Failed to fetch http://m/x.deb  Hash Sum mismatch\n   Hashes of expected file:",
+                "the package x came broken: Failed to fetch http://m/x.deb  Hash Sum mismatch",
+            ),
+            (
+                "E: Failed to fetch x  File has unexpected size (1 != 2). Mirror sync in progress?",
+                "came broken",
+            ),
+            (
+                "W: GPG error: http://m trixie InRelease: NO_PUBKEY 0E98\nE: The repository is not \
+              signed.",
+                "signature of the package x is not one of Debian's: The repository is not",
+            ),
+            (
+                "Err: x\nE: Failed to fetch x  Could not resolve 'm'",
+                "the mirror cannot be reached: Failed to fetch x  Could not resolve 'm'",
+            ),
+            ("E: Failed to fetch x  Could not connect to m:80", "the mirror cannot be reached"),
+            ("E: Failed to fetch x  404  Not Found [IP: ::1 80]", "the mirror does not have"),
+            ("E: Something new", "the package x cannot be fetched: Something new; "),
+            ("", "cannot be fetched: it does not say why"),
+            ("E: \u{1b}[2Jgone", "cannot be fetched: ?[2Jgone"),
+        ];
+        for (stderr, expected) in cases {
+            let message = explain("the package x", stderr).to_string();
+            assert!(message.contains(expected) && !message.contains('\n'), "{message}");
+        }
+    }
+
+    #[test]
+    fn packages_are_read_from_what_apt_prints() {
+        let show = "Package: linux-image-6.12.1+deb13-amd64\nSource: linux\nVersion: 6.12.1-1\n\
+                    Filename: pool/x.deb\nSize: 107179464\nDescription: a kernel\n\n\
+                    Package: linux-image-6.12.2+deb13-amd64\nVersion: 6.12.2-1\nSize: 1\n\n\
+                    Package: linux-image-cut\nFilename: x\nVersion: 1\nSize: many\n\n";
+        let packages = paragraphs(show);
+        assert_eq!(packages.len(), 1, "without a file or a size there is nothing to fetch");
+        let package = &packages[0];
+        assert_eq!(package.version, "6.12.1-1");
+        assert_eq!(package.size, 107_179_464);
+        let madison = " linux-image-6.12.1+deb13-amd64 | 6.12.0-1 | http://m/debian sid/main amd64 \
+                       Packages\n linux-image-6.12.1+deb13-amd64 |  6.12.1-1 | http://m/debian \
+                       trixie-backports/main amd64 Packages\n";
+        assert_eq!(suite_of(madison, package).as_deref(), Some("trixie-backports"));
+        assert_eq!(suite_of("", package), None);
+    }
+
+    #[test]
+    fn progress_is_read_from_what_apt_prints() {
+        assert_eq!(percent("dlstatus:1:27.4:Retrieving file 1 of 1"), Some(27.4));
+        for line in ["", "pmstatus:x:1:y", "dlstatus:1", "dlstatus:1:x:y"] {
+            assert_eq!(percent(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_breaks_apts_files_is_refused() {
+        assert_eq!(plain(Path::new("/a/b+c")).unwrap(), "/a/b+c");
+        for path in ["/a b", "/a\"b", "/a\nb"] {
+            let message = plain(Path::new(path)).unwrap_err().to_string();
+            assert!(message.contains("CANDOR_CACHE"), "{message}");
+        }
+    }
+}

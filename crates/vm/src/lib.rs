@@ -1,0 +1,33 @@
+//! Real Linux kernels in QEMU, with the same time on every run.
+//!
+//! ```text
+//!  Debian package, own build -- kernel --> Kernel{image, modules} -+
+//!                       guest program (embedded) -- initramfs -----+--> Machine
+//!                                                                       | boot once, save
+//!                                            order (candor-bed) --> restore, run --> Report
+//! ```
+//!
+//! Guest time is counted instructions: `-icount shift=N` makes every instruction last 2^N ns, and
+//! idle time is skipped. What caches, buses and parallel processors would do is not in it.
+//!
+//! A machine is booted once and saved at the moment when its `/init` waits for an order. Every run
+//! starts from that saved state, so no run can depend on another, and the same order gives the same
+//! nanoseconds.
+
+mod cache;
+mod error;
+pub mod initramfs;
+pub mod kernel;
+mod machine;
+mod profile;
+pub mod program;
+mod qmp;
+mod run;
+mod seat;
+mod snapshot;
+
+pub use cache::Cache;
+pub use error::Error;
+pub use kernel::{Kernel, Spec};
+pub use machine::{Identity, Machine, Qemu, Speed, Unwatched, Watch};
+pub use profile::{Function, Profile};

@@ -1,0 +1,279 @@
+//! A machine that was booted once and saved where its `/init` waits for an order.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::error::Error;
+use crate::machine::{Files, Machine, Watch};
+use crate::qmp::{Event, Process, no_line};
+use crate::run::{console, is_past};
+
+/// A kernel that has not reached `/init` after so much of its own time never will.
+const BOOT_LIMIT_S: u64 = 120;
+
+/// Pairs of boots that may disagree.
+const ROUNDS: usize = 10;
+
+/// The files of a machine in the cache.
+pub(crate) struct Saved {
+    /// The state, as QEMU writes it for a migration.
+    pub(crate) state: PathBuf,
+    /// The initramfs: QEMU wants it again although the guest has read it long ago.
+    pub(crate) initramfs: PathBuf,
+}
+
+impl Machine {
+    fn folder(&self) -> PathBuf {
+        self.cache.join("machines").join(&self.hash()[..32])
+    }
+
+    fn saved(&self) -> Saved {
+        let folder = self.folder();
+        Saved { state: folder.join("state"), initramfs: folder.join("initramfs") }
+    }
+
+    /// Boots the machine and saves it, unless that was done before. Several processes may ask at
+    /// once: one boots, the others wait.
+    ///
+    /// # Errors
+    /// The cache cannot be written, QEMU does not start, or the guest dies.
+    pub fn ready(&self, watch: &dyn Watch) -> Result<(), Error> {
+        let saved = self.saved();
+        if saved.state.exists() {
+            return Ok(());
+        }
+        let folder = self.folder();
+        fs::create_dir_all(&folder).map_err(|error| Error::write(&folder, error))?;
+        let lock = folder.join("lock");
+        let file = File::create(&lock).map_err(|error| Error::write(&lock, error))?;
+        file.lock().map_err(|error| Error::write(&lock, error))?;
+        if saved.state.exists() {
+            return Ok(());
+        }
+        let write = |path: &Path, bytes: &[u8]| {
+            fs::write(path, bytes).map_err(|error| Error::write(path, error))
+        };
+        write(&saved.initramfs, &self.initramfs)?;
+        let identity = serde_json::to_string_pretty(self.identity()).unwrap_or_default();
+        write(&folder.join("machine.json"), format!("{identity}\n").as_bytes())?;
+        let state = self.agreed(&saved.initramfs, &folder, watch)?;
+        fs::rename(&state, &saved.state).map_err(|error| Error::write(&saved.state, error))
+    }
+
+    /// Boots until two boots took the same time, and returns the state of one of them.
+    ///
+    /// QEMU may skip too much of an idle time (see [`crate::seat`]); in the long time of a boot, that
+    /// is not rare enough. A boot that went wrong in this way has a time of its own. And see
+    /// [`Moment::has_skipped`].
+    fn agreed(&self, initramfs: &Path, folder: &Path, watch: &dyn Watch) -> Result<PathBuf, Error> {
+        let mut booted: Vec<Booted> = Vec::new();
+        for round in 0..ROUNDS {
+            let boots = std::thread::scope(|scope| {
+                let boot = |side| {
+                    // Beside its place, so that nobody finds half a state.
+                    let state = folder.join(format!("state.part{}", 2 * round + side));
+                    Booted::new(self, initramfs, state, watch)
+                };
+                let other = scope.spawn(move || boot(1));
+                let first = boot(0);
+                [first, other.join().unwrap_or_else(|_| Err(Error::Interrupted))]
+            });
+            for boot in boots {
+                booted.push(boot?);
+            }
+            if let Some(mut best) = take_agreed(&mut booted) {
+                return Ok(best.keep());
+            }
+        }
+        let times: Vec<_> = booted.iter().map(|boot| boot.moment.time_ns.to_string()).collect();
+        Err(Error::Other(format!(
+            "no two boots took the same time ({} ns); free the processors of other work and try again",
+            times.join(", ")
+        )))
+    }
+
+    /// Where the machine was saved.
+    pub(crate) fn saved_state(&self, watch: &dyn Watch) -> Result<Saved, Error> {
+        self.ready(watch)?;
+        Ok(self.saved())
+    }
+
+    /// Boots and saves.
+    fn boot(&self, initramfs: &Path, state: &Path, watch: &dyn Watch) -> Result<Moment, Error> {
+        let scratch = scratch()?;
+        let file = |name: &str| scratch.path().join(name);
+        let (console_file, report, order) = (file("console"), file("report"), file("order"));
+        // Nobody reads it before the machine is restored with another one.
+        fs::write(&order, b"none").map_err(|error| Error::write(&order, error))?;
+        let files = Files { console: &console_file, report: &report, order: &order };
+        let mut command = self.command(initramfs, &files);
+        let mut process = Process::start(&mut command, no_line(), watch)?;
+        process.go_on(watch)?;
+        loop {
+            match process.event_or_idle(watch)? {
+                Some(Event::Named(name)) if name == "GUEST_PANICKED" => break,
+                Some(Event::Named(_)) => {}
+                Some(Event::Ended) => {
+                    let reason = format!(
+                        "Linux {} did not come up: it ended before its /init was ready",
+                        self.identity().release
+                    );
+                    return Err(Error::Guest { reason, console: console(&console_file) });
+                }
+                None if is_past(&mut process, BOOT_LIMIT_S, watch)? => {
+                    let reason = format!(
+                        "Linux {} did not come up within {BOOT_LIMIT_S} s of its own time",
+                        self.identity().release
+                    );
+                    return Err(Error::Guest { reason, console: console(&console_file) });
+                }
+                None => {}
+            }
+        }
+        let has_skipped = has_skipped(&process.human("info lapic", watch)?);
+        save(&mut process, state, watch)?;
+        let bytes = fs::read(&report).map_err(|error| Error::read(&report, error))?;
+        let time_ns = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        time_ns.map(|time_ns| Moment { time_ns, has_skipped }).ok_or_else(|| {
+            let reason = "the guest stopped without telling its time".into();
+            Error::Guest { reason, console: console(&console_file) }
+        })
+    }
+}
+
+/// When a guest stopped to be saved.
+#[derive(Clone, Copy, Default)]
+struct Moment {
+    /// Its time.
+    time_ns: u64,
+    /// Whether QEMU took the stop for an idle time and skipped to the next timer. It does unless its
+    /// main thread comes first, and the two states differ.
+    has_skipped: bool,
+}
+
+/// Whether the timer of the processor that was to expire right behind the stop has expired already,
+/// in what QEMU tells of the interrupt controller. If it tells nothing, that is as good as can be.
+fn has_skipped(lapic: &str) -> bool {
+    let count = lapic.split("current_count = ").nth(1);
+    count.is_none_or(|count| count.split_whitespace().next() == Some("0"))
+}
+
+/// Of two boots that took the same time, one that skipped, if there is one.
+fn take_agreed(booted: &mut Vec<Booted>) -> Option<Booted> {
+    let agrees = |at: usize| {
+        let mine = booted[at].moment.time_ns;
+        booted.iter().filter(|other| other.moment.time_ns == mine).count() > 1
+    };
+    let best = (0..booted.len()).find(|&at| booted[at].moment.has_skipped && agrees(at))?;
+    Some(booted.swap_remove(best))
+}
+
+/// A boot and its state, which is removed unless it is kept.
+struct Booted {
+    moment: Moment,
+    state: Option<PathBuf>,
+}
+
+impl Booted {
+    fn new(
+        machine: &Machine,
+        initramfs: &Path,
+        state: PathBuf,
+        watch: &dyn Watch,
+    ) -> Result<Self, Error> {
+        // So that a boot that fails leaves nothing either.
+        let mut booted = Self { moment: Moment::default(), state: Some(state.clone()) };
+        booted.moment = machine.boot(initramfs, &state, watch)?;
+        Ok(booted)
+    }
+
+    fn keep(&mut self) -> PathBuf {
+        self.state.take().unwrap_or_default()
+    }
+}
+
+impl Drop for Booted {
+    fn drop(&mut self) {
+        if let Some(state) = &self.state {
+            let _ = fs::remove_file(state);
+        }
+    }
+}
+
+/// Writes the state of a stopped machine into a file.
+fn save(process: &mut Process, state: &Path, watch: &dyn Watch) -> Result<(), Error> {
+    File::create(state).map_err(|error| Error::write(state, error))?;
+    let uri = format!("exec:cat > {}", quoted(state));
+    // There is no network in between that would have to be spared.
+    process.execute("migrate-set-parameters", json!({"max-bandwidth": 1_u64 << 40}), watch)?;
+    process.execute("migrate", json!({"uri": uri}), watch)?;
+    loop {
+        let status = process.execute("query-migrate", json!({}), watch)?;
+        match status.get("status").and_then(Value::as_str) {
+            Some("completed") => return Ok(()),
+            Some("failed" | "cancelled") => {
+                let reason = "the machine cannot be saved: the disk may be full; \
+                              make room, or name another folder with CANDOR_CACHE";
+                return Err(Error::Other(format!("{}: {reason}", state.display())));
+            }
+            _ => process.idle(watch)?,
+        }
+    }
+}
+
+/// A word for `sh`.
+pub(crate) fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+/// A folder for the files of one process.
+pub(crate) fn scratch() -> Result<TempDir, Error> {
+    tempfile::Builder::new().prefix("candor-vm-").tempdir().map_err(|error| {
+        let remedy = "make room there, or name another folder with TMPDIR".into();
+        let path = std::env::temp_dir();
+        Error::Io { path, what: "cannot take temporary files", source: error, remedy }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skip_is_seen_in_the_timer_of_the_processor() {
+        let told = |count: u32| {
+            format!(
+                "Timer\t DCR=0x3 (divide by 16) initial_count = 1548 current_count = {count}\r\nSPIV"
+            )
+        };
+        assert!(has_skipped(&told(0)));
+        assert!(!has_skipped(&told(230)));
+        assert!(!has_skipped(&told(5)));
+        assert!(has_skipped("current_count = 0"));
+        assert!(has_skipped("nothing about it"));
+    }
+
+    #[test]
+    fn two_boots_must_agree_and_one_must_skip() {
+        let boots = |moments: &[(u64, bool)]| -> Vec<Booted> {
+            let boot = |&(time_ns, has_skipped)| Booted {
+                moment: Moment { time_ns, has_skipped },
+                state: None,
+            };
+            moments.iter().map(boot).collect()
+        };
+        for (moments, expected) in [
+            (&[(1, true)][..], None),
+            (&[(1, true), (2, true)], None),
+            (&[(1, false), (1, false)], None),
+            (&[(1, false), (1, true)], Some(1)),
+            (&[(3, true), (1, false), (2, true), (2, true)], Some(2)),
+        ] {
+            let best = take_agreed(&mut boots(moments));
+            assert_eq!(best.map(|best| best.moment.time_ns), expected, "{moments:?}");
+        }
+    }
+}

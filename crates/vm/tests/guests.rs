@@ -1,0 +1,260 @@
+//! Guests that behave, and guests that do not: the same order gives the same nanoseconds whatever
+//! ran before it, and whatever ends a guest is told in words.
+//!
+//! Needs QEMU and kernels, so it runs only when asked to, as `conformance.rs` does.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use candor_bed::order::{
+    BusTiming, CommandOrder, Controller, Gateway, Load, Measurement, Pace, Settings, Traffic,
+};
+use candor_bed::{Order, Report, interface};
+use candor_route::{Bus, BusIndex, Rule, Table};
+use candor_vm::{Cache, Error, Kernel, Machine, Qemu, Speed, Unwatched, Watch, kernel, program};
+
+fn kernels() -> Vec<Kernel> {
+    let names = std::env::var("CANDOR_KERNELS").unwrap_or("6.12 7.2".into());
+    let cache = cache();
+    let find = |name: &str| {
+        let spec = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
+        kernel::find(&cache, &spec).unwrap_or_else(|error| panic!("{error}"))
+    };
+    names.split_whitespace().map(find).collect()
+}
+
+fn cache() -> Cache {
+    Cache::open(None).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn machine_in(cache: &Cache, kernel: &Kernel, parameters: &str) -> Machine {
+    let qemu = Qemu::find().unwrap_or_else(|error| panic!("{error}"));
+    Machine::new(cache, &qemu, kernel, Speed::default(), parameters).unwrap()
+}
+
+fn machine(kernel: &Kernel) -> Machine {
+    machine_in(&cache(), kernel, "")
+}
+
+fn table() -> Table {
+    let bus = |interface: &str| Bus {
+        name: interface.into(),
+        interface: interface.into(),
+        is_virtual: false,
+    };
+    let rule = Rule::new("all", BusIndex(0), BusIndex(1));
+    Table {
+        buses: vec![bus(interface::SOURCE), bus(interface::TARGET)],
+        rules: vec![rule],
+        max_hops: 1,
+    }
+}
+
+fn measurement(gateway: Gateway, pace: Pace, count: u64) -> Measurement {
+    let timing = BusTiming { bitrate: 1_000_000, data_bitrate: None };
+    Measurement {
+        controller: Controller::Sja1000,
+        source: timing,
+        target: timing,
+        gateway,
+        rules: table(),
+        traffic: Traffic {
+            pace,
+            count,
+            can_ids: vec![0x123],
+            length: 8,
+            fd_flags: None,
+            fill: 0x55,
+        },
+        load: Load::default(),
+        settings: Settings::default(),
+        files: Vec::new(),
+        seed: 1,
+        wants_frames: true,
+        wants_stops: false,
+    }
+}
+
+const ONE_AT_A_TIME: Pace =
+    Pace::OneAtATime { shortest_ns: 50_000, longest_ns: 150_000, timeout_ns: 1_000_000_000 };
+const FLOOD: Pace = Pace::Paced { period_percent: 100 };
+
+fn run(machine: &Machine, measurement: &Measurement) -> Report {
+    let order = Order::Measure(Box::new(measurement.clone()));
+    machine.run(&order, &Unwatched).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn the_same_order_gives_the_same_nanoseconds_whatever_ran_before() {
+    let orders = [
+        measurement(Gateway::Kernel, ONE_AT_A_TIME, 200),
+        measurement(Gateway::ReadWrite, FLOOD, 300),
+        measurement(Gateway::EngineFast, FLOOD, 300),
+        measurement(Gateway::Engine, ONE_AT_A_TIME, 200),
+    ];
+    for kernel in kernels() {
+        let machine = machine(&kernel);
+        let first: Vec<_> = orders.iter().map(|order| run(&machine, order)).collect();
+        let mut again: Vec<_> = orders.iter().rev().map(|order| run(&machine, order)).collect();
+        again.reverse();
+        for (one, other) in first.iter().zip(&again) {
+            assert!(!one.received.is_empty());
+            assert_eq!(one, other, "Linux {}", kernel.release);
+        }
+        // Not only because nothing depends on anything.
+        assert_ne!(first[0].received, first[3].received);
+        let other_seed = Measurement { seed: 2, ..orders[0].clone() };
+        assert_ne!(first[0].sent, run(&machine, &other_seed).sent);
+    }
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn machines_saved_apart_give_the_same_nanoseconds() {
+    let order = measurement(Gateway::Kernel, ONE_AT_A_TIME, 100);
+    let folder = tempfile::tempdir().unwrap();
+    for kernel in kernels() {
+        let elsewhere = Cache::open(Some(folder.path())).unwrap();
+        let theirs = machine_in(&elsewhere, &kernel, "");
+        let ours = machine(&kernel);
+        assert_eq!(ours.hash(), theirs.hash());
+        assert_eq!(run(&ours, &order), run(&theirs, &order), "Linux {}", kernel.release);
+    }
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn watching_the_instructions_does_not_change_the_time() {
+    let measured = measurement(Gateway::Kernel, ONE_AT_A_TIME, 20);
+    for kernel in kernels() {
+        let machine = machine(&kernel);
+        let stopping = Measurement { wants_stops: true, ..measured.clone() };
+        let undisturbed = machine.run(&Order::Measure(Box::new(stopping)), &Unwatched).unwrap();
+        let order = Order::Measure(Box::new(measured.clone()));
+        let (report, profile) = machine.profile(&order, &Unwatched).unwrap();
+        assert_eq!(report.received, undisturbed.received);
+        assert_eq!(report.monitored, undisturbed.monitored);
+        let of = |name: &str| {
+            let found = profile.functions.iter().find(|function| function.name == name);
+            found.unwrap_or_else(|| panic!("{name} is missing")).instructions
+        };
+        assert!(of("can_can_gw_rcv") > 20 * 20, "each frame goes through the gateway");
+        let modules: Vec<_> = profile.places().into_iter().map(|(place, _)| place).collect();
+        for place in ["kernel", "can", "can_gw", "can_raw", "sja1000", "kvaser_pci", "program"] {
+            assert!(modules.iter().any(|known| known == place), "{place} is not in {modules:?}");
+        }
+    }
+}
+
+// ---- Guests that do not behave --------------------------------------------------------------------
+
+fn command(argv: &[&str], files: Vec<candor_bed::order::File>) -> Order {
+    let argv = argv.iter().map(|&word| word.to_owned()).collect();
+    Order::Command(CommandOrder { rules: Table::default(), argv, files })
+}
+
+fn on_path(program: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut files = std::env::split_paths(&path).map(|folder| folder.join(program));
+    files.find(|file| file.exists()).unwrap_or_else(|| panic!("{program} is not there"))
+}
+
+/// A machine whose `init` cannot be started; its cache is thrown away.
+fn failing_boot(folder: &Path, kernel: &Kernel) -> Error {
+    let cache = Cache::open(Some(folder)).unwrap();
+    machine_in(&cache, kernel, "rdinit=/nothing").ready(&Unwatched).unwrap_err()
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn a_kernel_that_does_not_come_up_shows_its_console() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = failing_boot(folder.path(), &kernels()[0]).to_string();
+    assert!(error.contains("did not come up"), "{error}");
+    assert!(error.contains("Kernel panic"), "{error}");
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn a_kernel_that_panics_shows_its_console() {
+    let machine = machine(&kernels()[0]);
+    let dd = on_path("dd");
+    let mut files = program::files(&dd).unwrap();
+    files.push(candor_bed::order::File {
+        path: "/crash".into(),
+        is_executable: false,
+        contents: b"c".to_vec(),
+    });
+    let dd = dd.display().to_string();
+    let order = command(&[&dd, "if=/crash", "of=/proc/sysrq-trigger"], files);
+    let error = machine.run(&order, &Unwatched).unwrap_err();
+    assert!(matches!(error, Error::Guest { .. }), "{error:?}");
+    let error = error.to_string();
+    assert!(error.contains("panicked") && error.contains("Kernel panic"), "{error}");
+    assert!(error.contains("sysrq"), "{error}");
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn what_hangs_is_ended_in_its_own_time() {
+    let machine = machine(&kernels()[0]);
+    let sleep = on_path("sleep");
+    let order =
+        command(&[&sleep.display().to_string(), "1000000"], program::files(&sleep).unwrap());
+    let error = machine.run(&order, &Unwatched).unwrap_err().to_string();
+    assert!(error.contains("s of the guest's time"), "{error}");
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn a_gateway_that_dies_is_named() {
+    let machine = machine(&kernels()[0]);
+    let falsehood = on_path("false");
+    let name = falsehood.display().to_string();
+    let mut dying = measurement(Gateway::Command(vec![name.clone()]), ONE_AT_A_TIME, 10);
+    dying.files = program::files(&falsehood).unwrap();
+    let error = machine.run(&Order::Measure(Box::new(dying)), &Unwatched).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains(&name) && error.contains("ended"), "{error}");
+
+    let absent = measurement(Gateway::Command(vec!["/no-such".into()]), ONE_AT_A_TIME, 10);
+    let error = machine.run(&Order::Measure(Box::new(absent)), &Unwatched).unwrap_err();
+    assert!(error.to_string().contains("/no-such"), "{error}");
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn a_full_disk_and_a_damaged_state_are_told() {
+    let kernel = &kernels()[0];
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::open(Some(folder.path())).unwrap();
+    let machine = machine_in(&cache, kernel, "");
+    let saved = folder.path().join("machines").join(&machine.hash()[..32]);
+    fs::create_dir_all(&saved).unwrap();
+    std::os::unix::fs::symlink("/dev/full", saved.join("state.part0")).unwrap();
+    let error = machine.ready(&Unwatched).unwrap_err().to_string();
+    assert!(error.contains("full"), "{error}");
+
+    fs::write(saved.join("state"), b"rubbish").unwrap();
+    let order = Order::Conform(Vec::new());
+    let error = machine.run(&order, &Unwatched).unwrap_err().to_string();
+    assert!(error.contains("state cannot be restored"), "{error}");
+    fs::remove_file(saved.join("state")).unwrap();
+    machine.run(&order, &Unwatched).unwrap();
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn an_interrupted_run_ends_at_once() {
+    struct Never;
+    impl Watch for Never {
+        fn proceed(&self) -> bool {
+            false
+        }
+    }
+    let machine = machine(&kernels()[0]);
+    machine.ready(&Unwatched).unwrap();
+    let order = Order::Measure(Box::new(measurement(Gateway::Kernel, ONE_AT_A_TIME, 100_000)));
+    assert!(matches!(machine.run(&order, &Never), Err(Error::Interrupted)));
+}
