@@ -7,6 +7,8 @@
 //! lab claims --json` prints one of type `claim`: `id`, `says`, `published`, `bounds`, `each` (null
 //! if it is the only one), `value` (null if it could not be found), `agrees`, `note`.
 
+mod profile;
+
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -54,6 +56,13 @@ pub(crate) enum LabCommand {
     ///
     /// Example: candor lab claims campaigns/gateway-timing-sim.toml
     Claims(Claims),
+    /// Count the instructions of vm experiments, by module and function, per frame
+    ///
+    /// Exact: QEMU names every instruction, and the guest's time does not change. Slow: choose few
+    /// frames.
+    ///
+    /// Example: candor lab profile campaigns/vm-quick.toml --only kernel --set count=50
+    Profile(profile::Profile),
 }
 
 #[derive(Args)]
@@ -204,6 +213,7 @@ pub(crate) fn run(command: &LabCommand) -> Answer {
         LabCommand::Report(arguments) => report_on(&arguments.dir),
         LabCommand::Show(arguments) => show(arguments),
         LabCommand::Claims(arguments) => claims(arguments),
+        LabCommand::Profile(arguments) => profile::profile(arguments),
     }
 }
 

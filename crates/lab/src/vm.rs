@@ -11,6 +11,7 @@
 mod evaluate;
 mod expect;
 mod order;
+mod profile;
 mod qemu;
 mod store;
 
@@ -20,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use candor_bed::{Order, Report};
 
+pub use self::profile::Breakdown;
 pub use self::qemu::Emulator;
 pub use self::store::{Found, Store};
 use crate::error::Error;
@@ -44,6 +46,15 @@ pub trait Machine: Send + Sync {
     /// # Errors
     /// The guest died or refused.
     fn run(&self, order: &Order, watch: &dyn Watch) -> Result<Report, Error>;
+    /// The same, counting instructions.
+    ///
+    /// # Errors
+    /// As [`Machine::run`]; or it cannot count.
+    fn profile(
+        &self,
+        order: &Order,
+        watch: &dyn Watch,
+    ) -> Result<(Report, candor_vm::Profile), Error>;
 }
 
 /// Where machines come from.

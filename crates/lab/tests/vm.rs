@@ -12,7 +12,7 @@ use candor_lab::experiment::vm::MachineChoice;
 use candor_lab::experiment::{self, Options, Testbed};
 use candor_lab::result::{self, Counts, ResultFile};
 use candor_lab::run::{self, Difference, Ended, Outcome, Progress, Settings, results_of};
-use candor_lab::testbed::{Testbeds, Watch};
+use candor_lab::testbed::{Testbeds, Unwatched, Watch};
 use candor_lab::vm::{Machine, Machines, Store, Supply};
 use candor_lab::{Error, Experiment};
 use candor_lat::Metric;
@@ -86,6 +86,22 @@ impl Machine for Fake {
 
     fn hash(&self) -> &str {
         &self.hash
+    }
+
+    fn profile(
+        &self,
+        order: &Order,
+        watch: &dyn Watch,
+    ) -> Result<(Report, candor_vm::Profile), Error> {
+        let function = |name: &str, place: &str, instructions| candor_vm::Function {
+            name: name.into(),
+            place: place.into(),
+            instructions,
+        };
+        let functions =
+            vec![function("can_can_gw_rcv", "can_gw", 600), function("read", "kernel", 400)];
+        let profile = candor_vm::Profile { instructions: 1_000, functions };
+        Ok((self.run(order, watch)?, profile))
     }
 
     fn ready(&self, _: &dyn Watch) -> Result<(), Error> {
@@ -1025,4 +1041,23 @@ fn extended_identifiers_reach_the_rules() {
     let order = &lab.log.orders.lock().unwrap()[0];
     assert_eq!(order.traffic.can_ids, [0x1234_5678 | EFF_FLAG]);
     assert_eq!(order.rules.rules.len(), 3);
+}
+
+#[test]
+fn instructions_are_told_per_frame_that_arrived() {
+    let lab = Lab::new(perfect);
+    let supply = ByHand { log: Arc::clone(&lab.log), makes: Arc::clone(&lab.makes) };
+    let machines = Machines::new(Box::new(supply), None);
+    let experiments = experiments(&format!("name = 'a'\n{TWO}"), lab.folder.path());
+    let breakdown = machines.profile(&experiments[0], &Unwatched).unwrap();
+    assert_eq!(breakdown.experiment, "a");
+    assert_eq!(breakdown.frames, experiments[0].count);
+    let places = breakdown.profile.places();
+    assert_eq!(places, [("can_gw".to_owned(), 600), ("kernel".to_owned(), 400)]);
+    assert_eq!(breakdown.per_frame(600), 600.0 / breakdown.frames as f64);
+
+    let deaf = Lab::new(|measurement| Report { received: Vec::new(), ..perfect(measurement) });
+    let supply = ByHand { log: Arc::clone(&deaf.log), makes: Arc::clone(&deaf.makes) };
+    let error = Machines::new(Box::new(supply), None).profile(&experiments[0], &Unwatched);
+    assert_eq!(error.unwrap_err().to_string(), "a: no frame arrived");
 }

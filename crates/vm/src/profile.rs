@@ -31,7 +31,7 @@ pub struct Profile {
 pub struct Function {
     /// Its name; the address where none is known.
     pub name: String,
-    /// `kernel`, the name of a module, or `program`.
+    /// `kernel`, the name of a module, `program` (the guest's: gateway and tester), or `library`.
     pub place: String,
     /// How many.
     pub instructions: u64,
@@ -133,6 +133,10 @@ fn traced(line: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(address).ok()?, 16).ok()
 }
 
+/// Where the kernel places what it shares with programs, such as the reading of clocks, and the
+/// libraries of a command; nobody tells their functions.
+const LIBRARIES: u64 = 0x7F00_0000_0000;
+
 /// Looks addresses up in `symbols`.
 fn by_function(counts: &HashMap<u64, u64>, symbols: &[Symbol]) -> Profile {
     let mut symbols: Vec<_> = symbols.iter().collect();
@@ -144,6 +148,7 @@ fn by_function(counts: &HashMap<u64, u64>, symbols: &[Symbol]) -> Profile {
         // The upper half of the addresses is the kernel's.
         let is_kernel = address >> 63 == 1;
         let key = match symbol.filter(|symbol| (symbol.address >> 63 == 1) == is_kernel) {
+            _ if (LIBRARIES..1 << 63).contains(&address) => ("(shared)".into(), "library".into()),
             Some(symbol) => (symbol.name.clone(), symbol.place.clone()),
             None => (format!("{address:#x}"), if is_kernel { "kernel" } else { "program" }.into()),
         };
@@ -194,6 +199,7 @@ mod tests {
             (0x40_1005, 1),
             (0x3F_0000, 5),
             (0x8000_0000_0000_0000, 6),
+            (0x7FFF_F7FC_1000, 8),
         ];
         let profile = by_function(&counts.into_iter().collect(), &symbols);
         let shown: Vec<_> = profile
@@ -206,6 +212,7 @@ mod tests {
         assert_eq!(
             shown,
             [
+                ("(shared)", "library", 8),
                 ("schedule", "kernel", 7),
                 ("0x8000000000000000", "kernel", 6),
                 ("0x3f0000", "program", 5),
@@ -213,7 +220,7 @@ mod tests {
                 ("send", "program", 1),
             ]
         );
-        assert_eq!(profile.instructions, 21);
+        assert_eq!(profile.instructions, 29);
         let places = profile.places();
         assert_eq!(places[0], ("kernel".to_owned(), 13));
     }

@@ -86,6 +86,14 @@ impl Machine for candor_vm::Machine {
     fn run(&self, order: &Order, watch: &dyn Watch) -> Result<Report, Error> {
         Ok(self.run(order, &Watching(watch))?)
     }
+
+    fn profile(
+        &self,
+        order: &Order,
+        watch: &dyn Watch,
+    ) -> Result<(Report, candor_vm::Profile), Error> {
+        Ok(self.profile(order, &Watching(watch))?)
+    }
 }
 
 impl From<candor_vm::Error> for Error {

@@ -125,14 +125,16 @@ impl Stop {
 fn before_a_timer<T>(stop: impl FnOnce(Instant<Monotonic>) -> T) -> Result<T, Failure> {
     const AHEAD: Nanos = Nanos::from_millis(3);
     const SHORTLY: Nanos = Nanos::from_micros(4);
-    const AFTERWARDS: Nanos = Nanos::from_micros(50);
+    const AFTERWARDS: Nanos = Nanos::from_micros(20);
+    /// The longest way from the end of a sleep back into the thread, on an -rt kernel too.
+    const WAKING: Nanos = Nanos::from_micros(200);
     let place = "a timer";
     let start = clock::now::<Monotonic>();
     let expiry = start + AHEAD;
     let timer = thread::Builder::new().spawn(move || clock::sleep_until(expiry));
     let timer = timer.at(place, FAULT)?;
-    // So that the other thread sleeps before the processor is kept busy.
-    clock::sleep_until(start + Nanos::from_millis(1)).at(place, FAULT)?;
+    // Meanwhile the other thread falls asleep too.
+    clock::sleep_until(start + (AHEAD - WAKING)).at(place, FAULT)?;
     wait_busily(start + (AHEAD - SHORTLY));
     let stopped = stop(expiry);
     wait_busily(expiry + AFTERWARDS);

@@ -1,0 +1,122 @@
+//! `candor lab profile`: where the instructions of a `vm` experiment go.
+//!
+//! `--json` prints an object of type `place` per kernel, module and program, and one of type
+//! `function` per function, most first: `experiment`, `place`, `function` (only the latter),
+//! `instructions`, `frames`, `instructions_per_frame`.
+
+use candor_lab::experiment::Testbed;
+use candor_lab::testbed::Watch;
+use candor_lab::vm::{Breakdown, Emulator};
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::{Selection, load};
+use crate::Answer;
+use crate::output::{json_line, print, table, thousands};
+use crate::progress::{catch_interrupt, is_interrupted};
+
+#[derive(Args)]
+pub(crate) struct Profile {
+    #[command(flatten)]
+    selection: Selection,
+    /// How many functions are listed; 0 for all
+    #[arg(long, default_value_t = 15, value_name = "N")]
+    top: usize,
+    /// Print JSON Lines: objects of type "place" and "function"
+    #[arg(long)]
+    json: bool,
+}
+
+/// Goes on until Ctrl-C.
+struct UntilInterrupted;
+impl Watch for UntilInterrupted {
+    fn proceed(&self, _: candor_time::Nanos, _: u64) -> bool {
+        !is_interrupted()
+    }
+}
+
+pub(super) fn profile(arguments: &Profile) -> Answer {
+    let campaign = load(&arguments.selection)?;
+    let elsewhere =
+        campaign.experiments.iter().find(|experiment| experiment.world.testbed() != Testbed::Vm);
+    if let Some(experiment) = elsewhere {
+        return Err(format!(
+            "{}: only experiments on the vm testbed have instructions; choose with --only, or run it \
+             there with --testbed vm",
+            experiment.name
+        ));
+    }
+    catch_interrupt();
+    let machines = Emulator::machines(false).map_err(|error| error.to_string())?;
+    for (index, experiment) in campaign.experiments.iter().enumerate() {
+        let total = campaign.experiments.len();
+        eprintln!("[{}/{total}] {}", index + 1, experiment.name);
+        let breakdown = machines
+            .profile(experiment, &UntilInterrupted)
+            .map_err(|error| format!("{}: {error}", experiment.name))?;
+        match arguments.json {
+            true => print(&lines(&breakdown, arguments.top)?)?,
+            false => print(&text(&breakdown, arguments.top))?,
+        }
+    }
+    Ok(true)
+}
+
+/// How many functions to list.
+fn listed(top: usize) -> usize {
+    if top == 0 { usize::MAX } else { top }
+}
+
+fn text(breakdown: &Breakdown, top: usize) -> String {
+    let profile = &breakdown.profile;
+    let figures = |instructions: u64| {
+        let share = instructions as f64 / profile.instructions.max(1) as f64 * 100.0;
+        vec![format!("{:.1}", breakdown.per_frame(instructions)), format!("{share:.1}")]
+    };
+    let places: Vec<_> = profile
+        .places()
+        .into_iter()
+        .map(|(place, instructions)| [vec![place], figures(instructions)].concat())
+        .collect();
+    let functions: Vec<_> = profile
+        .functions
+        .iter()
+        .take(listed(top))
+        .map(|function| {
+            let names = vec![function.name.clone(), function.place.clone()];
+            [names, figures(function.instructions)].concat()
+        })
+        .collect();
+    format!(
+        "{}: {} instructions for {} frames, {:.1} per frame\n\n{}\n{}\n",
+        breakdown.experiment,
+        thousands(profile.instructions),
+        thousands(breakdown.frames),
+        breakdown.per_frame(profile.instructions),
+        table(&["place", ">per frame", ">%"], &places),
+        table(&["function", "place", ">per frame", ">%"], &functions),
+    )
+}
+
+fn lines(breakdown: &Breakdown, top: usize) -> Result<String, String> {
+    let object = |kind: &str, place: &str, function: Option<&str>, instructions: u64| {
+        let mut data = json!({
+            "experiment": breakdown.experiment,
+            "place": place,
+            "instructions": instructions,
+            "frames": breakdown.frames,
+            "instructions_per_frame": breakdown.per_frame(instructions),
+        });
+        if let (Some(function), Value::Object(data)) = (function, &mut data) {
+            data.insert("function".into(), json!(function));
+        }
+        json_line(&json!({"type": kind, "data": data}))
+    };
+    let profile = &breakdown.profile;
+    let places = profile.places();
+    let places = places.iter().map(|(place, count)| object("place", place, None, *count));
+    let functions = profile.functions.iter().take(listed(top)).map(|function| {
+        object("function", &function.place, Some(&function.name), function.instructions)
+    });
+    places.chain(functions).collect()
+}

@@ -1,0 +1,51 @@
+//! Where the instructions of an experiment go, by function, per frame.
+//!
+//! Everything between the first frame and the last one is counted, on the whole machine: the
+//! gateway, and the tester too. What the bed costs without a gateway is told by an experiment with
+//! `gateway.kind = "none"`.
+
+use candor_bed::Order;
+use candor_vm::Profile;
+
+use super::{Machines, order, settings};
+use crate::error::Error;
+use crate::experiment::Experiment;
+use crate::testbed::Watch;
+
+/// What an experiment's instructions were spent on.
+#[derive(Clone, Debug)]
+pub struct Breakdown {
+    /// The experiment.
+    pub experiment: String,
+    /// Frames that arrived at the receiver.
+    pub frames: u64,
+    /// The instructions.
+    pub profile: Profile,
+}
+
+impl Breakdown {
+    /// So many instructions, per frame.
+    #[must_use]
+    pub fn per_frame(&self, instructions: u64) -> f64 {
+        instructions as f64 / self.frames.max(1) as f64
+    }
+}
+
+impl Machines {
+    /// Runs `experiment` and counts its instructions. Nothing is taken from the cache.
+    ///
+    /// # Errors
+    /// As a run of it; or no frame arrived.
+    pub fn profile(&self, experiment: &Experiment, watch: &dyn Watch) -> Result<Breakdown, Error> {
+        let settings = settings(experiment)?;
+        let slot = self.slot(&settings.machine)?;
+        let order = Order::Measure(Box::new(order::order(experiment, settings)?));
+        slot.ready(watch)?;
+        let (report, profile) = slot.machine.profile(&order, watch)?;
+        if report.received.is_empty() {
+            return Err(Error::Other(format!("{}: no frame arrived", experiment.name)));
+        }
+        let frames = report.received.len() as u64;
+        Ok(Breakdown { experiment: experiment.name.clone(), frames, profile })
+    }
+}
