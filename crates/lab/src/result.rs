@@ -64,28 +64,7 @@ pub struct ResultFile {
 }
 
 /// The machine that an experiment ran on: everything about it that may change a figure.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Machine {
-    /// The kernel as it was asked for: `6.12-rt`.
-    pub kernel: String,
-    /// `uname -r`.
-    pub release: String,
-    /// The package the kernel is from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub package: Option<String>,
-    /// Of the kernel and its modules.
-    pub kernel_sha256: String,
-    /// Of the program that is `/init` in it.
-    pub guest_sha256: String,
-    /// Version of QEMU.
-    pub qemu: String,
-    /// Every option of QEMU that says what the machine is.
-    pub flags: Vec<String>,
-    /// An instruction lasts 2 to the power of this, in nanoseconds.
-    pub shift: u8,
-    /// Million instructions per second.
-    pub mips: u32,
-}
+pub use candor_vm::Identity as Machine;
 
 /// What an experiment took, and how well its tester worked. Times are CPU time, interrupts that hit
 /// the process included.

@@ -61,18 +61,7 @@ impl candor_vm::Watch for Watching<'_> {
 
 impl Machine for candor_vm::Machine {
     fn describe(&self) -> result::Machine {
-        let identity = self.identity().clone();
-        result::Machine {
-            kernel: identity.kernel,
-            release: identity.release,
-            package: identity.package,
-            kernel_sha256: identity.kernel_sha256,
-            guest_sha256: identity.guest_sha256,
-            qemu: identity.qemu,
-            flags: identity.flags,
-            shift: identity.shift,
-            mips: identity.mips,
-        }
+        self.identity().clone()
     }
 
     fn hash(&self) -> &str {

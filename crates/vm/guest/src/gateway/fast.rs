@@ -10,10 +10,11 @@
 //! each frame to find protocols), and `recvmmsg`, `sendmmsg` (their headers cost more than system
 //! calls). A ring for sending puts frames into fragments, which CAN drivers do not look at.
 //!
-//! While it waits, the ring is closed, at first because it is not started, later by a filter; while frames gather, the CAN socket has no
-//! filters. On the way from one to the other a frame may reach both, so frames are compared by
-//! their stamps there: none is lost, none passes twice. Frames that other programs of this machine
-//! send on the source bus are not for this gateway: the ring does not see them.
+//! While it waits, the ring is closed, at first because it is not started, later by a filter; while
+//! frames gather, the CAN socket has no filters. On the way from one to the other a frame may reach
+//! both, so frames are compared by their stamps there: none is lost, none passes twice. Frames that
+//! other programs of this machine send on the source bus do not reach the ring: while frames
+//! gather, they are not forwarded.
 
 use candor_bed::order::Measurement;
 use candor_linux::can::{Filter, Socket};
