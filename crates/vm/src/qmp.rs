@@ -90,7 +90,12 @@ impl Process {
         }
         process.execute("qmp_capabilities", json!({}), watch)?;
         let processors = process.execute("query-cpus-fast", json!({}), watch)?;
-        let thread = processors.pointer("/0/thread-id").and_then(Value::as_u64).unwrap_or(0);
+        let thread =
+            processors.pointer("/0/thread-id").and_then(Value::as_u64).ok_or_else(|| {
+                let reason = "QEMU does not tell which of its threads is the guest's processor; \
+                          use a version that Candor was tried with, 7.2 or later";
+                Error::Other(reason.into())
+            })?;
         process.seat.seat(process.child.id(), thread as u32)?;
         Ok(process)
     }
