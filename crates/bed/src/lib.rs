@@ -35,6 +35,36 @@ pub mod interface {
     pub const ALL: [&str; 5] = [TRANSMIT, MONITOR, SOURCE, TARGET, RECEIVE];
 }
 
+/// Every module that a bed may need, and the option of the kernel's configuration that makes it.
+pub const OPTIONS: [(&str, &str); 20] = [
+    ("can", "CONFIG_CAN"),
+    ("can_raw", "CONFIG_CAN_RAW"),
+    ("can_gw", "CONFIG_CAN_GW"),
+    ("can_dev", "CONFIG_CAN_DEV"),
+    ("sja1000", "CONFIG_CAN_SJA1000"),
+    ("kvaser_pci", "CONFIG_CAN_KVASER_PCI"),
+    ("can_bcm", "CONFIG_CAN_BCM"),
+    ("vcan", "CONFIG_CAN_VCAN"),
+    ("vxcan", "CONFIG_CAN_VXCAN"),
+    ("ctucanfd", "CONFIG_CAN_CTUCANFD"),
+    ("ctucanfd_pci", "CONFIG_CAN_CTUCANFD_PCI"),
+    ("e1000", "CONFIG_E1000"),
+    ("sch_ingress", "CONFIG_NET_SCH_INGRESS"),
+    ("sch_fq", "CONFIG_NET_SCH_FQ"),
+    ("sch_etf", "CONFIG_NET_SCH_ETF"),
+    ("sch_taprio", "CONFIG_NET_SCH_TAPRIO"),
+    ("cls_bpf", "CONFIG_NET_CLS_BPF"),
+    ("cls_matchall", "CONFIG_NET_CLS_MATCHALL"),
+    ("act_bpf", "CONFIG_NET_ACT_BPF"),
+    ("act_mirred", "CONFIG_NET_ACT_MIRRED"),
+];
+
+/// The option that makes the module of that name.
+#[must_use]
+pub fn option_of(module: &str) -> Option<&'static str> {
+    OPTIONS.iter().find(|(name, _)| *name == module).map(|&(_, option)| option)
+}
+
 /// Where host and guest meet: devices of the machine that cost the guest no interrupt.
 pub mod meeting {
     /// The name of the file of QEMU's fw_cfg device that holds the order.

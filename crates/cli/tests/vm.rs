@@ -289,6 +289,29 @@ fn what_fails_in_apt_or_dpkg_is_said_and_leaves_nothing() {
 }
 
 #[test]
+fn a_full_disk_is_told_whoever_notices_it() {
+    let room = ["No space left on device", "make room there", "CANDOR_CACHE"];
+    // Whatever is written to this file finds no room.
+    let full = |world: &World, file: &str| {
+        let file = world.path("cache").join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink("/dev/full", file).unwrap();
+    };
+    // apt's settings, which are written beside their place first.
+    let world = World::new();
+    full(&world, "apt/apt.new");
+    fails(&world.fetch("6.12-rt"), &room);
+    assert_eq!(world.asked(), [""; 0]);
+    // What is unpacked.
+    let world = World::new();
+    let unpack = "for folder in \"$WORLD\"/cache/kernels/.fetch-*; do ln -s /dev/full \"$folder/bzImage\"; \
+                  done; exec tar -cf - -C \"$WORLD/tree\" .";
+    world.program("dpkg-deb", unpack);
+    fails(&world.fetch("6.12-rt"), &room);
+    assert_eq!(world.kernels(), [""; 0]);
+}
+
+#[test]
 fn a_suite_that_is_gone_does_not_stop_the_others() {
     let world = World::new();
     let update = "touch \"$WORLD/cache/apt/lists/m_Packages\"; \
@@ -501,4 +524,86 @@ fn two_fetches_at_once_fetch_once() {
     }
     assert_eq!(world.asked().iter().filter(|word| *word == "download").count(), 1);
     assert_eq!(world.kernels(), [RELEASE]);
+}
+
+// ---- Guests --------------------------------------------------------------------------------------
+
+/// An experiment with a rule of its own, in the folder of `world`.
+fn experiment(world: &World, gateway: &str, rule: &str) {
+    let text = format!(
+        "testbed = \"vm\"\ncount = 20\nbus.in.bitrate = \"1M\"\nbus.out.bitrate = \"1M\"\n\
+         gateway.kind = \"{gateway}\"\ngateway.rules = \"own.rules.toml\"\n\
+         traffic.kind = \"one-at-a-time\"\n"
+    );
+    let rules = format!(
+        "[bus]\nin = \"can0\"\nout = \"can1\"\n\
+         [[rule]]\nname = \"mine\"\nfrom = \"in\"\nto = \"out\"\n{rule}\n"
+    );
+    fs::write(world.path("own.toml"), text).unwrap();
+    fs::write(world.path("own.rules.toml"), rules).unwrap();
+}
+
+/// `candor lab run` with the experiment of `world`.
+fn lab(world: &World, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+    command
+        .current_dir(world.folder.path())
+        .args(["lab", "run", "own.toml", "--out", "out"])
+        .args(arguments)
+        .env("CANDOR_CACHE", world.path("cache"))
+        .stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn rules_that_can_gw_cannot_do_are_named_before_anything_is_started() {
+    let world = World::new();
+    // Two patterns are two jobs of can-gw, and each of these needs a handle of its own.
+    let rule = "match = [\"0x123\", \"0x456\"]\nor = { id = \"0x0\" }\nuid = 7";
+    experiment(&world, "kernel", rule);
+    // There is neither QEMU nor a kernel here.
+    let output = lab(&world, &[]).env("PATH", world.path("bin")).output().unwrap();
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("can-gw cannot do rule `mine`: "), "{message}");
+    assert!(!world.path("out").exists());
+    // Our own engine can.
+    experiment(&world, "engine", rule);
+    let output = lab(&world, &[]).env("PATH", world.path("bin")).output().unwrap();
+    fails(&output, &["qemu-system-x86_64 is not there"]);
+}
+
+/// Needs QEMU and kernels, so it runs only when asked to, with those in `CANDOR_KERNELS`.
+#[test]
+#[ignore = "needs QEMU and kernels"]
+fn a_guest_that_dies_and_a_disk_that_is_full_are_told() {
+    let kernels = std::env::var("CANDOR_KERNELS").unwrap_or("6.12 7.2".into());
+    let kernel = kernels.split_whitespace().next().expect("a kernel");
+    let world = World::new();
+    experiment(&world, "kernel", "");
+    let fetched = candor_vm::Cache::open(None).unwrap().folder().join("kernels");
+    fs::create_dir(world.path("cache")).unwrap();
+    std::os::unix::fs::symlink(fetched, world.path("cache/kernels")).unwrap();
+    let run = |arguments: &[&str]| {
+        lab(&world, &[&["--kernel", kernel], arguments].concat()).output().unwrap()
+    };
+
+    let output = run(&["--set", "vm.parameters=rdinit=/nothing"]);
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("\nLinux ") && message.contains(" did not come up: "), "{message}");
+    assert!(message.contains("Kernel panic"), "{message}");
+
+    fs::remove_dir_all(world.path("cache/machines")).unwrap();
+    succeeds(&run(&[]));
+    let machines: Vec<_> = fs::read_dir(world.path("cache/machines")).unwrap().collect();
+    let [Ok(machine)] = &machines[..] else { panic!("{machines:?}") };
+    fs::remove_file(machine.path().join("state")).unwrap();
+    for part in ["state.part0", "state.part1"] {
+        std::os::unix::fs::symlink("/dev/full", machine.path().join(part)).unwrap();
+    }
+    let told = ["the machine cannot be saved: the disk may be full", "make room", "CANDOR_CACHE"];
+    fails(&run(&["--no-cache"]), &told);
+    // And when there is room, it works.
+    succeeds(&run(&["--no-cache"]));
 }

@@ -262,7 +262,7 @@ impl Options {
                 let origin = machine.origin().clone();
                 table.set_path(&["vm"], Value { origin, data: Data::Table(machine) });
             }
-            merge(table, "--kernel", &format!("vm.kernel={}", kernel.to_toml()))?;
+            merge(table, KERNEL_OPTION, &format!("vm.kernel={}", kernel.to_toml()))?;
         }
         if let Some(mips) = self.mips.filter(|_| is_vm) {
             merge(table, "--mips", &format!("vm.mips={mips}"))?;
@@ -270,6 +270,9 @@ impl Options {
         Ok(())
     }
 }
+
+/// What findings about a kernel of the command line name as their place.
+pub(crate) const KERNEL_OPTION: &str = "--kernel";
 
 /// The file `path` as meant by someone who wrote it in a file of `base`: beside that file or, if
 /// it is not there, from the working directory.
@@ -378,11 +381,7 @@ fn read(draft: Draft, base: &Path, seed: Option<u64>, findings: &Findings) -> Op
     let mut reader = Reader::new(base, findings, &mut file);
     let (load, load_size) = file.section("load").map(read_load).unwrap_or_default();
     let traffic = file.section("traffic").and_then(|section| reader.traffic(section));
-    let can_id = match &traffic {
-        Some(Traffic::Numbered { frames, .. }) => frames.can_ids.last().copied(),
-        _ => None,
-    };
-    let gateway = file.section("gateway").map(|section| reader.gateway(section, can_id));
+    let gateway = file.section("gateway").map(|section| reader.gateway(section, traffic.as_ref()));
     let machine = reader.machine(file.section("vm"));
     let wants_tester = file.one_of("instrument", &[("wire", false), ("tester", true)]);
     let tester_origin = file.origin_of("instrument");

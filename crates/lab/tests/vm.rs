@@ -624,6 +624,7 @@ fn settings_reach_the_order() {
         gateway.priority = 80
         gateway.tx_queue = 50
         gateway.receive_buffer = 4096
+        gateway.gather = '2 ms'
         gateway.generate = { hops = 2, virtual_buses = 2 }
         load = { kind = 'both', groups = 3, ping_bytes = 1000 }
         traffic = { kind = 'half', id = '0x100', length = 2 }
@@ -648,6 +649,7 @@ fn settings_reach_the_order() {
     let settings = &order.settings;
     assert_eq!((settings.gateway_priority, settings.tx_queue), (80, 50));
     assert_eq!((settings.receive_buffer, settings.netdev_budget), (Some(4_096), Some(64)));
+    assert_eq!(settings.gather_ns, 2_000_000);
     let priorities = (settings.interrupt_priority, settings.napi_thread_priority);
     assert_eq!(priorities, (Some(60), Some(0)));
     let interfaces: Vec<_> = order.rules.buses.iter().map(|bus| bus.interface.as_str()).collect();
@@ -800,6 +802,60 @@ fn the_command_line_chooses_world_and_machine() {
     let own = experiment::vm::KernelChoice::Files { image: "b z".into(), modules: "m".into() };
     let options = Options { kernel: Some(own), testbed: Some(Testbed::Vm), ..Options::default() };
     assert_eq!(kernels(&options), ["Linux b z, 500 MIPS"; 2]);
+}
+
+#[test]
+fn a_kernel_on_the_command_line_is_where_a_shell_would_find_it() {
+    use experiment::vm::KernelChoice::Files;
+
+    let folder = tempfile::tempdir().unwrap();
+    let beside = |name: &str| folder.path().join(name);
+    std::fs::write(beside("bzImage"), "").unwrap();
+    std::fs::create_dir(beside("mods")).unwrap();
+    let text = "
+        testbed = 'vm'
+        bus.in.bitrate = '1M'
+        bus.out.bitrate = '1M'
+        traffic.kind = 'flood'
+        gateway.kind = 'kernel'
+        vm.kernel = { image = 'bzImage', modules = 'gone' }
+    ";
+    let files = |options: &Options| {
+        let campaign = experiment::parse("t.toml", text, folder.path(), options).unwrap();
+        match &campaign.experiments[0].world {
+            experiment::World::Vm(vm) => vm.machine.kernel.clone(),
+            experiment::World::Sim(_) => panic!("it is for vm"),
+        }
+    };
+    let in_file = Files { image: beside("bzImage"), modules: "gone".into() };
+    assert_eq!(files(&Options::default()), in_file);
+    let typed = Files { image: "bzImage".into(), modules: "mods".into() };
+    assert_eq!(files(&Options { kernel: Some(typed.clone()), ..Options::default() }), typed);
+}
+
+#[test]
+fn rules_that_nobody_wrote_take_the_frames_that_are_sent() {
+    let gates = |rest: &str| {
+        let text = format!(
+            "testbed = 'vm'\nbus.in = {{ bitrate = '1M', fd = true }}\nbus.out.bitrate = '1M'\n\
+             [traffic]\nkind = 'flood'\n{rest}"
+        );
+        let campaign =
+            experiment::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+        let rules = campaign.experiments[0].rules.as_ref().unwrap();
+        rules.rules.iter().map(|rule| format!("{:?}", rule.gate)).collect::<Vec<_>>()
+    };
+    let generated = "[gateway]\ngenerate = { filters = 2, modify = 'set' }";
+    for (rest, expected) in [
+        ("[gateway]", &["Classical"][..]),
+        ("length = 64\n[gateway]", &["Fd"]),
+        ("length = 8\nfd = true\n[gateway]", &["Fd"]),
+        (&format!("length = 8\n{generated}"), &["Classical"; 2]),
+        (&format!("length = 64\n{generated}"), &["Fd"; 2]),
+        ("length = 64\n[gateway]\ngenerate.hops = 2", &["Fd"; 3]),
+    ] {
+        assert_eq!(gates(rest), expected, "{rest}");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@
 //! | [`process`] | forking and reaping |
 //! | [`namespace`] | network namespaces |
 //! | [`icmp`] | echo requests |
-//! | [`module`], [`mount`], [`power`], [`port`] | what an `/init` needs |
+//! | [`module`], [`mount`], [`port`] | what an `/init` needs |
 //!
 //! The receiving and sending functions do not allocate; everything that cannot fail for a reason of
 //! the program's own making returns an [`Error`] with what was tried on what, the kernel's reason,
@@ -32,7 +32,6 @@ pub mod netlink;
 pub mod packet;
 pub mod poll;
 pub mod port;
-pub mod power;
 pub mod process;
 pub mod quick;
 pub mod realtime;

@@ -143,7 +143,15 @@ impl Ring {
             .map_err(|errno| fail("filter the frames of", &self.interface, errno))
     }
 
+    /// Whether there is a frame.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let status = self.memory.slot(self.next).status().load(Ordering::Acquire);
+        status & libc::TP_STATUS_USER != 0
+    }
+
     /// The oldest frame, if there is one. Costs no system call.
+    #[inline]
     pub fn receive(&mut self) -> Option<Packet<'_>> {
         let slot = self.memory.slot(self.next);
         if slot.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
@@ -207,6 +215,7 @@ pub struct Packet<'r> {
 
 impl Packet<'_> {
     /// The bytes of the frame: 16, or 72 for CAN FD.
+    #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         let header = self.slot.header();
@@ -224,6 +233,7 @@ impl Packet<'_> {
 }
 
 impl Drop for Packet<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.slot.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
     }
@@ -255,6 +265,7 @@ impl Memory {
         Ok(Self { start: NonNull::new(start.cast()).ok_or(Errno(libc::ENOMEM))?, len })
     }
 
+    #[inline]
     fn slot(&self, index: usize) -> Slot<'_> {
         let at = index * SLOT_LEN;
         assert!(at + SLOT_LEN <= self.len);
@@ -280,6 +291,7 @@ struct Slot<'r> {
 
 impl<'r> Slot<'r> {
     /// Whose it is: the kernel's, or ours with `TP_STATUS_USER`.
+    #[inline]
     fn status(&self) -> &'r AtomicU32 {
         // SAFETY: the slot is aligned, within the mapping and lives as long; both sides access its
         // first four bytes atomically only.
@@ -287,6 +299,7 @@ impl<'r> Slot<'r> {
     }
 
     /// The header. Only while the slot is ours.
+    #[inline]
     fn header(&self) -> libc::tpacket2_hdr {
         // SAFETY: the header is within the slot and aligned; the kernel does not write while the
         // slot is ours. Any bits are a valid header.
@@ -294,6 +307,7 @@ impl<'r> Slot<'r> {
     }
 
     /// Part of the slot, cut at its end. Only while the slot is ours.
+    #[inline]
     fn bytes(&self, start: usize, len: usize) -> &[u8] {
         let start = start.clamp(size_of::<libc::tpacket2_hdr>(), SLOT_LEN);
         let len = len.min(SLOT_LEN - start);

@@ -140,16 +140,23 @@ impl Counters {
 
     #[inline]
     pub(crate) fn count(&mut self, job: JobIndex, outcome: Outcome) {
-        if outcome == Outcome::Handled {
-            if let Some(handled) = self.handled.get_mut(job.0 as usize) {
-                *handled += 1;
+        match outcome {
+            Outcome::Handled => {
+                if let Some(handled) = self.handled.get_mut(job.0 as usize) {
+                    *handled += 1;
+                }
             }
-        } else if let Some(counters) = self.others.get_mut(job.0 as usize) {
-            match outcome {
-                Outcome::Handled => {}
-                Outcome::Pending => counters.pending += 1,
-                Outcome::Refused(cause) => counters.refused[cause as usize] += 1,
-            }
+            other => self.count_other(job, other),
+        }
+    }
+
+    #[cold]
+    fn count_other(&mut self, job: JobIndex, outcome: Outcome) {
+        let Some(counters) = self.others.get_mut(job.0 as usize) else { return };
+        match outcome {
+            Outcome::Handled => {}
+            Outcome::Pending => counters.pending += 1,
+            Outcome::Refused(cause) => counters.refused[cause as usize] += 1,
         }
     }
 
@@ -166,7 +173,9 @@ impl Counters {
     pub(crate) fn received(&mut self, bus: BusIndex, matched: bool) {
         if let Some(counters) = self.buses.get_mut(usize::from(bus.0)) {
             counters.received += 1;
-            counters.unmatched += u64::from(!matched);
+            if !matched {
+                counters.unmatched += 1;
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use candor_wire::Frame;
 
 use crate::counters::{Cause, Counters, Outcome};
-use crate::program::{JobIndex, Match, Program};
+use crate::program::{Compiled, JobIndex, Match, Program};
 use crate::table::BusIndex;
 
 /// What travels with a frame through one host, from interface to interface.
@@ -139,61 +139,145 @@ impl Engine {
     ) {
         let Self { program, counters, scratch } = self;
         let matches = program.matches(bus, frame.can_id(), scratch);
-        let mut matched = false;
-        for &found in matches {
-            let Some(&rule) = program.rules.get(found.rule() as usize) else { continue };
-            if !rule.takes(frame) {
-                continue;
-            }
-            matched = true;
-            let mut hops = passage.hops + 1;
-            if hops == 1 && rule.limit_hops != 0 {
-                hops = (program.max_hops + 1).saturating_sub(rule.limit_hops);
-            }
-            let edit = program.edit(found.rule());
-            let mut edited = None;
-            for job in rule.jobs().map(JobIndex) {
-                let Some(&to) = program.targets.get(job.0 as usize) else { continue };
-                let refused = if passage.hops >= program.max_hops {
-                    Some(Cause::HopLimit)
-                } else if !egress.is_up(to) {
-                    Some(Cause::Down)
-                } else if !rule.allow_return() && passage.origin == to {
-                    Some(Cause::Returning)
-                } else {
-                    None
-                };
-                if let Some(cause) = refused {
-                    counters.count(job, Outcome::Refused(cause));
-                    egress.refused(job, cause);
-                    continue;
-                }
-                let out = match edit {
-                    None => frame,
-                    Some(edit) => match edited.get_or_insert_with(|| edit.apply(frame)) {
-                        Ok(frame) => frame,
-                        Err(_) => {
-                            counters.count(job, Outcome::Refused(Cause::TooLong));
-                            egress.refused(job, Cause::TooLong);
-                            continue;
-                        }
-                    },
-                };
-                let outcome = egress.forward(Forward {
-                    job,
-                    to,
-                    frame: out,
-                    passage: Passage { origin: passage.origin, hops },
-                    echo: rule.echo(),
-                    keep_timestamp: rule.keep_timestamp(),
-                    is_edited: edit.is_some(),
-                    found,
-                });
-                counters.count(job, outcome);
-            }
-        }
+        // Nearly always there is one, and no loop is quicker than a loop of one turn.
+        let matched = match *matches {
+            [] => false,
+            [found] => fire(program, counters, found, frame, passage, egress),
+            _ => fire_all(program, counters, matches, frame, passage, egress),
+        };
         counters.received(bus, matched);
     }
+}
+
+/// Fires the rules that a frame has met; false if none takes its kind.
+#[inline(never)]
+fn fire_all(
+    program: &Program,
+    counters: &mut Counters,
+    matches: &[Match],
+    frame: &Frame,
+    passage: Passage,
+    egress: &mut impl Egress,
+) -> bool {
+    let fired = matches.iter().map(|&found| fire(program, counters, found, frame, passage, egress));
+    fired.fold(false, |any, fired| any | fired)
+}
+
+/// Fires one rule; false if it does not take this kind of frame.
+#[inline(always)]
+fn fire(
+    program: &Program,
+    counters: &mut Counters,
+    found: Match,
+    frame: &Frame,
+    passage: Passage,
+    egress: &mut impl Egress,
+) -> bool {
+    let Some(&rule) = program.rules.get(found.rule() as usize) else { return false };
+    if !rule.takes(frame) {
+        return false;
+    }
+    let firing = Firing { program, rule, found, passage };
+    match (program.edit(found.rule()), rule.only_job()) {
+        (None, Some(job)) => firing.offer(counters, JobIndex(job), frame, false, egress),
+        _ => fire_at_length(program, counters, found, frame, passage, egress),
+    }
+    true
+}
+
+/// Fires a rule that edits or has several destinations.
+// Apart from the rest, which would be the slower for it.
+#[inline(never)]
+fn fire_at_length(
+    program: &Program,
+    counters: &mut Counters,
+    found: Match,
+    frame: &Frame,
+    passage: Passage,
+    egress: &mut impl Egress,
+) {
+    let Some(&rule) = program.rules.get(found.rule() as usize) else { return };
+    let firing = Firing { program, rule, found, passage };
+    let edited = program.edit(found.rule()).map(|edit| edit.apply(frame));
+    for job in rule.jobs().map(JobIndex) {
+        match &edited {
+            None => firing.offer(counters, job, frame, false, egress),
+            Some(Ok(edited)) => firing.offer(counters, job, edited, true, egress),
+            Some(Err(_)) => {
+                let Some(&to) = program.targets.get(job.0 as usize) else { continue };
+                let cause = firing.refusal(to, egress).unwrap_or(Cause::TooLong);
+                refuse(counters, job, cause, egress);
+            }
+        }
+    }
+}
+
+/// A rule that a frame has met.
+#[derive(Clone, Copy)]
+struct Firing<'a> {
+    program: &'a Program,
+    rule: Compiled,
+    found: Match,
+    passage: Passage,
+}
+
+impl Firing<'_> {
+    /// Offers `frame` to the destination of a job.
+    #[inline(always)]
+    fn offer(
+        self,
+        counters: &mut Counters,
+        job: JobIndex,
+        frame: &Frame,
+        is_edited: bool,
+        egress: &mut impl Egress,
+    ) {
+        let Self { program, rule, found, passage } = self;
+        let Some(&to) = program.targets.get(job.0 as usize) else { return };
+        if let Some(cause) = self.refusal(to, egress) {
+            return refuse(counters, job, cause, egress);
+        }
+        let outcome = egress.forward(Forward {
+            job,
+            to,
+            frame,
+            passage: Passage { origin: passage.origin, hops: self.hops() },
+            echo: rule.echo(),
+            keep_timestamp: rule.keep_timestamp(),
+            is_edited,
+            found,
+        });
+        counters.count(job, outcome);
+    }
+
+    /// How often the frame will have been passed on.
+    #[inline]
+    const fn hops(self) -> u8 {
+        match (self.passage.hops, self.rule.limit_hops) {
+            (0, limit) if limit != 0 => (self.program.max_hops + 1).saturating_sub(limit),
+            (hops, _) => hops + 1,
+        }
+    }
+
+    /// Why it may not go to `to`.
+    #[inline]
+    fn refusal(self, to: BusIndex, egress: &impl Egress) -> Option<Cause> {
+        if self.passage.hops >= self.program.max_hops {
+            Some(Cause::HopLimit)
+        } else if !egress.is_up(to) {
+            Some(Cause::Down)
+        } else if !self.rule.allow_return() && self.passage.origin == to {
+            Some(Cause::Returning)
+        } else {
+            None
+        }
+    }
+}
+
+#[cold]
+fn refuse(counters: &mut Counters, job: JobIndex, cause: Cause, egress: &mut impl Egress) {
+    counters.count(job, Outcome::Refused(cause));
+    egress.refused(job, cause);
 }
 
 #[cfg(test)]

@@ -112,6 +112,12 @@ impl Compiled {
         self.has(Self::ALLOW_RETURN)
     }
 
+    /// Its job, if it has a single destination.
+    #[inline]
+    pub(crate) fn only_job(self) -> Option<u32> {
+        (self.job_count == 1).then_some(self.first_job)
+    }
+
     /// Its jobs, one per destination.
     #[inline]
     pub(crate) fn jobs(self) -> core::ops::Range<u32> {

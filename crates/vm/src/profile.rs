@@ -84,7 +84,7 @@ impl Machine {
                 one_by_one(process, false, watch)
             }
         };
-        let report = self.run_with(&order, watch, take_line, &mut stopped)?;
+        let (report, _) = self.run_with(&order, watch, take_line, &mut stopped)?;
         let counts = counts.lock().map(|counts| counts.clone()).unwrap_or_default();
         if counts.is_empty() {
             let reason = "this QEMU does not trace instructions (log exec); \

@@ -40,6 +40,7 @@ pub(crate) struct Process {
     events: VecDeque<Event>,
     complaints: Option<JoinHandle<String>>,
     seat: Seat,
+    is_undisturbed: bool,
 }
 
 impl Process {
@@ -81,7 +82,8 @@ impl Process {
             }
         });
         let events = VecDeque::new();
-        let mut process = Self { child, monitor, lines, events, complaints, seat };
+        let is_undisturbed = false;
+        let mut process = Self { child, monitor, lines, events, complaints, seat, is_undisturbed };
         // The greeting.
         while process.receive(watch)?.is_none_or(|value| value.get("QMP").is_none()) {
             if process.has_ended() {
@@ -96,8 +98,13 @@ impl Process {
                           use a version that Candor was tried with, 7.2 or later";
                 Error::Other(reason.into())
             })?;
-        process.seat.seat(process.child.id(), thread as u32)?;
+        process.is_undisturbed = process.seat.seat(process.child.id(), thread as u32)?;
         Ok(process)
+    }
+
+    /// Whether nothing can come between the instructions of the guest and their accounting.
+    pub(crate) fn is_undisturbed(&self) -> bool {
+        self.is_undisturbed
     }
 
     /// The next line of the monitor; `None` if there is none now.

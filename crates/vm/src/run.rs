@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::machine::{Files, Machine, Watch};
 use crate::qmp::{Event, Process, TakeLine, no_line};
+use crate::seat::agreed;
 use crate::snapshot::{quoted, scratch};
 
 /// Lines of the console that are shown when a guest dies.
@@ -23,15 +24,21 @@ const MARGIN_S: u64 = 600;
 const BASE_DAYS: i64 = 20_454;
 
 impl Machine {
-    /// Performs `order` on this machine, from the state in which it was saved.
+    /// Performs `order` on this machine, from the state in which it was saved. A measurement that may
+    /// have been disturbed is repeated until two agree.
     ///
     /// # Errors
-    /// As [`Machine::ready`]; or the guest dies, hangs, reports a failure, or reports nonsense.
+    /// As [`Machine::ready`]; or the guest dies, hangs, reports a failure, or reports nonsense; or
+    /// measurements are disturbed again and again.
     pub fn run(&self, order: &Order, watch: &dyn Watch) -> Result<Report, Error> {
-        self.run_with(order, watch, no_line(), &mut |_, _| Ok(()))
+        let run = || self.run_with(order, watch, no_line(), &mut |_, _| Ok(()));
+        match order {
+            Order::Measure(_) => agreed(run),
+            Order::Conform(_) | Order::Command(_) => run().map(|(report, _)| report),
+        }
     }
 
-    /// The same. `take_line` sees what QEMU writes to standard error; `stopped` is called with the
+    /// Performs `order` once; tells whether nothing could disturb it. `take_line` sees what QEMU writes to standard error; `stopped` is called with the
     /// count of stops each time the guest stops itself.
     pub(crate) fn run_with(
         &self,
@@ -39,7 +46,7 @@ impl Machine {
         watch: &dyn Watch,
         take_line: TakeLine,
         stopped: &mut dyn FnMut(&mut Process, u32) -> Result<(), Error>,
-    ) -> Result<Report, Error> {
+    ) -> Result<(Report, bool), Error> {
         let saved = self.saved_state(watch)?;
         let scratch = scratch()?;
         let file = |name: &str| scratch.path().join(name);
@@ -76,10 +83,12 @@ impl Machine {
         }
         let status = process.wait()?.code();
         let bytes = fs::read(&report).map_err(|error| Error::read(&report, error))?;
-        evaluate(&self.identity().release, status, &bytes).map_err(|reason| match reason {
-            Ended::Failed(reason) => Error::Other(reason),
-            Ended::Died(reason) => Error::Guest { reason, console: console(&console_file) },
-        })
+        let report =
+            evaluate(&self.identity().release, status, &bytes).map_err(|reason| match reason {
+                Ended::Failed(reason) => Error::Other(reason),
+                Ended::Died(reason) => Error::Guest { reason, console: console(&console_file) },
+            })?;
+        Ok((report, process.is_undisturbed()))
     }
 }
 
@@ -117,6 +126,32 @@ enum Ended {
     Died(String),
 }
 
+/// Why a guest ended that was only to boot.
+pub(crate) fn boot_failure(
+    release: &str,
+    status: Option<i32>,
+    report: &[u8],
+    console: impl FnOnce() -> Vec<String>,
+) -> Error {
+    match evaluate(release, status, report) {
+        Err(Ended::Failed(reason)) => Error::Other(reason),
+        Ok(_) | Err(Ended::Died(_)) => {
+            let console = console();
+            let hint = match console.is_empty() {
+                true => {
+                    "; it printed nothing: set CONFIG_PRINTK=y and CONFIG_SERIAL_8250_CONSOLE=y in \
+                     its configuration to see why"
+                }
+                false => "",
+            };
+            let reason = format!(
+                "Linux {release} did not come up: it ended before its /init was ready{hint}"
+            );
+            Error::Guest { reason, console }
+        }
+    }
+}
+
 /// The report in what a guest wrote before QEMU ended with `status`.
 fn evaluate(release: &str, status: Option<i32>, bytes: &[u8]) -> Result<Report, Ended> {
     let exit = |value: u8| Some(i32::from(value) << 1 | 1);
@@ -129,10 +164,7 @@ fn evaluate(release: &str, status: Option<i32>, bytes: &[u8]) -> Result<Report, 
                 report.take(message);
                 at = next;
             }
-            Err(error) if status == exit(meeting::EXIT_DONE) => {
-                return Err(Ended::Died(format!("the report of the guest is broken: {error}")));
-            }
-            // It was cut off while it was writing.
+            // It was cut off while it was writing, or there was no room.
             Err(_) => break,
         }
     }
@@ -144,6 +176,10 @@ fn evaluate(release: &str, status: Option<i32>, bytes: &[u8]) -> Result<Report, 
     }
     Err(Ended::Died(match status {
         Some(0) => format!("the guest with Linux {release} panicked or switched itself off"),
+        status if status == exit(meeting::EXIT_DONE) => format!(
+            "the report of the guest with Linux {release} is not whole: the disk may be full; make \
+             room for temporary files, or name another folder with TMPDIR"
+        ),
         Some(code) => format!("the guest with Linux {release} died: QEMU ended with status {code}"),
         None => format!("the guest with Linux {release} died: QEMU was ended by a signal"),
     }))
@@ -241,9 +277,10 @@ mod tests {
         damaged[20] ^= 1;
         let failed = [hello(), channel::encode(&Message::Failed("no can0".into()))].concat();
         for (status, bytes, says) in [
-            (Some(33), &damaged[..], "broken"),
-            (Some(33), &done[..done.len() - 1], "cut"),
-            (Some(33), &hello()[..], "status 33"),
+            (Some(33), &damaged[..], "is not whole"),
+            (Some(33), &done[..done.len() - 1], "is not whole"),
+            (Some(33), &hello()[..], "is not whole"),
+            (Some(33), &[][..], "another folder with TMPDIR"),
             (Some(0), &done[..], "panicked"),
             (Some(0), &[][..], "panicked"),
             (Some(1), &hello()[..], "status 1"),
@@ -256,6 +293,21 @@ mod tests {
         }
         let reason = evaluate("6.12", Some(35), &failed).unwrap_err();
         assert_eq!(reason, Ended::Failed("the guest with Linux 6.12 says: no can0".into()));
+    }
+
+    #[test]
+    fn a_boot_that_fails_says_why() {
+        let failed = [channel::encode(&Message::Failed("boot: no /proc".into()))].concat();
+        let told = |status, bytes: &[u8], console: &[&str]| {
+            let lines = || console.iter().map(|&line| line.to_owned()).collect();
+            boot_failure("6.12", status, bytes, lines).to_string()
+        };
+        assert_eq!(told(Some(35), &failed, &[]), "the guest with Linux 6.12 says: boot: no /proc");
+        let panicked = told(Some(0), b"", &["Kernel panic"]);
+        assert!(panicked.starts_with("Linux 6.12 did not come up: it ended before"), "{panicked}");
+        assert!(!panicked.contains("it printed nothing"), "{panicked}");
+        let mute = told(Some(0), b"", &[]);
+        assert!(mute.contains("it printed nothing: set CONFIG_PRINTK=y and CONFIG_S"), "{mute}");
     }
 
     #[test]

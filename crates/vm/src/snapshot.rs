@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::error::Error;
 use crate::machine::{Files, Machine, Watch};
 use crate::qmp::{Event, Process, no_line};
-use crate::run::{console, is_past};
+use crate::run::{boot_failure, console, is_past};
 
 /// A kernel that has not reached `/init` after so much of its own time never will.
 const BOOT_LIMIT_S: u64 = 120;
@@ -117,11 +117,11 @@ impl Machine {
                 Some(Event::Named(name)) if name == "GUEST_PANICKED" => break,
                 Some(Event::Named(_)) => {}
                 Some(Event::Ended) => {
-                    let reason = format!(
-                        "Linux {} did not come up: it ended before its /init was ready",
-                        self.identity().release
-                    );
-                    return Err(Error::Guest { reason, console: console(&console_file) });
+                    let status = process.wait()?.code();
+                    let bytes = fs::read(&report).map_err(|error| Error::read(&report, error))?;
+                    let release = &self.identity().release;
+                    let console = || console(&console_file);
+                    return Err(boot_failure(release, status, &bytes, console));
                 }
                 None if is_past(&mut process, BOOT_LIMIT_S, watch)? => {
                     let reason = format!(

@@ -168,6 +168,27 @@ impl Frame {
         Ok(frame)
     }
 
+    /// A classical frame that is no remote frame, from its identifier word and the first `len` of
+    /// 8 bytes; `None` if it is not legal. For those who have no time for reasons.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn classical(can_id: u32, data: [u8; 8], len: u8) -> Option<Self> {
+        let is_standard = can_id & (EFF_FLAG | ERR_FLAG) == 0;
+        if len > 8 || is_standard && can_id & EFF_MASK > SFF_MASK || is_remote(can_id) {
+            return None;
+        }
+        let bits = u64::from_le_bytes(data);
+        let kept = match len {
+            0 => 0,
+            _ => bits & (u64::MAX >> (64 - 8 * len as u32)),
+        };
+        let mut frame = Self { can_id, len, len8_dlc: 0, fd_flags: 0, is_fd: false, data: [0; 64] };
+        if let Some(first) = frame.data.first_chunk_mut() {
+            *first = kept.to_le_bytes();
+        }
+        Some(frame)
+    }
+
     /// The same frame with a raw DLC of 9..=15, which classical CAN transmits with 8 bytes.
     ///
     /// # Errors

@@ -2,11 +2,12 @@
 
 use candor_config::{Origin, Section, Value};
 use candor_route::Table;
+use candor_route::table::Gate;
 use candor_sim::Discipline;
 use candor_time::Nanos;
 
-use super::locate;
 use super::reader::Reader;
+use super::{Traffic, locate};
 use crate::rules::{FilterKind, Generated, Modification};
 
 /// What passes frames on.
@@ -36,6 +37,10 @@ impl Kind {
     }
 }
 
+/// How long frames may gather, in nanoseconds: not for less than about a frame, nor for longer than the
+/// ring of the fast engine holds.
+const GATHER_NS: std::ops::RangeInclusive<u64> = 100_000..=20_000_000;
+
 /// What a file says about the gateway, not yet held against a world.
 pub(super) struct Said<'a> {
     pub(super) kind: Kind,
@@ -45,6 +50,7 @@ pub(super) struct Said<'a> {
     pub(super) discipline: Option<Discipline>,
     pub(super) priority: Option<u8>,
     pub(super) receive_buffer: Option<u32>,
+    pub(super) gather: Option<Nanos>,
     /// The program and its arguments.
     pub(super) command: Vec<(&'a str, &'a Origin)>,
     /// Further files for the command: which, and where it finds them.
@@ -58,11 +64,11 @@ pub(super) struct Said<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads a gateway. Generated rules are made for frames with the identifier word `can_id`.
+    /// Reads a gateway. Generated rules are made for the frames of `traffic`.
     pub(super) fn gateway<'a>(
         &mut self,
         mut section: Section<'a>,
-        can_id: Option<u32>,
+        traffic: Option<&Traffic>,
     ) -> Said<'a> {
         let disciplines = [("fifo", Discipline::Fifo), ("priority", Discipline::Priority)];
         let kind = section.one_of("kind", &KINDS).unwrap_or(Kind::Kernel);
@@ -72,6 +78,7 @@ impl Reader<'_> {
         let discipline = section.one_of("egress", &disciplines);
         let priority = section.integer("priority", 0..=99);
         let receive_buffer = section.integer("receive_buffer", 1..=1 << 30);
+        let gather = self.gather_time(&mut section);
         let command = section.strings("command");
         let files = read_files(&mut section);
         let generated = section.section("generate").map(read_generated);
@@ -89,7 +96,7 @@ impl Reader<'_> {
             (Some(file), None) => self.rule_file(file, rules_origin),
             (None, generated) => {
                 let generated = generated.unwrap_or(Generated::EVERYTHING);
-                self.generated_rules(&generated, can_id.unwrap_or(0x123), origin)
+                self.generated_rules(&generated, traffic, origin)
             }
             (Some(_), Some(_)) => {
                 let message = "a gateway has either `rules` or `generate`";
@@ -109,6 +116,7 @@ impl Reader<'_> {
             discipline,
             priority,
             receive_buffer,
+            gather,
             command,
             files,
             rules,
@@ -118,11 +126,21 @@ impl Reader<'_> {
         }
     }
 
+    fn gather_time(&mut self, section: &mut Section<'_>) -> Option<Nanos> {
+        let time = section.nanos("gather")?;
+        if !GATHER_NS.contains(&time.as_nanos()) {
+            let message = format!("frames cannot gather for {time}; choose 100 us to 20 ms");
+            self.findings.error(section.origin_of("gather"), message);
+            return None;
+        }
+        Some(time)
+    }
+
     /// Generated rules pass from the first bus to the second.
     fn generated_rules(
         &self,
         generated: &Generated,
-        can_id: u32,
+        traffic: Option<&Traffic>,
         origin: &Origin,
     ) -> Option<Table> {
         let [source, target] = self.buses.as_slice() else {
@@ -131,8 +149,21 @@ impl Reader<'_> {
             self.findings.error_with_hint(origin, "the rules do not fit the buses", hint);
             return None;
         };
-        let mut table =
-            generated.table(can_id).map_err(|reason| self.findings.error(origin, reason)).ok()?;
+        let (can_id, gate) = match traffic {
+            Some(Traffic::Numbered { frames, .. }) => {
+                let gate = if frames.fd_flags.is_some() { Gate::Fd } else { Gate::Classical };
+                (frames.can_ids.last().copied(), gate)
+            }
+            // A rule for both kinds rewrites nothing.
+            _ if source.is_fd && generated.modification == Modification::None => (None, Gate::Any),
+            _ => (None, Gate::Classical),
+        };
+        let table = generated.table(can_id.unwrap_or(0x123));
+        let mut table = table.map_err(|reason| self.findings.error(origin, reason)).ok()?;
+        // Chains over virtual buses rewrite identifiers.
+        if gate != Gate::Any || generated.hops == 0 {
+            table.rules.iter_mut().for_each(|rule| rule.gate = gate);
+        }
         for (bus, config) in table.buses.iter_mut().zip([source, target]) {
             bus.name.clone_from(&config.name);
         }

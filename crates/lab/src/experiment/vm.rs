@@ -21,11 +21,12 @@ use candor_config::{Data, Origin, Section, Value, quoted};
 use candor_route::Table;
 use candor_route::job::{Inexpressible, plan};
 use candor_sim::Discipline;
+use candor_time::Nanos;
 use candor_vm::{Spec, Speed};
 
 use super::gateway::{self, Kind};
 use super::reader::Reader;
-use super::{Hosted, Said as Whole, Traffic, World, locate};
+use super::{Hosted, KERNEL_OPTION, Said as Whole, Traffic, World, locate};
 use crate::traffic::Numbered;
 
 /// The kernel unless the file says otherwise.
@@ -186,7 +187,13 @@ impl Reader<'_> {
             Data::Table(table) => {
                 let mut section = Section::new(table, self.findings);
                 section.require(&["image", "modules"]);
-                let mut file = |key| section.string(key).map(|path| locate(self.base, path));
+                // On the command line a path is what it is for a shell.
+                let is_typed = value.origin.source().name().starts_with(KERNEL_OPTION);
+                let place = |path: &str| match is_typed {
+                    true => PathBuf::from(path),
+                    false => locate(self.base, path),
+                };
+                let mut file = |key| section.string(key).map(place);
                 let (image, modules) = (file("image"), file("modules"));
                 section.finish();
                 Some(KernelChoice::Files { image: image?, modules: modules? })
@@ -239,6 +246,10 @@ impl Reader<'_> {
                 .and_then(|gateway| gateway.depth)
                 .map_or(default.tx_queue, |depth| depth as u32),
             receive_buffer: gateway.as_ref().and_then(|gateway| gateway.receive_buffer),
+            gather_ns: gateway
+                .as_ref()
+                .and_then(|gateway| gateway.gather)
+                .map_or(default.gather_ns, Nanos::as_nanos),
         };
         let machine = MachineChoice {
             kernel: said

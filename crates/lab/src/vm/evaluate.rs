@@ -63,7 +63,7 @@ pub(super) fn evaluate(
     if totals.overflow_of_tester > 0 {
         return Err(told(format!(
             "the tester itself lost {} frames, so the result would be worth nothing; send fewer \
-             frames, or give the machine a higher vm.mips",
+             frames, give the machine a higher vm.mips, or let an engine-fast gather for less time",
             totals.overflow_of_tester
         )));
     }

@@ -277,6 +277,22 @@ impl Netlink {
         Ok(())
     }
 
+    /// Gives a link, which must be down, another name.
+    ///
+    /// # Errors
+    /// It is up, or the name is taken.
+    pub fn rename(&mut self, name: &str, new: &str) -> Result<(), Error> {
+        let index = self.link(name)?.index;
+        let request = link::change(index, 0, 0).text(link::NAME, new);
+        self.request("rename", name, request).map_err(|error| {
+            error
+                .remedy_if(libc::EBUSY, "stop the interface first")
+                .remedy_if(libc::EEXIST, "there is one of that name already")
+                .remedy_if(libc::EINVAL, "names have 1 to 15 characters")
+                .remedy_if(libc::ERANGE, "names have 1 to 15 characters")
+        })
+    }
+
     /// Sets how many frames may wait in front of an interface (`txqueuelen`).
     ///
     /// # Errors

@@ -43,7 +43,12 @@ fn a_pair_of_links() {
     assert_eq!(interface_index("left"), Ok(left.index));
     netlink.set_up("left", false).unwrap();
     assert!(!netlink.link("left").unwrap().is_up);
-    netlink.delete("left").unwrap();
+    let error = netlink.rename("left", "right").unwrap_err();
+    assert!(error.is(libc::EEXIST) && error.remedy().is_some(), "{error}");
+    netlink.rename("left", "middle").unwrap();
+    assert!(netlink.link("left").unwrap_err().is(libc::ENODEV));
+    assert_eq!(netlink.link("middle").unwrap().index, left.index);
+    netlink.delete("middle").unwrap();
     assert!(netlink.link("right").unwrap_err().is(libc::ENODEV));
     // Many links: the dump takes several datagrams.
     for index in 0..60 {

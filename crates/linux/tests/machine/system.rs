@@ -120,7 +120,9 @@ fn modules_come_and_go() {
     assert!(mount::mount("nofs", "/proc", "").unwrap_err().is(libc::ENODEV));
 }
 
-/// The signature of QEMU's fw_cfg device: selector 0 at port 0x510, data at 0x511.
+/// Three devices that every machine of QEMU has: fw_cfg with its signature (selector 0 at port 0x510,
+/// data at 0x511), the memory of the clock (0x70, 0x71), and the PCI bus (0xCF8, 0xCFC) with Intel's
+/// bridge in its first slot.
 fn ports_answer() {
     let ports = port::Ports::acquire().unwrap();
     ports.write_u16(0x510, 0);
@@ -130,7 +132,17 @@ fn ports_answer() {
     ports.write_u16(0x510, 0);
     let one_by_one = [(); 4].map(|()| ports.read_u8(0x511));
     assert_eq!(&one_by_one, b"QEMU");
-    ports.write_all(0xE9, b"ports: bytes to the debug console\n");
-    ports.write_u8(0xE9, b'.');
-    ports.write_u32(0x80, 0);
+
+    // Bytes of that memory that nobody uses.
+    for (at, byte) in [(0x50, 0xA5), (0x51, 0x5A)] {
+        ports.write_u8(0x70, at);
+        ports.write_all(0x71, &[!byte, byte]);
+    }
+    for (at, byte) in [(0x50, 0xA5), (0x51, 0x5A)] {
+        ports.write_u8(0x70, at);
+        assert_eq!(ports.read_u8(0x71), byte, "the last one that was written");
+    }
+
+    ports.write_u32(0xCF8, 0x8000_0000);
+    assert_eq!([0xCFC, 0xCFD].map(|port| ports.read_u8(port)), [0x86, 0x80]);
 }

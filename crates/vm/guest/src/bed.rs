@@ -8,7 +8,7 @@ use candor_wire::socketcan::CANFD_MTU;
 
 use crate::failure::{Context, Failure};
 use crate::modules::Modules;
-use crate::system;
+use crate::{controllers, system};
 
 /// The order in which interfaces are started, which decides whose interrupt is served first if
 /// several are pending: that of the interface started last. So a frame of the source bus is stamped
@@ -38,15 +38,17 @@ pub(crate) struct Bed {
 impl Bed {
     pub(crate) fn set_up(order: &Measurement) -> Result<Self, Failure> {
         let modules = Modules::read()?;
-        modules.load(match order.controller {
+        let driver = match order.controller {
             Controller::Sja1000 => "kvaser_pci",
             Controller::CtuCanFd => "ctucanfd_pci",
-        })?;
+        };
+        modules.load(driver)?;
         if order.gateway == Gateway::Kernel {
             let parameters = format!("max_hops={}", order.rules.effective_max_hops());
             modules.load_with("can_gw", &parameters)?;
         }
-        let netlink = Netlink::open().at("bed", "use a kernel with rtnetlink")?;
+        let mut netlink = Netlink::open().at("bed", "use a kernel with rtnetlink")?;
+        controllers::name(&mut netlink, driver)?;
         let mut bed = Self { netlink };
         for name in START_ORDER {
             bed.start(order, name)?;

@@ -10,16 +10,17 @@ use crate::failure::{Context, FAULT, Failure};
 use crate::modules::Modules;
 use crate::system;
 
-/// Kind, place and options of each file system.
-const FILE_SYSTEMS: [(&str, &str, &str); 5] = [
-    ("proc", "/proc", ""),
-    ("sysfs", "/sys", ""),
-    ("devtmpfs", "/dev", ""),
-    ("tmpfs", "/run", "mode=0755"),
-    ("tmpfs", "/tmp", "mode=1777"),
+/// Kind, place and options of each file system, and the kernel's option that makes it.
+const FILE_SYSTEMS: [(&str, &str, &str, &str); 5] = [
+    ("proc", "/proc", "", "CONFIG_PROC_FS"),
+    ("sysfs", "/sys", "", "CONFIG_SYSFS"),
+    ("devtmpfs", "/dev", "", "CONFIG_DEVTMPFS"),
+    ("tmpfs", "/run", "mode=0755", "CONFIG_TMPFS"),
+    ("tmpfs", "/tmp", "mode=1777", "CONFIG_TMPFS"),
 ];
 
-/// The modules that most orders need. Loading them here saves every run their time.
+/// The modules that most orders need, if the kernel has them. Loading them here saves every run
+/// their time.
 const MODULES: [&str; 5] = ["can", "can_raw", "can_dev", "vcan", "vxcan"];
 
 /// A kernel goes on with itself after it has started its first process: it tests its ciphers, for
@@ -31,12 +32,13 @@ const IDLE_HUNDREDTHS: u64 = 98;
 const MOST_S: u32 = 120;
 
 pub(crate) fn boot() -> Result<(), Failure> {
-    for (kind, place, options) in FILE_SYSTEMS {
+    for (kind, place, options, needed) in FILE_SYSTEMS {
         fs::create_dir_all(place).at(place, "check the initramfs")?;
-        mount(kind, place, options).at("boot", "check the kernel's file systems")?;
+        mount(kind, place, options).at("boot", &format!("use a kernel with {needed}"))?;
     }
     let modules = Modules::read()?;
-    MODULES.iter().try_for_each(|module| modules.load(module))?;
+    let mut present = MODULES.iter().filter(|module| modules.has(module));
+    present.try_for_each(|module| modules.load(module))?;
     wait_until_quiet()
 }
 

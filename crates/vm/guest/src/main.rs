@@ -15,6 +15,7 @@ mod bed;
 mod boot;
 mod command;
 mod conform;
+mod controllers;
 mod failure;
 mod gateway;
 mod host;

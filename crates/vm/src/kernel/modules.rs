@@ -11,51 +11,17 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use candor_bed::{OPTIONS, option_of};
 use object::{Object, ObjectSection};
 
 use crate::Error;
 
-/// A module that the bed may need.
-pub(crate) struct Need {
-    /// Its name.
-    pub(crate) name: &'static str,
-    /// The option of the kernel's configuration that makes it.
-    option: &'static str,
-    /// Without which nothing can be measured: what it is. `None` if one can do without.
-    purpose: Option<&'static str>,
-}
+/// Modules without which nothing can be measured: what each is for.
+const NEEDS: [(&str, &str); 3] =
+    [("can", "CAN"), ("can_raw", "raw CAN sockets"), ("can_dev", "CAN drivers")];
 
-/// Every module that a bed may need.
-pub(crate) const NEEDS: &[Need] = &[
-    need("can", "CONFIG_CAN", "CAN"),
-    need("can_raw", "CONFIG_CAN_RAW", "raw CAN sockets"),
-    need("can_gw", "CONFIG_CAN_GW", "the CAN gateway can-gw"),
-    need("can_dev", "CONFIG_CAN_DEV", "CAN drivers"),
-    need("sja1000", "CONFIG_CAN_SJA1000", "the driver of the SJA1000"),
-    need("kvaser_pci", "CONFIG_CAN_KVASER_PCI", "the driver of the emulated CAN card kvaser_pci"),
-    wish("can_bcm", "CONFIG_CAN_BCM"),
-    wish("vcan", "CONFIG_CAN_VCAN"),
-    wish("vxcan", "CONFIG_CAN_VXCAN"),
-    wish("ctucanfd", "CONFIG_CAN_CTUCANFD"),
-    wish("ctucanfd_pci", "CONFIG_CAN_CTUCANFD_PCI"),
-    wish("e1000", "CONFIG_E1000"),
-    wish("sch_ingress", "CONFIG_NET_SCH_INGRESS"),
-    wish("sch_fq", "CONFIG_NET_SCH_FQ"),
-    wish("sch_etf", "CONFIG_NET_SCH_ETF"),
-    wish("sch_taprio", "CONFIG_NET_SCH_TAPRIO"),
-    wish("cls_bpf", "CONFIG_NET_CLS_BPF"),
-    wish("cls_matchall", "CONFIG_NET_CLS_MATCHALL"),
-    wish("act_bpf", "CONFIG_NET_ACT_BPF"),
-    wish("act_mirred", "CONFIG_NET_ACT_MIRRED"),
-];
-
-const fn need(name: &'static str, option: &'static str, purpose: &'static str) -> Need {
-    Need { name, option, purpose: Some(purpose) }
-}
-
-const fn wish(name: &'static str, option: &'static str) -> Need {
-    Need { name, option, purpose: None }
-}
+/// Drivers of the controllers of the bed: there must be one of them.
+const DRIVERS: [&str; 2] = ["kvaser_pci", "ctucanfd_pci"];
 
 /// A larger module is refused, so that a bomb of a file does no harm.
 const MAX_LEN: u64 = 64 << 20;
@@ -69,7 +35,7 @@ pub(crate) struct Tree {
     folder: PathBuf,
     /// The files by name.
     files: BTreeMap<String, PathBuf>,
-    /// What is in the kernel itself.
+    /// What is in the kernel itself. A file of that name is of an earlier build.
     builtin: BTreeSet<String>,
 }
 
@@ -182,20 +148,28 @@ impl Tree {
 
     /// The needed modules and all they depend on. `release` is that of the image.
     pub(crate) fn closure(&self, release: &str) -> Result<Set, Error> {
+        if let Some((name, purpose)) = NEEDS.into_iter().find(|(name, _)| !self.has(name)) {
+            return Err(self.lacks(release, name, purpose));
+        }
+        if !DRIVERS.iter().any(|driver| self.has(driver)) {
+            return Err(self.lacks(release, DRIVERS[0], "a driver of the emulated CAN cards"));
+        }
         let mut set = Set::default();
-        for need in NEEDS {
-            if self.files.contains_key(need.name) {
-                self.visit(need.name, release, &mut set, &mut Vec::new())?;
-            } else if self.builtin.contains(need.name) {
-                set.builtin.insert(need.name.to_owned());
-            } else if let Some(purpose) = need.purpose {
-                return Err(self.lacks(release, need, purpose));
+        for (name, _) in OPTIONS {
+            if self.builtin.contains(name) {
+                set.builtin.insert(name.to_owned());
+            } else if self.files.contains_key(name) {
+                self.visit(name, release, &mut set, &mut Vec::new())?;
             }
         }
         Ok(set)
     }
 
-    fn lacks(&self, release: &str, need: &Need, purpose: &str) -> Error {
+    fn has(&self, name: &str) -> bool {
+        self.files.contains_key(name) || self.builtin.contains(name)
+    }
+
+    fn lacks(&self, release: &str, name: &str, purpose: &str) -> Error {
         if self.files.is_empty() && self.builtin.is_empty() {
             return Error::Other(format!(
                 "{} holds neither modules nor modules.builtin; give the folder \
@@ -204,11 +178,10 @@ impl Tree {
             ));
         }
         Error::Other(format!(
-            "kernel {release} is built without {purpose}: {} has no {}, and it is not built in; \
-             set {}=m in its configuration",
+            "kernel {release} is built without {purpose}: {} has no {name}, and it is not built \
+             in; set {}=m in its configuration",
             self.folder.display(),
-            need.name,
-            need.option
+            option_of(name).unwrap_or(name),
         ))
     }
 
@@ -220,13 +193,10 @@ impl Tree {
         set: &mut Set,
         above: &mut Vec<String>,
     ) -> Result<(), Error> {
-        if set.modules.contains_key(name) {
+        if set.modules.contains_key(name) || self.builtin.contains(name) {
             return Ok(());
         }
         let Some(path) = self.files.get(name) else {
-            if self.builtin.contains(name) {
-                return Ok(());
-            }
             return Err(Error::Other(format!(
                 "module {} needs module {name}, which is not in {}; install all modules of the \
                  build",
@@ -398,10 +368,8 @@ mod tests {
         for (index, option, purpose) in [
             (0, "CONFIG_CAN=m", "without CAN:"),
             (1, "CONFIG_CAN_RAW=m", "without raw CAN sockets"),
-            (2, "CONFIG_CAN_GW=m", "without the CAN gateway can-gw"),
             (3, "CONFIG_CAN_DEV=m", "without CAN drivers"),
-            (4, "CONFIG_CAN_SJA1000=m", "without the driver of the SJA1000"),
-            (5, "CONFIG_CAN_KVASER_PCI=m", "without the driver of the emulated CAN card"),
+            (5, "CONFIG_CAN_KVASER_PCI=m", "without a driver of the emulated CAN cards"),
         ] {
             let mut modules = NEEDED.to_vec();
             modules.remove(index);
@@ -411,6 +379,27 @@ mod tests {
             assert!(message.contains(option) && message.contains(purpose), "{message}");
             assert!(message.starts_with("kernel 6.12.1-made is built "), "{message}");
         }
+    }
+
+    #[test]
+    fn the_file_of_an_earlier_build_is_not_taken_for_what_is_built_in_now() {
+        let folder = folder(NEEDED);
+        let builtin = "kernel/net/can/can.ko\nkernel/drivers/net/can/dev/can-dev.ko\n";
+        fs::write(folder.path().join("modules.builtin"), builtin).unwrap();
+        let set = closure(folder.path()).unwrap();
+        let expected = "can: builtin\ncan_dev: builtin\ncan_gw:\ncan_raw:\n\
+                        kvaser_pci: sja1000\nsja1000:\n";
+        assert_eq!(set.index(), expected);
+        assert!(!set.modules.contains_key("can"));
+    }
+
+    #[test]
+    fn one_can_do_without_can_gw_and_with_one_driver() {
+        let mut modules = NEEDED.to_vec();
+        modules.retain(|(name, _)| !["can-gw", "sja1000", "kvaser_pci"].contains(name));
+        modules.push(("ctucanfd_pci", "can-dev"));
+        let index = closure(folder(&modules).path()).unwrap().index();
+        assert_eq!(index, "can:\ncan_dev:\ncan_raw: can\nctucanfd_pci: can_dev\n");
     }
 
     #[test]

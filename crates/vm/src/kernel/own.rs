@@ -2,18 +2,46 @@
 //! sum of its files: a new build is another kernel, the same build is the same one.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::modules::{Tree, folder_of};
 use super::{Kernel, Origin, image, store};
 use crate::{Cache, Error};
 
+/// Options of the kernel's configuration that make no module of the bed, and without which nothing
+/// can be measured. What comes as a module is looked for as a module.
+const OPTIONS: [&str; 19] = [
+    "64BIT",
+    "BINFMT_ELF",
+    "BLK_DEV_INITRD",
+    "CAN_CALC_BITTIMING",
+    "CAN_NETLINK",
+    "DEVTMPFS",
+    "EPOLL",
+    "EVENTFD",
+    "FUTEX",
+    "HIGH_RES_TIMERS",
+    "MULTIUSER",
+    "NET",
+    "NETDEVICES",
+    "PACKET",
+    "PCI",
+    "POSIX_TIMERS",
+    "PROC_FS",
+    "SYSFS",
+    "X86_IOPL_IOPERM",
+];
+
 /// The kernel in `image` with its `modules`.
 pub(crate) fn import(cache: &Cache, image: &Path, modules: &Path) -> Result<Kernel, Error> {
     let bytes = fs::read(image).map_err(|error| Error::read(image, error))?;
     let release = image::release(image, &bytes)?;
+    check_configuration(image, &release)?;
     let set = Tree::read(&folder_of(modules, &release)?)?.closure(&release)?;
-    let system_map = system_map_of(image, &release);
+    let system_map = near(image, &release, "System.map")
+        .into_iter()
+        .filter_map(|path| fs::read(path).ok())
+        .find(|map| map.len() as u64 >= store::SMALLEST_SYSTEM_MAP);
     let parts = store::Parts {
         release: &release,
         origin: Origin::default(),
@@ -30,17 +58,41 @@ pub(crate) fn import(cache: &Cache, image: &Path, modules: &Path) -> Result<Kern
     store::read(&folder, release)
 }
 
-/// The addresses of the functions, if they are where a build or an installation puts them.
-fn system_map_of(image: &Path, release: &str) -> Option<Vec<u8>> {
-    let beside = image.parent()?;
-    let candidates = [
-        beside.join("System.map"),
-        beside.join(format!("System.map-{release}")),
+/// Where a build or an installation puts `file` of the kernel in `image`.
+fn near(image: &Path, release: &str, file: &str) -> [PathBuf; 3] {
+    let beside = image.parent().unwrap_or(Path::new(""));
+    [
+        beside.join(file),
+        beside.join(format!("{}-{release}", file.trim_start_matches('.'))),
         // arch/x86/boot/bzImage
-        beside.join("../../../System.map"),
-    ];
-    let is_real = |map: &Vec<u8>| map.len() as u64 >= store::SMALLEST_SYSTEM_MAP;
-    candidates.iter().filter_map(|path| fs::read(path).ok()).find(is_real)
+        beside.join("../../../").join(file),
+    ]
+}
+
+/// Whether the configuration of the kernel, if it is there, has all that is needed. Only what it
+/// says not to have counts: options come and go.
+fn check_configuration(image: &Path, release: &str) -> Result<(), Error> {
+    let beside = near(image, release, ".config");
+    // Debian calls it config-RELEASE.
+    let found = beside.into_iter().find_map(|path| Some((fs::read_to_string(&path).ok()?, path)));
+    let Some((text, path)) = found else { return Ok(()) };
+    let without = |line: &'_ str| -> Option<String> {
+        let option = line.strip_prefix("# CONFIG_")?.strip_suffix(" is not set")?;
+        OPTIONS.contains(&option).then(|| format!("CONFIG_{option}"))
+    };
+    let mut lacking: Vec<_> = text.lines().filter_map(without).collect();
+    lacking.sort();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let path = path.canonicalize().unwrap_or(path);
+    Err(Error::Other(format!(
+        "kernel {release} cannot run the bed without {}: set {} in {} and build it again, or begin \
+         with docs/kernel-lab.config",
+        lacking.join(", "),
+        if lacking.len() == 1 { "it" } else { "them" },
+        path.display()
+    )))
 }
 
 #[cfg(test)]
@@ -101,6 +153,28 @@ mod tests {
         assert_ne!(other.sha256, kernel.sha256);
         assert_eq!(cached(&cache).unwrap().len(), 2);
         assert_eq!(find(&cache, &Spec::Series { series: "6.12".into(), is_rt: false }).ok(), None);
+    }
+
+    #[test]
+    fn what_the_configuration_lacks_is_told_at_once() {
+        let (build, spec) = build();
+        let (_folder, cache) = cache();
+        let configuration = "CONFIG_NET=y\n# CONFIG_PACKET is not set\n# CONFIG_PACKET_DIAG is not \
+                             set\n#\n# CONFIG_BLK_DEV_INITRD is not set\n";
+        let places = [".config", "arch/x86/boot/.config", "arch/x86/boot/config-6.12.1-made"];
+        for place in places.map(|place| build.path().join(place)) {
+            fs::write(&place, configuration).unwrap();
+            let message = find(&cache, &spec).unwrap_err().to_string();
+            let told = "kernel 6.12.1-made cannot run the bed without CONFIG_BLK_DEV_INITRD, \
+                        CONFIG_PACKET: set them in ";
+            assert!(message.starts_with(told) && message.contains(" and build it"), "{message}");
+            fs::write(&place, configuration.replace("# CONFIG_BLK", "#")).unwrap();
+            let message = find(&cache, &spec).unwrap_err().to_string();
+            assert!(message.contains("without CONFIG_PACKET: set it in "), "{message}");
+            fs::write(&place, "CONFIG_PACKET=y\n").unwrap();
+            assert!(find(&cache, &spec).is_ok());
+            fs::remove_file(place).unwrap();
+        }
     }
 
     #[test]

@@ -16,9 +16,6 @@
 
 use candor_time::Nanos;
 
-/// How long frames gather, and so the longest delay: 9 frames of 8 bytes at 1 Mbit/s. Twice as long
-/// would save another 2 % of the processor's time, half as long costs 6 %.
-pub(super) const PERIOD: Nanos = Nanos::from_millis(1);
 /// So many frames in a row
 const WINDOW: u32 = 16;
 /// must have come within this to be worth a probe.
@@ -28,8 +25,9 @@ const FIRST_PAUSE: u32 = 4;
 const LONGEST_PAUSE: u32 = 1 << 12;
 /// So many poor batches in a row end the gathering.
 const MOST_POOR: u32 = 4;
-/// A batch of fewer frames is poor.
-const RICH: u64 = 2;
+/// A batch is poor if its frames come so far apart, or if there is but one: then the processor has
+/// time to be woken by each.
+const POOR_GAP: Nanos = Nanos::from_micros(400);
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +40,8 @@ pub(super) enum Next {
 
 #[derive(Clone, Debug)]
 pub(super) struct Coalescer {
+    /// How long frames gather, and so the longest delay.
+    period: Nanos,
     state: State,
     /// Windows until the next probe, and after the one that would fail then.
     windows_left: u32,
@@ -62,9 +62,9 @@ enum State {
 }
 
 impl Coalescer {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(period: Nanos) -> Self {
         let state = State::Waiting { frames: 0, since_ns: 0 };
-        Self { state, windows_left: 1, pause: FIRST_PAUSE }
+        Self { period, state, windows_left: 1, pause: FIRST_PAUSE }
     }
 
     /// A frame was waited for and has been forwarded; it is `now_ns` by some clock.
@@ -89,12 +89,13 @@ impl Coalescer {
         }
         self.state = State::Probing;
         let two_frames = Nanos::from_nanos(elapsed_ns * 5 / 2 / u64::from(WINDOW));
-        Next::Gather(two_frames.min(PERIOD))
+        Next::Gather(two_frames.min(self.period))
     }
 
     /// Frames were let gather, and so many came.
     pub(super) fn gathered(&mut self, frames: u64) -> Next {
-        let is_rich = frames >= RICH;
+        let is_rich = frames >= 2
+            && (self.is_probing() || frames * POOR_GAP.as_nanos() >= self.period.as_nanos());
         match &mut self.state {
             State::Probing if !is_rich => {
                 self.windows_left = self.pause;
@@ -103,18 +104,22 @@ impl Coalescer {
             State::Gathering { poor } if !is_rich => {
                 *poor += 1;
                 if *poor < MOST_POOR {
-                    return Next::Gather(PERIOD);
+                    return Next::Gather(self.period);
                 }
                 self.windows_left = 1;
                 self.pause = FIRST_PAUSE;
             }
             _ => {
                 self.state = State::Gathering { poor: 0 };
-                return Next::Gather(PERIOD);
+                return Next::Gather(self.period);
             }
         }
         self.state = State::Waiting { frames: 0, since_ns: 0 };
         Next::Wait
+    }
+
+    const fn is_probing(&self) -> bool {
+        matches!(self.state, State::Probing)
     }
 
     /// Whether frames gather for longer than a probe.
@@ -127,6 +132,8 @@ impl Coalescer {
 mod tests {
     use super::*;
 
+    const PERIOD: Nanos = Nanos::from_millis(1);
+
     /// Frames every `gap_ns` until there is a probe; how many, at most `most`.
     fn frames_until_probe(coalescer: &mut Coalescer, gap_ns: u64, most: u64) -> Option<u64> {
         (1..=most).find(|frame| coalescer.forwarded(frame * gap_ns) != Next::Wait)
@@ -134,18 +141,18 @@ mod tests {
 
     #[test]
     fn slow_frames_are_left_alone() {
-        assert_eq!(frames_until_probe(&mut Coalescer::new(), 250_000, 10_000), None);
+        assert_eq!(frames_until_probe(&mut Coalescer::new(PERIOD), 250_000, 10_000), None);
     }
 
     #[test]
     fn a_flood_is_gathered_after_a_probe() {
-        let mut coalescer = Coalescer::new();
+        let mut coalescer = Coalescer::new(PERIOD);
         assert_eq!(frames_until_probe(&mut coalescer, 111_000, 100), Some(17));
         assert!(!coalescer.is_gathering());
         assert_eq!(coalescer.gathered(2), Next::Gather(PERIOD));
         assert!(coalescer.is_gathering());
         // A poor batch now and then is no reason to stop; the end of the flood is.
-        for frames in [4, 1, 0, 1, 5, 1, 1, 1] {
+        for frames in [4, 1, 0, 2, 5, 1, 2, 1] {
             assert_eq!(coalescer.gathered(frames), Next::Gather(PERIOD));
         }
         assert_eq!(coalescer.gathered(0), Next::Wait);
@@ -155,7 +162,7 @@ mod tests {
     #[test]
     fn a_probe_lasts_two_frames_and_no_longer_than_a_batch() {
         for (gap_ns, probe) in [(60_000, 150), (190_000, 475), (199_000, 497)] {
-            let mut coalescer = Coalescer::new();
+            let mut coalescer = Coalescer::new(PERIOD);
             let probed = (1..).map(|frame| coalescer.forwarded(frame * gap_ns));
             let Some(Next::Gather(time)) = probed.take(20).find(|next| *next != Next::Wait) else {
                 panic!("there is a probe")
@@ -167,7 +174,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_each_frame_is_probed_ever_more_rarely() {
-        let mut coalescer = Coalescer::new();
+        let mut coalescer = Coalescer::new(PERIOD);
         let mut late = 0;
         let mut frames = 0;
         while frames < 100_000 {

@@ -12,7 +12,7 @@ use candor_route::counters::{Cause, Outcome};
 use candor_route::engine::{Egress, Engine, Forward, Passage};
 use candor_route::{BusIndex, Table};
 use candor_wire::Frame;
-use candor_wire::socketcan::{self, CAN_MTU, CANFD_MTU, IdOrder};
+use candor_wire::socketcan::{self, CAN_MTU, IdOrder};
 
 use crate::failure::{Context, Failure};
 
@@ -34,22 +34,29 @@ impl Hops {
         Self(VecDeque::with_capacity(MOST_PENDING))
     }
 
-    /// Takes a copy.
-    pub(super) fn push(&mut self, copy: &Forward<'_>) -> Outcome {
+    /// Takes a copy. It is told by its parts, since whoever has its address would have to write it to
+    /// memory first.
+    #[inline(never)]
+    fn push(&mut self, bus: BusIndex, frame: &Frame, passage: Passage) -> Outcome {
         if self.0.len() == MOST_PENDING {
             return Outcome::Refused(Cause::QueueFull);
         }
-        self.0.push_back(Hop { bus: copy.to, frame: *copy.frame, passage: copy.passage });
+        self.0.push_back(Hop { bus, frame: *frame, passage });
         Outcome::Handled
     }
 }
 
-/// What a failed attempt to send counts as.
-pub(super) fn refusal(error: &Error) -> Cause {
-    match error.errno().and_then(Errno::name) {
-        Some("EMSGSIZE" | "EINVAL") => Cause::Unsupported,
-        _ => Cause::Down,
-    }
+/// What it counts as when a copy was not sent.
+#[cold]
+fn refused(sent: Result<Sent, Error>) -> Outcome {
+    Outcome::Refused(match sent {
+        Ok(Sent::Taken) => return Outcome::Handled,
+        Ok(Sent::QueueFull | Sent::WouldBlock) => Cause::QueueFull,
+        Err(error) => match error.errno().and_then(Errno::name) {
+            Some("EMSGSIZE" | "EINVAL") => Cause::Unsupported,
+            _ => Cause::Down,
+        },
+    })
 }
 
 /// The buses that rules take frames from, without virtual ones.
@@ -61,24 +68,17 @@ pub(super) fn sources(table: &Table) -> Vec<BusIndex> {
     (0..table.buses.len() as u16).map(BusIndex).filter(is_source).collect()
 }
 
-/// Sends the bytes of a frame on a socket.
-pub(super) type Send = fn(&Socket, &[u8]) -> Result<Sent, Error>;
-
 /// Sockets of the CAN layer: what is sent waits in the queue of the interface like that of anyone.
-pub(super) struct Sockets {
+/// `Send` sends the bytes of a frame on one.
+pub(super) struct Sockets<Send> {
     /// By bus, for copies that others on this machine do not see, and for those that they do.
     quiet: Vec<Option<Socket>>,
     echoed: Vec<Option<Socket>>,
-    send: Send,
     hops: Hops,
-    /// The bytes of the frame that the engine decides about, as they came in: what is passed on
-    /// unchanged needs no encoding.
-    received: [u8; CANFD_MTU],
-    /// How many; 0 for a frame of a virtual bus.
-    received_len: usize,
+    send: Send,
 }
 
-impl Sockets {
+impl<Send> Sockets<Send> {
     pub(super) fn open(table: &Table, send: Send) -> Result<Self, Failure> {
         let open = |is_echoed: bool| {
             let buses = (0_u16..).zip(&table.buses);
@@ -95,110 +95,82 @@ impl Sockets {
             });
             socket.collect::<Result<Vec<_>, _>>().at("gateway", "see the console")
         };
-        Ok(Self {
-            quiet: open(false)?,
-            echoed: open(true)?,
-            send,
-            hops: Hops::new(),
-            received: [0; CANFD_MTU],
-            received_len: 0,
-        })
+        Ok(Self { quiet: open(false)?, echoed: open(true)?, hops: Hops::new(), send })
     }
 }
 
 /// The order of bytes of an x86 machine.
 const NATIVE: IdOrder = IdOrder::LittleEndian;
 
-/// The frame that bytes of a socket are; what is no legal frame matches no rule.
-#[inline]
-fn frame_of(bytes: &[u8]) -> Option<Frame> {
-    // Nearly all frames: classical, with data, and nothing in the bytes that have no use.
-    if let Some((&[i0, i1, i2, i3, len, 0, 0, 0], data)) = bytes.split_first_chunk()
-        && bytes.len() == CAN_MTU
-    {
-        let can_id = u32::from_le_bytes([i0, i1, i2, i3]);
-        return Frame::from_parts(can_id, data.get(..usize::from(len))?, None).ok();
-    }
-    socketcan::decode(bytes, NATIVE).ok()
-}
-
-impl Sockets {
-    /// Lets the engine decide about a frame that came in on `bus`, and about what becomes of it on
-    /// virtual buses.
+impl<Send: Fn(&Socket, &[u8]) -> Result<Sent, Error>> Sockets<Send> {
+    /// Lets the engine decide about the bytes of a frame that came in on `bus`, and about what
+    /// becomes of it on virtual buses. What is no legal frame matches no rule.
     #[inline]
     pub(super) fn decide(&mut self, engine: &mut Engine, bus: BusIndex, bytes: &[u8]) {
-        let len = bytes.len().min(CANFD_MTU);
-        self.received[..len].copy_from_slice(&bytes[..len]);
-        self.decide_received(engine, bus, len);
+        match <&[u8; CAN_MTU]>::try_from(bytes) {
+            Ok(classical) => match socketcan::decode_tidy(classical, NATIVE) {
+                Some(frame) => self.pass(engine, bus, &frame, bytes),
+                None => self.decide_untidy(engine, bus, bytes),
+            },
+            Err(_) => self.decide_untidy(engine, bus, bytes),
+        }
     }
 
-    /// Where the bytes of the next frame may be put, for [`Sockets::decide_received`].
-    #[inline]
-    pub(super) const fn room(&mut self) -> &mut [u8; CANFD_MTU] {
-        &mut self.received
+    #[inline(never)]
+    fn decide_untidy(&mut self, engine: &mut Engine, bus: BusIndex, bytes: &[u8]) {
+        if let Ok(frame) = socketcan::decode(bytes, NATIVE) {
+            self.pass(engine, bus, &frame, bytes);
+        }
     }
 
-    /// The same as [`Sockets::decide`] for the first `len` bytes of the room.
     #[inline]
-    pub(super) fn decide_received(&mut self, engine: &mut Engine, bus: BusIndex, len: usize) {
-        let Some(frame) = self.received.get(..len).and_then(frame_of) else { return };
-        self.received_len = len;
-        engine.handle(bus, &frame, Passage::received_on(bus), self);
-        self.received_len = 0;
+    fn pass(&mut self, engine: &mut Engine, bus: BusIndex, frame: &Frame, received: &[u8]) {
+        let mut out = Out { sockets: self, received };
+        engine.handle(bus, frame, Passage::received_on(bus), &mut out);
+        if !self.hops.0.is_empty() {
+            self.pass_on(engine);
+        }
+    }
+
+    #[inline(never)]
+    fn pass_on(&mut self, engine: &mut Engine) {
         while let Some(hop) = self.hops.0.pop_front() {
-            engine.handle(hop.bus, &hop.frame, hop.passage, self);
+            let mut out = Out { sockets: self, received: &[] };
+            engine.handle(hop.bus, &hop.frame, hop.passage, &mut out);
         }
     }
 }
 
-impl Egress for Sockets {
+/// The way out for the copies of one frame.
+struct Out<'a, Send> {
+    sockets: &'a mut Sockets<Send>,
+    /// Its bytes as they came in: what is passed on unchanged needs no encoding. None for a frame of
+    /// a virtual bus.
+    received: &'a [u8],
+}
+
+impl<Send: Fn(&Socket, &[u8]) -> Result<Sent, Error>> Out<'_, Send> {
+    #[inline(never)]
+    fn send_encoded(&self, socket: &Socket, frame: &Frame) -> Result<Sent, Error> {
+        (self.sockets.send)(socket, RawFrame::from(frame).as_bytes())
+    }
+}
+
+impl<Send: Fn(&Socket, &[u8]) -> Result<Sent, Error>> Egress for Out<'_, Send> {
+    #[inline(always)]
     fn forward(&mut self, copy: Forward<'_>) -> Outcome {
-        let sockets = if copy.echo { &self.echoed } else { &self.quiet };
+        let sockets = if copy.echo { &self.sockets.echoed } else { &self.sockets.quiet };
         let Some(Some(socket)) = sockets.get(usize::from(copy.to.0)) else {
-            return self.hops.push(&copy);
+            return self.sockets.hops.push(copy.to, copy.frame, copy.passage);
         };
-        let is_unchanged = !copy.is_edited && self.received_len > 0;
-        let outcome = match self.received.get(..self.received_len) {
-            Some(received) if is_unchanged => (self.send)(socket, received),
-            _ => (self.send)(socket, RawFrame::from(copy.frame).as_bytes()),
+        let sent = if copy.is_edited || self.received.is_empty() {
+            self.send_encoded(socket, copy.frame)
+        } else {
+            (self.sockets.send)(socket, self.received)
         };
-        match outcome {
+        match sent {
             Ok(Sent::Taken) => Outcome::Handled,
-            Ok(Sent::QueueFull | Sent::WouldBlock) => Outcome::Refused(Cause::QueueFull),
-            Err(error) => Outcome::Refused(refusal(&error)),
+            other => refused(other),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_short_way_to_a_frame_is_no_other_way() {
-        let tidy = [0x23, 1, 0, 0, 3, 0, 0, 0, 1, 2, 3, 0, 0, 0, 0, 0];
-        let with = |at: usize, value: u8| {
-            let mut bytes = tidy;
-            bytes[at] = value;
-            bytes
-        };
-        for bytes in [
-            tidy,
-            with(3, 0x40), // remote
-            with(3, 0x80),
-            with(3, 0x20), // an error report
-            with(4, 9),
-            with(4, 0),
-            with(2, 1), // beyond 11 bits
-            with(7, 12),
-            with(5, 4), // the flag of CAN FD
-            with(6, 1),
-        ] {
-            assert_eq!(frame_of(&bytes), socketcan::decode(&bytes, NATIVE).ok(), "{bytes:02x?}");
-        }
-        let mut fd = [0; CANFD_MTU];
-        fd[..CAN_MTU].copy_from_slice(&tidy);
-        assert_eq!(frame_of(&fd), socketcan::decode(&fd, NATIVE).ok());
-        assert_eq!(frame_of(&tidy[..7]), None);
     }
 }

@@ -22,7 +22,7 @@ use candor_linux::clock::{self, Monotonic, Realtime};
 use candor_linux::packet::Ring;
 use candor_linux::poll::{Interest, Poll};
 use candor_linux::quick::{self, Gate};
-use candor_linux::{Error, state};
+use candor_linux::{Error, Sent, state};
 use candor_route::{BusIndex, Engine};
 use candor_time::{Instant, Nanos};
 use candor_wire::socketcan::CANFD_MTU;
@@ -36,14 +36,19 @@ use crate::failure::{Context, FAULT, Failure};
 const REMEDY: &str = "see the console";
 /// Frames that a ring holds: 36 ms of the shortest frames at 1 Mbit/s.
 const RING_LEN: usize = 768;
+/// How long frames are taken from both the socket and the ring, at least,
+const OVERLAP: Nanos = Nanos::from_micros(250);
+/// and how often as long, at most.
+const MOST_OVERLAPS: u32 = 20;
 
 pub(super) fn run(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally, Failure> {
     let table = &order.rules;
     let mut gateway = Gateway {
         engine: Engine::new(table),
-        egress: Sockets::open(table, quick::send)?,
+        egress: Sockets::open(table, |socket: &Socket, bytes: &[u8]| quick::send(socket, bytes))?,
         inputs: Vec::new(),
         scratch: Vec::with_capacity(RING_LEN),
+        period: Nanos::from_nanos(order.settings.gather_ns),
     };
     for bus in sources(table) {
         let Some(interface) = table.buses.get(usize::from(bus.0)) else { continue };
@@ -95,17 +100,19 @@ impl Input {
 /// A frame that may have come in on both ways.
 type Twice = ([u8; CANFD_MTU], usize, Option<Instant<Realtime>>);
 
-struct Gateway {
+struct Gateway<Send> {
     engine: Engine,
-    egress: Sockets,
+    egress: Sockets<Send>,
     inputs: Vec<Input>,
     scratch: Vec<Twice>,
+    /// How long frames gather.
+    period: Nanos,
 }
 
-impl Gateway {
+impl<Send: Fn(&Socket, &[u8]) -> Result<Sent, Error>> Gateway<Send> {
     /// Works until an interface is stopped.
     fn work(&mut self, poll: &mut Poll) -> Result<(), Error> {
-        let mut coalescer = Coalescer::new();
+        let mut coalescer = Coalescer::new(self.period);
         loop {
             let next = match self.inputs.len() {
                 1 => self.wait_for_one(&mut coalescer)?,
@@ -121,9 +128,10 @@ impl Gateway {
     fn wait_for_one(&mut self, coalescer: &mut Coalescer) -> Result<Next, Error> {
         let Self { engine, egress, inputs, .. } = self;
         let Some(Input { bus, socket, .. }) = inputs.first() else { return Ok(Next::Wait) };
+        let mut room = [0; CANFD_MTU];
         loop {
-            let len = quick::receive(socket, egress.room(), true)?.unwrap_or(0);
-            egress.decide_received(engine, *bus, len);
+            let len = quick::receive(socket, &mut room, true)?.unwrap_or(0);
+            egress.decide(engine, *bus, room.get(..len).unwrap_or_default());
             let next = coalescer.forwarded(clock::now::<Monotonic>().as_nanos());
             if next != Next::Wait {
                 return Ok(next);
@@ -135,10 +143,11 @@ impl Gateway {
     fn wait_for_any(&mut self, poll: &mut Poll, coalescer: &mut Coalescer) -> Result<Next, Error> {
         let Self { engine, egress, inputs, .. } = self;
         let mut next = Next::Wait;
+        let mut room = [0; CANFD_MTU];
         for token in poll.wait(None)? {
             let Some(Input { bus, socket, .. }) = inputs.get(token as usize) else { continue };
-            while let Some(len) = quick::receive(socket, egress.room(), false)? {
-                egress.decide_received(engine, *bus, len);
+            while let Some(len) = quick::receive(socket, &mut room, false)? {
+                egress.decide(engine, *bus, room.get(..len).unwrap_or_default());
                 next = match coalescer.forwarded(clock::now::<Monotonic>().as_nanos()) {
                     Next::Wait => next,
                     gather => gather,
@@ -182,9 +191,10 @@ impl Gateway {
     fn empty_socket(&mut self, input: usize) -> Result<u64, Error> {
         let Self { engine, egress, inputs, .. } = self;
         let Some(Input { bus, socket, .. }) = inputs.get(input) else { return Ok(0) };
+        let mut room = [0; CANFD_MTU];
         let mut count = 0;
-        while let Some(len) = quick::receive(socket, egress.room(), false)? {
-            egress.decide_received(engine, *bus, len);
+        while let Some(len) = quick::receive(socket, &mut room, false)? {
+            egress.decide(engine, *bus, room.get(..len).unwrap_or_default());
             count += 1;
         }
         Ok(count)
@@ -202,21 +212,28 @@ impl Gateway {
         count
     }
 
-    /// From the socket to the ring: what came in on both ways meanwhile is at the end of the one
-    /// and at the beginning of the other.
+    /// From the socket to the ring. The ring is in front of the CAN layer, and where the kernel's own
+    /// threads can be preempted, a frame may be past the one and not yet at the other: until one has
+    /// come to the ring, when all before it are through, frames are taken from both.
     fn change_to_ring(&mut self, input: usize) -> Result<(), Error> {
-        let Some(Input { bus, socket, ring }) = self.inputs.get_mut(input) else { return Ok(()) };
+        let Some(Input { socket, ring, .. }) = self.inputs.get_mut(input) else { return Ok(()) };
+        // What came so late that it was taken from the socket.
+        while ring.receive().is_some() {}
         state::set_stamps(socket, true)?;
         quick::set_gate(ring, Gate::Open)?;
         ring.start()?;
-        socket.set_filters(&[])?;
-        socket.set_blocking(false)?;
         let mut last = None;
-        while let Some(received) = socket.receive_stamped()? {
-            self.egress.decide(&mut self.engine, *bus, received.frame.as_bytes());
-            last = received.stamp;
+        for _ in 0..MOST_OVERLAPS {
+            clock::sleep_until(clock::now::<Monotonic>() + OVERLAP)?;
+            last = self.empty_stamped_socket(input)?.or(last);
+            if self.inputs.get(input).is_some_and(|input| input.ring.is_ready()) {
+                break;
+            }
         }
-        socket.set_blocking(true)?;
+        let Some(Input { socket, .. }) = self.inputs.get(input) else { return Ok(()) };
+        socket.set_filters(&[])?;
+        last = self.empty_stamped_socket(input)?.or(last);
+        let Some(Input { bus, socket, ring }) = self.inputs.get_mut(input) else { return Ok(()) };
         state::set_stamps(socket, false)?;
         self.scratch.clear();
         while let Some(packet) = ring.receive() {
@@ -227,9 +244,27 @@ impl Gateway {
         Ok(())
     }
 
-    /// From the ring to the socket, likewise.
+    /// Forwards what waits in a socket; returns the stamp of the last frame.
+    fn empty_stamped_socket(&mut self, input: usize) -> Result<Option<Instant<Realtime>>, Error> {
+        let Self { engine, egress, inputs, .. } = self;
+        let Some(Input { bus, socket, .. }) = inputs.get(input) else { return Ok(None) };
+        socket.set_blocking(false)?;
+        let mut last = None;
+        while let Some(received) = socket.receive_stamped()? {
+            egress.decide(engine, *bus, received.frame.as_bytes());
+            last = received.stamp;
+        }
+        socket.set_blocking(true)?;
+        Ok(last)
+    }
+
+    /// From the ring to the socket, which is behind it: what is in the ring before it is closed, or
+    /// past it, comes to the socket as well.
     fn change_to_socket(&mut self, input: usize) -> Result<(), Error> {
         let Some(Input { bus, socket, ring }) = self.inputs.get_mut(input) else { return Ok(()) };
+        socket.set_blocking(false)?;
+        // What came so late that it was taken from the ring.
+        while socket.receive_stamped()?.is_some() {}
         state::set_stamps(socket, true)?;
         socket.set_filters(&[Filter::ANY])?;
         quick::set_gate(ring, Gate::Closed)?;
@@ -238,7 +273,6 @@ impl Gateway {
             self.egress.decide(&mut self.engine, *bus, packet.bytes());
             last = Some(packet.stamp());
         }
-        socket.set_blocking(false)?;
         self.scratch.clear();
         // More than fits in are frames that came later: those are left to the socket.
         while self.scratch.len() < RING_LEN

@@ -15,6 +15,7 @@ use candor_bed::order::{Gateway, Measurement};
 use candor_bed::report::JobCount;
 use candor_linux::Errno;
 use candor_linux::clock::{self, Switches, ThreadCpu, Usage};
+use candor_linux::quick::leave_shared_files;
 use candor_linux::realtime::{Policy, Task, set_policy};
 use candor_time::{Instant, Nanos};
 
@@ -115,6 +116,8 @@ fn in_thread(
     let thread = Builder::new().name("gateway".into()).spawn(move || {
         let policy = policy(order.settings.gateway_priority);
         set_policy(Task::This, policy).at("gateway", "take a priority from 0 to 99")?;
+        // As if it were a program of its own.
+        leave_shared_files().at("gateway", FAULT)?;
         body(&order, &mut || {
             // If nobody waits any more, the guest is at its end.
             let _ = ready.send(());
