@@ -22,6 +22,7 @@ pub mod report;
 pub mod result;
 pub mod rules;
 pub mod run;
+pub mod runner;
 pub mod simulate;
 pub mod testbed;
 pub mod traffic;

@@ -63,6 +63,9 @@ pub struct ResultFile {
     pub effort: Option<Effort>,
 }
 
+/// The metrics that have a column of their own.
+pub(crate) const LATENCIES: [Metric; 2] = [Metric::TotalLatency, Metric::GatewayLatency];
+
 /// The machine that an experiment ran on: everything about it that may change a figure.
 pub use candor_vm::Identity as Machine;
 

@@ -15,7 +15,8 @@ use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::output::{self, Target};
 use crate::result::ResultFile;
-use crate::testbed::{Ran, Task, Testbeds, Watch};
+use crate::runner::{Ran, Task, Watch};
+use crate::testbed::Testbeds;
 
 /// Hears how a campaign goes on. Called from several threads.
 pub trait Progress: Sync {

@@ -16,10 +16,10 @@ use crate::error::Error;
 use crate::experiment::sim::Sim;
 use crate::experiment::{Experiment, Pace, Testbed, Traffic, World as ExperimentWorld};
 use crate::recording::{self, RecordingError};
-use crate::result::{Bus, Counts, Figures, Refused, ResultFile, RuleCounts};
+use crate::result::{Bus, Counts, Figures, LATENCIES, Refused, ResultFile, RuleCounts};
 use crate::rules::Rules;
-use crate::testbed::{Ran, Runner, Task};
-pub use crate::testbed::{Unwatched, Watch};
+use crate::runner::{Ran, Runner, Task};
+pub use crate::runner::{Unwatched, Watch};
 use crate::traffic::{Allowance, Periodic, Replay};
 
 /// The depth of the transmit queue of a node; what a tester needs to flood (the papers set
@@ -392,9 +392,6 @@ impl<'a> Collector<'a> {
         }
     }
 }
-
-/// The metrics that have a column of their own.
-pub(crate) const LATENCIES: [Metric; 2] = [Metric::TotalLatency, Metric::GatewayLatency];
 
 /// A text in a CSV file.
 pub(crate) fn quoted(text: &str) -> std::borrow::Cow<'_, str> {

@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::experiment::vm::{MachineChoice, Vm};
 use crate::experiment::{Experiment, Testbed, World};
 use crate::result;
-use crate::testbed::{Ran, Runner, Task, Watch};
+use crate::runner::{Ran, Runner, Task, Watch};
 
 /// A machine that performs orders.
 pub trait Machine: Send + Sync {

@@ -1,6 +1,9 @@
-//! Mounting file systems.
+//! Mounting file systems, and the room in them.
 
 use std::ffi::CString;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use crate::error::check;
 use crate::{Errno, Error};
@@ -28,9 +31,33 @@ pub fn mount(kind: &str, target: &str, options: &str) -> Result<(), Error> {
     .map_err(fail)
 }
 
+/// Bytes that this user may still write to the file system of `path`.
+///
+/// # Errors
+/// There is no such path.
+pub fn free_bytes(path: &Path) -> Result<u64, Error> {
+    let fail = |errno| Error::new("ask for the room at", path.display().to_string(), errno);
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| fail(Errno(libc::EINVAL)))?;
+    let mut found = MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: a C string and a place for the answer, both of which live until the call returns.
+    check(unsafe { libc::statvfs(name.as_ptr(), found.as_mut_ptr()) }).map_err(fail)?;
+    // SAFETY: zeroes are a valid answer, and the kernel has written it.
+    let found = unsafe { found.assume_init() };
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_room_is_that_of_the_file_system() {
+        assert!(free_bytes(&std::env::temp_dir()).unwrap() > 0);
+        // Nothing can be written there, whoever asks.
+        assert_eq!(free_bytes(Path::new("/proc")).unwrap(), 0);
+        let error = free_bytes(Path::new("/no/such/folder")).unwrap_err();
+        assert!(error.to_string().contains("/no/such/folder"), "{error}");
+    }
 
     #[test]
     fn a_folder_that_is_not_there_is_named() {

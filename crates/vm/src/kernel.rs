@@ -22,7 +22,7 @@ mod version;
 
 use std::cell::OnceCell;
 use std::fs::{self, File, TryLockError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -267,6 +267,9 @@ impl<'a> Fetcher<'a> {
             return Ok(session);
         }
         let lock = self.lock()?;
+        let folder = self.cache.folder();
+        let free = candor_linux::mount::free_bytes(folder);
+        check_room(folder, free.map_err(|error| Error::Other(error.to_string()))?)?;
         let apt = Apt::prepare(self.cache, &self.options)?;
         store::remove_leftovers(self.cache)?;
         apt.update(self.progress)?;
@@ -295,9 +298,33 @@ impl<'a> Fetcher<'a> {
     }
 }
 
+/// The room that apt's lists and one kernel take at least. With next to none, apt waits for ever.
+const ROOM_MB: u64 = 128;
+
+fn check_room(folder: &Path, free: u64) -> Result<(), Error> {
+    let free_mb = free / 1_000_000;
+    if free_mb >= ROOM_MB {
+        return Ok(());
+    }
+    Err(Error::Other(format!(
+        "{} has room for {free_mb} MB, but a kernel and the lists of Debian's packages take \
+         {ROOM_MB}; make room there, or name another folder with CANDOR_CACHE",
+        folder.display()
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_without_room_is_told_before_apt_is_asked() {
+        let folder = Path::new("/cache");
+        assert!(check_room(folder, 128_000_000).is_ok());
+        let reason = check_room(folder, 127_999_999).unwrap_err().to_string();
+        assert!(reason.starts_with("/cache has room for 127 MB"), "{reason}");
+        assert!(reason.contains("CANDOR_CACHE"), "{reason}");
+    }
 
     #[test]
     fn what_is_not_in_the_cache_is_to_be_fetched() {

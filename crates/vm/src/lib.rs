@@ -15,6 +15,7 @@
 //! nanoseconds.
 
 mod cache;
+mod ending;
 mod error;
 pub mod initramfs;
 pub mod kernel;

@@ -4,12 +4,11 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
+use crate::ending::{boot_failure, console, is_past};
 use crate::error::Error;
-use crate::machine::{Files, Machine, Watch};
+use crate::machine::{Files, Machine, Watch, quoted, scratch};
 use crate::qmp::{Event, Process, no_line};
-use crate::run::{boot_failure, console, is_past};
 
 /// A kernel that has not reached `/init` after so much of its own time never will.
 const BOOT_LIMIT_S: u64 = 120;
@@ -222,20 +221,6 @@ fn save(process: &mut Process, state: &Path, watch: &dyn Watch) -> Result<(), Er
             _ => process.idle(watch)?,
         }
     }
-}
-
-/// A word for `sh`.
-pub(crate) fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
-}
-
-/// A folder for the files of one process.
-pub(crate) fn scratch() -> Result<TempDir, Error> {
-    tempfile::Builder::new().prefix("candor-vm-").tempdir().map_err(|error| {
-        let remedy = "make room there, or name another folder with TMPDIR".into();
-        let path = std::env::temp_dir();
-        Error::Io { path, what: "cannot take temporary files", source: error, remedy }
-    })
 }
 
 #[cfg(test)]

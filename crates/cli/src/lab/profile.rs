@@ -5,7 +5,7 @@
 //! `instructions`, `frames`, `instructions_per_frame`.
 
 use candor_lab::experiment::Testbed;
-use candor_lab::testbed::Watch;
+use candor_lab::runner::Watch;
 use candor_lab::vm::{Breakdown, Emulator};
 use clap::Args;
 use serde_json::{Value, json};

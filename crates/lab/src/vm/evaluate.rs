@@ -28,8 +28,9 @@ use super::expect::Expected;
 use crate::error::Error;
 use crate::experiment::vm::Vm;
 use crate::experiment::{Bus as BusSettings, Experiment, Pace, Traffic};
-use crate::result::{Bus, Counts, Effort, Figures, Machine, Refused, ResultFile, RuleCounts};
-use crate::simulate::LATENCIES;
+use crate::result::{
+    Bus, Counts, Effort, Figures, LATENCIES, Machine, Refused, ResultFile, RuleCounts,
+};
 use crate::traffic::Numbered;
 
 /// The taps that a test bed of real controllers has.

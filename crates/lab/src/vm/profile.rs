@@ -10,7 +10,7 @@ use candor_vm::Profile;
 use super::{Machines, order, settings};
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::testbed::Watch;
+use crate::runner::Watch;
 
 /// What an experiment's instructions were spent on.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use super::{Machine, Machines, Store, Supply};
 use crate::error::Error;
 use crate::experiment::vm::{KernelChoice, MachineChoice};
 use crate::result;
-use crate::testbed::Watch;
+use crate::runner::Watch;
 
 /// The folder of reports within the cache.
 const REPORTS: &str = "reports";

@@ -1,0 +1,221 @@
+//! How guests end: with a report, with a reason, with the last words of their kernel, or not in time.
+
+use std::fs;
+use std::path::Path;
+
+use candor_bed::{Report, channel, meeting};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::machine::Watch;
+use crate::qmp::Process;
+
+/// Lines of the console that are shown when a guest dies.
+const CONSOLE_LINES: usize = 20;
+/// How a kernel begins when it cannot go on.
+const COMPLAINTS: [&str; 5] =
+    ["Kernel panic", "BUG:", "Oops", "Unable to mount root", "soft lockup"];
+/// 2026-01-01, when every guest boots, in days since 1970.
+const BASE_DAYS: i64 = 20_454;
+
+/// Why there is no report.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Ended {
+    /// The guest says so.
+    Failed(String),
+    /// The guest cannot say anything any more.
+    Died(String),
+}
+
+/// Why a guest ended that was only to boot.
+pub(crate) fn boot_failure(
+    release: &str,
+    status: Option<i32>,
+    report: &[u8],
+    console: impl FnOnce() -> Vec<String>,
+) -> Error {
+    match evaluate(release, status, report) {
+        Err(Ended::Failed(reason)) => Error::Other(reason),
+        Ok(_) | Err(Ended::Died(_)) => {
+            let console = console();
+            let hint = match console.is_empty() {
+                true => {
+                    "; it printed nothing: set CONFIG_PRINTK=y and CONFIG_SERIAL_8250_CONSOLE=y in \
+                     its configuration to see why"
+                }
+                false => "",
+            };
+            let reason = format!(
+                "Linux {release} did not come up: it ended before its /init was ready{hint}"
+            );
+            Error::Guest { reason, console }
+        }
+    }
+}
+
+/// The report in what a guest wrote before QEMU ended with `status`.
+pub(crate) fn evaluate(release: &str, status: Option<i32>, bytes: &[u8]) -> Result<Report, Ended> {
+    let exit = |value: u8| Some(i32::from(value) << 1 | 1);
+    let mut report = Report::default();
+    let mut at = 0;
+    loop {
+        match channel::decode(bytes, at) {
+            Ok(None) => break,
+            Ok(Some((message, next))) => {
+                report.take(message);
+                at = next;
+            }
+            // It was cut off while it was writing, or there was no room.
+            Err(_) => break,
+        }
+    }
+    if let Some(reason) = report.failure {
+        return Err(Ended::Failed(format!("the guest with Linux {release} says: {reason}")));
+    }
+    if status == exit(meeting::EXIT_DONE) && report.is_done {
+        return Ok(report);
+    }
+    Err(Ended::Died(match status {
+        Some(0) => format!("the guest with Linux {release} panicked or switched itself off"),
+        status if status == exit(meeting::EXIT_DONE) => format!(
+            "the report of the guest with Linux {release} is not whole: the disk may be full; make \
+             room for temporary files, or name another folder with TMPDIR"
+        ),
+        Some(code) => format!("the guest with Linux {release} died: QEMU ended with status {code}"),
+        None => format!("the guest with Linux {release} died: QEMU was ended by a signal"),
+    }))
+}
+
+/// Whether the guest runs past a time of its own, in seconds since it was switched on.
+pub(crate) fn is_past(
+    process: &mut Process,
+    limit_s: u64,
+    watch: &dyn Watch,
+) -> Result<bool, Error> {
+    match guest_seconds(process, watch) {
+        Ok(seconds) => Ok(seconds > limit_s),
+        // It came to its end just now: that is an event of its own.
+        Err(_) if process.has_ended() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// What time it is in the guest, in seconds since it was switched on. Reading it does not change
+/// anything that the guest could notice.
+pub(crate) fn guest_seconds(process: &mut Process, watch: &dyn Watch) -> Result<u64, Error> {
+    let arguments = json!({"path": "/machine", "property": "rtc-time"});
+    let time = process.execute("qom-get", arguments, watch)?;
+    let field = |name: &str| time.get(name).and_then(Value::as_i64).unwrap_or(0);
+    let days = days_since_1970(field("tm_year") + 1900, field("tm_mon") + 1, field("tm_mday"));
+    let seconds = (days - BASE_DAYS) * 86_400
+        + field("tm_hour") * 3_600
+        + field("tm_min") * 60
+        + field("tm_sec");
+    Ok(u64::try_from(seconds).unwrap_or(0))
+}
+
+/// Days of the Gregorian calendar, years from March on.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let of_era = year - era * 400;
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+/// What a console says about the end: from where the kernel complains, or else the last lines.
+pub(crate) fn console(file: &Path) -> Vec<String> {
+    let bytes = fs::read(file).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let complains = |line: &&str| COMPLAINTS.iter().any(|complaint| line.contains(complaint));
+    let last = lines.len().saturating_sub(CONSOLE_LINES);
+    let from = lines.iter().position(complains).unwrap_or(last);
+    lines.iter().skip(from).take(CONSOLE_LINES).map(|&line| printable(line)).collect()
+}
+
+/// A line of a guest for a terminal of ours.
+fn printable(line: &str) -> String {
+    line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candor_bed::Message;
+
+    fn hello() -> Vec<u8> {
+        channel::encode(&Message::Hello { release: "6.12".into(), version: "#1".into() })
+    }
+
+    #[test]
+    fn a_report_is_whole_or_none() {
+        let done = [hello(), channel::encode(&Message::Done)].concat();
+        let report = evaluate("6.12", Some(33), &done).unwrap();
+        assert_eq!((report.release.as_str(), report.is_done), ("6.12", true));
+
+        let mut damaged = done.clone();
+        damaged[20] ^= 1;
+        let failed = [hello(), channel::encode(&Message::Failed("no can0".into()))].concat();
+        for (status, bytes, says) in [
+            (Some(33), &damaged[..], "is not whole"),
+            (Some(33), &done[..done.len() - 1], "is not whole"),
+            (Some(33), &hello()[..], "is not whole"),
+            (Some(33), &[][..], "another folder with TMPDIR"),
+            (Some(0), &done[..], "panicked"),
+            (Some(0), &[][..], "panicked"),
+            (Some(1), &hello()[..], "status 1"),
+            (None, &[][..], "signal"),
+        ] {
+            match evaluate("6.12", status, bytes) {
+                Err(Ended::Died(reason)) => assert!(reason.contains(says), "{reason}"),
+                other => panic!("{status:?}: {other:?}"),
+            }
+        }
+        let reason = evaluate("6.12", Some(35), &failed).unwrap_err();
+        assert_eq!(reason, Ended::Failed("the guest with Linux 6.12 says: no can0".into()));
+    }
+
+    #[test]
+    fn a_boot_that_fails_says_why() {
+        let failed = [channel::encode(&Message::Failed("boot: no /proc".into()))].concat();
+        let told = |status, bytes: &[u8], console: &[&str]| {
+            let lines = || console.iter().map(|&line| line.to_owned()).collect();
+            boot_failure("6.12", status, bytes, lines).to_string()
+        };
+        assert_eq!(told(Some(35), &failed, &[]), "the guest with Linux 6.12 says: boot: no /proc");
+        let panicked = told(Some(0), b"", &["Kernel panic"]);
+        assert!(panicked.starts_with("Linux 6.12 did not come up: it ended before"), "{panicked}");
+        assert!(!panicked.contains("it printed nothing"), "{panicked}");
+        let mute = told(Some(0), b"", &[]);
+        assert!(mute.contains("it printed nothing: set CONFIG_PRINTK=y and CONFIG_S"), "{mute}");
+    }
+
+    #[test]
+    fn the_calendar_is_right() {
+        for (date, days) in [
+            ((1970, 1, 1), 0),
+            ((2000, 2, 29), 11_016),
+            ((2000, 3, 1), 11_017),
+            ((2026, 1, 1), BASE_DAYS),
+            ((2026, 12, 31), BASE_DAYS + 364),
+        ] {
+            assert_eq!(days_since_1970(date.0, date.1, date.2), days, "{date:?}");
+        }
+    }
+
+    #[test]
+    fn the_console_ends_with_its_last_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("console");
+        let lines: String = (0..30).map(|line| format!("line {line}\x1b\r\n\n")).collect();
+        fs::write(&file, lines).unwrap();
+        let shown = console(&file);
+        assert_eq!((shown.len(), shown[19].as_str()), (20, "line 29 "));
+        assert_eq!(console(&folder.path().join("absent")), Vec::<String>::new());
+        let panic = "all is well\nKernel panic - not syncing: no init\n".to_owned();
+        fs::write(&file, panic + &"trace\n".repeat(40)).unwrap();
+        let shown = console(&file);
+        assert_eq!((shown.len(), shown[0].as_str()), (20, "Kernel panic - not syncing: no init"));
+    }
+}
