@@ -12,6 +12,7 @@ use candor_lab::simulate::{self, Unwatched};
 use candor_route::counters::Outcome;
 use candor_route::engine::{Engine, Forward, Passage};
 use candor_route::{Bus, BusIndex, Filter, Rule, Table};
+use candor_time::Nanos;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, RTR_FLAG, SFF_MASK};
 use candor_wire::{Frame, bits};
 
@@ -97,12 +98,12 @@ fn lengths() {
 }
 
 fn table(filters: impl Iterator<Item = Filter>) -> Table {
-    let bus = |name: &str| Bus { name: name.into(), interface: name.into(), is_virtual: false };
+    let bus = |name: &str| Bus { name: name.into(), port: name.into(), is_virtual: false };
     let rules = filters.enumerate().map(|(index, filter)| Rule {
         filters: vec![filter],
         ..Rule::new(format!("{index}"), BusIndex(0), BusIndex(1))
     });
-    Table { buses: vec![bus("can0"), bus("can1")], rules: rules.collect(), max_hops: 1 }
+    Table { buses: vec![bus("can0"), bus("can1")], rules: rules.collect(), ..Table::default() }
 }
 
 /// A set of rules and the frames it decides about.
@@ -125,6 +126,7 @@ impl Scene {
             for frame in &self.frames {
                 let passage = Passage::received_on(BusIndex(0));
                 self.engine.handle(
+                    Nanos::ZERO,
                     BusIndex(0),
                     black_box(frame),
                     passage,

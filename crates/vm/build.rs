@@ -12,7 +12,17 @@ use std::process::Command;
 /// The only architecture that guests have so far.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// What the guest program is made of, besides this crate's `guest` folder.
-const PARTS: [&str; 5] = ["../bed", "../linux", "../route", "../time", "../wire"];
+const PARTS: [&str; 9] = [
+    "../bed",
+    "../gateway",
+    "../lat",
+    "../linux",
+    "../port",
+    "../queue",
+    "../route",
+    "../time",
+    "../wire",
+];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

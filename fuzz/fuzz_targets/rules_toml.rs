@@ -1,12 +1,18 @@
-//! The reader and writer of rule files, and the checks.
+//! The reader and writer of rule files with the files that they name, and the checks.
 #![no_main]
 
 use candor_route::{cangw, file};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
-    let (table, findings) = file::parse("fuzz", text);
+    // What stands behind the mark is whatever file the rules name.
+    let (rules, other) = text.split_once("\n====\n").unwrap_or((text, ""));
+    let include = |name: &str| match name {
+        "" | "missing" => Err("is missing".into()),
+        _ => Ok(other.as_bytes().to_vec()),
+    };
+    let (table, findings) = file::parse_with("fuzz", rules, &include);
     for finding in findings.sorted() {
-        assert!(text.get(finding.origin.span()).is_some(), "{finding:?}");
+        assert!(rules.get(finding.origin.span()).is_some(), "{finding:?}");
     }
     let Some(mut table) = table else { return };
     let written = file::write(&table);

@@ -77,8 +77,21 @@ pub enum Gateway {
     Engine,
     /// Our rule engine with everything a process can do to be quick.
     EngineFast,
+    /// The live gateway, as `candor route run` runs it in user space.
+    Live {
+        /// Whether it measures latencies itself.
+        measures: bool,
+    },
     /// A program of the user's. `{in}` and `{out}` in its arguments are the gateway's interfaces.
     Command(Vec<String>),
+}
+
+impl Gateway {
+    /// Whether it passes frames on by rules.
+    #[must_use]
+    pub const fn follows_rules(&self) -> bool {
+        matches!(self, Self::Kernel | Self::Engine | Self::EngineFast | Self::Live { .. })
+    }
 }
 
 /// What the tester sends on the source bus.
@@ -223,7 +236,7 @@ mod tests {
 
     #[test]
     fn rules_survive_the_way() {
-        let bus = |name: &str| Bus { name: name.into(), interface: name.into(), is_virtual: false };
+        let bus = |name: &str| Bus { name: name.into(), port: name.into(), is_virtual: false };
         let edit = Edit {
             and: Operands { data: Some(Box::new([0xA5; 64])), ..Operands::default() },
             set: Operands { can_id: Some(0x8000_0001), ..Operands::default() },
@@ -241,7 +254,12 @@ mod tests {
             filters: vec![Filter::standard(0x123)],
             ..Rule::new("one", BusIndex(0), BusIndex(1))
         };
-        let rules = Table { buses: vec![bus("a"), bus("b")], rules: vec![rule], max_hops: 3 };
+        let rules = Table {
+            buses: vec![bus("a"), bus("b")],
+            rules: vec![rule],
+            max_hops: 3,
+            ..Table::default()
+        };
         let order = Order::Conform(vec![Trial { rules, frames: vec![(0, vec![1; 16])] }]);
         assert_eq!(decode(&encode(&order), 0), Ok(Some((order.clone(), encode(&order).len()))));
     }

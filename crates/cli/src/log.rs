@@ -1,4 +1,4 @@
-//! `candor log`: what a recording holds, and recordings in another format.
+//! `candor log`: what a recording holds, recordings in another format, and signals decoded.
 //!
 //! `candor log info --json` prints one object per line. The first has the type `log`, each further
 //! one the type `id`, for one identifier on one interface; a field that cannot be told is null:
@@ -27,6 +27,8 @@
 //! | `jitter_ns` | standard deviation of the period |
 //! | `share_percent` | the part of the bus's busy time |
 
+mod decode;
+
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -48,6 +50,10 @@ pub(crate) enum LogCommand {
     ///
     /// Example: candor log convert drive.log drive.pcapng
     Convert(ConvertArgs),
+    /// Show the signals in a recording, as a DBC file tells them
+    ///
+    /// Example: candor log decode drive.log --dbc car.dbc
+    Decode(decode::DecodeArgs),
 }
 
 #[derive(Args)]
@@ -107,6 +113,7 @@ pub(crate) fn run(command: LogCommand) -> Result<bool, String> {
     match command {
         LogCommand::Info(args) => info(&args)?,
         LogCommand::Convert(args) => convert(&args)?,
+        LogCommand::Decode(args) => decode::run(&args)?,
     }
     Ok(true)
 }

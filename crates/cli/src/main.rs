@@ -3,7 +3,9 @@
 //! Exit codes: 0 yes, 1 no (a check failed, a claim does not hold), 2 error. Data goes to standard
 //! output, talk to standard error. A reader that goes away early is no error.
 
+mod bus;
 mod demo;
+mod doctor;
 mod frame;
 mod lab;
 mod log;
@@ -35,6 +37,9 @@ enum Command {
     /// Read and convert recordings
     #[command(subcommand)]
     Log(log::LogCommand),
+    /// Watch buses, send to them, and measure their load
+    #[command(subcommand)]
+    Bus(bus::BusCommand),
     /// Check, explain and convert the rules of a gateway
     #[command(subcommand)]
     Route(route::RouteCommand),
@@ -44,6 +49,8 @@ enum Command {
     /// Get the Linux kernels for virtual machines
     #[command(subcommand)]
     Vm(vm::VmCommand),
+    /// Tell what this machine can do: CAN, real time, rights, the laboratory
+    Doctor(doctor::Doctor),
 }
 
 /// Whether the answer is yes; an error is one sentence, or findings with their places.
@@ -54,9 +61,11 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Frame(arguments) => frame::run(&arguments),
         Command::Log(command) => log::run(command),
+        Command::Bus(command) => bus::run(command),
         Command::Route(command) => route::run(command),
         Command::Lab(command) => lab::run(&command),
         Command::Vm(command) => vm::run(&command),
+        Command::Doctor(arguments) => doctor::run(&arguments),
     };
     match answer {
         Ok(true) => ExitCode::SUCCESS,

@@ -271,3 +271,124 @@ fn recordings_of_real_buses_survive_conversion() {
     assert!(fs::read(&log).unwrap().len() > 49_000 * 40);
     assert_eq!(fs::read(&log).unwrap(), fs::read(&again).unwrap());
 }
+
+const DBC: &str = "\
+BU_: Engine
+
+BO_ 291 Motor: 8 Engine
+ SG_ Speed : 7|16@0+ (0.25,0) [0|16000] \"rpm\" Vector__XXX
+ SG_ Gear : 16|4@1- (1,0) [-8|7] \"\" Vector__XXX
+ SG_ Torque : 24|32@1- (1,0) [0|0] \"Nm\" Vector__XXX
+
+VAL_ 291 Gear 0 \"neutral\" 1 \"first\" -1 \"unknown\" ;
+SIG_VALTYPE_ 291 Torque : 1;
+";
+
+const DRIVE: &str = "\
+(1.000000) can0 123#0FA1010000C84200 R
+(1.010000) can1 124#00
+(1.020000) can0 123#0000020000C07F00
+(1.030000) can0 123#00000F
+";
+
+fn dbc() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("car.dbc");
+    fs::write(&path, DBC).unwrap();
+    let path = path.display().to_string();
+    (folder, path)
+}
+
+#[test]
+fn decode_shows_the_signals_of_each_frame() {
+    let (_folder, dbc) = dbc();
+    let (stdout, stderr) = success(&["decode", "-", "--dbc", &dbc], DRIVE);
+    let expected = "\
+(0000000001.000000) can0 123#0FA1010000C84200 R
+  Speed 1000.25 rpm
+  Gear first (1)
+  Torque 100 Nm
+(0000000001.010000) can1 124#00
+(0000000001.020000) can0 123#0000020000C07F00
+  Speed 0 rpm
+  Gear 2
+  Torque NaN Nm
+(0000000001.030000) can0 123#00000F
+  Speed 0 rpm
+  Gear unknown (-1)
+";
+    assert_eq!(stdout, expected);
+    assert_eq!(stderr, "4 frames: 3 known by the DBC file, 4 shown\n");
+    let (stdout, stderr) = success(&["decode", "-", "--dbc", &dbc, "--signal", "Torque"], DRIVE);
+    assert_eq!(stdout.lines().count(), 4, "{stdout}");
+    assert_eq!(stderr, "4 frames: 3 known by the DBC file, 2 shown\n");
+}
+
+#[test]
+fn decode_prints_json_lines() {
+    let (_folder, dbc) = dbc();
+    let (stdout, _) = success(&["decode", "-", "--dbc", &dbc, "--json"], DRIVE);
+    let lines: Vec<serde_json::Value> =
+        stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let signal = |name: &str, raw: i64, value: Option<f64>, unit: &str, text: Option<&str>| {
+        let mut signal = serde_json::json!({"name": name, "raw": raw, "value": value});
+        signal["unit"] = unit.into();
+        signal["text"] = text.into();
+        signal
+    };
+    let torque = |bits: u32| i64::from(bits.cast_signed());
+    assert_eq!(
+        lines[0],
+        serde_json::json!({"type": "frame", "data": {
+            "time_ns": 1_000_000_000,
+            "interface": "can0",
+            "direction": "received",
+            "frame": "123#0FA1010000C84200",
+            "message": "Motor",
+            "signals": [
+                signal("Speed", 4_001, Some(1_000.25), "rpm", None),
+                signal("Gear", 1, Some(1.0), "", Some("first")),
+                signal("Torque", torque(100_f32.to_bits()), Some(100.0), "Nm", None),
+            ],
+        }})
+    );
+    assert_eq!(
+        lines[1],
+        serde_json::json!({"type": "frame", "data": {
+            "time_ns": 1_010_000_000,
+            "interface": "can1",
+            "direction": null,
+            "frame": "124#00",
+            "message": null,
+            "signals": [],
+        }})
+    );
+    // JSON has no value for what is no number.
+    assert_eq!(
+        lines[2]["data"]["signals"][2],
+        signal("Torque", torque(0x7FC0_0000), None, "Nm", None)
+    );
+}
+
+#[test]
+fn decode_tells_what_is_wrong() {
+    let (folder, dbc) = dbc();
+    let stderr = failure(&["decode", "-", "--dbc", "no.dbc"], DRIVE);
+    assert!(stderr.starts_with("no.dbc: error: the file cannot be read: "), "{stderr}");
+    let stderr = failure(&["decode", "-", "--dbc", &dbc, "--message", "Moter"], DRIVE);
+    assert_eq!(
+        stderr,
+        format!("candor: no message of {dbc} is called `Moter`; did you mean `Motor`?\n")
+    );
+    let broken = folder.path().join("broken.dbc").display().to_string();
+    fs::write(&broken, DBC.replace(": 8", " 8")).unwrap();
+    let stderr = failure(&["decode", "-", "--dbc", &broken], DRIVE);
+    assert!(
+        stderr.starts_with(&format!("{broken}:3:15: error: this is no DBC file: ")),
+        "{stderr}"
+    );
+    // A warning does not stop it.
+    fs::write(&broken, DBC.replace("VAL_ 291 Gear", "VAL_ 291 Gaer")).unwrap();
+    let (_, stderr) = success(&["decode", "-", "--dbc", &broken], DRIVE);
+    assert!(stderr.contains("hint: did you mean `Gear`?"), "{stderr}");
+}

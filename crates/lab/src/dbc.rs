@@ -1,17 +1,16 @@
-//! Messages out of DBC files: identifier, length, sender and cycle time. Signals come later.
+//! Messages out of DBC files that are sent again and again.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use candor_config::{Findings, Severity};
+use candor_signals::{Database, MAX_BYTES};
 use candor_time::Nanos;
-use candor_wire::frame::{EFF_FLAG, EFF_MASK, SFF_MASK, fd_dlc};
+use candor_wire::frame::{fd_dlc, id_word};
 
 use crate::error::Error;
 use crate::traffic::Message;
-
-/// The largest file that is read: twenty times the largest published ones.
-const MAX_BYTES: u64 = 16 << 20;
 
 /// What a DBC file says about traffic.
 #[derive(Debug)]
@@ -20,12 +19,10 @@ pub struct DbcMessages {
     pub messages: Vec<Message>,
     /// How many others have no cycle time.
     pub without_period: usize,
-    /// How many others have a cycle time, but a length or an identifier that no frame has.
-    pub without_length: usize,
+    /// How many others have a length that no frame has, or an identifier that no frame or another
+    /// message has.
+    pub without_frame: usize,
 }
-
-/// Not a message: the place where editors of DBC files keep signals that belong to none.
-const NO_MESSAGE: &str = "VECTOR__INDEPENDENT_SIG_MSG";
 
 /// The messages of a DBC file that have a cycle time (`GenMsgCycleTime`, in ms).
 ///
@@ -33,7 +30,8 @@ const NO_MESSAGE: &str = "VECTOR__INDEPENDENT_SIG_MSG";
 /// The file is unreadable, no DBC, or none of its messages can be sent.
 pub fn load(path: &Path) -> Result<DbcMessages, Error> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
+    let most = MAX_BYTES as u64 + 1; // one more tells that the file is too large
+    let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
     read.map_err(|error| Error::read(path, error))?;
     parse(&path.display().to_string(), &bytes)
 }
@@ -43,45 +41,28 @@ pub fn load(path: &Path) -> Result<DbcMessages, Error> {
 /// # Errors
 /// It is no DBC, or none of its messages can be sent.
 pub fn parse(name: &str, bytes: &[u8]) -> Result<DbcMessages, Error> {
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(Error::Other(format!(
-            "{name}: the file has more than {MAX_BYTES} bytes; split it, or list messages under \
-             [[traffic.message]]"
-        )));
-    }
-    // Comments of DBC files are often in the code pages of Windows: what is not UTF-8 becomes `?`.
-    let text = String::from_utf8_lossy(bytes);
-    let dbc = can_dbc::Dbc::try_from(text.as_ref()).map_err(|error| {
-        let reason = error.to_string();
-        let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
-        Error::Other(format!("{name}: this is no DBC file: {reason}"))
-    })?;
+    // What is wrong with signals does not matter here.
+    let findings = Findings::new();
+    let Some(database) = Database::parse(name, bytes, &findings) else {
+        return Err(refused(name, &findings));
+    };
     let mut messages = Vec::new();
-    let (mut without_period, mut without_length) = (0, 0);
-    for message in dbc.messages.iter().filter(|message| message.name != NO_MESSAGE) {
-        let period_ms = match dbc.resolved_message_attribute(message.id, "GenMsgCycleTime") {
-            Some(can_dbc::AttributeValue::Uint(ms)) => *ms,
-            Some(can_dbc::AttributeValue::Int(ms)) => u64::try_from(*ms).unwrap_or(0),
-            Some(can_dbc::AttributeValue::Double(ms)) if *ms > 0.0 => *ms as u64,
-            _ => 0,
-        };
-        let length = usize::try_from(message.size).unwrap_or(usize::MAX);
-        if period_ms == 0 {
+    let (mut without_period, mut without_frame) = (0, database.left_out());
+    for message in database.messages() {
+        let Some(period) = message.cycle_time else {
             without_period += 1;
             continue;
-        }
-        let can_id = message.id.raw() & (EFF_FLAG | EFF_MASK);
-        let is_standard = can_id & EFF_FLAG == 0;
-        if fd_dlc(length).is_none() || is_standard && can_id > SFF_MASK {
-            without_length += 1;
+        };
+        if fd_dlc(message.length).is_none() {
+            without_frame += 1;
             continue;
         }
         messages.push(Message {
             name: message.name.clone(),
-            node: message.transmitter.clone().unwrap_or_default(),
-            can_id,
-            length,
-            period: Nanos::from_millis(period_ms),
+            node: message.sender.clone().unwrap_or_default(),
+            can_id: id_word(message.id),
+            length: message.length,
+            period,
             offset: None,
             jitter: Nanos::ZERO,
         });
@@ -92,7 +73,21 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<DbcMessages, Error> {
              messages under [[traffic.message]]"
         )));
     }
-    Ok(DbcMessages { messages, without_period, without_length })
+    Ok(DbcMessages { messages, without_period, without_frame })
+}
+
+/// The reason why the file cannot be used, in one sentence.
+fn refused(name: &str, findings: &Findings) -> Error {
+    let mut errors = findings.sorted().into_iter();
+    let Some(error) = errors.find(|it| it.severity == Severity::Error) else {
+        return Error::Other(format!("{name}: this is no DBC file"));
+    };
+    let place = match error.origin.line_column() {
+        (0, _) => String::new(),
+        (line, column) => format!(" (line {line}, column {column})"),
+    };
+    let remedy = error.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+    Error::Other(format!("{name}: {}{place}{remedy}", error.message))
 }
 
 #[cfg(test)]
@@ -123,7 +118,7 @@ mod tests {
             messages,
             [("Speed", "A", 0x123, "10ms".into()), ("Engine", "B", 0x98FE_CAFE, "100ms".into())]
         );
-        assert_eq!((found.without_period, found.without_length), (1, 0));
+        assert_eq!((found.without_period, found.without_frame), (1, 0));
     }
 
     #[test]

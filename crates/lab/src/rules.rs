@@ -6,7 +6,7 @@ use candor_route::engine::{Egress, Engine, Forward, Passage};
 use candor_route::program::{JobIndex, ListLengths, Match};
 use candor_route::table::List;
 use candor_route::{Bus, BusIndex, Filter, Rule, Table};
-use candor_sim::{Copy, Decision, Gateway, PassageTag, Settled, Walk, cause};
+use candor_sim::{Copy, Decision, Gateway, PassageTag, Settled, Time, Walk, cause};
 use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, RTR_FLAG, SFF_MASK};
 
@@ -89,11 +89,19 @@ impl Egress for Collector<'_> {
 }
 
 impl Gateway for Rules {
-    fn decide(&mut self, port: u32, frame: &Frame, passage: PassageTag, decision: &mut Decision) {
+    fn decide(
+        &mut self,
+        now: Time,
+        port: u32,
+        frame: &Frame,
+        passage: PassageTag,
+        decision: &mut Decision,
+    ) {
+        let now = now - Time::ZERO;
         let lengths = self.lengths.get(port as usize).copied().unwrap_or_default();
         let passage = Passage { origin: BusIndex(passage.origin as u16), hops: passage.hops };
         let mut collector = Collector { decision, lengths };
-        self.engine.handle(BusIndex(port as u16), frame, passage, &mut collector);
+        self.engine.handle(now, BusIndex(port as u16), frame, passage, &mut collector);
         decision.walk = whole_walk(frame, lengths);
     }
 
@@ -202,7 +210,7 @@ impl Generated {
         }
         let bus = |name: &str, interface: &str, is_virtual| Bus {
             name: name.into(),
-            interface: interface.into(),
+            port: interface.into(),
             is_virtual,
         };
         let mut buses = vec![bus("in", "can0", false), bus("out", "can1", false)];
@@ -214,7 +222,7 @@ impl Generated {
         let (source, target) = (BusIndex(0), BusIndex(1));
         if self.hops > 0 {
             let rules = self.chain(can_id, virtual_buses)?;
-            return Ok(Table { buses, rules, max_hops: self.hops as u8 + 1 });
+            return Ok(Table { buses, rules, max_hops: self.hops as u8 + 1, ..Table::default() });
         }
         let edit = self.modification.edit(can_id);
         let mut rules = Vec::new();
@@ -242,7 +250,7 @@ impl Generated {
         if rules.is_empty() {
             rules.push(Rule { edit, ..Rule::new("everything", source, target) });
         }
-        Ok(Table { buses, rules, max_hops: 1 })
+        Ok(Table { buses, rules, max_hops: 1, ..Table::default() })
     }
 
     /// The papers' chains over virtual buses: each pass raises the identifier by one. Their

@@ -6,6 +6,7 @@ use candor_route::engine::{Egress, Engine, Forward, Passage};
 use candor_route::program::{JobIndex, Match};
 use candor_route::table::List;
 use candor_route::{BusIndex, Table};
+use candor_time::Nanos;
 use candor_wire::Frame;
 use candor_wire::frame::EFF_FLAG;
 
@@ -40,7 +41,7 @@ fn copies(table: &Table, frame: &Frame) -> Vec<(Match, Frame)> {
     let mut engine = Engine::new(table);
     let mut copies = Copies::default();
     let passage = Passage { origin: BusIndex(0), hops: 0 };
-    engine.handle(BusIndex(0), frame, passage, &mut copies);
+    engine.handle(Nanos::ZERO, BusIndex(0), frame, passage, &mut copies);
     copies.0
 }
 

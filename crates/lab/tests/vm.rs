@@ -452,8 +452,7 @@ fn frames_that_no_rule_takes_are_not_lost() {
     assert_eq!((sent, received, lost, unrouted), (100, 49, 1, 50));
     assert!(lines[1].contains(",no_rule,") && lines[52].contains(",lost,"), "{lines:?}");
     let orders = lab.log.orders.lock().unwrap();
-    let interfaces: Vec<_> =
-        orders[0].rules.buses.iter().map(|bus| bus.interface.as_str()).collect();
+    let interfaces: Vec<_> = orders[0].rules.buses.iter().map(|bus| bus.port.as_str()).collect();
     assert_eq!(interfaces, ["can2", "can3"]);
 }
 
@@ -653,7 +652,7 @@ fn settings_reach_the_order() {
     assert_eq!(settings.gather_ns, 2_000_000);
     let priorities = (settings.interrupt_priority, settings.napi_thread_priority);
     assert_eq!(priorities, (Some(60), Some(0)));
-    let interfaces: Vec<_> = order.rules.buses.iter().map(|bus| bus.interface.as_str()).collect();
+    let interfaces: Vec<_> = order.rules.buses.iter().map(|bus| bus.port.as_str()).collect();
     assert_eq!(interfaces, ["can2", "can3", "vcan0", "vcan1"]);
     assert_eq!(*lab.log.boots.lock().unwrap(), ["Linux 6.1-rt, 125 MIPS, threadirqs"]);
 }

@@ -8,6 +8,7 @@
 //! | [`taps`] | the points on a frame's way where its time is taken, each named once |
 //! | [`metrics`] | every latency as a formula over taps |
 //! | [`histogram`] | [`Histogram`]: millions of latencies in one megabyte; percentiles, latency profiles |
+//! | [`live`] | [`Live`](live::Live): counted by several threads while others read |
 //! | [`pairing`] | which frame behind the gateway is which frame before it, as on the papers' test bed |
 //! | [`text`] | latency profiles and histograms drawn with characters |
 //!
@@ -25,6 +26,7 @@
 //! ```
 
 pub mod histogram;
+pub mod live;
 pub mod metrics;
 pub mod pairing;
 pub mod taps;

@@ -113,6 +113,22 @@ pub fn sleep_until<C: Wakes>(instant: Instant<C>) -> Result<(), Error> {
     }
 }
 
+/// As [`sleep_until`], but a signal whose handler is called ends it too. True if the clock says
+/// `instant`.
+///
+/// # Errors
+/// As [`sleep_until`].
+pub fn sleep_until_or_signal<C: Wakes>(instant: Instant<C>) -> Result<bool, Error> {
+    let until = timespec(instant.as_nanos());
+    let flags = libc::TIMER_ABSTIME;
+    // SAFETY: `until` can be read, and no remaining time is asked for.
+    match unsafe { libc::clock_nanosleep(C::ID, flags, &until, std::ptr::null_mut()) } {
+        0 => Ok(true),
+        libc::EINTR => Ok(false),
+        number => Err(Error::new("sleep by the clock", C::NAME, Errno(number))),
+    }
+}
+
 /// How often a thread or process stopped running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switches {

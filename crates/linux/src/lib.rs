@@ -5,12 +5,21 @@
 //! |---|---|
 //! | [`can`] | CAN sockets: frames one by one or in batches, kernel time stamps, overflow counters |
 //! | [`packet`] | packet sockets: a receive ring shared with the kernel, sending past the queue |
-//! | [`netlink`] | links, addresses and can-gw jobs over rtnetlink |
+//! | [`netlink`] | links and their changes, addresses and can-gw jobs over rtnetlink |
 //! | [`poll`] | waiting for several sockets |
 //! | [`clock`] | the kernel's clocks, sleeping until an instant, CPU time, context switches |
 //! | [`realtime`] | SCHED_FIFO, locked memory, affinity, timer slack; finding kernel threads |
 //! | [`quick`] | the shortest ways into and out of a socket |
 //! | [`state`] | timeouts of sockets, what they dropped and still hold |
+//! | [`udp`], [`tcp`] | datagrams in batches, groups; connecting and sending without waiting |
+//! | [`ethtool`] | what a controller can stamp |
+//! | [`wake`] | interrupting a thread that waits |
+//! | [`capability`], [`probe`] | what this process may do |
+//! | [`notify`] | telling the service manager how it goes |
+//! | [`signal`] | signals that are read like a file |
+//! | [`watch`] | being told that a file was saved |
+//! | [`lock`] | a lock between processes |
+//! | [`peer`] | who is at the other end of a Unix socket |
 //! | [`process`] | forking and reaping |
 //! | [`namespace`] | network namespaces |
 //! | [`icmp`] | echo requests |
@@ -22,21 +31,32 @@
 //! is `None`, a full queue is [`Sent::QueueFull`].
 
 pub mod can;
+pub mod capability;
 pub mod clock;
 mod error;
+pub mod ethtool;
 pub mod icmp;
+pub mod lock;
 pub mod module;
 pub mod mount;
 pub mod namespace;
 pub mod netlink;
+pub mod notify;
 pub mod packet;
+pub mod peer;
 pub mod poll;
 pub mod port;
+pub mod probe;
 pub mod process;
 pub mod quick;
 pub mod realtime;
+pub mod signal;
 mod socket;
 pub mod state;
+pub mod tcp;
+pub mod udp;
+pub mod wake;
+pub mod watch;
 
 pub use error::{Errno, Error};
 pub use socket::{Sent, interface_index};

@@ -166,10 +166,19 @@ impl Ring {
     /// # Errors
     /// The interface went down.
     pub fn wait(&self, timeout: Option<Nanos>) -> Result<bool, Error> {
-        if !poll::wait(self, Interest::Read, timeout)? {
-            return Ok(false);
-        }
-        // An error makes the socket ready too.
+        Ok(poll::wait(self, Interest::Read, timeout)? && self.is_well()?)
+    }
+
+    /// The same, but a signal whose handler is called ends it too, see [`wake`](crate::wake).
+    ///
+    /// # Errors
+    /// As [`Ring::wait`].
+    pub fn wait_or_signal(&self, timeout: Option<Nanos>) -> Result<bool, Error> {
+        Ok(poll::wait_or_signal(self, Interest::Read, timeout)? && self.is_well()?)
+    }
+
+    /// An error makes the socket ready too.
+    fn is_well(&self) -> Result<bool, Error> {
         let number =
             socket::number_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
         match number {
@@ -229,6 +238,15 @@ impl Packet<'_> {
         let header = self.slot.header();
         let seconds = u64::from(header.tp_sec).saturating_mul(1_000_000_000);
         Instant::from_nanos(seconds.saturating_add(u64::from(header.tp_nsec)))
+    }
+}
+
+impl Packet<'_> {
+    /// Whether frames found no room before this one, since [`Ring::overflow`] was last asked.
+    #[inline]
+    #[must_use]
+    pub fn is_after_loss(&self) -> bool {
+        self.slot.status().load(Ordering::Relaxed) & libc::TP_STATUS_LOSING != 0
     }
 }
 

@@ -23,6 +23,31 @@ pub enum Interest {
 /// # Errors
 /// The kernel refuses.
 pub fn wait(file: &impl AsFd, interest: Interest, timeout: Option<Nanos>) -> Result<bool, Error> {
+    loop {
+        if let Some(is_ready) = wait_once(file, interest, timeout)? {
+            return Ok(is_ready);
+        }
+    }
+}
+
+/// The same, but a signal whose handler is called ends it too. False if the file is not ready.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn wait_or_signal(
+    file: &impl AsFd,
+    interest: Interest,
+    timeout: Option<Nanos>,
+) -> Result<bool, Error> {
+    Ok(wait_once(file, interest, timeout)?.unwrap_or(false))
+}
+
+/// `None` if a signal ended it.
+fn wait_once(
+    file: &impl AsFd,
+    interest: Interest,
+    timeout: Option<Nanos>,
+) -> Result<Option<bool>, Error> {
     let events: c_short = match interest {
         Interest::Read => libc::POLLIN,
         Interest::Write => libc::POLLOUT,
@@ -30,13 +55,11 @@ pub fn wait(file: &impl AsFd, interest: Interest, timeout: Option<Nanos>) -> Res
     let mut entry = libc::pollfd { fd: file.as_fd().as_raw_fd(), events, revents: 0 };
     let timeout = timeout.map(|timeout| timespec(timeout.as_nanos()));
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    loop {
-        // SAFETY: one entry that can be written, a time that can be read or null, no signal mask.
-        match check(unsafe { libc::ppoll(&mut entry, 1, timeout, std::ptr::null()) }) {
-            Ok(count) => return Ok(count > 0),
-            Err(Errno(libc::EINTR)) => {}
-            Err(errno) => return Err(Error::new("wait for", "a socket", errno)),
-        }
+    // SAFETY: one entry that can be written, a time that can be read or null, no signal mask.
+    match check(unsafe { libc::ppoll(&mut entry, 1, timeout, std::ptr::null()) }) {
+        Ok(count) => Ok(Some(count > 0)),
+        Err(Errno(libc::EINTR)) => Ok(None),
+        Err(errno) => Err(Error::new("wait for", "a socket", errno)),
     }
 }
 

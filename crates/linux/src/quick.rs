@@ -88,16 +88,54 @@ pub fn receive(
     }
 }
 
-/// Sends `bytes`.
+/// As [`receive`], but a signal ends it too if its handler asks for that (no `SA_RESTART`), see
+/// [`wake`](crate::wake): then there is nothing either.
+///
+/// # Errors
+/// As [`receive`].
+#[inline]
+pub fn receive_once(
+    socket: &impl AsFd,
+    buffer: &mut [u8],
+    can_wait: bool,
+) -> Result<Option<usize>, Error> {
+    let flags = if can_wait { 0 } else { libc::MSG_DONTWAIT };
+    let fd = socket.as_fd().as_raw_fd();
+    let (bytes, room) = (buffer.as_mut_ptr(), buffer.len());
+    // SAFETY: `room` bytes can be written to it.
+    match unsafe { transfer(libc::SYS_recvfrom, fd, bytes, room, flags) } {
+        count @ 0.. => Ok(Some(count as usize)),
+        failure => match Errno(-failure as c_int) {
+            Errno(libc::EINTR | libc::EAGAIN) => Ok(None),
+            errno => Err(Error::new("receive from", "a socket", errno)),
+        },
+    }
+}
+
+/// Sends `bytes`; waits for room if the socket blocks.
 ///
 /// # Errors
 /// The interface is down or gone, or the bytes are nothing that it takes.
 #[inline(always)]
 pub fn send(socket: &impl AsFd, bytes: &[u8]) -> Result<Sent, Error> {
+    send_with(socket, bytes, libc::MSG_NOSIGNAL)
+}
+
+/// Sends `bytes` if there is room; does not wait, whether the socket blocks or not.
+///
+/// # Errors
+/// As [`send`].
+#[inline(always)]
+pub fn try_send(socket: &impl AsFd, bytes: &[u8]) -> Result<Sent, Error> {
+    send_with(socket, bytes, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+}
+
+#[inline(always)]
+fn send_with(socket: &impl AsFd, bytes: &[u8], flags: c_int) -> Result<Sent, Error> {
     let fd = socket.as_fd().as_raw_fd();
     let (bytes, len) = (bytes.as_ptr().cast_mut(), bytes.len());
     // SAFETY: `len` bytes can be read from it, and the kernel only reads.
-    let send = || unsafe { transfer(libc::SYS_sendto, fd, bytes, len, libc::MSG_NOSIGNAL) };
+    let send = || unsafe { transfer(libc::SYS_sendto, fd, bytes, len, flags) };
     match send() {
         0.. => Ok(Sent::Taken),
         first => {

@@ -2,12 +2,13 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use candor_time::Nanos;
+use candor_time::{Instant, Nanos};
 use libc::{c_int, socklen_t};
 
-use crate::Error;
+use crate::clock::Realtime;
 use crate::error::check;
-use crate::socket::set_option;
+use crate::socket::{number_option, set_option};
+use crate::{Errno, Error};
 
 /// `asm-generic/socket.h`.
 const SO_MEMINFO: c_int = 55;
@@ -38,6 +39,39 @@ pub fn set_stamps(socket: &impl AsFd, are_wanted: bool) -> Result<(), Error> {
     let value = c_int::from(are_wanted);
     set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &value)
         .map_err(|errno| Error::new("stamp what arrives for", "a socket", errno))
+}
+
+/// The bytes that may wait in a socket to be received, as the kernel accounts them.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn receive_buffer(socket: &impl AsFd) -> Result<u32, Error> {
+    number_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF)
+        .map(i32::unsigned_abs)
+        .map_err(|errno| Error::new("read the receive buffer of", "a socket", errno))
+}
+
+/// When the kernel had the frame or datagram that was received last on a socket which is not told of
+/// stamps otherwise (`SIOCGSTAMPNS`); `None` if there is none. The first question makes the kernel
+/// stamp what arrives, see [`can::Socket::set_stamps`](crate::can::Socket::set_stamps).
+///
+/// # Errors
+/// The kernel refuses.
+pub fn last_stamp(socket: &impl AsFd) -> Result<Option<Instant<Realtime>>, Error> {
+    /// `asm-generic/sockios.h`, for machines of 64 bits.
+    const SIOCGSTAMPNS: libc::c_ulong = 0x8907;
+    let mut stamp = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let place: *mut libc::timespec = &mut stamp;
+    // SAFETY: a `timespec` can be written to `place`.
+    let told = check(unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), SIOCGSTAMPNS as _, place) });
+    match told {
+        Ok(_) => {
+            let nanos = stamp.tv_sec.unsigned_abs() * 1_000_000_000 + stamp.tv_nsec.unsigned_abs();
+            Ok(Some(Instant::from_nanos(nanos)))
+        }
+        Err(Errno(libc::ENOENT)) => Ok(None),
+        Err(errno) => Err(Error::new("read the last stamp of", "a socket", errno)),
+    }
 }
 
 /// What a socket has to do with memory (`SO_MEMINFO`).

@@ -85,6 +85,8 @@ pub struct ByPriority<T> {
     /// A binary heap: no parent is greater than its children.
     heap: Vec<(u32, u64, T)>,
     depth: usize,
+    /// Items that were taken out and still have their place.
+    taken: usize,
     arrivals: u64,
     refused: u64,
 }
@@ -93,7 +95,7 @@ impl<T> ByPriority<T> {
     /// A queue of `depth` items, allocated now.
     #[must_use]
     pub fn new(depth: usize) -> Self {
-        Self { heap: Vec::with_capacity(depth), depth, arrivals: 0, refused: 0 }
+        Self { heap: Vec::with_capacity(depth), depth, taken: 0, arrivals: 0, refused: 0 }
     }
 
     /// Adds `item` with its `key`; smaller is more urgent.
@@ -101,13 +103,70 @@ impl<T> ByPriority<T> {
     /// # Errors
     /// Gives it back, and counts it, if the queue is full.
     pub fn push(&mut self, key: u32, item: T) -> Result<(), T> {
-        if self.heap.len() >= self.depth {
+        if self.is_full() {
             self.refused += 1;
             return Err(item);
         }
-        self.heap.push((key, self.arrivals, item));
+        self.insert((key, self.arrivals, item));
         self.arrivals += 1;
-        let mut child = self.heap.len() - 1;
+        Ok(())
+    }
+
+    /// Adds `item` as [`ByPriority::push`] does, but a full queue gives up its least urgent item for
+    /// a more urgent one. Takes time as the depth then.
+    ///
+    /// # Errors
+    /// Gives back whichever found no place, and counts it.
+    pub fn push_or_evict(&mut self, key: u32, item: T) -> Result<(), T> {
+        if !self.is_full() {
+            return self.push(key, item);
+        }
+        self.refused += 1;
+        // The least urgent item has no children.
+        let leaves = self.heap.len() / 2..self.heap.len();
+        match leaves.max_by_key(|&leaf| self.rank(leaf)) {
+            Some(last) if self.rank(last).0 > key => {
+                let (_, _, evicted) = self.heap.swap_remove(last);
+                self.rise(last);
+                self.insert((key, self.arrivals, item));
+                self.arrivals += 1;
+                Err(evicted)
+            }
+            _ => Err(item),
+        }
+    }
+
+    /// Takes the most urgent item out, to be put back if need be: its place stays taken until
+    /// [`ByPriority::put_back`] or [`ByPriority::give_up`].
+    pub fn take(&mut self) -> Option<Taken<T>> {
+        let (key, arrival) = (!self.heap.is_empty()).then(|| self.rank(0))?;
+        let item = self.pop()?;
+        self.taken += 1;
+        Some(Taken { key, arrival, item })
+    }
+
+    /// Puts back what was taken out, before equal keys that came later.
+    pub fn put_back(&mut self, taken: Taken<T>) {
+        self.give_up();
+        self.insert((taken.key, taken.arrival, taken.item));
+    }
+
+    /// What was taken out will not be put back.
+    pub fn give_up(&mut self) {
+        debug_assert!(self.taken > 0, "nothing is taken out");
+        self.taken = self.taken.saturating_sub(1);
+    }
+
+    fn insert(&mut self, entry: (u32, u64, T)) {
+        self.heap.push(entry);
+        self.rise(self.heap.len() - 1);
+    }
+
+    /// Lets an item rise to its place.
+    fn rise(&mut self, mut child: usize) {
+        if child >= self.heap.len() {
+            return;
+        }
         while child > 0 {
             let parent = (child - 1) / 2;
             if self.rank(parent) <= self.rank(child) {
@@ -116,7 +175,6 @@ impl<T> ByPriority<T> {
             self.heap.swap(parent, child);
             child = parent;
         }
-        Ok(())
     }
 
     /// Takes the most urgent item.
@@ -160,7 +218,7 @@ impl<T> ByPriority<T> {
     /// Whether another would be refused.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.heap.len() >= self.depth
+        self.heap.len() + self.taken >= self.depth
     }
 
     /// How many it has refused.
@@ -172,6 +230,15 @@ impl<T> ByPriority<T> {
     fn rank(&self, index: usize) -> (u32, u64) {
         (self.heap[index].0, self.heap[index].1)
     }
+}
+
+/// An item taken out of a [`ByPriority`], with its place.
+#[derive(Clone, Debug)]
+pub struct Taken<T> {
+    key: u32,
+    arrival: u64,
+    /// The item.
+    pub item: T,
 }
 
 #[cfg(test)]
@@ -219,6 +286,33 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(queue.len(), reference.len());
+            }
+        }
+
+        #[test]
+        fn a_full_queue_gives_up_what_is_least_urgent(
+            keys in prop::collection::vec(prop::option::weighted(0.8, 0..9_u32), 0..80),
+        ) {
+            let mut queue = ByPriority::new(7);
+            let mut reference: Vec<(u32, usize)> = Vec::new();
+            for (arrival, key) in keys.into_iter().enumerate() {
+                let Some(key) = key else {
+                    // Out and back in is nothing; then out.
+                    if let Some(taken) = queue.take() {
+                        queue.put_back(taken);
+                    }
+                    let expected = (!reference.is_empty()).then(|| reference.remove(0));
+                    prop_assert_eq!(queue.pop(), expected.map(|(_, item)| item));
+                    continue;
+                };
+                reference.push((key, arrival));
+                reference.sort_unstable();
+                let lost = if reference.len() > 7 { reference.pop() } else { None };
+                let expected = match lost {
+                    None => Ok(()),
+                    Some((_, item)) => Err(item),
+                };
+                prop_assert_eq!(queue.push_or_evict(key, arrival), expected);
             }
         }
     }

@@ -259,7 +259,7 @@ impl Importer<'_> {
         }
         self.table.buses.push(Bus {
             name: name.to_owned(),
-            interface: name.to_owned(),
+            port: name.to_owned(),
             is_virtual: is_virtual_by_name(name),
         });
         let bus = BusIndex((self.table.buses.len() - 1) as u16);
@@ -605,7 +605,7 @@ fn command(table: &Table, job: &Job) -> Result<String, String> {
 
 /// The interface of a bus, if a shell takes it as one word.
 fn interface(table: &Table, bus: BusIndex) -> Result<&str, String> {
-    let interface = table.buses.get(usize::from(bus.0)).map_or("", |bus| bus.interface.as_str());
+    let interface = table.buses.get(usize::from(bus.0)).map_or("", |bus| bus.interface());
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.+@-".contains(&byte);
     let is_word = (1..=INTERFACE_LEN).contains(&interface.len())
         && !interface.starts_with('-')
@@ -767,7 +767,7 @@ mod tests {
         alone.rules[0].edit.xor_checksum = Some(checksum);
         assert!(export(&alone).unwrap_err()[0].reason.contains("without an operation"));
         let mut strange = table("[[rule]]\nfrom = \"a\"\nto = \"b\"\n");
-        strange.buses[1].interface = "$(reboot)".into();
+        strange.buses[1].port = "$(reboot)".into();
         assert!(export(&strange).unwrap_err()[0].reason.contains("no interface"));
     }
 

@@ -12,8 +12,10 @@ use alloc::vec::Vec;
 use candor_config::{Findings, Origin};
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
+use crate::beyond::payload::Payload;
+use crate::beyond::{Action, Conversion};
 use crate::edit::{Operator, Range};
-use crate::region::{Budget, Cube, Region, edited, subtract};
+use crate::region::{Budget, Cube, Region, edited, rewritten, subtract};
 use crate::table::List;
 use crate::{BusIndex, Filter, Gate, Rule, Table, pattern};
 
@@ -30,6 +32,9 @@ pub enum Place {
 /// kind, and a second at most.
 const BUDGET: usize = 20_000_000;
 
+/// How many identifiers all rules may remember together: some 30 MB.
+const MOST_REMEMBERED: u32 = 1 << 18;
+
 /// Adds everything that is wrong or suspicious about `table` to `findings`. `origin` tells where
 /// things stand.
 pub fn check(table: &Table, origin: &dyn Fn(Place) -> Origin, findings: &Findings) {
@@ -45,6 +50,7 @@ pub fn check(table: &Table, origin: &dyn Fn(Place) -> Origin, findings: &Finding
         rule.checksums();
     }
     checker.handles();
+    checker.memory();
     checker.overlaps();
     checker.loops();
 }
@@ -109,20 +115,42 @@ impl Checker<'_> {
         }
     }
 
+    /// What all rules remember takes memory.
+    fn memory(&self) {
+        let mut count = 0;
+        for (index, rule) in self.table.rules.iter().enumerate() {
+            count += u32::from(rule.remembered_ids());
+            if count > MOST_REMEMBERED {
+                let message =
+                    format!("the rules remember more than {MOST_REMEMBERED} identifiers together");
+                let hint = "a rule remembers 256 unless it takes fewer: say with `ids` how many \
+                            come, or give it `per = \"rule\"`";
+                self.error(Place::Rule(index, "ids"), message, hint);
+                return;
+            }
+        }
+    }
+
     /// Rules that send the same frame to the same bus twice.
     fn overlaps(&self) {
         let mut budget = Budget(BUDGET);
+        let mut seen = Seen::default();
         for (later, rule) in self.table.rules.iter().enumerate() {
             if budget.0 == 0 {
                 break;
             }
-            let mut earlier = self.table.rules.iter().take(later).enumerate();
-            let found = earlier.find_map(|(earlier, other)| {
+            let Some(region) = self.regions.get(later) else { continue };
+            let candidates = seen.candidates(later, region);
+            seen.add(later, region);
+            let found = candidates.into_iter().find_map(|earlier| {
                 if !budget.take(1) {
                     return None;
                 }
+                let other = self.table.rules.get(earlier)?;
                 let shared = rule.to.iter().find(|to| other.to.contains(to))?;
-                let is_close = rule.from == other.from && gates_meet(rule.gate, other.gate);
+                let is_close = rule.from == other.from
+                    && gates_meet(rule.gate, other.gate)
+                    && !may_part(rule, other);
                 let twice = is_close.then(|| self.same_frame(earlier, later, &mut budget))??;
                 Some((earlier, *shared, twice))
             });
@@ -155,10 +183,15 @@ impl Checker<'_> {
             }
             for met in region_b.taken.iter().filter_map(|other| one.meet(*other)) {
                 let left = subtract([met].into(), &holes, budget)?;
-                let same_out =
-                    |cube: &Cube| edited(&rule_a.edit, *cube).meet(edited(&rule_b.edit, *cube));
-                if let Some(cube) = left.into_iter().find(|cube| same_out(cube).is_some()) {
-                    return Some(cube);
+                for cube in left {
+                    let out_a = rewritten(rule_a, cube, budget)?;
+                    let out_b = rewritten(rule_b, cube, budget)?;
+                    if !budget.take(out_a.len() * out_b.len()) {
+                        return None;
+                    }
+                    if out_a.iter().any(|a| out_b.iter().any(|b| a.meet(*b).is_some())) {
+                        return Some(cube);
+                    }
                 }
             }
         }
@@ -191,6 +224,46 @@ impl Checker<'_> {
         if budget.0 == 0 {
             let message = format!("there are too many rules to look for all {what}");
             self.warn(Place::Rule(0, "name"), message, "the rules may be right nevertheless");
+        }
+    }
+}
+
+/// The rules seen so far, by what they take.
+#[derive(Default)]
+struct Seen {
+    /// Those that take a single identifier, by it.
+    single: BTreeMap<u32, Vec<usize>>,
+    /// Those that take many.
+    wide: Vec<usize>,
+}
+
+impl Seen {
+    /// The single identifiers that a rule takes, and whether it takes many besides.
+    fn parts(region: &Region) -> (BTreeSet<u32>, bool) {
+        let single = |cube: &Cube| cube.known & (EFF_FLAG | EFF_MASK) == EFF_FLAG | EFF_MASK;
+        let words = region.taken.iter().filter(|cube| single(cube));
+        let words = words.map(|cube| cube.value & !RTR_FLAG).collect();
+        (words, !region.taken.iter().all(single))
+    }
+
+    /// The rules before `later` that may take a frame of `region`, in their order.
+    fn candidates(&self, later: usize, region: &Region) -> Vec<usize> {
+        let (words, is_wide) = Self::parts(region);
+        if is_wide {
+            return (0..later).collect();
+        }
+        let sharing = words.iter().filter_map(|word| self.single.get(word)).flatten();
+        let all: BTreeSet<usize> = sharing.chain(&self.wide).copied().collect();
+        all.into_iter().collect()
+    }
+
+    fn add(&mut self, rule: usize, region: &Region) {
+        let (words, is_wide) = Self::parts(region);
+        for word in words {
+            self.single.entry(word).or_default().push(rule);
+        }
+        if is_wide {
+            self.wide.push(rule);
         }
     }
 }
@@ -229,7 +302,7 @@ impl LoopSearch<'_> {
             return;
         }
         path.push(rule);
-        let out = edited(&current.edit, taken);
+        let out = rewritten(current, taken, &mut self.budget).unwrap_or_default();
         for &to in &current.to {
             let is_blocked = to == origin && !current.allow_return;
             if is_blocked || !self.comes_back(current, to) {
@@ -242,7 +315,9 @@ impl LoopSearch<'_> {
                     _ => false,
                 };
                 if path.iter().all(fits) {
-                    self.follow(origin, path, next, out);
+                    for &cube in &out {
+                        self.follow(origin, path, next, cube);
+                    }
                 }
             }
         }
@@ -280,6 +355,14 @@ impl LoopSearch<'_> {
 /// Whether a frame can pass both gates.
 fn gates_meet(a: Gate, b: Gate) -> bool {
     a == b || a == Gate::Any || b == Gate::Any
+}
+
+/// Whether the rules may take different frames of the same identifier, or make different frames of
+/// one in a way that identifiers do not tell.
+fn may_part(a: &Rule, b: &Rule) -> bool {
+    let is_choosy = |rule: &Rule| rule.beyond.payload != Payload::default();
+    let changes_kind = |rule: &Rule| rule.beyond.convert.map(Conversion::is_fd);
+    is_choosy(a) || is_choosy(b) || changes_kind(a) != changes_kind(b)
 }
 
 /// One rule under examination.
@@ -328,6 +411,13 @@ impl Subject<'_> {
 
     fn matching(&self) {
         let Self { rule, checker, index } = self;
+        let takes_all = rule.filters.is_empty() && rule.except.is_empty();
+        if checker.table.refuses_others && takes_all && rule.beyond.payload == Payload::default() {
+            let message = "this rule allows every frame of its bus".to_string();
+            let hint = "default = \"refuse\" makes the rules a list of what is allowed: say with \
+                        `match` what is";
+            checker.warn(self.at("match"), message, hint);
+        }
         let takes_errors = rule.gate != Gate::Fd
             && rule
                 .filters
@@ -370,6 +460,7 @@ impl Subject<'_> {
 
     fn operations(&self) {
         let Self { rule, checker, .. } = self;
+        self.steps();
         let set = &rule.edit.set;
         for operator in [Operator::And, Operator::Or, Operator::Xor] {
             let operands = rule.edit.operands(operator);
@@ -394,6 +485,25 @@ impl Subject<'_> {
             checker.warn(self.at("set"), message, hint);
         }
         self.lost_flag();
+    }
+
+    /// Steps that count frames or protect them, of rules for more than one identifier.
+    fn steps(&self) {
+        let Self { rule, checker, .. } = self;
+        let protects = |action: &&Action| matches!(action, Action::E2e(_));
+        let Some(protects) = rule.beyond.actions.iter().position(|action| protects(&action)) else {
+            return;
+        };
+        let after = rule.beyond.actions.get(protects + 1..).unwrap_or_default();
+        let writes = |action: &&Action| {
+            !matches!(action, Action::Remap(_) | Action::E2e(_))
+                && !matches!(action, Action::Operate(_, it) if it.data.is_none() && it.len.is_none())
+        };
+        if let Some(action) = after.iter().find(writes) {
+            let message = format!("`{}` after `e2e` spoils the checksum", action.key());
+            let hint = "protect the frame in the last step";
+            checker.warn(self.at("edit"), message, hint);
+        }
     }
 
     /// AND with a plain identifier also clears the flag that makes an identifier extended.
@@ -567,9 +677,22 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_takes_too_long_is_given_up_and_told() {
-        let many: String =
+    fn many_single_identifiers_are_no_trouble() {
+        let mut many: String =
             (0..8_000).map(|id| rule(&format!("a b match = \"0x{id:X}x\""))).collect();
+        assert_eq!(messages(&many), [""; 0]);
+        many += &rule("a b match = [\"0x1F00x\"]");
+        assert_eq!(
+            messages(&many),
+            ["frame 0x1F00x goes to `b` twice: by this rule and by \"rule 7937\""]
+        );
+    }
+
+    #[test]
+    fn a_search_that_takes_too_long_is_given_up_and_told() {
+        let many: String = (0..8_000)
+            .map(|id| rule(&format!("a b match = \"0x{:X}x/0x1FFFFFFC\"", id * 4)))
+            .collect();
         assert_eq!(messages(&many), ["there are too many rules to look for all overlapping rules"]);
     }
 }

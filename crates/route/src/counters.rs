@@ -1,7 +1,9 @@
 //! What became of every frame, by cause.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::program::{JobIndex, Program};
 use crate::table::BusIndex;
@@ -21,17 +23,41 @@ pub enum Cause {
     QueueFull,
     /// The destination does not carry this kind of frame (dropped).
     Unsupported,
+    /// It waited for its destination for longer than the rule allows.
+    Stale,
+    /// More frames came than the rule lets pass in that time.
+    Rate,
+    /// The rule lets only one of so many pass, and it was another.
+    Sampled,
+    /// Its data are those of the last frame that went out.
+    Unchanged,
+    /// It has fewer bytes than an edit works on.
+    TooShort,
+    /// A signal takes a value that it cannot have at the destination.
+    OutOfRange,
+    /// Its identifier is not in the table of the rule.
+    Unmapped,
+    /// The other kind of frame has nothing like it.
+    Unconvertible,
 }
 
 impl Cause {
     /// All causes, in the order in which they are listed.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 14] = [
         Self::HopLimit,
         Self::TooLong,
         Self::Down,
         Self::Returning,
         Self::QueueFull,
         Self::Unsupported,
+        Self::Stale,
+        Self::Rate,
+        Self::Sampled,
+        Self::Unchanged,
+        Self::TooShort,
+        Self::OutOfRange,
+        Self::Unmapped,
+        Self::Unconvertible,
     ];
 
     /// The name in counters, tables and JSON.
@@ -44,6 +70,14 @@ impl Cause {
             Self::Returning => "returning",
             Self::QueueFull => "queue_full",
             Self::Unsupported => "unsupported",
+            Self::Stale => "stale",
+            Self::Rate => "rate",
+            Self::Sampled => "sampled",
+            Self::Unchanged => "unchanged",
+            Self::TooShort => "too_short",
+            Self::OutOfRange => "out_of_range",
+            Self::Unmapped => "unmapped",
+            Self::Unconvertible => "unconvertible",
         }
     }
 }
@@ -56,6 +90,23 @@ pub struct JobCounters {
     /// Copies whose fate the destination has not told yet.
     pub pending: u64,
     refused: [u64; Cause::ALL.len()],
+}
+
+impl core::ops::AddAssign for JobCounters {
+    fn add_assign(&mut self, more: Self) {
+        self.handled += more.handled;
+        self.pending += more.pending;
+        for (sum, more) in self.refused.iter_mut().zip(more.refused) {
+            *sum += more;
+        }
+    }
+}
+
+impl core::ops::AddAssign for BusCounters {
+    fn add_assign(&mut self, more: Self) {
+        self.received += more.received;
+        self.unmatched += more.unmatched;
+    }
 }
 
 impl JobCounters {
@@ -106,44 +157,113 @@ pub enum Outcome {
     Pending,
 }
 
-/// All counters of an engine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counters {
+/// A number that one thread counts and others read.
+#[derive(Debug, Default)]
+struct Cell(AtomicU64);
+
+impl Cell {
+    #[inline]
+    fn add(&self, more: u64) {
+        // There is one writer, so nothing is lost in between, and no locked instruction is needed.
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What is seldom counted of a job.
+#[derive(Debug, Default)]
+struct Others {
+    /// All that were ever pending.
+    pending: Cell,
+    refused: [Cell; Cause::ALL.len()],
+}
+
+/// What is told later of the pending copies of a job. Apart from the rest, since another thread may
+/// tell it.
+#[derive(Debug, Default)]
+struct Settled {
+    handled: Cell,
+    refused: [Cell; Cause::ALL.len()],
+}
+
+#[derive(Debug, Default)]
+struct BusCells {
+    received: Cell,
+    unmatched: Cell,
+}
+
+/// All counters of an engine. A clone shows the same counters, wherever the engine is: only the
+/// engine counts.
+#[derive(Clone, Debug)]
+pub struct Counters(Arc<Cells>);
+
+#[derive(Debug)]
+struct Cells {
     /// Handled copies per job; apart from the rest, so that the usual case touches few bytes.
-    handled: Box<[u64]>,
+    handled: Box<[Cell]>,
     /// Everything but `handled`.
-    others: Box<[JobCounters]>,
-    buses: Box<[BusCounters]>,
+    others: Box<[Others]>,
+    settled: Box<[Settled]>,
+    buses: Box<[BusCells]>,
 }
 
 impl Counters {
-    pub(crate) fn new(program: &Program) -> Self {
-        Self {
-            handled: program.jobs().iter().map(|_| 0).collect(),
-            others: program.jobs().iter().map(|_| JobCounters::default()).collect(),
-            buses: program.buses().iter().map(|_| BusCounters::default()).collect(),
-        }
+    /// All at zero.
+    #[must_use]
+    pub fn new(program: &Program) -> Self {
+        Self(Arc::new(Cells {
+            handled: program.jobs().iter().map(|_| Cell::default()).collect(),
+            others: program.jobs().iter().map(|_| Others::default()).collect(),
+            settled: program.jobs().iter().map(|_| Settled::default()).collect(),
+            buses: program.buses().iter().map(|_| BusCells::default()).collect(),
+        }))
     }
 
     /// Per job, in the order of [`Program::jobs`]: a snapshot.
     #[must_use]
     pub fn jobs(&self) -> Vec<JobCounters> {
-        let both = self.handled.iter().zip(&self.others);
-        both.map(|(&handled, others)| JobCounters { handled, ..*others }).collect()
+        let cells = self.0.handled.iter().zip(&self.0.others).zip(&self.0.settled);
+        cells
+            .map(|((handled, others), settled)| {
+                // What is settled is read first: it never exceeds what was pending by then.
+                let of = |cells: &[Cell; Cause::ALL.len()], cause: usize| {
+                    cells.get(cause).map_or(0, Cell::get)
+                };
+                let late = settled.handled.get();
+                let late_refused: [u64; Cause::ALL.len()] =
+                    core::array::from_fn(|cause| of(&settled.refused, cause));
+                let told = late + late_refused.iter().sum::<u64>();
+                JobCounters {
+                    handled: handled.get() + late,
+                    pending: others.pending.get().saturating_sub(told),
+                    refused: core::array::from_fn(|cause| {
+                        of(&others.refused, cause)
+                            + late_refused.get(cause).copied().unwrap_or_default()
+                    }),
+                }
+            })
+            .collect()
     }
 
-    /// Per bus, in the order of [`Program::buses`].
+    /// Per bus, in the order of [`Program::buses`]: a snapshot.
     #[must_use]
-    pub fn buses(&self) -> &[BusCounters] {
-        &self.buses
+    pub fn buses(&self) -> Vec<BusCounters> {
+        let counters = |bus: &BusCells| BusCounters {
+            received: bus.received.get(),
+            unmatched: bus.unmatched.get(),
+        };
+        self.0.buses.iter().map(counters).collect()
     }
 
     #[inline]
-    pub(crate) fn count(&mut self, job: JobIndex, outcome: Outcome) {
+    pub(crate) fn count(&self, job: JobIndex, outcome: Outcome) {
         match outcome {
             Outcome::Handled => {
-                if let Some(handled) = self.handled.get_mut(job.0 as usize) {
-                    *handled += 1;
+                if let Some(handled) = self.0.handled.get(job.0 as usize) {
+                    handled.add(1);
                 }
             }
             other => self.count_other(job, other),
@@ -151,30 +271,32 @@ impl Counters {
     }
 
     #[cold]
-    fn count_other(&mut self, job: JobIndex, outcome: Outcome) {
-        let Some(counters) = self.others.get_mut(job.0 as usize) else { return };
+    fn count_other(&self, job: JobIndex, outcome: Outcome) {
+        let Some(counters) = self.0.others.get(job.0 as usize) else { return };
         match outcome {
             Outcome::Handled => {}
-            Outcome::Pending => counters.pending += 1,
-            Outcome::Refused(cause) => counters.refused[cause as usize] += 1,
+            Outcome::Pending => counters.pending.add(1),
+            Outcome::Refused(cause) => counters.refused[cause as usize].add(1),
         }
     }
 
-    /// Tells the fate of a copy that was [`Outcome::Pending`].
-    pub fn settle(&mut self, job: JobIndex, outcome: Outcome) {
-        if let Some(counters) = self.others.get_mut(job.0 as usize) {
-            debug_assert!(counters.pending > 0, "nothing is pending");
-            counters.pending = counters.pending.saturating_sub(1);
+    /// Tells the fate of a copy that was [`Outcome::Pending`]. Any one thread may, always the same
+    /// for a job.
+    pub fn settle(&self, job: JobIndex, outcome: Outcome) {
+        let Some(settled) = self.0.settled.get(job.0 as usize) else { return };
+        match outcome {
+            Outcome::Handled => settled.handled.add(1),
+            Outcome::Refused(cause) => settled.refused[cause as usize].add(1),
+            Outcome::Pending => {}
         }
-        self.count(job, outcome);
     }
 
     #[inline]
-    pub(crate) fn received(&mut self, bus: BusIndex, matched: bool) {
-        if let Some(counters) = self.buses.get_mut(usize::from(bus.0)) {
-            counters.received += 1;
+    pub(crate) fn received(&self, bus: BusIndex, matched: bool) {
+        if let Some(counters) = self.0.buses.get(usize::from(bus.0)) {
+            counters.received.add(1);
             if !matched {
-                counters.unmatched += 1;
+                counters.unmatched.add(1);
             }
         }
     }

@@ -18,6 +18,7 @@ use candor_wire::socketcan::FDF;
 
 /// One of the four operations. They run in the order of this enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Operator {
     /// Keep the bits that are set in the operand.
     And,
@@ -177,7 +178,7 @@ impl Crc8 {
         table
     }
 
-    fn over(&self, bytes: impl Iterator<Item = u8>, can_id: u32, counter: u8) -> u8 {
+    pub(crate) fn over(&self, bytes: impl Iterator<Item = u8>, can_id: u32, counter: u8) -> u8 {
         let next = |crc: u8, byte: u8| self.table[usize::from(crc ^ byte)];
         let crc = bytes.fold(self.init, next);
         let crc = match &self.profile {
@@ -229,6 +230,14 @@ pub enum Step {
     XorChecksum(Option<(usize, u8, u8)>),
     /// The length is beyond what the kind of frame holds.
     TooLong(u8),
+    /// Another message; the identifier words before and after, and its length.
+    Message(u32, u32, u8),
+    /// An identifier out of a table; the words before and after.
+    Remap(u32, u32),
+    /// Whatever else writes into the data; its key, the buffers before and after.
+    Bytes(&'static str, [u8; 64], [u8; 64]),
+    /// The frame changed its kind; whether it is CAN FD now.
+    Converted(bool),
 }
 
 impl Edit {
@@ -281,64 +290,119 @@ impl Edit {
         if !self.modifies() {
             return Ok(*frame);
         }
-        let is_fd = frame.is_fd();
-        let size = if is_fd { 64 } else { 8 };
-        let mut can_id = frame.can_id();
-        let mut len = frame.raw_dlc().unwrap_or(frame.len() as u8);
-        let mut flags = if is_fd { frame.fd_flags() | FDF } else { 0 };
-        let mut data = *frame.buffer();
-
+        let mut working = Working::new(frame);
         for operator in Operator::ALL {
-            let operands = self.operands(operator);
-            if let Some(operand) = operands.can_id {
-                let before = can_id;
-                can_id = operator.word(can_id, operand);
-                trace(Step::Id(operator, before, can_id));
-            }
-            if let Some(operand) = operands.len {
-                let before = len;
-                len = operator.byte(len, operand);
-                trace(Step::Len(operator, before, len));
-            }
-            if let (Some(operand), true) = (operands.flags, is_fd) {
-                let before = flags;
-                flags = operator.byte(flags, operand);
-                trace(Step::Flags(operator, before & (BRS | ESI), flags & (BRS | ESI)));
-            }
-            if let Some(operand) = &operands.data {
-                let before = data;
-                for (byte, &operand) in data[..size].iter_mut().zip(operand.iter()) {
-                    *byte = operator.byte(*byte, operand);
-                }
-                trace(Step::Data(operator, before, data));
-            }
+            working.operate(operator, self.operands(operator), &mut trace);
         }
-
-        let longest = if is_fd { 64 } else { 15 };
-        if len > longest {
-            trace(Step::TooLong(len));
+        if working.len > working.longest() {
+            trace(Step::TooLong(working.len));
             return Err(TooLong);
         }
-        let byte_len = usize::from(if is_fd { len } else { len.min(8) });
-
         if let Some(crc8) = &self.crc8 {
-            let done = crc8.range.resolve(byte_len, size).map(|[from, to, result]| {
-                let value = crc8.over(in_order(&data, from, to), can_id, data[1]);
-                (result, core::mem::replace(&mut data[result], value), value)
-            });
-            trace(Step::Crc8(done));
+            working.crc8(crc8, &mut trace);
         }
         if let Some(checksum) = &self.xor_checksum {
-            let done = checksum.range.resolve(byte_len, size).map(|[from, to, result]| {
-                let value = in_order(&data, from, to).fold(checksum.init, |sum, byte| sum ^ byte);
-                (result, core::mem::replace(&mut data[result], value), value)
-            });
-            trace(Step::XorChecksum(done));
+            working.xor_checksum(checksum, &mut trace);
         }
+        working.finish()
+    }
+}
 
-        // A frame that turns into a remote frame keeps its length and loses its data on the wire;
-        // an error flag set by an operation turns it into an error report, as in the kernel.
-        Frame::rewritten(can_id, len, is_fd.then_some(flags), data).map_err(|_| TooLong)
+/// A frame while it is rewritten.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Working {
+    /// The identifier word.
+    pub(crate) can_id: u32,
+    /// The length in bytes; 9 to 15 is a raw DLC of a classical frame.
+    pub(crate) len: u8,
+    /// The flags of a CAN FD frame; nothing in a classical one.
+    pub(crate) flags: u8,
+    pub(crate) is_fd: bool,
+    /// The whole buffer.
+    pub(crate) data: [u8; 64],
+}
+
+impl Working {
+    pub(crate) const fn new(frame: &Frame) -> Self {
+        let is_fd = frame.is_fd();
+        let len = match frame.raw_dlc() {
+            Some(dlc) => dlc,
+            None => frame.len() as u8,
+        };
+        let flags = if is_fd { frame.fd_flags() | FDF } else { 0 };
+        Self { can_id: frame.can_id(), len, flags, is_fd, data: *frame.buffer() }
+    }
+
+    /// The size of the buffer that operations work on.
+    pub(crate) const fn size(&self) -> usize {
+        if self.is_fd { 64 } else { 8 }
+    }
+
+    /// The longest length that this kind of frame has.
+    pub(crate) const fn longest(&self) -> u8 {
+        if self.is_fd { 64 } else { 15 }
+    }
+
+    /// The number of bytes that count.
+    pub(crate) fn byte_len(&self) -> usize {
+        usize::from(if self.is_fd { self.len.min(64) } else { self.len.min(8) })
+    }
+
+    pub(crate) fn operate(
+        &mut self,
+        operator: Operator,
+        operands: &Operands,
+        trace: &mut impl FnMut(Step),
+    ) {
+        if let Some(operand) = operands.can_id {
+            let before = self.can_id;
+            self.can_id = operator.word(before, operand);
+            trace(Step::Id(operator, before, self.can_id));
+        }
+        if let Some(operand) = operands.len {
+            let before = self.len;
+            self.len = operator.byte(before, operand);
+            trace(Step::Len(operator, before, self.len));
+        }
+        if let (Some(operand), true) = (operands.flags, self.is_fd) {
+            let before = self.flags;
+            self.flags = operator.byte(before, operand);
+            trace(Step::Flags(operator, before & (BRS | ESI), self.flags & (BRS | ESI)));
+        }
+        if let Some(operand) = &operands.data {
+            let before = self.data;
+            let size = self.size();
+            for (byte, &operand) in self.data[..size].iter_mut().zip(operand.iter()) {
+                *byte = operator.byte(*byte, operand);
+            }
+            trace(Step::Data(operator, before, self.data));
+        }
+    }
+
+    pub(crate) fn crc8(&mut self, crc8: &Crc8, trace: &mut impl FnMut(Step)) {
+        let Self { can_id, data, .. } = *self;
+        let done = crc8.range.resolve(self.byte_len(), self.size()).map(|[from, to, result]| {
+            let value = crc8.over(in_order(&data, from, to), can_id, data[1]);
+            (result, core::mem::replace(&mut self.data[result], value), value)
+        });
+        trace(Step::Crc8(done));
+    }
+
+    pub(crate) fn xor_checksum(&mut self, checksum: &XorChecksum, trace: &mut impl FnMut(Step)) {
+        let XorChecksum { range, init } = *checksum;
+        let data = self.data;
+        let done = range.resolve(self.byte_len(), self.size()).map(|[from, to, result]| {
+            let value = in_order(&data, from, to).fold(init, |sum, byte| sum ^ byte);
+            (result, core::mem::replace(&mut self.data[result], value), value)
+        });
+        trace(Step::XorChecksum(done));
+    }
+
+    /// The frame. One that turns into a remote frame keeps its length and loses its data on the
+    /// wire; an error flag set by an operation turns it into an error report, as in the kernel.
+    pub(crate) fn finish(&self) -> Result<Frame, TooLong> {
+        let flags = self.is_fd.then_some(self.flags);
+        Frame::rewritten(self.can_id, self.len, flags, self.data).map_err(|_| TooLong)
     }
 }
 

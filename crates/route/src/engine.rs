@@ -1,10 +1,16 @@
 //! [`Engine`]: the hot path. It decides about one frame at a time, allocates nothing, reads no
 //! clock and cannot fail.
 
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use candor_time::Nanos;
 use candor_wire::Frame;
 
+use crate::beyond::action;
+use crate::beyond::pace::State;
 use crate::counters::{Cause, Counters, Outcome};
 use crate::program::{Compiled, JobIndex, Match, Program};
 use crate::table::BusIndex;
@@ -45,6 +51,8 @@ pub struct Forward<'a> {
     pub is_edited: bool,
     /// Where the kernel would have found the rule.
     pub found: Match,
+    /// How long it may wait for its bus; zero for ever.
+    pub deadline: Nanos,
 }
 
 /// Where copies go. The engine's only way out.
@@ -76,26 +84,31 @@ impl<F: FnMut(Forward<'_>) -> Outcome> Egress for F {
 /// use candor_route::engine::{Engine, Forward, Passage};
 /// use candor_route::counters::Outcome;
 /// use candor_route::{Bus, BusIndex, Filter, Rule, Table};
+/// use candor_time::Nanos;
 ///
-/// let bus = |name: &str| Bus { name: name.into(), interface: name.into(), is_virtual: false };
+/// let bus = |name: &str| Bus { name: name.into(), port: name.into(), is_virtual: false };
 /// let (can0, can1) = (BusIndex(0), BusIndex(1));
 /// let mut rule = Rule::new("speed", can0, can1);
 /// rule.filters = vec![Filter::standard(0x201)];
-/// let table = Table { buses: vec![bus("can0"), bus("can1")], rules: vec![rule], max_hops: 1 };
+/// let buses = vec![bus("can0"), bus("can1")];
+/// let table = Table { buses, rules: vec![rule], ..Table::default() };
 ///
 /// let mut engine = Engine::new(&table);
 /// let frame = "201#1122".parse()?;
-/// engine.handle(can0, &frame, Passage::received_on(can0), &mut |copy: Forward<'_>| {
+/// let now = Nanos::ZERO; // of any clock, as long as it is always the same
+/// engine.handle(now, can0, &frame, Passage::received_on(can0), &mut |copy: Forward<'_>| {
 ///     assert_eq!((copy.to, *copy.frame), (can1, frame));
 ///     Outcome::Handled
 /// });
 /// assert_eq!(engine.counters().jobs()[0].handled, 1);
 /// # Ok::<(), candor_wire::notation::NotationError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Engine {
-    program: Program,
+    program: Arc<Program>,
     counters: Counters,
+    /// By rule: what it remembers.
+    states: Box<[Option<Box<State>>]>,
     scratch: Vec<Match>,
 }
 
@@ -103,8 +116,35 @@ impl Engine {
     /// Compiles `table` and starts all counters at zero.
     #[must_use]
     pub fn new(table: &crate::Table) -> Self {
-        let program = Program::new(table);
-        Self { counters: Counters::new(&program), scratch: program.scratch(), program }
+        let program = Arc::new(Program::new(table));
+        let counters = Counters::new(&program);
+        Self::of(program, counters, None)
+    }
+
+    /// The engine of a program that counts in `counters`, for the frames of one bus or of all. Engines
+    /// for different buses may share counters and be in different threads.
+    #[must_use]
+    pub fn of(program: Arc<Program>, counters: Counters, bus: Option<BusIndex>) -> Self {
+        let state = |(number, job_bus): (u32, Option<BusIndex>)| {
+            let is_ours = bus.is_none() || bus == job_bus;
+            let beyond = program.beyond(number).filter(|_| is_ours)?;
+            Some(Box::new(State::new(&beyond.pace)))
+        };
+        let sources = (0..program.rules.len() as u32).map(|rule| (rule, program.source(rule)));
+        let states = sources.map(state).collect();
+        Self { counters, scratch: program.scratch(), states, program }
+    }
+
+    /// Takes over what the rules of `earlier` remember, as `succession` says. Cheap: nothing is
+    /// compared, and copied only for rules that now take more identifiers or fewer.
+    pub fn succeed(&mut self, earlier: &mut Self, succession: &Succession) {
+        for &(old, new) in &succession.rules {
+            let state = earlier.states.get_mut(old as usize).and_then(Option::take);
+            let place = self.states.get_mut(new as usize).and_then(Option::as_mut);
+            if let (Some(state), Some(place)) = (state, place) {
+                place.succeed(state);
+            }
+        }
     }
 
     /// The compiled rules.
@@ -120,122 +160,226 @@ impl Engine {
     }
 
     /// See [`Counters::settle`].
-    pub fn settle(&mut self, job: JobIndex, outcome: Outcome) {
+    pub fn settle(&self, job: JobIndex, outcome: Outcome) {
         self.counters.settle(job, outcome);
     }
 
-    /// Decides about `frame`, received on `bus`: hands every copy to `egress` in the order in
+    /// Decides about `frame`, received on `bus` at `now` by some clock that is always the same and
+    /// never goes back: hands every copy to `egress` in the order in
     /// which the kernel would, and counts what becomes of it.
     ///
     /// The order of checks is that of `can_can_gw_rcv` (`net/can/gw.c`): kind of frame (not
-    /// counted), hop limit, destination up, return to the origin, edit.
+    /// counted), hop limit, destination up, return to the origin, edit. Rules that go beyond the
+    /// kernel look at the payload first (not counted), and at their pace before the edit.
     #[inline]
     pub fn handle(
         &mut self,
+        now: Nanos,
         bus: BusIndex,
         frame: &Frame,
         passage: Passage,
         egress: &mut impl Egress,
     ) {
-        let Self { program, counters, scratch } = self;
+        let Self { program, counters, states, scratch } = self;
+        let program = &**program;
+        let mut firing = Firing { program, counters, states, now, frame, passage };
         let matches = program.matches(bus, frame.can_id(), scratch);
         // Nearly always there is one, and no loop is quicker than a loop of one turn.
         let matched = match *matches {
             [] => false,
-            [found] => fire(program, counters, found, frame, passage, egress),
-            _ => fire_all(program, counters, matches, frame, passage, egress),
+            [found] => firing.fire(found, egress),
+            _ => firing.fire_all(matches, egress),
         };
         counters.received(bus, matched);
     }
 }
 
-/// Fires the rules that a frame has met; false if none takes its kind.
-#[inline(never)]
-fn fire_all(
-    program: &Program,
-    counters: &mut Counters,
-    matches: &[Match],
-    frame: &Frame,
-    passage: Passage,
-    egress: &mut impl Egress,
-) -> bool {
-    let fired = matches.iter().map(|&found| fire(program, counters, found, frame, passage, egress));
-    fired.fold(false, |any, fired| any | fired)
+/// Which rules of a program take the place of which of an earlier one: those of the same name, from
+/// and to buses of the same names.
+#[derive(Clone, Debug)]
+pub struct Succession {
+    /// Old and new rules that remember the same.
+    rules: Vec<(u32, u32)>,
+    jobs: Vec<Option<JobIndex>>,
+    buses: Vec<Option<BusIndex>>,
 }
 
-/// Fires one rule; false if it does not take this kind of frame.
-#[inline(always)]
-fn fire(
-    program: &Program,
-    counters: &mut Counters,
-    found: Match,
-    frame: &Frame,
-    passage: Passage,
-    egress: &mut impl Egress,
-) -> bool {
-    let Some(&rule) = program.rules.get(found.rule() as usize) else { return false };
-    if !rule.takes(frame) {
-        return false;
-    }
-    let firing = Firing { program, rule, found, passage };
-    match (program.edit(found.rule()), rule.only_job()) {
-        (None, Some(job)) => firing.offer(counters, JobIndex(job), frame, false, egress),
-        _ => fire_at_length(program, counters, found, frame, passage, egress),
-    }
-    true
-}
-
-/// Fires a rule that edits or has several destinations.
-// Apart from the rest, which would be the slower for it.
-#[inline(never)]
-fn fire_at_length(
-    program: &Program,
-    counters: &mut Counters,
-    found: Match,
-    frame: &Frame,
-    passage: Passage,
-    egress: &mut impl Egress,
-) {
-    let Some(&rule) = program.rules.get(found.rule() as usize) else { return };
-    let firing = Firing { program, rule, found, passage };
-    let edited = program.edit(found.rule()).map(|edit| edit.apply(frame));
-    for job in rule.jobs().map(JobIndex) {
-        match &edited {
-            None => firing.offer(counters, job, frame, false, egress),
-            Some(Ok(edited)) => firing.offer(counters, job, edited, true, egress),
-            Some(Err(_)) => {
-                let Some(&to) = program.targets.get(job.0 as usize) else { continue };
-                let cause = firing.refusal(to, egress).unwrap_or(Cause::TooLong);
-                refuse(counters, job, cause, egress);
+impl Succession {
+    /// Compares two programs.
+    #[must_use]
+    pub fn new(earlier: &Program, later: &Program) -> Self {
+        type Key<'a> = (&'a str, &'a str, &'a str);
+        fn keys(program: &Program) -> impl Iterator<Item = Key<'_>> {
+            let bus = |index: BusIndex| {
+                program.buses().get(usize::from(index.0)).map_or("", |bus| bus.name.as_str())
+            };
+            program.jobs().iter().map(move |job| (job.rule.as_str(), bus(job.from), bus(job.to)))
+        }
+        let new: BTreeMap<Key<'_>, JobIndex> = keys(later).zip((0..).map(JobIndex)).collect();
+        let jobs: Vec<_> = keys(earlier).map(|key| new.get(&key).copied()).collect();
+        let mut rules = Vec::new();
+        for (old, new) in earlier.jobs().iter().zip(&jobs) {
+            let new = new.and_then(|new| later.jobs().get(new.0 as usize));
+            let Some(new) = new else { continue };
+            let pair = (old.rule_index, new.rule_index);
+            let paces = earlier.beyond(pair.0).zip(later.beyond(pair.1));
+            if paces.is_some_and(|(old, new)| old.pace.counts_like(&new.pace))
+                && rules.last() != Some(&pair)
+            {
+                rules.push(pair);
             }
         }
+        let by_name: BTreeMap<&str, BusIndex> =
+            later.buses().iter().map(|bus| bus.name.as_str()).zip((0..).map(BusIndex)).collect();
+        let buses = earlier.buses().iter().map(|bus| by_name.get(bus.name.as_str()).copied());
+        Self { rules, jobs, buses: buses.collect() }
+    }
+
+    /// For each job of the earlier program the one that takes its place.
+    #[must_use]
+    pub fn jobs(&self) -> &[Option<JobIndex>] {
+        &self.jobs
+    }
+
+    /// For each bus of the earlier program the one of that name.
+    #[must_use]
+    pub fn buses(&self) -> &[Option<BusIndex>] {
+        &self.buses
     }
 }
 
-/// A rule that a frame has met.
-#[derive(Clone, Copy)]
+/// A frame and what rules need to fire on it.
 struct Firing<'a> {
     program: &'a Program,
-    rule: Compiled,
-    found: Match,
+    counters: &'a Counters,
+    states: &'a mut [Option<Box<State>>],
+    now: Nanos,
+    frame: &'a Frame,
     passage: Passage,
 }
 
 impl Firing<'_> {
-    /// Offers `frame` to the destination of a job.
+    /// Fires the rules that a frame has met; false if none takes its kind.
+    #[inline(never)]
+    fn fire_all(&mut self, matches: &[Match], egress: &mut impl Egress) -> bool {
+        matches.iter().fold(false, |any, &found| any | self.fire(found, egress))
+    }
+
+    /// Fires one rule; false if it does not take this kind of frame.
     #[inline(always)]
-    fn offer(
+    fn fire(&mut self, found: Match, egress: &mut impl Egress) -> bool {
+        let Some(&rule) = self.program.rules.get(found.rule() as usize) else { return false };
+        if !rule.takes(self.frame) {
+            return false;
+        }
+        match rule.only_job() {
+            Some(job) => {
+                let offer = Offer::new(self, rule, found);
+                offer.make(self.counters, JobIndex(job), self.frame, false, egress);
+                true
+            }
+            None => self.fire_at_length(found, egress),
+        }
+    }
+
+    /// Fires a rule that edits, has several destinations, or goes beyond the kernel; false if it
+    /// does not take this payload.
+    // Apart from the rest, which would be the slower for it.
+    #[inline(never)]
+    fn fire_at_length(&mut self, found: Match, egress: &mut impl Egress) -> bool {
+        let Some(&rule) = self.program.rules.get(found.rule() as usize) else { return false };
+        if rule.is_beyond() {
+            return self.fire_beyond(found, egress);
+        }
+        let offer = Offer::new(self, rule, found);
+        let edited = self.program.edit(found.rule()).map(|edit| edit.apply(self.frame));
+        for job in rule.jobs().map(JobIndex) {
+            match &edited {
+                None => _ = offer.make(self.counters, job, self.frame, false, egress),
+                Some(Ok(edited)) => _ = offer.make(self.counters, job, edited, true, egress),
+                Some(Err(_)) => offer.refuse(self.counters, job, Cause::TooLong, egress),
+            }
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn fire_beyond(&mut self, found: Match, egress: &mut impl Egress) -> bool {
+        let Self { program, counters, now, frame, .. } = *self;
+        let number = found.rule();
+        let Some(&rule) = program.rules.get(number as usize) else { return false };
+        let Some(beyond) = program.beyond(number) else { return false };
+        if !beyond.payload.takes(frame) {
+            return false;
+        }
+        let mut offer = Offer::new(self, rule, found);
+        offer.deadline = Nanos::from_nanos(beyond.deadline_ns);
+        let Some(state) = self.states.get_mut(number as usize).and_then(Option::as_mut) else {
+            return false;
+        };
+        let (slot, is_own) = state.slot(frame.can_id(), beyond.pace.per);
+        let rewritten = slot.admit(&beyond.pace, now, frame, is_own).and_then(|()| {
+            let rewritten = match (&beyond.actions[..], program.edit(number)) {
+                ([], None) => *frame,
+                ([], Some(edit)) => edit.apply(frame).map_err(|_| Cause::TooLong)?,
+                (actions, _) => action::run(actions, frame, slot.sequence, |_| {})?,
+            };
+            match beyond.convert {
+                None => Ok(rewritten),
+                Some(conversion) => conversion.apply(&rewritten).map_err(|_| Cause::Unconvertible),
+            }
+        });
+        let is_edited = program.edit(number).is_some()
+            || !beyond.actions.is_empty()
+            || beyond.convert.is_some();
+        let mut went_out = false;
+        for job in rule.jobs().map(JobIndex) {
+            match &rewritten {
+                Ok(rewritten) => {
+                    went_out |= offer.make(counters, job, rewritten, is_edited, egress);
+                }
+                Err(cause) => offer.refuse(counters, job, *cause, egress),
+            }
+        }
+        if went_out {
+            slot.commit(&beyond.pace, now, frame);
+        }
+        true
+    }
+}
+
+/// A rule that a frame has met, and what its copies have in common.
+#[derive(Clone, Copy)]
+struct Offer<'a> {
+    program: &'a Program,
+    rule: Compiled,
+    found: Match,
+    passage: Passage,
+    deadline: Nanos,
+}
+
+impl<'a> Offer<'a> {
+    #[inline(always)]
+    fn new(firing: &Firing<'a>, rule: Compiled, found: Match) -> Self {
+        let Firing { program, passage, .. } = *firing;
+        Self { program, rule, found, passage, deadline: Nanos::ZERO }
+    }
+
+    /// Offers `frame` to the destination of a job; false if it was refused.
+    #[inline(always)]
+    fn make(
         self,
-        counters: &mut Counters,
+        counters: &Counters,
         job: JobIndex,
         frame: &Frame,
         is_edited: bool,
         egress: &mut impl Egress,
-    ) {
-        let Self { program, rule, found, passage } = self;
-        let Some(&to) = program.targets.get(job.0 as usize) else { return };
+    ) -> bool {
+        let Self { program, rule, found, passage, deadline } = self;
+        let Some(&to) = program.targets.get(job.0 as usize) else { return false };
         if let Some(cause) = self.refusal(to, egress) {
-            return refuse(counters, job, cause, egress);
+            refuse(counters, job, cause, egress);
+            return false;
         }
         let outcome = egress.forward(Forward {
             job,
@@ -246,8 +390,19 @@ impl Firing<'_> {
             keep_timestamp: rule.keep_timestamp(),
             is_edited,
             found,
+            deadline,
         });
         counters.count(job, outcome);
+        !matches!(outcome, Outcome::Refused(_))
+    }
+
+    /// Refuses the copy for the destination of a job: for what the kernel looks at first, or else
+    /// for `cause`.
+    #[cold]
+    fn refuse(self, counters: &Counters, job: JobIndex, cause: Cause, egress: &mut impl Egress) {
+        let Some(&to) = self.program.targets.get(job.0 as usize) else { return };
+        let cause = self.refusal(to, egress).unwrap_or(cause);
+        refuse(counters, job, cause, egress);
     }
 
     /// How often the frame will have been passed on.
@@ -275,7 +430,7 @@ impl Firing<'_> {
 }
 
 #[cold]
-fn refuse(counters: &mut Counters, job: JobIndex, cause: Cause, egress: &mut impl Egress) {
+fn refuse(counters: &Counters, job: JobIndex, cause: Cause, egress: &mut impl Egress) {
     counters.count(job, Outcome::Refused(cause));
     egress.refused(job, cause);
 }
@@ -294,8 +449,9 @@ mod tests {
     const C: BusIndex = BusIndex(2);
 
     fn table(rules: Vec<Rule>) -> Table {
-        let bus = |name: &str| Bus { name: name.into(), interface: name.into(), is_virtual: false };
-        Table { buses: vec![bus("a"), bus("b"), bus("c")], rules, max_hops: 1 }
+        let bus = |name: &str| Bus { name: name.into(), port: name.into(), is_virtual: false };
+        let buses = vec![bus("a"), bus("b"), bus("c")];
+        Table { buses, rules, ..Table::default() }
     }
 
     fn rule(name: &str, from: BusIndex, to: BusIndex, filters: &[Filter]) -> Rule {
@@ -306,7 +462,7 @@ mod tests {
     fn copies(engine: &mut Engine, bus: BusIndex, frame: &str, passage: Passage) -> Vec<String> {
         let mut out = Vec::new();
         let frame: Frame = frame.parse().unwrap();
-        engine.handle(bus, &frame, passage, &mut |copy: Forward<'_>| {
+        engine.handle(Nanos::ZERO, bus, &frame, passage, &mut |copy: Forward<'_>| {
             out.push(alloc::format!("{} {}", copy.to.0, copy.frame));
             Outcome::Handled
         });
@@ -350,7 +506,7 @@ mod tests {
         let mut engine = Engine::new(&chain);
         let mut hops = Vec::new();
         let frame = "123#".parse().unwrap();
-        engine.handle(A, &frame, Passage::received_on(A), &mut |copy: Forward<'_>| {
+        engine.handle(Nanos::ZERO, A, &frame, Passage::received_on(A), &mut |copy: Forward<'_>| {
             hops.push(copy.passage.hops);
             Outcome::Handled
         });
@@ -394,7 +550,7 @@ mod tests {
             }
         }
         let mut engine = Engine::new(&table(vec![Rule::new("all", A, B)]));
-        engine.handle(A, &"123#".parse().unwrap(), Passage::received_on(A), &mut Down);
+        engine.handle(Nanos::ZERO, A, &"123#".parse().unwrap(), Passage::received_on(A), &mut Down);
         assert_eq!(engine.counters().jobs()[0].dropped(), 1);
     }
 
@@ -403,7 +559,7 @@ mod tests {
         let mut engine = Engine::new(&table(vec![Rule::new("all", A, B)]));
         let frame = "123#".parse().unwrap();
         let mut job = None;
-        engine.handle(A, &frame, Passage::received_on(A), &mut |copy: Forward<'_>| {
+        engine.handle(Nanos::ZERO, A, &frame, Passage::received_on(A), &mut |copy: Forward<'_>| {
             job = Some(copy.job);
             Outcome::Pending
         });
@@ -451,7 +607,7 @@ mod tests {
         let mut engine = Engine::new(&table(rules.collect()));
         assert_eq!(engine.program().list_lengths(A).masked, 5);
         let frame = "004#".parse().unwrap();
-        engine.handle(A, &frame, Passage::received_on(A), &mut |copy: Forward<'_>| {
+        engine.handle(Nanos::ZERO, A, &frame, Passage::received_on(A), &mut |copy: Forward<'_>| {
             assert_eq!((copy.found.list(), copy.found.position()), (List::Masked, 4));
             Outcome::Handled
         });
@@ -514,7 +670,7 @@ mod tests {
                 let is_fd = is_fd && can_id & 0x6000_0000 == 0;
                 let frame = Frame::from_parts(can_id, &[], is_fd.then_some(0)).unwrap();
                 let mut fired = Vec::new();
-                engine.handle(A, &frame, Passage::received_on(A), &mut |copy: Forward<'_>| {
+                engine.handle(Nanos::ZERO, A, &frame, Passage::received_on(A), &mut |copy: Forward<'_>| {
                     fired.push((copy.found.list(), copy.found.rule()));
                     Outcome::Handled
                 });

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG};
 
+use crate::beyond::action;
 use crate::counters::Cause;
 use crate::edit::{Step, TooLong};
 use crate::table::List;
@@ -36,6 +37,8 @@ pub enum Verdict {
     NoFilter(Vec<(Filter, Mismatch)>),
     /// No: this filter matches, but that exclusion does too.
     Excluded(Filter, Filter),
+    /// No: a filter matches, but the rule takes other data or lengths.
+    OtherPayload(Filter),
     /// Yes.
     Taken(Taken),
 }
@@ -65,7 +68,7 @@ pub struct Taken {
     /// Each step of the edit.
     pub steps: Vec<Step>,
     /// The frame after the edit.
-    pub result: Result<Frame, TooLong>,
+    pub result: Result<Frame, Cause>,
     /// Where copies go.
     pub copies: Vec<Copy>,
 }
@@ -119,21 +122,38 @@ fn verdict(table: &Table, rule: &Rule, frame: &Frame) -> Verdict {
     if let Some(&except) = rule.except.iter().find(|except| except.matches(can_id)) {
         return Verdict::Excluded(filter, except);
     }
+    if !rule.beyond.payload.takes(frame) {
+        return Verdict::OtherPayload(filter);
+    }
     let mut steps = Vec::new();
-    let result = rule.edit.apply_traced(frame, |step| steps.push(step));
+    let result = result(rule, frame, &mut steps);
     let copies = rule.to.iter().map(|&to| copy(table, rule, to, result)).collect();
     Verdict::Taken(Taken { filter, list: filter.list(), steps, result, copies })
 }
 
+/// What the rule makes of the first frame that it takes.
+fn result(rule: &Rule, frame: &Frame, steps: &mut Vec<Step>) -> Result<Frame, Cause> {
+    let actions = &rule.beyond.actions;
+    let rewritten = match actions.is_empty() {
+        true => {
+            rule.edit.apply_traced(frame, |step| steps.push(step)).map_err(|TooLong| Cause::TooLong)
+        }
+        false => action::run(actions, frame, 0, |step| steps.push(step)),
+    }?;
+    let Some(conversion) = rule.beyond.convert else { return Ok(rewritten) };
+    let converted = conversion.apply(&rewritten).map_err(|_| Cause::Unconvertible)?;
+    if converted.is_fd() != rewritten.is_fd() {
+        steps.push(Step::Converted(converted.is_fd()));
+    }
+    Ok(converted)
+}
+
 /// The copy for one destination. A fresh frame has not been passed on yet, so the hop limit does
 /// not refuse it; it only bounds what may follow.
-fn copy(table: &Table, rule: &Rule, to: BusIndex, result: Result<Frame, TooLong>) -> Copy {
+fn copy(table: &Table, rule: &Rule, to: BusIndex, result: Result<Frame, Cause>) -> Copy {
     let max_hops = table.effective_max_hops();
-    let refused = if to == rule.from && !rule.allow_return {
-        Some(Cause::Returning)
-    } else {
-        result.err().map(|TooLong| Cause::TooLong)
-    };
+    let refused =
+        if to == rule.from && !rule.allow_return { Some(Cause::Returning) } else { result.err() };
     let hops_left = rule.limit_hops.unwrap_or(max_hops).min(max_hops).saturating_sub(1);
     Copy { to, refused, hops_left }
 }
@@ -168,12 +188,13 @@ mod tests {
     use crate::engine::{Engine, Forward, Passage};
     use crate::{Bus, Gate};
     use alloc::vec;
+    use candor_time::Nanos;
 
     const A: BusIndex = BusIndex(0);
     const B: BusIndex = BusIndex(1);
 
     fn table() -> Table {
-        let bus = |name: &str| Bus { name: name.into(), interface: name.into(), is_virtual: false };
+        let bus = |name: &str| Bus { name: name.into(), port: name.into(), is_virtual: false };
         let masked = Filter { can_id: 0x120, mask: 0xC000_07F0, inverted: false };
         let edit = Edit {
             set: Operands { can_id: Some(0x321), ..Operands::default() },
@@ -190,6 +211,7 @@ mod tests {
                 Rule::new("other bus", B, A),
             ],
             max_hops: 3,
+            refuses_others: false,
         }
     }
 
@@ -229,7 +251,9 @@ mod tests {
                 told.extend(sent.map(|copy| (copy.to, out, 3 - copy.hops_left)));
             }
             let mut done = Vec::new();
-            engine.handle(A, &frame, Passage::received_on(A), &mut |copy: Forward<'_>| {
+            engine.handle(Nanos::ZERO, A, &frame, Passage::received_on(A), &mut |copy: Forward<
+                '_,
+            >| {
                 done.push((copy.to, *copy.frame, copy.passage.hops));
                 Outcome::Handled
             });

@@ -112,6 +112,10 @@ pub fn plan(table: &Table) -> Result<Vec<Planned>, Vec<Inexpressible>> {
 /// The jobs of one rule in the order in which they are to fire, each with the index of its
 /// destination.
 pub(crate) fn jobs_of(rule: &Rule) -> Result<Vec<(usize, Job)>, String> {
+    if let [first, rest @ ..] = &rule.beyond.keys()[..] {
+        let keys = rest.iter().fold(format!("`{first}`"), |all, key| format!("{all}, `{key}`"));
+        return Err(format!("can-gw has nothing like {keys}; leave it to user space"));
+    }
     if rule.gate == Gate::Any && rule.edit.modifies() {
         return Err(
             "a rule for every kind of frame cannot rewrite; write one for classical frames \

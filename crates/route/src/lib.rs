@@ -18,6 +18,7 @@ extern crate alloc;
 #[cfg(feature = "file")]
 extern crate std;
 
+pub mod beyond;
 #[cfg(feature = "file")]
 pub mod cangw;
 #[cfg(feature = "file")]
@@ -41,6 +42,7 @@ mod region;
 mod serial;
 pub mod table;
 
+pub use beyond::Beyond;
 pub use edit::Edit;
 pub use engine::Engine;
 pub use program::Program;

@@ -24,8 +24,8 @@ use core::fmt;
 use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
-use crate::Edit;
 use crate::table::{Bus, BusIndex, Filter, Gate, List, Rule, Table};
+use crate::{Beyond, Edit};
 
 /// A table compiled for deciding. Immutable; counters live in the engine.
 #[derive(Clone, Debug)]
@@ -37,6 +37,8 @@ pub struct Program {
     pub(crate) max_hops: u8,
     /// By rule.
     edits: Box<[Option<Box<Edit>>]>,
+    /// By rule: what the kernel cannot do.
+    beyond: Box<[Option<Box<Beyond>>]>,
     jobs: Box<[Job]>,
     /// Exclusions, rule by rule; standard identifiers have them worked in.
     except: Box<[Box<[Filter]>]>,
@@ -65,6 +67,8 @@ impl Compiled {
     const EXCEPT: u8 = 32;
     /// [`Program::edits`] has its edit; else frames pass as they are.
     const EDIT: u8 = 64;
+    /// [`Program::beyond`] has something for it.
+    const BEYOND: u8 = 128;
 
     fn new(rule: &Rule, jobs: core::ops::Range<usize>) -> Self {
         let gate = match rule.gate {
@@ -78,6 +82,7 @@ impl Compiled {
             (rule.allow_return, Self::ALLOW_RETURN),
             (!rule.except.is_empty(), Self::EXCEPT),
             (rule.edit.modifies(), Self::EDIT),
+            (!rule.beyond.is_empty(), Self::BEYOND),
         ];
         Self {
             first_job: jobs.start as u32,
@@ -112,10 +117,16 @@ impl Compiled {
         self.has(Self::ALLOW_RETURN)
     }
 
-    /// Its job, if it has a single destination.
+    /// Its job, if it passes frames as they are to a single destination.
     #[inline]
     pub(crate) fn only_job(self) -> Option<u32> {
-        (self.job_count == 1).then_some(self.first_job)
+        let is_plain = self.job_count == 1 && self.flags & (Self::EDIT | Self::BEYOND) == 0;
+        is_plain.then_some(self.first_job)
+    }
+
+    #[inline]
+    pub(crate) const fn is_beyond(self) -> bool {
+        self.has(Self::BEYOND)
     }
 
     /// Its jobs, one per destination.
@@ -589,7 +600,7 @@ impl Program {
                 rule_index: index as u32,
                 from: rule.from,
                 to,
-                modifies: rule.edit.modifies(),
+                modifies: rule.edit.modifies() || !rule.beyond.actions.is_empty(),
             }));
             rules.push(Compiled::new(rule, first_job..jobs.len()));
             edits.push(rule.edit.modifies().then(|| Box::new(rule.edit.clone())));
@@ -609,6 +620,15 @@ impl Program {
             targets: jobs.iter().map(|job: &Job| job.to).collect(),
             jobs: jobs.into(),
             edits: edits.into(),
+            beyond: table
+                .rules
+                .iter()
+                .map(|rule| {
+                    let mut beyond = rule.beyond.clone();
+                    beyond.pace.ids = rule.remembered_ids();
+                    (!rule.beyond.is_empty()).then(|| Box::new(beyond))
+                })
+                .collect(),
             except: table.rules.iter().map(|rule| rule.except.clone().into()).collect(),
             max_hops: table.effective_max_hops(),
             matchers,
@@ -708,6 +728,24 @@ impl Program {
     pub(crate) fn edit(&self, rule: u32) -> Option<&Edit> {
         let is_edited = self.rules.get(rule as usize).is_some_and(|rule| rule.has(Compiled::EDIT));
         if is_edited { self.edits.get(rule as usize)?.as_deref() } else { None }
+    }
+
+    /// The bus that a rule takes frames from; nothing if it has no destination.
+    pub(crate) fn source(&self, rule: u32) -> Option<BusIndex> {
+        let job = self.rules.get(rule as usize)?.jobs().next()?;
+        self.jobs.get(job as usize).map(|job| job.from)
+    }
+
+    /// Whether rules for the frames of `bus` need to know the time.
+    #[must_use]
+    pub fn needs_time(&self, bus: BusIndex) -> bool {
+        let of_bus = (0..self.rules.len() as u32).filter(|&rule| self.source(rule) == Some(bus));
+        of_bus.filter_map(|rule| self.beyond(rule)).any(|beyond| beyond.pace.needs_time())
+    }
+
+    /// What a rule does that the kernel cannot.
+    pub(crate) fn beyond(&self, rule: u32) -> Option<&Beyond> {
+        self.beyond.get(rule as usize)?.as_deref()
     }
 
     /// Room for the matches of any one frame.

@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
-use crate::edit::{Edit, Operator};
+use crate::beyond::action::{Action, Remap};
+use crate::edit::{Edit, Operands, Operator};
 use crate::{Filter, Gate, Rule};
 
 /// All identifier words whose `known` bits are those of `value`.
@@ -163,18 +164,76 @@ impl Region {
     }
 }
 
+/// The words that a rule makes of a cube, or more; `None` if that takes more than the budget.
+pub(crate) fn rewritten(rule: &Rule, cube: Cube, budget: &mut Budget) -> Option<Vec<Cube>> {
+    let mut cubes = Vec::from([cube]);
+    for action in &rule.beyond.actions {
+        match action {
+            Action::Operate(operator, operands) => {
+                for cube in &mut cubes {
+                    *cube = tidied(operated(*operator, operands, *cube));
+                }
+            }
+            Action::Message(message) => {
+                cubes = [tidied(Cube { value: message.can_id, known: u32::MAX })].into();
+            }
+            Action::Remap(remap) => {
+                let mut after = Vec::new();
+                for cube in cubes {
+                    if !budget.take(remap.pairs().len() + 1) {
+                        return None;
+                    }
+                    after.extend(remapped(remap, cube));
+                }
+                cubes = after;
+            }
+            _ => {}
+        }
+    }
+    for cube in &mut cubes {
+        *cube = edited(&rule.edit, *cube);
+    }
+    Some(cubes)
+}
+
+/// The words that a table of identifiers makes of a cube, or more.
+fn remapped(remap: &Remap, cube: Cube) -> Vec<Cube> {
+    let mut after = Vec::new();
+    let mut is_all = false;
+    for &(from, to) in remap.pairs() {
+        // The table is about identifiers; remote frames stay such.
+        let word = Cube { value: from, known: ALL_BITS & !RTR_FLAG };
+        let Some(met) = word.meet(cube) else { continue };
+        is_all |= cube.known & !RTR_FLAG == word.known;
+        let (value, known) = (met.value & RTR_FLAG, met.known & RTR_FLAG);
+        let known = if to & RTR_FLAG != 0 { ALL_BITS } else { ALL_BITS & !RTR_FLAG | known };
+        after.push(tidied(Cube { value: to | value, known }));
+    }
+    if remap.keeps_others && !is_all {
+        after.push(cube);
+    }
+    after
+}
+
+/// The words that an operator makes of a cube.
+fn operated(operator: Operator, operands: &Operands, cube: Cube) -> Cube {
+    let Some(operand) = operands.can_id else { return cube };
+    match operator {
+        Operator::And => Cube { value: cube.value & operand, known: cube.known | !operand },
+        Operator::Or => Cube { value: cube.value | operand, known: cube.known | operand },
+        Operator::Xor => Cube { value: (cube.value ^ operand) & cube.known, ..cube },
+        Operator::Set => Cube { value: operand, known: u32::MAX },
+    }
+}
+
 /// The words that an edit makes of a cube.
 pub(crate) fn edited(edit: &Edit, cube: Cube) -> Cube {
-    let mut cube = cube;
-    for operator in Operator::ALL {
-        let Some(operand) = edit.operands(operator).can_id else { continue };
-        cube = match operator {
-            Operator::And => Cube { value: cube.value & operand, known: cube.known | !operand },
-            Operator::Or => Cube { value: cube.value | operand, known: cube.known | operand },
-            Operator::Xor => Cube { value: (cube.value ^ operand) & cube.known, ..cube },
-            Operator::Set => Cube { value: operand, known: u32::MAX },
-        };
-    }
+    let operate = |cube, operator: Operator| operated(operator, edit.operands(operator), cube);
+    tidied(Operator::ALL.into_iter().fold(cube, operate))
+}
+
+/// A cube of words that frames have.
+fn tidied(mut cube: Cube) -> Cube {
     let standard = cube.known & EFF_FLAG != 0 && cube.value & EFF_FLAG == 0;
     if standard {
         cube.known |= STANDARD.known;
@@ -186,8 +245,7 @@ pub(crate) fn edited(edit: &Edit, cube: Cube) -> Cube {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::edit::Operands;
-    use crate::{BusIndex, Rule};
+    use crate::{Beyond, BusIndex, Rule};
     use candor_wire::Frame;
     use proptest::prelude::*;
 
@@ -245,6 +303,29 @@ mod tests {
             let containing = cubes.iter().filter(|cube| cube.contains(word)).count();
             prop_assert_eq!(containing, usize::from(rule.matches(&frame)));
             prop_assert_eq!(region.is_empty(&mut Budget(1_000_000)), cubes.is_empty());
+        }
+
+        #[test]
+        fn tables_map_cubes_as_they_map_frames(
+            filter in filters(),
+            word in words(),
+            pairs in prop::collection::vec((words(), words()), 0..8),
+            keeps_others in any::<bool>(),
+        ) {
+            let pairs = pairs.into_iter().map(|(from, to)| (from & !RTR_FLAG, to)).collect();
+            let remap = Remap::new(pairs, keeps_others);
+            let after = remap.find(word).or(keeps_others.then_some(word));
+            let actions = [Action::Remap(remap)].into();
+            let beyond = Beyond { actions, ..Beyond::default() };
+            let rule = Rule { beyond, ..Rule::new("", BusIndex(0), BusIndex(1)) };
+            for cube in cubes_of(filter).into_iter().filter(|cube| cube.contains(word)) {
+                let cubes = rewritten(&rule, cube, &mut Budget(1_000)).unwrap();
+                if let Some(after) = after {
+                    prop_assert!(cubes.iter().any(|cube| cube.contains(after)), "{:x?}", cubes);
+                }
+                let is_one = cube.known == ALL_BITS;
+                prop_assert!(!is_one || cubes.len() == usize::from(after.is_some()), "{:x?}", cubes);
+            }
         }
 
         #[test]

@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
-use crate::Edit;
+use crate::beyond::pace::Per;
+use crate::{Beyond, Edit};
 
 /// The highest hop limit of the kernel (`CGW_MAX_HOPS`, `net/can/gw.c`).
 pub const HOPS_LIMIT: u8 = 6;
@@ -22,6 +23,10 @@ pub struct Table {
     /// How often a frame may pass the gateway: the kernel's module parameter `max_hops`, there 1 to
     /// [`HOPS_LIMIT`]. 0 stands for its default, 1.
     pub max_hops: u8,
+    /// Whether frames that no rule takes are refused, counted as such and told: then the rules are
+    /// a list of what is allowed. Otherwise they are nobody's business, as with the kernel's
+    /// gateway. They are not forwarded either way.
+    pub refuses_others: bool,
 }
 
 impl Table {
@@ -45,10 +50,21 @@ impl Table {
 pub struct Bus {
     /// What the rules call it.
     pub name: String,
-    /// The network interface it stands for, such as `can0`.
-    pub interface: String,
+    /// The port that it is reached by, such as `can0` or `cannelloni:udp://host:20000`.
+    pub port: String,
     /// Whether frames sent here come back to the gateway as received, as on a vcan interface.
     pub is_virtual: bool,
+}
+
+impl Bus {
+    /// The network interface it stands for: its port without driver and options. A port that is none
+    /// is returned as it is, which no interface is called.
+    #[must_use]
+    pub fn interface(&self) -> &str {
+        let of_linux = |driver| self.port.strip_prefix(driver);
+        let place = of_linux("socketcan:").or_else(|| of_linux("packet:")).unwrap_or(&self.port);
+        place.split_once('?').map_or(place, |(place, _)| place)
+    }
 }
 
 /// Which bus of a [`Table`].
@@ -88,6 +104,8 @@ pub struct Rule {
     pub limit_hops: Option<u8>,
     /// The kernel's handle to swap the modifications of a running rule (`CGW_MOD_UID`), 0 for none.
     pub uid: u32,
+    /// What it does that the kernel cannot.
+    pub beyond: Beyond,
 }
 
 impl Rule {
@@ -108,7 +126,24 @@ impl Rule {
             allow_return: false,
             limit_hops: None,
             uid: 0,
+            beyond: Beyond::default(),
         }
+    }
+
+    /// How many identifiers the rule remembers apart: those that it takes, [`Pace::ids`] at most.
+    ///
+    /// [`Pace::ids`]: crate::beyond::Pace::ids
+    #[must_use]
+    pub fn remembered_ids(&self) -> u16 {
+        let pace = &self.beyond.pace;
+        if !self.beyond.remembers() || pace.per == Per::Rule {
+            return 0;
+        }
+        if self.filters.is_empty() {
+            return pace.ids;
+        }
+        let taken = self.filters.iter().fold(0_u64, |sum, filter| sum + filter.word_count());
+        u16::try_from(taken).map_or(pace.ids, |taken| taken.min(pace.ids))
     }
 
     /// Whether the rule's filters take `frame`, whichever way matching is implemented: the
@@ -116,6 +151,7 @@ impl Rule {
     #[must_use]
     pub fn matches(&self, frame: &Frame) -> bool {
         self.gate.takes(frame)
+            && self.beyond.payload.takes(frame)
             && (self.filters.iter().any(|filter| filter.matches(frame.can_id()))
                 || self.filters.is_empty() && Filter::ANY.matches(frame.can_id()))
             && !self.except.iter().any(|filter| filter.matches(frame.can_id()))
@@ -195,6 +231,17 @@ impl Filter {
         Self { can_id: self.can_id & mask, mask, inverted: self.inverted }
     }
 
+    /// How many identifier words pass, or more.
+    const fn word_count(self) -> u64 {
+        let Self { can_id, mask, inverted } = self.normalized();
+        if inverted || mask & ERR_FLAG != 0 {
+            return 1 << 31;
+        }
+        let is_standard = mask & EFF_FLAG != 0 && can_id & EFF_FLAG == 0;
+        let bits = if is_standard { SFF_MASK | RTR_FLAG } else { EFF_FLAG | RTR_FLAG | EFF_MASK };
+        1 << (bits & !mask).count_ones()
+    }
+
     /// Whether a frame with this identifier word passes.
     #[must_use]
     pub const fn matches(self, can_id: u32) -> bool {
@@ -250,6 +297,7 @@ pub enum List {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::beyond::Pace;
 
     fn filter(can_id: u32, mask: u32) -> Filter {
         Filter { can_id, mask, inverted: false }
@@ -272,6 +320,28 @@ mod tests {
             (Filter::extended(5), List::Extended),
         ] {
             assert_eq!(filter.list(), list, "{filter:x?}");
+        }
+    }
+
+    #[test]
+    fn a_rule_remembers_no_more_identifiers_than_it_takes() {
+        let pace = Pace { every: 2, ids: 100, ..Pace::default() };
+        let masked = filter(0x120, 0xC000_07F0);
+        for (filters, pace, count) in [
+            (&[][..], pace.clone(), 100),
+            (&[Filter::standard(1), Filter::extended(1)], pace.clone(), 2),
+            (&[masked], pace.clone(), 16),
+            (&[filter(0x120, 0x8000_07F0)], pace.clone(), 32), // remote frames too
+            (&[Filter { inverted: true, ..masked }], pace.clone(), 100),
+            (&[Filter::ANY], pace.clone(), 100),
+            (&[masked], Pace { per: Per::Rule, ..pace.clone() }, 0),
+            (&[masked], Pace { ids: 3, ..pace }, 3),
+            (&[masked], Pace::default(), 0),
+        ] {
+            let beyond = Beyond { pace, ..Beyond::default() };
+            let filters = filters.into();
+            let rule = Rule { filters, beyond, ..Rule::new("", BusIndex(0), BusIndex(1)) };
+            assert_eq!(rule.remembered_ids(), count, "{rule:?}");
         }
     }
 

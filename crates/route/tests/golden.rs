@@ -12,7 +12,14 @@ use candor_route::{Table, cangw, file};
 fn read(path: &Path) -> (Option<Table>, Findings) {
     let name = path.file_name().unwrap().to_str().unwrap();
     let text = fs::read_to_string(path).unwrap();
-    if cangw::is_cangw(&text) { cangw::import(name, &text) } else { file::parse(name, &text) }
+    if cangw::is_cangw(&text) {
+        return cangw::import(name, &text);
+    }
+    file::parse_with(name, &text, &|included| {
+        let path = path.with_file_name(included);
+        // What the machine says is not the same everywhere.
+        fs::read(path).map_err(|_| "cannot be read".into())
+    })
 }
 
 fn inputs() -> Vec<PathBuf> {

@@ -1,17 +1,25 @@
 //! Laws of rule files and of the notation of cangw, for any table.
 
-use candor_route::edit::{Crc8, Crc8Profile, Edit, Operands, Operator, Range, XorChecksum};
-use candor_route::{Bus, BusIndex, Filter, Gate, Rule, Table, cangw, file};
+mod random;
+
+use candor_route::counters::{Cause, Outcome};
+use candor_route::edit::{Edit, Operator, XorChecksum};
+use candor_route::engine::{Egress, Engine, Forward, Passage};
+use candor_route::explain::{Verdict, explain};
+use candor_route::program::{Job, JobIndex};
+use candor_route::{Beyond, Bus, BusIndex, Filter, Gate, Rule, Table, cangw, file};
+use candor_time::Nanos;
 use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 use proptest::prelude::*;
+use random::{beyonds, crc8s, operands, ranges, words};
 
 const BUSES: u16 = 4;
 
 fn buses() -> Vec<Bus> {
     let bus = |(name, interface): (&str, &str), is_virtual| Bus {
         name: name.into(),
-        interface: interface.into(),
+        port: interface.into(),
         is_virtual,
     };
     vec![
@@ -20,15 +28,6 @@ fn buses() -> Vec<Bus> {
         bus(("bench", "vcan0"), true),
         bus(("", "vcan1"), false),
     ]
-}
-
-/// Few values, so that filters, exclusions and frames meet.
-fn words() -> impl Strategy<Value = u32> {
-    let id = prop_oneof![0x100..0x110_u32, Just(0x7FF), 0x18FE_F100..0x18FE_F104_u32];
-    (id, 0..4_u32).prop_map(|(id, flags)| {
-        let id = if flags & 2 != 0 { id } else { id & SFF_MASK };
-        id | flags << 30
-    })
 }
 
 fn filters() -> impl Strategy<Value = Filter> {
@@ -49,56 +48,6 @@ fn filters() -> impl Strategy<Value = Filter> {
 
 fn error_filters() -> impl Strategy<Value = Filter> {
     (0..0x200_u32).prop_map(|class| Filter { can_id: 0, mask: ERR_FLAG | class, inverted: false })
-}
-
-fn operands(operator: Operator, gate: Gate) -> impl Strategy<Value = Operands> {
-    let size = if gate == Gate::Fd { 64 } else { 8 };
-    let neutral = if operator == Operator::And { 0xFF } else { 0 };
-    let data = prop::collection::vec(any::<u8>(), size).prop_map(move |bytes| {
-        let mut data = Box::new([neutral; 64]);
-        data[..size].copy_from_slice(&bytes);
-        data
-    });
-    let word = prop_oneof![words(), any::<u32>()];
-    (
-        prop::option::weighted(0.3, word),
-        prop::option::weighted(0.2, 0..20_u8),
-        prop::option::weighted(0.2, 0..8_u8),
-        prop::option::weighted(0.2, data),
-    )
-        .prop_map(move |(can_id, len, flags, data)| Operands {
-            can_id,
-            len,
-            flags: flags.filter(|_| gate == Gate::Fd),
-            data,
-        })
-}
-
-fn ranges(gate: Gate) -> impl Strategy<Value = Range> {
-    let index = if gate == Gate::Fd { -64..=63_i8 } else { -8..=7_i8 };
-    [index.clone(), index.clone(), index].prop_map(|[from, to, result]| Range { from, to, result })
-}
-
-fn crc8s(gate: Gate) -> impl Strategy<Value = Crc8> {
-    let table = prop_oneof![
-        any::<u8>().prop_map(Crc8::table_of),
-        any::<u8>().prop_map(|seed| core::array::from_fn(|i| (i as u8).wrapping_mul(seed)))
-    ];
-    let profile = prop_oneof![
-        Just(Crc8Profile::Plain),
-        any::<u8>().prop_map(Crc8Profile::OneByte),
-        any::<[u8; 16]>().prop_map(Crc8Profile::ByCounter),
-        Just(Crc8Profile::IdXor),
-    ];
-    (ranges(gate), any::<u8>(), any::<u8>(), table, profile).prop_map(
-        |(range, init, final_xor, table, profile)| Crc8 {
-            range,
-            init,
-            final_xor,
-            table: Box::new(table),
-            profile,
-        },
-    )
 }
 
 fn edits(gate: Gate) -> impl Strategy<Value = Edit> {
@@ -164,7 +113,43 @@ prop_compose! {
             uid: if index % 2 == 0 { uid * 10 + index } else { 0 },
             ..rule
         });
-        Table { buses: buses(), rules: rules.collect(), max_hops: 3 }
+        Table { buses: buses(), rules: rules.collect(), max_hops: 3, ..Table::default() }
+    }
+}
+
+/// Tables with rules that go beyond the kernel.
+fn tables_beyond() -> impl Strategy<Value = Table> {
+    let beyond = |table: Table| {
+        let beyonds: Vec<_> = table.rules.iter().map(|rule| beyonds(rule.gate)).collect();
+        (Just(table), beyonds, any::<bool>())
+    };
+    tables().prop_flat_map(beyond).prop_map(|(mut table, beyonds, refuses_others)| {
+        for (rule, beyond) in table.rules.iter_mut().zip(beyonds) {
+            if !beyond.actions.is_empty() {
+                rule.edit = Edit::default();
+            }
+            rule.beyond = beyond;
+        }
+        Table { refuses_others, ..table }
+    })
+}
+
+/// What an engine does: rule, destination, and what goes there or why nothing does.
+struct Done {
+    jobs: Vec<Job>,
+    done: Vec<(String, BusIndex, Result<Frame, Cause>)>,
+}
+
+impl Egress for Done {
+    fn forward(&mut self, copy: Forward<'_>) -> Outcome {
+        let rule = self.jobs[copy.job.0 as usize].rule.clone();
+        self.done.push((rule, copy.to, Ok(*copy.frame)));
+        Outcome::Handled
+    }
+
+    fn refused(&mut self, job: JobIndex, cause: Cause) {
+        let Job { rule, to, .. } = self.jobs[job.0 as usize].clone();
+        self.done.push((rule, to, Err(cause)));
     }
 }
 
@@ -180,7 +165,7 @@ fn frames() -> impl Strategy<Value = Frame> {
 
 /// All copies of a frame from an interface, sorted: destination, frame, and how it is sent.
 fn copies(table: &Table, interface: &str, frame: &Frame) -> Vec<String> {
-    let name = |bus: BusIndex| table.buses[usize::from(bus.0)].interface.as_str();
+    let name = |bus: BusIndex| table.buses[usize::from(bus.0)].port.as_str();
     let rules = table.rules.iter().filter(|rule| name(rule.from) == interface);
     let matching = rules.filter(|rule| rule.matches(frame));
     let mut copies: Vec<_> = matching
@@ -213,6 +198,55 @@ proptest! {
     }
 
     #[test]
+    fn a_rule_file_with_everything_reads_as_the_table_it_was_written_from(
+        table in tables_beyond(),
+    ) {
+        let text = file::write(&table);
+        let (read, findings) = file::parse("written", &text);
+        let mut read = read.ok_or_else(|| TestCaseError::fail(format!("{text}\n{findings}")))?;
+        for rule in &mut read.rules {
+            rule.position = (0, 0);
+        }
+        prop_assert_eq!(&read, &table, "{}", text);
+        // What the kernel cannot do is never told to it.
+        let told: Vec<_> = cangw::export(&table)
+            .err()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|failure| failure.rule)
+            .collect();
+        for (index, rule) in table.rules.iter().enumerate() {
+            let is_beyond = rule.beyond != Beyond::default();
+            prop_assert!(!is_beyond || told.contains(&index), "{}", text);
+        }
+    }
+
+    #[test]
+    fn what_is_explained_is_what_a_fresh_engine_does(
+        table in tables_beyond(),
+        frames in prop::collection::vec(frames(), 2),
+    ) {
+        for frame in frames {
+            let mut engine = Engine::new(&table);
+            for bus in (0..BUSES).map(BusIndex) {
+                let mut told = Vec::new();
+                for explained in explain(&table, bus, &frame).rules {
+                    let Verdict::Taken(taken) = explained.verdict else { continue };
+                    for copy in taken.copies {
+                        let rule = &table.rules[explained.rule].name;
+                        let result = copy.refused.map_or(taken.result, Err);
+                        told.push((rule.clone(), copy.to, result));
+                    }
+                }
+                let mut done = Done { jobs: engine.program().jobs().to_vec(), done: Vec::new() };
+                let passage = Passage::received_on(bus);
+                engine.handle(Nanos::ZERO, bus, &frame, passage, &mut done);
+                prop_assert_eq!(told, done.done, "{} on {:?}", frame, bus);
+            }
+        }
+    }
+
+    #[test]
     fn exported_commands_mean_the_same(
         table in tables(),
         frames in prop::collection::vec(frames(), 16),
@@ -230,7 +264,7 @@ proptest! {
         prop_assert_eq!(imported.max_hops, table.max_hops);
         for frame in frames {
             for bus in &table.buses {
-                let interface = bus.interface.as_str();
+                let interface = bus.port.as_str();
                 prop_assert_eq!(
                     copies(&imported, interface, &frame),
                     copies(&table, interface, &frame),

@@ -30,7 +30,14 @@ impl Repeater {
 }
 
 impl Gateway for Repeater {
-    fn decide(&mut self, port: u32, frame: &Frame, passage: PassageTag, decision: &mut Decision) {
+    fn decide(
+        &mut self,
+        _: Time,
+        port: u32,
+        frame: &Frame,
+        passage: PassageTag,
+        decision: &mut Decision,
+    ) {
         for &to in &self.to[port as usize] {
             if passage.hops >= self.max_hops {
                 decision.refused.push((to, "hop_limit"));

@@ -12,7 +12,7 @@ const CANGW: &str = "cangw";
 
 /// One rule for everything that can be said.
 fn everything() -> Table {
-    let bus = |name: &str| Bus { name: name.into(), interface: name.into(), is_virtual: true };
+    let bus = |name: &str| Bus { name: name.into(), port: name.into(), is_virtual: true };
     let (a, b) = (BusIndex(0), BusIndex(1));
     let rule = |name: &str, from, to| Rule::new(name, from, to);
     let data = |bytes: [u8; 8]| {
@@ -64,7 +64,7 @@ fn everything() -> Table {
         Rule { gate: Gate::Fd, edit: fd_edit, ..rule("fd", a, b) },
         Rule { limit_hops: Some(2), ..rule("hops", a, b) },
     ];
-    Table { buses: vec![bus("vcan0"), bus("vcan1")], rules, max_hops: 3 }
+    Table { buses: vec![bus("vcan0"), bus("vcan1")], rules, max_hops: 3, ..Table::default() }
 }
 
 /// Without names: cangw knows none.

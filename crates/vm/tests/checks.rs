@@ -1,5 +1,6 @@
-//! The checks of `candor-linux` (its test `machine`) run on this machine and in guests: each of them
-//! somewhere, and in a guest all but those that take a module which is not in a guest's set.
+//! The checks of `candor-linux` and `candor-port` (their tests `machine`) run on this machine and in
+//! guests: each of them somewhere, and in a guest all but those that take a module which is not in a
+//! guest's set.
 //!
 //! Needs QEMU and kernels, so it runs only when asked to, as `conformance.rs` does.
 
@@ -59,11 +60,11 @@ fn failed(outcomes: &Outcomes) -> Vec<&String> {
     has_failed.map(|(name, _)| name).collect()
 }
 
-/// Builds the program with the checks; returns where it is.
-fn checks() -> PathBuf {
+/// Builds the program with the checks of a package; returns where it is.
+fn checks(package: &str) -> PathBuf {
     let cargo = env::var_os("CARGO").unwrap_or("cargo".into());
     let output = Command::new(cargo)
-        .args(["test", "--quiet", "--locked", "--package", "candor-linux", "--test", "machine"])
+        .args(["test", "--quiet", "--locked", "--package", package, "--test", "machine"])
         .args(["--no-run", "--message-format=json"])
         .output()
         .unwrap_or_else(|error| panic!("cargo cannot be run: {error}"));
@@ -100,11 +101,27 @@ fn on_this_machine(program: &Path) -> Outcomes {
 
 #[test]
 #[ignore = "needs QEMU and kernels: see the top of this file"]
-fn every_check_runs_here_or_in_a_guest() {
+fn every_check_of_linux_runs_here_or_in_a_guest() {
+    every_check_runs("candor-linux");
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn every_check_of_ports_runs_here_or_in_a_guest() {
+    every_check_runs("candor-port");
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn every_check_of_bus_tools_runs_here_or_in_a_guest() {
+    every_check_runs("candor-bus");
+}
+
+fn every_check_runs(package: &str) {
     let kernels = env::var("CANDOR_KERNELS").unwrap_or("6.12 7.2".into());
     let cache = Cache::open(None).unwrap();
     let qemu = Qemu::find().unwrap();
-    let program = checks();
+    let program = checks(package);
     let here = on_this_machine(&program);
     let order = Order::Command(CommandOrder {
         rules: Table { max_hops: 3, ..Table::default() },

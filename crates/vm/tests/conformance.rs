@@ -24,6 +24,7 @@ use candor_route::counters::Outcome;
 use candor_route::edit::{Crc8, Crc8Profile, Operands, Range, XorChecksum};
 use candor_route::engine::{Forward, Passage};
 use candor_route::{Bus, BusIndex, Edit, Engine, Filter, Gate, Rule, Table};
+use candor_time::Nanos;
 use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel};
 use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK, fd_dlc};
@@ -219,10 +220,10 @@ fn any_case() -> impl Strategy<Value = Case> {
         (rules, frames).prop_map(move |(rules, frames)| {
             let bus = |index| Bus {
                 name: format!("bus{index}"),
-                interface: format!("gw{index}"),
+                port: format!("gw{index}"),
                 is_virtual: false,
             };
-            let rules = Table { buses: (0..buses).map(bus).collect(), rules, max_hops: 1 };
+            let rules = Table { buses: (0..buses).map(bus).collect(), rules, ..Table::default() };
             Case { rules, frames }
         })
     })
@@ -252,7 +253,7 @@ fn expected(case: &Case) -> Seen {
         let bus = BusIndex(*bus);
         let mut arrivals = VecDeque::from([(bus, *frame, Passage::received_on(bus))]);
         while let Some((bus, frame, passage)) = arrivals.pop_front() {
-            engine.handle(bus, &frame, passage, &mut |copy: Forward<'_>| {
+            engine.handle(Nanos::ZERO, bus, &frame, passage, &mut |copy: Forward<'_>| {
                 copies[usize::from(copy.to.0)].push(copy.frame.to_string());
                 if copy.echo {
                     arrivals.push_back((copy.to, *copy.frame, copy.passage));

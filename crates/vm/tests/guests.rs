@@ -37,16 +37,13 @@ fn machine(kernel: &Kernel) -> Machine {
 }
 
 fn table() -> Table {
-    let bus = |interface: &str| Bus {
-        name: interface.into(),
-        interface: interface.into(),
-        is_virtual: false,
-    };
+    let bus =
+        |interface: &str| Bus { name: interface.into(), port: interface.into(), is_virtual: false };
     let rule = Rule::new("all", BusIndex(0), BusIndex(1));
     Table {
         buses: vec![bus(interface::SOURCE), bus(interface::TARGET)],
         rules: vec![rule],
-        max_hops: 1,
+        ..Table::default()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Bytes and values: CAN frames, their exact bits on the wire, and log formats.
+//! Bytes and values: CAN frames, their exact bits on the wire, log formats and tunnels.
 //!
 //! This crate depends on nothing that moves: no clock, no I/O, no `unsafe`. Everything but the
 //! interface names of [`log`] works without an allocator.
@@ -8,9 +8,11 @@
 //! | [`frame`] | [`Frame`]: one value that is always legal, for classical CAN, CAN FD and error frames |
 //! | [`notation`] | `123#DEADBEEF` and back |
 //! | [`socketcan`] | the layouts of `struct can_frame` and `struct canfd_frame` |
+//! | [`field`] | [`Field`]: a number in the data of a frame, with the bit numbers of DBC files |
 //! | [`bits`] | every bit on the wire: CRC, stuffing, exact and worst-case lengths |
 //! | [`bitrate`] | `500k`, and how long so many bits take |
 //! | [`log`] | recordings: one file per format and one registry |
+//! | [`tunnel`] | CAN over Ethernet: cannelloni, can2udp, python-can's multicast |
 //!
 //! ```
 //! use candor_wire::{bits, Bitrate, Frame, Timing};
@@ -29,11 +31,14 @@ extern crate alloc;
 
 pub mod bitrate;
 pub mod bits;
+pub mod field;
 pub mod frame;
 pub mod log;
 pub mod notation;
 pub mod socketcan;
+pub mod tunnel;
 
 pub use bitrate::{Bitrate, Timing};
 pub use embedded_can::{ExtendedId, Id, StandardId};
+pub use field::{ByteOrder, Field};
 pub use frame::{Frame, FrameError, Kind};

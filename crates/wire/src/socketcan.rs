@@ -35,6 +35,12 @@ pub enum IdOrder {
     LittleEndian,
 }
 
+impl IdOrder {
+    /// As on a socket of this machine.
+    pub const NATIVE: Self =
+        if cfg!(target_endian = "little") { Self::LittleEndian } else { Self::BigEndian };
+}
+
 /// Reads a frame from either layout, which may be cut after its last data byte.
 ///
 /// CAN FD if the FDF flag is set or the bytes have the full size of `canfd_frame`, since older
@@ -115,6 +121,32 @@ pub fn encode(frame: &Frame, order: IdOrder) -> ([u8; CANFD_MTU], usize) {
     }
 }
 
+/// What [`encode`] makes of a frame that is classical: its 16 bytes, without the detour over 72.
+#[inline]
+#[must_use]
+pub const fn encode_classical(frame: &Frame, order: IdOrder) -> Option<[u8; CAN_MTU]> {
+    if frame.is_fd() {
+        return None;
+    }
+    let id = match order {
+        IdOrder::BigEndian => frame.can_id().swap_bytes(),
+        IdOrder::LittleEndian => frame.can_id(),
+    };
+    let raw_dlc = match frame.raw_dlc() {
+        Some(dlc) => dlc,
+        None => 0,
+    };
+    let header = id as u64 | (frame.len() as u64) << 32 | (raw_dlc as u64) << 56;
+    let data = match frame.buffer().first_chunk() {
+        Some(data) if !frame.is_empty() && !is_remote(frame.can_id()) => {
+            u64::from_le_bytes(*data) & (u64::MAX >> (64 - 8 * frame.len() as u32))
+        }
+        _ => 0,
+    };
+    let whole = header as u128 | (data as u128) << 64;
+    Some(whole.to_le_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +166,9 @@ mod tests {
             for order in [IdOrder::BigEndian, IdOrder::LittleEndian] {
                 let (bytes, len) = encode(&frame, order);
                 assert_eq!(decode(&bytes[..len], order), Ok(frame), "{text}");
+                let short = encode_classical(&frame, order);
+                assert_eq!(short.is_none(), frame.is_fd(), "{text}");
+                assert!(short.is_none_or(|short| short == bytes[..len]), "{text}");
             }
         }
     }

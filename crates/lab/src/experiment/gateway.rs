@@ -1,5 +1,8 @@
 //! The gateway of an experiment: what a file says about it in any world, and its rules.
 
+use std::cell::RefCell;
+use std::path::Path;
+
 use candor_config::{Origin, Section, Value};
 use candor_route::Table;
 use candor_route::table::Gate;
@@ -18,14 +21,16 @@ pub(super) enum Kind {
     User,
     Engine,
     EngineFast,
+    Live,
     Command,
 }
 
-const KINDS: [(&str, Kind); 6] = [
+const KINDS: [(&str, Kind); 7] = [
     ("kernel", Kind::Kernel),
     ("user", Kind::User),
     ("engine", Kind::Engine),
     ("engine-fast", Kind::EngineFast),
+    ("live", Kind::Live),
     ("command", Kind::Command),
     ("none", Kind::None),
 ];
@@ -51,6 +56,8 @@ pub(super) struct Said<'a> {
     pub(super) priority: Option<u8>,
     pub(super) receive_buffer: Option<u32>,
     pub(super) gather: Option<Nanos>,
+    /// Whether the live gateway measures latencies itself.
+    pub(super) measures: bool,
     /// The program and its arguments.
     pub(super) command: Vec<(&'a str, &'a Origin)>,
     /// Further files for the command: which, and where it finds them.
@@ -79,6 +86,7 @@ impl Reader<'_> {
         let priority = section.integer("priority", 0..=99);
         let receive_buffer = section.integer("receive_buffer", 1..=1 << 30);
         let gather = self.gather_time(&mut section);
+        let measures = section.boolean("measures").unwrap_or(false);
         let command = section.strings("command");
         let files = read_files(&mut section);
         let generated = section.section("generate").map(read_generated);
@@ -117,6 +125,7 @@ impl Reader<'_> {
             priority,
             receive_buffer,
             gather,
+            measures,
             command,
             files,
             rules,
@@ -182,7 +191,19 @@ impl Reader<'_> {
             }
         };
         self.input(file, &path);
-        let (table, of_rules) = candor_route::file::parse(&path.display().to_string(), &text);
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        let included = RefCell::new(Vec::new());
+        let include = |name: &str| {
+            let path = folder.join(name);
+            let bytes = std::fs::read(&path).map_err(|error| error.to_string());
+            included.borrow_mut().push((name.to_owned(), path));
+            bytes
+        };
+        let (table, of_rules) =
+            candor_route::file::parse_with(&path.display().to_string(), &text, &include);
+        for (name, path) in included.into_inner() {
+            self.input(&name, &path);
+        }
         if of_rules.has_errors() {
             let message = format!("the rules in {file} have errors:\n{of_rules}");
             let hint = format!("`candor route check {}` shows them too", path.display());

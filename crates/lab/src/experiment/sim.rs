@@ -62,7 +62,7 @@ impl Reader<'_> {
         let in_user_space = match said.kind {
             Kind::User => true,
             Kind::None | Kind::Kernel => false,
-            Kind::Engine | Kind::EngineFast | Kind::Command => {
+            Kind::Engine | Kind::EngineFast | Kind::Live | Kind::Command => {
                 let message = format!(
                     "the model has a kernel and a user-space gateway, but none of kind `{}`",
                     said.kind.name()

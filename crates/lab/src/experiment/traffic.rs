@@ -141,7 +141,7 @@ impl Reader<'_> {
                 return Vec::new();
             }
         };
-        let all = read.messages.len() + read.without_period + read.without_length;
+        let all = read.messages.len() + read.without_period + read.without_frame;
         if read.without_period > 0 {
             let message = format!(
                 "{dbc}: {} of {all} messages have no cycle time and are not sent",
@@ -150,11 +150,11 @@ impl Reader<'_> {
             let hint = "give them a GenMsgCycleTime in ms, or list them under [[traffic.message]]";
             self.findings.warning(origin, message, hint);
         }
-        if read.without_length > 0 {
+        if read.without_frame > 0 {
             let message = format!(
-                "{dbc}: {} of {all} messages have a length or an identifier that no frame has and are \
-                 not sent",
-                read.without_length
+                "{dbc}: {} of {all} messages have a length that no frame has, or an identifier that \
+                 no frame or another message has, and are not sent",
+                read.without_frame
             );
             let hint = "a frame has up to 8 bytes, or with CAN FD 12, 16, 20, 24, 32, 48 or 64, and a \
                         standard identifier is at most 0x7FF";

@@ -373,6 +373,7 @@ impl Reader<'_> {
             Kind::User => plain(order::Gateway::ReadWrite),
             Kind::Engine => plain(order::Gateway::Engine),
             Kind::EngineFast => plain(order::Gateway::EngineFast),
+            Kind::Live => plain(order::Gateway::Live { measures: said.measures }),
             Kind::Command => self.command(said),
         }
     }
@@ -468,6 +469,8 @@ fn describe(said: Option<&gateway::Said<'_>>) -> String {
         Kind::User => "user-space gateway, read and write".into(),
         Kind::Engine => "rule engine on ordinary sockets".into(),
         Kind::EngineFast => "rule engine, fast".into(),
+        Kind::Live if said.measures => "live gateway, measuring".into(),
+        Kind::Live => "live gateway".into(),
         Kind::Command => {
             format!("command {}", said.command.first().map_or("", |(program, _)| program))
         }

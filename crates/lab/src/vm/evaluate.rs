@@ -327,8 +327,7 @@ fn unrouted<'a>(
     settings: &Vm,
     numbered: &Numbered,
 ) -> impl Fn(u64) -> bool + 'a {
-    let follows_rules =
-        matches!(settings.gateway, Gateway::Kernel | Gateway::Engine | Gateway::EngineFast);
+    let follows_rules = settings.gateway.follows_rules();
     let rules = experiment.rules.as_ref().filter(|_| follows_rules);
     let source = rules.and_then(|rules| rules.bus(&experiment.buses.first()?.name));
     // Whether a rule takes a frame depends on its identifier only.
@@ -358,8 +357,7 @@ fn missing_on_target(experiment: &Experiment, settings: &Vm, report: &Report) ->
 
 /// What the rules counted, in their order.
 fn rules(experiment: &Experiment, settings: &Vm, report: &Report) -> Vec<RuleCounts> {
-    let follows_rules =
-        matches!(settings.gateway, Gateway::Kernel | Gateway::Engine | Gateway::EngineFast);
+    let follows_rules = settings.gateway.follows_rules();
     let Some(table) = experiment.rules.as_ref().filter(|_| follows_rules) else {
         return Vec::new();
     };

@@ -7,6 +7,7 @@ use candor_bed::order::Gateway;
 use candor_route::counters::Outcome;
 use candor_route::engine::{Engine, Forward, Passage};
 use candor_route::{BusIndex, Table};
+use candor_time::Nanos;
 use candor_wire::Frame;
 
 use crate::experiment::{Bus, Experiment};
@@ -34,7 +35,7 @@ impl<'a> Expected<'a> {
         match gateway {
             Gateway::None | Gateway::ReadWrite => Self::Same,
             Gateway::Command(_) => Self::Unknown,
-            Gateway::Kernel | Gateway::Engine | Gateway::EngineFast => {
+            Gateway::Kernel | Gateway::Engine | Gateway::EngineFast | Gateway::Live { .. } => {
                 let rules = experiment
                     .rules
                     .as_ref()
@@ -67,7 +68,7 @@ impl<'a> Rules<'a> {
         let first = (self.source, *sent, Passage::received_on(self.source));
         let mut hops = VecDeque::from([first]);
         while let Some((bus, frame, passage)) = hops.pop_front() {
-            self.engine.handle(bus, &frame, passage, &mut |copy: Forward<'_>| {
+            self.engine.handle(Nanos::ZERO, bus, &frame, passage, &mut |copy: Forward<'_>| {
                 let bus = self.table.buses.get(usize::from(copy.to.0));
                 if bus.is_some_and(|bus| bus.is_virtual) {
                     // A virtual bus gives back what is sent with echo, and nothing else.

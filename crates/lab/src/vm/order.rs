@@ -89,7 +89,7 @@ fn placed(rules: &Table, buses: &[Bus]) -> Table {
     let mut table = rules.clone();
     let mut virtual_buses = 0;
     for bus in &mut table.buses {
-        bus.interface = if bus.is_virtual {
+        bus.port = if bus.is_virtual {
             virtual_buses += 1;
             format!("vcan{}", virtual_buses - 1)
         } else if buses.first().is_some_and(|source| source.name == bus.name) {

@@ -15,7 +15,7 @@ const WORD: usize = size_of::<usize>();
 const HEADER_LEN: usize = WORD + 8;
 /// Room for one control message of each kind: 32 bytes for `SO_TIMESTAMPNS`, 64 for
 /// `SO_TIMESTAMPING`, 24 for `SO_RXQ_OVFL`; in words of eight bytes, for their alignment.
-pub(super) const CONTROL_WORDS: usize = 16;
+pub(crate) const CONTROL_WORDS: usize = 16;
 
 /// A received frame and what the kernel says about it.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ impl Received {
 }
 
 /// Level, kind and data of the control messages; ends before the first one that is cut.
-fn messages(control: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> {
+pub(crate) fn messages(control: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> {
     let mut rest = control;
     std::iter::from_fn(move || {
         let (header, _) = rest.split_at_checked(HEADER_LEN)?;
@@ -80,7 +80,7 @@ fn messages(control: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> {
 }
 
 /// The `struct timespec` number `index` in `data`; zero stands for no stamp.
-fn instant<C: Clock>(data: &[u8], index: usize) -> Option<Instant<C>> {
+pub(crate) fn instant<C: Clock>(data: &[u8], index: usize) -> Option<Instant<C>> {
     let word = |at: usize| -> Option<u64> {
         let bytes = data.get(at * WORD..)?.first_chunk::<WORD>()?;
         u64::try_from(isize::from_ne_bytes(*bytes)).ok()

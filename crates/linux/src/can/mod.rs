@@ -14,7 +14,7 @@
 //! the frame from the driver, and how many frames its own socket had to drop since it was opened.
 
 mod batch;
-mod control;
+pub(crate) mod control;
 mod raw;
 
 pub use batch::{Inbox, Outbox};
@@ -26,6 +26,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::{c_int, c_uint, c_void};
 
+use crate::error::check;
 use crate::socket::{self, retry, sent};
 use crate::{Errno, Error, Sent, interface_index};
 use control::CONTROL_WORDS;
@@ -332,19 +333,37 @@ impl Socket {
     /// As [`Socket::receive`].
     pub fn receive_batch(&self, inbox: &mut Inbox) -> Result<usize, Error> {
         let (headers, room) = inbox.room();
-        let count = retry(|| {
-            let flags = libc::MSG_WAITFORONE;
-            let (fd, room) = (self.fd.as_raw_fd(), room as c_uint);
-            // SAFETY: `headers` are `room` headers that own the buffers they point to, and there is
-            // no timeout.
-            let count =
-                unsafe { libc::recvmmsg(fd, headers, room, flags as _, std::ptr::null_mut()) };
-            count as isize
-        })
-        .map_err(|errno| self.error("receive from", errno))?
-        .unwrap_or(0);
+        let count = retry(|| self.receive_into_slots(headers, room))
+            .map_err(|errno| self.error("receive from", errno))?
+            .unwrap_or(0);
         inbox.set_filled(count);
         Ok(count)
+    }
+
+    /// The same, but a signal ends it too if its handler asks for that (no `SA_RESTART`), see
+    /// [`wake`](crate::wake): then there are none.
+    ///
+    /// # Errors
+    /// As [`Socket::receive`].
+    pub fn receive_batch_once(&self, inbox: &mut Inbox) -> Result<usize, Error> {
+        let (headers, room) = inbox.room();
+        let count = match check(self.receive_into_slots(headers, room)) {
+            Ok(count) => usize::try_from(count).unwrap_or(0),
+            Err(Errno(libc::EINTR | libc::EAGAIN)) => 0,
+            Err(errno) => return Err(self.error("receive from", errno)),
+        };
+        inbox.set_filled(count);
+        Ok(count)
+    }
+
+    /// `headers` are the `room` headers of an inbox.
+    fn receive_into_slots(&self, headers: *mut libc::mmsghdr, room: usize) -> isize {
+        let flags = libc::MSG_WAITFORONE;
+        let (fd, room) = (self.fd.as_raw_fd(), room as c_uint);
+        // SAFETY: `headers` are `room` headers that own the buffers they point to, and there is no
+        // timeout.
+        let count = unsafe { libc::recvmmsg(fd, headers, room, flags as _, std::ptr::null_mut()) };
+        count as isize
     }
 
     /// Sends a frame. To be sent it has only to be legal; the interface may still be too small for

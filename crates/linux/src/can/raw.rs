@@ -3,10 +3,6 @@
 use candor_wire::socketcan::{self, CAN_MTU, CANFD_MTU, HEADER_LEN, IdOrder};
 use candor_wire::{Frame, frame::FrameError};
 
-/// The order of the identifier's bytes on this machine.
-const NATIVE: IdOrder =
-    if cfg!(target_endian = "little") { IdOrder::LittleEndian } else { IdOrder::BigEndian };
-
 /// The bytes of a frame as a socket passes them: `struct can_frame` (16) or `struct canfd_frame`
 /// (72), see [`socketcan`]. Cheap to read, cheap to change; not checked.
 #[derive(Clone, Copy)]
@@ -46,7 +42,7 @@ impl RawFrame {
     /// # Errors
     /// A CAN XL frame, or one that can-gw gave a length that CAN FD does not have.
     pub fn frame(&self) -> Result<Frame, FrameError> {
-        socketcan::decode(self.as_bytes(), NATIVE)
+        socketcan::decode(self.as_bytes(), IdOrder::NATIVE)
     }
 
     /// Whether it is a CAN FD frame.
@@ -94,7 +90,7 @@ impl RawFrame {
 
 impl From<&Frame> for RawFrame {
     fn from(frame: &Frame) -> Self {
-        let (bytes, len) = socketcan::encode(frame, NATIVE);
+        let (bytes, len) = socketcan::encode(frame, IdOrder::NATIVE);
         Self { bytes, len: len as u8 }
     }
 }

@@ -30,6 +30,8 @@ const MODE_FD: u32 = 0x20;
 pub(super) const UP: u32 = 0x1;
 /// `IFF_RUNNING`.
 const RUNNING: u32 = 0x40;
+/// `IFF_LOWER_UP`.
+const LOWER_UP: u32 = 0x1_0000;
 /// `IFF_ECHO`: the driver loops frames back once they are sent.
 const ECHO: u32 = 0x4_0000;
 /// `ARPHRD_CAN`.
@@ -50,6 +52,9 @@ pub struct Link {
     pub is_up: bool,
     /// Whether it works: switched on, connected, and its queue in place.
     pub is_running: bool,
+    /// Whether it is connected: a cable, the other end of a pair that is up, a CAN controller that
+    /// is not bus-off. Known at once, unlike `is_running`, which follows a while later.
+    pub has_carrier: bool,
     /// Whether it is a CAN interface of any kind.
     pub is_can: bool,
     /// Whether its driver loops frames back once they are sent; otherwise the kernel does, at
@@ -80,6 +85,61 @@ pub struct CanState {
     pub state: u32,
     /// All bits of its mode (`CAN_CTRLMODE_...`).
     pub mode: u32,
+}
+
+impl CanState {
+    /// The state by its name; `None` for numbers that are not known here.
+    #[must_use]
+    pub fn condition(&self) -> Option<Condition> {
+        Condition::ALL.get(self.state as usize).copied()
+    }
+}
+
+/// How a CAN controller gets on with its bus (`enum can_state`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Condition {
+    /// It takes full part.
+    ErrorActive,
+    /// It has seen many errors.
+    ErrorWarning,
+    /// It has seen so many errors that it does not disturb others any more.
+    ErrorPassive,
+    /// It has taken itself off the bus.
+    BusOff,
+    /// It is down.
+    Stopped,
+    /// It sleeps.
+    Sleeping,
+}
+
+impl Condition {
+    const ALL: [Self; 6] = [
+        Self::ErrorActive,
+        Self::ErrorWarning,
+        Self::ErrorPassive,
+        Self::BusOff,
+        Self::Stopped,
+        Self::Sleeping,
+    ];
+
+    /// Its name as `ip -details link` shows it, in small letters: `error-active`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ErrorActive => "error-active",
+            Self::ErrorWarning => "error-warning",
+            Self::ErrorPassive => "error-passive",
+            Self::BusOff => "bus-off",
+            Self::Stopped => "stopped",
+            Self::Sleeping => "sleeping",
+        }
+    }
+}
+
+impl std::fmt::Display for Condition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// What an interface counted (`struct rtnl_link_stats64`).
@@ -137,6 +197,7 @@ pub fn decode_link(payload: &[u8]) -> Option<Link> {
         index: u32_at(payload, 4)?,
         is_up: flags & UP != 0,
         is_running: flags & RUNNING != 0,
+        has_carrier: flags & LOWER_UP != 0,
         has_echo: flags & ECHO != 0,
         is_can: u16_at(payload, 2)? == HARDWARE_CAN,
         ..Link::default()
@@ -316,7 +377,7 @@ mod tests {
         for (index, counter) in counters.chunks_mut(8).enumerate() {
             counter.copy_from_slice(&(index as u64 + 100).to_ne_bytes());
         }
-        let link = told(UP | RUNNING | ECHO, |request| {
+        let link = told(UP | RUNNING | LOWER_UP | ECHO, |request| {
             request
                 .text(NAME, "can0")
                 .number(MTU, 72)
@@ -337,6 +398,7 @@ mod tests {
             name: "can0".into(),
             is_up: true,
             is_running: true,
+            has_carrier: true,
             is_can: true,
             has_echo: true,
             mtu: 72,

@@ -11,8 +11,10 @@
 
 mod link;
 mod message;
+mod monitor;
 
-pub use link::{CanSettings, CanState, Link, Statistics, decode_link};
+pub use link::{CanSettings, CanState, Condition, Link, Statistics, decode_link};
+pub use monitor::{Event, Monitor};
 
 use std::mem::MaybeUninit;
 use std::net::Ipv4Addr;
@@ -108,7 +110,7 @@ impl Netlink {
         })?;
         let mut is_interrupted = false;
         loop {
-            let count = self.receive()?;
+            let count = self.receive()?.ok_or(Errno(libc::EAGAIN))?;
             for message in messages(self.buffer.get(..count).unwrap_or_default()) {
                 if message.sequence != self.sequence {
                     continue;
@@ -128,8 +130,9 @@ impl Netlink {
         }
     }
 
-    /// Receives a datagram of the kernel into the buffer.
-    fn receive(&mut self) -> Result<usize, Refusal> {
+    /// Receives a datagram of the kernel into the buffer; `None` if there is none and the socket
+    /// does not block.
+    fn receive(&mut self) -> Result<Option<usize>, Refusal> {
         loop {
             // SAFETY: zeroes are a valid `sockaddr_nl`.
             let mut sender: libc::sockaddr_nl = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -149,13 +152,14 @@ impl Netlink {
                     )
                 }
             })?;
-            match count.unwrap_or(0) {
+            let Some(count) = count else { return Ok(None) };
+            match count {
                 // Other processes may write to this socket; only the kernel is believed.
                 _ if sender.nl_pid != 0 => {}
                 count if count > self.buffer.len() => return Err(Errno(libc::EMSGSIZE).into()),
                 // Nothing that is a message would be waited for again, for ever.
                 count if count < HEADER_LEN => return Err(Errno(libc::EBADMSG).into()),
-                count => return Ok(count),
+                count => return Ok(Some(count)),
             }
         }
     }

@@ -1,32 +1,28 @@
 //! CAN controllers: the first two of the machine, on one bus.
 
+use candor_linux::Sent;
 use candor_linux::can::{Outbox, RawFrame, Socket, Stamps};
 use candor_linux::clock::{self, Realtime};
-use candor_linux::netlink::{CanSettings, Netlink};
+use candor_linux::netlink::{CanSettings, Condition, Event, Monitor, Netlink};
 use candor_linux::packet::{Ring, Sender};
 use candor_linux::poll::{self, Interest};
 use candor_linux::realtime::{self, Policy, Task};
-use candor_linux::{Error, Sent};
 use candor_time::Nanos;
 use candor_wire::Frame;
 
+use crate::harness::PAIR;
 use crate::{Check, Need};
 
-pub(crate) const CHECKS: [Check; 5] = [
+pub(crate) const CHECKS: [Check; 6] = [
     ("bit_rates_are_set", Need::Controllers, bit_rates),
+    ("the_state_of_a_controller_is_told", Need::Controllers, state),
     ("frames_cross_the_bus", Need::Controllers, frames),
     ("a_full_queue_is_told", Need::Controllers, full_queue),
     ("a_ring_leaves_out_what_is_marked", Need::Controllers, ring),
     ("packets_reach_the_bus", Need::Controllers, packets),
 ];
 
-const PAIR: [&str; 2] = ["can0", "can1"];
 const SECOND: Option<Nanos> = Some(Nanos::from_secs(1));
-
-pub(crate) fn find() -> Result<(), Error> {
-    let mut netlink = Netlink::open()?;
-    PAIR.iter().try_for_each(|name| netlink.link(name).map(drop))
-}
 
 fn frame(text: &str) -> RawFrame {
     RawFrame::from(text.parse::<Frame>().unwrap())
@@ -78,6 +74,28 @@ fn bit_rates() {
     // Linux 6.1 says the words to its log only.
     let error = netlink.set_can("can0", &settings(7_777_777)).unwrap_err().to_string();
     assert!(error.contains("bitrate error") || error.contains("does not divide"), "{error}");
+}
+
+fn state() {
+    let mut monitor = Monitor::open().unwrap();
+    let mut netlink = Netlink::open().unwrap();
+    netlink.set_up("can0", false).unwrap();
+    netlink.set_can("can0", &settings(500_000)).unwrap();
+    for (is_up, expected) in [(true, Condition::ErrorActive), (false, Condition::Stopped)] {
+        netlink.set_up("can0", is_up).unwrap();
+        loop {
+            match monitor.next_event().unwrap() {
+                Some(Event::Changed(link)) if link.name == "can0" && link.is_up == is_up => {
+                    let condition = link.can.and_then(|can| can.condition());
+                    if condition == Some(expected) {
+                        break;
+                    }
+                }
+                Some(_) => {}
+                None => assert!(poll::wait(&monitor, Interest::Read, SECOND).unwrap()),
+            }
+        }
+    }
 }
 
 fn frames() {

@@ -27,14 +27,13 @@ fn buses(netlink: &mut Netlink) -> Table {
         netlink.set_up(peer, true).unwrap();
         netlink.wait_until_running(bus, Nanos::from_secs(5)).unwrap();
     }
-    let bus =
-        |name: &&str| Bus { name: (*name).into(), interface: (*name).into(), is_virtual: false };
+    let bus = |name: &&str| Bus { name: (*name).into(), port: (*name).into(), is_virtual: false };
     Table { buses: BUSES.iter().map(bus).collect(), ..Table::default() }
 }
 
 fn requests(table: &Table) -> Vec<Request> {
     let index = |bus: BusIndex| {
-        let name = &table.buses[usize::from(bus.0)].interface;
+        let name = &table.buses[usize::from(bus.0)].port;
         candor_linux::interface_index(name).unwrap()
     };
     netlink::requests(table, index).unwrap()

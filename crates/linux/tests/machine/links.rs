@@ -4,18 +4,21 @@ use std::net::Ipv4Addr;
 
 use candor_linux::icmp;
 use candor_linux::namespace::Namespace;
-use candor_linux::netlink::Netlink;
+use candor_linux::netlink::{Event, Link, Monitor, Netlink};
 use candor_linux::poll::{self, Interest};
 use candor_linux::{Sent, interface_index};
 use candor_time::Nanos;
 
 use crate::{Check, Need};
 
-pub(crate) const CHECKS: [Check; 6] = [
+pub(crate) const CHECKS: [Check; 9] = [
     ("a_new_namespace_has_only_its_loopback", Need::Namespace, only_loopback),
     ("links_are_made_changed_and_deleted", Need::Veth, a_pair_of_links),
     ("refusals_carry_the_kernels_words", Need::Veth, refusals),
     ("echo_requests_cross_namespaces", Need::Veth, echo),
+    ("changes_of_links_are_told", Need::Veth, changes),
+    ("missed_changes_are_told", Need::Veth, missed_changes),
+    ("changes_of_can_links_are_told", Need::Can, changes_of_can_links),
     ("can_links_are_made_and_deleted", Need::Can, can_links),
     ("queues_count_what_they_refuse", Need::Can, queues),
 ];
@@ -113,6 +116,102 @@ fn echo() {
     assert!(error.is(libc::ENETUNREACH), "{error}");
     let statistics = netlink.link("ours").unwrap().statistics;
     assert!(statistics.rx_bytes > 61_456 && statistics.tx_packets > 40, "{statistics:?}");
+}
+
+/// Waits for an event that `is_it`, at most a few seconds.
+fn wait_for(monitor: &mut Monitor, is_it: impl Fn(&Event) -> bool) -> Event {
+    loop {
+        match monitor.next_event().unwrap() {
+            Some(event) if is_it(&event) => return event,
+            Some(_) => {}
+            None => {
+                let limit = Some(Nanos::from_secs(5));
+                assert!(poll::wait(monitor, Interest::Read, limit).unwrap(), "nothing is told");
+            }
+        }
+    }
+}
+
+/// Waits until a link is told of that `is_it`.
+fn wait_for_link(monitor: &mut Monitor, name: &str, is_it: impl Fn(&Link) -> bool) -> Link {
+    let event = wait_for(
+        monitor,
+        |event| matches!(event, Event::Changed(link) if link.name == name && is_it(link)),
+    );
+    let Event::Changed(link) = event else { unreachable!() };
+    *link
+}
+
+fn changes() {
+    let mut monitor = Monitor::open().unwrap();
+    let mut netlink = Netlink::open().unwrap();
+    assert_eq!(monitor.next_event(), Ok(None));
+    netlink.create_veth("left", "right").unwrap();
+    // What has been told by now is in the list, and not told again.
+    let links = monitor.links().unwrap();
+    assert_eq!(links.len(), 3, "{links:?}");
+    assert_eq!(monitor.next_event(), Ok(None));
+    let index = netlink.link("left").unwrap().index;
+
+    netlink.set_up("left", true).unwrap();
+    let left = wait_for_link(&mut monitor, "left", |link| link.is_up);
+    assert_eq!((left.index, left.has_carrier), (index, false), "the other end is down");
+    netlink.set_up("right", true).unwrap();
+    wait_for_link(&mut monitor, "left", |link| link.has_carrier && link.is_running);
+    netlink.set_up("right", false).unwrap();
+    let left = wait_for_link(&mut monitor, "left", |link| !link.has_carrier);
+    assert!(left.is_up);
+    netlink.set_mtu("left", 1_234).unwrap();
+    wait_for_link(&mut monitor, "left", |link| link.mtu == 1_234);
+    netlink.set_up("left", false).unwrap();
+    wait_for_link(&mut monitor, "left", |link| !link.is_up);
+    netlink.rename("left", "middle").unwrap();
+    assert_eq!(wait_for_link(&mut monitor, "middle", |_| true).index, index);
+    netlink.delete("middle").unwrap();
+    let gone = wait_for(
+        &mut monitor,
+        |event| matches!(event, Event::Removed { name, .. } if name == "middle"),
+    );
+    assert_eq!(gone, Event::Removed { index, name: "middle".into() });
+    assert_eq!(monitor.links().unwrap().len(), 1);
+}
+
+fn missed_changes() {
+    let mut monitor = Monitor::open().unwrap();
+    let mut netlink = Netlink::open().unwrap();
+    netlink.create_veth("left", "right").unwrap();
+    // Each change takes more than a kilobyte of a buffer of some hundred.
+    for round in 0..2_000 {
+        netlink.set_mtu("left", 1_000 + round % 2).unwrap();
+    }
+    let mut told = 0;
+    while monitor.next_event().unwrap().expect("something was missed") != Event::Missed {
+        told += 1;
+        assert!(told < 2_000);
+    }
+    let links = monitor.links().unwrap();
+    let left = links.iter().find(|link| link.name == "left").unwrap();
+    assert_eq!(left.mtu, 1_001);
+    assert_eq!(monitor.next_event(), Ok(None));
+    netlink.set_mtu("left", 1_002).unwrap();
+    wait_for_link(&mut monitor, "left", |link| link.mtu == 1_002);
+}
+
+fn changes_of_can_links() {
+    let mut monitor = Monitor::open().unwrap();
+    let mut netlink = Netlink::open().unwrap();
+    netlink.create_vxcan("near", "far").unwrap();
+    let near = wait_for_link(&mut monitor, "near", |_| true);
+    assert_eq!((near.is_can, near.is_up, near.mtu), (true, false, 72));
+    netlink.set_up("near", true).unwrap();
+    wait_for_link(&mut monitor, "near", |link| link.is_up && !link.has_carrier);
+    netlink.set_up("far", true).unwrap();
+    wait_for_link(&mut monitor, "near", |link| link.is_up && link.is_running);
+    netlink.delete("near").unwrap();
+    wait_for(
+        &mut monitor,
+        |event| matches!(event, Event::Removed { index, .. } if *index == near.index),
+    );
 }
 
 fn can_links() {

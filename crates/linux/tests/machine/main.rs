@@ -1,44 +1,18 @@
-//! What takes a kernel: every check runs in a process and a network namespace of its own.
-//!
-//! What this machine lacks (CAN, CAN controllers, permission) is counted and told, never passed
-//! over in silence. With `--guest` the machine is the program's own, to be changed at will: a test
-//! of `candor-vm`, `checks.rs`, runs it so on real kernels, and fails if a check runs nowhere.
+//! What takes a kernel.
+
+#[path = "../harness/mod.rs"]
+mod harness;
 
 mod can;
 mod controllers;
 mod gateway;
-mod guest;
 mod links;
 mod packets;
 mod system;
 
 use std::process::ExitCode;
 
-use candor_linux::Error;
-use candor_linux::can::Socket;
-use candor_linux::namespace::Namespace;
-use candor_linux::netlink::Netlink;
-use candor_linux::process::fork;
-
-/// What a check needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Need {
-    /// Nothing.
-    Nothing,
-    /// The right to make network namespaces.
-    Namespace,
-    /// The same, and pairs of virtual Ethernet interfaces.
-    Veth,
-    /// The same, and a kernel with CAN and vcan.
-    Can,
-    /// Two CAN controllers on one bus, the first ones of the machine, in its own namespace.
-    Controllers,
-    /// A machine of our own.
-    Guest,
-}
-
-/// The name of a check, what it needs, and what it does; it panics if something is wrong.
-type Check = (&'static str, Need, fn());
+pub(crate) use harness::{Check, Need};
 
 const CHECKS: [(&str, &[Check]); 6] = [
     ("system", &system::CHECKS),
@@ -50,79 +24,5 @@ const CHECKS: [(&str, &[Check]); 6] = [
 ];
 
 fn main() -> ExitCode {
-    let is_guest = std::env::args().any(|argument| argument == "--guest");
-    if is_guest {
-        guest::prepare();
-    }
-    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let lacks: Vec<Need> = [Need::Namespace, Need::Veth, Need::Can, Need::Controllers, Need::Guest]
-        .into_iter()
-        .filter(|need| !is_there(*need, is_guest))
-        .collect();
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (module, checks) in CHECKS {
-        for &(name, need, check) in checks {
-            let name = format!("{module}::{name}");
-            if wanted.as_ref().is_some_and(|wanted| !name.contains(wanted.as_str())) {
-                continue;
-            }
-            if lacks.contains(&need) {
-                println!("check {name} ... not run: this machine lacks {need:?}");
-                skipped += 1;
-            } else if runs(need, check) {
-                println!("check {name} ... ok");
-                passed += 1;
-            } else {
-                println!("check {name} ... FAILED");
-                failed += 1;
-            }
-        }
-    }
-    println!("\nchecks: {passed} passed, {failed} failed, {skipped} not run");
-    ExitCode::from(u8::from(failed > 0))
-}
-
-/// Whether the machine has this; says why not.
-fn is_there(need: Need, is_guest: bool) -> bool {
-    let probe = |probe: fn() -> Result<(), Error>| {
-        in_a_process(|| {
-            probe().unwrap_or_else(|error| {
-                println!("{need:?}: {error}");
-                std::process::exit(1);
-            });
-        })
-    };
-    match need {
-        Need::Nothing => true,
-        Need::Guest => is_guest,
-        Need::Namespace => probe(|| Namespace::unshare().map(drop)),
-        Need::Veth => probe(|| {
-            Namespace::unshare()?;
-            Netlink::open()?.create_veth("left", "right")
-        }),
-        Need::Can => probe(|| {
-            Namespace::unshare()?;
-            Netlink::open()?.create_vcan("vcan0")?;
-            Socket::open("vcan0").map(drop)
-        }),
-        Need::Controllers => is_guest && probe(controllers::find),
-    }
-}
-
-fn runs(need: Need, check: fn()) -> bool {
-    in_a_process(move || {
-        if matches!(need, Need::Namespace | Need::Veth | Need::Can) {
-            Namespace::unshare().unwrap();
-        }
-        check();
-    })
-}
-
-/// Whether `body` comes to its end without a panic.
-fn in_a_process(body: impl FnOnce()) -> bool {
-    let child = fork(|| {
-        body();
-        0
-    });
-    child.unwrap().wait().unwrap().status == Ok(0)
+    harness::main(&CHECKS, &["sja1000", "kvaser_pci", "veth"])
 }

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use candor_time::Nanos;
 use candor_wire::Frame;
 
+use crate::Time;
 use crate::controller::Queue;
 use crate::flight::{FlightId, PassageTag};
 use crate::model::{FilterCosts, Linux, Model};
@@ -74,8 +75,15 @@ pub enum Settled {
 
 /// Decides about frames: the rules.
 pub trait Gateway {
-    /// Decides about `frame`, received on `port`. `decision` comes empty.
-    fn decide(&mut self, port: u32, frame: &Frame, passage: PassageTag, decision: &mut Decision);
+    /// Decides about `frame`, received on `port`; it is `now`. `decision` comes empty.
+    fn decide(
+        &mut self,
+        now: Time,
+        port: u32,
+        frame: &Frame,
+        passage: PassageTag,
+        decision: &mut Decision,
+    );
 
     /// Learns what became of a copy.
     fn settle(&mut self, job: u32, settled: Settled);

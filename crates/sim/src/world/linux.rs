@@ -477,7 +477,8 @@ impl<G: Gateway> World<G> {
             Leg::Received { passage } => passage,
             Leg::Sent | Leg::Forwarded { .. } => PassageTag { origin: port, hops: 0 },
         };
-        self.hosts[host as usize].gateway.decide(port, &flight.frame, passage, decision);
+        let now = self.now();
+        self.hosts[host as usize].gateway.decide(now, port, &flight.frame, passage, decision);
     }
 
     /// A copy of a received frame begins its way out.

@@ -56,7 +56,9 @@ mod stream {
 /// /// Passes everything from port 0 to port 1.
 /// struct Repeater;
 /// impl Gateway for Repeater {
-///     fn decide(&mut self, _: u32, frame: &Frame, passage: PassageTag, decision: &mut Decision) {
+///     fn decide(
+///         &mut self, _: Time, _: u32, frame: &Frame, passage: PassageTag, decision: &mut Decision,
+///     ) {
 ///         decision.copies.push(Copy {
 ///             job: 0, port: 1, frame: *frame, passage, echo: false, is_edited: false,
 ///             walk: Walk::default(),

@@ -54,7 +54,7 @@ impl Bed {
             bed.start(order, name)?;
         }
         for bus in order.rules.buses.iter().filter(|bus| bus.is_virtual) {
-            bed.start_virtual(&bus.interface)?;
+            bed.start_virtual(&bus.port)?;
         }
         Ok(bed)
     }

@@ -30,9 +30,9 @@ pub(crate) fn command(
     let mut netlink = Netlink::open().at(PLACE, "use a kernel with rtnetlink")?;
     for bus in wanted.rules.buses.iter().filter(|bus| bus.is_virtual) {
         let remedy = "name virtual interfaces vcan0, vcan1, ...";
-        netlink.create_vcan(&bus.interface).at(PLACE, remedy)?;
-        netlink.set_mtu(&bus.interface, CANFD_MTU as u32).at(PLACE, remedy)?;
-        netlink.set_up(&bus.interface, true).at(PLACE, remedy)?;
+        netlink.create_vcan(&bus.port).at(PLACE, remedy)?;
+        netlink.set_mtu(&bus.port, CANFD_MTU as u32).at(PLACE, remedy)?;
+        netlink.set_up(&bus.port, true).at(PLACE, remedy)?;
     }
     let jobs = Jobs::add(&mut netlink, &wanted.rules)?;
     if let Some(&(rule, errno)) = jobs.refused.first() {

@@ -27,7 +27,7 @@ impl Jobs {
     /// left out and told.
     pub(crate) fn add(netlink: &mut Netlink, table: &Table) -> Result<Self, Failure> {
         let remedy = "name only interfaces that there are";
-        let indices = table.buses.iter().map(|bus| netlink.link(&bus.interface));
+        let indices = table.buses.iter().map(|bus| netlink.link(&bus.port));
         let indices = indices.collect::<Result<Vec<_>, _>>().at(PLACE, remedy)?;
         let index = |bus: BusIndex| indices.get(usize::from(bus.0)).map_or(0, |link| link.index);
         let requests = requests(table, index).map_err(|failures| {

@@ -151,12 +151,12 @@ fn listeners() -> String {
 }
 
 /// The time on a CPU, the first number of `schedstat`.
-fn cpu(schedstat: &str) -> Nanos {
+pub(super) fn cpu(schedstat: &str) -> Nanos {
     let number = schedstat.split_whitespace().next().and_then(|number| number.parse().ok());
     Nanos::from_nanos(number.unwrap_or(0))
 }
 
-fn switches(status: &str) -> Switches {
+pub(super) fn switches(status: &str) -> Switches {
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|line| line.trim_start_matches(':').trim().parse().ok()).unwrap_or(0)

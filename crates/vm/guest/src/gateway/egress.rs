@@ -11,6 +11,7 @@ use candor_linux::{Errno, Error, Sent};
 use candor_route::counters::{Cause, Outcome};
 use candor_route::engine::{Egress, Engine, Forward, Passage};
 use candor_route::{BusIndex, Table};
+use candor_time::Nanos;
 use candor_wire::Frame;
 use candor_wire::socketcan::{self, CAN_MTU, IdOrder};
 
@@ -88,7 +89,7 @@ impl<Send> Sockets<Send> {
                 if bus.is_virtual || !is_target {
                     return Ok(None);
                 }
-                let socket = Socket::open_for_sending(&bus.interface)?;
+                let socket = Socket::open_for_sending(&bus.port)?;
                 socket.set_loopback(is_echoed)?;
                 socket.accept_fd()?;
                 Ok::<_, Error>(Some(socket))
@@ -126,7 +127,7 @@ impl<Send: Fn(&Socket, &[u8]) -> Result<Sent, Error>> Sockets<Send> {
     #[inline]
     fn pass(&mut self, engine: &mut Engine, bus: BusIndex, frame: &Frame, received: &[u8]) {
         let mut out = Out { sockets: self, received };
-        engine.handle(bus, frame, Passage::received_on(bus), &mut out);
+        engine.handle(Nanos::ZERO, bus, frame, Passage::received_on(bus), &mut out);
         if !self.hops.0.is_empty() {
             self.pass_on(engine);
         }
@@ -136,7 +137,7 @@ impl<Send: Fn(&Socket, &[u8]) -> Result<Sent, Error>> Sockets<Send> {
     fn pass_on(&mut self, engine: &mut Engine) {
         while let Some(hop) = self.hops.0.pop_front() {
             let mut out = Out { sockets: self, received: &[] };
-            engine.handle(hop.bus, &hop.frame, hop.passage, &mut out);
+            engine.handle(Nanos::ZERO, hop.bus, &hop.frame, hop.passage, &mut out);
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn run(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally,
     let mut inputs = Vec::new();
     for bus in sources(table) {
         let Some(interface) = table.buses.get(usize::from(bus.0)) else { continue };
-        let socket = Socket::open(&interface.interface).at("gateway", REMEDY)?;
+        let socket = Socket::open(&interface.port).at("gateway", REMEDY)?;
         socket.accept_fd().at("gateway", REMEDY)?;
         if let Some(bytes) = order.settings.receive_buffer {
             socket.set_receive_buffer(bytes).at("gateway", REMEDY)?;

@@ -52,7 +52,7 @@ pub(super) fn run(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally,
     };
     for bus in sources(table) {
         let Some(interface) = table.buses.get(usize::from(bus.0)) else { continue };
-        let input = Input::open(bus, &interface.interface, order.settings.receive_buffer);
+        let input = Input::open(bus, &interface.port, order.settings.receive_buffer);
         gateway.inputs.push(input.at("gateway", REMEDY)?);
     }
     let mut poll = Poll::new(gateway.inputs.len()).at("gateway", FAULT)?;

@@ -5,6 +5,7 @@ mod command;
 mod egress;
 mod engine;
 mod fast;
+mod live;
 mod read_write;
 
 use std::sync::mpsc::sync_channel;
@@ -44,6 +45,8 @@ pub(crate) enum Running {
     Kernel(Jobs),
     /// In a thread of this process.
     Thread(JoinHandle<Result<Tally, Failure>>),
+    /// The live gateway, in threads of its own.
+    Live(Box<live::Running>),
     /// A process of its own.
     Command(command::Running),
 }
@@ -68,6 +71,7 @@ pub(crate) fn start(order: &Measurement, bed: &mut Bed) -> Result<Running, Failu
         Gateway::Engine => in_thread(order, engine::run),
         Gateway::EngineFast => in_thread(order, fast::run),
         Gateway::ReadWrite => in_thread(order, read_write::run),
+        Gateway::Live { measures } => Ok(Running::Live(Box::new(live::Running::start(order, *measures)?))),
         Gateway::Command(argv) => Ok(Running::Command(command::Running::start(order, argv)?)),
     }
 }
@@ -90,6 +94,7 @@ impl Running {
                 }
                 Ok(tally)
             }
+            Self::Live(running) => running.stop(),
             Self::Thread(thread) => {
                 bed.stop_gateway()?;
                 thread.join().map_err(|_| Failure::new("gateway", "it panicked", FAULT))?

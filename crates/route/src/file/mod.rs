@@ -4,49 +4,65 @@
 //! remedy, and what is suspicious as warnings ([`crate::check`]). [`write()`] gives a readable file
 //! that [`parse`] reads back as the same table.
 
+mod beyond;
+mod write;
+
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt::Write as _;
 use core::ops::RangeInclusive;
 use std::sync::Arc;
 
 use candor_config::{
     Data, Entry, Findings, Origin, Section, Severity, Source, Value, did_you_mean, quoted,
-    quoted_key,
 };
-use candor_wire::frame::{BRS, ERR_FLAG, ESI};
+use candor_wire::frame::{BRS, ESI};
 
 use crate::check::{Place, check};
 use crate::edit::{Crc8, Crc8Profile, Edit, Operands, Operator, Range, XorChecksum};
 use crate::table::HOPS_LIMIT;
 use crate::{Bus, BusIndex, Filter, Gate, Rule, Table, pattern};
 
+pub use beyond::Include;
+use beyond::{Files, RuleContext};
+pub(crate) use write::show_bytes;
+pub use write::write;
+
 /// The longest name of a network interface (`IFNAMSIZ` less its zero).
 pub(crate) const INTERFACE_LEN: usize = 15;
 
 /// Reads a rule file and checks the rules. `name` is what the file is called in findings.
 ///
-/// There is a table only if there are no errors.
+/// There is a table only if there are no errors. Other files that it names cannot be read: see
+/// [`parse_with`].
 #[must_use]
 pub fn parse(name: &str, text: &str) -> (Option<Table>, Findings) {
+    parse_with(name, text, &|_| Err("no other files are read here".into()))
+}
+
+/// The same with the DBC files and tables of identifiers that it names.
+#[must_use]
+pub fn parse_with(name: &str, text: &str, include: Include<'_>) -> (Option<Table>, Findings) {
     let findings = Findings::new();
     let source = Source::new(name, text);
-    let table = read(&source, &findings);
+    let table = read(&source, &findings, &mut Files::new(include));
     (table.filter(|_| !findings.has_errors()), findings)
 }
 
 /// The rules that could be read; whatever else there is becomes findings.
-fn read(source: &Arc<Source>, findings: &Findings) -> Option<Table> {
+fn read(source: &Arc<Source>, findings: &Findings, files: &mut Files<'_>) -> Option<Table> {
     let document = candor_config::parse(source, findings)?;
     let mut root = Section::new(&document, findings);
     root.require(&["bus"]);
     let max_hops = root.integer("max_hops", 1..=HOPS_LIMIT).unwrap_or(0);
+    let defaults = [("ignore", false), ("refuse", true)];
+    let refuses_others = root.one_of("default", &defaults).unwrap_or(false);
     let bus_entries = root.table_entries("bus");
-    let buses = buses(bus_entries, findings);
+    let buses = buses(bus_entries, findings, files);
+    let files = &*files;
     let by_name: BTreeMap<String, BusIndex> =
         buses.iter().map(|bus| bus.name.clone()).zip((0..=u16::MAX).map(BusIndex)).collect();
 
@@ -60,7 +76,7 @@ fn read(source: &Arc<Source>, findings: &Findings) -> Option<Table> {
         let errors = findings.count(Severity::Error);
         let (line, column) = section.origin().line_column();
         let place = section.table();
-        let rule = RuleReader { section, buses: &buses, by_name: &by_name }.read(index);
+        let rule = RuleReader { section, buses: &buses, by_name: &by_name, files }.read(index);
         let name_origin = place.get("name").map_or(place.origin(), |value| &value.origin);
         if let Some(first) = names.insert(rule.name.clone(), name_origin) {
             let message = format!("a rule is already called {}: {first}", quoted(&rule.name));
@@ -82,59 +98,75 @@ fn read(source: &Arc<Source>, findings: &Findings) -> Option<Table> {
             |table| table.get(key).map_or(table.origin(), |value| &value.origin).clone(),
         ),
     };
-    let table = Table { buses, rules, max_hops };
+    let table = Table { buses, rules, max_hops, refuses_others };
     check(&table, &origin, findings);
     Some(table)
 }
 
 /// The buses; one that cannot be read keeps its name, so that rules may still refer to it.
-fn buses(entries: &[Entry], findings: &Findings) -> Vec<Bus> {
+fn buses(entries: &[Entry], findings: &Findings, files: &mut Files<'_>) -> Vec<Bus> {
     let mut buses: Vec<Bus> = Vec::new();
-    let mut by_interface: BTreeMap<String, &str> = BTreeMap::new();
+    let mut by_port: BTreeMap<String, &str> = BTreeMap::new();
     for entry in entries {
         if buses.len() > usize::from(u16::MAX) {
             findings.error(&entry.origin, "more than 65536 buses");
             break;
         }
-        let (interface, is_virtual) = bus(entry, findings);
-        if let Some(other) = by_interface.insert(interface.clone(), &entry.key) {
-            let message = format!("interface `{interface}` is already bus `{other}`");
-            findings.error_with_hint(&entry.value.origin, message, "an interface is one bus");
+        let index = BusIndex(buses.len() as u16);
+        let bus = bus(entry, index, findings, files);
+        if let Some(other) = by_port.insert(bus.interface().to_owned(), &entry.key) {
+            let message = format!("port `{}` is already bus `{other}`", bus.interface());
+            findings.error_with_hint(&entry.value.origin, message, "a port is one bus");
         }
-        buses.push(Bus { name: entry.key.clone(), interface, is_virtual });
+        buses.push(bus);
     }
     buses
 }
 
-/// Interface and virtuality of a bus: `"can0"`, or a table.
-fn bus(entry: &Entry, findings: &Findings) -> (String, bool) {
+/// A bus: `"can0"`, or a table.
+fn bus(entry: &Entry, index: BusIndex, findings: &Findings, files: &mut Files<'_>) -> Bus {
     let (value, is_virtual) = match &entry.value.data {
         Data::Table(table) => {
             let mut section = Section::new(table, findings);
-            section.require(&["interface"]);
-            let value = section.value("interface");
+            section.require(&["port"]);
+            let value = section.value("port");
             let is_virtual = section.boolean("virtual");
+            if let Some(dbc) = section.value("dbc") {
+                files.add_database(index, dbc, findings);
+            }
             section.finish();
             (value, is_virtual)
         }
         _ => (Some(&entry.value), None),
     };
-    let Some(value) = value else { return (entry.key.clone(), false) };
-    let Some(interface) = value.as_str() else {
-        let expected = "an interface such as \"can0\", or { interface = \"can0\" }";
+    let unknown = || Bus { name: entry.key.clone(), port: entry.key.clone(), is_virtual: false };
+    let Some(value) = value else { return unknown() };
+    let Some(port) = value.as_str() else {
+        let expected = "a port such as \"can0\", or { port = \"can0\" }";
         findings.wrong_type(&entry.key, value, expected);
-        return (entry.key.clone(), false);
+        return unknown();
     };
-    let is_name = (1..=INTERFACE_LEN).contains(&interface.len())
-        && interface.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/' && byte != b':');
+    let bus = Bus { name: entry.key.clone(), port: port.to_owned(), is_virtual: false };
+    let interface = bus.interface();
+    let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_name = match interface.split_once(':') {
+        Some((driver, place)) => {
+            is_word(driver) && !place.is_empty() && !port.chars().any(char::is_control)
+        }
+        None => is_word(interface) && interface.len() <= INTERFACE_LEN && !interface.contains('/'),
+    };
     if !is_name {
         findings.error_with_hint(
             &value.origin,
-            format!("{} is no name of an interface", quoted(interface)),
-            format!("at most {INTERFACE_LEN} characters without spaces, `/` and `:`"),
+            format!("{} is no name of a port", quoted(port)),
+            format!(
+                "an interface, of at most {INTERFACE_LEN} characters without spaces, `/` and `:`, \
+                 or driver:place, such as \"cannelloni:udp://host:20000\""
+            ),
         );
     }
-    (interface.to_owned(), is_virtual.unwrap_or_else(|| is_virtual_by_name(interface)))
+    let is_virtual = is_virtual.unwrap_or_else(|| is_virtual_by_name(interface));
+    Bus { is_virtual, ..bus }
 }
 
 /// Whether an interface of that name loops frames back unless told otherwise.
@@ -147,6 +179,7 @@ struct RuleReader<'a> {
     section: Section<'a>,
     buses: &'a [Bus],
     by_name: &'a BTreeMap<String, BusIndex>,
+    files: &'a Files<'a>,
 }
 
 impl RuleReader<'_> {
@@ -166,12 +199,15 @@ impl RuleReader<'_> {
         }
         let frames = [("classical", Gate::Classical), ("fd", Gate::Fd), ("any", Gate::Any)];
         let gate = self.section.one_of("frames", &frames).unwrap_or_default();
-        let (filters, except) = self.filters();
+        let from = froms.first().copied().unwrap_or(BusIndex(0));
+        let (filters, except) = self.filters(from, gate);
+        let context = RuleContext { files: self.files, from, to: &to, gate, filters: &filters };
+        let beyond = beyond::read(&mut self.section, &context);
         let edit = self.edit(gate);
         let rule = Rule {
             name: name.unwrap_or_else(|| format!("rule {}", index + 1)),
             position: (0, 0),
-            from: froms.first().copied().unwrap_or(BusIndex(0)),
+            from,
             to,
             gate,
             filters,
@@ -182,6 +218,7 @@ impl RuleReader<'_> {
             allow_return: self.section.boolean("allow_return").unwrap_or(false),
             limit_hops: self.section.integer("limit_hops", 1..=HOPS_LIMIT),
             uid: self.section.integer("uid", 1..=u32::MAX).unwrap_or(0),
+            beyond,
         };
         self.section.finish();
         rule
@@ -205,7 +242,7 @@ impl RuleReader<'_> {
 
     fn bus_hint(&self, name: &str) -> String {
         let buses = self.buses;
-        if let Some(bus) = buses.iter().find(|bus| bus.interface == name) {
+        if let Some(bus) = buses.iter().find(|bus| bus.interface() == name) {
             return format!("rules name buses, and `{name}` is bus `{}`", bus.name);
         }
         let names = || buses.iter().map(|bus| bus.name.as_str());
@@ -216,7 +253,7 @@ impl RuleReader<'_> {
     }
 
     /// What matches, and what does not although it would.
-    fn filters(&mut self) -> (Vec<Filter>, Vec<Filter>) {
+    fn filters(&mut self, from: BusIndex, gate: Gate) -> (Vec<Filter>, Vec<Filter>) {
         let (mut filters, mut except) = (Vec::new(), Vec::new());
         let mut has_positive = false;
         let values = self.section.values("match");
@@ -226,7 +263,7 @@ impl RuleReader<'_> {
             self.section.findings().error_with_hint(origin, "`match` is empty", hint);
         }
         for value in values {
-            let Some(pattern) = self.pattern(value) else { continue };
+            let Some(pattern) = self.pattern(value, from, gate) else { continue };
             has_positive |= !pattern.excludes;
             (if pattern.excludes { &mut except } else { &mut filters }).extend(pattern.filters);
         }
@@ -242,10 +279,13 @@ impl RuleReader<'_> {
         (filters, except)
     }
 
-    fn pattern(&self, value: &Value) -> Option<pattern::Pattern> {
+    fn pattern(&self, value: &Value, from: BusIndex, gate: Gate) -> Option<pattern::Pattern> {
         let findings = self.section.findings();
         let parsed = match &value.data {
-            Data::String(text) => pattern::parse(text),
+            Data::String(text) => match message_name(text) {
+                Some((excludes, name)) => return self.message(value, from, gate, excludes, name),
+                None => pattern::parse(text),
+            },
             Data::Integer(number) => match u16::try_from(*number) {
                 Ok(id @ 0..=0x7FF) => {
                     let filters = [Filter::standard(id)].into();
@@ -274,6 +314,41 @@ impl RuleReader<'_> {
         }
     }
 
+    /// The pattern of a message by its name.
+    fn message(
+        &self,
+        value: &Value,
+        from: BusIndex,
+        gate: Gate,
+        excludes: bool,
+        name: &str,
+    ) -> Option<pattern::Pattern> {
+        let findings = self.section.findings();
+        let Some(database) = self.files.database(from) else {
+            let message = format!("nothing tells what message `{name}` is");
+            let hint =
+                "give its bus a DBC file: [bus] name = { port = \"can0\", dbc = \"car.dbc\" }";
+            findings.error_with_hint(&value.origin, message, hint);
+            return None;
+        };
+        match database.message_named(name) {
+            Ok(message) if message.is_fd && gate == Gate::Classical => {
+                let message = format!("message `{name}` is a CAN FD frame");
+                let hint = "add frames = \"fd\"";
+                findings.error_with_hint(&value.origin, message, hint);
+                None
+            }
+            Ok(message) => {
+                let filters = [beyond::filter_of(message)].into();
+                Some(pattern::Pattern { excludes, filters })
+            }
+            Err(error) => {
+                findings.error(&value.origin, error.to_string());
+                None
+            }
+        }
+    }
+
     fn edit(&mut self, gate: Gate) -> Edit {
         let mut edit = Edit::default();
         for operator in Operator::ALL {
@@ -296,6 +371,17 @@ impl RuleReader<'_> {
         }
         edit
     }
+}
+
+/// The name in `message NAME` or `!message NAME`.
+fn message_name(text: &str) -> Option<(bool, &str)> {
+    let text = text.trim();
+    let (excludes, text) = match text.strip_prefix('!') {
+        Some(rest) => (true, rest.trim_start()),
+        None => (false, text),
+    };
+    let name = text.strip_prefix("message")?;
+    name.starts_with(char::is_whitespace).then(|| (excludes, name.trim()))
 }
 
 /// An integer as an identifier would be written.
@@ -509,175 +595,4 @@ fn profile(section: &mut Section<'_>) -> Option<Crc8Profile> {
     }
     profile.finish();
     byte.or_else(|| bytes.map(|bytes| Crc8Profile::ByCounter(*bytes)))
-}
-
-/// The table as a rule file. What a file cannot say, such as data of a classical rule beyond byte
-/// 8, which has no effect either, is not written.
-#[must_use]
-pub fn write(table: &Table) -> String {
-    let mut out = String::new();
-    if table.max_hops != 0 {
-        push(&mut out, format_args!("max_hops = {}\n\n", table.max_hops));
-    }
-    out.push_str("[bus]\n");
-    for bus in &table.buses {
-        let interface = quoted(&bus.interface);
-        push(&mut out, format_args!("{} = ", quoted_key(&bus.name)));
-        if bus.is_virtual == is_virtual_by_name(&bus.interface) {
-            push(&mut out, format_args!("{interface}\n"));
-        } else {
-            let is_virtual = bus.is_virtual;
-            push(&mut out, format_args!("{{ interface = {interface}, virtual = {is_virtual} }}\n"));
-        }
-    }
-    for rule in &table.rules {
-        write_rule(&mut out, table, rule);
-    }
-    out
-}
-
-fn push(out: &mut String, text: core::fmt::Arguments<'_>) {
-    // Writing to a string does not fail.
-    let _ = out.write_fmt(text);
-}
-
-fn write_rule(out: &mut String, table: &Table, rule: &Rule) {
-    let bus = |index: BusIndex| {
-        quoted(table.buses.get(usize::from(index.0)).map_or("", |bus| bus.name.as_str()))
-    };
-    push(
-        out,
-        format_args!("\n[[rule]]\nname = {}\nfrom = {}\n", quoted(&rule.name), bus(rule.from)),
-    );
-    match &rule.to[..] {
-        [only] => push(out, format_args!("to = {}\n", bus(*only))),
-        several => write_list(out, "to", several.iter().map(|&to| bus(to)).collect()),
-    }
-    write_match(out, rule);
-    match rule.gate {
-        Gate::Classical => {}
-        Gate::Fd => out.push_str("frames = \"fd\"\n"),
-        Gate::Any => out.push_str("frames = \"any\"\n"),
-    }
-    write_edit(out, rule);
-    for (key, value) in [
-        ("echo", rule.echo),
-        ("keep_timestamp", rule.keep_timestamp),
-        ("allow_return", rule.allow_return),
-    ] {
-        if value {
-            push(out, format_args!("{key} = true\n"));
-        }
-    }
-    if let Some(hops) = rule.limit_hops {
-        push(out, format_args!("limit_hops = {hops}\n"));
-    }
-    if rule.uid != 0 {
-        push(out, format_args!("uid = 0x{:X}\n", rule.uid));
-    }
-}
-
-/// `key = [...]`, in several lines if it is long.
-fn write_list(out: &mut String, key: &str, items: Vec<String>) {
-    const PER_LINE: usize = 6;
-    if items.len() <= PER_LINE {
-        push(out, format_args!("{key} = [{}]\n", items.join(", ")));
-        return;
-    }
-    push(out, format_args!("{key} = [\n"));
-    for line in items.chunks(PER_LINE) {
-        push(out, format_args!("  {},\n", line.join(", ")));
-    }
-    out.push_str("]\n");
-}
-
-fn write_match(out: &mut String, rule: &Rule) {
-    let patterns = match (&rule.filters[..], &rule.except[..]) {
-        ([], []) => return,
-        ([inverted], []) if inverted.inverted && inverted.mask & ERR_FLAG == 0 => {
-            let shown = pattern::show(Filter { inverted: false, ..*inverted });
-            Vec::from([quoted(&format!("!{shown}"))])
-        }
-        (filters, except) => {
-            // A single exclusion alone would be an inverted filter.
-            let any = filters.is_empty().then_some(Filter::ANY);
-            let taken = any.iter().chain(filters).map(|&filter| pattern::show(filter));
-            let excluded = except.iter().map(|&filter| format!("!{}", pattern::show(filter)));
-            taken.chain(excluded).map(|pattern| quoted(&pattern)).collect()
-        }
-    };
-    write_list(out, "match", patterns);
-}
-
-fn write_edit(out: &mut String, rule: &Rule) {
-    for operator in Operator::ALL {
-        let operands = rule.edit.operands(operator);
-        let mut fields = Vec::new();
-        if let Some(word) = operands.can_id {
-            let shown = pattern::show_identifier(word).unwrap_or(format!("word 0x{word:X}"));
-            fields.push(format!("id = {}", quoted(&shown)));
-        }
-        if let Some(len) = operands.len {
-            fields.push(format!("length = {len}"));
-        }
-        if let (Some(flags), true) = (operands.flags, rule.gate != Gate::Classical) {
-            fields.push(format!("flags = {}", show_flags(flags)));
-        }
-        if let Some(data) = &operands.data {
-            let bytes = data.get(..data_size(rule.gate)).unwrap_or(&[]);
-            fields.push(format!("data = {}", quoted(&show_bytes(bytes, " "))));
-        }
-        if !fields.is_empty() {
-            push(out, format_args!("{} = {{ {} }}\n", operator.name(), fields.join(", ")));
-        }
-    }
-    if let Some(crc8) = &rule.edit.crc8 {
-        push(out, format_args!("crc8 = {{ {} }}\n", show_crc8(crc8)));
-    }
-    if let Some(XorChecksum { range, init }) = &rule.edit.xor_checksum {
-        push(
-            out,
-            format_args!("xor_checksum = {{ {}, init = 0x{init:02X} }}\n", show_range(range)),
-        );
-    }
-}
-
-fn show_flags(flags: u8) -> String {
-    let names = [(BRS, "\"brs\""), (ESI, "\"esi\"")];
-    if flags & !(BRS | ESI) != 0 {
-        return format!("0x{flags:02X}");
-    }
-    let set = names.iter().filter(|(bit, _)| flags & bit != 0).map(|&(_, name)| name);
-    format!("[{}]", set.collect::<Vec<_>>().join(", "))
-}
-
-/// Bytes in hex.
-pub(crate) fn show_bytes(bytes: &[u8], between: &str) -> String {
-    let bytes: Vec<_> = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
-    bytes.join(between)
-}
-
-fn show_range(range: &Range) -> String {
-    format!("from = {}, to = {}, into = {}", range.from, range.to, range.result)
-}
-
-fn show_crc8(crc8: &Crc8) -> String {
-    let Crc8 { range, init, final_xor, table, profile } = crc8;
-    // The entry of 1 is the polynomial, if there is one.
-    let [_, polynomial, ..] = **table;
-    let table = if **table == Crc8::table_of(polynomial) {
-        format!("polynomial = 0x{polynomial:02X}")
-    } else {
-        format!("table = {}", quoted(&show_bytes(&table[..], "")))
-    };
-    let profile = match profile {
-        Crc8Profile::Plain => String::new(),
-        Crc8Profile::OneByte(byte) => format!(", profile = {{ byte = 0x{byte:02X} }}"),
-        Crc8Profile::ByCounter(bytes) => {
-            format!(", profile = {{ bytes = {} }}", quoted(&show_bytes(bytes, " ")))
-        }
-        Crc8Profile::IdXor => ", profile = \"id-xor\"".to_string(),
-    };
-    let range = show_range(range);
-    format!("{range}, {table}, init = 0x{init:02X}, final_xor = 0x{final_xor:02X}{profile}")
 }

@@ -1,0 +1,437 @@
+//! [`Outlet`]: sending so that nothing is lost in silence.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use candor_linux::clock::{self, Monotonic};
+use candor_port::{Address, Error, Sent, Transmitter, TransmitterCounters, Wanted, driver};
+use candor_time::{Instant, Nanos};
+use candor_wire::Frame;
+
+/// The time that sending goes by: a real clock, or one of a test.
+pub trait Time {
+    /// What the clock says.
+    fn now(&mut self) -> Instant<Monotonic>;
+
+    /// Sleeps until then, or until a signal comes.
+    fn sleep_until(&mut self, until: Instant<Monotonic>);
+
+    /// Lets a transmitter wait until it may have room.
+    fn wait(&mut self, transmitter: &mut dyn Transmitter, most: Nanos) {
+        transmitter.wait(most);
+    }
+}
+
+/// The time of this machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealTime;
+
+impl Time for RealTime {
+    fn now(&mut self) -> Instant<Monotonic> {
+        clock::now()
+    }
+
+    fn sleep_until(&mut self, until: Instant<Monotonic>) {
+        // It cannot fail with this clock; if it did, frames would leave early and say so.
+        let _ = clock::sleep_until_or_signal(until);
+    }
+}
+
+/// Set to end whatever is being done, in order.
+pub type Stop = AtomicBool;
+
+/// How long to sleep or wait at most before looking whether to stop.
+const ATTENTION: Nanos = Nanos::from_millis(50);
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The port took it, after waiting so long for room.
+    Taken(Nanos),
+    /// The port did not take it.
+    Refused(Refusal),
+    /// Somebody wants to stop.
+    Stopped,
+}
+
+/// Why a port did not take a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It carries no such frames.
+    Unsupported,
+    /// There was no room for longer than one was ready to wait.
+    Full,
+    /// The interface was down or away for longer than one was ready to wait.
+    Down,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unsupported => "the port carries no such frames",
+            Self::Full => "there was no room in time",
+            Self::Down => "the interface is down or away, or the peer is",
+        })
+    }
+}
+
+/// How frames fared, all together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// Frames that the port took.
+    pub taken: u64,
+    /// Frames that it does not carry.
+    pub unsupported: u64,
+    /// Frames for which there was no room in time.
+    pub full: u64,
+    /// Frames that found the interface down.
+    pub down: u64,
+    /// Frames that were taken and lost before they left, as far as the port knows.
+    pub lost: u64,
+    /// How many of those taken had to wait for room.
+    pub waited: u64,
+    /// How long they waited, all together.
+    pub waiting: Nanos,
+}
+
+impl Delivery {
+    /// Frames that the port did not take.
+    #[must_use]
+    pub const fn refused(&self) -> u64 {
+        self.unsupported + self.full + self.down
+    }
+
+    /// Whether every frame left.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.refused() + self.lost == 0
+    }
+
+    fn count(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Taken(waited) => {
+                self.taken += 1;
+                self.waited += u64::from(waited > Nanos::ZERO);
+                self.waiting += waited;
+            }
+            Outcome::Refused(Refusal::Unsupported) => self.unsupported += 1,
+            Outcome::Refused(Refusal::Full) => self.full += 1,
+            Outcome::Refused(Refusal::Down) => self.down += 1,
+            Outcome::Stopped => {}
+        }
+    }
+}
+
+/// `3 sent, 1 refused (1 not carried); 2 waited for room, 1.5ms in all`
+impl fmt::Display for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} sent, {} refused", self.taken, self.refused())?;
+        let causes: Vec<_> =
+            [(self.unsupported, "not carried"), (self.full, "no room"), (self.down, "down")]
+                .into_iter()
+                .filter(|(count, _)| *count > 0)
+                .map(|(count, cause)| format!("{count} {cause}"))
+                .collect();
+        if !causes.is_empty() {
+            write!(f, " ({})", causes.join(", "))?;
+        }
+        if self.lost > 0 {
+            write!(f, ", {} lost on the way out", self.lost)?;
+        }
+        if self.waited > 0 {
+            write!(f, "; {} waited for room, {} in all", self.waited, rounded(self.waiting))?;
+        }
+        Ok(())
+    }
+}
+
+/// A duration in microseconds if it is no shorter.
+fn rounded(duration: Nanos) -> Nanos {
+    Nanos::from_micros(duration.as_nanos().div_ceil(1_000))
+}
+
+/// A port to send to.
+pub struct Outlet {
+    name: String,
+    transmitter: Box<dyn Transmitter>,
+    counters: Arc<TransmitterCounters>,
+    delivery: Delivery,
+    patience: Nanos,
+}
+
+impl Outlet {
+    /// How long a frame waits for room if nothing else is said.
+    pub const PATIENCE: Nanos = Nanos::from_secs(1);
+
+    /// Opens a port.
+    ///
+    /// # Errors
+    /// It cannot be opened, or transmits nothing.
+    pub fn open(address: &Address, patience: Nanos) -> Result<Self, Error> {
+        let name = address.to_string();
+        let port = driver::open(address, Wanted::TRANSMITTER)?;
+        let transmitter = port.transmitter.ok_or_else(|| {
+            Error::new(&name, "this port does not transmit").with_remedy("name another one")
+        })?;
+        Ok(Self::of(name, transmitter, patience))
+    }
+
+    /// Takes over a transmitter.
+    #[must_use]
+    pub fn of(name: String, transmitter: Box<dyn Transmitter>, patience: Nanos) -> Self {
+        let counters = transmitter.counters();
+        Self { name, transmitter, counters, delivery: Delivery::default(), patience }
+    }
+
+    /// What messages call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How its frames fared so far.
+    #[must_use]
+    pub fn delivery(&self) -> Delivery {
+        Delivery { lost: self.counters.lost.get(), ..self.delivery }
+    }
+
+    /// Sends a frame. If there is no room, or the interface is down, it waits for that to pass.
+    pub fn send(&mut self, frame: &Frame, time: &mut impl Time, stop: &Stop) -> Outcome {
+        let outcome = self.attempt(frame, time, stop);
+        self.delivery.count(outcome);
+        outcome
+    }
+
+    fn attempt(&mut self, frame: &Frame, time: &mut impl Time, stop: &Stop) -> Outcome {
+        // The usual case asks for no time.
+        let mut refusal = match self.transmitter.transmit(frame, true) {
+            Sent::Taken => return Outcome::Taken(Nanos::ZERO),
+            Sent::Unsupported => return Outcome::Refused(Refusal::Unsupported),
+            Sent::Full => Refusal::Full,
+            Sent::Down => Refusal::Down,
+        };
+        let start = time.now();
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return Outcome::Stopped;
+            }
+            let waited = time.now() - start;
+            if waited >= self.patience {
+                return Outcome::Refused(refusal);
+            }
+            let most = (self.patience - waited).min(ATTENTION);
+            match refusal {
+                Refusal::Down => time.sleep_until(start + waited + most),
+                _ => time.wait(&mut *self.transmitter, most),
+            }
+            refusal = match self.transmitter.transmit(frame, true) {
+                Sent::Taken => {
+                    let waited = time.now() - start;
+                    return Outcome::Taken(waited.max(Nanos::from_nanos(1)));
+                }
+                Sent::Unsupported => return Outcome::Refused(Refusal::Unsupported),
+                Sent::Full => Refusal::Full,
+                Sent::Down => Refusal::Down,
+            };
+        }
+    }
+
+    /// Sends what the port kept back, and waits until everything has left as far as it can tell, at
+    /// most as long as a frame waits. False if something may still be there.
+    pub fn drain(&mut self, time: &mut impl Time, stop: &Stop) -> bool {
+        let start = time.now();
+        loop {
+            let flushed = self.transmitter.flush() == Sent::Taken;
+            if flushed && self.transmitter.is_drained() {
+                return true;
+            }
+            let waited = time.now() - start;
+            if waited >= self.patience || stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let most = (self.patience - waited).min(Nanos::from_millis(1));
+            if flushed {
+                time.sleep_until(start + waited + most);
+            } else {
+                time.wait(&mut *self.transmitter, most);
+            }
+        }
+    }
+}
+
+/// Sleeps until an instant, and meanwhile sends what ports kept back. False if somebody wants to
+/// stop.
+pub fn sleep_until(
+    outlets: &mut [Outlet],
+    instant: Instant<Monotonic>,
+    time: &mut impl Time,
+    stop: &Stop,
+) -> bool {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let now = time.now();
+        let mut look_up = instant.min(now + ATTENTION);
+        for outlet in &mut *outlets {
+            match outlet.transmitter.flush_due() {
+                Some(due) if due <= now => {
+                    // What cannot be sent now is kept, or counted as lost.
+                    let _ = outlet.transmitter.flush();
+                }
+                Some(due) => look_up = look_up.min(due),
+                None => {}
+            }
+        }
+        if now >= instant {
+            return true;
+        }
+        time.sleep_until(look_up);
+    }
+}
+
+impl fmt::Debug for Outlet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Outlet").field(&self.name).finish()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// A clock that goes on only when somebody sleeps or waits.
+    #[derive(Debug, Default)]
+    pub(crate) struct TestTime {
+        pub(crate) now: Instant<Monotonic>,
+        /// Every wake-up is so much late.
+        pub(crate) late: Nanos,
+    }
+
+    impl Time for TestTime {
+        fn now(&mut self) -> Instant<Monotonic> {
+            self.now
+        }
+
+        fn sleep_until(&mut self, until: Instant<Monotonic>) {
+            self.now = self.now.max(until + self.late);
+        }
+
+        fn wait(&mut self, transmitter: &mut dyn Transmitter, most: Nanos) {
+            transmitter.wait(most);
+            self.now += most;
+        }
+    }
+
+    /// What a port was given.
+    pub(crate) type Given = Arc<Mutex<Vec<Frame>>>;
+
+    /// A port that has no room for so many attempts before each frame, and takes no CAN FD.
+    pub(crate) struct Narrow {
+        pub(crate) given: Given,
+        pub(crate) answers: Vec<Sent>,
+        pub(crate) kept: Option<Instant<Monotonic>>,
+        pub(crate) counters: Arc<TransmitterCounters>,
+    }
+
+    impl Narrow {
+        pub(crate) fn outlet(answers: Vec<Sent>) -> (Outlet, Given) {
+            let given = Given::default();
+            let narrow =
+                Self { given: Arc::clone(&given), answers, kept: None, counters: Arc::default() };
+            (Outlet::of("test".into(), Box::new(narrow), Nanos::from_millis(200)), given)
+        }
+    }
+
+    impl Transmitter for Narrow {
+        fn transmit(&mut self, frame: &Frame, _echo: bool) -> Sent {
+            if frame.is_fd() {
+                return Sent::Unsupported;
+            }
+            let answer = self.answers.pop().unwrap_or(Sent::Taken);
+            if answer == Sent::Taken {
+                self.given.lock().unwrap().push(*frame);
+                self.counters.frames.add(1);
+            }
+            answer
+        }
+
+        fn flush_due(&self) -> Option<Instant<Monotonic>> {
+            self.kept
+        }
+
+        fn flush(&mut self) -> Sent {
+            self.kept = None;
+            Sent::Taken
+        }
+
+        fn wait(&mut self, _most: Nanos) {}
+
+        fn counters(&self) -> Arc<TransmitterCounters> {
+            Arc::clone(&self.counters)
+        }
+    }
+
+    fn frame(text: &str) -> Frame {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_frame_waits_for_room() {
+        let (mut outlet, given) = Narrow::outlet(vec![Sent::Taken, Sent::Full, Sent::Full]);
+        let (mut time, stop) = (TestTime::default(), Stop::new(false));
+        let outcome = outlet.send(&frame("123#"), &mut time, &stop);
+        assert_eq!(outcome, Outcome::Taken(Nanos::from_millis(100)));
+        assert_eq!(outlet.send(&frame("124#"), &mut time, &stop), Outcome::Taken(Nanos::ZERO));
+        assert_eq!(*given.lock().unwrap(), [frame("123#"), frame("124#")]);
+        assert_eq!(
+            outlet.delivery().to_string(),
+            "2 sent, 0 refused; 1 waited for room, 100ms in all"
+        );
+        assert!(outlet.delivery().is_complete());
+    }
+
+    #[test]
+    fn what_does_not_leave_is_counted_by_cause() {
+        let (mut outlet, given) = Narrow::outlet(vec![Sent::Full; 100]);
+        let (mut time, stop) = (TestTime::default(), Stop::new(false));
+        let mut send = |text: &str| outlet.send(&frame(text), &mut time, &stop);
+        assert_eq!(send("123#"), Outcome::Refused(Refusal::Full));
+        assert_eq!(send("123##0"), Outcome::Refused(Refusal::Unsupported));
+        assert!(given.lock().unwrap().is_empty());
+        assert_eq!(time.now.as_nanos(), 200_000_000);
+        assert_eq!(outlet.delivery().to_string(), "0 sent, 2 refused (1 not carried, 1 no room)");
+
+        let (mut outlet, _) = Narrow::outlet(vec![Sent::Down; 100]);
+        let outcome = outlet.send(&frame("123#"), &mut TestTime::default(), &stop);
+        assert_eq!(outcome, Outcome::Refused(Refusal::Down));
+    }
+
+    #[test]
+    fn waiting_ends_when_somebody_wants_to_stop() {
+        let (mut outlet, _) = Narrow::outlet(vec![Sent::Full; 100]);
+        let (mut time, stop) = (TestTime::default(), Stop::new(true));
+        assert_eq!(outlet.send(&frame("123#"), &mut time, &stop), Outcome::Stopped);
+        assert!(!sleep_until(&mut [outlet], Instant::from_nanos(5), &mut time, &stop));
+        assert_eq!(time.now, Instant::ZERO);
+    }
+
+    #[test]
+    fn what_was_kept_back_is_sent_while_sleeping() {
+        let narrow = Narrow {
+            given: Given::default(),
+            answers: Vec::new(),
+            kept: Some(Instant::from_nanos(1_000)),
+            counters: Arc::default(),
+        };
+        let mut outlets = [Outlet::of("test".into(), Box::new(narrow), Nanos::from_secs(1))];
+        let (mut time, stop) = (TestTime::default(), Stop::new(false));
+        assert!(sleep_until(&mut outlets, Instant::from_nanos(5_000), &mut time, &stop));
+        let [outlet] = &mut outlets;
+        assert_eq!(outlet.transmitter.flush_due(), None);
+        assert_eq!(time.now, Instant::from_nanos(5_000));
+        assert!(outlet.drain(&mut time, &stop));
+    }
+}

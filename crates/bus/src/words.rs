@@ -1,0 +1,311 @@
+//! Frames and signals by their names in a DBC file: shown, selected, and made.
+
+use candor_signals::{Database, Decoded, Message, NotFound};
+use candor_wire::Frame;
+
+/// A database, and what of it is of interest.
+#[derive(Debug)]
+pub struct View {
+    database: Database,
+    /// Names of messages, or of signals with their messages; nothing: everything.
+    messages: Vec<String>,
+    signals: Vec<(String, String)>,
+}
+
+impl View {
+    /// All messages with one of these names, and those that have one of these signals, of which
+    /// only the named signals are shown. A signal is `Message.Signal`, or `Signal` for all messages
+    /// that have one of that name. No names: everything, known or not.
+    ///
+    /// # Errors
+    /// A name that is not in the database.
+    pub fn new(
+        database: Database,
+        messages: &[String],
+        signals: &[String],
+    ) -> Result<Self, NotFound> {
+        for name in messages {
+            database.message_named(name)?;
+        }
+        let mut found = Vec::new();
+        for name in signals {
+            if name.contains('.') {
+                let (message, signal) = database.signal_named(name)?;
+                found.push((message.name.clone(), signal.name.clone()));
+                continue;
+            }
+            let before = found.len();
+            for message in database.messages() {
+                if message.signal_named(name).is_ok() {
+                    found.push((message.name.clone(), name.clone()));
+                }
+            }
+            if found.len() == before {
+                return Err(not_found(&database, name));
+            }
+        }
+        Ok(Self { database, messages: messages.to_vec(), signals: found })
+    }
+
+    /// Whether every frame is of interest.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.messages.is_empty() && self.signals.is_empty()
+    }
+
+    /// Whether a frame is of interest.
+    #[must_use]
+    pub fn takes(&self, frame: &Frame) -> bool {
+        if self.is_everything() {
+            return true;
+        }
+        let Some(message) = self.database.message_of(frame) else { return false };
+        self.is_named(message)
+            || self.values(message, frame).next().is_some() && !self.signals.is_empty()
+    }
+
+    fn is_named(&self, message: &Message) -> bool {
+        self.messages.contains(&message.name)
+    }
+
+    /// The message that a frame is, if it is known.
+    #[must_use]
+    pub fn message(&self, frame: &Frame) -> Option<&Message> {
+        self.database.message_of(frame)
+    }
+
+    /// The signals of interest in a frame.
+    pub fn values<'a>(
+        &'a self,
+        message: &'a Message,
+        frame: &'a Frame,
+    ) -> impl Iterator<Item = Decoded<'a>> {
+        let shows_all = self.signals.is_empty() || self.is_named(message);
+        message.decode(frame).filter(move |decoded| {
+            let is_wanted =
+                |(of, name): &(String, String)| *of == message.name && *name == decoded.signal.name;
+            shows_all || self.signals.iter().any(is_wanted)
+        })
+    }
+
+    /// A frame in words, such as `EngineData: EngineSpeed 1200 rpm, Gear first`; `None` if it is
+    /// not known.
+    #[must_use]
+    pub fn describe(&self, frame: &Frame) -> Option<String> {
+        let message = self.message(frame)?;
+        let values: Vec<_> =
+            self.values(message, frame).map(|decoded| show_value(&decoded)).collect();
+        Some(format!("{}: {}", message.name, values.join(", ")))
+    }
+}
+
+/// Says that no message has such a signal, in the words of the database.
+fn not_found(database: &Database, name: &str) -> NotFound {
+    NotFound {
+        kind: "signal",
+        name: name.to_owned(),
+        place: database.name().to_owned(),
+        suggestion: database
+            .messages()
+            .iter()
+            .find_map(|message| message.signal_named(name).err()?.suggestion),
+    }
+}
+
+fn show_value(decoded: &Decoded<'_>) -> String {
+    let name = &decoded.signal.name;
+    match decoded.value_name() {
+        Some(value) => format!("{name} {value}"),
+        None if decoded.signal.unit.is_empty() => format!("{name} {}", number(decoded.physical)),
+        None => format!("{name} {} {}", number(decoded.physical), decoded.signal.unit),
+    }
+}
+
+/// A number as short as ten digits of it allow: 13.7, though the sum of its bits is
+/// 13.700000000000001.
+#[must_use]
+pub fn number(value: f64) -> String {
+    let is_whole = value.fract() == 0.0;
+    let rounded = if is_whole { value } else { format!("{value:.9e}").parse().unwrap_or(value) };
+    // Not -0.
+    let rounded = if rounded == 0.0 { 0.0 } else { rounded };
+    if rounded != 0.0 && !(1e-6..1e15).contains(&f64::abs(rounded)) {
+        format!("{rounded:e}")
+    } else {
+        format!("{rounded}")
+    }
+}
+
+/// Reads frames: `123#DEADBEEF` or the name of a message with values of its signals behind it, such
+/// as `EngineData EngineSpeed=1200 Gear=first`.
+///
+/// # Errors
+/// One sentence: what is wrong with which word, and the remedy.
+pub fn frames<'a>(
+    words: impl IntoIterator<Item = &'a str>,
+    database: Option<&Database>,
+) -> Result<Vec<Frame>, String> {
+    let mut frames = Vec::new();
+    let mut words = words.into_iter().peekable();
+    while let Some(word) = words.next() {
+        if word.contains('#') {
+            frames.push(word.parse().map_err(|error| format!("`{word}` is no frame: {error}"))?);
+            continue;
+        }
+        let Some(database) = database else {
+            return Err(match word.contains('=') {
+                true => format!("`{word}` is a value, but of which message? Give --dbc FILE"),
+                false => format!(
+                    "`{word}` is no frame; write 123#DEADBEEF, or give --dbc FILE for names"
+                ),
+            });
+        };
+        if word.contains('=') {
+            return Err(format!(
+                "`{word}` is a value, but no message stands in front of it; write \
+                 Message Signal=value"
+            ));
+        }
+        let message = database.message_named(word).map_err(|error| error.to_string())?;
+        let mut values = Vec::new();
+        while let Some(value) = words.next_if(|next| next.contains('=') && !next.contains('#')) {
+            values.push(read_value(message, value)?);
+        }
+        frames.push(message.encode(values).map_err(|error| error.to_string())?);
+    }
+    Ok(frames)
+}
+
+fn read_value<'a>(message: &Message, word: &'a str) -> Result<(&'a str, f64), String> {
+    let (name, value) = word.split_once('=').unwrap_or((word, ""));
+    let signal = message.signal_named(name).map_err(|error| error.to_string())?;
+    if let Ok(number) = value.parse::<f64>()
+        && number.is_finite()
+    {
+        return Ok((name, number));
+    }
+    if signal.value_names.is_empty() {
+        return Err(format!(
+            "`{value}` is no value of signal `{name}`; write a number in its unit, such as \
+             {name}=1200"
+        ));
+    }
+    let raw = signal.value_named(value).map_err(|error| error.to_string())?;
+    Ok((name, signal.physical(raw)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candor_config::Findings;
+
+    const DBC: &str = "BU_: Engine\n\nBO_ 291 Motor: 8 Engine\n \
+        SG_ Speed : 7|16@0+ (0.25,0) [0|16000] \"rpm\" Vector__XXX\n \
+        SG_ Gear : 16|4@1+ (1,0) [0|15] \"\" Vector__XXX\n \
+        SG_ Voltage : 24|8@1+ (0.1,0) [0|25] \"V\" Vector__XXX\n\n\
+        BO_ 2566834709 Body: 2 Engine\n \
+        SG_ Voltage : 0|8@1+ (0.1,0) [0|25] \"V\" Vector__XXX\n\n\
+        VAL_ 291 Gear 0 \"neutral\" 1 \"first\" ;\n";
+
+    fn database() -> Database {
+        let findings = Findings::new();
+        Database::parse("car.dbc", DBC.as_bytes(), &findings).unwrap()
+    }
+
+    fn view(messages: &[&str], signals: &[&str]) -> Result<View, NotFound> {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        View::new(database(), &owned(messages), &owned(signals))
+    }
+
+    #[test]
+    fn frames_are_described_with_their_signals() {
+        let motor = "123#0FA0018900000000".parse().unwrap();
+        let body = "18FECA15#89FF".parse().unwrap();
+        let other = "124#".parse().unwrap();
+        let all = "Motor: Speed 1000 rpm, Gear first, Voltage 13.7 V";
+        for (messages, signals, expected) in [
+            (&[][..], &[][..], [Some(all), Some("Body: Voltage 13.7 V"), None]),
+            (&["Motor"], &[], [Some(all), None, None]),
+            (&[], &["Motor.Gear"], [Some("Motor: Gear first"), None, None]),
+            (
+                &[],
+                &["Voltage"],
+                [Some("Motor: Voltage 13.7 V"), Some("Body: Voltage 13.7 V"), None],
+            ),
+            (&["Body"], &["Gear"], [Some("Motor: Gear first"), Some("Body: Voltage 13.7 V"), None]),
+        ] {
+            let view = view(messages, signals).unwrap();
+            for (frame, expected) in [motor, body, other].iter().zip(expected) {
+                if expected.is_some() {
+                    assert_eq!(view.describe(frame).as_deref(), expected);
+                }
+                let takes = expected.is_some() || (messages.is_empty() && signals.is_empty());
+                assert_eq!(view.takes(frame), takes, "{frame} {messages:?} {signals:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_that_are_not_there_are_told_with_those_that_are() {
+        for (messages, signals, error) in [
+            (
+                &["Moto"][..],
+                &[][..],
+                "no message of car.dbc is called `Moto`; did you mean `Motor`?",
+            ),
+            (&[], &["Motor.Geer"], "no signal of `Motor` is called `Geer`; did you mean `Gear`?"),
+            (&[], &["Geer"], "no signal of car.dbc is called `Geer`; did you mean `Gear`?"),
+        ] {
+            assert_eq!(view(messages, signals).unwrap_err().to_string(), error);
+        }
+    }
+
+    #[test]
+    fn frames_are_made_of_words() {
+        let read = |words: &str| {
+            frames(words.split(' '), Some(&database()))
+                .map(|frames| frames.iter().map(Frame::to_string).collect::<Vec<_>>().join(" "))
+        };
+        for (words, expected) in [
+            ("123#DEADBEEF 124#R", "123#DEADBEEF 124#R"),
+            ("Motor Speed=1000 Gear=first", "123#0FA0010000000000"),
+            (
+                "Motor Motor Gear=1 124# Body",
+                "123#0000000000000000 123#0000010000000000 124# 18FECA15#0000",
+            ),
+        ] {
+            assert_eq!(read(words).as_deref(), Ok(expected));
+        }
+        for (words, error) in [
+            ("12#", "`12#` is no frame: the identifier is 3 hex digits"),
+            ("Speed=1", "`Speed=1` is a value, but no message stands in front of it"),
+            ("Moter", "no message of car.dbc is called `Moter`; did you mean `Motor`?"),
+            ("Motor Sped=1", "no signal of `Motor` is called `Sped`; did you mean `Speed`?"),
+            ("Motor Gear=frist", "no value of `Gear` is called `frist`; did you mean `first`?"),
+            ("Motor Speed=fast", "`fast` is no value of signal `Speed`; write a number"),
+            ("Motor Speed=inf", "`inf` is no value of signal `Speed`; write a number"),
+        ] {
+            let told = read(words).unwrap_err();
+            assert!(told.starts_with(error), "{told}");
+        }
+        assert!(read("Motor Speed=99999").is_err());
+        assert!(frames(["Motor"], None).unwrap_err().contains("give --dbc FILE"));
+        assert!(frames(["Speed=1"], None).unwrap_err().contains("Give --dbc FILE"));
+    }
+
+    #[test]
+    fn numbers_are_shown_short() {
+        for (value, shown) in [
+            (0.1 + 0.2, "0.3"),
+            (137.0 * 0.1, "13.7"),
+            (-0.0, "0"),
+            (1200.0, "1200"),
+            (1e-9, "1e-9"),
+            (4_294_967_295.0, "4294967295"),
+            (281_474_976_710_655.0, "281474976710655"),
+            (1e30, "1e30"),
+        ] {
+            assert_eq!(number(value), shown);
+        }
+    }
+}

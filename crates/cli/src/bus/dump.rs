@@ -1,0 +1,360 @@
+//! `candor bus dump`: frames as they come.
+//!
+//! Lines are those of candump: columns, or with `-L` the lines of its log. `--json` prints one
+//! object of type `frame` for each frame, then one of type `port` for each port:
+//!
+//! | field of `frame` | |
+//! |---|---|
+//! | `port` | where it came from |
+//! | `time_ns` | since 1970: the kernel's stamp, the recording's, or when it was handed over |
+//! | `hardware_ns` | the controller's stamp, by a clock of its own; null if there is none |
+//! | `origin` | `bus`, `machine` (another program of this machine sent it) or `own` |
+//! | `frame` | in the notation of candump: `123#DEADBEEF` |
+//! | `id`, `kind` | in hex, 3 digits standard, 8 extended; `data`, `remote`, `fd` or `error` |
+//! | `message` | its name by the DBC file; null if it is not known |
+//! | `signals` | objects with `name`, `value`, `unit` and `text` (the name of the value, or null) |
+//! | `report` | of an error report: what it says; else null |
+//!
+//! | field of `port` | |
+//! |---|---|
+//! | `port`, `frames`, `error_reports` | how many came, shown or not |
+//! | `malformed` | what was no frame |
+//! | `overflow` | frames the kernel dropped because they were not fetched in time |
+//! | `missing`, `out_of_order` | datagrams, by their sequence numbers |
+
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use candor_bus::capture::{Capture, Captured};
+use candor_bus::counted;
+use candor_bus::line::{Columns, Stamps};
+use candor_bus::named::{self, NamedPort};
+use candor_bus::report;
+use candor_bus::select::Selection;
+use candor_bus::words::View;
+use candor_port::Origin;
+use candor_time::Nanos;
+use candor_wire::log::{Direction, Encoder, Format, InterfaceIndex, Record};
+use candor_wire::{Frame, Kind};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::live::{self, End, Follower, Out, TotalsLine};
+use super::record::LogFile;
+use crate::Answer;
+use crate::output::json_line;
+
+#[derive(Args)]
+pub(crate) struct DumpArgs {
+    /// The ports, such as can0 or 'file:drive.log?speed=max'; name=PORT gives one another name
+    #[arg(required = true, value_name = "PORT")]
+    ports: Vec<NamedPort>,
+    #[command(flatten)]
+    which: WhichArgs,
+    /// A DBC file; frames are shown with their signals
+    #[arg(long, value_name = "FILE")]
+    dbc: Option<PathBuf>,
+    /// Show only messages of this name (may be repeated)
+    #[arg(long, value_name = "NAME", requires = "dbc")]
+    message: Vec<String>,
+    /// Show only this signal, Signal or Message.Signal, and the messages that have it (may be
+    /// repeated)
+    #[arg(long, value_name = "NAME", requires = "dbc")]
+    signal: Vec<String>,
+    /// End after so many frames were shown
+    #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// End after this time, such as 10s
+    #[arg(long)]
+    time: Option<Nanos>,
+    /// How to show times; the letters of candump will do too
+    #[arg(short = 't', long, value_name = "HOW", default_value = "absolute")]
+    stamps: How,
+    /// Write the lines of a log: (1436509052.249713) can0 123#DEADBEEF
+    #[arg(short = 'L', long, conflicts_with_all = ["stamps", "json"])]
+    log_lines: bool,
+    /// Nanoseconds in logs of candump; older programs read microseconds only, which is the default
+    #[arg(short = 'N', long)]
+    nanoseconds: bool,
+    /// Write what is shown into a recording too; its ending tells the format
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Print JSON Lines: an object of type "frame" each, in the end one of type "port" each
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which frames.
+#[derive(Args)]
+pub(crate) struct WhichArgs {
+    /// Only these identifiers: 0x123, 0x18FEF100x (extended), 0x120/0x7F0, 0x100-0x1FF, 123:7FF,
+    /// 'remote 0x123', error; with ! in front, all but these (may be repeated, or a list with
+    /// commas)
+    #[arg(short = 'i', long = "id", value_name = "PATTERN")]
+    ids: Vec<String>,
+    /// Receive the error reports of controllers too
+    #[arg(short = 'e', long)]
+    errors: bool,
+}
+
+impl WhichArgs {
+    /// The patterns, and whether error reports are wanted.
+    pub(super) fn read(&self) -> Result<(Selection, bool), String> {
+        let ids = self.ids.iter().map(String::as_str);
+        let selection = Selection::parse(ids).map_err(|error| error.to_string())?;
+        let is_asked_for = self.ids.iter().flat_map(|ids| ids.split(',')).any(|id| id == "error");
+        Ok((selection, self.errors || is_asked_for))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum How {
+    /// Seconds since 1970
+    #[value(alias = "a")]
+    Absolute,
+    /// Date and time, UTC
+    #[value(alias = "A")]
+    Date,
+    /// Seconds since the frame before
+    #[value(alias = "d")]
+    Delta,
+    /// Seconds since the first frame
+    #[value(alias = "z")]
+    Zero,
+    /// Not at all
+    None,
+}
+
+impl From<How> for Stamps {
+    fn from(how: How) -> Self {
+        match how {
+            How::Absolute => Self::Absolute,
+            How::Date => Self::Date,
+            How::Delta => Self::Delta,
+            How::Zero => Self::Zero,
+            How::None => Self::None,
+        }
+    }
+}
+
+pub(super) fn run(args: &DumpArgs) -> Answer {
+    let stop = live::catch_signals();
+    let (selection, errors) = args.which.read()?;
+    let view = match &args.dbc {
+        Some(path) => {
+            let database = live::database(path)?;
+            let view = View::new(database, &args.message, &args.signal);
+            Some(view.map_err(|error| error.to_string())?)
+        }
+        None => None,
+    };
+    let titles = named::titles(&args.ports);
+    let log = match &args.log {
+        Some(path) => Some(LogFile::create(path, titles.len(), args.nanoseconds)?),
+        None => None,
+    };
+    let mut capture = live::capture(&args.ports, errors)?;
+    let shape = if args.json {
+        Shape::Json
+    } else if args.log_lines {
+        let mut head = Vec::new();
+        // Every list of formats has candump's.
+        let format = Format::by_name("candump").ok_or("there is no format candump")?;
+        Shape::Log(format.encoder(&mut head), args.nanoseconds)
+    } else {
+        Shape::Columns(Columns::new(args.stamps.into(), titles.iter().map(String::as_str)))
+    };
+    let left = args.count.unwrap_or(u64::MAX);
+    let out = Out::new();
+    let mut dump =
+        Dump { titles, selection, view, shape, log, out, shown: 0, left, line: String::new() };
+    let followed = live::follow(&mut capture, End::after(args.time), stop, &mut dump);
+    let finished = dump.finish(&capture);
+    followed.and(finished)?;
+    Ok(true)
+}
+
+/// How frames are written.
+enum Shape {
+    Columns(Columns),
+    /// With nanoseconds or without.
+    Log(Box<dyn Encoder>, bool),
+    Json,
+}
+
+struct Dump {
+    titles: Vec<String>,
+    selection: Selection,
+    view: Option<View>,
+    shape: Shape,
+    log: Option<LogFile>,
+    out: Out,
+    shown: u64,
+    left: u64,
+    line: String,
+}
+
+impl Follower for Dump {
+    fn take(&mut self, captured: &Captured) -> Result<ControlFlow<()>, String> {
+        let frame = &captured.received.frame;
+        let is_wanted =
+            self.selection.takes(frame) && self.view.as_ref().is_none_or(|view| view.takes(frame));
+        if !is_wanted {
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.write(captured)?;
+        if let Some(log) = &mut self.log {
+            log.write(captured, &self.titles[captured.port])?;
+        }
+        self.shown += 1;
+        self.left -= 1;
+        Ok(match self.left > 0 && self.out.is_open() {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        })
+    }
+
+    fn pause(&mut self) -> Result<ControlFlow<()>, String> {
+        self.out.flush()?;
+        if let Some(log) = &mut self.log {
+            log.pause()?;
+        }
+        Ok(if self.out.is_open() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    }
+}
+
+impl Dump {
+    fn write(&mut self, captured: &Captured) -> Result<(), String> {
+        let frame = &captured.received.frame;
+        let title = &self.titles[captured.port];
+        self.line.clear();
+        match &mut self.shape {
+            Shape::Columns(columns) => {
+                columns.write(&mut self.line, captured.time, title, frame);
+                let words = report::words(frame);
+                let words = words.or_else(|| self.view.as_ref()?.describe(frame));
+                if let Some(words) = words {
+                    // Writing to a string does not fail.
+                    let _ = write!(self.line, "  {words}");
+                }
+                self.line.push('\n');
+            }
+            Shape::Log(encoder, nanoseconds) => {
+                let mut bytes = Vec::new();
+                encoder
+                    .encode(&record(captured, None, *nanoseconds), title, &mut bytes)
+                    .map_err(|error| format!("{title}: {error}"))?;
+                self.line.push_str(&String::from_utf8_lossy(&bytes));
+            }
+            Shape::Json => {
+                let line = Line::Frame(frame_line(captured, title, self.view.as_ref()));
+                self.line = json_line(&line)?;
+            }
+        }
+        self.out.write(&self.line)
+    }
+
+    fn finish(mut self, capture: &Capture) -> Result<(), String> {
+        if matches!(self.shape, Shape::Json) {
+            for (port, name) in capture.names().enumerate() {
+                let line = Line::Port(TotalsLine::new(name, &capture.totals(port)));
+                self.out.write(&json_line(&line)?)?;
+            }
+        }
+        self.out.flush()?;
+        live::tell_totals(capture);
+        let shows_all = self.view.as_ref().is_none_or(View::is_everything);
+        if !self.selection.is_everything() || !shows_all {
+            eprintln!("shown: {}", counted(self.shown, "frame"));
+        }
+        match self.log {
+            Some(log) => log.finish().map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A frame as a record of a log.
+pub(super) fn record(
+    captured: &Captured,
+    direction: Option<Direction>,
+    nanoseconds: bool,
+) -> Record {
+    let time_ns = captured.time.as_nanos();
+    Record {
+        time_ns: if nanoseconds { time_ns } else { time_ns / 1_000 * 1_000 },
+        interface: InterfaceIndex(0), // encoders go by the name
+        direction,
+        frame: captured.received.frame,
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", content = "data", rename_all = "lowercase")]
+enum Line<'a> {
+    Frame(FrameLine<'a>),
+    Port(TotalsLine<'a>),
+}
+
+#[derive(Serialize)]
+struct FrameLine<'a> {
+    port: &'a str,
+    time_ns: u64,
+    hardware_ns: Option<u64>,
+    origin: &'static str,
+    frame: String,
+    id: String,
+    kind: &'static str,
+    message: Option<&'a str>,
+    signals: Vec<SignalLine<'a>>,
+    report: Option<String>,
+}
+
+#[derive(Serialize)]
+struct SignalLine<'a> {
+    name: &'a str,
+    value: f64,
+    unit: &'a str,
+    text: Option<&'a str>,
+}
+
+fn frame_line<'a>(captured: &'a Captured, title: &'a str, view: Option<&'a View>) -> FrameLine<'a> {
+    let frame = &captured.received.frame;
+    let message = view.and_then(|view| view.message(frame));
+    let signals = view.zip(message).map(|(view, message)| {
+        view.values(message, frame)
+            .map(|decoded| SignalLine {
+                name: &decoded.signal.name,
+                value: decoded.physical,
+                unit: &decoded.signal.unit,
+                text: decoded.value_name(),
+            })
+            .collect()
+    });
+    FrameLine {
+        port: title,
+        time_ns: captured.time.as_nanos(),
+        hardware_ns: captured.received.stamp.hardware.map(|stamp| stamp.as_nanos()),
+        origin: match captured.received.origin {
+            Origin::Bus => "bus",
+            Origin::Machine => "machine",
+            Origin::Own => "own",
+        },
+        frame: frame.to_string(),
+        id: live::hex_id(frame),
+        kind: kind(frame),
+        message: message.map(|message| message.name.as_str()),
+        signals: signals.unwrap_or_default(),
+        report: report::words(frame),
+    }
+}
+
+fn kind(frame: &Frame) -> &'static str {
+    match frame.kind() {
+        Kind::Data => "data",
+        Kind::Remote => "remote",
+        Kind::Fd => "fd",
+        Kind::Error => "error",
+    }
+}

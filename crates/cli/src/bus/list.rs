@@ -1,0 +1,224 @@
+//! `candor bus list`: the CAN interfaces of this machine, and the kinds of ports.
+//!
+//! `--json` prints one object of type `interface` for each CAN interface, then one of type `driver`
+//! for each kind of port:
+//!
+//! | field of `interface` | |
+//! |---|---|
+//! | `name`, `kind` | `can` for a controller, `vcan`, `vxcan` for virtual interfaces |
+//! | `state` | `down`, `up`, `up, not connected`, of a controller `error active`, `bus off`, ... |
+//! | `bitrate`, `data_bitrate` | in bit/s; null if there are none |
+//! | `frames` | `classical`, `CAN FD` or `CAN XL`: the most that it takes |
+//! | `queue_length` | frames that may wait in front of it |
+//! | `driver` | of the controller; null if there is none |
+//! | `received`, `transmitted`, `dropped`, `errors` | what the kernel counted |
+//!
+//! | field of `driver` | |
+//! |---|---|
+//! | `name`, `summary`, `example` | |
+//! | `options` | objects with `name` and `summary` |
+
+use candor_bus::interface::{self, Interface};
+use candor_port::driver::{DRIVERS, Driver};
+use clap::Args;
+use serde::Serialize;
+
+use crate::Answer;
+use crate::output::{json_line, print, table, thousands};
+
+#[derive(Args)]
+pub(crate) struct ListArgs {
+    /// Print JSON Lines: objects of type "interface", then of type "driver"
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", content = "data", rename_all = "lowercase")]
+enum Line<'a> {
+    Interface(InterfaceLine<'a>),
+    Driver(DriverLine),
+}
+
+#[derive(Serialize)]
+struct InterfaceLine<'a> {
+    name: &'a str,
+    kind: &'a str,
+    state: &'static str,
+    bitrate: Option<u32>,
+    data_bitrate: Option<u32>,
+    frames: &'static str,
+    queue_length: u32,
+    driver: Option<&'a str>,
+    received: u64,
+    transmitted: u64,
+    dropped: u64,
+    errors: u64,
+}
+
+#[derive(Serialize)]
+struct DriverLine {
+    name: &'static str,
+    summary: &'static str,
+    example: &'static str,
+    options: Vec<OptionLine>,
+}
+
+#[derive(Serialize)]
+struct OptionLine {
+    name: &'static str,
+    summary: &'static str,
+}
+
+pub(super) fn run(args: &ListArgs) -> Answer {
+    let interfaces = interface::all().map_err(|error| error.to_string())?;
+    if args.json {
+        let lines = interfaces.iter().map(|interface| Line::Interface(line(interface)));
+        let drivers = DRIVERS.iter().map(|driver| Line::Driver(driver_line(driver)));
+        let lines: Result<String, String> =
+            lines.chain(drivers).map(|line| json_line(&line)).collect();
+        print(&lines?)?;
+    } else {
+        print(&format!("{}\n{}", interface_table(&interfaces), driver_table()))?;
+    }
+    Ok(true)
+}
+
+fn line(interface: &Interface) -> InterfaceLine<'_> {
+    let timing = interface.timing;
+    InterfaceLine {
+        name: &interface.name,
+        kind: &interface.kind,
+        state: interface.state.name(),
+        bitrate: timing.map(|timing| timing.nominal.bits_per_second()),
+        data_bitrate: timing
+            .filter(|timing| timing.data != timing.nominal)
+            .map(|timing| timing.data.bits_per_second()),
+        frames: interface.frames.name(),
+        queue_length: interface.queue_length,
+        driver: interface.driver.as_deref(),
+        received: interface.received,
+        transmitted: interface.transmitted,
+        dropped: interface.dropped,
+        errors: interface.errors,
+    }
+}
+
+fn driver_line(driver: &Driver) -> DriverLine {
+    let option = |&(name, summary): &(&'static str, &'static str)| OptionLine { name, summary };
+    DriverLine {
+        name: driver.name,
+        summary: driver.summary,
+        example: driver.example,
+        options: driver.options.iter().map(option).collect(),
+    }
+}
+
+fn interface_table(interfaces: &[Interface]) -> String {
+    if interfaces.is_empty() {
+        return "This machine has no CAN interfaces. A virtual one, to try things:\n  \
+                sudo modprobe vcan; sudo ip link add vcan0 type vcan; sudo ip link set vcan0 up\n"
+            .to_owned();
+    }
+    let rows: Vec<_> = interfaces
+        .iter()
+        .map(|interface| {
+            let rates = match interface.timing {
+                Some(timing) if timing.data != timing.nominal => {
+                    format!("{},{}", timing.nominal, timing.data)
+                }
+                Some(timing) => timing.nominal.to_string(),
+                None => "-".to_owned(),
+            };
+            let kind = match &interface.driver {
+                Some(driver) => format!("{} ({driver})", interface.kind),
+                None => interface.kind.clone(),
+            };
+            vec![
+                interface.name.clone(),
+                kind,
+                interface.state.name().to_owned(),
+                rates,
+                interface.frames.name().to_owned(),
+                interface.queue_length.to_string(),
+                thousands(interface.received),
+                thousands(interface.transmitted),
+                thousands(interface.dropped),
+                thousands(interface.errors),
+            ]
+        })
+        .collect();
+    let head = [
+        "interface",
+        "kind",
+        "state",
+        "bit rate",
+        "frames",
+        ">queue",
+        ">received",
+        ">transmitted",
+        ">dropped",
+        ">errors",
+    ];
+    table(&head, &rows)
+}
+
+fn driver_table() -> String {
+    let mut out = "Ports are named DRIVER:PLACE?option=value&option=value; an interface needs no \
+                   driver.\n\n"
+        .to_owned();
+    let rows: Vec<_> = DRIVERS
+        .iter()
+        .map(|driver| vec![driver.name.into(), driver.example.into(), driver.summary.into()])
+        .collect();
+    out.push_str(&table(&["driver", "such as", "what it is"], &rows));
+    out.push('\n');
+    let rows: Vec<_> = DRIVERS
+        .iter()
+        .flat_map(|driver| driver.options.iter().map(|option| (driver.name, option)))
+        .map(|(driver, (name, summary))| vec![driver.into(), (*name).into(), (*summary).into()])
+        .collect();
+    out.push_str(&table(&["driver", "option", "what it does"], &rows));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candor_bus::interface::{Frames, State};
+    use candor_wire::Timing;
+
+    #[test]
+    fn interfaces_are_listed_with_what_matters() {
+        let rate = |text: &str| text.parse().unwrap();
+        let can0 = Interface {
+            name: "can0".into(),
+            state: State::ErrorActive,
+            timing: Some(Timing { nominal: rate("500k"), data: rate("2M") }),
+            frames: Frames::Fd,
+            queue_length: 10,
+            kind: "can".into(),
+            driver: Some("mcp251xfd".into()),
+            received: 1_234_567,
+            transmitted: 8,
+            dropped: 1,
+            errors: 0,
+        };
+        let vcan0 = Interface {
+            name: "vcan0".into(),
+            state: State::Up,
+            timing: None,
+            driver: None,
+            kind: "vcan".into(),
+            queue_length: 1_000,
+            ..can0.clone()
+        };
+        let expected = "\
+interface  kind             state         bit rate  frames  queue   received  transmitted  dropped  errors
+---------  ---------------  ------------  --------  ------  -----  ---------  -----------  -------  ------
+can0       can (mcp251xfd)  error active  500k,2M   CAN FD     10  1,234,567            8        1       0
+vcan0      vcan             up            -         CAN FD   1000  1,234,567            8        1       0
+";
+        assert_eq!(interface_table(&[can0, vcan0]), expected);
+    }
+}

@@ -1,0 +1,231 @@
+//! What commands that receive have in common: ending in order, output that may go away, and news of
+//! ports.
+
+use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use candor_bus::capture::{Capture, Captured, Next, Totals};
+use candor_bus::named::NamedPort;
+use candor_bus::outlet::Stop;
+use candor_config::Findings;
+use candor_linux::clock::{self, Monotonic};
+use candor_port::Wanted;
+use candor_signals::Database;
+use candor_time::{Instant, Nanos};
+use candor_wire::Frame;
+use serde::Serialize;
+
+/// Set when somebody wants the command to end.
+static STOP: Stop = Stop::new(false);
+
+/// How long to wait for frames before looking whether to end.
+const ATTENTION: Nanos = Nanos::from_millis(50);
+
+/// Makes the first Ctrl-C, SIGTERM or SIGHUP end the command in order; a second one ends the
+/// program.
+pub(super) fn catch_signals() -> &'static Stop {
+    // Where no handler can be set, a signal simply ends the program.
+    let _ = ctrlc::set_handler(|| {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+    &STOP
+}
+
+/// Standard output. Once its reader went away everything is over.
+pub(super) struct Out {
+    out: BufWriter<StdoutLock<'static>>,
+    is_open: bool,
+}
+
+impl Out {
+    pub(super) fn new() -> Self {
+        Self { out: BufWriter::with_capacity(64 << 10, io::stdout().lock()), is_open: true }
+    }
+
+    /// Whether somebody still reads it.
+    pub(super) const fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    pub(super) fn write(&mut self, text: &str) -> Result<(), String> {
+        let written = self.out.write_all(text.as_bytes());
+        self.check(written)
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), String> {
+        let flushed = self.out.flush();
+        self.check(flushed)
+    }
+
+    fn check(&mut self, result: io::Result<()>) -> Result<(), String> {
+        match result {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.is_open = false;
+                Ok(())
+            }
+            Err(error) => Err(format!("standard output cannot be written: {error}")),
+            Ok(()) => Ok(()),
+        }
+    }
+}
+
+/// Opens ports to receive from.
+pub(super) fn capture(ports: &[NamedPort], errors: bool) -> Result<Capture, String> {
+    let wanted = Wanted { error_reports: errors, ..Wanted::RECEIVER };
+    Capture::open(ports, wanted).map_err(|error| error.to_string())
+}
+
+/// When to end, apart from signals.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct End {
+    at: Option<Instant<Monotonic>>,
+}
+
+impl End {
+    pub(super) fn after(time: Option<Nanos>) -> Self {
+        Self { at: time.map(|time| clock::now::<Monotonic>() + time) }
+    }
+
+    fn is_over(self) -> bool {
+        self.at.is_some_and(|at| clock::now::<Monotonic>() >= at)
+    }
+}
+
+/// What is done with what comes.
+pub(super) trait Follower {
+    /// A frame came. Break to end.
+    fn take(&mut self, captured: &Captured) -> Result<ControlFlow<()>, String>;
+
+    /// There is nothing more to take at present. Break to end.
+    fn pause(&mut self) -> Result<ControlFlow<()>, String> {
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Follows ports until the end: of the ports, of the time, or of the follower's interest.
+///
+/// # Errors
+/// A port failed, or the follower did.
+pub(super) fn follow(
+    capture: &mut Capture,
+    end: End,
+    stop: &Stop,
+    follower: &mut impl Follower,
+) -> Result<(), String> {
+    let names: Vec<_> = capture.names().map(str::to_owned).collect();
+    let name = |port: usize| names.get(port).map_or("", String::as_str);
+    loop {
+        if stop.load(Ordering::Relaxed) || end.is_over() {
+            return Ok(());
+        }
+        let mut flow = Ok(ControlFlow::Continue(()));
+        let next = capture.next(ATTENTION, |captured| {
+            if matches!(flow, Ok(ControlFlow::Continue(()))) {
+                flow = follower.take(captured);
+            }
+        });
+        if flow?.is_break() {
+            return follower.pause().map(drop);
+        }
+        match next {
+            Next::Frames | Next::Nothing => {}
+            Next::Lost(_, error) => eprintln!("candor: {error}; waiting for its return"),
+            Next::Returned(port) => eprintln!("candor: {} is back", name(port)),
+            Next::Failed(_, error) => return Err(error.to_string()),
+            Next::Ended => return follower.pause().map(drop),
+        }
+        if follower.pause()?.is_break() {
+            return Ok(());
+        }
+    }
+}
+
+/// Tells on standard error what each port counted.
+pub(super) fn tell_totals(capture: &Capture) {
+    for (port, name) in capture.names().enumerate() {
+        eprintln!("{name}: {}", capture.totals(port));
+    }
+}
+
+/// What a port counted, as JSON.
+#[derive(Serialize)]
+pub(super) struct TotalsLine<'a> {
+    port: &'a str,
+    frames: u64,
+    error_reports: u64,
+    malformed: u64,
+    overflow: u64,
+    missing: u64,
+    out_of_order: u64,
+}
+
+impl<'a> TotalsLine<'a> {
+    pub(super) const fn new(port: &'a str, totals: &Totals) -> Self {
+        let Totals { frames, error_reports, malformed, overflow, missing, out_of_order } = *totals;
+        Self { port, frames, error_reports, malformed, overflow, missing, out_of_order }
+    }
+}
+
+/// Reads a DBC file. Warnings go to standard error.
+pub(super) fn database(path: &Path) -> Result<Database, String> {
+    let findings = Findings::new();
+    let database = Database::load(path, &findings);
+    match database {
+        Some(database) => {
+            let text = findings.to_string();
+            if !text.is_empty() {
+                eprint!("{text}");
+            }
+            Ok(database)
+        }
+        None => Err(findings.to_string()),
+    }
+}
+
+/// A number of bytes such as `100M`; powers of 1000.
+pub(super) fn read_size(text: &str) -> Result<u64, String> {
+    let expected = || "a size is a number of bytes such as 500k, 100M or 2G".to_owned();
+    let (number, factor) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
+        Some(b'M') => (&text[..text.len() - 1], 1_000_000),
+        Some(b'G') => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let size = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    size.filter(|&size| size > 0).ok_or_else(expected)
+}
+
+/// An identifier as candump writes it: 3 digits standard, 8 extended.
+pub(super) fn hex_id(frame: &Frame) -> String {
+    hex_word(frame.can_id())
+}
+
+/// The same from an identifier word.
+pub(super) fn hex_word(can_id: u32) -> String {
+    use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG};
+    match can_id & (EFF_FLAG | ERR_FLAG) {
+        0 => format!("{:03X}", can_id & EFF_MASK),
+        _ => format!("{:08X}", can_id & EFF_MASK),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        for (text, size) in
+            [("1", 1), ("500k", 500_000), ("100M", 100_000_000), ("2G", 2_000_000_000)]
+        {
+            assert_eq!(read_size(text), Ok(size));
+        }
+        for text in ["", "0", "M", "-1", "1.5M", "99999999999G"] {
+            assert!(read_size(text).is_err(), "{text}");
+        }
+    }
+}

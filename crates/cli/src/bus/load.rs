@@ -1,0 +1,348 @@
+//! `candor bus load`: how busy buses are.
+//!
+//! `--json` prints one object of type `interval` for each port and interval, and in the end one of
+//! type `total` for each port:
+//!
+//! | field of both | |
+//! |---|---|
+//! | `port` | |
+//! | `from_ns`, `time_ns` | when it began, since 1970, and how long it was |
+//! | `frames`, `error_reports` | how many |
+//! | `frames_per_s` | |
+//! | `nominal_bits`, `data_bits` | bits of the frames at the two bit rates, intermission included |
+//! | `load_percent`, `peak_percent` | null if no bit rate is known; the peak is that of an interval so far |
+//!
+//! `total` has also `bitrate`, `data_bitrate` (null if not known) and `ids`: of those with the most
+//! bits `id` (in hex), `frames` and `load_percent`.
+
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+
+use candor_bus::capture::Captured;
+use candor_bus::load::{Meter, Stretch};
+use candor_bus::named::{self, NamedPort};
+use candor_bus::rates::RatedPort;
+use candor_linux::clock::{self, Realtime};
+use candor_port::Address;
+use candor_time::{Instant, Nanos};
+use candor_wire::Timing;
+use clap::Args;
+use serde::Serialize;
+
+use super::live::{self, End, Follower, Out, hex_word};
+use crate::Answer;
+use crate::output::{json_line, table, thousands};
+
+#[derive(Args)]
+pub(crate) struct LoadArgs {
+    /// The ports with the bit rates of their buses: can0@500k, can1@500k,2M; those of a CAN
+    /// controller are known
+    #[arg(required = true, value_name = "PORT")]
+    ports: Vec<RatedPort>,
+    /// How often to tell
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = read_interval)]
+    interval: Nanos,
+    /// End after this time, such as 1min
+    #[arg(long)]
+    time: Option<Nanos>,
+    /// How many identifiers to list in the end
+    #[arg(long, default_value_t = 5)]
+    top: usize,
+    /// Print JSON Lines: objects of type "interval", in the end one of type "total" for each port
+    #[arg(long)]
+    json: bool,
+}
+
+fn read_interval(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(interval) if interval >= Nanos::from_millis(1) => Ok(interval),
+        Ok(_) => Err("an interval is 1ms at least".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Frames that were stamped up to now are handed over so long after at the latest.
+const HANDED_OVER: Nanos = Nanos::from_millis(20);
+
+pub(super) fn run(args: &LoadArgs) -> Answer {
+    let stop = live::catch_signals();
+    let named: Vec<NamedPort> = args.ports.iter().map(|port| port.port.clone()).collect();
+    let mut capture = live::capture(&named, true)?;
+    let ports: Vec<_> = args
+        .ports
+        .iter()
+        .zip(named::titles(&named))
+        .map(|(port, title)| {
+            let (address, timing) = (&port.port.address, port.known_timing());
+            if timing.is_none() {
+                eprintln!(
+                    "{title}: no bit rate is known of it, so no load either; write {address}@500k"
+                );
+            }
+            Measured { title, clock: Clock::of(address), meter: Meter::new(args.interval, timing) }
+        })
+        .collect();
+    let width = ports.iter().map(|port| port.title.chars().count()).max().unwrap_or(0);
+    let mut load = Load { ports, width, out: Out::new(), json: args.json };
+    let followed = live::follow(&mut capture, End::after(args.time), stop, &mut load);
+    let finished = load.finish(args.top);
+    live::tell_totals(&capture);
+    followed.and(finished)?;
+    Ok(true)
+}
+
+/// By which clock intervals begin and end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Clock {
+    /// By the stamps of the frames, which are those of this machine.
+    Stamps,
+    /// By the stamps of the frames, which are of a time long ago.
+    Recorded,
+    /// By when frames are handed over: the stamps are those of another machine, or there are none.
+    Arrival,
+}
+
+impl Clock {
+    fn of(address: &Address) -> Self {
+        match address.driver() {
+            "file" => Self::Recorded,
+            _ if address.interface().is_some() => Self::Stamps,
+            _ => Self::Arrival,
+        }
+    }
+}
+
+struct Measured {
+    title: String,
+    clock: Clock,
+    meter: Meter,
+}
+
+struct Load {
+    ports: Vec<Measured>,
+    width: usize,
+    out: Out,
+    json: bool,
+}
+
+impl Follower for Load {
+    fn take(&mut self, captured: &Captured) -> Result<ControlFlow<()>, String> {
+        let port = &mut self.ports[captured.port];
+        let time = match port.clock {
+            Clock::Arrival => clock::now::<Realtime>(),
+            Clock::Stamps | Clock::Recorded => captured.time,
+        };
+        let mut over = Vec::new();
+        port.meter.add(time, &captured.received.frame, |stretch| over.push(*stretch));
+        self.tell(captured.port, &over)
+    }
+
+    fn pause(&mut self) -> Result<ControlFlow<()>, String> {
+        let now = clock::now::<Realtime>();
+        let mut flow = ControlFlow::Continue(());
+        for index in 0..self.ports.len() {
+            let port = &mut self.ports[index];
+            let until = match port.clock {
+                Clock::Recorded => continue,
+                Clock::Arrival => now,
+                Clock::Stamps => {
+                    Instant::from_nanos(now.as_nanos().saturating_sub(HANDED_OVER.as_nanos()))
+                }
+            };
+            let mut over = Vec::new();
+            port.meter.advance(until, |stretch| over.push(*stretch));
+            if self.tell(index, &over)?.is_break() {
+                flow = ControlFlow::Break(());
+            }
+        }
+        Ok(flow)
+    }
+}
+
+impl Load {
+    fn tell(&mut self, index: usize, over: &[Stretch]) -> Result<ControlFlow<()>, String> {
+        let port = &self.ports[index];
+        for stretch in over {
+            let text = if self.json {
+                json_line(&Line::Interval(interval_line(port, stretch)))?
+            } else {
+                line(port, stretch, self.width)
+            };
+            self.out.write(&text)?;
+        }
+        if !over.is_empty() {
+            self.out.flush()?;
+        }
+        Ok(if self.out.is_open() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    }
+
+    fn finish(mut self, top: usize) -> Result<(), String> {
+        let now = clock::now::<Realtime>();
+        for index in 0..self.ports.len() {
+            let port = &mut self.ports[index];
+            let end = Some(now).filter(|_| port.clock != Clock::Recorded);
+            let mut over = Vec::new();
+            port.meter.finish(end, |stretch| over.push(*stretch));
+            if self.tell(index, &over)?.is_break() {
+                return Ok(());
+            }
+        }
+        if self.json {
+            for port in &self.ports {
+                self.out.write(&json_line(&Line::Total(total_line(port, top)))?)?;
+            }
+        } else {
+            self.out.write(&totals(&self.ports, top))?;
+        }
+        self.out.flush()
+    }
+}
+
+fn percent(value: f64) -> String {
+    format!("{value:.2} %")
+}
+
+/// `(1436509052.249713)  can0   1000 frames/s   22.40 %  peak  22.40 %`
+fn line(port: &Measured, stretch: &Stretch, width: usize) -> String {
+    let seconds = stretch.from.as_nanos() / 1_000;
+    let (seconds, micros) = (seconds / 1_000_000, seconds % 1_000_000);
+    let mut out = format!(
+        "({seconds:010}.{micros:06})  {:>width$}  {:>8.0} frames/s",
+        port.title,
+        stretch.frames_per_second()
+    );
+    // Writing to a string does not fail.
+    let _ = match port.meter.timing() {
+        Some(timing) => write!(
+            out,
+            "  {:>8}  peak {:>8}",
+            percent(stretch.percent(timing)),
+            percent(port.meter.peak())
+        ),
+        None => write!(
+            out,
+            "  {:>9.0} bit/s  peak {:>9.0} bit/s",
+            stretch.bits_per_second(),
+            port.meter.peak()
+        ),
+    };
+    if stretch.error_reports > 0 {
+        let _ = write!(out, "  {} error reports", stretch.error_reports);
+    }
+    out.push('\n');
+    out
+}
+
+/// Everything at the end: ports, then their busiest identifiers.
+fn totals(ports: &[Measured], top: usize) -> String {
+    let load = |stretch: &Stretch, timing: Option<Timing>| match timing {
+        Some(timing) => percent(stretch.percent(timing)),
+        None => "-".to_owned(),
+    };
+    let rows: Vec<_> = ports
+        .iter()
+        .map(|port| {
+            let (total, timing) = (port.meter.total(), port.meter.timing());
+            vec![
+                port.title.clone(),
+                format!("{:.3} s", total.time.as_secs_f64()),
+                thousands(total.frames),
+                format!("{:.1}", total.frames_per_second()),
+                load(&total, timing),
+                timing.map_or_else(|| "-".to_owned(), |_| percent(port.meter.peak())),
+                thousands(total.error_reports),
+            ]
+        })
+        .collect();
+    let head = ["port", ">time", ">frames", ">frames/s", ">load", ">peak", ">error reports"];
+    let mut out = format!("\n{}", table(&head, &rows));
+    let rows: Vec<_> = ports
+        .iter()
+        .flat_map(|port| {
+            let (total, timing) = (port.meter.total(), port.meter.timing());
+            port.meter.top(top).into_iter().map(move |id| {
+                let share = Stretch { frames: id.frames, bits: id.bits, ..total };
+                vec![
+                    port.title.clone(),
+                    hex_word(id.can_id),
+                    thousands(id.frames),
+                    format!("{:.1}", share.frames_per_second()),
+                    load(&share, timing),
+                ]
+            })
+        })
+        .collect();
+    if !rows.is_empty() {
+        let head = ["port", ">busiest", ">frames", ">frames/s", ">load"];
+        let _ = write!(out, "\n{}", table(&head, &rows));
+    }
+    out
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", content = "data", rename_all = "lowercase")]
+enum Line<'a> {
+    Interval(StretchLine<'a>),
+    Total(TotalLine<'a>),
+}
+
+#[derive(Serialize)]
+struct StretchLine<'a> {
+    port: &'a str,
+    from_ns: u64,
+    time_ns: u64,
+    frames: u64,
+    error_reports: u64,
+    frames_per_s: f64,
+    nominal_bits: u64,
+    data_bits: u64,
+    load_percent: Option<f64>,
+    peak_percent: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct TotalLine<'a> {
+    #[serde(flatten)]
+    stretch: StretchLine<'a>,
+    bitrate: Option<u32>,
+    data_bitrate: Option<u32>,
+    ids: Vec<IdLine>,
+}
+
+#[derive(Serialize)]
+struct IdLine {
+    id: String,
+    frames: u64,
+    load_percent: Option<f64>,
+}
+
+fn interval_line<'a>(port: &'a Measured, stretch: &Stretch) -> StretchLine<'a> {
+    let timing = port.meter.timing();
+    StretchLine {
+        port: &port.title,
+        from_ns: stretch.from.as_nanos(),
+        time_ns: stretch.time.as_nanos(),
+        frames: stretch.frames,
+        error_reports: stretch.error_reports,
+        frames_per_s: stretch.frames_per_second(),
+        nominal_bits: stretch.bits.nominal,
+        data_bits: stretch.bits.data,
+        load_percent: timing.map(|timing| stretch.percent(timing)),
+        peak_percent: timing.map(|_| port.meter.peak()),
+    }
+}
+
+fn total_line(port: &Measured, top: usize) -> TotalLine<'_> {
+    let (total, timing) = (port.meter.total(), port.meter.timing());
+    let id = |id: candor_bus::load::IdLoad| IdLine {
+        id: hex_word(id.can_id),
+        frames: id.frames,
+        load_percent: timing.map(|timing| id.bits.percent(timing, total.time)),
+    };
+    TotalLine {
+        stretch: interval_line(port, &total),
+        bitrate: timing.map(|timing| timing.nominal.bits_per_second()),
+        data_bitrate: timing.map(|timing| timing.data.bits_per_second()),
+        ids: port.meter.top(top).into_iter().map(id).collect(),
+    }
+}

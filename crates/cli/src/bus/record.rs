@@ -1,0 +1,321 @@
+//! `candor bus record`: frames into a file.
+//!
+//! The file grows beside its place, under a name that begins with a dot, and takes it when it is
+//! complete. What was received is written twice a second, so that little is lost if the machine
+//! stops. `--json` prints one object of type `file` for each file (`file`, `format`, `frames`,
+//! `bytes`), then one of type `port` for each port, as `candor bus dump` does.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use candor_bus::capture::{Captured, Totals};
+use candor_bus::counted;
+use candor_bus::named::{self, NamedPort};
+use candor_bus::select::Selection;
+use candor_lab::output::Target;
+use candor_linux::clock::{self, Monotonic};
+use candor_port::Origin;
+use candor_time::{Instant, Nanos};
+use candor_wire::log::{Direction, Encoder, FORMATS, Format};
+use clap::Args;
+use serde::Serialize;
+use std::io::Write as _;
+
+use super::dump::{WhichArgs, record};
+use super::live::{self, End, Follower, TotalsLine, read_size};
+use crate::Answer;
+use crate::output::{json_line, print};
+
+#[derive(Args)]
+pub(crate) struct RecordArgs {
+    /// The ports, such as can0; name=PORT gives one another name
+    #[arg(required = true, value_name = "PORT")]
+    ports: Vec<NamedPort>,
+    /// The file; its ending tells the format: .log (candump), .pcap or .pcapng
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    #[command(flatten)]
+    which: WhichArgs,
+    /// End after so many frames
+    #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// End after this time, such as 10min
+    #[arg(long)]
+    time: Option<Nanos>,
+    /// End after so many bytes, such as 100M
+    #[arg(long, value_parser = read_size)]
+    size: Option<u64>,
+    /// Begin a new file after so many bytes: drive-0001.log, drive-0002.log, ...
+    #[arg(long, value_name = "SIZE", value_parser = read_size)]
+    split: Option<u64>,
+    /// Nanoseconds in logs of candump; older programs read microseconds only, which is the default.
+    /// The other formats always have them
+    #[arg(short = 'N', long)]
+    nanoseconds: bool,
+    /// Print JSON Lines: an object of type "file" each, then one of type "port" each
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &RecordArgs) -> Answer {
+    let stop = live::catch_signals();
+    let (selection, errors) = args.which.read()?;
+    let titles = named::titles(&args.ports);
+    let mut files = Files {
+        base: args.output.clone(),
+        split: args.split,
+        begun: 0,
+        ports: titles.len(),
+        nanoseconds: args.nanoseconds,
+    };
+    let file = files.next()?;
+    let mut capture = live::capture(&args.ports, errors)?;
+    let mut recorder = Recorder {
+        titles,
+        selection,
+        file: Some(file),
+        files,
+        done: Vec::new(),
+        frames_left: args.count.unwrap_or(u64::MAX),
+        bytes_left: args.size.unwrap_or(u64::MAX),
+    };
+    let followed = live::follow(&mut capture, End::after(args.time), stop, &mut recorder);
+    // What came up to a failure is kept.
+    let finished = recorder.finish_file();
+    let totals: Vec<Totals> = (0..args.ports.len()).map(|port| capture.totals(port)).collect();
+    if args.json {
+        let files = recorder.done.iter().map(|file| json_line(&Line::File(file)));
+        let ports = capture.names().zip(&totals);
+        let ports =
+            ports.map(|(name, totals)| json_line(&Line::Port(TotalsLine::new(name, totals))));
+        print(&files.chain(ports).collect::<Result<String, String>>()?)?;
+    }
+    for file in &recorder.done {
+        let (frames, bytes) = (counted(file.frames, "frame"), counted(file.bytes, "byte"));
+        eprintln!("{}: {frames}, {bytes}", file.file);
+    }
+    live::tell_totals(&capture);
+    followed.and(finished)?;
+    Ok(totals.iter().all(Totals::is_complete))
+}
+
+struct Recorder {
+    titles: Vec<String>,
+    selection: Selection,
+    /// The file that grows; `None` only after a failure.
+    file: Option<LogFile>,
+    files: Files,
+    done: Vec<FileLine>,
+    frames_left: u64,
+    bytes_left: u64,
+}
+
+impl Follower for Recorder {
+    fn take(&mut self, captured: &Captured) -> Result<ControlFlow<()>, String> {
+        if !self.selection.takes(&captured.received.frame) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let is_full = self.file.as_ref().is_none_or(|file| self.files.is_full(file));
+        if is_full {
+            self.finish_file()?;
+            self.file = Some(self.files.next()?);
+        }
+        let Some(file) = &mut self.file else { return Ok(ControlFlow::Break(())) };
+        let before = file.bytes();
+        file.write(captured, &self.titles[captured.port])?;
+        self.bytes_left = self.bytes_left.saturating_sub(file.bytes() - before);
+        self.frames_left -= 1;
+        Ok(match self.frames_left > 0 && self.bytes_left > 0 {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        })
+    }
+
+    fn pause(&mut self) -> Result<ControlFlow<()>, String> {
+        if let Some(file) = &mut self.file {
+            file.pause()?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+impl Recorder {
+    fn finish_file(&mut self) -> Result<(), String> {
+        let Some(file) = self.file.take() else { return Ok(()) };
+        self.done.push(file.finish()?);
+        Ok(())
+    }
+}
+
+/// The names of the files of a recording.
+struct Files {
+    base: PathBuf,
+    split: Option<u64>,
+    begun: u32,
+    ports: usize,
+    nanoseconds: bool,
+}
+
+impl Files {
+    fn next(&mut self) -> Result<LogFile, String> {
+        self.begun += 1;
+        let path = match self.split {
+            Some(_) => numbered(&self.base, self.begun),
+            None => self.base.clone(),
+        };
+        LogFile::create(&path, self.ports, self.nanoseconds)
+    }
+
+    fn is_full(&self, file: &LogFile) -> bool {
+        self.split.is_some_and(|split| file.bytes() >= split)
+    }
+}
+
+/// `drive-0001.log` of `drive.log`.
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let part = |part: Option<&std::ffi::OsStr>| {
+        part.map(|part| part.to_string_lossy().into_owned()).unwrap_or_default()
+    };
+    let (stem, ending) = (part(path.file_stem()), part(path.extension()));
+    path.with_file_name(format!("{stem}-{number:04}.{ending}"))
+}
+
+/// A recording that grows.
+pub(super) struct LogFile {
+    name: String,
+    format: &'static Format,
+    target: Target,
+    encoder: Box<dyn Encoder>,
+    buffer: Vec<u8>,
+    nanoseconds: bool,
+    written: u64,
+    frames: u64,
+    /// When the buffer is written at the latest.
+    due: Instant<Monotonic>,
+}
+
+/// The format of the logs of candump.
+const CANDUMP: &str = "candump";
+/// How much is written at once.
+const BUFFER_LEN: usize = 64 << 10;
+/// How long records are kept back.
+const KEPT_BACK: Nanos = Nanos::from_millis(500);
+
+impl LogFile {
+    /// Creates a file for frames of so many ports.
+    pub(super) fn create(path: &Path, ports: usize, nanoseconds: bool) -> Result<Self, String> {
+        let name = path.display().to_string();
+        let Some(format) = Format::by_file_name(&name) else {
+            let endings: Vec<_> = FORMATS
+                .iter()
+                .flat_map(|format| format.endings)
+                .map(|ending| format!(".{ending}"))
+                .collect();
+            return Err(format!(
+                "{name}: no format of recordings ends like this; there are {}",
+                endings.join(", ")
+            ));
+        };
+        if ports > 1 && !format.keeps_interfaces {
+            return Err(format!(
+                "{name}: a {} knows only one interface; take .log or .pcapng for several ports",
+                format.title
+            ));
+        }
+        let target = Target::file(path).map_err(|error| {
+            format!("{name}: cannot be written: {error}; check the folder and its permissions")
+        })?;
+        let mut buffer = Vec::with_capacity(2 * BUFFER_LEN);
+        let encoder = format.encoder(&mut buffer);
+        let due = clock::now::<Monotonic>() + KEPT_BACK;
+        let nanoseconds = nanoseconds || format.name != CANDUMP;
+        Ok(Self { name, format, target, encoder, buffer, nanoseconds, written: 0, frames: 0, due })
+    }
+
+    /// How many bytes the recording has so far.
+    const fn bytes(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Appends a frame that a port of this title received.
+    pub(super) fn write(&mut self, captured: &Captured, title: &str) -> Result<(), String> {
+        let direction = match captured.received.origin {
+            Origin::Bus => Direction::Received,
+            Origin::Machine | Origin::Own => Direction::Transmitted,
+        };
+        // Logs of candump tell directions only on request, and not every reader knows them.
+        let direction = Some(direction).filter(|_| self.format.name != CANDUMP);
+        self.encoder
+            .encode(&record(captured, direction, self.nanoseconds), title, &mut self.buffer)
+            .map_err(|error| format!("{}: {error}", self.name))?;
+        self.frames += 1;
+        if self.buffer.len() >= BUFFER_LEN { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what has waited long enough.
+    pub(super) fn pause(&mut self) -> Result<(), String> {
+        let now = clock::now::<Monotonic>();
+        if self.buffer.is_empty() || now < self.due {
+            return Ok(());
+        }
+        self.due = now + KEPT_BACK;
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<(), String> {
+        let written = self.target.write_all(&self.buffer);
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        written.map_err(|error| self.failure(&error))
+    }
+
+    fn failure(&self, error: &std::io::Error) -> String {
+        format!("{}: cannot be written: {error}; is the disk full?", self.name)
+    }
+
+    /// Writes the rest and puts the file in its place.
+    pub(super) fn finish(mut self) -> Result<FileLine, String> {
+        self.flush()?;
+        let Self { name, format, target, written, frames, .. } = self;
+        target.finish().map_err(|error| format!("{name}: cannot be written: {error}"))?;
+        Ok(FileLine { file: name, format: format.name, frames, bytes: written })
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", content = "data", rename_all = "lowercase")]
+enum Line<'a> {
+    File(&'a FileLine),
+    Port(TotalsLine<'a>),
+}
+
+/// A file that is complete.
+#[derive(Serialize)]
+pub(super) struct FileLine {
+    file: String,
+    format: &'static str,
+    frames: u64,
+    bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_numbered_before_their_ending() {
+        for (path, expected) in
+            [("drive.log", "drive-0001.log"), ("a.b/drive.old.pcapng", "a.b/drive.old-0001.pcapng")]
+        {
+            assert_eq!(numbered(Path::new(path), 1), Path::new(expected));
+        }
+    }
+
+    #[test]
+    fn a_format_that_does_not_fit_is_refused_at_once() {
+        let error =
+            |name: &str, ports| LogFile::create(Path::new(name), ports, false).err().unwrap();
+        assert!(error("drive.txt", 1).starts_with("drive.txt: no format of recordings ends"));
+        assert!(error("drive.pcap", 2).contains("take .log or .pcapng for several ports"));
+    }
+}

@@ -1,0 +1,225 @@
+//! `candor bus replay`: a recording onto buses.
+
+use std::path::{Path, PathBuf};
+
+use candor_bus::counted;
+use candor_bus::outlet::{Outcome, Outlet, RealTime, Stop};
+use candor_bus::schedule::Schedule;
+use candor_port::Address;
+use candor_port::recording::{self, Recording};
+use candor_time::Nanos;
+use candor_wire::Kind;
+use candor_wire::log::{InterfaceIndex, Record};
+use clap::Args;
+
+use super::live;
+use super::sending::{self, SendingArgs};
+use crate::Answer;
+use candor_bus::select::Selection;
+
+#[derive(Args)]
+pub(crate) struct ReplayArgs {
+    /// The recording, or - for standard input
+    file: PathBuf,
+    /// The port that the frames go to, unless --map says otherwise
+    #[arg(required_unless_present = "map")]
+    port: Option<Address>,
+    /// Frames that were recorded on this interface go to that port; without PORT, all others are
+    /// left out (may be repeated)
+    #[arg(long, value_name = "INTERFACE=PORT", value_parser = read_map)]
+    map: Vec<Mapping>,
+    /// How fast: 1 as recorded, 2 twice as fast, max as fast as there is room
+    #[arg(long, default_value = "1")]
+    speed: Speed,
+    /// Replay it so many times
+    #[arg(long = "loop", value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    times: u64,
+    /// Only these identifiers, as for `candor bus dump` (may be repeated)
+    #[arg(short = 'i', long = "id", value_name = "PATTERN")]
+    ids: Vec<String>,
+    /// Pass over malformed records and say how many there were
+    #[arg(long)]
+    skip_malformed: bool,
+    #[command(flatten)]
+    sending: SendingArgs,
+}
+
+/// Where frames of an interface go.
+#[derive(Clone, Debug)]
+struct Mapping {
+    interface: String,
+    port: Address,
+}
+
+fn read_map(text: &str) -> Result<Mapping, String> {
+    let (interface, port) = text
+        .split_once('=')
+        .filter(|(interface, _)| !interface.is_empty())
+        .ok_or("write the interface of the recording and the port: can0=vcan0")?;
+    let port = port.parse::<Address>().map_err(|error| error.to_string())?;
+    Ok(Mapping { interface: interface.into(), port })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Speed {
+    Times(f64),
+    Max,
+}
+
+impl std::str::FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "max" {
+            return Ok(Self::Max);
+        }
+        match text.strip_suffix('x').unwrap_or(text).parse::<f64>() {
+            Ok(times) if (1e-6..=1e6).contains(&times) => Ok(Self::Times(times)),
+            _ => Err("a speed is from 0.000001 to 1000000, or max".into()),
+        }
+    }
+}
+
+impl Speed {
+    /// When a frame is due that was recorded so long after the first one.
+    fn due(self, since_first: Nanos) -> Nanos {
+        match self {
+            Self::Max => Nanos::ZERO,
+            // Exact, also for years.
+            Self::Times(1.0) => since_first,
+            Self::Times(times) => Nanos::from_nanos((since_first.as_nanos() as f64 / times) as u64),
+        }
+    }
+}
+
+pub(super) fn run(args: &ReplayArgs) -> Answer {
+    let stop = live::catch_signals();
+    sending::be_punctual();
+    let ids = args.ids.iter().map(String::as_str);
+    let selection = Selection::parse(ids).map_err(|error| error.to_string())?;
+    let is_input = args.file.as_os_str() == "-";
+    if is_input && args.times > 1 {
+        return Err("standard input can be read only once; record it into a file first".into());
+    }
+    let mut first = open(&args.file, args.skip_malformed)?;
+    let addresses = ports(args);
+    let mut outlets = args.sending.open(&addresses)?;
+    let mut replay = Replay {
+        args,
+        addresses,
+        selection,
+        schedule: Schedule::start(&mut RealTime),
+        begin: Nanos::ZERO,
+        routes: Vec::new(),
+        left_out: 0,
+        error_reports: 0,
+    };
+    let mut result = Ok(());
+    for pass in 0..args.times {
+        if pass > 0 {
+            first = open(&args.file, args.skip_malformed)?;
+        }
+        result = replay.pass(&mut first, &mut outlets, stop);
+        if result.is_err() || stop.load(std::sync::atomic::Ordering::Relaxed) {
+            break;
+        }
+    }
+    let punctuality = Some(replay.schedule.punctuality());
+    let is_flood = args.speed == Speed::Max;
+    let is_complete = args.sending.report(&mut outlets, punctuality, is_flood, stop)?;
+    for (count, what, why) in [
+        (replay.left_out, "record", "left out because of --id, or because no port takes them"),
+        (replay.error_reports, "error report", "left out: they cannot be sent"),
+        (first.skipped().count, "malformed record", "passed over"),
+    ] {
+        if count > 0 {
+            eprintln!("{}: {} {why}", args.file.display(), counted(count, what));
+        }
+    }
+    result?;
+    Ok(is_complete)
+}
+
+fn open(file: &Path, skips: bool) -> Result<Recording, String> {
+    let recording = recording::open(file, None).map_err(|error| error.to_string())?;
+    Ok(recording.skip_malformed(skips))
+}
+
+/// All ports, each once.
+fn ports(args: &ReplayArgs) -> Vec<Address> {
+    let mut ports: Vec<Address> = Vec::new();
+    for port in args.port.iter().chain(args.map.iter().map(|mapping| &mapping.port)) {
+        if !ports.contains(port) {
+            ports.push(port.clone());
+        }
+    }
+    ports
+}
+
+struct Replay<'a> {
+    args: &'a ReplayArgs,
+    addresses: Vec<Address>,
+    selection: Selection,
+    schedule: Schedule,
+    /// When the present pass begins.
+    begin: Nanos,
+    /// Which port the frames of each interface go to.
+    routes: Vec<Option<usize>>,
+    left_out: u64,
+    error_reports: u64,
+}
+
+impl Replay<'_> {
+    fn pass(
+        &mut self,
+        recording: &mut Recording,
+        outlets: &mut [Outlet],
+        stop: &Stop,
+    ) -> Result<(), String> {
+        self.routes.clear();
+        let mut first = None;
+        let mut last = self.begin;
+        while let Some(record) = recording.next() {
+            let record = record.map_err(|error| error.to_string())?;
+            let since_first = record.time_ns.saturating_sub(*first.get_or_insert(record.time_ns));
+            let due = self.begin + self.args.speed.due(Nanos::from_nanos(since_first));
+            // A record that is earlier than the one before goes with it.
+            last = last.max(due);
+            let Some(which) = self.route(recording, &record) else { continue };
+            let outcome =
+                self.schedule.send(outlets, which, &record.frame, last, &mut RealTime, stop);
+            if outcome == Outcome::Stopped {
+                return Ok(());
+            }
+        }
+        self.begin = last;
+        Ok(())
+    }
+
+    /// The port that a record goes to, if it is sent at all.
+    fn route(&mut self, recording: &Recording, record: &Record) -> Option<usize> {
+        if record.frame.kind() == Kind::Error {
+            self.error_reports += 1;
+            return None;
+        }
+        let which = self.port_of(recording, record.interface);
+        let which = which.filter(|_| self.selection.takes(&record.frame));
+        self.left_out += u64::from(which.is_none());
+        which
+    }
+
+    fn port_of(&mut self, recording: &Recording, interface: InterfaceIndex) -> Option<usize> {
+        let index = usize::from(interface.0);
+        while self.routes.len() <= index {
+            let interface = InterfaceIndex(u16::try_from(self.routes.len()).ok()?);
+            let name = recording.interfaces().name(interface);
+            let mapped = self.args.map.iter().find(|mapping| mapping.interface == name);
+            let port = mapped.map(|mapping| &mapping.port).or(self.args.port.as_ref());
+            let which =
+                port.and_then(|port| self.addresses.iter().position(|address| address == port));
+            self.routes.push(which);
+        }
+        self.routes[index]
+    }
+}

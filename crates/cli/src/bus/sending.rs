@@ -1,0 +1,150 @@
+//! What commands that send have in common: ports, and the report in the end.
+
+use candor_bus::outlet::{Delivery, Outlet, RealTime, Stop};
+use candor_bus::schedule::{Figures, Punctuality};
+use candor_linux::realtime;
+use candor_port::Address;
+use candor_time::Nanos;
+use clap::Args;
+use serde::Serialize;
+
+use crate::output::{duration, json_line, print};
+
+/// How to send.
+#[derive(Args)]
+pub(crate) struct SendingArgs {
+    /// How long a frame waits for room, or for the interface to return, before it is refused
+    #[arg(long, value_name = "TIME", default_value_t = Outlet::PATIENCE)]
+    pub(super) wait: Nanos,
+    /// Print the report as JSON Lines: an object of type "delivery" for each port
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl SendingArgs {
+    /// Opens ports to send to.
+    pub(super) fn open<'a>(
+        &self,
+        addresses: impl IntoIterator<Item = &'a Address>,
+    ) -> Result<Vec<Outlet>, String> {
+        let open = |address| Outlet::open(address, self.wait).map_err(|error| error.to_string());
+        addresses.into_iter().map(open).collect()
+    }
+
+    /// Waits until everything has left, and tells how frames fared. Whether all of them were sent.
+    pub(super) fn report(
+        &self,
+        outlets: &mut [Outlet],
+        punctuality: Option<&Punctuality>,
+        is_flood: bool,
+        stop: &Stop,
+    ) -> Result<bool, String> {
+        let mut is_complete = true;
+        for outlet in &mut *outlets {
+            if !outlet.drain(&mut RealTime, stop) {
+                eprintln!("{}: some of it may not have left yet", outlet.name());
+            }
+            is_complete &= outlet.delivery().is_complete();
+        }
+        let figures = punctuality.and_then(Punctuality::figures);
+        if self.json {
+            let line = |outlet: &Outlet| json_line(&Line::new(outlet, figures, is_flood));
+            print(&outlets.iter().map(line).collect::<Result<String, String>>()?)?;
+        }
+        for outlet in outlets {
+            eprintln!("{}: {}", outlet.name(), outlet.delivery());
+        }
+        let sent = punctuality.map_or(0, Punctuality::count);
+        if let Some(figures) = figures {
+            eprintln!("{}", if is_flood { speed(&figures, sent) } else { told(&figures) });
+        }
+        Ok(is_complete)
+    }
+}
+
+/// Makes this thread wake up when it asked for it: by default, the kernel may be 50 us late.
+pub(super) fn be_punctual() {
+    // If the kernel refuses, the report tells how punctual frames were all the same.
+    let _ = realtime::set_timer_slack(1);
+}
+
+fn nanos(duration_of: Nanos) -> String {
+    duration(duration_of.as_nanos() as f64)
+}
+
+/// How punctual frames were, for people.
+fn told(figures: &Figures) -> String {
+    format!(
+        "took {} of {} planned (drift {}); frames left late by {} at p50, {} at p99, {} at most",
+        nanos(figures.took),
+        nanos(figures.planned),
+        duration(figures.drift_ns as f64),
+        nanos(figures.late_p50),
+        nanos(figures.late_p99),
+        nanos(figures.late_max),
+    )
+}
+
+/// How fast frames went that had no times.
+fn speed(figures: &Figures, sent: u64) -> String {
+    // From the first frame to the last there is one less.
+    let rate = sent.saturating_sub(1) as f64 / figures.took.as_secs_f64();
+    match rate.is_finite() {
+        true => format!("took {}: {rate:.0} frames/s", nanos(figures.took)),
+        false => format!("took {}", nanos(figures.took)),
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", content = "data", rename_all = "lowercase")]
+enum Line<'a> {
+    Delivery(DeliveryLine<'a>),
+}
+
+/// How the frames of a port fared: `sent`; `unsupported`, `full`, `down`: refused because the port
+/// carries no such frames, had no room in time, or was away; `lost` after they were taken;
+/// `waited`, `waiting_ns`: how many waited for room and how long in all. The others are of all
+/// ports together: how late frames left, and how long it took from the first frame to the last,
+/// planned and in fact, and the difference; null where frames have no times.
+#[derive(Serialize)]
+struct DeliveryLine<'a> {
+    port: &'a str,
+    sent: u64,
+    unsupported: u64,
+    full: u64,
+    down: u64,
+    lost: u64,
+    waited: u64,
+    waiting_ns: u64,
+    late_ns_p50: Option<u64>,
+    late_ns_p99: Option<u64>,
+    late_ns_max: Option<u64>,
+    planned_ns: Option<u64>,
+    took_ns: Option<u64>,
+    drift_ns: Option<i64>,
+}
+
+impl<'a> Line<'a> {
+    fn new(outlet: &'a Outlet, figures: Option<Figures>, is_flood: bool) -> Self {
+        let Delivery { taken, unsupported, full, down, lost, waited, waiting } = outlet.delivery();
+        // In a flood frames have no times at which they could be punctual.
+        let planned = figures.filter(|_| !is_flood);
+        let figure = |of: fn(Figures) -> Nanos| planned.map(|figures| of(figures).as_nanos());
+        Self::Delivery(DeliveryLine {
+            port: outlet.name(),
+            sent: taken,
+            unsupported,
+            full,
+            down,
+            lost,
+            waited,
+            waiting_ns: waiting.as_nanos(),
+            late_ns_p50: figure(|figures| figures.late_p50),
+            late_ns_p99: figure(|figures| figures.late_p99),
+            late_ns_max: figure(|figures| figures.late_max),
+            planned_ns: figure(|figures| figures.planned),
+            took_ns: figures.map(|figures| figures.took.as_nanos()),
+            drift_ns: planned.map(|figures| figures.drift_ns),
+        })
+    }
+}

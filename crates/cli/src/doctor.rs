@@ -1,0 +1,198 @@
+//! `candor doctor`: what this machine can do.
+//!
+//! `candor doctor --json` prints an object of type `check` for everything that was looked at: `name`,
+//! `subject` (which interface or right; null if there is but one), `state` (`ok`, `limited` or
+//! `missing`), `found`, `meaning` (sentences), `fix` (a command, or null), `is_needed` (whether no
+//! gateway on CAN interfaces runs while this is missing). The last object is of type `verdict`:
+//! `can_run`, and how many items are `ok`, `limited` and `missing`.
+
+use candor_doctor::{Files, Item, Laboratory, Sources, State, can_run, examine};
+use candor_vm::{Cache, Qemu, kernel};
+use clap::Args;
+use serde_json::json;
+
+use crate::Answer;
+use crate::output::{json_line, print};
+
+/// Lines are not longer than this.
+const WIDTH: usize = 96;
+
+/// Tell what this machine can do: CAN, real time, rights, the laboratory
+///
+/// Says for each thing whether it is as it should be, what that means, and the command that changes
+/// it. Changes nothing itself. docs/doctor.md says what each check is for.
+///
+/// Exits with 0 if a gateway on CAN interfaces could run here, with 1 if not.
+#[derive(Args)]
+pub(crate) struct Doctor {
+    /// Leave out what is as it should be
+    #[arg(long)]
+    brief: bool,
+    /// Print JSON Lines: objects of type "check", one of type "verdict"
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Doctor) -> Answer {
+    let sources = Sources { files: Files::of_this_machine(), laboratory: laboratory() };
+    let mut items = examine(&sources);
+    let verdict = Verdict::of(&items);
+    if arguments.brief {
+        items.retain(|item| item.state != State::Good);
+    }
+    if arguments.json {
+        let lines: Result<String, String> =
+            items.iter().map(line).chain([verdict.line()]).collect();
+        print(&lines?)?;
+    } else {
+        let text: String = items.iter().map(paragraph).collect();
+        print(&format!("{text}{}", verdict.sentence()))?;
+    }
+    Ok(verdict.can_run)
+}
+
+/// What there is to run other kernels.
+fn laboratory() -> Laboratory {
+    let cached = Cache::open(None).and_then(|cache| kernel::cached(&cache)).unwrap_or_default();
+    let sound = cached.into_iter().filter(|cached| cached.kernel.is_ok());
+    Laboratory {
+        qemu: Qemu::find().map(|qemu| qemu.version).map_err(|error| error.to_string()),
+        kernels: sound.map(|cached| cached.name).collect(),
+    }
+}
+
+/// All items taken together.
+struct Verdict {
+    can_run: bool,
+    /// How many are good, limited, missing.
+    counts: [usize; 3],
+}
+
+impl Verdict {
+    fn of(items: &[Item]) -> Self {
+        let count = |state| items.iter().filter(|item| item.state == state).count();
+        let counts = [State::Good, State::Limited, State::Missing].map(count);
+        Self { can_run: can_run(items), counts }
+    }
+
+    fn sentence(&self) -> String {
+        let [good, limited, missing] = self.counts;
+        let can = if self.can_run { "can" } else { "cannot" };
+        format!(
+            "A gateway on CAN interfaces {can} run here: {good} ok, {limited} limited, {missing} \
+             missing.\n"
+        )
+    }
+
+    fn line(&self) -> Result<String, String> {
+        let [good, limited, missing] = self.counts;
+        json_line(&json!({"type": "verdict", "data": {
+            "can_run": self.can_run,
+            "ok": good,
+            "limited": limited,
+            "missing": missing,
+        }}))
+    }
+}
+
+fn line(item: &Item) -> Result<String, String> {
+    json_line(&json!({"type": "check", "data": {
+        "name": item.name,
+        "subject": item.subject,
+        "state": item.state.name(),
+        "found": item.found,
+        "meaning": item.meaning,
+        "fix": item.fix,
+        "is_needed": item.is_needed,
+    }}))
+}
+
+/// An item for people: what was found, what it means, and the command, which is never broken.
+fn paragraph(item: &Item) -> String {
+    const INDENT: usize = 9;
+    let name = match &item.subject {
+        Some(subject) => format!("{} {subject}", item.name),
+        None => item.name.to_owned(),
+    };
+    let mut out = String::new();
+    let found = wrapped(&format!("{name}: {}", item.found), WIDTH - INDENT);
+    for (index, line) in found.into_iter().enumerate() {
+        let state = if index == 0 { item.state.name() } else { "" };
+        out.push_str(&format!("{state:<INDENT$}{line}\n"));
+    }
+    for line in wrapped(&item.meaning, WIDTH - INDENT) {
+        out.push_str(&format!("{:INDENT$}{line}\n", ""));
+    }
+    if let Some(fix) = &item.fix {
+        out.push_str(&format!("{:INDENT$}$ {fix}\n", ""));
+    }
+    out
+}
+
+/// Words in lines of at most so many characters.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.into()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(state: State) -> Item {
+        Item {
+            name: "queue",
+            subject: Some("can0".into()),
+            state,
+            found: "1000 frames may wait".into(),
+            meaning: "a long queue hides congestion".into(),
+            fix: Some("sudo ip link set can0 txqueuelen 10".into()),
+            is_needed: false,
+        }
+    }
+
+    #[test]
+    fn an_item_is_a_paragraph_for_people() {
+        assert_eq!(
+            paragraph(&item(State::Limited)),
+            "limited  queue can0: 1000 frames may wait\n         \
+             a long queue hides congestion\n         \
+             $ sudo ip link set can0 txqueuelen 10\n"
+        );
+        let plain = Item { subject: None, fix: None, ..item(State::Good) };
+        assert_eq!(
+            paragraph(&plain),
+            "ok       queue: 1000 frames may wait\n         a long queue hides congestion\n"
+        );
+        let long = Item { found: "word ".repeat(40).trim_end().into(), ..plain };
+        assert!(paragraph(&long).lines().all(|line| line.len() <= WIDTH));
+        assert_eq!(paragraph(&long).lines().count(), 4);
+    }
+
+    #[test]
+    fn the_verdict_counts() {
+        let items = [item(State::Good), item(State::Missing), item(State::Good)];
+        let verdict = Verdict::of(&items);
+        assert_eq!(
+            verdict.sentence(),
+            "A gateway on CAN interfaces can run here: 2 ok, 0 limited, 1 missing.\n"
+        );
+        let needed = Item { is_needed: true, ..item(State::Missing) };
+        let verdict = Verdict::of(&[needed]);
+        assert!(verdict.sentence().starts_with("A gateway on CAN interfaces cannot run here: "));
+        assert_eq!(
+            verdict.line().unwrap(),
+            "{\"data\":{\"can_run\":false,\"limited\":0,\"missing\":1,\"ok\":0},\
+             \"type\":\"verdict\"}\n"
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! `candor log decode`: the signals in a recording.
+//!
+//! Each frame is shown as in a candump log, with a line per signal below. `--json` prints one object
+//! of type `frame` for each:
+//!
+//! | field | |
+//! |---|---|
+//! | `time_ns`, `interface` | when and where it was recorded |
+//! | `direction` | `received` or `transmitted`; null if the recording does not say |
+//! | `frame` | in the notation of candump: `123#DEADBEEF` |
+//! | `message` | its name by the DBC file; null if it is not known |
+//! | `signals` | objects with `name`, `raw`, `value`, `unit` and `text` |
+//!
+//! `raw` is the whole number in the frame, exact, up to 64 bits; `value` is the physical value, null
+//! if it is infinite or no number, and `text` the name of the value, or null.
+
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::PathBuf;
+
+use candor_bus::words::{View, number};
+use candor_config::Findings;
+use candor_lab::recording::Recording;
+use candor_signals::{Database, Decoded};
+use candor_wire::Frame;
+use candor_wire::log::{Direction, Encoder, Format, Record};
+use clap::Args;
+use serde::Serialize;
+
+use super::{InputArgs, Progress, explain, explain_malformed, report_skipped};
+
+#[derive(Args)]
+pub(crate) struct DecodeArgs {
+    /// The recording, or - for standard input
+    file: PathBuf,
+    /// The DBC file that tells what is in the frames
+    #[arg(long, value_name = "DBC")]
+    dbc: PathBuf,
+    /// Show only messages of this name (may be repeated)
+    #[arg(long, value_name = "NAME")]
+    message: Vec<String>,
+    /// Show only this signal, Signal or Message.Signal, and the messages that have it (may be
+    /// repeated)
+    #[arg(long, value_name = "NAME")]
+    signal: Vec<String>,
+    /// Print JSON Lines: one object of type "frame" for each frame
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    input: InputArgs,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", content = "data", rename_all = "lowercase")]
+enum Line<'a> {
+    Frame(FrameLine<'a>),
+}
+
+#[derive(Serialize)]
+struct FrameLine<'a> {
+    time_ns: u64,
+    interface: &'a str,
+    direction: Option<&'static str>,
+    frame: String,
+    message: Option<&'a str>,
+    signals: Vec<SignalLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct SignalLine<'a> {
+    name: &'a str,
+    raw: i128,
+    value: f64,
+    unit: &'a str,
+    text: Option<&'a str>,
+}
+
+/// How many of the frames there were.
+#[derive(Default)]
+struct Counts {
+    frames: u64,
+    shown: u64,
+    known: u64,
+}
+
+pub(super) fn run(args: &DecodeArgs) -> Result<(), String> {
+    let findings = Findings::new();
+    let database = Database::load(&args.dbc, &findings).ok_or_else(|| findings.to_string())?;
+    eprint!("{findings}");
+    let view = View::new(database, &args.message, &args.signal);
+    let view = view.map_err(|error| error.to_string())?;
+    let mut recording = args.input.open(&args.file).map_err(explain)?;
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    match decode(args, &view, &mut recording, &mut out) {
+        Ok(counts) => {
+            report_skipped(&recording);
+            let Counts { frames, shown, known } = counts;
+            eprintln!("{frames} frames: {known} known by the DBC file, {shown} shown");
+            Ok(())
+        }
+        Err(Stop::Reader) => Ok(()),
+        Err(Stop::Error(error)) => Err(error),
+    }
+}
+
+/// Why not all was shown.
+enum Stop {
+    /// Nobody reads it any more.
+    Reader,
+    Error(String),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::BrokenPipe => Self::Reader,
+            _ => Self::Error(format!(
+                "standard output: cannot be written: {error}; check where it goes"
+            )),
+        }
+    }
+}
+
+fn decode(
+    args: &DecodeArgs,
+    view: &View,
+    recording: &mut Recording,
+    out: &mut impl Write,
+) -> Result<Counts, Stop> {
+    let progress = Progress::of(recording, false);
+    let mut counts = Counts::default();
+    // Every list of formats has candump's.
+    let format = Format::by_name("candump");
+    let format = format.ok_or_else(|| Stop::Error("there is no format candump".to_owned()))?;
+    let mut line = Vec::new();
+    let mut encoder = format.encoder(&mut line);
+    while let Some(record) = recording.next() {
+        let record =
+            record.map_err(|error| Stop::Error(explain_malformed(error, counts.frames)))?;
+        let frame = &record.frame;
+        counts.frames += 1;
+        counts.known += u64::from(view.message(frame).is_some());
+        progress.show(recording, counts.frames);
+        if !view.takes(frame) {
+            continue;
+        }
+        counts.shown += 1;
+        let interface = recording.interfaces().name(record.interface);
+        line.clear();
+        if args.json {
+            write_json(view, &record, interface, &mut line)?;
+        } else {
+            write_text(view, &record, interface, encoder.as_mut(), &mut line)?;
+        }
+        out.write_all(&line)?;
+    }
+    out.flush()?;
+    progress.clear();
+    Ok(counts)
+}
+
+fn write_text(
+    view: &View,
+    record: &Record,
+    interface: &str,
+    encoder: &mut dyn Encoder,
+    line: &mut Vec<u8>,
+) -> Result<(), Stop> {
+    encoder
+        .encode(record, interface, line)
+        .map_err(|error| Stop::Error(format!("a frame cannot be shown: {error}")))?;
+    for decoded in values(view, &record.frame) {
+        let signal = decoded.signal;
+        let value = number(decoded.physical);
+        match decoded.value_name() {
+            Some(name) => writeln!(line, "  {} {name} ({value})", signal.name)?,
+            None if signal.unit.is_empty() => writeln!(line, "  {} {value}", signal.name)?,
+            None => writeln!(line, "  {} {value} {}", signal.name, signal.unit)?,
+        }
+    }
+    Ok(())
+}
+
+fn write_json(
+    view: &View,
+    record: &Record,
+    interface: &str,
+    line: &mut Vec<u8>,
+) -> Result<(), Stop> {
+    let signals = values(view, &record.frame).map(|decoded| SignalLine {
+        name: &decoded.signal.name,
+        raw: decoded.raw,
+        value: decoded.physical,
+        unit: &decoded.signal.unit,
+        text: decoded.value_name(),
+    });
+    let object = Line::Frame(FrameLine {
+        time_ns: record.time_ns,
+        interface,
+        direction: record.direction.map(|direction| match direction {
+            Direction::Received => "received",
+            Direction::Transmitted => "transmitted",
+        }),
+        frame: record.frame.to_string(),
+        message: view.message(&record.frame).map(|message| message.name.as_str()),
+        signals: signals.collect(),
+    });
+    serde_json::to_writer(&mut *line, &object)
+        .map_err(|error| Stop::Error(format!("a frame cannot be shown: {error}")))?;
+    line.push(b'\n');
+    Ok(())
+}
+
+/// The signals of interest in a frame.
+fn values<'a>(view: &'a View, frame: &'a Frame) -> impl Iterator<Item = Decoded<'a>> {
+    view.message(frame).into_iter().flat_map(|message| view.values(message, frame))
+}

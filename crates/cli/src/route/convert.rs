@@ -1,0 +1,63 @@
+//! `candor route convert`: rule files to commands of cangw and back.
+
+use std::path::{Path, PathBuf};
+
+use candor_lab::output;
+use candor_route::{cangw, file};
+use clap::Args;
+
+use super::{Notation, Rules, plural, read_rules};
+use crate::Answer;
+use crate::output::print;
+
+#[derive(Args)]
+pub(crate) struct ConvertArgs {
+    /// The rule file or commands of cangw to read, or - for standard input
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// The file to write; standard output if not given or -
+    #[arg(value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// What to write; if not given, the ending of OUT tells, else it is the other notation than IN
+    #[arg(long, value_name = "NOTATION")]
+    to: Option<Notation>,
+}
+
+pub(super) fn run(args: &ConvertArgs) -> Answer {
+    let Rules { name, notation, table, findings } = read_rules(&args.input)?;
+    eprint!("{findings}");
+    let Some(table) = table else { return Ok(false) };
+    let output = args.output.as_deref().filter(|path| path.as_os_str() != "-");
+    let by_ending = output.and_then(Path::extension).and_then(|ending| match ending.to_str()? {
+        "toml" => Some(Notation::Toml),
+        "sh" | "cangw" => Some(Notation::Cangw),
+        _ => None,
+    });
+    let other = if notation == Notation::Toml { Notation::Cangw } else { Notation::Toml };
+    let text = match args.to.or(by_ending).unwrap_or(other) {
+        Notation::Toml => file::write(&table),
+        Notation::Cangw => match cangw::export(&table) {
+            Ok(text) => text,
+            Err(failures) => {
+                for failure in failures {
+                    let Some(rule) = table.rules.get(failure.rule) else { continue };
+                    let (line, column) = rule.position;
+                    let place = format!("{name}:{line}:{column}");
+                    eprintln!(
+                        "{place}: error: cangw cannot do {:?}: {}",
+                        rule.name, failure.reason
+                    );
+                }
+                return Ok(false);
+            }
+        },
+    };
+    match output {
+        None => print(&text)?,
+        Some(path) => output::replace(path, text.as_bytes()).map_err(|error| {
+            format!("{}: cannot be written: {error}; check the folder", path.display())
+        })?,
+    }
+    eprintln!("{}", plural(table.rules.len(), "rule"));
+    Ok(true)
+}

@@ -1,0 +1,128 @@
+//! `candor route run`: a gateway at work, until it is told to end.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use candor_gateway::plan::Plane;
+use candor_gateway::{Config, Service, Snapshot};
+use clap::{Args, ValueEnum};
+
+use crate::Answer;
+use crate::output::{table, thousands};
+
+#[derive(Args)]
+pub(crate) struct RunArgs {
+    /// The rule file
+    file: PathBuf,
+    /// Who does the rules
+    #[arg(long, value_enum, default_value = "user")]
+    plane: PlaneArg,
+    /// Real-time priority (SCHED_FIFO) of the threads that pass frames on, 1 to 99
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
+    rt: Option<u8>,
+    /// The CPUs of these threads, such as 1 or 2,3
+    #[arg(long, value_name = "CPU", value_delimiter = ',')]
+    cpu: Vec<usize>,
+    /// Keep all memory in RAM, so that no frame waits for the disk
+    #[arg(long)]
+    lock_memory: bool,
+    /// Do not measure latencies; saves a microsecond per frame on slow machines
+    #[arg(long)]
+    no_latency: bool,
+    /// Where the control socket is [default: by the name of the rule file]
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
+    /// Let the group of the control socket use it too
+    #[arg(long)]
+    control_group: bool,
+    /// Serve metrics for Prometheus at this address, such as 127.0.0.1:9464
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+    /// Allow an address for metrics that other machines can reach
+    #[arg(long, requires = "metrics")]
+    metrics_public: bool,
+    /// End when every recording that is replayed has come to its end
+    #[arg(long)]
+    until_end: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum PlaneArg {
+    /// Threads of this process do all of them
+    User,
+    /// The kernel's can-gw does all of them; refuses rules that it cannot do
+    Kernel,
+    /// can-gw does what it can, threads do the rest; see `candor route check --plan`
+    Auto,
+}
+
+impl From<PlaneArg> for Plane {
+    fn from(plane: PlaneArg) -> Self {
+        match plane {
+            PlaneArg::User => Self::User,
+            PlaneArg::Kernel => Self::Kernel,
+            PlaneArg::Auto => Self::Auto,
+        }
+    }
+}
+
+/// Runs a gateway. True when it ended as it was told to; false stands for rules that have errors.
+pub(crate) fn run(args: &RunArgs) -> Answer {
+    // Before any thread is started.
+    let signals = candor_gateway::signals().map_err(|error| error.to_string())?;
+    let service = Service {
+        gateway: Config {
+            file: args.file.clone(),
+            plane: args.plane.into(),
+            priority: args.rt,
+            cpus: args.cpu.clone(),
+            measures: !args.no_latency,
+        },
+        locks_memory: args.lock_memory,
+        control: args.control.clone(),
+        control_for_group: args.control_group,
+        metrics: args.metrics,
+        metrics_are_public: args.metrics_public,
+        until_end: args.until_end,
+    };
+    let mut tell = |line: &str| eprintln!("{line}");
+    match candor_gateway::run(&service, &signals, &mut tell) {
+        Ok(snapshot) => {
+            eprint!("{}", summary(&snapshot));
+            Ok(true)
+        }
+        Err(candor_gateway::Error::Rules(findings)) => {
+            eprint!("{findings}");
+            Ok(false)
+        }
+        Err(candor_gateway::Error::Plane(refused)) => {
+            for (rule, reason) in refused {
+                eprintln!("can-gw cannot do rule {rule:?}: {reason}");
+            }
+            eprintln!("take --plane auto or user, or see `candor route check --plan`");
+            Ok(false)
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// What the gateway has done, in a few lines.
+fn summary(snapshot: &Snapshot) -> String {
+    let rows: Vec<Vec<String>> = snapshot
+        .rules
+        .iter()
+        .map(|rule| {
+            let refused: Vec<_> =
+                rule.refused.iter().map(|(cause, count)| format!("{cause} {count}")).collect();
+            let refused = if refused.is_empty() { "-".to_owned() } else { refused.join(", ") };
+            vec![
+                rule.rule.clone(),
+                rule.from.clone(),
+                rule.to.clone(),
+                thousands(rule.handled),
+                refused,
+            ]
+        })
+        .collect();
+    table(&["rule", "from", "to", ">handled", "refused"], &rows)
+}

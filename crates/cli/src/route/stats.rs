@@ -1,0 +1,483 @@
+//! `candor route stats`: what a running gateway has counted.
+//!
+//! `--json` prints an object for each port, rule and pair of ports, then one of type `summary`; with
+//! `--watch` all of them again after each interval. All counts are since the start of the gateway.
+//!
+//! | `type` | fields |
+//! |---|---|
+//! | `port` | `bus`, `port`, `trouble` (why it does not work, or null), `received`, `unmatched`, `refuses_unmatched`, `error_reports`, `malformed`, `overflow`, `missing`, `out_of_order`, `transmitted`, `full`, `lost`, `queued`, `most_queued`, `queue_depth`, `reopened`; `received_per_s`, `transmitted_per_s` |
+//! | `rule` | `rule`, `from`, `to`, `plane` (`user` or `kernel`), `in_use`, `handled`, `pending`, `refused` (an object: how many by cause); `handled_per_s`, `refused_per_s` |
+//! | `latency` | `from`, `to`, `count`, `sum_ns`, `min_ns`, `p50_ns`, `p99_ns`, `p999_ns`, `max_ns`; `recent_count`, `recent_p50_ns`, `recent_p99_ns` of the last second; `unusable` |
+//! | `summary` | `file`, `pid`, `uptime_ns`, `generation`, `rejected` (why the rules on disk are not those in use, or null) |
+//!
+//! The rates are those since the object before, and null the first time. What each count means is
+//! said at `Snapshot` in `candor-gateway`.
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+
+use candor_gateway::Snapshot;
+use candor_gateway::control::rates::{PortRates, Rates, RuleRates};
+use candor_gateway::control::{Answer as Told, Request};
+use candor_gateway::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
+use candor_time::Nanos;
+use clap::Args;
+use serde::Serialize;
+
+use super::gateway::{connect, other_file, told};
+use super::json_lines;
+use crate::Answer;
+use crate::output::{duration, print, table, thousands};
+
+#[derive(Args)]
+pub(crate) struct StatsArgs {
+    /// The rule file of the gateway, or its name; if not given, it is the only one that is running
+    file: Option<PathBuf>,
+    /// The control socket of the gateway, or its name
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
+    /// Show them again and again, with rates: so often, 1s if no time is given
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        default_missing_value = "1s",
+        value_parser = read_interval
+    )]
+    watch: Option<Nanos>,
+    /// Print JSON Lines: objects of type "port", "rule" and "latency", then one of type "summary"
+    #[arg(long)]
+    json: bool,
+}
+
+/// How often a gateway may be asked.
+pub(super) fn read_interval(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(time) if (10..=3_600_000).contains(&(time.as_nanos() / 1_000_000)) => Ok(time),
+        Ok(_) => Err("an interval is 10ms to 1h".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+pub(super) fn run(args: &StatsArgs) -> Answer {
+    let file = args.file.as_deref();
+    let mut client = connect(file, args.control.as_deref())?;
+    if let Some(other) = other_file(&client, file.filter(|_| args.control.is_none())) {
+        eprintln!("this gateway has the rules of {other} now");
+    }
+    let render = |snapshot: &Snapshot, rates: Option<&Rates>| {
+        if args.json { lines(snapshot, rates) } else { Ok(text(snapshot, rates)) }
+    };
+    let Some(interval) = args.watch else {
+        return match client.request(&Request::Stats).map_err(told)? {
+            Told::Snapshot(snapshot) => print(&render(&snapshot, None)?).map(|()| true),
+            other => Err(client.unexpected(&other).to_string()),
+        };
+    };
+    let is_screen = !args.json && io::stdout().is_terminal();
+    let mut before: Option<Snapshot> = None;
+    for snapshot in client.watch(interval).map_err(told)? {
+        let snapshot = snapshot.map_err(told)?;
+        let rates = before.as_ref().and_then(|before| Rates::between(before, &snapshot));
+        let shown = render(&snapshot, rates.as_ref())?;
+        match (is_screen, args.json || before.is_none()) {
+            (true, _) => print(&redraw(&shown))?,
+            (false, true) => print(&shown)?,
+            (false, false) => print(&format!("\n{shown}"))?,
+        }
+        before = Some(snapshot);
+    }
+    eprintln!("the gateway has ended");
+    Ok(true)
+}
+
+/// Over what is there: from the top, the rest of each line and of the screen cleared.
+fn redraw(text: &str) -> String {
+    format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n"))
+}
+
+/// Everything as tables.
+fn text(snapshot: &Snapshot, rates: Option<&Rates>) -> String {
+    let parts = [
+        Some(format!("{}\n", title(snapshot))),
+        rejected(snapshot).map(|why| format!("{why}\n")),
+        Some(format!("\n{}", ports(snapshot, rates))),
+        Some(format!("\n{}", rules(snapshot, rates))),
+        (!snapshot.latencies.is_empty()).then(|| format!("\n{}", latencies(snapshot))),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+/// `drive.rules.toml: process 812, running for 1 h 2 min, rules changed 3 times`
+pub(super) fn title(snapshot: &Snapshot) -> String {
+    let changes = match snapshot.generation {
+        0 => "rules never changed".to_owned(),
+        1 => "rules changed once".to_owned(),
+        times => format!("rules changed {} times", thousands(times)),
+    };
+    let Snapshot { file, pid, uptime_ns, .. } = snapshot;
+    format!("{file}: process {pid}, running for {}, {changes}", age(*uptime_ns))
+}
+
+/// That the rules on disk are not those in use, and why: in one line.
+pub(super) fn rejected(snapshot: &Snapshot) -> Option<String> {
+    let why = snapshot.rejected.as_ref()?.lines().next().unwrap_or_default();
+    Some(format!("the rules on disk are not in use: {why}"))
+}
+
+/// `3 d 4 h`, `1 h 2 min`, `2 min 3 s`, `3 s`
+pub(super) fn age(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes, seconds % 60) {
+        (0, 0, 0, seconds) => format!("{seconds} s"),
+        (0, 0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (0, hours, minutes, _) => format!("{hours} h {minutes} min"),
+        (days, hours, ..) => format!("{} d {hours} h", thousands(days)),
+    }
+}
+
+/// The bus and its port, which often have the same name.
+pub(super) fn port_title(port: &PortSnapshot) -> String {
+    if port.bus == port.port { port.bus.clone() } else { format!("{} ({})", port.bus, port.port) }
+}
+
+/// What else there is to tell of a port.
+pub(super) fn remarks(port: &PortSnapshot) -> Vec<String> {
+    let counts = [
+        ("error reports", port.error_reports),
+        ("malformed", port.malformed),
+        ("overflow", port.overflow),
+        ("missing", port.missing),
+        ("out of order", port.out_of_order),
+        ("lost", port.lost),
+        ("reopened", port.reopened),
+    ];
+    let counts = counts.iter().filter(|(_, count)| *count > 0);
+    let counts = counts.map(|(name, count)| format!("{name} {}", thousands(*count)));
+    port.trouble.iter().cloned().chain(counts).collect()
+}
+
+/// The causes of refusals, the most frequent one first.
+pub(super) fn causes(rule: &RuleSnapshot) -> Vec<(&str, u64)> {
+    let mut causes: Vec<_> =
+        rule.refused.iter().map(|(cause, &count)| (cause.as_str(), count)).collect();
+    causes.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    causes
+}
+
+fn list(items: impl IntoIterator<Item = String>) -> String {
+    let items: Vec<_> = items.into_iter().collect();
+    if items.is_empty() { "-".to_owned() } else { items.join(", ") }
+}
+
+fn per_second(rate: f64) -> String {
+    thousands(rate.round() as u64)
+}
+
+fn ports(snapshot: &Snapshot, rates: Option<&Rates>) -> String {
+    let row = |(index, port): (usize, &PortSnapshot)| {
+        let rates = rates.and_then(|rates| rates.ports.get(index));
+        let mut row = vec![port_title(port), thousands(port.received)];
+        row.extend(rates.map(|rates| per_second(rates.received)));
+        row.push(match (port.unmatched, port.refuses_unmatched) {
+            (count @ 1.., true) => format!("{} refused", thousands(count)),
+            (count, _) => thousands(count),
+        });
+        row.push(thousands(port.transmitted));
+        row.extend(rates.map(|rates| per_second(rates.transmitted)));
+        row.push(thousands(port.full));
+        row.push(format!("{} of {}", thousands(port.queued), thousands(port.queue_depth)));
+        row.push(thousands(port.most_queued));
+        row.push(list(remarks(port)));
+        row
+    };
+    let rows: Vec<_> = snapshot.ports.iter().enumerate().map(row).collect();
+    let mut head = vec!["port", ">received"];
+    head.extend(rates.map(|_| ">per s"));
+    head.extend([">unmatched", ">transmitted"]);
+    head.extend(rates.map(|_| ">per s"));
+    head.extend([">full", ">queued", ">most", "remarks"]);
+    table(&head, &rows)
+}
+
+fn rules(snapshot: &Snapshot, rates: Option<&Rates>) -> String {
+    let row = |(index, rule): (usize, &RuleSnapshot)| {
+        let rates = rates.and_then(|rates| rates.rules.get(index));
+        let name = if rule.in_use { rule.rule.clone() } else { format!("{} (gone)", rule.rule) };
+        let mut row = vec![
+            name,
+            rule.from.clone(),
+            rule.to.clone(),
+            rule.plane.clone(),
+            thousands(rule.handled),
+        ];
+        row.extend(rates.map(|rates| per_second(rates.handled)));
+        row.push(thousands(rule.pending));
+        row.push(thousands(rule.refused_total()));
+        row.extend(rates.map(|rates| per_second(rates.refused)));
+        let causes = causes(rule);
+        row.push(list(
+            causes.iter().map(|(cause, count)| format!("{cause} {}", thousands(*count))),
+        ));
+        row
+    };
+    let rows: Vec<_> = snapshot.rules.iter().enumerate().map(row).collect();
+    let mut head = vec!["rule", "from", "to", "plane", ">handled"];
+    head.extend(rates.map(|_| ">per s"));
+    head.extend([">pending", ">refused"]);
+    head.extend(rates.map(|_| ">per s"));
+    head.push("causes");
+    table(&head, &rows)
+}
+
+fn latencies(snapshot: &Snapshot) -> String {
+    let row = |latency: &LatencySnapshot| {
+        let time = |ns: u64| if latency.count > 0 { duration(ns as f64) } else { "-".to_owned() };
+        let recent = match latency.recent_count {
+            0 => "-".to_owned(),
+            _ => duration(latency.recent_p99_ns as f64),
+        };
+        vec![
+            latency.from.clone(),
+            latency.to.clone(),
+            thousands(latency.count),
+            time(latency.p50_ns),
+            time(latency.p99_ns),
+            time(latency.p999_ns),
+            time(latency.max_ns),
+            recent,
+            thousands(latency.unusable),
+        ]
+    };
+    let rows: Vec<_> = snapshot.latencies.iter().map(row).collect();
+    let head = [
+        "from",
+        "to",
+        ">measured",
+        ">p50",
+        ">p99",
+        ">p99.9",
+        ">max",
+        ">p99 of last s",
+        ">unusable",
+    ];
+    table(&head, &rows)
+}
+
+fn lines(snapshot: &Snapshot, rates: Option<&Rates>) -> Result<String, String> {
+    let port = |(index, port): (usize, _)| {
+        let rates = rates.and_then(|rates| rates.ports.get(index));
+        Line::Port(PortLine { port, rates: rates.into() })
+    };
+    let rule = |(index, rule): (usize, _)| {
+        let rates = rates.and_then(|rates| rates.rules.get(index));
+        Line::Rule(RuleLine { rule, rates: rates.into() })
+    };
+    let Snapshot { file, pid, uptime_ns, generation, rejected, .. } = snapshot;
+    let summary = Line::Summary {
+        file,
+        pid: *pid,
+        uptime_ns: *uptime_ns,
+        generation: *generation,
+        rejected: rejected.as_deref(),
+    };
+    let ports = snapshot.ports.iter().enumerate().map(port);
+    let rules = snapshot.rules.iter().enumerate().map(rule);
+    let latencies = snapshot.latencies.iter().map(Line::Latency);
+    json_lines(ports.chain(rules).chain(latencies).chain([summary]))
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", content = "data", rename_all = "lowercase")]
+enum Line<'a> {
+    Port(PortLine<'a>),
+    Rule(RuleLine<'a>),
+    Latency(&'a LatencySnapshot),
+    Summary { file: &'a str, pid: u32, uptime_ns: u64, generation: u64, rejected: Option<&'a str> },
+}
+
+#[derive(Serialize)]
+struct PortLine<'a> {
+    #[serde(flatten)]
+    port: &'a PortSnapshot,
+    #[serde(flatten)]
+    rates: PortRateLine,
+}
+
+#[derive(Serialize)]
+struct PortRateLine {
+    received_per_s: Option<f64>,
+    transmitted_per_s: Option<f64>,
+}
+
+impl From<Option<&PortRates>> for PortRateLine {
+    fn from(rates: Option<&PortRates>) -> Self {
+        Self {
+            received_per_s: rates.map(|rates| rates.received),
+            transmitted_per_s: rates.map(|rates| rates.transmitted),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct RuleLine<'a> {
+    #[serde(flatten)]
+    rule: &'a RuleSnapshot,
+    #[serde(flatten)]
+    rates: RuleRateLine,
+}
+
+#[derive(Serialize)]
+struct RuleRateLine {
+    handled_per_s: Option<f64>,
+    refused_per_s: Option<f64>,
+}
+
+impl From<Option<&RuleRates>> for RuleRateLine {
+    fn from(rates: Option<&RuleRates>) -> Self {
+        Self {
+            handled_per_s: rates.map(|rates| rates.handled),
+            refused_per_s: rates.map(|rates| rates.refused),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_shown_for_people() {
+        for (seconds, shown) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min 0 s"),
+            (3_720, "1 h 2 min"),
+            (90_000, "1 d 1 h"),
+            (315_360_000, "3,650 d 0 h"),
+        ] {
+            assert_eq!(age(seconds * 1_000_000_000), shown);
+        }
+    }
+
+    #[test]
+    fn intervals_are_read() {
+        assert_eq!(read_interval("100ms"), Ok(Nanos::from_millis(100)));
+        for text in ["", "1", "9ms", "2h", "drive.toml"] {
+            assert!(read_interval(text).is_err(), "{text}");
+        }
+    }
+
+    /// A gateway with everything that there is to show.
+    fn snapshot(uptime_s: u64, count: u64) -> Snapshot {
+        let port = PortSnapshot {
+            bus: "powertrain".into(),
+            port: "can0".into(),
+            trouble: Some("link is down".into()),
+            received: 12_345 + count,
+            unmatched: 7,
+            refuses_unmatched: true,
+            overflow: 3,
+            queued: 2,
+            queue_depth: 1_024,
+            ..PortSnapshot::default()
+        };
+        let body = PortSnapshot {
+            bus: "can1".into(),
+            port: "can1".into(),
+            transmitted: 11_000 + count,
+            full: 12,
+            most_queued: 40,
+            ..PortSnapshot::default()
+        };
+        let rule = RuleSnapshot {
+            rule: "speed".into(),
+            from: "powertrain".into(),
+            to: "can1".into(),
+            plane: "user".into(),
+            in_use: true,
+            handled: 11_000 + count,
+            pending: 2,
+            refused: [("rate".to_owned(), 5), ("stale".to_owned(), 1_300)].into(),
+        };
+        let gone = RuleSnapshot { rule: "old".into(), in_use: false, ..rule.clone() };
+        let latency = LatencySnapshot {
+            from: "powertrain".into(),
+            to: "can1".into(),
+            count: 11_000,
+            p50_ns: 35_000,
+            p99_ns: 60_100,
+            p999_ns: 99_000,
+            max_ns: 1_200_000,
+            ..LatencySnapshot::default()
+        };
+        Snapshot {
+            file: "drive.rules.toml".into(),
+            pid: 812,
+            uptime_ns: uptime_s * 1_000_000_000,
+            generation: 1,
+            rejected: Some("unknown bus `bdoy` (line 7)\n  to = \"bdoy\"\n".into()),
+            ports: vec![port, body],
+            rules: vec![rule, gone],
+            latencies: vec![latency],
+        }
+    }
+
+    #[test]
+    fn everything_is_in_the_tables() {
+        let expected = "\
+drive.rules.toml: process 812, running for 2 min 3 s, rules changed once
+the rules on disk are not in use: unknown bus `bdoy` (line 7)
+
+port               received  unmatched  transmitted  full      queued  most  remarks
+-----------------  --------  ---------  -----------  ----  ----------  ----  ------------------------
+powertrain (can0)    12,345  7 refused            0     0  2 of 1,024     0  link is down, overflow 3
+can1                      0          0       11,000    12      0 of 0    40  -
+
+rule        from        to    plane  handled  pending  refused  causes
+----------  ----------  ----  -----  -------  -------  -------  -------------------
+speed       powertrain  can1  user    11,000        2    1,305  stale 1,300, rate 5
+old (gone)  powertrain  can1  user    11,000        2    1,305  stale 1,300, rate 5
+
+from        to    measured      p50      p99    p99.9      max  p99 of last s  unusable
+----------  ----  --------  -------  -------  -------  -------  -------------  --------
+powertrain  can1    11,000  35.0 us  60.1 us  99.0 us  1.20 ms              -         0
+";
+        assert_eq!(text(&snapshot(123, 0), None), expected);
+    }
+
+    #[test]
+    fn rates_are_shown_between_snapshots() {
+        let (old, new) = (snapshot(100, 0), snapshot(102, 500));
+        let rates = Rates::between(&old, &new).unwrap();
+        let shown = text(&new, Some(&rates));
+        let line = |start: &str| shown.lines().find(|line| line.starts_with(start)).unwrap();
+        assert!(line("port ").contains("received  per s"), "{shown}");
+        assert!(line("powertrain (can0)").contains("12,845    250"), "{shown}");
+        assert!(line("speed").contains("11,500    250"), "{shown}");
+    }
+
+    #[test]
+    fn json_has_the_documented_objects() {
+        let (old, new) = (snapshot(100, 0), snapshot(102, 500));
+        let lines = |rates| {
+            let text = lines(&new, rates).unwrap();
+            let lines: Vec<serde_json::Value> =
+                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            lines
+        };
+        let first = lines(None);
+        let types: Vec<_> = first.iter().map(|line| line["type"].as_str().unwrap()).collect();
+        assert_eq!(types, ["port", "port", "rule", "rule", "latency", "summary"]);
+        assert_eq!(first[0]["data"]["received_per_s"], serde_json::Value::Null);
+        assert_eq!(first[2]["data"]["refused"]["stale"], 1_300);
+        let keys = |line: &serde_json::Value| line["data"].as_object().unwrap().len();
+        // As many as the table above has.
+        assert_eq!(first.iter().map(keys).collect::<Vec<_>>(), [20, 20, 10, 10, 13, 5]);
+        let rates = Rates::between(&old, &new).unwrap();
+        let second = lines(Some(&rates));
+        assert_eq!(second[0]["data"]["received_per_s"], 250.0);
+        assert_eq!(second[2]["data"]["handled_per_s"], 250.0);
+    }
+}

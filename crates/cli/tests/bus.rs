@@ -1,0 +1,561 @@
+//! `candor bus` as its user sees it. Buses are recordings and simulated ones of this test alone.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// One interface, four kinds of frames, an error report.
+const LOG: &str = "\
+(1436509052.249713) can0 123#DEADBEEF
+(1436509052.249913) can0 12345678#1122334455667788
+(1436509052.259713) can0 123#R2
+(1436509052.269713) can0 20000004#0020000000009000
+(1436509052.269913) can0 1F0##1AABBCCDD
+";
+
+/// Two interfaces.
+const TWO: &str = "\
+(0000000001.000000) can0 100#01
+(0000000001.001000) can1 200#02
+(0000000001.002000) can0 20000004#00
+(0000000001.004000) can0 101#03
+";
+
+const DBC: &str = "\
+BU_: Engine
+
+BO_ 291 EngineData: 8 Engine
+ SG_ EngineSpeed : 7|16@0+ (0.25,0) [0|16000] \"rpm\" Vector__XXX
+ SG_ Gear : 16|4@1+ (1,0) [0|15] \"\" Vector__XXX
+
+VAL_ 291 Gear 0 \"neutral\" 1 \"first\" ;
+";
+
+/// A folder with these files.
+struct Scene {
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, contents) in files {
+            fs::write(folder.path().join(name), contents).unwrap();
+        }
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Runs `candor bus` with the words of a line. In words a `+` stands for a blank.
+    fn start(&self, line: &str) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_candor"))
+            .arg("bus")
+            .args(line.split(' ').map(|word| word.replace('+', " ")))
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Runs it to its end: exit code, standard output, standard error.
+    fn run(&self, line: &str) -> (Option<i32>, String, String) {
+        let Output { status, stdout, stderr } = self.start(line).wait_with_output().unwrap();
+        (status.code(), text(&stdout), text(&stderr))
+    }
+
+    /// Runs it; what it says on standard output.
+    fn success(&self, line: &str) -> String {
+        let (code, stdout, stderr) = self.run(line);
+        assert_eq!(code, Some(0), "{stderr}");
+        stdout
+    }
+
+    /// The frames of a log, without times, interfaces and directions.
+    fn frames(&self, name: &str) -> Vec<String> {
+        frames(&self.read(name))
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn frames(log: &str) -> Vec<String> {
+    log.lines().map(|line| line.split(' ').nth(2).unwrap().to_owned()).collect()
+}
+
+fn counted(frames: usize) -> String {
+    if frames == 1 { "1 frame".into() } else { format!("{frames} frames") }
+}
+
+fn json(lines: &str) -> Vec<serde_json::Value> {
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Sends SIGINT, as Ctrl-C does; what it says on standard output and error until it ends.
+fn interrupt(mut child: Child) -> (Option<i32>, String, String) {
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let (mut stdout, mut stderr) = (String::new(), String::new());
+    if let Some(mut out) = child.stdout.take() {
+        out.read_to_string(&mut stdout).unwrap();
+    }
+    if let Some(mut err) = child.stderr.take() {
+        err.read_to_string(&mut stderr).unwrap();
+    }
+    (child.wait().unwrap().code(), stdout, stderr)
+}
+
+/// Interrupts a generator, which reports all the same. Whether frames were lost depends on whose
+/// process the bus was in, and when that ended.
+fn end(generator: Child) {
+    let (code, _, stderr) = interrupt(generator);
+    assert!(matches!(code, Some(0 | 1)), "{stderr}");
+    assert!(stderr.contains(" sent, 0 refused") && stderr.ends_with("seed 1\n"), "{stderr}");
+}
+
+/// A simulated bus of this test alone.
+fn bench(name: &str) -> String {
+    format!("sim:test-{}-{name}", std::process::id())
+}
+
+#[test]
+fn dump_shows_the_columns_of_candump() {
+    let scene = Scene::new(&[("drive.log", LOG)]);
+    let (code, stdout, stderr) = scene.run("dump can0=file:drive.log?speed=max --errors");
+    let expected = " \
+(1436509052.249713)  can0  123   [4]  DE AD BE EF
+ (1436509052.249913)  can0  12345678   [8]  11 22 33 44 55 66 77 88
+ (1436509052.259713)  can0       123   [2]  remote request
+ (1436509052.269713)  can0  20000004   [8]  00 20 00 00 00 00 90 00   ERRORFRAME  \
+controller: error passive in sending; error counters: 144 sending, 0 receiving
+ (1436509052.269913)  can0       1F0  [04]  AA BB CC DD
+";
+    assert_eq!((code, stdout.as_str()), (Some(0), expected));
+    assert_eq!(stderr, "can0: 4 frames, 0 lost, 1 error report\n");
+
+    let stdout = scene.success("dump can0=file:drive.log?speed=max -t z --count 2");
+    let expected = " \
+(000.000000)  can0  123   [4]  DE AD BE EF
+ (000.000200)  can0  12345678   [8]  11 22 33 44 55 66 77 88
+";
+    assert_eq!(stdout, expected);
+}
+
+#[test]
+fn dump_writes_a_log_as_it_was() {
+    let scene = Scene::new(&[("drive.log", LOG)]);
+    let stdout = scene.success("dump can0=file:drive.log?speed=max -L -e --log copy.log");
+    assert_eq!(stdout, LOG);
+    assert_eq!(scene.read("copy.log"), LOG);
+
+    // Older programs of can-utils take what follows the point for microseconds.
+    let fine = "(0000000001.123456789) can0 123#\n";
+    let scene = Scene::new(&[("fine.log", fine)]);
+    let line = "can0=file:fine.log?speed=max";
+    assert_eq!(scene.success(&format!("dump {line} -L")), "(0000000001.123456) can0 123#\n");
+    assert_eq!(scene.success(&format!("dump {line} -L -N")), fine);
+    scene.success(&format!("record {line} -o cut.log"));
+    assert_eq!(scene.read("cut.log"), "(0000000001.123456) can0 123#\n");
+    scene.success(&format!("record {line} -o kept.pcapng"));
+    assert_eq!(scene.success("dump can0=file:kept.pcapng?speed=max -L -N"), fine);
+}
+
+#[test]
+fn dump_selects_by_pattern_and_by_name() {
+    let log = "(1.000000) c 123#0FA0010000000000\n(1.000000) c 124#00\n(1.000000) c 00000123#\n";
+    let scene = Scene::new(&[("a.log", log), ("car.dbc", DBC)]);
+    for (arguments, expected) in [
+        ("--id 0x120/0x7F0", "123 124"),
+        ("--id 0x120/0x7F0,!0x124", "123"),
+        ("--id !0x123", "124 00000123"),
+        ("--id 123:7FF", "123 00000123"),
+        ("--id 0x123x", "00000123"),
+        ("--dbc car.dbc --message EngineData", "123"),
+        ("--dbc car.dbc --signal Gear", "123"),
+        ("--dbc car.dbc", "123 124 00000123"),
+    ] {
+        let (code, stdout, stderr) =
+            scene.run(&format!("dump file:a.log?speed=max -L {arguments}"));
+        let ids: Vec<_> = frames(&stdout);
+        let ids: Vec<_> = ids.iter().map(|frame| frame.split('#').next().unwrap()).collect();
+        assert_eq!((code, ids.join(" ")), (Some(0), expected.to_owned()), "{arguments}");
+        let is_everything = arguments == "--dbc car.dbc";
+        let shown = format!("shown: {}\n", counted(ids.len()));
+        let shown = if is_everything { String::new() } else { shown };
+        assert_eq!(stderr, format!("file:a.log: 3 frames, 0 lost\n{shown}"));
+    }
+    let stdout = scene.success("dump can0=file:a.log?speed=max -t none --dbc car.dbc");
+    let expected = "  can0  123   [8]  0F A0 01 00 00 00 00 00  EngineData: EngineSpeed 1000 rpm, \
+                    Gear first\n  can0  124   [1]  00\n  can0  00000123   [0] \n";
+    assert_eq!(stdout, expected);
+    let stdout =
+        scene.success("dump file:a.log?speed=max -t none --dbc car.dbc --signal EngineSpeed");
+    assert!(stdout.ends_with("  EngineData: EngineSpeed 1000 rpm\n"), "{stdout}");
+
+    let (code, _, stderr) = scene.run("dump file:a.log --dbc car.dbc --signal EngineSped");
+    let expected =
+        "candor: no signal of car.dbc is called `EngineSped`; did you mean `EngineSpeed`?\n";
+    assert_eq!((code, stderr.as_str()), (Some(2), expected));
+}
+
+#[test]
+fn dump_prints_json_lines() {
+    let log = "(1.000000) c 123#0FA0010000000000\n(2.000000) c 20000040#0000000000000000\n";
+    let scene = Scene::new(&[("a.log", log), ("car.dbc", DBC)]);
+    let stdout = scene.success("dump can0=file:a.log?speed=max -e --dbc car.dbc --json");
+    assert_eq!(
+        json(&stdout),
+        [
+            serde_json::json!({"type": "frame", "data": {
+                "port": "can0",
+                "time_ns": 1_000_000_000,
+                "hardware_ns": null,
+                "origin": "bus",
+                "frame": "123#0FA0010000000000",
+                "id": "123",
+                "kind": "data",
+                "message": "EngineData",
+                "signals": [
+                    {"name": "EngineSpeed", "value": 1000.0, "unit": "rpm", "text": null},
+                    {"name": "Gear", "value": 1.0, "unit": "", "text": "first"},
+                ],
+                "report": null,
+            }}),
+            serde_json::json!({"type": "frame", "data": {
+                "port": "can0",
+                "time_ns": 2_000_000_000,
+                "hardware_ns": null,
+                "origin": "bus",
+                "frame": "20000040#0000000000000000",
+                "id": "00000040",
+                "kind": "error",
+                "message": null,
+                "signals": [],
+                "report": "bus off: the controller has left the bus",
+            }}),
+            serde_json::json!({"type": "port", "data": {
+                "port": "can0",
+                "frames": 1,
+                "error_reports": 1,
+                "malformed": 0,
+                "overflow": 0,
+                "missing": 0,
+                "out_of_order": 0,
+            }}),
+        ]
+    );
+}
+
+#[test]
+fn dump_ends_when_nobody_reads_it() {
+    let line = "(1.000000) can0 123#\n";
+    let scene = Scene::new(&[("long.log", &line.repeat(200_000))]);
+    let mut child = scene.start("dump file:long.log?speed=max");
+    let mut first = String::new();
+    BufReader::with_capacity(64, child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert_eq!(first, " (0000000001.000000)  file:long.log  123   [0] \n");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_silent_port_does_not_keep_dump_from_ending() {
+    let scene = Scene::new(&[]);
+    let bus = bench("silent");
+    let generator = scene.start(&format!("generate {bus} --time 60s --rate 200/s --id 0x123"));
+    let mut dump = scene.start(&format!("dump bench={bus} silent={}", bench("never")));
+    // The first line tells that it is at work.
+    let mut out = BufReader::new(dump.stdout.take().unwrap());
+    let mut first = String::new();
+    out.read_line(&mut first).unwrap();
+    assert!(first.contains("bench  123   [8] "), "{first}");
+    drop(out);
+    let (code, _, stderr) = interrupt(dump);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("frames, 0 lost\n"), "{stderr}");
+    assert!(stderr.ends_with("silent: 0 frames, 0 lost\n"), "{stderr}");
+    end(generator);
+}
+
+#[test]
+fn send_takes_frames_and_names() {
+    let scene = Scene::new(&[("car.dbc", DBC)]);
+    let (code, stdout, stderr) = scene.run("send file:out.log 123#DE 124#R2 12345678##1AABB");
+    assert_eq!((code, stdout.as_str()), (Some(0), ""));
+    assert_eq!(stderr, "file:out.log: 3 sent, 0 refused\n");
+    assert_eq!(scene.frames("out.log"), ["123#DE", "124#R2", "12345678##1AABB"]);
+
+    scene.success("send file:names.log --dbc car.dbc EngineData EngineSpeed=1000 Gear=first -n 2");
+    assert_eq!(scene.frames("names.log"), ["123#0FA0010000000000"; 2]);
+
+    for (arguments, reason) in [
+        ("12#", "`12#` is no frame: the identifier is 3 hex digits"),
+        ("EngineData", "`EngineData` is no frame; write 123#DEADBEEF, or give --dbc FILE"),
+        ("--dbc car.dbc EngineDate", "no message of car.dbc is called `EngineDate`; did you mean"),
+        ("--dbc car.dbc EngineData Gear=99", "`Gear` is 99, but its bits hold 0 to 15"),
+    ] {
+        let (code, _, stderr) = scene.run(&format!("send file:no.log {arguments}"));
+        assert_eq!(code, Some(2));
+        assert!(stderr.starts_with(&format!("candor: {reason}")), "{stderr}");
+        assert!(!scene.path("no.log").exists());
+    }
+}
+
+#[test]
+fn what_cannot_be_sent_is_told() {
+    let scene = Scene::new(&[]);
+    let port = format!("{}?bitrate=1k&queue=1", bench("slow"));
+    // An error report is never on the wire.
+    let (code, _, stderr) = scene.run(&format!("send {port} 20000004#00 123#"));
+    assert_eq!(code, Some(1));
+    let reason = format!("{port}: 20000004#00 was not sent: the port carries no such frames; ");
+    assert!(stderr.starts_with(&reason), "{stderr}");
+    assert!(stderr.ends_with(": 1 sent, 1 refused (1 not carried)\n"), "{stderr}");
+
+    // A frame takes more than 100 ms: without patience the second one finds no room.
+    let flood = format!("generate {port} --flood --count 2 --json");
+    let (code, stdout, stderr) = scene.run(&format!("{flood} --wait 1ms"));
+    assert_eq!(code, Some(1), "{stderr}");
+    let report = &json(&stdout)[0]["data"];
+    assert_eq!((&report["sent"], &report["full"]), (&1.into(), &1.into()));
+    assert!(stderr.contains(": 1 sent, 1 refused (1 no room)"), "{stderr}");
+    // With patience it waits.
+    let (code, stdout, _) = scene.run(&flood);
+    let report = &json(&stdout)[0]["data"];
+    assert_eq!(code, Some(0));
+    assert_eq!((&report["sent"], &report["waited"]), (&2.into(), &1.into()));
+    assert!(report["waiting_ns"].as_u64().unwrap() > 1_000_000);
+}
+
+#[test]
+fn generate_repeats_itself_with_the_same_seed() {
+    let scene = Scene::new(&[]);
+    for (file, arguments) in
+        [("a", "--seed 7 --flood"), ("b", "--seed 7 --rate 20k/s"), ("c", "--seed 8 --flood")]
+    {
+        let line = format!("generate file:{file}.log -l 0-8 {arguments}");
+        let (code, _, stderr) = scene.run(&line);
+        assert_eq!(code, Some(0), "{stderr}");
+        assert!(stderr.contains("1000 sent, 0 refused"), "{stderr}");
+        let seed = arguments.split(' ').nth(1).unwrap();
+        assert!(stderr.ends_with(&format!("seed {seed}\n")), "{stderr}");
+    }
+    assert_eq!(scene.frames("a.log").len(), 1_000);
+    assert_eq!(scene.frames("a.log"), scene.frames("b.log"));
+    assert_ne!(scene.frames("a.log"), scene.frames("c.log"));
+
+    scene.success("generate file:d.log --flood -n 3 -i 0x7FFx-0x800x -l 2 -d increment");
+    assert_eq!(scene.frames("d.log"), ["000007FF#0000", "00000800#0100", "000007FF#0200"]);
+    scene.success("generate file:e.log --flood -n 1 -i 0x1 --fd -l 12 -d AB");
+    assert_eq!(scene.frames("e.log"), [format!("001##1{}", "AB".repeat(12))]);
+
+    for (arguments, reason) in [
+        ("--load 50%", "file:no.log: no bit rate is known of it, which a load depends on"),
+        ("-l 12", "12 bytes of data, but a classical CAN frame holds at most 8; give --fd"),
+    ] {
+        let (code, _, stderr) = scene.run(&format!("generate file:no.log {arguments}"));
+        assert_eq!(code, Some(2));
+        assert!(stderr.starts_with(&format!("candor: {reason}")), "{stderr}");
+    }
+}
+
+#[test]
+fn generate_keeps_to_its_time() {
+    let scene = Scene::new(&[]);
+    // 200 frames of 112 bits at 1 Mbit/s, at half load: one each 224 us.
+    let data = "-i 0x123 -d 1122334455667788";
+    let stdout =
+        scene.success(&format!("generate file:a.log@1M --load 50% {data} --time 44800us --json"));
+    let report = &json(&stdout)[0]["data"];
+    assert_eq!(report["sent"], 200);
+    assert_eq!(report["planned_ns"], 199 * 224_000);
+    let (took, drift) = (report["took_ns"].as_i64().unwrap(), report["drift_ns"].as_i64().unwrap());
+    assert_eq!(took - drift, 199 * 224_000);
+    let late = |key: &str| report[key].as_u64().unwrap();
+    assert!(
+        late("late_ns_p50") <= late("late_ns_p99") && late("late_ns_p99") <= late("late_ns_max")
+    );
+}
+
+#[test]
+fn replay_sends_what_was_recorded() {
+    let scene = Scene::new(&[("two.log", TWO)]);
+    let (code, _, stderr) = scene.run("replay two.log file:all.log");
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(scene.frames("all.log"), ["100#01", "200#02", "101#03"]);
+    let lines: Vec<_> = stderr.lines().collect();
+    assert_eq!(lines[0], "file:all.log: 3 sent, 0 refused");
+    assert!(lines[1].starts_with("took ") && lines[1].contains(" of 4.00 ms planned (drift "));
+    assert_eq!(lines[2], "two.log: 1 error report left out: they cannot be sent");
+
+    let (_, _, stderr) = scene.run("replay two.log --map can1=file:one.log --loop 2 --speed max");
+    assert_eq!(scene.frames("one.log"), ["200#02", "200#02"]);
+    let left_out = "two.log: 4 records left out because of --id, or because no port takes them\n";
+    assert!(stderr.contains(left_out), "{stderr}");
+
+    scene.success("replay two.log file:x.log --map can1=file:y.log --speed 4 --id 0x100-0x2FF");
+    assert_eq!(scene.frames("x.log"), ["100#01", "101#03"]);
+    assert_eq!(scene.frames("y.log"), ["200#02"]);
+
+    let (code, _, stderr) = scene.run("replay none.log file:no.log");
+    assert_eq!(code, Some(2));
+    assert!(stderr.starts_with("candor: none.log: cannot be read"), "{stderr}");
+}
+
+#[test]
+fn replay_of_a_damaged_recording_sends_what_is_whole() {
+    let damaged = TWO.replace("(0000000001.004000) can0 101#03", "(0000000001.004000) can0 1");
+    let scene = Scene::new(&[("bad.log", &damaged)]);
+    let (code, _, stderr) = scene.run("replay bad.log file:a.log");
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("candor: bad.log:4:27: the identifier is 3 hex digits"), "{stderr}");
+    assert_eq!(scene.frames("a.log"), ["100#01", "200#02"]);
+    let (code, _, stderr) = scene.run("replay bad.log file:b.log --skip-malformed");
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.ends_with("bad.log: 1 malformed record passed over\n"), "{stderr}");
+}
+
+#[test]
+fn load_is_exact_for_classical_frames_and_can_fd() {
+    // 112 bits each 10 ms at 100 kbit/s.
+    let frame = |number: u64| {
+        format!("({}.{:06}) c 123#1122334455667788\n", 1 + number / 100, number % 100 * 10_000)
+    };
+    let log: String = (0..250).map(frame).collect();
+    let scene = Scene::new(&[("a.log", &log), ("fd.log", "(1.000000) c 123##1AABB\n")]);
+    let stdout = scene.success("load can0=file:a.log?speed=max@100k --top 1");
+    // What is measured begins with the first frame, 1120 us before its end.
+    let expected = "\
+(0000000000.998880)  can0       100 frames/s   11.20 %  peak  11.20 %
+(0000000001.998880)  can0       100 frames/s   11.20 %  peak  11.20 %
+(0000000002.998880)  can0       102 frames/s   11.40 %  peak  11.20 %
+
+port     time  frames  frames/s     load     peak  error reports
+----  -------  ------  --------  -------  -------  -------------
+can0  2.491 s     250     100.4  11.24 %  11.20 %              0
+
+port  busiest  frames  frames/s     load
+----  -------  ------  --------  -------
+can0      123     250     100.4  11.24 %
+";
+    assert_eq!(stdout, expected);
+
+    let stdout = scene.success("load file:fd.log@500k,2M --json");
+    let lines = json(&stdout);
+    let [interval, total] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!((&interval["type"], &total["type"]), (&"interval".into(), &"total".into()));
+    let data = &interval["data"];
+    // The same bits as `candor frame` tells: 30 and 48.
+    assert_eq!((&data["nominal_bits"], &data["data_bits"]), (&30.into(), &48.into()));
+    let percent = data["load_percent"].as_f64().unwrap();
+    // One frame alone: the bus was busy from its beginning to its end.
+    assert_eq!((&data["time_ns"], percent), (&84_000.into(), 100.0));
+    assert_eq!(total["data"]["data_bitrate"], 2_000_000);
+    assert_eq!(total["data"]["ids"][0]["id"], "123");
+
+    let (_, stdout, stderr) = scene.run("load file:fd.log");
+    assert!(stdout.contains("        78 bit/s"), "{stdout}");
+    assert!(stderr.starts_with("file:fd.log: no bit rate is known of it"), "{stderr}");
+}
+
+#[test]
+fn record_keeps_everything_and_its_order() {
+    let scene = Scene::new(&[]);
+    let bus = bench("record");
+    let generator =
+        scene.start(&format!("generate {bus} --time 60s --rate 1000/s -i 0x123 -d increment"));
+    let (code, stdout, stderr) =
+        scene.run(&format!("record can0={bus} -o drive.log -n 300 --json"));
+    assert_eq!(code, Some(0), "{stderr}");
+    end(generator);
+    let lines = json(&stdout);
+    assert_eq!((&lines[0]["type"], &lines[0]["data"]["frames"]), (&"file".into(), &300.into()));
+    assert_eq!(lines[1]["data"]["overflow"], 0);
+    let log = scene.read("drive.log");
+    assert!(log.lines().all(|line| line.split(' ').nth(1) == Some("can0")));
+    let numbers: Vec<_> = frames(&log)
+        .iter()
+        .map(|frame| u64::from_str_radix(&frame[4..], 16).unwrap().swap_bytes())
+        .collect();
+    assert_eq!(numbers.len(), 300);
+    assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
+}
+
+#[test]
+fn record_ends_in_order_when_interrupted() {
+    let scene = Scene::new(&[("old.pcapng", "something older")]);
+    let bus = bench("interrupted");
+    let generator = scene.start(&format!("generate {bus} --time 60s --rate 1000/s"));
+    let recorder = scene.start(&format!("record can0={bus} -o old.pcapng"));
+    // It is at work when its file grows: twice a second.
+    let grows = |entry: &Path| {
+        entry.extension().is_some_and(|ending| ending == "part")
+            && fs::metadata(entry).is_ok_and(|file| file.len() > 2_000)
+    };
+    while !fs::read_dir(scene.folder.path()).unwrap().any(|entry| grows(&entry.unwrap().path())) {
+        std::thread::yield_now();
+    }
+    assert_eq!(scene.read("old.pcapng"), "something older");
+    let (code, _, stderr) = interrupt(recorder);
+    assert_eq!(code, Some(0), "{stderr}");
+    end(generator);
+    let frames: u64 = stderr.split(' ').nth(1).unwrap().replace(',', "").parse().unwrap();
+    let stdout = scene.success("dump file:old.pcapng?speed=max -L");
+    assert_eq!(stdout.lines().count() as u64, frames);
+    assert_eq!(fs::read_dir(scene.folder.path()).unwrap().count(), 1, "nothing is left over");
+}
+
+#[test]
+fn recordings_can_be_split_and_bounded() {
+    let log: String = (0..100).map(|n| format!("(1.{n:06}) can0 123#{n:02X}\n")).collect();
+    let scene = Scene::new(&[("in.log", &log)]);
+    // 32 bytes a line.
+    scene.success("record can0=file:in.log?speed=max -o a.log --split 1k");
+    let parts = [1, 2, 3, 4].map(|number| scene.read(&format!("a-{number:04}.log")));
+    assert_eq!(parts.each_ref().map(|part| part.lines().count()), [32, 32, 32, 4]);
+    assert_eq!(frames(&parts.concat()), frames(&log));
+    assert!(!scene.path("a.log").exists() && !scene.path("a-0005.log").exists());
+
+    scene.success("record can0=file:in.log?speed=max -o b.log --size 320");
+    assert_eq!(scene.frames("b.log").len(), 10);
+
+    for (arguments, reason) in [
+        ("file:in.log -o c.txt", "c.txt: no format of recordings ends like this"),
+        (
+            "a=file:in.log b=file:in.log -o c.pcap",
+            "c.pcap: a pcap capture knows only one interface",
+        ),
+        ("nothing:at-all -o c.log", "nothing:at-all: there is no driver `nothing`"),
+        ("file:in.log -o none/c.log", "none/c.log: cannot be written: "),
+    ] {
+        let (code, _, stderr) = scene.run(&format!("record {arguments}"));
+        assert_eq!(code, Some(2));
+        assert!(stderr.starts_with(&format!("candor: {reason}")), "{stderr}");
+        assert!(!scene.path("c.log").exists());
+    }
+}
+
+#[test]
+fn list_tells_the_kinds_of_ports() {
+    let scene = Scene::new(&[]);
+    let stdout = scene.success("list");
+    assert!(stdout.contains("\nsocketcan ") && stdout.contains("\ndriver "), "{stdout}");
+    let stdout = scene.success("list --json");
+    let drivers: Vec<_> =
+        json(&stdout).into_iter().filter(|line| line["type"] == "driver").collect();
+    for name in ["socketcan", "file"] {
+        let driver = drivers.iter().find(|driver| driver["data"]["name"] == name).unwrap();
+        assert!(!driver["data"]["options"].as_array().unwrap().is_empty());
+        assert!(driver["data"]["example"].is_string());
+    }
+}

@@ -1,0 +1,77 @@
+//! What there is to run other kernels: QEMU and the kernels.
+
+use crate::{Item, Sources};
+
+/// What there is to run other kernels, as whoever knows of virtual machines tells it.
+#[derive(Clone, Debug)]
+pub struct Laboratory {
+    /// The version of QEMU, or why it cannot be used.
+    pub qemu: Result<String, String>,
+    /// The names of the kernels in the cache.
+    pub kernels: Vec<String>,
+}
+
+pub(super) fn examine(sources: &Sources) -> Vec<Item> {
+    judge(&sources.laboratory)
+}
+
+fn judge(laboratory: &Laboratory) -> Vec<Item> {
+    let qemu = match &laboratory.qemu {
+        Ok(version) => Item::good(
+            "qemu",
+            format!("QEMU {version}"),
+            "experiments can run on real kernels; no rights and no /dev/kvm are needed",
+        ),
+        Err(reason) => Item::missing(
+            "qemu",
+            reason.clone(),
+            "experiments run in the simulation only; a gateway needs no QEMU",
+        )
+        .fix("sudo apt-get install --no-install-recommends qemu-system-x86"),
+    };
+    let fetch = "candor vm fetch 6.12 6.12-rt";
+    let kernels = match laboratory.kernels.len() {
+        0 => Item::missing(
+            "kernels",
+            "no kernel is in the cache",
+            "experiments on real kernels need one; a gateway does not",
+        )
+        .fix(fetch),
+        _ => Item::good(
+            "kernels",
+            format!("in the cache: {}", laboratory.kernels.join(", ")),
+            "experiments can run on these kernels",
+        ),
+    };
+    vec![qemu, kernels]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{can_run, told};
+
+    #[test]
+    fn the_laboratory_is_no_need_of_a_gateway() {
+        let kernels = vec!["6.12".into(), "6.12-rt".into()];
+        let items = judge(&Laboratory { qemu: Ok("10.0.2".into()), kernels });
+        assert_eq!(
+            told(&items),
+            "ok qemu: QEMU 10.0.2\n  \
+             experiments can run on real kernels; no rights and no /dev/kvm are needed\n\
+             ok kernels: in the cache: 6.12, 6.12-rt\n  \
+             experiments can run on these kernels\n"
+        );
+        let items = judge(&Laboratory { qemu: Err("there is none".into()), kernels: Vec::new() });
+        assert_eq!(
+            told(&items),
+            "missing qemu: there is none\n  \
+             experiments run in the simulation only; a gateway needs no QEMU\n  \
+             $ sudo apt-get install --no-install-recommends qemu-system-x86\n\
+             missing kernels: no kernel is in the cache\n  \
+             experiments on real kernels need one; a gateway does not\n  \
+             $ candor vm fetch 6.12 6.12-rt\n"
+        );
+        assert!(can_run(&items));
+    }
+}

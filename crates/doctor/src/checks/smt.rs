@@ -1,0 +1,38 @@
+//! Whether CPUs share a core (hyper-threading).
+
+use crate::{Item, Sources};
+
+pub(super) fn examine(sources: &Sources) -> Vec<Item> {
+    vec![judge(sources.files.number("sys/devices/system/cpu/smt/active") == Some(1))]
+}
+
+fn judge(is_shared: bool) -> Item {
+    if is_shared {
+        Item::limited(
+            "smt",
+            "two CPUs share each core (SMT)",
+            "what runs on the other CPU of the gateway's core slows it down, whatever its priority",
+        )
+        .fix("echo off | sudo tee /sys/devices/system/cpu/smt/control")
+    } else {
+        Item::good("smt", "each CPU is a core of its own", "no program slows another one's core")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::told;
+
+    #[test]
+    fn a_shared_core_is_a_limit() {
+        assert_eq!(
+            told(&[judge(true), judge(false)]),
+            "limited smt: two CPUs share each core (SMT)\n  \
+             what runs on the other CPU of the gateway's core slows it down, whatever its priority\n  \
+             $ echo off | sudo tee /sys/devices/system/cpu/smt/control\n\
+             ok smt: each CPU is a core of its own\n  \
+             no program slows another one's core\n"
+        );
+    }
+}

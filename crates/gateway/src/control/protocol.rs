@@ -1,0 +1,497 @@
+//! Requests and answers as values and as lines of JSON.
+
+use std::path::{Path, PathBuf};
+
+use candor_config::{Finding, Findings, did_you_mean};
+use serde::{Deserialize, Serialize};
+
+use crate::Snapshot;
+
+/// The version of the protocol.
+pub const PROTOCOL: u32 = 1;
+
+/// The commands there are.
+const COMMANDS: [&str; 6] = ["stats", "watch", "load", "plan", "version", "stop"];
+/// How long after the last one a snapshot of a watch comes, in ms, if nothing else is asked for.
+const INTERVAL_MS: u64 = 1_000;
+const MIN_INTERVAL_MS: u64 = 10;
+const MAX_INTERVAL_MS: u64 = 3_600_000;
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "command", rename_all = "lowercase")]
+pub enum Request {
+    /// What the gateway tells about itself.
+    Stats,
+    /// The same again and again.
+    Watch {
+        /// How often, in ms; 0 for no more.
+        interval_ms: u64,
+    },
+    /// Change the rules.
+    Load {
+        /// The file, by its absolute path; the same again if there is none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        file: Option<PathBuf>,
+    },
+    /// Which rule is done where.
+    Plan,
+    /// Who is there, and which protocol it speaks.
+    Version,
+    /// End the gateway.
+    Stop,
+}
+
+/// A request before it is known what it asks for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    command: String,
+    interval_ms: Option<u64>,
+    file: Option<String>,
+}
+
+impl Request {
+    /// Reads a line, with or without its line feed.
+    ///
+    /// # Errors
+    /// One sentence that says what is wrong with it.
+    pub fn decode(line: &[u8]) -> Result<Self, String> {
+        let fields: Fields = serde_json::from_slice(line).map_err(|error| {
+            let example = r#"{"command":"stats"}"#;
+            format!("this is no request: {error}; a request is an object such as {example}")
+        })?;
+        let Fields { command, interval_ms, file } = fields;
+        let only_for = |field: &str, command: &str| {
+            Err(format!("`{field}` is a field of `{command}` only; leave it out"))
+        };
+        if interval_ms.is_some() && command != "watch" {
+            return only_for("interval_ms", "watch");
+        }
+        if file.is_some() && command != "load" {
+            return only_for("file", "load");
+        }
+        match command.as_str() {
+            "stats" => Ok(Self::Stats),
+            "watch" => match interval_ms.unwrap_or(INTERVAL_MS) {
+                interval_ms @ (0 | MIN_INTERVAL_MS..=MAX_INTERVAL_MS) => {
+                    Ok(Self::Watch { interval_ms })
+                }
+                other => Err(format!(
+                    "an `interval_ms` of {other} is out of range; it is {MIN_INTERVAL_MS} to \
+                     {MAX_INTERVAL_MS}, or 0 to end the watch"
+                )),
+            },
+            "load" => Ok(Self::Load { file: file.map(path).transpose()? }),
+            "plan" => Ok(Self::Plan),
+            "version" => Ok(Self::Version),
+            "stop" => Ok(Self::Stop),
+            other => {
+                let known = COMMANDS.join(", ");
+                // What is long is no slip of the pen, and comparing would take its time.
+                let hint = Some(other).filter(|other| other.len() <= 32);
+                let hint = hint.and_then(|other| did_you_mean(other, COMMANDS));
+                let hint =
+                    hint.map_or_else(String::new, |meant| format!("did you mean `{meant}`? "));
+                let shown: String = other.chars().take(32).collect();
+                Err(format!("unknown command {shown:?}; {hint}there are {known}"))
+            }
+        }
+    }
+
+    /// The request as a line, with its line feed.
+    ///
+    /// # Errors
+    /// A path is not UTF-8.
+    pub fn encode(&self) -> Result<Vec<u8>, String> {
+        line(self)
+    }
+}
+
+fn path(text: String) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if !path.is_absolute() {
+        let path = path.display().to_string();
+        return Err(format!("{path:?} is no absolute path; the gateway has a folder of its own"));
+    }
+    if path.as_os_str().as_encoded_bytes().contains(&0) {
+        return Err("there is a zero byte in `file`; no file is called that".into());
+    }
+    Ok(path)
+}
+
+fn line(value: &impl Serialize) -> Result<Vec<u8>, String> {
+    let mut line = serde_json::to_vec(value).map_err(|error| error.to_string())?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// What a gateway answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum Answer {
+    /// What it tells about itself.
+    Snapshot(Box<Snapshot>),
+    /// The rules were changed.
+    Loaded(Loaded),
+    /// Which rule is done where.
+    Plan {
+        /// An entry for each rule and destination.
+        lines: Vec<PlanLine>,
+    },
+    /// Who it is.
+    Version(Version),
+    /// It will end.
+    Stopping,
+    /// It cannot do what was asked for.
+    Error(Rejected),
+}
+
+impl Answer {
+    /// An error without findings.
+    #[must_use]
+    pub fn error(message: impl Into<String>) -> Self {
+        Self::Error(Rejected { message: message.into(), findings: Vec::new() })
+    }
+
+    /// Reads a line, with or without its line feed.
+    ///
+    /// # Errors
+    /// It is no answer.
+    pub fn decode(line: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(line).map_err(|error| error.to_string())
+    }
+
+    /// The answer as a line, with its line feed.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        // Answers are made of strings, numbers, lists and maps whose keys are strings: there is
+        // nothing in them that JSON has not.
+        line(self).unwrap_or_default()
+    }
+}
+
+/// How the rules were changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loaded {
+    /// How often they were changed since the start, this time included.
+    pub generation: u64,
+    /// How many there are.
+    pub rules: u64,
+    /// How long it took to read, check and swap them, in us.
+    pub took_us: u64,
+}
+
+/// Why something was not done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    /// One sentence.
+    pub message: String,
+    /// What is wrong with the rule file.
+    #[serde(default)]
+    pub findings: Vec<FindingLine>,
+}
+
+impl Rejected {
+    /// The rules of `file` have errors, or cannot be used for another reason that `findings` tell.
+    #[must_use]
+    pub fn new(file: &Path, findings: &Findings) -> Self {
+        let findings: Vec<_> = findings.sorted().iter().map(FindingLine::new).collect();
+        let file = file.display();
+        let message = match findings.iter().find(|finding| finding.severity == "error") {
+            Some(first) => format!(
+                "{file} is not used, and the rules before it stay in use: {} (line {})",
+                first.message, first.line
+            ),
+            None => format!("{file} is not used, and the rules before it stay in use"),
+        };
+        Self { message, findings }
+    }
+}
+
+/// One thing that is wrong with a rule file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FindingLine {
+    /// `error` or `warning`.
+    pub severity: String,
+    /// The file.
+    pub file: String,
+    /// The line, from 1; 0 if it has no place.
+    pub line: u32,
+    /// The column, from 1; 0 if it has no place.
+    pub column: u32,
+    /// What, in one clause that begins with a small letter.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// All of it as people read it, with the line and a mark below.
+    pub text: String,
+}
+
+impl FindingLine {
+    /// The same for the wire.
+    #[must_use]
+    pub fn new(finding: &Finding) -> Self {
+        let (line, column) = finding.origin.line_column();
+        Self {
+            severity: finding.severity.name().to_owned(),
+            file: finding.origin.source().name().to_owned(),
+            line,
+            column,
+            message: finding.message.clone(),
+            hint: finding.hint.clone(),
+            text: finding.to_string(),
+        }
+    }
+}
+
+/// Where a rule is done for one of its destinations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanLine {
+    /// The rule.
+    pub rule: String,
+    /// The bus it takes frames from.
+    pub from: String,
+    /// The bus its copies go to.
+    pub to: String,
+    /// `user` or `kernel`.
+    pub plane: String,
+    /// Why not in the kernel.
+    pub reason: Option<String>,
+}
+
+/// Which gateway it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// The version of the protocol.
+    pub protocol: u32,
+    /// The version of the program.
+    pub candor: String,
+    /// The process.
+    pub pid: u32,
+    /// The rule file.
+    pub file: String,
+}
+
+/// Cuts what comes in pieces into lines, none longer than a limit.
+#[derive(Debug)]
+pub struct Lines {
+    bytes: Vec<u8>,
+    /// Up to here there is no line feed.
+    searched: usize,
+    /// Up to here it has been given out.
+    taken: usize,
+    max_len: usize,
+    /// The rest of a line that was too long is passed over.
+    is_skipping: bool,
+}
+
+/// A line was longer than the limit; the next line is whole again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+impl Lines {
+    /// For lines of at most so many bytes, line feed apart.
+    #[must_use]
+    pub const fn new(max_len: usize) -> Self {
+        Self { bytes: Vec::new(), searched: 0, taken: 0, max_len, is_skipping: false }
+    }
+
+    /// Takes the next piece. Keeps no more of it than the lines that are not fetched yet need:
+    /// fetch them all before the next piece.
+    pub fn push(&mut self, piece: &[u8]) {
+        self.bytes.drain(..self.taken);
+        self.searched -= self.taken;
+        self.taken = 0;
+        self.bytes.extend_from_slice(piece);
+    }
+
+    /// The next whole line, without its line feed.
+    pub fn next_line(&mut self) -> Option<Result<&[u8], TooLong>> {
+        loop {
+            let feed = self.bytes.get(self.searched..)?.iter().position(|&byte| byte == b'\n');
+            let Some(feed) = feed else {
+                self.searched = self.bytes.len();
+                if self.is_skipping {
+                    self.taken = self.searched;
+                } else if self.searched - self.taken > self.max_len {
+                    self.taken = self.searched;
+                    self.is_skipping = true;
+                    return Some(Err(TooLong));
+                }
+                return None;
+            };
+            let (start, end) = (self.taken, self.searched + feed);
+            (self.taken, self.searched) = (end + 1, end + 1);
+            if std::mem::take(&mut self.is_skipping) {
+                continue;
+            }
+            if end - start > self.max_len {
+                return Some(Err(TooLong));
+            }
+            return self.bytes.get(start..end).map(Ok);
+        }
+    }
+
+    /// Whether a line has begun that did not end yet.
+    #[must_use]
+    pub const fn has_rest(&self) -> bool {
+        self.is_skipping || self.bytes.len() > self.taken
+    }
+
+    /// How many bytes are held.
+    #[must_use]
+    pub const fn held(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read() {
+        let load = |file: Option<&str>| Request::Load { file: file.map(PathBuf::from) };
+        for (line, expected) in [
+            (r#"{"command":"stats"}"#, Request::Stats),
+            (r#" { "command" : "stats" } "#, Request::Stats),
+            (r#"{"command":"watch"}"#, Request::Watch { interval_ms: 1_000 }),
+            (r#"{"interval_ms":10,"command":"watch"}"#, Request::Watch { interval_ms: 10 }),
+            (r#"{"command":"watch","interval_ms":0}"#, Request::Watch { interval_ms: 0 }),
+            (r#"{"command":"load"}"#, load(None)),
+            (r#"{"command":"load","file":null}"#, load(None)),
+            (r#"{"command":"load","file":"/a b/ü.toml"}"#, load(Some("/a b/ü.toml"))),
+            (r#"{"command":"plan"}"#, Request::Plan),
+            (r#"{"command":"version"}"#, Request::Version),
+            (r#"{"command":"stop"}"#, Request::Stop),
+        ] {
+            assert_eq!(Request::decode(line.as_bytes()), Ok(expected.clone()), "{line}");
+            let encoded = expected.encode().unwrap();
+            assert_eq!(Request::decode(&encoded), Ok(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_told_why() {
+        for (line, reason) in [
+            ("", "this is no request: EOF"),
+            ("\u{0}", "this is no request"),
+            ("stats", "a request is an object such as {\"command\":\"stats\"}"),
+            ("[]", "this is no request"),
+            ("{}", "missing field `command`"),
+            (r#"{"command":7}"#, "invalid type: integer `7`"),
+            (r#"{"command":"stats"} {"command":"stats"}"#, "trailing characters"),
+            (r#"{"command":"stats","file":"/a"}"#, "`file` is a field of `load` only"),
+            (r#"{"command":"load","interval_ms":5}"#, "`interval_ms` is a field of `watch` only"),
+            (r#"{"command":"watch","intervall_ms":5}"#, "unknown field `intervall_ms`"),
+            (r#"{"command":"watch","interval_ms":9}"#, "9 is out of range; it is 10 to 3600000"),
+            (r#"{"command":"watch","interval_ms":3600001}"#, "out of range"),
+            (r#"{"command":"watch","interval_ms":-1}"#, "invalid value"),
+            (r#"{"command":"load","file":"a.toml"}"#, "\"a.toml\" is no absolute path"),
+            (r#"{"command":"load","file":"/a\u0000"}"#, "zero byte"),
+            (r#"{"command":"halt"}"#, "there are stats, watch, load, plan, version, stop"),
+            (r#"{"command":"stat"}"#, "unknown command \"stat\"; did you mean `stats`? there are"),
+        ] {
+            let error = Request::decode(line.as_bytes()).unwrap_err();
+            assert!(error.contains(reason), "{line}: {error}");
+        }
+        let long = format!("{{\"command\":\"{}\"}}", "x".repeat(10_000));
+        assert!(Request::decode(long.as_bytes()).unwrap_err().len() < 200);
+        let deep = "[".repeat(30_000);
+        assert!(Request::decode(deep.as_bytes()).is_err());
+        assert!(Request::decode(&[0xFF, 0xFE, b'{']).is_err());
+    }
+
+    #[test]
+    fn answers_have_the_documented_form() {
+        let version = Version { protocol: 1, candor: "0.1.0".into(), pid: 7, file: "/d".into() };
+        let plan = PlanLine {
+            rule: "speed".into(),
+            from: "a".into(),
+            to: "b".into(),
+            plane: "user".into(),
+            reason: Some("can-gw has no rates".into()),
+        };
+        for (answer, expected) in [
+            (
+                Answer::Loaded(Loaded { generation: 2, rules: 31, took_us: 900 }),
+                r#"{"type":"loaded","generation":2,"rules":31,"took_us":900}"#,
+            ),
+            (
+                Answer::Version(version),
+                r#"{"type":"version","protocol":1,"candor":"0.1.0","pid":7,"file":"/d"}"#,
+            ),
+            (
+                Answer::Plan { lines: vec![plan] },
+                r#"{"type":"plan","lines":[{"rule":"speed","from":"a","to":"b","plane":"user","reason":"can-gw has no rates"}]}"#,
+            ),
+            (Answer::Stopping, r#"{"type":"stopping"}"#),
+            (Answer::error("no"), r#"{"type":"error","message":"no","findings":[]}"#),
+        ] {
+            let line = answer.encode();
+            assert_eq!(String::from_utf8_lossy(&line), format!("{expected}\n"));
+            assert_eq!(Answer::decode(&line), Ok(answer));
+        }
+        let snapshot = Answer::Snapshot(Box::new(crate::snapshot::Snapshot {
+            file: "/d".into(),
+            pid: 7,
+            ..Snapshot::default()
+        }));
+        let line = snapshot.encode();
+        assert!(line.starts_with(br#"{"type":"snapshot","file":"/d","pid":7,"#));
+        assert_eq!(Answer::decode(&line), Ok(snapshot));
+        // A later gateway may tell more.
+        let more = br#"{"type":"loaded","generation":2,"rules":31,"took_us":900,"bytes":1}"#;
+        assert!(matches!(Answer::decode(more), Ok(Answer::Loaded(_))));
+    }
+
+    #[test]
+    fn findings_go_over_the_wire() {
+        let text = "[bus]\na = \"can0\"\n\n[[rule]]\nfrom = \"a\"\nto = \"b\"\n";
+        let (table, findings) =
+            candor_route::file::parse_with("d.toml", text, &|_| Err("no".into()));
+        assert!(table.is_none());
+        let rejected = Rejected::new(Path::new("d.toml"), &findings);
+        assert!(rejected.message.starts_with("d.toml is not used"), "{}", rejected.message);
+        assert!(rejected.message.contains("line "), "{}", rejected.message);
+        let unknown = rejected.findings.iter().find(|finding| finding.line == 6).unwrap();
+        assert_eq!((unknown.severity.as_str(), unknown.file.as_str()), ("error", "d.toml"));
+        assert!(unknown.text.contains("to = \"b\"") && unknown.text.contains('^'));
+        let line = Answer::Error(rejected.clone()).encode();
+        assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1, "one line");
+        assert_eq!(Answer::decode(&line), Ok(Answer::Error(rejected)));
+    }
+
+    /// The lines in what comes in these pieces; `None` for one that is too long.
+    fn cut(pieces: &[&[u8]], max_len: usize) -> Vec<Option<Vec<u8>>> {
+        let mut lines = Lines::new(max_len);
+        let mut out = Vec::new();
+        for piece in pieces {
+            lines.push(piece);
+            while let Some(line) = lines.next_line() {
+                out.push(line.ok().map(<[u8]>::to_vec));
+            }
+            assert!(lines.held() <= max_len + piece.len(), "{} bytes held", lines.held());
+        }
+        out
+    }
+
+    #[test]
+    fn lines_are_cut_however_they_come() {
+        let text = b"one\n\ntwo two\nfar too long a line\nx\nrest";
+        let expected: Vec<Option<Vec<u8>>> = vec![
+            Some(b"one".into()),
+            Some(b"".into()),
+            Some(b"two two".into()),
+            None,
+            Some(b"x".into()),
+        ];
+        assert_eq!(cut(&[text], 8), expected);
+        for size in 1..text.len() {
+            let pieces: Vec<_> = text.chunks(size).collect();
+            assert_eq!(cut(&pieces, 8), expected, "pieces of {size}");
+        }
+        assert_eq!(cut(&[b"12345678\n123456789\n"], 8), [Some(b"12345678".to_vec()), None]);
+    }
+}

@@ -1,0 +1,61 @@
+//! [`Error`]: why a gateway cannot start or take other rules.
+
+use std::fmt;
+
+#[cfg(feature = "service")]
+use candor_config::Findings;
+
+use crate::plan::Refused;
+
+/// Why a gateway cannot start or take other rules.
+#[derive(Debug)]
+pub enum Error {
+    /// The rule file cannot be read: its name, the reason and the remedy.
+    File(String),
+    /// The rules have errors.
+    #[cfg(feature = "service")]
+    Rules(Findings),
+    /// can-gw cannot do these rules: name and reason of each.
+    Plane(Vec<(String, String)>),
+    /// A port cannot be opened: the bus, and why.
+    Port(String, candor_port::Error),
+    /// The kernel refuses something.
+    Kernel(candor_linux::Error),
+    /// Something else, in one sentence with its remedy.
+    Other(String),
+}
+
+impl Error {
+    pub(crate) fn plane(table: &candor_route::Table, refused: Vec<Refused>) -> Self {
+        let name = |rule: usize| table.rules.get(rule).map_or("", |rule| rule.name.as_str());
+        let refused = refused.into_iter().map(|it| (name(it.rule).to_owned(), it.reason));
+        Self::Plane(refused.collect())
+    }
+}
+
+impl From<candor_linux::Error> for Error {
+    fn from(error: candor_linux::Error) -> Self {
+        Self::Kernel(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(reason) | Self::Other(reason) => f.write_str(reason),
+            #[cfg(feature = "service")]
+            Self::Rules(findings) => write!(f, "{findings}"),
+            Self::Plane(refused) => {
+                for (index, (rule, reason)) in refused.iter().enumerate() {
+                    let end = if index + 1 == refused.len() { "" } else { "\n" };
+                    write!(f, "can-gw cannot do rule {rule:?}: {reason}{end}")?;
+                }
+                Ok(())
+            }
+            Self::Port(bus, error) => write!(f, "bus `{bus}`: {error}"),
+            Self::Kernel(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,729 @@
+//! [`Gateway`]: ports opened, workers at work, rules changed between two frames.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+
+use candor_linux::clock::{self, Monotonic};
+use candor_linux::quick;
+use candor_linux::realtime::{self, Policy, Task};
+use candor_linux::wake::Wake;
+use candor_port::{Address, Receiver, Transmitter, Wanted, driver};
+use candor_route::counters::{BusCounters, Counters, JobCounters};
+use candor_route::engine::{Engine, Succession};
+use candor_route::program::Program;
+use candor_route::{Bus, BusIndex, Table};
+use candor_time::{Instant, Nanos};
+
+use crate::Error;
+#[cfg(feature = "service")]
+use crate::control::PlanLine;
+use crate::kernel::Jobs;
+use crate::latency::Latency;
+use crate::output::Output;
+use crate::plan::{self, Doer, Plane, Planned};
+use crate::snapshot::{PortSnapshot, RuleSnapshot, Snapshot};
+use crate::worker::{Lane, Routes, Stamps, Station, Worker, lock};
+
+/// How many frames an egress queue holds unless the port says otherwise (`?queue=`).
+const QUEUE_DEPTH: usize = 256;
+/// The most that may be asked for.
+const MOST_QUEUE_DEPTH: usize = 65_536;
+
+/// How a gateway runs.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The rule file.
+    pub file: PathBuf,
+    /// Who does the rules.
+    pub plane: Plane,
+    /// The real-time priority of workers, 1 to 99.
+    pub priority: Option<u8>,
+    /// The CPUs of workers.
+    pub cpus: Vec<usize>,
+    /// Whether latencies are measured.
+    pub measures: bool,
+}
+
+/// Rules that were read and checked.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// The rules.
+    pub table: Table,
+    /// What is suspicious about them.
+    pub warnings: String,
+    /// The files that they name, beside the rule file.
+    pub included: Vec<String>,
+}
+
+/// A port of a bus, and what the gateway itself wants to know of its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Named {
+    address: Address,
+    queue_depth: usize,
+}
+
+fn named(bus: &Bus) -> Result<Named, Error> {
+    let fail = |reason: String| Error::Other(format!("bus `{}`: {reason}", bus.name));
+    let mut address: Address =
+        bus.port.parse().map_err(|error: candor_port::AddressError| fail(error.to_string()))?;
+    let queue_depth = match address.take_option("queue") {
+        None => QUEUE_DEPTH,
+        Some(text) => {
+            text.parse().ok().filter(|depth| (1..=MOST_QUEUE_DEPTH).contains(depth)).ok_or_else(
+                || fail(format!("`queue={text}` is not 1 to {MOST_QUEUE_DEPTH} frames")),
+            )?
+        }
+    };
+    Ok(Named { address, queue_depth })
+}
+
+/// What the rules want of a port. A port of the network is opened whole if it is used at all: one of
+/// its halves could not be opened later beside the other.
+fn wanted(
+    table: &Table,
+    planned: &[Planned],
+    bus: BusIndex,
+    named: &Named,
+    measures: bool,
+) -> Wanted {
+    let rules = || {
+        let of_user = planned.iter().filter(|planned| planned.doer == Doer::User);
+        of_user.filter_map(|planned| table.rules.get(planned.rule))
+    };
+    let receives = |rule: &candor_route::Rule| rule.from == bus;
+    let takes_errors = |rule: &candor_route::Rule| {
+        receives(rule)
+            && rule.filters.iter().any(|it| it.list() == candor_route::table::List::Error)
+    };
+    let receiver = rules().any(receives);
+    let transmitter = rules().any(|rule| rule.to.contains(&bus));
+    let is_whole = named.address.interface().is_none()
+        && named.address.driver() != "file"
+        && (receiver || transmitter);
+    Wanted {
+        receiver: receiver || is_whole,
+        transmitter: transmitter || is_whole,
+        error_reports: rules().any(takes_errors),
+        own_frames: false,
+        stamps: measures,
+        sparse_stamps: true,
+    }
+}
+
+/// A bus that is open.
+struct Line {
+    bus: Bus,
+    named: Named,
+    wanted: Wanted,
+    station: Arc<Station>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// A set of rules that is or was in use.
+struct Generation {
+    program: Arc<Program>,
+    counters: Counters,
+    is_current: bool,
+}
+
+/// A gateway at work. Dropping it ends it.
+pub struct Gateway {
+    config: Config,
+    table: Table,
+    planned: Vec<Planned>,
+    lines: Vec<Line>,
+    generations: Vec<Generation>,
+    /// What rules and buses counted in generations that are over.
+    rule_sums: BTreeMap<(String, String, String), JobCounters>,
+    bus_sums: BTreeMap<String, BusCounters>,
+    latencies: BTreeMap<(String, String), Arc<Latency>>,
+    jobs: Option<Jobs>,
+    started: Instant<Monotonic>,
+    changes: u64,
+    rejected: Option<String>,
+    wake: Wake,
+}
+
+impl Gateway {
+    /// Opens the ports of the rules and starts to work.
+    ///
+    /// # Errors
+    /// A port cannot be opened, a rule cannot be done by whom it shall be done, a priority cannot be
+    /// had.
+    pub fn start(config: Config, rules: Rules) -> Result<Self, Error> {
+        let mut gateway = Self {
+            config,
+            table: Table::default(),
+            planned: Vec::new(),
+            lines: Vec::new(),
+            generations: Vec::new(),
+            rule_sums: BTreeMap::new(),
+            bus_sums: BTreeMap::new(),
+            latencies: BTreeMap::new(),
+            jobs: None,
+            started: clock::now::<Monotonic>(),
+            changes: 0,
+            rejected: None,
+            wake: Wake::new()?,
+        };
+        gateway.change(rules.table)?;
+        gateway.changes = 0;
+        Ok(gateway)
+    }
+
+    /// Puts other rules into place, each bus between two of its frames. On an error everything stays
+    /// as it was.
+    ///
+    /// # Errors
+    /// As [`Gateway::start`].
+    pub fn load(&mut self, rules: Rules) -> Result<(), Error> {
+        match self.change(rules.table) {
+            Ok(()) => {
+                self.rejected = None;
+                Ok(())
+            }
+            Err(error) => {
+                self.reject(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Notes that the rules on disk are not those in use, and why.
+    pub fn reject(&mut self, error: &Error) {
+        self.rejected = Some(error.to_string());
+    }
+
+    /// How often the rules were changed.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The rules in use.
+    #[must_use]
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Who does which rule.
+    #[must_use]
+    pub fn planned(&self) -> &[Planned] {
+        &self.planned
+    }
+
+    fn change(&mut self, table: Table) -> Result<(), Error> {
+        let planned = plan::plan(&table, self.config.plane)
+            .map_err(|refused| Error::plane(&table, refused))?;
+        let user = user_table(&table, &planned);
+        let program = Arc::new(Program::new(&user));
+        let counters = Counters::new(&program);
+
+        // First everything that may fail.
+        let mut opened = Vec::new();
+        for (index, bus) in (0_u16..).zip(&table.buses) {
+            let named = named(bus)?;
+            let wanted = wanted(&table, &planned, BusIndex(index), &named, self.config.measures);
+            let same = self
+                .lines
+                .iter()
+                .position(|line| line.bus == *bus && line.wanted == wanted && line.named == named);
+            opened.push(match same {
+                Some(line) => Source::Kept(line),
+                None => Source::New(Box::new(self.open(bus, named, wanted)?)),
+            });
+        }
+        self.change_jobs(&table, &planned)?;
+
+        // From here on nothing fails.
+        self.changes += 1;
+        let mut old_lines: Vec<_> = std::mem::take(&mut self.lines).into_iter().map(Some).collect();
+        let mut started = Vec::new();
+        for source in opened {
+            match source {
+                Source::Kept(index) => {
+                    self.lines.extend(old_lines.get_mut(index).and_then(Option::take));
+                }
+                Source::New(new) => {
+                    started.push((self.lines.len(), new.receiver));
+                    self.lines.push(new.line);
+                }
+            }
+        }
+        let routes = Arc::new(self.routes(&user));
+        let succession =
+            self.generations.last().map(|earlier| Succession::new(&earlier.program, &program));
+        let mut over = Vec::new();
+        for (index, line) in (0_u16..).zip(&self.lines) {
+            let bus = BusIndex(index);
+            let is_source = user.rules.iter().any(|rule| rule.from == bus);
+            let counters = counters.clone();
+            let lane = is_source.then(|| Lane {
+                engine: Engine::of(Arc::clone(&program), counters.clone(), Some(bus)),
+                counters,
+                bus,
+                needs_time: program.needs_time(bus),
+                routes: Arc::clone(&routes),
+            });
+            over.push(line.station.change(lane, |new, old| {
+                if let Some(succession) = &succession {
+                    new.engine.succeed(&mut old.engine, succession);
+                }
+            }));
+        }
+        // What was replaced is freed here, not by a worker.
+        drop(over);
+        for mut line in old_lines.into_iter().flatten() {
+            end(&mut line);
+        }
+        for generation in &mut self.generations {
+            generation.is_current = false;
+        }
+        self.generations.push(Generation { program, counters, is_current: true });
+        self.table = table;
+        self.planned = planned;
+        for (index, receiver) in started {
+            self.start_threads(index, receiver)?;
+        }
+        Ok(())
+    }
+
+    fn change_jobs(&mut self, table: &Table, planned: &[Planned]) -> Result<(), Error> {
+        let of_kernel: Vec<_> = planned
+            .iter()
+            .filter(|planned| planned.doer == Doer::Kernel)
+            .map(|planned| planned.rule)
+            .collect();
+        if of_kernel.is_empty() && self.jobs.is_none() {
+            return Ok(());
+        }
+        match &mut self.jobs {
+            Some(jobs) => jobs.change(table, &of_kernel),
+            None => {
+                let mut jobs = Jobs::new()?;
+                jobs.change(table, &of_kernel)?;
+                self.jobs = Some(jobs);
+                Ok(())
+            }
+        }
+    }
+
+    fn open(&self, bus: &Bus, named: Named, wanted: Wanted) -> Result<New, Error> {
+        let (receiver, transmitter) = open_port(bus, &named.address, wanted)?;
+        let output =
+            transmitter.map(|transmitter| Arc::new(Output::new(transmitter, named.queue_depth)));
+        let station = Arc::new(Station::new(output));
+        let line = Line { bus: bus.clone(), named, wanted, station, threads: Vec::new() };
+        Ok(New { line, receiver })
+    }
+
+    fn routes(&mut self, table: &Table) -> Routes {
+        let stations: Vec<_> = self.lines.iter().map(|line| Arc::clone(&line.station)).collect();
+        let name = |bus: usize| table.buses.get(bus).map_or("", |bus| bus.name.as_str());
+        let mut latencies = Vec::with_capacity(stations.len() * stations.len());
+        for from in 0..stations.len() {
+            for to in 0..stations.len() {
+                let is_used = self.config.measures && is_linked(table, from, to);
+                latencies.push(is_used.then(|| {
+                    let key = (name(from).to_owned(), name(to).to_owned());
+                    Arc::clone(self.latencies.entry(key).or_default())
+                }));
+            }
+        }
+        Routes { generation: self.changes, stations, latencies }
+    }
+
+    fn start_threads(
+        &mut self,
+        index: usize,
+        receiver: Option<Box<dyn Receiver>>,
+    ) -> Result<(), Error> {
+        let (config, wake) = (self.config.clone(), self.wake);
+        let Some(line) = self.lines.get_mut(index) else { return Ok(()) };
+        let fail =
+            |error: std::io::Error| Error::Other(format!("no thread can be started: {error}"));
+        // The kernel shows 15 bytes of a thread's name.
+        let name = |role: &str| format!("{role}/{}", line.bus.name).chars().take(15).collect();
+        if let Some(output) = &line.station.output {
+            let (output, config) = (Arc::clone(output), config.clone());
+            let drainer = thread::Builder::new().name(name("out")).spawn(move || {
+                set_up_thread(&config);
+                output.drain();
+            });
+            line.threads.push(drainer.map_err(fail)?);
+        }
+        if let Some(receiver) = receiver {
+            let station = Arc::clone(&line.station);
+            // Stamps of other ports are those of a recording or a sender, by another clock.
+            let address = &line.named.address;
+            let stamps = match address.interface() {
+                _ if !config.measures => Stamps::Unwanted,
+                Some(_) => Stamps::OfKernel,
+                None => Stamps::Own,
+            };
+            let worker = Worker { station, receiver, stamps };
+            let worker = thread::Builder::new().name(name("in")).spawn(move || {
+                set_up_thread(&config);
+                *lock(&worker.station.sleeper) = Some(wake.thread());
+                worker.work();
+            });
+            line.threads.push(worker.map_err(fail)?);
+        }
+        Ok(())
+    }
+
+    /// To be called every second: latencies of the last second, counters of the kernel, generations
+    /// that are over.
+    pub fn tick(&mut self) {
+        for latency in self.latencies.values() {
+            latency.tick();
+        }
+        if let Some(jobs) = &mut self.jobs {
+            // What cannot be read now is read next time.
+            let _ = jobs.count();
+        }
+        self.fold();
+    }
+
+    /// Adds up generations of which no copy is pending any more.
+    fn fold(&mut self) {
+        let (rule_sums, bus_sums) = (&mut self.rule_sums, &mut self.bus_sums);
+        self.generations.retain(|generation| {
+            let jobs = generation.counters.jobs();
+            if generation.is_current || jobs.iter().any(|job| job.pending > 0) {
+                return true;
+            }
+            for (key, counted) in keys(&generation.program).zip(jobs) {
+                *rule_sums.entry(key).or_default() += counted;
+            }
+            let names = generation.program.buses().iter().map(|bus| bus.name.clone());
+            for (name, counted) in names.zip(generation.counters.buses()) {
+                *bus_sums.entry(name).or_default() += counted;
+            }
+            false
+        });
+    }
+
+    /// Opens ports again whose interfaces have come anew, so that sockets on them lead nowhere, and
+    /// lets the worker of `changed` look again.
+    pub fn heal(&mut self, is_new: impl Fn(&str) -> bool, changed: &str) {
+        for line in &self.lines {
+            let Some(interface) = line.named.address.interface() else { continue };
+            if interface == changed {
+                line.station.kick();
+            }
+            if !is_new(interface) {
+                continue;
+            }
+            if let Ok((receiver, transmitter)) =
+                open_port(&line.bus, &line.named.address, line.wanted)
+            {
+                if let Some(receiver) = receiver {
+                    line.station.reopen(receiver);
+                }
+                if let (Some(transmitter), Some(output)) = (transmitter, &line.station.output) {
+                    output.reopen(transmitter);
+                }
+            }
+        }
+        let whole = self.jobs.as_mut().is_none_or(Jobs::are_whole);
+        if !whole {
+            let (table, planned) = (self.table.clone(), self.planned.clone());
+            // An interface that is still away is tried again when it comes.
+            let _ = self.change_jobs(&table, &planned);
+        }
+    }
+
+    /// An interface went away: what waits for it is refused.
+    pub fn close(&mut self, interface: &str) {
+        for line in &self.lines {
+            if line.named.address.interface() == Some(interface)
+                && let Some(output) = &line.station.output
+            {
+                output.close();
+            }
+        }
+    }
+
+    /// Ends its work; what it has done can still be asked.
+    pub fn stop(&mut self) {
+        for line in &mut self.lines {
+            end(line);
+        }
+        if let Some(jobs) = &mut self.jobs {
+            let _ = jobs.count();
+            jobs.delete();
+        }
+    }
+
+    /// Who does which rule, by destination.
+    #[cfg(feature = "service")]
+    #[must_use]
+    pub fn plan_lines(&self) -> Vec<PlanLine> {
+        plan_lines(&self.table, &self.planned)
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let mut rules: BTreeMap<(String, String, String), RuleSnapshot> = BTreeMap::new();
+        fn entry<'a>(
+            rules: &'a mut BTreeMap<(String, String, String), RuleSnapshot>,
+            key: &(String, String, String),
+        ) -> &'a mut RuleSnapshot {
+            rules.entry(key.clone()).or_insert_with(|| RuleSnapshot {
+                rule: key.0.clone(),
+                from: key.1.clone(),
+                to: key.2.clone(),
+                plane: Doer::User.name().into(),
+                ..RuleSnapshot::default()
+            })
+        }
+        for (key, counted) in &self.rule_sums {
+            entry(&mut rules, key).count(counted);
+        }
+        let mut buses = self.bus_sums.clone();
+        for generation in &self.generations {
+            for (key, counted) in keys(&generation.program).zip(generation.counters.jobs()) {
+                let rule = entry(&mut rules, &key);
+                rule.count(&counted);
+                rule.in_use |= generation.is_current;
+            }
+            let names = generation.program.buses().iter().map(|bus| bus.name.clone());
+            for (name, counted) in names.zip(generation.counters.buses()) {
+                *buses.entry(name).or_default() += counted;
+            }
+        }
+        let in_kernel = self.kernel_keys();
+        for (key, sums) in self.jobs.iter().flat_map(Jobs::sums) {
+            let rule = entry(&mut rules, key);
+            rule.handled += sums.handled;
+            for (cause, count) in [("dropped", sums.dropped), ("deleted", sums.deleted)] {
+                if count > 0 {
+                    *rule.refused.entry(cause.into()).or_default() += count;
+                }
+            }
+            if in_kernel.contains(key) {
+                rule.plane = Doer::Kernel.name().into();
+                rule.in_use = true;
+            }
+        }
+        let ports = self.lines.iter().map(|line| self.port(line, &buses)).collect();
+        let latencies =
+            self.latencies.iter().map(|((from, to), latency)| latency.snapshot(from, to)).collect();
+        Snapshot {
+            file: self.config.file.display().to_string(),
+            pid: std::process::id(),
+            uptime_ns: (clock::now::<Monotonic>() - self.started).as_nanos(),
+            generation: self.changes,
+            rejected: self.rejected.clone(),
+            ports,
+            rules: self.in_order(rules),
+            latencies,
+        }
+    }
+
+    fn kernel_keys(&self) -> Vec<(String, String, String)> {
+        let name = |bus: BusIndex| {
+            self.table.buses.get(usize::from(bus.0)).map_or(String::new(), |bus| bus.name.clone())
+        };
+        let of_kernel = self.planned.iter().filter(|planned| planned.doer == Doer::Kernel);
+        let rules = of_kernel.filter_map(|planned| self.table.rules.get(planned.rule));
+        rules
+            .flat_map(|rule| {
+                rule.to.iter().map(move |&to| (rule.name.clone(), name(rule.from), name(to)))
+            })
+            .collect()
+    }
+
+    /// As in the file; rules that are not in use any more at the end.
+    fn in_order(
+        &self,
+        mut rules: BTreeMap<(String, String, String), RuleSnapshot>,
+    ) -> Vec<RuleSnapshot> {
+        let name = |bus: BusIndex| {
+            self.table.buses.get(usize::from(bus.0)).map_or(String::new(), |bus| bus.name.clone())
+        };
+        let mut ordered = Vec::with_capacity(rules.len());
+        for rule in &self.table.rules {
+            for &to in &rule.to {
+                ordered.extend(rules.remove(&(rule.name.clone(), name(rule.from), name(to))));
+            }
+        }
+        ordered.extend(rules.into_values());
+        ordered
+    }
+
+    fn port(&self, line: &Line, buses: &BTreeMap<String, BusCounters>) -> PortSnapshot {
+        let [_, error_reports, malformed, overflow, missing, out_of_order] = line.station.counts();
+        let output = line.station.output.as_ref();
+        let counts = output.map(|output| output.counts()).unwrap_or_default();
+        let is_closed = output.is_some_and(|output| !output.is_open());
+        let trouble = lock(&line.station.trouble).clone();
+        let mut port = PortSnapshot {
+            bus: line.bus.name.clone(),
+            port: line.bus.port.clone(),
+            trouble: trouble.or_else(|| is_closed.then(|| "the interface is away".into())),
+            refuses_unmatched: self.table.refuses_others,
+            error_reports,
+            malformed,
+            overflow,
+            missing,
+            out_of_order,
+            transmitted: counts.transmitted,
+            full: counts.full,
+            lost: counts.lost,
+            queued: counts.queued,
+            most_queued: counts.most_queued,
+            queue_depth: counts.depth,
+            reopened: line.station.reopened.load(Ordering::Relaxed),
+            ..PortSnapshot::default()
+        };
+        port.count(buses.get(&line.bus.name).copied().unwrap_or_default());
+        let idle = line.station.idle.load(Ordering::Relaxed);
+        port.count(BusCounters { received: idle, unmatched: idle });
+        port
+    }
+
+    /// Whether all recordings that are replayed have come to their end.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let mut receiving = self.lines.iter().filter(|line| line.wanted.receiver).peekable();
+        receiving.peek().is_some()
+            && receiving.all(|line| {
+                lock(&line.station.trouble).as_ref().is_some_and(|it| it.starts_with("ended"))
+            })
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Who does which rule, by destination, as plain data.
+#[cfg(feature = "service")]
+#[must_use]
+pub fn plan_lines(table: &Table, planned: &[Planned]) -> Vec<PlanLine> {
+    let name = |bus: BusIndex| {
+        table.buses.get(usize::from(bus.0)).map_or(String::new(), |bus| bus.name.clone())
+    };
+    let mut lines = Vec::new();
+    for planned in planned {
+        let Some(rule) = table.rules.get(planned.rule) else { continue };
+        lines.extend(rule.to.iter().map(|&to| PlanLine {
+            rule: rule.name.clone(),
+            from: name(rule.from),
+            to: name(to),
+            plane: planned.doer.name().to_owned(),
+            reason: (planned.doer == Doer::User).then(|| planned.reason.clone()),
+        }));
+    }
+    lines
+}
+
+/// A port that goes on, or one that was opened.
+enum Source {
+    Kept(usize),
+    New(Box<New>),
+}
+
+struct New {
+    line: Line,
+    receiver: Option<Box<dyn Receiver>>,
+}
+
+type Halves = (Option<Box<dyn Receiver>>, Option<Box<dyn Transmitter>>);
+
+fn open_port(bus: &Bus, address: &Address, wanted: Wanted) -> Result<Halves, Error> {
+    if !wanted.receiver && !wanted.transmitter {
+        return Ok((None, None));
+    }
+    let fail = |error| Error::Port(bus.name.clone(), error);
+    let port = driver::open(address, wanted).map_err(fail)?;
+    let lacks = |half: &str| {
+        let reason = format!("this port has no {half}");
+        let error = candor_port::Error::new(address.to_string(), reason);
+        fail(error.with_remedy("take another port, or leave the rules out that need it"))
+    };
+    if wanted.receiver && port.receiver.is_none() {
+        return Err(lacks("receiver"));
+    }
+    if wanted.transmitter && port.transmitter.is_none() {
+        return Err(lacks("transmitter"));
+    }
+    Ok((port.receiver, port.transmitter))
+}
+
+/// The table with the rules of user space only; buses stay where they are.
+fn user_table(table: &Table, planned: &[Planned]) -> Table {
+    let of_user = planned.iter().filter(|planned| planned.doer == Doer::User);
+    let rules = of_user.filter_map(|planned| table.rules.get(planned.rule).cloned()).collect();
+    Table {
+        buses: table.buses.clone(),
+        rules,
+        max_hops: table.max_hops,
+        refuses_others: table.refuses_others,
+    }
+}
+
+/// Whether frames can go from one bus to another, directly or over buses that give them back.
+fn is_linked(table: &Table, from: usize, to: usize) -> bool {
+    let mut reached = vec![false; table.buses.len()];
+    let mut next = vec![from];
+    while let Some(bus) = next.pop() {
+        for rule in table.rules.iter().filter(|rule| usize::from(rule.from.0) == bus) {
+            for target in rule.to.iter().map(|target| usize::from(target.0)) {
+                if target == to {
+                    return true;
+                }
+                if rule.echo && reached.get(target) == Some(&false) {
+                    reached[target] = true;
+                    next.push(target);
+                }
+            }
+        }
+    }
+    false
+}
+
+fn keys(program: &Program) -> impl Iterator<Item = (String, String, String)> + '_ {
+    let name = |bus: BusIndex| {
+        program.buses().get(usize::from(bus.0)).map_or(String::new(), |bus| bus.name.clone())
+    };
+    program.jobs().iter().map(move |job| (job.rule.clone(), name(job.from), name(job.to)))
+}
+
+/// Gives a thread of the data path its priority and CPUs. What is not permitted was told when the
+/// gateway started.
+fn set_up_thread(config: &Config) {
+    if let Some(priority) = config.priority {
+        let _ = realtime::set_policy(Task::This, Policy::Fifo(priority));
+    }
+    if !config.cpus.is_empty() {
+        let _ = realtime::set_affinity(Task::This, &config.cpus);
+    }
+    let _ = realtime::set_timer_slack(1);
+    // Less to do for the kernel whenever the thread wakes up.
+    let _ = quick::leave_restartable_sequences();
+}
+
+/// Ends the threads of a bus.
+fn end(line: &mut Line) {
+    line.station.is_ending.store(true, Ordering::Relaxed);
+    if let Some(output) = &line.station.output {
+        output.end();
+    }
+    while !line.threads.iter().all(JoinHandle::is_finished) {
+        line.station.kick();
+        let _ = clock::sleep_until(clock::now::<Monotonic>() + Nanos::from_millis(1));
+    }
+    for thread in line.threads.drain(..) {
+        // One that panicked has said so.
+        let _ = thread.join();
+    }
+}

@@ -1,0 +1,109 @@
+//! [`Latency`]: how long frames take from one port to another.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use candor_lat::live::{Counts, Live};
+use candor_linux::clock::Realtime;
+use candor_time::Instant;
+
+use crate::snapshot::LatencySnapshot;
+
+/// Beyond this a latency is none: the clock was set while the frame was under way.
+const LONGEST_NS: i64 = 60_000_000_000;
+
+/// How long frames take from one port to another.
+#[derive(Debug, Default)]
+pub(crate) struct Latency {
+    live: Live,
+    unusable: AtomicU64,
+    recent: Mutex<Recent>,
+}
+
+/// The last two counts, a second apart.
+#[derive(Debug, Default)]
+struct Recent {
+    before: Option<Counts>,
+    last: Option<Counts>,
+}
+
+impl Latency {
+    /// Counts a frame that arrived and left.
+    #[inline]
+    pub(crate) fn record(&self, arrival: Instant<Realtime>, departure: Instant<Realtime>) {
+        match departure.signed_nanos_since(arrival) {
+            latency @ 0..=LONGEST_NS => self.live.record(latency.unsigned_abs()),
+            _ => _ = self.unusable.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// A second is over.
+    pub(crate) fn tick(&self) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.before = recent.last.replace(self.live.snapshot());
+    }
+
+    pub(crate) fn snapshot(&self, from: &str, to: &str) -> LatencySnapshot {
+        let counts = self.live.snapshot();
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let second = match (&recent.before, &recent.last) {
+            (Some(before), Some(last)) => Some(last.since(before)),
+            (None, last) => last.clone(),
+            (Some(_), None) => None,
+        };
+        let of_second = |numerator, denominator| {
+            second.as_ref().and_then(|it| it.quantile(numerator, denominator)).unwrap_or(0)
+        };
+        let quantile =
+            |numerator, denominator| counts.quantile(numerator, denominator).unwrap_or(0);
+        LatencySnapshot {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            count: counts.count(),
+            sum_ns: counts.sum_ns(),
+            min_ns: counts.min_ns().unwrap_or(0),
+            p50_ns: quantile(1, 2),
+            p99_ns: quantile(99, 100),
+            p999_ns: quantile(999, 1000),
+            max_ns: counts.max_ns().unwrap_or(0),
+            recent_count: second.as_ref().map_or(0, Counts::count),
+            recent_p50_ns: of_second(1, 2),
+            recent_p99_ns: of_second(99, 100),
+            unusable: self.unusable.load(Ordering::Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_that_were_set_are_no_latencies() {
+        let latency = Latency::default();
+        let at = |nanos: u64| Instant::<Realtime>::from_nanos(nanos);
+        latency.record(at(1_000), at(51_000));
+        latency.record(at(51_000), at(1_000));
+        latency.record(at(0), at(3_600_000_000_000));
+        let snapshot = latency.snapshot("a", "b");
+        assert_eq!((snapshot.count, snapshot.unusable), (1, 2));
+        assert_eq!((snapshot.min_ns, snapshot.max_ns), (50_000, 50_000));
+    }
+
+    #[test]
+    fn the_last_second_is_told_apart() {
+        let latency = Latency::default();
+        let at = |nanos: u64| Instant::<Realtime>::from_nanos(nanos);
+        latency.record(at(0), at(10_000_000));
+        latency.tick();
+        assert_eq!(latency.snapshot("a", "b").recent_count, 1);
+        latency.record(at(0), at(1_000));
+        latency.tick();
+        let snapshot = latency.snapshot("a", "b");
+        assert_eq!((snapshot.count, snapshot.recent_count), (2, 1));
+        assert!(snapshot.recent_p99_ns < 1_100, "{}", snapshot.recent_p99_ns);
+        latency.tick();
+        assert_eq!(latency.snapshot("a", "b").recent_count, 0);
+    }
+}

@@ -1,0 +1,42 @@
+//! The live gateway: the rules of a file between the ports of a machine.
+//!
+//! ```text
+//!  worker of can0:  Receiver -> Engine (its own) ---+--> Output of can1: Transmitter
+//!  worker of can1:  Receiver -> Engine (its own) -+ |       | no room now
+//!                                                 | |       v
+//!                                                 +-|--> egress queue, by priority -> drainer
+//!  supervisor: rules checked and swapped, links watched, statistics, control socket
+//! ```
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`snapshot`] | what a gateway tells about itself: plain data |
+//! | [`control`] | the socket by which it is asked and told |
+//! | [`metrics`] | the same for Prometheus |
+
+#[cfg(feature = "service")]
+pub mod control;
+mod error;
+mod gateway;
+mod kernel;
+mod latency;
+#[cfg(feature = "service")]
+pub mod metrics;
+mod output;
+pub mod plan;
+#[cfg(feature = "service")]
+mod rules;
+pub mod snapshot;
+#[cfg(feature = "service")]
+mod supervisor;
+mod worker;
+
+pub use error::Error;
+#[cfg(feature = "service")]
+pub use gateway::plan_lines;
+pub use gateway::{Config, Gateway, Rules};
+#[cfg(feature = "service")]
+pub use rules::read_rules;
+pub use snapshot::Snapshot;
+#[cfg(feature = "service")]
+pub use supervisor::{Observer, Service, run, signals};

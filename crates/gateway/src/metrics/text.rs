@@ -1,0 +1,342 @@
+//! A snapshot in the text format of Prometheus.
+
+use std::collections::HashMap;
+use std::fmt::{Display, Write};
+
+use crate::Snapshot;
+use crate::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
+
+/// A metric of ports: name, kind, what it means, value.
+type PortMetric = (&'static str, Kind, &'static str, fn(&PortSnapshot) -> u64);
+
+/// In the order in which they are written.
+const PORT_METRICS: [PortMetric; 16] = [
+    ("up", Kind::Gauge, "Whether the port works.", |port| u64::from(port.trouble.is_none())),
+    ("received_frames_total", Kind::Counter, "Frames received.", |port| port.received),
+    ("unmatched_frames_total", Kind::Counter, "Frames received that no rule took.", |port| {
+        port.unmatched
+    }),
+    (
+        "refuses_unmatched",
+        Kind::Gauge,
+        "Whether frames that no rule takes are refused: the rules are a list of what is allowed.",
+        |port| u64::from(port.refuses_unmatched),
+    ),
+    ("error_reports_total", Kind::Counter, "Error reports of the controller.", |port| {
+        port.error_reports
+    }),
+    ("malformed_total", Kind::Counter, "What arrived and was no frame.", |port| port.malformed),
+    (
+        "overflow_frames_total",
+        Kind::Counter,
+        "Frames that the kernel dropped before they could be received.",
+        |port| port.overflow,
+    ),
+    (
+        "missing_datagrams_total",
+        Kind::Counter,
+        "Datagrams that never came, by their sequence numbers.",
+        |port| port.missing,
+    ),
+    ("out_of_order_datagrams_total", Kind::Counter, "Datagrams that came late or twice.", |port| {
+        port.out_of_order
+    }),
+    (
+        "transmitted_frames_total",
+        Kind::Counter,
+        "Frames that the port took for transmission.",
+        |port| port.transmitted,
+    ),
+    ("full_total", Kind::Counter, "How often the port had no room for a frame.", |port| port.full),
+    (
+        "lost_frames_total",
+        Kind::Counter,
+        "Frames that the port took and lost: its peer went away.",
+        |port| port.lost,
+    ),
+    ("queue_frames", Kind::Gauge, "Frames that wait in the egress queue.", |port| port.queued),
+    ("queue_most_frames", Kind::Gauge, "The most that ever waited.", |port| port.most_queued),
+    ("queue_depth_frames", Kind::Gauge, "How many the egress queue has room for.", |port| {
+        port.queue_depth
+    }),
+    ("reopened_total", Kind::Counter, "How often the port was opened again.", |port| port.reopened),
+];
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Counter,
+    Gauge,
+    Summary,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Summary => "summary",
+        }
+    }
+}
+
+/// The snapshot as a page of metrics.
+#[must_use]
+pub fn text(snapshot: &Snapshot) -> String {
+    let mut page = Page::default();
+    process(&mut page, snapshot);
+    ports(&mut page, &snapshot.ports);
+    rules(&mut page, &snapshot.rules);
+    latencies(&mut page, &snapshot.latencies);
+    page.out
+}
+
+fn process(page: &mut Page, snapshot: &Snapshot) {
+    page.head("candor_up", Kind::Gauge, "The gateway is running.");
+    page.line("candor_up", &[], 1);
+    page.head("candor_info", Kind::Gauge, "The rule file, and the version of candor.");
+    let version = env!("CARGO_PKG_VERSION");
+    page.line("candor_info", &[("file", &snapshot.file), ("version", version)], 1);
+    page.head("candor_uptime_seconds", Kind::Gauge, "How long the gateway has been running.");
+    page.line("candor_uptime_seconds", &[], seconds(snapshot.uptime_ns));
+    page.head(
+        "candor_rules_generation",
+        Kind::Gauge,
+        "How often the rules were changed since the start.",
+    );
+    page.line("candor_rules_generation", &[], snapshot.generation);
+    page.head(
+        "candor_rules_rejected",
+        Kind::Gauge,
+        "Whether the rules on disk have errors, so that those in use are older.",
+    );
+    page.line("candor_rules_rejected", &[], u64::from(snapshot.rejected.is_some()));
+}
+
+fn ports(page: &mut Page, ports: &[PortSnapshot]) {
+    for (name, kind, help, value) in PORT_METRICS {
+        let name = format!("candor_port_{name}");
+        page.head(&name, kind, help);
+        for port in ports {
+            page.line(&name, &[("bus", &port.bus), ("port", &port.port)], value(port));
+        }
+    }
+}
+
+/// Rules with the same name and destination, such as one that the kernel did before and a thread
+/// does now, are one series: a page has each series once.
+fn merged(rules: &[RuleSnapshot]) -> Vec<RuleSnapshot> {
+    let mut merged: Vec<RuleSnapshot> = Vec::with_capacity(rules.len());
+    let mut places = HashMap::with_capacity(rules.len());
+    for rule in rules {
+        let place = *places.entry((&rule.rule, &rule.from, &rule.to)).or_insert(merged.len());
+        match merged.get_mut(place) {
+            None => merged.push(rule.clone()),
+            Some(sum) => {
+                sum.handled += rule.handled;
+                sum.pending += rule.pending;
+                sum.in_use |= rule.in_use;
+                for (cause, count) in &rule.refused {
+                    *sum.refused.entry(cause.clone()).or_default() += count;
+                }
+            }
+        }
+    }
+    merged
+}
+
+fn rules(page: &mut Page, rules: &[RuleSnapshot]) {
+    let rules = merged(rules);
+    fn labels(rule: &RuleSnapshot) -> [(&'static str, &str); 3] {
+        [("rule", &rule.rule), ("from", &rule.from), ("to", &rule.to)]
+    }
+    let name = "candor_rule_copies_total";
+    page.head(
+        name,
+        Kind::Counter,
+        "Copies of frames, by what became of them: handled, or refused for a cause.",
+    );
+    for rule in &rules {
+        let [name_of, from, to] = labels(rule);
+        let handled = [name_of, from, to, ("outcome", "handled"), ("cause", "")];
+        page.line(name, &handled, rule.handled);
+        for (cause, &count) in &rule.refused {
+            let refused = [name_of, from, to, ("outcome", "refused"), ("cause", cause)];
+            page.line(name, &refused, count);
+        }
+    }
+    let name = "candor_rule_pending_copies";
+    page.head(name, Kind::Gauge, "Copies that wait for their destination.");
+    for rule in &rules {
+        page.line(name, &labels(rule), rule.pending);
+    }
+    let name = "candor_rule_in_use";
+    page.head(name, Kind::Gauge, "Whether the rule is in use; one that was taken out is not.");
+    for rule in &rules {
+        page.line(name, &labels(rule), u64::from(rule.in_use));
+    }
+}
+
+fn latencies(page: &mut Page, latencies: &[LatencySnapshot]) {
+    fn labels(latency: &LatencySnapshot) -> [(&'static str, &str); 2] {
+        [("from", &latency.from), ("to", &latency.to)]
+    }
+    let name = "candor_latency_seconds";
+    page.head(name, Kind::Summary, "How long frames took from port to port, since the start.");
+    for latency in latencies {
+        let [from, to] = labels(latency);
+        for (quantile, ns) in
+            [("0.5", latency.p50_ns), ("0.99", latency.p99_ns), ("0.999", latency.p999_ns)]
+        {
+            let value = if latency.count > 0 { seconds(ns) } else { f64::NAN };
+            page.line(name, &[from, to, ("quantile", quantile)], value);
+        }
+        page.line("candor_latency_seconds_sum", &[from, to], seconds(latency.sum_ns));
+        page.line("candor_latency_seconds_count", &[from, to], latency.count);
+    }
+    let name = "candor_latency_max_seconds";
+    page.head(name, Kind::Gauge, "The longest that a frame took from port to port.");
+    for latency in latencies {
+        page.line(name, &labels(latency), seconds(latency.max_ns));
+    }
+    let name = "candor_latency_unusable_total";
+    page.head(name, Kind::Counter, "Frames whose time stamp could not be used.");
+    for latency in latencies {
+        page.line(name, &labels(latency), latency.unusable);
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// A page of metrics as it is written. Writing to a string does not fail.
+#[derive(Default)]
+struct Page {
+    out: String,
+}
+
+impl Page {
+    fn head(&mut self, name: &str, kind: Kind, help: &str) {
+        let _ = writeln!(self.out, "# HELP {name} {help}\n# TYPE {name} {}", kind.name());
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.out.push_str(name);
+        for (index, (label, value)) in labels.iter().enumerate() {
+            self.out.push(if index == 0 { '{' } else { ',' });
+            self.out.push_str(label);
+            self.out.push_str("=\"");
+            escape(&mut self.out, value);
+            self.out.push('"');
+        }
+        if !labels.is_empty() {
+            self.out.push('}');
+        }
+        let _ = writeln!(self.out, " {value}");
+    }
+}
+
+fn escape(out: &mut String, value: &str) {
+    for character in value.chars() {
+        match character {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            other => out.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped() {
+        let mut page = Page::default();
+        page.line("m", &[("rule", "a \"b\" \\ c\nd ü {},="), ("to", "")], 1);
+        assert_eq!(page.out, "m{rule=\"a \\\"b\\\" \\\\ c\\nd ü {},=\",to=\"\"} 1\n");
+    }
+
+    /// The same for everybody who compares pages.
+    fn snapshot() -> Snapshot {
+        let port = PortSnapshot {
+            bus: "powertrain".into(),
+            port: "can0".into(),
+            received: 1_000,
+            queued: 3,
+            ..PortSnapshot::default()
+        };
+        let down = PortSnapshot {
+            bus: "body".into(),
+            port: "can1".into(),
+            trouble: Some("it is down".into()),
+            ..PortSnapshot::default()
+        };
+        let rule = |plane: &str, in_use, handled, rate| RuleSnapshot {
+            rule: "speed".into(),
+            from: "powertrain".into(),
+            to: "body".into(),
+            plane: plane.into(),
+            in_use,
+            handled,
+            pending: 1,
+            refused: [("rate".to_owned(), rate)].into(),
+        };
+        let latency = LatencySnapshot {
+            from: "powertrain".into(),
+            to: "body".into(),
+            count: 4,
+            sum_ns: 200_000,
+            p50_ns: 35_000,
+            p99_ns: 60_000,
+            p999_ns: 60_000,
+            max_ns: 1_500_000_000,
+            ..LatencySnapshot::default()
+        };
+        let never = LatencySnapshot { to: "none".into(), ..LatencySnapshot::default() };
+        Snapshot {
+            file: "/etc/drive.toml".into(),
+            uptime_ns: 1_500_000_000,
+            generation: 2,
+            rejected: Some("line 7".into()),
+            ports: vec![port, down],
+            rules: vec![rule("kernel", false, 90, 5), rule("user", true, 10, 2)],
+            latencies: vec![latency, never],
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn a_page_has_everything_once() {
+        let page = text(&snapshot());
+        for line in [
+            "candor_up 1",
+            "candor_uptime_seconds 1.5",
+            "candor_rules_generation 2",
+            "candor_rules_rejected 1",
+            "candor_port_up{bus=\"powertrain\",port=\"can0\"} 1",
+            "candor_port_up{bus=\"body\",port=\"can1\"} 0",
+            "candor_port_received_frames_total{bus=\"powertrain\",port=\"can0\"} 1000",
+            "candor_port_queue_frames{bus=\"powertrain\",port=\"can0\"} 3",
+            "candor_rule_copies_total{rule=\"speed\",from=\"powertrain\",to=\"body\",outcome=\"handled\",cause=\"\"} 100",
+            "candor_rule_copies_total{rule=\"speed\",from=\"powertrain\",to=\"body\",outcome=\"refused\",cause=\"rate\"} 7",
+            "candor_rule_pending_copies{rule=\"speed\",from=\"powertrain\",to=\"body\"} 2",
+            "candor_rule_in_use{rule=\"speed\",from=\"powertrain\",to=\"body\"} 1",
+            "candor_latency_seconds{from=\"powertrain\",to=\"body\",quantile=\"0.99\"} 0.00006",
+            "candor_latency_seconds{from=\"\",to=\"none\",quantile=\"0.99\"} NaN",
+            "candor_latency_seconds_sum{from=\"powertrain\",to=\"body\"} 0.0002",
+            "candor_latency_seconds_count{from=\"powertrain\",to=\"body\"} 4",
+            "candor_latency_max_seconds{from=\"powertrain\",to=\"body\"} 1.5",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
+        }
+        let mut series: Vec<_> =
+            page.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
+        let count = series.len();
+        series.sort_unstable();
+        series.dedup();
+        assert_eq!(series.len(), count, "a series twice");
+        assert!(page.ends_with('\n'));
+    }
+}

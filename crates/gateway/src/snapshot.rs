@@ -1,0 +1,151 @@
+//! [`Snapshot`]: what a running gateway tells about itself: the data behind `candor route stats`, its
+//! JSON, `/metrics` and `candor route top`.
+//!
+//! All counts are since the start, over all changes of the rules. Every frame that a bus received
+//! was matched or not; every copy of a matched frame is handled, pending, or refused for a cause.
+
+use std::collections::BTreeMap;
+
+use candor_route::counters::{BusCounters, Cause, JobCounters};
+use serde::{Deserialize, Serialize};
+
+/// A running gateway at some time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The rule file.
+    pub file: String,
+    /// The process.
+    pub pid: u32,
+    /// How long it has been running, in ns.
+    pub uptime_ns: u64,
+    /// How often the rules were changed since.
+    pub generation: u64,
+    /// Why the rules on disk are not those in use, if they are not.
+    pub rejected: Option<String>,
+    /// Its ports.
+    pub ports: Vec<PortSnapshot>,
+    /// Its rules: one entry per destination.
+    pub rules: Vec<RuleSnapshot>,
+    /// How long frames take from port to port.
+    pub latencies: Vec<LatencySnapshot>,
+}
+
+/// A port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PortSnapshot {
+    /// What the rules call it.
+    pub bus: String,
+    /// Its name, such as `can0`.
+    pub port: String,
+    /// Whether it works; if not, why.
+    pub trouble: Option<String>,
+    /// Frames received.
+    pub received: u64,
+    /// Of these, frames that no rule took.
+    pub unmatched: u64,
+    /// Whether those are refused: the rules are a list of what is allowed.
+    pub refuses_unmatched: bool,
+    /// Error reports of the controller received.
+    pub error_reports: u64,
+    /// What arrived and was no frame.
+    pub malformed: u64,
+    /// Frames that the kernel dropped before they could be received (`SO_RXQ_OVFL`).
+    pub overflow: u64,
+    /// Datagrams that never came, by their sequence numbers.
+    pub missing: u64,
+    /// Datagrams that came late or twice.
+    pub out_of_order: u64,
+    /// Frames that the port took for transmission.
+    pub transmitted: u64,
+    /// How often the port had no room for one (`ENOBUFS`, `EAGAIN`).
+    pub full: u64,
+    /// Frames that were taken and then lost: the peer of a tunnel went away.
+    pub lost: u64,
+    /// Frames that wait in its egress queue now.
+    pub queued: u64,
+    /// The most that ever waited.
+    pub most_queued: u64,
+    /// How many there is room for.
+    pub queue_depth: u64,
+    /// How often it was opened again.
+    pub reopened: u64,
+}
+
+/// A rule and one of its destinations.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RuleSnapshot {
+    /// The name of the rule.
+    pub rule: String,
+    /// The bus it takes frames from.
+    pub from: String,
+    /// The bus its copies go to.
+    pub to: String,
+    /// Who does it: `user` or `kernel`.
+    pub plane: String,
+    /// Whether it is in use; a rule that was taken out keeps what it counted.
+    pub in_use: bool,
+    /// Copies that the destination took.
+    pub handled: u64,
+    /// Copies that wait for it.
+    pub pending: u64,
+    /// Copies refused, by cause; causes that never occurred are left out.
+    pub refused: BTreeMap<String, u64>,
+}
+
+/// How long frames take from one port to another: from the time stamp of the kernel, or where there
+/// is none from when the gateway had it, until the destination's port took it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencySnapshot {
+    /// The bus they came from.
+    pub from: String,
+    /// The bus they went to.
+    pub to: String,
+    /// How many were measured.
+    pub count: u64,
+    /// Their sum, in ns.
+    pub sum_ns: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// Half of them were at most this.
+    pub p50_ns: u64,
+    /// 99 of 100 were at most this.
+    pub p99_ns: u64,
+    /// 999 of 1000 were at most this.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// The same, of the last whole second: how many,
+    pub recent_count: u64,
+    /// half of them at most,
+    pub recent_p50_ns: u64,
+    /// 99 of 100 at most.
+    pub recent_p99_ns: u64,
+    /// Frames whose time stamp could not be used: the clock was set in between.
+    pub unusable: u64,
+}
+
+impl PortSnapshot {
+    pub(crate) fn count(&mut self, counters: BusCounters) {
+        self.received += counters.received;
+        self.unmatched += counters.unmatched;
+    }
+}
+
+impl RuleSnapshot {
+    pub(crate) fn count(&mut self, counters: &JobCounters) {
+        self.handled += counters.handled;
+        self.pending += counters.pending;
+        for cause in Cause::ALL {
+            let refused = counters.refused(cause);
+            if refused > 0 {
+                *self.refused.entry(cause.name().to_owned()).or_default() += refused;
+            }
+        }
+    }
+
+    /// Copies refused, for whatever cause.
+    #[must_use]
+    pub fn refused_total(&self) -> u64 {
+        self.refused.values().sum()
+    }
+}

@@ -1,0 +1,337 @@
+//! The control socket over real Unix sockets, with a gateway that is made up.
+
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use candor_gateway::Snapshot;
+use candor_gateway::control::{
+    Access, Answer, BindError, Client, ClientError, Handler, Limits, Loaded, PlanLine, Rejected,
+    Request, Server,
+};
+use candor_gateway::snapshot::{PortSnapshot, RuleSnapshot};
+use candor_time::Nanos;
+use tempfile::TempDir;
+
+/// No test waits longer than this for what must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A gateway that counts how often it was asked.
+#[derive(Default)]
+struct Fake {
+    snapshots: u64,
+    loads: Vec<Option<PathBuf>>,
+    rules: usize,
+    is_stopped: bool,
+}
+
+impl Handler for Fake {
+    fn snapshot(&mut self) -> Snapshot {
+        self.snapshots += 1;
+        let port =
+            PortSnapshot { bus: "powertrain".into(), port: "can0".into(), ..Default::default() };
+        let rule = |number| RuleSnapshot { rule: format!("rule {number}"), ..Default::default() };
+        Snapshot {
+            file: "/etc/candor/drive.rules.toml".into(),
+            pid: std::process::id(),
+            uptime_ns: self.snapshots,
+            generation: self.loads.len() as u64,
+            ports: vec![port],
+            rules: (0..self.rules).map(rule).collect(),
+            ..Snapshot::default()
+        }
+    }
+
+    fn load(&mut self, file: Option<&Path>) -> Result<Loaded, Rejected> {
+        if file.is_some_and(|file| file.ends_with("panic.toml")) {
+            panic!("on purpose");
+        }
+        if file.is_some_and(|file| file.ends_with("bad.toml")) {
+            return Err(Rejected { message: "bad.toml is not used".into(), findings: Vec::new() });
+        }
+        self.loads.push(file.map(Path::to_owned));
+        Ok(Loaded { generation: self.loads.len() as u64, rules: 3, took_us: 1 })
+    }
+
+    fn plan(&mut self) -> Vec<PlanLine> {
+        vec![PlanLine { rule: "speed".into(), plane: "user".into(), ..PlanLine::default() }]
+    }
+
+    fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+}
+
+struct Scene {
+    folder: TempDir,
+    path: PathBuf,
+    handler: Arc<Mutex<Fake>>,
+    server: Server,
+}
+
+fn scene(limits: Limits) -> Scene {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("candor").join("drive.sock");
+    let handler = Arc::new(Mutex::new(Fake { rules: 2, ..Fake::default() }));
+    let listening = Server::bind(&path, Access::Owner).unwrap();
+    let server = listening.serve(Arc::clone(&handler), limits).unwrap();
+    Scene { folder, path, handler, server }
+}
+
+/// A client that speaks without the library.
+struct Plain {
+    stream: UnixStream,
+    reader: BufReader<UnixStream>,
+}
+
+impl Plain {
+    fn connect(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        let reader = BufReader::new(stream.try_clone().unwrap());
+        Self { stream, reader }
+    }
+
+    fn say(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// The next line; `None` if the server ended the connection.
+    fn hear(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let count = self.reader.read_line(&mut line).unwrap();
+        (count > 0).then_some(line)
+    }
+
+    #[track_caller]
+    fn ask(&mut self, request: &str, expected: &str) {
+        self.say(request);
+        let answer = self.hear().unwrap();
+        assert!(answer.contains(expected), "{request}: {answer}");
+    }
+}
+
+#[test]
+fn every_command_is_answered() {
+    let scene = scene(Limits::default());
+    let mut client = Client::connect(&scene.path).unwrap();
+    assert_eq!(client.version().file, "/etc/candor/drive.rules.toml");
+    assert_eq!(client.version().pid, std::process::id());
+    let Answer::Snapshot(snapshot) = client.request(&Request::Stats).unwrap() else { panic!() };
+    assert_eq!((snapshot.ports.len(), snapshot.rules.len()), (1, 2));
+    let file = Some(PathBuf::from("/a/b.toml"));
+    for file in [None, file] {
+        client.request(&Request::Load { file }).unwrap();
+    }
+    assert_eq!(scene.handler.lock().unwrap().loads, [None, Some("/a/b.toml".into())]);
+    let bad = Request::Load { file: Some("/a/bad.toml".into()) };
+    let error = client.request(&bad).unwrap_err();
+    assert!(matches!(&error, ClientError::Refused(rejected) if rejected.message.contains("bad")));
+    let Answer::Plan { lines } = client.request(&Request::Plan).unwrap() else { panic!() };
+    assert_eq!(lines[0].rule, "speed");
+    assert_eq!(client.request(&Request::Stop).unwrap(), Answer::Stopping);
+    let mut plain = Plain::connect(&scene.path);
+    plain.ask("{\"command\":\"version\"}\n", "\"protocol\":1");
+    // The handler is told after the client, in the thread of that client, which then ends.
+    assert!(client.request(&Request::Stats).is_err());
+    assert!(scene.handler.lock().unwrap().is_stopped);
+}
+
+#[test]
+fn snapshots_of_a_watch_come_by_themselves() {
+    let scene = scene(Limits::default());
+    let client = Client::connect(&scene.path).unwrap();
+    let snapshots = client.watch(Nanos::from_millis(10)).unwrap();
+    let ages: Vec<_> = snapshots.take(5).map(|snapshot| snapshot.unwrap().uptime_ns).collect();
+    assert!(ages.is_sorted_by(|a, b| a < b), "{ages:?}");
+    // Requests are answered in between, and the watch can be ended.
+    let mut plain = Plain::connect(&scene.path);
+    plain.ask("{\"command\":\"watch\",\"interval_ms\":3600000}\n", "\"type\":\"snapshot\"");
+    plain.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
+    plain.say("{\"command\":\"watch\",\"interval_ms\":0}\n");
+    plain.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
+}
+
+#[test]
+fn bad_input_is_answered_and_the_next_line_is_read() {
+    let scene = scene(Limits { line_bytes: 100, ..Limits::default() });
+    let mut client = Plain::connect(&scene.path);
+    for (request, expected) in [
+        ("garbage\n", "this is no request"),
+        ("{\"command\":\"halt\"}\n", "there are stats, watch, load, plan, version, stop"),
+        ("\n  \r\n{\"command\":\"plan\"}\r\n", "\"type\":\"plan\""),
+    ] {
+        client.ask(request, expected);
+    }
+    // Half a line is a whole one later.
+    client.say("{\"comm");
+    client.ask("and\":\"plan\"}\n", "\"type\":\"plan\"");
+    // A long line without an end takes no memory, and is told once.
+    for _ in 0..1_000 {
+        client.say(&"x".repeat(1_000));
+    }
+    client.ask("\n", "longer than 100 bytes");
+    client.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
+    client.stream.write_all(&[0xFF, 0x00, b'\n']).unwrap();
+    assert!(client.hear().unwrap().contains("this is no request"));
+    // A line that never ends.
+    client.say("{\"command\":\"plan\"}");
+    client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(client.hear().unwrap().contains("the last line has no end"));
+    assert_eq!(client.hear(), None);
+}
+
+#[test]
+fn ten_thousand_requests_are_answered_in_order() {
+    const COUNT: u64 = 10_000;
+    let scene = scene(Limits { patience: Nanos::from_secs(60), ..Limits::default() });
+    let Plain { mut stream, reader } = Plain::connect(&scene.path);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for _ in 0..COUNT {
+                stream.write_all(b"{\"command\":\"stats\"}\n").unwrap();
+            }
+        });
+        for (number, line) in (1..=COUNT).zip(reader.lines()) {
+            let Answer::Snapshot(snapshot) = Answer::decode(line.unwrap().as_bytes()).unwrap()
+            else {
+                panic!("no snapshot");
+            };
+            assert_eq!(snapshot.uptime_ns, number);
+        }
+    });
+    assert_eq!(scene.handler.lock().unwrap().snapshots, COUNT);
+}
+
+#[test]
+fn a_slow_client_is_disconnected_and_holds_nobody_up() {
+    let limits = Limits { patience: Nanos::from_millis(50), ..Limits::default() };
+    let scene = scene(limits);
+    scene.handler.lock().unwrap().rules = 20_000;
+    let mut slow = Plain::connect(&scene.path);
+    slow.say("{\"command\":\"stats\"}\n");
+    // It reads nothing of its megabytes; others are served meanwhile.
+    let mut quick = Plain::connect(&scene.path);
+    for _ in 0..100 {
+        quick.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
+    }
+    // It is disconnected: waiting for the end of the connection reads nothing of it.
+    wait_for_hangup(&slow.stream);
+    let mut rest = Vec::new();
+    // That nobody read what it said may be told at the end, after what came.
+    match slow.reader.read_to_end(&mut rest) {
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+        Ok(count) => assert_eq!(count, rest.len()),
+    }
+    assert!(!rest.is_empty() && rest.last() != Some(&b'\n'), "{} bytes", rest.len());
+    assert!(rest.len() < 4 << 20, "{} bytes", rest.len());
+}
+
+/// Until the other end has closed the connection. Writing says so; what is written is never read.
+fn wait_for_hangup(mut stream: &UnixStream) {
+    let mut writes = 0;
+    while stream.write_all(b"\n").is_ok() {
+        writes += 1;
+        assert!(writes < 100_000_000, "still connected");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn one_client_too_many_is_told_so() {
+    let scene = scene(Limits { clients: 2, ..Limits::default() });
+    let mut first = Plain::connect(&scene.path);
+    let mut second = Plain::connect(&scene.path);
+    for client in [&mut first, &mut second] {
+        client.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
+    }
+    let mut third = Plain::connect(&scene.path);
+    assert!(third.hear().unwrap().contains("2 clients are connected"));
+    assert_eq!(third.hear(), None);
+    let error = Client::connect(&scene.path).unwrap_err();
+    assert!(error.to_string().contains("2 clients are connected"), "{error}");
+    drop(first);
+    // Its place is free as soon as its thread saw the end.
+    let fourth = (0..1_000_000).find_map(|_| Client::connect(&scene.path).ok());
+    assert!(fourth.is_some());
+    second.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
+}
+
+#[test]
+fn who_asks_for_nothing_is_disconnected() {
+    let scene = scene(Limits { idle: Nanos::from_millis(20), ..Limits::default() });
+    let mut client = Plain::connect(&scene.path);
+    assert!(client.hear().unwrap().contains("nothing was asked for in 0.02 s"));
+    assert_eq!(client.hear(), None);
+    // Who watches is not.
+    let watching = Client::connect(&scene.path).unwrap();
+    let snapshots = watching.watch(Nanos::from_millis(50)).unwrap();
+    assert_eq!(snapshots.take(3).filter(Result::is_ok).count(), 3);
+}
+
+#[test]
+fn a_handler_that_panics_takes_one_client_with_it() {
+    let scene = scene(Limits::default());
+    let mut other = Client::connect(&scene.path).unwrap();
+    let mut client = Client::connect(&scene.path).unwrap();
+    let error = client.request(&Request::Load { file: Some("/panic.toml".into()) }).unwrap_err();
+    assert!(matches!(error, ClientError::Ended(_)), "{error}");
+    assert!(other.request(&Request::Stats).is_ok());
+}
+
+#[test]
+fn a_socket_is_there_once_and_only_for_its_owner() {
+    let Scene { folder, path, server, handler } = scene(Limits::default());
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+    assert_eq!(server.path(), path);
+    let error = Server::bind(&path, Access::Owner).unwrap_err();
+    let own = std::process::id();
+    match &error {
+        BindError::InUse { process, .. } => assert_eq!(*process, Some(own)),
+        other => panic!("{other}"),
+    }
+    assert!(error.to_string().contains(&format!("(process {own})")), "{error}");
+    // Another place is no way around it, in the first folder that serves.
+    let elsewhere = folder.path().join("elsewhere").join("drive.sock");
+    let places = [path.clone(), elsewhere.clone()];
+    assert!(matches!(Server::bind_first(&places, Access::Owner), Err(BindError::InUse { .. })));
+    // A client in the middle of things, and a lock that is held, do not hold up the end.
+    let mut client = Plain::connect(&path);
+    client.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
+    let held = handler.lock().unwrap();
+    drop(server);
+    drop(held);
+    assert_eq!(client.hear(), None);
+    assert!(!path.exists());
+    let error = Client::connect(&path).unwrap_err();
+    assert!(matches!(error, ClientError::NotRunning(_)), "{error}");
+
+    // The socket of a process that was killed.
+    let stale = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    drop(stale);
+    assert!(path.exists());
+    let listening = Server::bind(&path, Access::Group).unwrap();
+    assert_eq!(mode(&path), 0o660);
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing left behind");
+    // One that takes the place later is not removed.
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "something else").unwrap();
+    drop(listening);
+    assert!(path.exists());
+    let error = Server::bind(&path, Access::Owner).unwrap_err();
+    assert!(error.to_string().contains("a file that is no socket"), "{error}");
+    // What cannot be made is passed over.
+    let impossible = path.join("drive.sock");
+    let listening = Server::bind_first(&[impossible, elsewhere.clone()], Access::Owner).unwrap();
+    assert_eq!(listening.path(), elsewhere);
+    let long = folder.path().join("x".repeat(200));
+    let error = Server::bind(&long, Access::Owner).unwrap_err();
+    assert!(error.to_string().contains("cannot make the socket"), "{error}");
+    assert!(!long.exists());
+}

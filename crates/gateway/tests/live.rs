@@ -1,0 +1,331 @@
+//! A gateway between tunnels on this machine's loopback interface: what goes in comes out, whatever
+//! happens meanwhile.
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use candor_gateway::{Config, Error, Gateway, Rules, Snapshot, read_rules};
+use candor_linux::wake::Wake;
+use candor_port::{Progress, Receiver, Sent, Transmitter, Wanted, driver};
+use candor_route::Table;
+use candor_time::Nanos;
+use candor_wire::Frame;
+
+/// Ports that nobody uses. They are held until all are known, so that they differ.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let sockets: [UdpSocket; N] =
+        std::array::from_fn(|_| UdpSocket::bind(("127.0.0.1", 0)).unwrap());
+    std::array::from_fn(|index| sockets[index].local_addr().unwrap().port())
+}
+
+/// Two ends outside of a gateway, and the buses between them.
+struct Bed {
+    buses: String,
+    input: Box<dyn Transmitter>,
+    output: Option<Box<dyn Receiver>>,
+    /// Where the gateway listens on bus `a`.
+    listens: u16,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let [near, a, b, far] = free_ports();
+        let name = |peer: u16, own: u16| {
+            format!("cannelloni:udp://127.0.0.1:{peer}?listen={own}&any_peer=true")
+        };
+        let buses = format!("[bus]\na = \"{}\"\nb = \"{}\"\n", name(near, a), name(far, b));
+        let open = |name: String, wanted| driver::open(&name.parse().unwrap(), wanted).unwrap();
+        let input = open(name(a, near), Wanted::TRANSMITTER).transmitter.unwrap();
+        let output = open(name(b, far), Wanted::RECEIVER).receiver;
+        Self { buses, input, output, listens: a }
+    }
+
+    fn table(&self, rules: &str) -> Table {
+        let text = format!("{}{rules}", self.buses);
+        let (table, findings) = candor_route::file::parse("rules.toml", &text);
+        table.unwrap_or_else(|| panic!("{findings}"))
+    }
+
+    fn start(&self, rules: &str) -> Gateway {
+        let rules = Rules { table: self.table(rules), ..Rules::default() };
+        let config = Config { measures: true, ..Config::default() };
+        Gateway::start(config, rules).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn send(&mut self, frame: &Frame) {
+        loop {
+            match self.input.transmit(frame, false) {
+                Sent::Taken => return,
+                Sent::Full => self.input.wait(Nanos::from_millis(1)),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        assert_eq!(self.input.flush(), Sent::Taken);
+    }
+}
+
+/// Receives in a thread until it is dropped.
+struct Ear {
+    heard: Arc<Mutex<Vec<Frame>>>,
+    count: Arc<AtomicU64>,
+    is_ending: Arc<AtomicBool>,
+    sleeper: candor_linux::wake::Sleeper,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Ear {
+    fn new(mut receiver: Box<dyn Receiver>) -> Self {
+        let (heard, count) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU64::new(0)));
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = {
+            let (heard, count) = (Arc::clone(&heard), Arc::clone(&count));
+            let is_ending = Arc::clone(&is_ending);
+            thread::spawn(move || {
+                tell.send(Wake::new().unwrap().thread()).unwrap();
+                while !is_ending.load(Ordering::Relaxed) {
+                    let mut batch = Vec::new();
+                    let progress = receiver.receive(&mut |it| batch.push(it.frame)).unwrap();
+                    assert_ne!(progress, Progress::Ended);
+                    count.fetch_add(batch.len() as u64, Ordering::Relaxed);
+                    heard.lock().unwrap().extend(batch);
+                }
+            })
+        };
+        let sleeper = told.recv().unwrap();
+        Self { heard, count, is_ending, sleeper, thread: Some(thread) }
+    }
+
+    fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// What was heard, once there are so many frames.
+    fn wait_for(&self, count: u64) -> Vec<Frame> {
+        while self.count() < count {
+            thread::yield_now();
+        }
+        self.heard.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = self.sleeper.interrupt_until(|| thread.is_finished());
+            let _ = thread.join();
+        }
+    }
+}
+
+/// All copies that were asked for are handled, pending or refused.
+fn assert_balanced(snapshot: &Snapshot, received: u64) {
+    let port = snapshot.ports.iter().find(|port| port.bus == "a").unwrap();
+    assert_eq!(port.received, received, "{port:?}");
+    let copies: u64 = snapshot
+        .rules
+        .iter()
+        .filter(|rule| rule.from == "a")
+        .map(|rule| rule.handled + rule.pending + rule.refused_total())
+        .sum();
+    assert_eq!(copies + port.unmatched, received, "{:?}", snapshot.rules);
+}
+
+fn numbered(number: u64) -> Frame {
+    let id = candor_wire::StandardId::new(0x100).unwrap();
+    Frame::new(id, &number.to_be_bytes()).unwrap()
+}
+
+fn number_of(frame: &Frame) -> u64 {
+    u64::from_be_bytes(frame.data().try_into().unwrap())
+}
+
+#[test]
+fn frames_go_through_and_are_counted() {
+    let mut bed = Bed::new();
+    let ear = Ear::new(bed.output.take().unwrap());
+    let mut gateway = bed.start(
+        "[[rule]]\nname = \"new id\"\nfrom = \"a\"\nto = \"b\"\nmatch = [0x100]\n\
+         set = { id = \"0x321\" }\n\
+         [[rule]]\nname = \"slowly\"\nfrom = \"a\"\nto = \"b\"\nmatch = [0x200]\nevery = 3\n",
+    );
+    for frame in ["100#0011", "200#01", "200#02", "200#03", "200#04", "300#", "100##0AA"] {
+        bed.send(&frame.parse().unwrap());
+    }
+    bed.flush();
+    let heard = ear.wait_for(3);
+    let heard: Vec<_> = heard.iter().map(Frame::to_string).collect();
+    assert_eq!(heard, ["321#0011", "200#01", "200#04"]);
+    while gateway.snapshot().ports[0].received < 7 {
+        thread::yield_now();
+    }
+    gateway.stop();
+    let snapshot = gateway.snapshot();
+    assert_balanced(&snapshot, 7);
+    let port = &snapshot.ports[0];
+    assert_eq!((port.unmatched, port.malformed, port.overflow), (2, 0, 0), "{port:?}");
+    assert_eq!(snapshot.ports[1].transmitted, 3);
+    assert_eq!(snapshot.rules[1].refused["sampled"], 2);
+    let latency = &snapshot.latencies[0];
+    assert_eq!((latency.from.as_str(), latency.to.as_str(), latency.count), ("a", "b", 3));
+}
+
+#[test]
+fn a_change_of_rules_loses_and_reorders_nothing() {
+    const FRAMES: u64 = 200_000;
+    /// So many frames may be under way: fewer than fit into the buffers of the sockets.
+    const WINDOW: u64 = 2_000;
+    let rules = |id: u32| {
+        format!(
+            "[[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\nmatch = [0x100]\n\
+             edit = [{{ set = {{ id = {id} }} }}]\n"
+        )
+    };
+    let mut bed = Bed::new();
+    let ear = Ear::new(bed.output.take().unwrap());
+    let mut gateway = bed.start(&rules(0x201));
+    let tables = [bed.table(&rules(0x202)), bed.table(&rules(0x201))];
+    let is_over = AtomicBool::new(false);
+    let changes = thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            for number in 0..FRAMES {
+                while number > ear.count() + WINDOW {
+                    thread::yield_now();
+                }
+                bed.send(&numbered(number));
+                if number % 50 == 49 {
+                    bed.flush();
+                }
+            }
+            bed.flush();
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let mut changes = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            // As many changes as there can be, but each at another place.
+            let before = ear.count();
+            let table = tables[changes % 2].clone();
+            gateway.load(Rules { table, ..Rules::default() }).unwrap();
+            changes += 1;
+            while ear.count() < before + 500 && !is_over.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+        }
+        sender.join().unwrap();
+        changes as u64
+    });
+    let heard = ear.wait_for(FRAMES);
+    assert_eq!(heard.len() as u64, FRAMES);
+    for (expected, frame) in (0..).zip(&heard) {
+        assert_eq!(number_of(frame), expected, "after {expected} frames");
+    }
+    let switches = heard.windows(2).filter(|pair| pair[0].can_id() != pair[1].can_id()).count();
+    assert!(changes >= 20 && switches >= 10, "{changes} changes, {switches} seen");
+    gateway.tick();
+    let snapshot = gateway.snapshot();
+    assert_eq!(snapshot.generation, changes);
+    assert_balanced(&snapshot, FRAMES);
+}
+
+#[test]
+fn wrong_rules_leave_the_old_ones_at_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("car.rules.toml");
+    let mut bed = Bed::new();
+    let ear = Ear::new(bed.output.take().unwrap());
+    let rule = "[[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\n";
+    let write = |text: &str| std::fs::write(&path, text).unwrap();
+    write(&format!("{}{rule}", bed.buses));
+    let config = Config { file: path.clone(), ..Config::default() };
+    let mut gateway = Gateway::start(config, read_rules(&path).unwrap()).unwrap();
+
+    write(&format!("{}{rule}colour = \"red\"\n", bed.buses));
+    let error = read_rules(&path).unwrap_err();
+    assert!(matches!(error, Error::Rules(_)) && error.to_string().contains("colour"), "{error}");
+    gateway.reject(&error);
+    // Rules that are right, but whose port is not.
+    let text =
+        format!("{}c = \"no-such-if\"\n{rule}[[rule]]\nfrom = \"c\"\nto = \"a\"\n", bed.buses);
+    write(&text);
+    let error = gateway.load(read_rules(&path).unwrap()).unwrap_err();
+    assert!(error.to_string().contains("bus `c`"), "{error}");
+    assert!(gateway.snapshot().rejected.unwrap().contains("bus `c`"));
+
+    bed.send(&numbered(7));
+    bed.flush();
+    assert_eq!(number_of(&ear.wait_for(1)[0]), 7);
+    assert!(read_rules(Path::new("/nowhere/x.toml")).is_err());
+    assert!(read_rules(folder.path()).unwrap_err().to_string().contains("no regular file"));
+}
+
+#[test]
+fn rubbish_is_counted_and_survived() {
+    let mut bed = Bed::new();
+    let ear = Ear::new(bed.output.take().unwrap());
+    let gateway = bed.start("[[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\n");
+    let stranger = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+    let mut seed = 1_u32;
+    println!("seed {seed}");
+    for length in 0..300_usize {
+        let mut bytes = vec![0; length];
+        for byte in &mut bytes {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            *byte = (seed >> 24) as u8;
+        }
+        stranger.send_to(&bytes, ("127.0.0.1", bed.listens)).unwrap();
+    }
+    // CVE-2026-37539: a length beyond what a frame has.
+    let attack = [2, 0, 0, 0, 1, 0, 0, 1, 0x23, 0x7F, 1, 2, 3];
+    stranger.send_to(&attack, ("127.0.0.1", bed.listens)).unwrap();
+    while gateway.snapshot().ports[0].malformed < 301 {
+        thread::yield_now();
+    }
+    bed.send(&numbered(1));
+    bed.flush();
+    assert_eq!(ear.wait_for(1), [numbered(1)]);
+    assert_balanced(&gateway.snapshot(), 1);
+}
+
+#[test]
+fn buses_come_and_go_with_the_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bed = Bed::new();
+    let ear = Ear::new(bed.output.take().unwrap());
+    let log = folder.path().join("out.log");
+    let to_b = "[[rule]]\nname = \"to b\"\nfrom = \"a\"\nto = \"b\"\n";
+    let mut gateway = bed.start(to_b);
+    bed.send(&numbered(0));
+    bed.flush();
+    ear.wait_for(1);
+
+    let to_log = "[[rule]]\nname = \"to log\"\nfrom = \"a\"\nto = \"log\"\n";
+    let text = format!("{}log = \"file:{}\"\n{to_b}{to_log}", bed.buses, log.display());
+    let (table, findings) = candor_route::file::parse("rules.toml", &text);
+    let table = table.unwrap_or_else(|| panic!("{findings}"));
+    gateway.load(Rules { table, ..Rules::default() }).unwrap();
+    bed.send(&numbered(1));
+    bed.flush();
+    ear.wait_for(2);
+    while gateway.snapshot().rules.iter().map(|rule| rule.handled).sum::<u64>() < 3 {
+        thread::yield_now();
+    }
+
+    gateway.load(Rules { table: bed.table(to_b), ..Rules::default() }).unwrap();
+    bed.send(&numbered(2));
+    bed.flush();
+    ear.wait_for(3);
+    let written = std::fs::read_to_string(&log).unwrap();
+    assert!(written.contains("100#0000000000000001") && written.lines().count() == 1, "{written}");
+    gateway.tick();
+    let snapshot = gateway.snapshot();
+    let of = |name: &str| snapshot.rules.iter().find(|rule| rule.rule == name).unwrap();
+    assert_eq!((of("to b").handled, of("to b").in_use), (3, true));
+    assert_eq!((of("to log").handled, of("to log").in_use), (1, false));
+}

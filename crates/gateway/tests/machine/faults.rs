@@ -1,0 +1,295 @@
+//! What goes wrong while frames run: buffers and queues that are full, clocks that are set, rules that
+//! loop. Everything that does not arrive is counted, by its cause.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use candor_time::Nanos;
+use candor_wire::{Frame, StandardId};
+
+use crate::bench::{
+    Ear, Gateway, HEAR, Mouth, SOURCE, Stopped, TALK, TARGET, assert_balanced, frame, now,
+    number_of, numbered, pause, port, refused, rule, start_bed, step_clock, texts, virtual_buses,
+};
+use crate::{Check, Need};
+
+pub(crate) const CHECKS: [Check; 7] = [
+    ("what_overflows_a_receive_buffer_is_counted", Need::Guest, overflow),
+    ("a_stopped_controller_fills_the_queue_by_priority", Need::Guest, full_queue),
+    ("what_waits_too_long_is_stale", Need::Guest, stale),
+    ("a_short_transmit_queue_loses_nothing_in_silence", Need::Guest, short_queue),
+    ("a_clock_that_is_set_changes_no_decision", Need::Guest, clock_steps),
+    ("rules_that_loop_end", Need::Guest, looping),
+    ("error_reports_are_passed_on_as_the_rules_say", Need::Guest, error_reports),
+];
+
+/// How many frames a controller of the bed has when it stops, and its driver does not take back.
+const IN_CONTROLLER: usize = 1;
+
+/// Frames that nobody fetches, and then some that somebody does.
+fn overflow() {
+    let _netlink = virtual_buses(&["vcan0", "vcan1"]);
+    for port_of_a in ["vcan0?buffer=5000", "packet:vcan0?ring=1"] {
+        let rules = format!(
+            "[bus]\na = \"{port_of_a}\"\nb = \"vcan1\"\n\
+             [[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\necho = true\n"
+        );
+        let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
+        let mut gateway = Gateway::start(&rules, &[]);
+        gateway.process().signal("STOP");
+        let mut sent = 0;
+        let mut say = |count: u64| {
+            (sent..sent + count).for_each(|number| mouth.say(&numbered(0x100, number)));
+            sent += count;
+            sent
+        };
+        say(1_000);
+        gateway.process().signal("CONT");
+        // That some were dropped is told with frames that come after.
+        loop {
+            let sent = say(1);
+            let before = now();
+            let mut all = gateway.stats();
+            while port(&all, "a").received + port(&all, "a").overflow < sent
+                && now() < before + Nanos::from_millis(100)
+            {
+                pause(Nanos::from_millis(1));
+                all = gateway.stats();
+            }
+            if port(&all, "a").overflow > 0
+                && port(&all, "a").received + port(&all, "a").overflow >= sent
+            {
+                break;
+            }
+            assert!(sent < 1_200, "{all:#?}");
+        }
+        let snapshot = gateway.settled("a", 0);
+        assert_balanced(&snapshot, "a", sent);
+        let received = port(&snapshot, "a").received;
+        println!(
+            "{port_of_a}: {sent} sent, {received} received, {} lost",
+            port(&snapshot, "a").overflow
+        );
+        let heard = ear.exactly(received);
+        assert!(heard.windows(2).all(|pair| number_of(&pair[0]) < number_of(&pair[1])), "order");
+        gateway.end();
+    }
+}
+
+/// A gateway whose destination has so deep a queue, in the interface and before it.
+fn narrow(
+    interface: u32,
+    depth: usize,
+    of_rule: &str,
+) -> (Ear, Gateway, candor_linux::netlink::Netlink) {
+    let mut netlink = start_bed(1_000);
+    netlink.set_queue_length(TARGET, interface).unwrap();
+    let rules = format!(
+        "[bus]\na = \"{SOURCE}?buffer=4000000\"\nb = \"{TARGET}?queue={depth}\"\n\
+         [[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\n{of_rule}"
+    );
+    (Ear::new(HEAR), Gateway::start(&rules, &[]), netlink)
+}
+
+/// Frames of identifiers from the least urgent to the most, so that each has to find its place.
+fn rising(count: u16) -> Vec<Frame> {
+    let of = |nth: u16| numbered(0x400 - nth, u64::from(nth));
+    (0..count).map(of).collect()
+}
+
+fn full_queue() {
+    const INTERFACE: usize = 10;
+    const DEPTH: usize = 16;
+    let (ear, mut gateway, _netlink) = narrow(INTERFACE as u32, DEPTH, "");
+    let mut mouth = Mouth::new(TALK);
+    let frames = rising(100);
+    let stopped = Stopped::new(TARGET);
+    frames.iter().for_each(|frame| mouth.say(frame));
+    let taken = (INTERFACE + IN_CONTROLLER) as u64;
+    let snapshot = gateway.once("the queue is full", |it| {
+        let rule = rule(it, "all");
+        rule.handled + rule.pending + rule.refused_total() == 100
+    });
+    let of_b = port(&snapshot, "b");
+    assert_eq!((of_b.queued, of_b.most_queued, of_b.queue_depth), (16, 16, 16), "{of_b:?}");
+    assert!(of_b.full > 0, "{of_b:?}");
+    let of_all = rule(&snapshot, "all");
+    // The controller itself sent one at least: it does not wait for its interrupt.
+    assert_eq!((of_all.handled, of_all.pending), (taken, DEPTH as u64), "{of_all:?}");
+    assert_eq!(refused(&snapshot, "all", "queue_full"), 100 - taken - DEPTH as u64);
+    drop(stopped);
+    let snapshot = gateway.settled("a", 100);
+    assert_balanced(&snapshot, "a", 100);
+    let heard = ear.exactly(taken + DEPTH as u64);
+    // What the interface had leaves in its order, and then the most urgent of all first.
+    let (first, rest) = heard.split_at(taken as usize);
+    assert_eq!(first, &frames[..taken as usize]);
+    let mut urgent = frames[100 - DEPTH..].to_vec();
+    urgent.reverse();
+    assert_eq!(texts(rest), texts(&urgent));
+    gateway.end();
+}
+
+fn stale() {
+    const INTERFACE: usize = 10;
+    let rules = "match = [\"!0x100-0x1FF\"]\n\
+         [[rule]]\nname = \"short\"\nfrom = \"a\"\nto = \"b\"\nmatch = [\"0x100-0x1FF\"]\n\
+         deadline = \"50ms\"\n";
+    let (ear, mut gateway, _netlink) = narrow(INTERFACE as u32, 64, rules);
+    let mut mouth = Mouth::new(TALK);
+    let taken = (INTERFACE + IN_CONTROLLER) as u64;
+    let stopped = Stopped::new(TARGET);
+    // These fill the interface, and the others wait: five that may, five that may for a while.
+    (0..taken).for_each(|number| mouth.say(&numbered(0x300, number)));
+    for number in 0..5 {
+        mouth.say(&numbered(0x150, number));
+        mouth.say(&numbered(0x350, number));
+    }
+    gateway.once("all of them wait", |it| port(it, "b").queued == 10);
+    let snapshot = gateway.once("some are stale", |it| refused(it, "short", "stale") == 5);
+    assert_eq!((rule(&snapshot, "all").pending, rule(&snapshot, "short").pending), (5, 0));
+    drop(stopped);
+    let snapshot = gateway.settled("a", taken + 10);
+    assert_balanced(&snapshot, "a", taken + 10);
+    let heard = ear.exactly(taken + 5);
+    assert!(heard.iter().all(|frame| frame.can_id() != 0x150));
+    // Once there is room again the same frames are in time.
+    (0..5).for_each(|number| mouth.say(&numbered(0x150, number)));
+    ear.exactly(taken + 10);
+    gateway.end();
+}
+
+/// The interface takes one frame, its controller stops again and again: what has to wait is passed on
+/// or counted.
+fn short_queue() {
+    const FRAMES: u64 = 3_000;
+    let (ear, mut gateway, _netlink) = narrow(1, 32, "");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut mouth = Mouth::new(TALK);
+            for number in 0..FRAMES {
+                mouth.say(&numbered(0x100, number));
+                // So that it is not over before the controller stopped a few times.
+                if number % 50 == 49 {
+                    pause(Nanos::from_millis(1));
+                }
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        while !is_over.load(Ordering::Relaxed) {
+            let stopped = Stopped::new(TARGET);
+            pause(Nanos::from_millis(2));
+            drop(stopped);
+            pause(Nanos::from_millis(2));
+        }
+    });
+    let snapshot = gateway.settled("a", FRAMES);
+    assert_balanced(&snapshot, "a", FRAMES);
+    let (handled, full) = (rule(&snapshot, "all").handled, refused(&snapshot, "all", "queue_full"));
+    println!(
+        "{FRAMES} frames: {handled} handled, {full} refused, {} without room",
+        port(&snapshot, "b").full
+    );
+    assert!(handled > 0 && full > 0 && port(&snapshot, "b").full > 0, "{snapshot:#?}");
+    assert_eq!(handled + full, FRAMES);
+    let heard = ear.exactly(handled);
+    assert!(heard.windows(2).all(|pair| number_of(&pair[0]) < number_of(&pair[1])), "order");
+    gateway.end();
+}
+
+/// The time of day is set by hours while frames run: they pass, their latencies are told as unusable,
+/// and rates, which have another clock, stay what they were.
+fn clock_steps() {
+    const HOURS: i64 = 3_600;
+    let _netlink = virtual_buses(&["vcan0", "vcan1"]);
+    // Every fifth frame: they come every 10 ms, well before and well after the interval of 45 ms.
+    let rules = "[bus]\na = \"vcan0\"\nb = \"vcan1\"\n\
+         [[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\nmatch = [0x100]\necho = true\n\
+         [[rule]]\nname = \"paced\"\nfrom = \"a\"\nto = \"b\"\nmatch = [0x200]\nmin_interval = \"45ms\"\n\
+         echo = true\n";
+    let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
+    let mut gateway = Gateway::start(rules, &[]);
+    let begin = now();
+    let mut sent = 0;
+    for number in 0..100_u64 {
+        candor_linux::clock::sleep_until(begin + Nanos::from_millis(10 * number)).unwrap();
+        let step = match number {
+            // Well away from those that pass.
+            33 => 5 * HOURS,
+            67 => -11 * HOURS,
+            _ => 0,
+        };
+        mouth.say(&numbered(0x200, number));
+        sent += 1;
+        if step == 0 {
+            continue;
+        }
+        gateway.settled("a", sent);
+        // These arrive before the clock is set and leave after.
+        gateway.process().signal("STOP");
+        (0..3).for_each(|number| mouth.say(&numbered(0x100, number)));
+        sent += 3;
+        step_clock(step);
+        gateway.process().signal("CONT");
+    }
+    let took = now() - begin;
+    let snapshot = gateway.settled("a", sent);
+    assert_balanced(&snapshot, "a", sent);
+    assert_eq!(rule(&snapshot, "all").handled, 6);
+    let latency = &snapshot.latencies[0];
+    assert_eq!(latency.unusable, 6, "{latency:?}");
+    assert_eq!(latency.count + latency.unusable, sent - refused(&snapshot, "paced", "rate"));
+    assert!(latency.max_ns < 1_000_000_000, "{latency:?}");
+    println!("{} paced in {took}", rule(&snapshot, "paced").handled);
+    // Setting the clock takes its time, in which frames come late; none comes early.
+    assert!((17..=20).contains(&rule(&snapshot, "paced").handled), "{snapshot:#?}");
+    ear.exactly(rule(&snapshot, "paced").handled + 6);
+    gateway.end();
+}
+
+/// Each frame that a rule puts on a virtual bus with echo the rules of that bus see.
+fn looping() {
+    let _netlink = virtual_buses(&["vcan0", "vcan1", "vcan2"]);
+    let rules = "max_hops = 3\n[bus]\na = \"vcan0\"\nb = \"vcan1\"\nc = \"vcan2\"\n\
+         [[rule]]\nname = \"in\"\nfrom = \"a\"\nto = \"b\"\necho = true\n\
+         [[rule]]\nname = \"there\"\nfrom = \"b\"\nto = \"c\"\necho = true\n\
+         [[rule]]\nname = \"back\"\nfrom = \"c\"\nto = \"b\"\necho = true\n";
+    let (ears, mut mouth) = (["vcan1", "vcan2"].map(Ear::new), Mouth::new("vcan0"));
+    let mut gateway = Gateway::start(rules, &[]);
+    const FRAMES: u64 = 200;
+    for number in 0..FRAMES {
+        mouth.say(&numbered(0x100, number));
+    }
+    // To b, to c, and back to b; from there it has been passed on three times.
+    let snapshot =
+        gateway.once("all of them went round", |it| refused(it, "there", "hop_limit") == FRAMES);
+    for (name, handled) in [("in", FRAMES), ("there", FRAMES), ("back", FRAMES)] {
+        assert_eq!(rule(&snapshot, name).handled, handled, "{snapshot:#?}");
+    }
+    let [b, c] = &ears;
+    b.exactly(2 * FRAMES);
+    c.exactly(FRAMES);
+    let after = gateway.stats();
+    assert_eq!(after.rules, snapshot.rules, "it goes on");
+    gateway.end();
+}
+
+/// QEMU's controllers make no errors and never go bus-off, so reports are written as a driver would:
+/// by hand, on a virtual bus.
+fn error_reports() {
+    let _netlink = virtual_buses(&["vcan0", "vcan1"]);
+    let rules = "[bus]\na = \"vcan0\"\nb = \"vcan1\"\n\
+         [[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\nmatch = [0x100]\necho = true\n";
+    let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
+    let driver = candor_linux::can::Socket::open("vcan0").unwrap();
+    let report = frame("20000040#0000000000000000");
+    let mut gateway = Gateway::start(rules, &[]);
+    let report = candor_linux::can::RawFrame::from(report);
+    assert_eq!(driver.send(&report), Ok(candor_linux::Sent::Taken));
+    mouth.say(&Frame::new(StandardId::new(0x100).unwrap(), &[1]).unwrap());
+    assert_eq!(texts(&ear.exactly(1)), ["100#01"]);
+    let snapshot = gateway.settled("a", 1);
+    assert_eq!((port(&snapshot, "a").received, port(&snapshot, "a").unmatched), (1, 0));
+    gateway.end();
+}

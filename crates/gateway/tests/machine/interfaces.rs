@@ -1,0 +1,184 @@
+//! Interfaces that go down, go away, change: nothing is lost in silence, and all goes on after.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use candor_linux::netlink::Netlink;
+use candor_port::Sent;
+use candor_time::Nanos;
+
+use crate::bench::{
+    Ear, Gateway, HEAR, Mouth, SOURCE, TALK, TARGET, assert_balanced, create_vcan, frame, now,
+    numbered, pause, port, refused, rule, start_bed, texts, until, virtual_buses,
+};
+use crate::{Check, Need};
+
+pub(crate) const CHECKS: [Check; 5] = [
+    ("a_destination_goes_down_and_up_under_load", Need::Guest, destination),
+    ("a_source_goes_down_and_up", Need::Guest, source),
+    ("an_interface_goes_away_and_returns", Need::Guest, away),
+    ("a_destination_loses_can_fd_and_gets_it_back", Need::Guest, mtu),
+    ("rules_wait_for_no_interface_that_is_not_there", Need::Guest, absent),
+];
+
+/// The rules between two interfaces: everything.
+fn all(from: &str, to: &str) -> String {
+    format!(
+        "[bus]\na = \"{from}\"\nb = \"{to}\"\n\
+         [[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\nframes = \"any\"\necho = true\n"
+    )
+}
+
+fn destination() {
+    /// So many frames the queue of the interface holds, which it loses when it goes down, and one
+    /// that its controller has.
+    const QUEUE: u32 = 10;
+    const TIMES: u64 = 5;
+    let mut netlink = start_bed(1_000);
+    netlink.set_queue_length(TARGET, QUEUE).unwrap();
+    let ear = Ear::new(HEAR);
+    let mut gateway = Gateway::start(&all(&format!("{SOURCE}?buffer=4000000"), TARGET), &[]);
+    let (sent, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut mouth = Mouth::new(TALK);
+            while !is_over.load(Ordering::Relaxed) {
+                mouth.say(&numbered(0x100, sent.fetch_add(1, Ordering::Relaxed)));
+            }
+        });
+        for _ in 0..TIMES {
+            let (heard, down) = (ear.count(), refused(&gateway.stats(), "all", "down"));
+            until(|| ear.count() >= heard + 100, || format!("{} heard", ear.count()));
+            netlink.set_up(TARGET, false).unwrap();
+            gateway.once("refused", |it| refused(it, "all", "down") >= down + 100);
+            netlink.set_up(TARGET, true).unwrap();
+        }
+        let heard = ear.count();
+        until(|| ear.count() >= heard + 100, || "nothing is heard any more".into());
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let sent = sent.into_inner();
+    let snapshot = gateway.settled("a", sent);
+    assert_balanced(&snapshot, "a", sent);
+    let (handled, down) = (rule(&snapshot, "all").handled, refused(&snapshot, "all", "down"));
+    assert_eq!((handled + down, port(&snapshot, "b").transmitted), (sent, handled));
+    // What the kernel had taken when the interface went down is gone.
+    let most = TIMES * u64::from(QUEUE + 1);
+    pause(Nanos::from_millis(50));
+    let heard = ear.count();
+    println!("{sent} frames, {handled} taken, {down} refused, {heard} heard");
+    assert!((handled.saturating_sub(most)..=handled).contains(&heard), "{heard} of {handled}");
+    gateway.end();
+}
+
+fn source() {
+    let mut netlink = virtual_buses(&["vcan0", "vcan1"]);
+    let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
+    let mut gateway = Gateway::start(&all("vcan0", "vcan1"), &[]);
+    for round in 0..3 {
+        (0..100).for_each(|number| mouth.say(&numbered(0x100, round * 100 + number)));
+        ear.exactly((round + 1) * 100);
+        netlink.set_up("vcan0", false).unwrap();
+        let snapshot = gateway.once("the trouble is told", |it| port(it, "a").trouble.is_some());
+        let told = port(&snapshot, "a").trouble.clone().unwrap();
+        assert!(told.contains("down") && told.contains("vcan0"), "{told}");
+        assert_eq!(mouth.try_to_say(&frame("123#")), Sent::Down);
+        netlink.set_up("vcan0", true).unwrap();
+        // At once, not after a time: a frame that comes right after the interface is heard.
+        let up = now();
+        gateway.once("the trouble is over", |it| port(it, "a").trouble.is_none());
+        assert!(now() - up < Nanos::from_millis(500));
+    }
+    mouth.say(&frame("7FF#"));
+    ear.exactly(301);
+    assert_balanced(&gateway.settled("a", 301), "a", 301);
+    gateway.end();
+}
+
+fn away() {
+    let mut netlink = virtual_buses(&["vcan0", "vcan1"]);
+    let mut gateway = Gateway::start(&all("vcan0", "vcan1"), &[]);
+    let (mut sent, mut handled) = (0, 0);
+    for name in ["vcan1", "vcan0", "vcan1"] {
+        let say = |count: u64| {
+            let mut mouth = Mouth::new("vcan0");
+            (0..count).for_each(|number| mouth.say(&numbered(0x100, number)));
+            count
+        };
+        {
+            let ear = Ear::new("vcan1");
+            sent += say(50);
+            ear.exactly(50);
+            handled += 50;
+        }
+        netlink.delete(name).unwrap();
+        let bus = if name == "vcan0" { "a" } else { "b" };
+        let snapshot = gateway.once("told that it is away", |it| port(it, bus).trouble.is_some());
+        println!("{name}: {}", port(&snapshot, bus).trouble.as_ref().unwrap());
+        if name == "vcan1" {
+            sent += say(30);
+            assert_balanced(&gateway.settled("a", sent), "a", sent);
+        }
+        create_vcan(&mut netlink, name);
+        gateway.once("it is back", |it| port(it, bus).trouble.is_none());
+        let ear = Ear::new("vcan1");
+        sent += say(20);
+        ear.exactly(20);
+        handled += 20;
+    }
+    let snapshot = gateway.settled("a", sent);
+    assert_balanced(&snapshot, "a", sent);
+    assert_eq!(rule(&snapshot, "all").handled, handled);
+    assert_eq!(refused(&snapshot, "all", "down"), 60);
+    assert_eq!(port(&snapshot, "a").reopened, 1);
+    let told = gateway.end();
+    assert_eq!(told.matches("went away").count(), 3, "{told}");
+}
+
+fn mtu() {
+    let mut netlink = virtual_buses(&["vcan0", "vcan1"]);
+    let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
+    let mut gateway = Gateway::start(&all("vcan0", "vcan1"), &[]);
+    let set = |netlink: &mut Netlink, bytes: u32| {
+        netlink.set_up("vcan1", false).unwrap();
+        netlink.set_mtu("vcan1", bytes).unwrap();
+        netlink.set_up("vcan1", true).unwrap();
+    };
+    let both = ["123#11", "123##1AABB", "12345678#", "12345678##022"].map(frame);
+    let mut say = || both.iter().for_each(|frame| mouth.say(frame));
+    say();
+    assert_eq!(texts(&ear.exactly(4)), texts(&both));
+    set(&mut netlink, 16);
+    say();
+    ear.exactly(6);
+    set(&mut netlink, 72);
+    say();
+    let heard = texts(&ear.exactly(10));
+    assert_eq!(
+        heard[4..],
+        ["123#11", "12345678#", "123#11", "123##1AABB", "12345678#", "12345678##022"]
+    );
+    let snapshot = gateway.settled("a", 12);
+    assert_balanced(&snapshot, "a", 12);
+    assert_eq!(refused(&snapshot, "all", "unsupported"), 2);
+    gateway.end();
+}
+
+fn absent() {
+    let mut netlink = virtual_buses(&["vcan0"]);
+    let folder = crate::bench::folder();
+    let file = folder.join("absent.rules.toml");
+    std::fs::write(&file, all("vcan0", "vcan1")).unwrap();
+    let ended = crate::bench::candor(&["route", "run", &file.display().to_string()]);
+    assert_eq!(ended.status, Some(2), "{ended:?}");
+    let told = ended.errors;
+    assert!(told.contains("bus `b`") && told.contains("vcan1"), "{told}");
+    // Twice on the same rules is refused, too.
+    create_vcan(&mut netlink, "vcan1");
+    let gateway = Gateway::run(file.clone(), &[]);
+    let again = crate::bench::candor(&["route", "run", &file.display().to_string()]);
+    assert_eq!(again.status, Some(2), "{again:?}");
+    let process = format!("process {} runs these rules already", gateway.process().id());
+    assert!(again.errors.contains(&process), "{again:?}");
+    gateway.end();
+}

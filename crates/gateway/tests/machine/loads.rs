@@ -1,0 +1,48 @@
+//! What a flood leaves behind: memory.
+
+use std::fs;
+
+use crate::bench::{Ear, Gateway, Mouth, assert_balanced, numbered, port, rule, virtual_buses};
+use crate::{Check, Need};
+
+pub(crate) const CHECKS: [Check; 1] = [("a_flood_leaves_no_memory_behind", Need::Guest, memory)];
+
+/// The most that a gateway may have resident, in KiB.
+const MOST_KIB: u64 = 30 * 1024;
+/// What it may have more after another flood: allocators keep what they once had, in pages.
+const MORE_KIB: u64 = 256;
+
+/// Resident memory in KiB.
+fn resident(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+fn memory() {
+    const FRAMES: u64 = 15_000;
+    let _netlink = virtual_buses(&["vcan0", "vcan1"]);
+    let rules = "[bus]\na = \"vcan0\"\nb = \"vcan1\"\n\
+         [[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\necho = true\non_change = true\nrate = \"1000000/s\"\nburst = 1000000\n";
+    let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
+    let mut gateway = Gateway::start(rules, &["--plane", "user"]);
+    let id = gateway.process().id();
+    let mut after = Vec::new();
+    for flood in 1..=3 {
+        let sent = flood * FRAMES;
+        // As many identifiers as there are, so that whatever is remembered of each is.
+        for number in sent - FRAMES..sent {
+            mouth.say(&numbered((number % 0x7FF) as u16, number));
+        }
+        let snapshot = gateway.settled("a", sent);
+        assert_balanced(&snapshot, "a", sent);
+        assert_eq!((port(&snapshot, "a").overflow, rule(&snapshot, "all").handled), (0, sent));
+        ear.exactly(sent);
+        after.push(resident(id));
+    }
+    println!("resident after {FRAMES} frames each: {after:?} KiB");
+    assert!(after.iter().all(|kib| *kib < MOST_KIB), "{after:?}");
+    // The first flood touches what was never used; from then on nothing is added.
+    assert!(after[2] <= after[1] + MORE_KIB, "{after:?}");
+    gateway.end();
+}

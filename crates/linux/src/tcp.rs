@@ -1,0 +1,153 @@
+//! TCP beyond `std`: connecting and sending without waiting, and noticing that the other end is
+//! gone.
+
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
+
+use candor_time::Nanos;
+use libc::c_int;
+
+use crate::error::check;
+use crate::socket::{self, retry, set_option};
+use crate::udp::Raw;
+use crate::{Errno, Error};
+
+/// Begins to connect; does not wait. When the stream can be written, [`TcpStream::take_error`] says
+/// what came of it. The stream does not block.
+///
+/// # Errors
+/// There is no way to the address, or this machine refuses at once.
+pub fn connect(address: SocketAddr) -> Result<TcpStream, Error> {
+    let fail = |errno| Error::new("connect to", address.to_string(), errno);
+    let domain = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let fd = socket::open(domain, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0).map_err(fail)?;
+    let (raw, len) = Raw::new(address);
+    let place = raw.as_ptr().cast();
+    // SAFETY: `len` bytes can be read from `place`.
+    match check(unsafe { libc::connect(fd.as_raw_fd(), place, len as libc::socklen_t) }) {
+        Ok(_) | Err(Errno(libc::EINPROGRESS | libc::EINTR)) => Ok(TcpStream::from(fd)),
+        Err(errno) => Err(fail(errno)),
+    }
+}
+
+/// Sends as many of the bytes as there is room for; does not wait. `None` if there is none.
+///
+/// # Errors
+/// The other end closed the connection, or is gone.
+pub fn send(stream: &TcpStream, bytes: &[u8]) -> Result<Option<usize>, Error> {
+    let (fd, place, len) = (stream.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    // SAFETY: `len` bytes can be read from `place`.
+    retry(|| unsafe { libc::send(fd, place, len, flags) })
+        .map_err(|errno| Error::new("send on", "a connection", errno))
+}
+
+/// Bytes that were sent and that the other end has not said it has.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn unsent(stream: &TcpStream) -> Result<u32, Error> {
+    let mut count: c_int = 0;
+    let place: *mut c_int = &mut count;
+    // SAFETY: the request writes a number to `place`.
+    check(unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, place) })
+        .map_err(|errno| Error::new("ask what is unsent on", "a connection", errno))?;
+    Ok(count.unsigned_abs())
+}
+
+/// Bounds what the kernel takes before it has sent what it took earlier (`TCP_NOTSENT_LOWAT`). Its
+/// own bound is some megabytes, and what waits there cannot be overtaken.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn set_unsent_bound(stream: &TcpStream, bytes: u32) -> Result<(), Error> {
+    set_option(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes)
+        .map_err(|errno| Error::new("bound what waits in", "a connection", errno))
+}
+
+/// Gives a connection up after `patience` without an answer, whether something was sent
+/// (`TCP_USER_TIMEOUT`) or not (`SO_KEEPALIVE`, asks three times).
+///
+/// # Errors
+/// The kernel refuses.
+pub fn set_patience(stream: &TcpStream, patience: Nanos) -> Result<(), Error> {
+    let millis = c_int::try_from(patience.as_nanos() / 1_000_000).unwrap_or(c_int::MAX);
+    // Quiet for a half of it, and then three questions.
+    let (idle, interval) = ((millis / 2_000).max(1), (millis / 6_000).max(1));
+    let tcp = libc::IPPROTO_TCP;
+    for (level, option, value) in [
+        (tcp, libc::TCP_USER_TIMEOUT, millis),
+        (tcp, libc::TCP_KEEPIDLE, idle),
+        (tcp, libc::TCP_KEEPINTVL, interval),
+        (tcp, libc::TCP_KEEPCNT, 3),
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+    ] {
+        set_option(stream.as_fd(), level, option, &value)
+            .map_err(|errno| Error::new("set the patience of", "a connection", errno))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::poll::{self, Interest};
+
+    #[test]
+    fn connecting_and_sending_do_not_wait() {
+        for ip in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = TcpListener::bind(ip).unwrap();
+            let stream = connect(listener.local_addr().unwrap()).unwrap();
+            assert_eq!(poll::wait(&stream, Interest::Write, None), Ok(true));
+            assert!(stream.take_error().unwrap().is_none());
+            set_patience(&stream, Nanos::from_secs(10)).unwrap();
+            let (mut accepted, _) = listener.accept().unwrap();
+            // Until nothing fits in any more.
+            let mut sent = 0;
+            while let Some(count) = send(&stream, &[7; 65_536]).unwrap() {
+                sent += count;
+            }
+            assert!(sent > 65_536 && unsent(&stream).unwrap() > 0);
+            drop(stream);
+            let mut bytes = Vec::new();
+            accepted.read_to_end(&mut bytes).unwrap();
+            assert_eq!(bytes.len(), sent);
+        }
+    }
+
+    /// How many bytes are taken that the other end does not read.
+    fn taken(bound: Option<u32>) -> usize {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(poll::wait(&stream, Interest::Write, None), Ok(true));
+        if let Some(bytes) = bound {
+            set_unsent_bound(&stream, bytes).unwrap();
+        }
+        let _unread = listener.accept().unwrap();
+        let mut taken = 0;
+        while let Some(count) = send(&stream, &[7; 1_024]).unwrap() {
+            taken += count;
+        }
+        taken
+    }
+
+    #[test]
+    fn little_waits_where_that_is_asked_for() {
+        let (bounded, unbounded) = (taken(Some(16_384)), taken(None));
+        assert!(bounded + 1_000_000 < unbounded, "{bounded} of {unbounded}");
+    }
+
+    #[test]
+    fn a_refusal_is_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let stream = connect(address).unwrap();
+        assert_eq!(poll::wait(&stream, Interest::Write, None), Ok(true));
+        let error = stream.take_error().unwrap().unwrap();
+        assert_eq!(error.raw_os_error(), Some(libc::ECONNREFUSED));
+    }
+}

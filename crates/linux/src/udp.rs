@@ -1,0 +1,552 @@
+//! UDP beyond `std`: datagrams in batches with what the kernel says about each, and sending without
+//! waiting.
+//!
+//! A batch takes one system call and no allocation. What the kernel dropped because the buffer was
+//! full is told with the next datagram that was not.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
+
+use candor_time::Instant;
+use libc::{c_int, c_uint};
+
+use crate::can::control::{self, CONTROL_WORDS};
+use crate::clock::Realtime;
+use crate::error::check;
+use crate::socket::{self, retry, sent, set_option};
+use crate::{Errno, Error, Sent};
+
+/// Datagrams that are received at once.
+const BATCH: usize = 16;
+/// Room for the longest datagram.
+const ROOM: usize = 65_536;
+
+// ---- Addresses ----------------------------------------------------------------------------------
+
+/// A `struct sockaddr_in` or `sockaddr_in6`.
+///
+/// ```text
+///  IPv4 | family 2 | port 2 | address 4 | zeros 8
+///  IPv6 | family 2 | port 2 | flow 4 | address 16 | scope 4
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(8))]
+pub(crate) struct Raw([u8; Raw::LEN]);
+
+impl Raw {
+    const LEN: usize = 28;
+    const LEN_V4: usize = 16;
+
+    /// The bytes, and how many of them count.
+    pub(crate) fn new(address: SocketAddr) -> (Self, usize) {
+        let mut bytes = [0; Self::LEN];
+        bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
+        let (family, len) = match address {
+            SocketAddr::V4(address) => {
+                bytes[4..8].copy_from_slice(&address.ip().octets());
+                (libc::AF_INET, Self::LEN_V4)
+            }
+            SocketAddr::V6(address) => {
+                bytes[4..8].copy_from_slice(&address.flowinfo().to_be_bytes());
+                bytes[8..24].copy_from_slice(&address.ip().octets());
+                bytes[24..].copy_from_slice(&address.scope_id().to_ne_bytes());
+                (libc::AF_INET6, Self::LEN)
+            }
+        };
+        bytes[..2].copy_from_slice(&(family as libc::sa_family_t).to_ne_bytes());
+        (Self(bytes), len)
+    }
+
+    /// Where the bytes are.
+    pub(crate) const fn as_ptr(&self) -> *const u8 {
+        self.0.as_ptr()
+    }
+
+    /// The address, if it is one of these.
+    fn address(&self) -> Option<SocketAddr> {
+        let [f0, f1, p0, p1, rest @ ..] = self.0;
+        let port = u16::from_be_bytes([p0, p1]);
+        match c_int::from(libc::sa_family_t::from_ne_bytes([f0, f1])) {
+            libc::AF_INET => {
+                let ip = Ipv4Addr::from(*rest.first_chunk::<4>()?);
+                Some(SocketAddrV4::new(ip, port).into())
+            }
+            libc::AF_INET6 => {
+                let (flow, rest) = rest.split_first_chunk::<4>()?;
+                let (ip, rest) = rest.split_first_chunk::<16>()?;
+                let scope = u32::from_ne_bytes(*rest.first_chunk()?);
+                let flow = u32::from_be_bytes(*flow);
+                Some(SocketAddrV6::new((*ip).into(), port, flow, scope).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Where datagrams are sent to.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination {
+    raw: Raw,
+    len: usize,
+}
+
+impl Destination {
+    /// This address.
+    #[must_use]
+    pub fn new(address: SocketAddr) -> Self {
+        let (raw, len) = Raw::new(address);
+        Self { raw, len }
+    }
+}
+
+/// Sends a datagram if there is room; does not wait.
+///
+/// # Errors
+/// There is no way to the destination, or the datagram is too large.
+pub fn send(socket: &UdpSocket, bytes: &[u8], to: &Destination) -> Result<Sent, Error> {
+    let fd = socket.as_raw_fd();
+    let (place, len) = (bytes.as_ptr().cast(), bytes.len());
+    let (to, to_len) = (to.raw.as_ptr().cast(), to.len as libc::socklen_t);
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    // SAFETY: `len` bytes can be read from `place`, `to_len` from `to`.
+    sent(retry(|| unsafe { libc::sendto(fd, place, len, flags, to, to_len) }))
+        .map_err(|errno| Error::new("send", "a datagram", errno))
+}
+
+// ---- Receiving ----------------------------------------------------------------------------------
+
+/// What the kernel said about a datagram.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    len: usize,
+    flags: c_int,
+    control_len: usize,
+    source_len: usize,
+}
+
+/// Room for datagrams, made once. Of the memory, only what was needed ever is resident.
+pub struct Inbox {
+    bytes: Box<[u8]>,
+    controls: Box<[[u64; CONTROL_WORDS]; BATCH]>,
+    sources: Box<[Raw; BATCH]>,
+    arrivals: [Arrival; BATCH],
+    filled: usize,
+}
+
+impl std::fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Inbox ({} of {BATCH})", self.filled)
+    }
+}
+
+/// A datagram that was received.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// Its contents.
+    pub bytes: &'a [u8],
+    /// Who sent it.
+    pub source: Option<SocketAddr>,
+    /// When the kernel had it, after [`crate::state::set_stamps`].
+    pub stamp: Option<Instant<Realtime>>,
+    /// How many datagrams the kernel has dropped before it (modulo 2^32), after
+    /// [`count_overflow`]; `None` if none.
+    pub dropped: Option<u32>,
+    /// The end is missing.
+    pub is_cut: bool,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Inbox {
+    /// For a batch of datagrams of any size.
+    #[must_use]
+    pub fn new() -> Self {
+        let arrival = Arrival { len: 0, flags: 0, control_len: 0, source_len: 0 };
+        Self {
+            bytes: vec![0; BATCH * ROOM].into_boxed_slice(),
+            controls: Box::new([[0; CONTROL_WORDS]; BATCH]),
+            sources: Box::new([Raw([0; Raw::LEN]); BATCH]),
+            arrivals: [arrival; BATCH],
+            filled: 0,
+        }
+    }
+
+    /// Waits for a datagram and takes what has arrived; returns how many. A signal whose handler
+    /// asks for that ends it too (see [`wake`](crate::wake)), as does a socket that does not block:
+    /// then there are none.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn receive(&mut self, socket: &UdpSocket) -> Result<usize, Error> {
+        self.filled = 0;
+        let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|index| libc::iovec {
+            // The pointer stays within the block: it is `BATCH` times as large.
+            iov_base: self.bytes.as_mut_ptr().wrapping_add(index * ROOM).cast(),
+            iov_len: ROOM,
+        });
+        let vectors = vectors.as_mut_ptr();
+        let controls = self.controls.as_mut_ptr();
+        let sources = self.sources.as_mut_ptr();
+        let mut headers: [libc::mmsghdr; BATCH] = std::array::from_fn(|index| {
+            // SAFETY: zeroes are a valid `mmsghdr`.
+            let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            header.msg_hdr.msg_iov = vectors.wrapping_add(index);
+            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_control = controls.wrapping_add(index).cast();
+            header.msg_hdr.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
+            header.msg_hdr.msg_name = sources.wrapping_add(index).cast();
+            header.msg_hdr.msg_namelen = Raw::LEN as _;
+            header
+        });
+        let (fd, flags) = (socket.as_raw_fd(), libc::MSG_WAITFORONE);
+        let room = BATCH as c_uint;
+        // SAFETY: each of the `room` headers points to a vector, a control buffer and an address of
+        // its own, each vector to `ROOM` bytes of its own; all of them live, and are not used
+        // otherwise, until the call returns. No timeout.
+        let count = check(unsafe {
+            libc::recvmmsg(fd, headers.as_mut_ptr(), room, flags as _, std::ptr::null_mut())
+        });
+        self.filled = match count {
+            Ok(count) => usize::try_from(count).unwrap_or(0).min(BATCH),
+            // The answer to something that was sent earlier: nobody is there yet.
+            Err(Errno(libc::EINTR | libc::EAGAIN | libc::ECONNREFUSED)) => 0,
+            Err(errno) => return Err(Error::new("receive", "datagrams", errno)),
+        };
+        for (arrival, header) in self.arrivals.iter_mut().zip(&headers).take(self.filled) {
+            *arrival = Arrival {
+                len: header.msg_len as usize,
+                flags: header.msg_hdr.msg_flags,
+                control_len: header.msg_hdr.msg_controllen as _,
+                source_len: header.msg_hdr.msg_namelen as usize,
+            };
+        }
+        Ok(self.filled)
+    }
+
+    /// A datagram of the batch that was received last.
+    #[must_use]
+    pub fn datagram(&self, index: usize) -> Option<Datagram<'_>> {
+        if index >= self.filled {
+            return None;
+        }
+        let (arrival, source) = (self.arrivals.get(index)?, self.sources.get(index)?);
+        let bytes = self.bytes.chunks_exact(ROOM).nth(index)?.get(..arrival.len)?;
+        let words = self.controls.get(index)?;
+        let len = arrival.control_len.min(size_of_val(words));
+        // SAFETY: words can be read as bytes, and `len` does not exceed them.
+        let bytes_of_control = unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), len) };
+        let (mut stamp, mut dropped) = (None, None);
+        for (level, kind, data) in control::messages(bytes_of_control) {
+            match (level, kind) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => stamp = control::instant(data, 0),
+                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
+                    dropped = data.first_chunk().copied().map(u32::from_ne_bytes);
+                }
+                _ => {}
+            }
+        }
+        Some(Datagram {
+            bytes,
+            source: source.address().filter(|_| arrival.source_len > 0),
+            stamp,
+            dropped,
+            is_cut: arrival.flags & libc::MSG_TRUNC != 0,
+        })
+    }
+}
+
+// ---- Setting up ---------------------------------------------------------------------------------
+
+/// Lets [`Datagram::dropped`] be told (`SO_RXQ_OVFL`).
+///
+/// # Errors
+/// The kernel refuses.
+pub fn count_overflow(socket: &UdpSocket) -> Result<(), Error> {
+    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &1_i32)
+        .map_err(|errno| Error::new("count what is dropped by", "a socket", errno))
+}
+
+/// Sets the receive buffer, beyond the limit for ordinary users if permitted; returns the bytes that
+/// the kernel granted, twice what was asked for at most.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn set_receive_buffer(socket: &UdpSocket, bytes: u32) -> Result<u32, Error> {
+    socket::set_receive_buffer(socket.as_fd(), bytes)
+        .map_err(|errno| Error::new("set the receive buffer of", "a socket", errno))
+}
+
+/// A socket at an address of its own.
+///
+/// # Errors
+/// Somebody has it, or it is not of this machine.
+pub fn bind(address: SocketAddr) -> Result<UdpSocket, Error> {
+    bind_with(address, &[])
+}
+
+/// A socket at an address that other sockets of this machine may use as well: what is sent to a
+/// group, or to all, comes to each of them.
+///
+/// # Errors
+/// Somebody has it who does not share it, or it is not of this machine.
+pub fn bind_shared(address: SocketAddr) -> Result<UdpSocket, Error> {
+    bind_with(address, &[libc::SO_REUSEADDR, libc::SO_REUSEPORT])
+}
+
+fn bind_with(address: SocketAddr, options: &[c_int]) -> Result<UdpSocket, Error> {
+    let fail = |errno| {
+        Error::new("bind to", address.to_string(), errno)
+            .remedy_if(libc::EADDRINUSE, "another program uses the port; choose another one")
+            .remedy_if(libc::EADDRNOTAVAIL, "list the addresses of this machine with `ip address`")
+    };
+    let domain = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let fd = socket::open(domain, libc::SOCK_DGRAM, 0).map_err(fail)?;
+    for &option in options {
+        set_option(fd.as_fd(), libc::SOL_SOCKET, option, &1_i32).map_err(fail)?;
+    }
+    let (raw, len) = Raw::new(address);
+    let place = raw.as_ptr().cast();
+    // SAFETY: `len` bytes can be read from `place`.
+    check(unsafe { libc::bind(fd.as_raw_fd(), place, len as libc::socklen_t) }).map_err(fail)?;
+    Ok(UdpSocket::from(fd))
+}
+
+/// By which interface datagrams of a group come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// The one that the routes say.
+    Routes,
+    /// The one with this index.
+    Interface(u32),
+    /// The one with this address.
+    Address(Ipv4Addr),
+}
+
+/// Receives what is sent to a group.
+///
+/// # Errors
+/// There is no such interface, no route to the group, or it is no group.
+pub fn join(socket: &UdpSocket, group: IpAddr, via: Via) -> Result<(), Error> {
+    let outcome = match group {
+        IpAddr::V4(group) => {
+            let request = libc::ip_mreqn {
+                imr_multiaddr: in_addr(group),
+                imr_address: in_addr(match via {
+                    Via::Address(address) => address,
+                    _ => Ipv4Addr::UNSPECIFIED,
+                }),
+                imr_ifindex: index(via),
+            };
+            set_option(socket.as_fd(), libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP, &request)
+        }
+        IpAddr::V6(group) => {
+            let request = libc::ipv6_mreq {
+                ipv6mr_multiaddr: libc::in6_addr { s6_addr: group.octets() },
+                ipv6mr_interface: index(via) as _,
+            };
+            set_option(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP, &request)
+        }
+    };
+    outcome.map_err(|errno| {
+        Error::new("join the group", group.to_string(), errno)
+            .remedy_if(libc::ENODEV, "say by which interface, or add a route to the group")
+            .remedy_if(libc::EINVAL, "groups are 224.0.0.0/4 and ff00::/8")
+    })
+}
+
+/// Says by which interface, and how far, datagrams to groups go; `hops` 1 stays in the network.
+/// Other sockets of this machine that joined receive them too.
+///
+/// # Errors
+/// There is no such interface.
+pub fn set_multicast(socket: &UdpSocket, group: IpAddr, via: Via, hops: u8) -> Result<(), Error> {
+    let fd = socket.as_fd();
+    let (hops, on) = (c_int::from(hops), 1_i32);
+    let outcome = match group {
+        IpAddr::V4(_) => {
+            let request = libc::ip_mreqn {
+                imr_multiaddr: in_addr(Ipv4Addr::UNSPECIFIED),
+                imr_address: in_addr(match via {
+                    Via::Address(address) => address,
+                    _ => Ipv4Addr::UNSPECIFIED,
+                }),
+                imr_ifindex: index(via),
+            };
+            let level = libc::IPPROTO_IP;
+            set_option(fd, level, libc::IP_MULTICAST_IF, &request)
+                .and_then(|()| set_option(fd, level, libc::IP_MULTICAST_TTL, &hops))
+                .and_then(|()| set_option(fd, level, libc::IP_MULTICAST_LOOP, &on))
+        }
+        IpAddr::V6(_) => {
+            let level = libc::IPPROTO_IPV6;
+            set_option(fd, level, libc::IPV6_MULTICAST_IF, &index(via))
+                .and_then(|()| set_option(fd, level, libc::IPV6_MULTICAST_HOPS, &hops))
+                .and_then(|()| set_option(fd, level, libc::IPV6_MULTICAST_LOOP, &on))
+        }
+    };
+    outcome.map_err(|errno| {
+        Error::new("send to groups by", format!("{via:?}"), errno)
+            .remedy_if(libc::EADDRNOTAVAIL, "list the addresses of this machine with `ip address`")
+            .remedy_if(libc::ENODEV, "list the interfaces with `ip link`")
+    })
+}
+
+fn in_addr(address: Ipv4Addr) -> libc::in_addr {
+    libc::in_addr { s_addr: u32::from_ne_bytes(address.octets()) }
+}
+
+/// Zero stands for the routes.
+fn index(via: Via) -> c_int {
+    match via {
+        Via::Interface(index) => c_int::try_from(index).unwrap_or(c_int::MAX),
+        Via::Routes | Via::Address(_) => 0,
+    }
+}
+
+/// Whether datagrams from `address` are sent by this machine.
+#[must_use]
+pub fn is_local(address: SocketAddr) -> bool {
+    let mut address = address;
+    address.set_port(0);
+    match address.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) | IpAddr::V6(Ipv6Addr::UNSPECIFIED) => false,
+        // Only an address of this machine can be bound to.
+        _ => UdpSocket::bind(address).is_ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state;
+    use crate::wake::Wake;
+
+    fn pair(ip: &str) -> (UdpSocket, UdpSocket) {
+        let ip: IpAddr = ip.parse().unwrap();
+        (UdpSocket::bind((ip, 0)).unwrap(), UdpSocket::bind((ip, 0)).unwrap())
+    }
+
+    #[test]
+    fn addresses_become_bytes_and_addresses_again() {
+        for text in ["127.0.0.1:20000", "[::1]:1", "[fe80::1%3]:65535"] {
+            let address: SocketAddr = text.parse().unwrap();
+            assert_eq!(Raw::new(address).0.address(), Some(address));
+        }
+        assert_eq!(Raw([0; Raw::LEN]).address(), None);
+        let (raw, len) = Raw::new("1.2.3.4:258".parse().unwrap());
+        assert_eq!((&raw.0[2..8], len), (&[1, 2, 1, 2, 3, 4][..], 16));
+    }
+
+    #[test]
+    fn a_batch_tells_contents_source_and_stamp() {
+        for ip in ["127.0.0.1", "::1"] {
+            let (sender, receiver) = pair(ip);
+            state::set_stamps(&receiver, true).unwrap();
+            let to = Destination::new(receiver.local_addr().unwrap());
+            for len in [0, 3, 60_000] {
+                assert_eq!(send(&sender, &vec![7; len], &to), Ok(Sent::Taken));
+            }
+            let mut inbox = Inbox::new();
+            assert_eq!(inbox.receive(&receiver), Ok(3));
+            for (index, len) in [0, 3, 60_000].into_iter().enumerate() {
+                let datagram = inbox.datagram(index).unwrap();
+                assert_eq!(datagram.bytes, vec![7; len]);
+                assert_eq!(datagram.source, sender.local_addr().ok());
+                assert!(datagram.stamp.is_some() && !datagram.is_cut);
+                assert_eq!(datagram.dropped, None);
+            }
+            assert!(inbox.datagram(3).is_none());
+            receiver.set_nonblocking(true).unwrap();
+            assert_eq!(inbox.receive(&receiver), Ok(0));
+            assert!(inbox.datagram(0).is_none());
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_dropped_is_told() {
+        let (sender, receiver) = pair("127.0.0.1");
+        count_overflow(&receiver).unwrap();
+        set_receive_buffer(&receiver, 1).unwrap();
+        let to = Destination::new(receiver.local_addr().unwrap());
+        let mut inbox = Inbox::new();
+        let mut received = 0;
+        // The least buffer holds a few datagrams of this size; the last one is behind all drops.
+        for _ in 0..20 {
+            assert_eq!(send(&sender, &[0; 1024], &to), Ok(Sent::Taken));
+        }
+        received += inbox.receive(&receiver).unwrap();
+        assert_eq!(send(&sender, &[1], &to), Ok(Sent::Taken));
+        assert_eq!(inbox.receive(&receiver), Ok(1));
+        let dropped = inbox.datagram(0).unwrap().dropped.unwrap();
+        assert_eq!(dropped as usize, 20 - received);
+        assert_eq!(state::memory(&receiver).unwrap().dropped, dropped);
+    }
+
+    #[test]
+    fn a_signal_ends_waiting() {
+        let (_sender, receiver) = pair("127.0.0.1");
+        let wake = Wake::new().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let (done, is_done) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            tell.send(wake.thread()).unwrap();
+            let count = Inbox::new().receive(&receiver);
+            done.send(()).unwrap();
+            count
+        });
+        let sleeper = told.recv().unwrap();
+        // A signal may come before it waits.
+        while is_done.recv_timeout(std::time::Duration::from_millis(1)).is_err() {
+            sleeper.interrupt().unwrap();
+        }
+        assert_eq!(thread.join().unwrap(), Ok(0));
+    }
+
+    #[test]
+    fn groups_are_joined_and_sent_to() {
+        let loopback = Via::Interface(crate::interface_index("lo").unwrap());
+        for via in [Via::Address(Ipv4Addr::LOCALHOST), loopback] {
+            let group: IpAddr = "239.74.163.2".parse().unwrap();
+            let first = bind_shared(SocketAddr::new(group, 0)).unwrap();
+            let address = SocketAddr::new(group, first.local_addr().unwrap().port());
+            let second = bind_shared(address).unwrap();
+            let sender = UdpSocket::bind("0.0.0.0:0").unwrap();
+            join(&first, group, via).unwrap();
+            join(&second, group, via).unwrap();
+            set_multicast(&sender, group, via, 1).unwrap();
+            assert_eq!(send(&sender, b"all", &Destination::new(address)), Ok(Sent::Taken));
+            for socket in [first, second] {
+                let mut inbox = Inbox::new();
+                assert_eq!(inbox.receive(&socket), Ok(1));
+                let datagram = inbox.datagram(0).unwrap();
+                assert_eq!(datagram.bytes, b"all");
+                let source = datagram.source.unwrap();
+                assert_eq!(source.port(), sender.local_addr().unwrap().port());
+                assert!(is_local(source), "{source}");
+            }
+        }
+        // The loopback interface has no route to groups of IPv6, so that nothing is sent.
+        let group: IpAddr = "ff15::1".parse().unwrap();
+        let socket = bind_shared(SocketAddr::new(group, 0)).unwrap();
+        join(&socket, group, loopback).unwrap();
+        set_multicast(&socket, group, loopback, 1).unwrap();
+        let nowhere = Via::Interface(c_int::MAX as u32);
+        assert!(set_multicast(&socket, group, nowhere, 1).unwrap_err().is(libc::ENODEV));
+
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let error = join(&socket, "192.0.2.1".parse().unwrap(), Via::Routes).unwrap_err();
+        assert!(error.to_string().contains("224.0.0.0/4"), "{error}");
+    }
+
+    #[test]
+    fn addresses_of_others_are_not_local() {
+        assert!(is_local("127.0.0.1:9".parse().unwrap()));
+        for address in ["198.51.100.9:9", "0.0.0.0:9", "[::]:9"] {
+            assert!(!is_local(address.parse().unwrap()), "{address}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! `can2udp:0.0.0.0:4858`: a frame per datagram, as Cogent's can2udp does it.
+//!
+//! - The place is where frames are received; they are transmitted to all of the network (`peer`), by
+//!   a port of their own.
+//! - Both versions are received. Version 2 says when the sender had the frame, and the sender is
+//!   told when this port transmitted it.
+//! - A datagram without a frame, which can2udp sends when nothing came for a while, counts as
+//!   malformed. Those of another interface than `interface_id` are not for this port, and count as
+//!   nothing.
+//! - Error reports are not transmitted.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use candor_linux::clock::Realtime;
+use candor_linux::udp;
+use candor_time::Instant;
+use candor_wire::Frame;
+use candor_wire::tunnel::can2udp::{Datagram, MAX_LEN, PORT, Version};
+
+use super::Driver;
+use super::datagrams::{self, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes};
+use crate::{Address, Capabilities, Error, Port, ReceiverCounters, Wanted};
+
+/// The driver.
+pub(super) static DRIVER: Driver = Driver {
+    name: "can2udp",
+    summary: "a frame per datagram, as Cogent's can2udp does it",
+    example: "can2udp:0.0.0.0:4858",
+    options: &[
+        (
+            "peer",
+            "where to transmit: host:port; default: all of the network (255.255.255.255), at the \
+             port of the place",
+        ),
+        ("version", "of what is transmitted: 2 (default), or 1, which has no CAN FD"),
+        (
+            "interface_id",
+            "the number of the bus: only its frames are received, and it is transmitted; default: \
+             those of all, and 0",
+        ),
+        datagrams::STAMPS,
+        datagrams::BUFFER,
+    ],
+    open,
+};
+
+fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+    let name = address.to_string();
+    let fail = |error| Error::kernel(&*name, &error);
+    let listen = datagrams::resolve(&name, address.place(), PORT)?;
+    let version = match address.option("version") {
+        None | Some("2") => Version::V2,
+        Some("1") => Version::V1,
+        Some(other) => {
+            return Err(Error::new(&*name, format!("there is no version `{other}`"))
+                .with_remedy("version=1 or version=2"));
+        }
+    };
+    let interface: Option<u16> = address.parsed("interface_id", "0")?;
+    let peer = match address.option("peer") {
+        Some(peer) => datagrams::resolve(&name, peer, PORT)?,
+        None if listen.is_ipv4() => SocketAddr::from((Ipv4Addr::BROADCAST, listen.port())),
+        None if wanted.transmitter => {
+            return Err(Error::new(&*name, "IPv6 has no address for all of the network")
+                .with_remedy("say where to transmit: peer=[2001:db8::1]:4858"));
+        }
+        None => listen,
+    };
+    // A port that no other socket has, so that what comes back can be told.
+    let any: IpAddr = match peer {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let sender = match wanted.transmitter {
+        true => {
+            let socket = udp::bind(SocketAddr::new(any, 0)).map_err(fail)?;
+            socket
+                .set_broadcast(true)
+                .map_err(|error| Error::new(&*name, format!("cannot send to all: {error}")))?;
+            Some(Arc::new(socket))
+        }
+        false => None,
+    };
+    let receiver = match wanted.receiver {
+        true => {
+            let socket = udp::bind_shared(listen).map_err(fail)?;
+            datagrams::prepare(&name, &socket, address, wanted)?;
+            let has_sender_stamps = datagrams::has_sender_stamps(address)?;
+            let reads = Unpacker { interface, has_sender_stamps };
+            let own = Own::new(sender.as_deref());
+            Some(Inlet::new(&name, Arc::new(socket), reads, own, wanted))
+        }
+        false => None,
+    };
+    let packer = Packer { version, interface: interface.unwrap_or(0) };
+    let transmitter = sender.map(|socket| Single::new(Outlet::new(socket, peer), packer));
+    Ok(Port {
+        capabilities: Capabilities {
+            fd: version == Version::V2,
+            remote: true,
+            error_reports: false,
+            own_frames: false,
+            stamps: true,
+            hardware_stamps: false,
+            ordered: false,
+            reliable: false,
+        },
+        receiver: receiver.map(|receiver| Box::new(receiver) as _),
+        transmitter: transmitter.map(|transmitter| Box::new(transmitter) as _),
+    })
+}
+
+struct Unpacker {
+    interface: Option<u16>,
+    has_sender_stamps: bool,
+}
+
+impl Reads for Unpacker {
+    fn read(
+        &mut self,
+        datagram: &udp::Datagram<'_>,
+        _counters: &ReceiverCounters,
+        take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
+    ) -> Contents {
+        let Ok(datagram) = Datagram::decode(datagram.bytes) else { return Contents::Malformed };
+        if self.interface.is_some_and(|interface| interface != datagram.interface) {
+            return Contents::Good;
+        }
+        let Some(frame) = datagram.frame else { return Contents::Malformed };
+        let stamp = datagram.time_ns.filter(|_| self.has_sender_stamps);
+        take(&frame, stamp.map(Instant::from_nanos));
+        Contents::Good
+    }
+}
+
+struct Packer {
+    version: Version,
+    interface: u16,
+}
+
+impl Writes for Packer {
+    fn write(
+        &mut self,
+        frame: &Frame,
+        now: Instant<Realtime>,
+        out: &mut [u8; MOST_BYTES],
+    ) -> Option<usize> {
+        let datagram = Datagram {
+            version: self.version,
+            interface: self.interface,
+            frame: Some(*frame),
+            time_ns: Some(now.as_nanos()),
+        };
+        datagram.encode(out.first_chunk_mut::<MAX_LEN>()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::super::datagrams::testing::{
+        loopback, open, receive, receiver, refusal, texts, transmitter,
+    };
+    use super::*;
+    use crate::{Origin, Sent};
+
+    const KINDS: [&str; 4] = ["123#DEADBEEF", "12345678#", "123#R4", "7FF#1122334455667788_C"];
+
+    fn frame(text: &str) -> Frame {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn frames_of_both_versions_go_through() {
+        let ip = loopback(40);
+        let mut port = receiver(&format!("can2udp:{ip}:4858"));
+        for version in [1, 2] {
+            let mut other =
+                transmitter(&format!("can2udp:0.0.0.0?peer={ip}:4858&version={version}"));
+            for text in KINDS {
+                assert_eq!(other.transmit(&frame(text), true), Sent::Taken);
+            }
+            assert_eq!(other.transmit(&frame("20000004#"), true), Sent::Unsupported);
+            let fd = other.transmit(&frame("123##1AABB"), true);
+            assert_eq!(fd, if version == 1 { Sent::Unsupported } else { Sent::Taken });
+            let count = if version == 1 { 4 } else { 5 };
+            let received = texts(&receive(&mut *port, count));
+            assert_eq!(received, [&KINDS[..], &["123##1AABB"]].concat()[..count]);
+            let counters = other.counters();
+            assert_eq!(
+                (counters.frames.get(), counters.datagrams.get()),
+                (count as u64, count as u64)
+            );
+            assert_eq!(other.flush_due(), None);
+        }
+    }
+
+    #[test]
+    fn stamps_are_those_that_are_asked_for() {
+        let ip = loopback(41);
+        let mut kernel = receiver(&format!("can2udp:{ip}"));
+        let mut sender = receiver(&format!("can2udp:{ip}:4859?stamps=sender"));
+        let frame = Some(frame("123#"));
+        let datagram = Datagram { version: Version::V2, interface: 0, frame, time_ns: Some(5) };
+        let mut out = [0; MAX_LEN];
+        let len = datagram.encode(&mut out).unwrap();
+        let socket = UdpSocket::bind((ip, 0)).unwrap();
+        socket.send_to(&out[..len], (ip, 4858)).unwrap();
+        socket.send_to(&out[..len], (ip, 4859)).unwrap();
+        // One of an unknown time, for which the kernel's has to do.
+        let len = Datagram { time_ns: None, ..datagram }.encode(&mut out).unwrap();
+        socket.send_to(&out[..len], (ip, 4859)).unwrap();
+        let stamp = |received: &crate::Received| received.stamp.system.unwrap().as_nanos();
+        assert!(stamp(&receive(&mut *kernel, 1)[0]) > 1_700_000_000_000_000_000);
+        let frames = receive(&mut *sender, 2);
+        assert_eq!(stamp(&frames[0]), 5);
+        assert!(stamp(&frames[1]) > 1_700_000_000_000_000_000);
+    }
+
+    #[test]
+    fn what_is_no_frame_is_counted_and_other_buses_are_not() {
+        let ip = loopback(42);
+        let mut port = receiver(&format!("can2udp:{ip}?interface_id=7"));
+        let socket = UdpSocket::bind((ip, 0)).unwrap();
+        let to = (ip, 4858);
+        let mut out = [0; MAX_LEN];
+        let good = |interface, text| Datagram {
+            version: Version::V1,
+            interface,
+            frame: Some(frame(text)),
+            time_ns: None,
+        };
+        let len = good(6, "666#").encode(&mut out).unwrap();
+        socket.send_to(&out[..len], to).unwrap();
+        let timeout = Datagram { frame: None, ..good(7, "123#") }.encode(&mut out).unwrap();
+        for bytes in [&out[..timeout], &out[..19], b"", b"\x03", &[2; MAX_LEN], &[1; 20]] {
+            socket.send_to(bytes, to).unwrap();
+        }
+        let len = good(7, "123#AA").encode(&mut out).unwrap();
+        socket.send_to(&out[..len], to).unwrap();
+        assert_eq!(texts(&receive(&mut *port, 1)), ["123#AA"]);
+        // The last one is of another bus, and was not looked at further.
+        assert_eq!(port.counters().malformed.get(), 5);
+    }
+
+    #[test]
+    fn what_comes_back_is_known() {
+        // A broadcast address of the loopback network.
+        let name = "can2udp:0.0.0.0:4860?peer=127.255.255.255:4860&interface_id=";
+        let name = format!("{name}{}", std::process::id() & 0xFFFF);
+        let wanted = Wanted { own_frames: true, ..Wanted::BOTH };
+        let (mut loud, mut quiet) = (open(&name, wanted), open(&name, Wanted::BOTH));
+        let transmit = |port: &mut Port, text| {
+            let transmitter = port.transmitter.as_mut().unwrap();
+            assert_eq!(transmitter.transmit(&frame(text), false), Sent::Taken);
+        };
+        transmit(&mut loud, "001#");
+        transmit(&mut quiet, "002#");
+        transmit(&mut loud, "003#");
+        let frames = receive(&mut **loud.receiver.as_mut().unwrap(), 3);
+        assert_eq!(texts(&frames), ["001#", "002#", "003#"]);
+        let origins: Vec<_> = frames.iter().map(|received| received.origin).collect();
+        assert_eq!(origins, [Origin::Own, Origin::Bus, Origin::Own]);
+        let frames = receive(&mut **quiet.receiver.as_mut().unwrap(), 2);
+        assert_eq!(texts(&frames), ["001#", "003#"]);
+    }
+
+    #[test]
+    fn options_that_make_no_sense_are_refused() {
+        for (name, part) in [
+            ("can2udp:0.0.0.0?version=3", "version=1 or version=2"),
+            ("can2udp:0.0.0.0?interface_id=70000", "interface_id=0"),
+            ("can2udp:[::1]", "peer=[2001:db8::1]:4858"),
+            ("can2udp:127.0.0.1:0?stamps=mine", "stamps=kernel or stamps=sender"),
+        ] {
+            let error = refusal(name, Wanted::BOTH);
+            assert!(error.starts_with(name) && error.contains(part), "{error}");
+        }
+        open("can2udp:[::1]:0", Wanted::RECEIVER);
+    }
+}

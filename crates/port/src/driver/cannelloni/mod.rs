@@ -1,0 +1,86 @@
+//! `cannelloni:udp://host:20000`, `cannelloni:tcp://host:20000`: CAN over Ethernet as cannelloni 2
+//! does it, which may be at the other end.
+//!
+//! - Frames travel together in a datagram or segment. When it is full it leaves; else after `flush`.
+//!   Without `flush` they leave as soon as there is nothing more to transmit for now: they are due
+//!   since ever, and whoever transmits calls `flush` after each batch. Where `flush` finds no room,
+//!   they stay, and are sent when it is called again after `wait`. cannelloni itself keeps frames back
+//!   for 100 ms.
+//! - Frames that leave but do not arrive are seen at the other end as gaps in the sequence of
+//!   datagrams. It has 256 numbers, so what is missing is known modulo 256. What comes late or again
+//!   is handed over and counted, as cannelloni does it.
+//! - By TCP nothing is lost in between. A connection that breaks is made anew, after a pause that
+//!   grows to two seconds; frames are refused meanwhile, and what was kept back is lost and counted.
+//! - The name of a host is looked up once, when the port is opened.
+//! - Neither carries raw DLCs, and error reports are not transmitted: cannelloni would write them on
+//!   its bus.
+
+mod tcp;
+mod udp;
+
+use candor_time::Nanos;
+
+use super::Driver;
+use crate::{Address, Error, Port, Wanted};
+
+/// The driver.
+pub(super) static DRIVER: Driver = Driver {
+    name: "cannelloni",
+    summary: "CAN over Ethernet by UDP or TCP, as cannelloni does it",
+    example: "cannelloni:udp://192.0.2.1:20000?listen=20000",
+    options: &[
+        (
+            "flush",
+            "how long frames may wait for others to travel with, such as 500us; default 0: they \
+             leave when there is nothing more to transmit for now",
+        ),
+        ("listen", "udp: port, or address and port, to receive at; default: the port of the peer"),
+        ("mtu", "udp: bytes of the largest packet, its headers included; default 1500"),
+        ("any_peer", "true: takes what others than the peer send, too"),
+        super::datagrams::BUFFER,
+        ("role", "tcp: client connects (default), server waits to be connected to"),
+        ("peer", "tcp: the only host that may connect to a server"),
+    ],
+    open,
+};
+
+/// The port of cannelloni.
+const PORT: u16 = 20_000;
+
+/// The options of one transport that the other one does not have.
+const ONLY_UDP: &[&str] = &["listen", "mtu", "any_peer", "buffer"];
+const ONLY_TCP: &[&str] = &["role", "peer"];
+
+fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+    let name = address.to_string();
+    let flush = match address.option("flush") {
+        Some("0") => None,
+        _ => address.duration("flush")?,
+    };
+    let flush = flush.unwrap_or(Nanos::ZERO);
+    let refuse = |others: &[&str], transport: &str| match others
+        .iter()
+        .find(|key| address.option(key).is_some())
+    {
+        Some(key) => Err(Error::new(&*name, format!("`{key}` means nothing with {transport}"))
+            .with_remedy("leave it out")),
+        None => Ok(()),
+    };
+    match address.place().split_once("://") {
+        Some(("udp", place)) => {
+            refuse(ONLY_TCP, "udp")?;
+            udp::open(address, place, flush, wanted)
+        }
+        Some(("tcp", place)) => {
+            refuse(ONLY_UDP, "tcp")?;
+            tcp::open(address, place, flush, wanted)
+        }
+        _ => Err(Error::new(&*name, format!("`{}` names no transport", address.place()))
+            .with_remedy("write cannelloni:udp://host:20000 or cannelloni:tcp://host:20000")),
+    }
+}
+
+/// The value of an option that is true or false; false if it is absent.
+fn truth(address: &Address, key: &str) -> Result<bool, Error> {
+    Ok(address.parsed(key, "true")?.unwrap_or(false))
+}

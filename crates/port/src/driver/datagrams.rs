@@ -1,0 +1,501 @@
+//! What the ports over UDP have in common.
+//!
+//! ```text
+//!  socket -- recvmmsg --> Inbox -- a datagram at a time --> Format::read --> frames
+//!  frames --> Format::write, or what puts several together --> Outlet -- sendto --> socket
+//! ```
+//!
+//! - A batch of datagrams takes one system call; frames are decoded straight from where the kernel
+//!   put them.
+//! - What is no datagram of the format is counted and passed over, as is what comes from others than
+//!   the peer. That nobody listens at the other end is no error: somebody may, later. The sockets are
+//!   not connected, so that the kernel does not report it either.
+//! - What was transmitted comes back if it was sent to all or to a group. It is told by where it
+//!   comes from: frames leave by a socket with a port that no other socket of this machine has.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::sync::Arc;
+
+use candor_linux::clock::{self, Monotonic, Realtime};
+use candor_linux::poll::{self, Interest};
+use candor_linux::udp::{self, Datagram, Destination, Inbox};
+use candor_linux::{Errno, state};
+use candor_time::{Instant, Nanos};
+use candor_wire::{Frame, Kind};
+
+use crate::{
+    Address, Error, Origin, Progress, Received, Receiver, ReceiverCounters, Sent, Stamp,
+    Transmitter, TransmitterCounters, Wanted,
+};
+
+/// The option that all of them have.
+pub(super) const BUFFER: (&str, &str) =
+    ("buffer", "bytes that may wait to be received, 4194304 if that is permitted");
+/// The option of those whose datagrams say when a frame was received.
+pub(super) const STAMPS: (&str, &str) = (
+    "stamps",
+    "kernel: frames are stamped when they arrive here (default); sender: when the sender had them, \
+     by its clock",
+);
+
+const DEFAULT_BUFFER: u32 = 4_194_304;
+/// No further datagram is begun in a call once so many frames were handed over.
+const ENOUGH: usize = 256;
+
+// ---- Names --------------------------------------------------------------------------------------
+
+/// The address of `host:port`; the port may be left out.
+pub(super) fn resolve(name: &str, place: &str, default_port: u16) -> Result<SocketAddr, Error> {
+    let fail = |reason: String| {
+        Error::new(name, reason)
+            .with_remedy("write host:port, 192.0.2.1:port or [2001:db8::1]:port")
+    };
+    let is_bare = place.ends_with(']') || !place.contains(':');
+    if !is_bare && place.rsplit_once(':').is_none_or(|(host, _)| is_unbracketed(host)) {
+        return Err(fail(format!("the port of `{place}` cannot be told from the address")));
+    }
+    let found = match is_bare {
+        true => format!("{place}:{default_port}").to_socket_addrs(),
+        false => place.to_socket_addrs(),
+    };
+    match found.map(|mut addresses| addresses.next()) {
+        Ok(Some(address)) => Ok(address),
+        Ok(None) => Err(fail(format!("`{place}` has no address")).passing()),
+        // A name server may answer later.
+        Err(error) => Err(fail(format!("`{place}` is not understood: {error}")).passing()),
+    }
+}
+
+/// Whether this is an address of IPv6 without the brackets that it needs in front of a port.
+fn is_unbracketed(host: &str) -> bool {
+    host.contains(':') && !host.ends_with(']')
+}
+
+/// Whether frames shall have the sender's stamps.
+pub(super) fn has_sender_stamps(address: &Address) -> Result<bool, Error> {
+    match address.option("stamps") {
+        None | Some("kernel") => Ok(false),
+        Some("sender") => Ok(true),
+        Some(other) => {
+            Err(Error::new(address.to_string(), format!("there are no `{other}` stamps"))
+                .with_remedy("stamps=kernel or stamps=sender"))
+        }
+    }
+}
+
+/// Sets a socket up to be received from.
+pub(super) fn prepare(
+    name: &str,
+    socket: &UdpSocket,
+    address: &Address,
+    wanted: Wanted,
+) -> Result<(), Error> {
+    let fail = |error| Error::kernel(name, &error);
+    let buffer = address.parsed("buffer", "1048576")?.unwrap_or(DEFAULT_BUFFER);
+    udp::set_receive_buffer(socket, buffer).map_err(fail)?;
+    udp::count_overflow(socket).map_err(fail)?;
+    state::set_stamps(socket, wanted.stamps).map_err(fail)
+}
+
+// ---- Whose frames -------------------------------------------------------------------------------
+
+/// Tells what this port transmitted itself.
+pub(super) struct Own {
+    /// The port that frames leave by; `None` if they do not come back.
+    port: Option<u16>,
+    /// An address that something came from at this port, and whether it is one of this machine.
+    known: Option<(IpAddr, bool)>,
+}
+
+impl Own {
+    /// What leaves by this socket comes back.
+    pub(super) fn new(socket: Option<&UdpSocket>) -> Self {
+        let port = socket.and_then(|socket| socket.local_addr().ok()).map(|own| own.port());
+        Self { port, known: None }
+    }
+
+    fn origin(&mut self, source: SocketAddr) -> Origin {
+        if self.port != Some(source.port()) {
+            return Origin::Bus;
+        }
+        // Another machine may use the same port.
+        let is_ours = match self.known {
+            Some((ip, is_ours)) if ip == source.ip() => is_ours,
+            _ => udp::is_local(source),
+        };
+        self.known = Some((source.ip(), is_ours));
+        if is_ours { Origin::Own } else { Origin::Bus }
+    }
+}
+
+// ---- Receiving ----------------------------------------------------------------------------------
+
+/// What is in a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// All of its frames were handed over.
+    Good,
+    /// It is none of the format.
+    Malformed,
+}
+
+/// How frames are in a datagram.
+pub(super) trait Reads: Send {
+    /// Hands over the frames of a datagram, each with the sender's stamp if it has one, or none at
+    /// all.
+    fn read(
+        &mut self,
+        datagram: &Datagram<'_>,
+        counters: &ReceiverCounters,
+        take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
+    ) -> Contents;
+}
+
+/// The half that receives.
+pub(super) struct Inlet<R> {
+    name: Box<str>,
+    socket: Arc<UdpSocket>,
+    reads: R,
+    own: Own,
+    wanted: Wanted,
+    inbox: Inbox,
+    /// Which datagram of the inbox is next, and how many there are.
+    next: usize,
+    filled: usize,
+    /// What the kernel said last of how many it dropped.
+    dropped: u32,
+    counters: Arc<ReceiverCounters>,
+}
+
+impl<R: Reads> Inlet<R> {
+    pub(super) fn new(
+        name: &str,
+        socket: Arc<UdpSocket>,
+        reads: R,
+        own: Own,
+        wanted: Wanted,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            socket,
+            reads,
+            own,
+            wanted,
+            inbox: Inbox::new(),
+            next: 0,
+            filled: 0,
+            dropped: 0,
+            counters: Arc::default(),
+        }
+    }
+
+    /// The kernel counts modulo 2^32.
+    fn count_overflow(&mut self, dropped: u32) {
+        self.counters.overflow.add(u64::from(dropped.wrapping_sub(self.dropped)));
+        self.dropped = dropped;
+    }
+}
+
+impl<R: Reads> Receiver for Inlet<R> {
+    fn receive(&mut self, take: &mut dyn FnMut(&Received)) -> Result<Progress, Error> {
+        if self.next >= self.filled {
+            self.next = 0;
+            self.filled = 0;
+            self.filled = self
+                .inbox
+                .receive(&self.socket)
+                .map_err(|error| Error::kernel(&*self.name, &error))?;
+            if self.filled == 0 {
+                // What was dropped last is not told by a datagram yet.
+                if let Ok(memory) = state::memory(&*self.socket) {
+                    self.count_overflow(memory.dropped);
+                }
+                return Ok(Progress::Interrupted);
+            }
+        }
+        let mut count = 0;
+        while self.next < self.filled && count < ENOUGH {
+            let index = self.next;
+            self.next += 1;
+            if let Some(dropped) = self.inbox.datagram(index).and_then(|datagram| datagram.dropped)
+            {
+                self.count_overflow(dropped);
+            }
+            let Some(datagram) = self.inbox.datagram(index) else { break };
+            let origin = match datagram.source {
+                Some(source) => self.own.origin(source),
+                None => Origin::Bus,
+            };
+            if origin == Origin::Own && !self.wanted.own_frames {
+                continue;
+            }
+            let (wanted, counters) = (self.wanted, &*self.counters);
+            let mut error_reports = 0;
+            let before = count;
+            let contents = match datagram.is_cut {
+                true => Contents::Malformed,
+                false => self.reads.read(&datagram, counters, &mut |frame, sender| {
+                    let is_report = frame.kind() == Kind::Error;
+                    if is_report && !wanted.error_reports {
+                        return;
+                    }
+                    error_reports += u64::from(is_report);
+                    count += 1;
+                    let system = wanted.stamps.then(|| sender.or(datagram.stamp)).flatten();
+                    let stamp = Stamp { system, hardware: None };
+                    take(&Received { frame: *frame, stamp, origin });
+                }),
+            };
+            counters.frames.add((count - before) as u64);
+            counters.error_reports.add(error_reports);
+            counters.malformed.add(u64::from(contents == Contents::Malformed));
+        }
+        Ok(if count == 0 { Progress::Interrupted } else { Progress::Frames(count) })
+    }
+
+    fn counters(&self) -> Arc<ReceiverCounters> {
+        Arc::clone(&self.counters)
+    }
+}
+
+// ---- Transmitting -------------------------------------------------------------------------------
+
+/// What datagrams leave by.
+pub(super) struct Outlet {
+    socket: Arc<UdpSocket>,
+    to: Destination,
+    counters: Arc<TransmitterCounters>,
+}
+
+impl Outlet {
+    pub(super) fn new(socket: Arc<UdpSocket>, to: SocketAddr) -> Self {
+        Self { socket, to: Destination::new(to), counters: Arc::default() }
+    }
+
+    /// Sends a datagram, or says why not.
+    pub(super) fn send(&self, bytes: &[u8]) -> Sent {
+        match udp::send(&self.socket, bytes, &self.to) {
+            Ok(candor_linux::Sent::Taken) => {
+                self.counters.datagrams.add(1);
+                Sent::Taken
+            }
+            Ok(_) => {
+                self.counters.full.add(1);
+                Sent::Full
+            }
+            Err(error) => match error.errno().and_then(Errno::name) {
+                Some("EMSGSIZE") => Sent::Unsupported,
+                _ => Sent::Down,
+            },
+        }
+    }
+
+    /// Waits until there may be room.
+    pub(super) fn wait(&self, most: Nanos) {
+        // What goes wrong here is told by the next datagram.
+        let _ = poll::wait_or_signal(&*self.socket, Interest::Write, Some(most));
+    }
+
+    /// Whether everything has left.
+    pub(super) fn is_drained(&self) -> bool {
+        state::memory(&*self.socket).is_ok_and(|memory| memory.unsent == 0)
+    }
+
+    pub(super) fn counters(&self) -> &Arc<TransmitterCounters> {
+        &self.counters
+    }
+}
+
+/// The longest datagram with one frame.
+pub(super) const MOST_BYTES: usize = 256;
+
+/// How one frame is in a datagram.
+pub(super) trait Writes: Send {
+    /// Writes a datagram and returns its size; `None` if there is none for this frame.
+    fn write(
+        &mut self,
+        frame: &Frame,
+        now: Instant<Realtime>,
+        out: &mut [u8; MOST_BYTES],
+    ) -> Option<usize>;
+}
+
+/// The half that transmits a datagram per frame.
+pub(super) struct Single<W> {
+    outlet: Outlet,
+    writes: W,
+}
+
+impl<W: Writes> Single<W> {
+    pub(super) const fn new(outlet: Outlet, writes: W) -> Self {
+        Self { outlet, writes }
+    }
+}
+
+impl<W: Writes> Transmitter for Single<W> {
+    fn transmit(&mut self, frame: &Frame, _echo: bool) -> Sent {
+        // An error report tells of a bus, and others may take it for a frame.
+        if frame.kind() == Kind::Error {
+            return Sent::Unsupported;
+        }
+        let mut out = [0; MOST_BYTES];
+        let len = self.writes.write(frame, clock::now(), &mut out);
+        let Some(bytes) = len.and_then(|len| out.get(..len)) else { return Sent::Unsupported };
+        let sent = self.outlet.send(bytes);
+        if sent == Sent::Taken {
+            self.outlet.counters.frames.add(1);
+        }
+        sent
+    }
+
+    fn wait(&mut self, most: Nanos) {
+        self.outlet.wait(most);
+    }
+
+    fn is_drained(&mut self) -> bool {
+        self.outlet.is_drained()
+    }
+
+    fn counters(&self) -> Arc<TransmitterCounters> {
+        Arc::clone(self.outlet.counters())
+    }
+}
+
+/// Until when frames that are kept back must be sent.
+///
+/// A port that sends frames together and was not told for how long it may keep them back says that
+/// they are due since ever: who transmits calls `flush` when there is nothing more to transmit for
+/// now.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Patience {
+    keep: Nanos,
+    due: Option<Instant<Monotonic>>,
+}
+
+impl Patience {
+    pub(super) const fn new(keep: Nanos) -> Self {
+        Self { keep, due: None }
+    }
+
+    /// A frame is kept back.
+    pub(super) fn begin(&mut self) {
+        if self.due.is_none() {
+            self.due = Some(match self.keep {
+                Nanos::ZERO => Instant::ZERO,
+                keep => clock::now::<Monotonic>() + keep,
+            });
+        }
+    }
+
+    /// None is.
+    pub(super) const fn end(&mut self) {
+        self.due = None;
+    }
+
+    pub(super) const fn due(&self) -> Option<Instant<Monotonic>> {
+        self.due
+    }
+}
+
+/// What the tests of the ports over UDP and TCP have in common.
+#[cfg(test)]
+pub(super) mod testing {
+    use std::net::Ipv4Addr;
+
+    use crate::driver;
+    use crate::{Port, Progress, Received, Receiver, Transmitter, Wanted};
+
+    /// One of the addresses of this machine that only this process uses.
+    pub(crate) fn loopback(number: u8) -> Ipv4Addr {
+        let [.., high, low] = std::process::id().to_be_bytes();
+        Ipv4Addr::new(127, high, low, number)
+    }
+
+    pub(crate) fn open(name: &str, wanted: Wanted) -> Port {
+        driver::open(&name.parse().unwrap(), wanted).unwrap()
+    }
+
+    pub(crate) fn refusal(name: &str, wanted: Wanted) -> String {
+        driver::open(&name.parse().unwrap(), wanted).err().unwrap().to_string()
+    }
+
+    pub(crate) fn receiver(name: &str) -> Box<dyn Receiver> {
+        open(name, Wanted::RECEIVER).receiver.unwrap()
+    }
+
+    pub(crate) fn transmitter(name: &str) -> Box<dyn Transmitter> {
+        open(name, Wanted::TRANSMITTER).transmitter.unwrap()
+    }
+
+    /// What comes, until there are `count`; that nothing came does not matter.
+    pub(crate) fn receive(receiver: &mut dyn Receiver, count: usize) -> Vec<Received> {
+        let mut frames = Vec::new();
+        while frames.len() < count {
+            let before = frames.len();
+            let progress = receiver.receive(&mut |received| frames.push(*received)).unwrap();
+            let expected = match frames.len() - before {
+                0 => Progress::Interrupted,
+                count => Progress::Frames(count),
+            };
+            assert_eq!(progress, expected);
+        }
+        frames
+    }
+
+    /// The same as text.
+    pub(crate) fn texts(frames: &[Received]) -> Vec<String> {
+        frames.iter().map(|received| received.frame.to_string()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_understood() {
+        for (place, address) in [
+            ("127.0.0.1:20001", "127.0.0.1:20001"),
+            ("127.0.0.1", "127.0.0.1:20000"),
+            ("[::1]:1", "[::1]:1"),
+            ("[::1]", "[::1]:20000"),
+        ] {
+            assert_eq!(resolve("p", place, 20_000), Ok(address.parse().unwrap()), "{place}");
+        }
+        for place in ["", ":", "127.0.0.1:x", "127.0.0.1:70000", "::1", "[::1", "a b:1"] {
+            let error = resolve("p", place, 20_000).unwrap_err();
+            assert!(error.to_string().contains("[2001:db8::1]:port"), "{place}: {error}");
+        }
+    }
+
+    #[test]
+    fn own_frames_are_told_by_port_and_address() {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let mut own = Own::new(Some(&socket));
+        let from = |ip: [u8; 4], port| SocketAddr::from((ip, port));
+        for _ in 0..2 {
+            assert_eq!(own.origin(from([127, 0, 0, 1], port)), Origin::Own);
+            assert_eq!(own.origin(from([127, 0, 0, 1], port ^ 1)), Origin::Bus);
+            assert_eq!(own.origin(from([198, 51, 100, 7], port)), Origin::Bus);
+        }
+        assert_eq!(Own::new(None).origin(from([127, 0, 0, 1], port)), Origin::Bus);
+    }
+
+    #[test]
+    fn frames_are_due_at_once_unless_they_may_be_kept() {
+        let mut patience = Patience::new(Nanos::ZERO);
+        assert_eq!(patience.due(), None);
+        patience.begin();
+        assert_eq!(patience.due(), Some(Instant::ZERO));
+        let mut patience = Patience::new(Nanos::from_secs(1));
+        let before = clock::now::<Monotonic>();
+        patience.begin();
+        let due = patience.due();
+        patience.begin();
+        assert_eq!(patience.due(), due, "the first one counts");
+        assert!(due.is_some_and(|due| due >= before + Nanos::from_secs(1)));
+        patience.end();
+        assert_eq!(patience.due(), None);
+    }
+}

@@ -1,0 +1,241 @@
+//! `multicast:239.74.163.2`: python-can's `udp_multicast`.
+//!
+//! - Every program that joined the group sees what any of them transmits, as on a bus. Frames leave
+//!   by a port of their own, so that those that come back are known as own ones.
+//! - The group of IPv6 is `multicast:[ff15:7079:7468:6f6e:6465:6d6f:6d63:6173]`.
+//! - Datagrams stay in the network unless `hop_limit` says more.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use candor_linux::clock::Realtime;
+use candor_linux::interface_index;
+use candor_linux::udp::{self, Via};
+use candor_time::Instant;
+use candor_wire::Frame;
+use candor_wire::tunnel::multicast::{Datagram, MAX_LEN, PORT};
+
+use super::Driver;
+use super::datagrams::{self, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes};
+use crate::{Address, Capabilities, Error, Port, ReceiverCounters, Wanted};
+
+/// The driver.
+pub(super) static DRIVER: Driver = Driver {
+    name: "multicast",
+    summary: "a group of programs, as python-can's udp_multicast",
+    example: "multicast:239.74.163.2",
+    options: &[
+        ("port", "of the group; default 43113, that of python-can"),
+        (
+            "interface",
+            "the interface, or its IPv4 address, by which frames come and go; default: as the \
+             routes say",
+        ),
+        ("hop_limit", "how many routers frames pass; default 1: none"),
+        datagrams::STAMPS,
+        datagrams::BUFFER,
+    ],
+    open,
+};
+
+fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+    let name = address.to_string();
+    let fail = |error| Error::kernel(&*name, &error);
+    let place = address.place();
+    let ip = place.strip_prefix('[').and_then(|place| place.strip_suffix(']')).unwrap_or(place);
+    let group = ip.parse().ok().filter(IpAddr::is_multicast).ok_or_else(|| {
+        Error::new(&*name, format!("`{place}` is no group"))
+            .with_remedy("groups are 224.0.0.0/4 and [ff00::]/8, such as 239.74.163.2")
+    })?;
+    let port = address.parsed("port", "43113")?.unwrap_or(PORT);
+    let hop_limit: u8 = address.parsed("hop_limit", "1")?.unwrap_or(1);
+    let via = via(&name, address, group)?;
+    let group_address = SocketAddr::new(group, port);
+
+    let any: IpAddr = match group {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let sender = match wanted.transmitter {
+        true => {
+            let socket = udp::bind(SocketAddr::new(any, 0)).map_err(fail)?;
+            udp::set_multicast(&socket, group, via, hop_limit).map_err(fail)?;
+            Some(Arc::new(socket))
+        }
+        false => None,
+    };
+    let receiver = match wanted.receiver {
+        true => {
+            // At the group itself, so that nothing else comes.
+            let socket = udp::bind_shared(group_address).map_err(fail)?;
+            udp::join(&socket, group, via).map_err(fail)?;
+            datagrams::prepare(&name, &socket, address, wanted)?;
+            let reads = Unpacker { has_sender_stamps: datagrams::has_sender_stamps(address)? };
+            let own = Own::new(sender.as_deref());
+            Some(Inlet::new(&name, Arc::new(socket), reads, own, wanted))
+        }
+        false => None,
+    };
+    let transmitter = sender.map(|socket| Single::new(Outlet::new(socket, group_address), Packer));
+    Ok(Port {
+        capabilities: Capabilities {
+            fd: true,
+            remote: true,
+            error_reports: false,
+            own_frames: true,
+            stamps: true,
+            hardware_stamps: false,
+            ordered: false,
+            reliable: false,
+        },
+        receiver: receiver.map(|receiver| Box::new(receiver) as _),
+        transmitter: transmitter.map(|transmitter| Box::new(transmitter) as _),
+    })
+}
+
+/// The interface that `interface` names.
+fn via(name: &str, address: &Address, group: IpAddr) -> Result<Via, Error> {
+    let Some(interface) = address.option("interface") else { return Ok(Via::Routes) };
+    match interface.parse::<Ipv4Addr>() {
+        Ok(ip) if group.is_ipv4() => Ok(Via::Address(ip)),
+        Ok(_) => Err(Error::new(name, "a group of IPv6 has an interface, not an address of IPv4")
+            .with_remedy("interface=eth0")),
+        Err(_) => interface_index(interface)
+            .map(Via::Interface)
+            .map_err(|error| Error::kernel(name, &error)),
+    }
+}
+
+struct Unpacker {
+    has_sender_stamps: bool,
+}
+
+impl Reads for Unpacker {
+    fn read(
+        &mut self,
+        datagram: &udp::Datagram<'_>,
+        _counters: &ReceiverCounters,
+        take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
+    ) -> Contents {
+        let Ok(datagram) = Datagram::decode(datagram.bytes) else { return Contents::Malformed };
+        let stamp = datagram.time_ns.filter(|_| self.has_sender_stamps);
+        take(&datagram.frame, stamp.map(Instant::from_nanos));
+        Contents::Good
+    }
+}
+
+struct Packer;
+
+impl Writes for Packer {
+    fn write(
+        &mut self,
+        frame: &Frame,
+        now: Instant<Realtime>,
+        out: &mut [u8; MOST_BYTES],
+    ) -> Option<usize> {
+        let datagram = Datagram { frame: *frame, time_ns: Some(now.as_nanos()) };
+        datagram.encode(out.first_chunk_mut::<MAX_LEN>()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::datagrams::testing::{open, receive, refusal, texts};
+    use super::*;
+    use crate::{Origin, Progress, Received, Sent};
+
+    /// The name of a group that only this process uses.
+    fn group(port: u16) -> String {
+        let [.., high, low] = std::process::id().to_be_bytes();
+        format!("multicast:239.255.{high}.{low}?interface=127.0.0.1&port={port}")
+    }
+
+    fn transmit(port: &mut Port, text: &str) -> Sent {
+        port.transmitter.as_mut().unwrap().transmit(&text.parse().unwrap(), false)
+    }
+
+    fn receive_from(port: &mut Port, count: usize) -> Vec<Received> {
+        receive(&mut **port.receiver.as_mut().unwrap(), count)
+    }
+
+    #[test]
+    fn everyone_sees_the_frames_of_the_others() {
+        let name = group(43_113);
+        let mut ports: Vec<_> = (0..3).map(|_| open(&name, Wanted::BOTH)).collect();
+        let kinds = ["123#DEADBEEF", "12345678#", "123#R4", "123##3AABB"];
+        for text in kinds {
+            assert_eq!(transmit(&mut ports[0], text), Sent::Taken);
+        }
+        assert_eq!(transmit(&mut ports[0], "20000004#"), Sent::Unsupported);
+        assert_eq!(transmit(&mut ports[1], "124#"), Sent::Taken);
+        assert_eq!(texts(&receive_from(&mut ports[0], 1)), ["124#"]);
+        assert_eq!(texts(&receive_from(&mut ports[1], 4)), kinds);
+        assert_eq!(receive_from(&mut ports[2], 5).len(), 5);
+    }
+
+    #[test]
+    fn own_frames_come_if_they_are_wanted() {
+        let name = format!("{}&stamps=sender", group(43_114));
+        let wanted = Wanted { own_frames: true, stamps: true, ..Wanted::BOTH };
+        let mut port = open(&name, wanted);
+        let before = candor_linux::clock::now::<Realtime>();
+        transmit(&mut port, "123#");
+        let received = receive_from(&mut port, 1)[0];
+        assert_eq!((received.frame, received.origin), ("123#".parse().unwrap(), Origin::Own));
+        // As exact as a float is now: a quarter of a microsecond.
+        let stamp = received.stamp.system.unwrap();
+        assert!((-250..1_000_000_000).contains(&stamp.signed_nanos_since(before)));
+    }
+
+    #[test]
+    fn what_is_no_message_is_counted_and_passed_over() {
+        let name = group(43_115);
+        let (mut port, mut other) = (open(&name, Wanted::BOTH), open(&name, Wanted::TRANSMITTER));
+        let place = name.split(['?', ':']).nth(1).unwrap();
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        for bytes in [&b""[..], b"\x80", b"\xC1", b"\x81\xa3dlc\x05", b"not a map"] {
+            socket.send_to(bytes, (place, 43_115)).unwrap();
+        }
+        transmit(&mut other, "123#");
+        // An empty map is a frame: every key may be absent.
+        assert_eq!(texts(&receive_from(&mut port, 2)), ["00000000#", "123#"]);
+        assert_eq!(port.receiver.unwrap().counters().malformed.get(), 4);
+    }
+
+    #[test]
+    fn nothing_but_the_group_comes() {
+        let (name, other) = (group(43_116), group(43_117));
+        let mut port = open(&name, Wanted::BOTH);
+        let mut other = open(&other, Wanted::BOTH);
+        transmit(&mut other, "001#");
+        transmit(&mut port, "002#");
+        let mut third = open(&name, Wanted::TRANSMITTER);
+        transmit(&mut third, "003#");
+        let receiver = port.receiver.as_mut().unwrap();
+        let mut frames = Vec::new();
+        // Its own frame may come first: it is passed over.
+        while frames.is_empty() {
+            let progress = receiver.receive(&mut |received| frames.push(*received)).unwrap();
+            assert!(matches!(progress, Progress::Interrupted | Progress::Frames(1)));
+        }
+        assert_eq!(texts(&frames), ["003#"]);
+    }
+
+    #[test]
+    fn options_that_make_no_sense_are_refused() {
+        for (name, part) in [
+            ("multicast:127.0.0.1", "`127.0.0.1` is no group"),
+            ("multicast:host", "`host` is no group"),
+            ("multicast:239.74.163.2?interface=no-such-if", "ip link"),
+            ("multicast:239.74.163.2?interface=198.51.100.7", "ip address"),
+            ("multicast:[ff15::1]?interface=127.0.0.1", "interface=eth0"),
+            ("multicast:239.74.163.2?hop_limit=300", "hop_limit=1"),
+            ("multicast:239.74.163.2?port=x", "port=43113"),
+        ] {
+            let error = refusal(name, Wanted::BOTH);
+            assert!(error.starts_with(name) && error.contains(part), "{error}");
+        }
+        open("multicast:[ff15::1]?interface=lo&port=0", Wanted::BOTH);
+        open("multicast:ff15::1?interface=lo&port=0", Wanted::BOTH);
+    }
+}

@@ -1,0 +1,306 @@
+//! The bus itself: a thread that takes frames from stations, lets them wait for one another as they
+//! would on a bus, and hands each to all others when it is complete.
+//!
+//! ```text
+//!  start of frame                            complete: all stations have it    free
+//!  |--- arbitration, data, CRC, end of frame ---|--- 3 bits of intermission ---|--- next frame
+//! ```
+//!
+//! The schedule is absolute: a frame that waits starts when the bus is free, however late the
+//! thread wakes up. Of the frames that wait, one per station, the one that wins arbitration is
+//! next. A frame that is not acknowledged, because nobody else is there, is transmitted all the
+//! same.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use candor_linux::clock::{self, Monotonic, Realtime};
+use candor_linux::poll::{Interest, Poll};
+use candor_linux::{Sent, peer, quick, realtime};
+use candor_time::{Instant, Nanos};
+use candor_wire::bits::{self, INTERMISSION_BITS};
+use candor_wire::{Frame, Timing};
+
+use super::MOST_QUEUED;
+use super::message::{Inflow, Message, Purpose, Rates, Reader};
+
+/// Connections at a time, two per station.
+const MOST_CONNECTIONS: usize = 256;
+/// Who starts a bus joins it at once. If nobody does within this time, it ends.
+const MOST_LONELY: Nanos = Nanos::from_secs(5);
+/// Frames that are completed before stations are listened to again.
+const MOST_AT_ONCE: usize = 64;
+const LISTENER: u64 = u64::MAX;
+
+/// Runs a bus until its last station has left.
+pub(super) fn run(listener: UnixListener, timing: Timing) {
+    // Without it, frames come some microseconds late.
+    let _ = realtime::set_timer_slack(1);
+    if let Ok(mut hub) = Hub::new(listener, timing) {
+        // Epoll does not fail in any way that could be done something about.
+        let _ = hub.work();
+    }
+}
+
+/// A connection of a station.
+struct Connection {
+    stream: UnixStream,
+    reader: Box<Reader>,
+    station: u64,
+    /// `None` until it has joined.
+    purpose: Option<Purpose>,
+    /// Frames to transmit.
+    queue: VecDeque<Frame>,
+    /// Frames that were transmitted.
+    transmitted: u64,
+    /// Frames that it was too slow to receive.
+    lost: u64,
+}
+
+/// A frame on the bus.
+struct Current {
+    /// The connection it came from, and the station.
+    from: usize,
+    station: u64,
+    frame: Frame,
+    complete: Instant<Monotonic>,
+    free: Instant<Monotonic>,
+}
+
+struct Hub {
+    listener: UnixListener,
+    timing: Timing,
+    poll: Poll,
+    /// Their places are their tokens.
+    connections: Vec<Option<Connection>>,
+    ready: Vec<u64>,
+    current: Option<Current>,
+    /// When the bus was free again behind the last frame.
+    free: Instant<Monotonic>,
+    /// What to add to an instant of the schedule for a stamp; taken when the bus becomes busy, so
+    /// that the stamps of frames that follow each other are exact.
+    since_1970: u64,
+}
+
+impl Hub {
+    fn new(listener: UnixListener, timing: Timing) -> Result<Self, candor_linux::Error> {
+        let mut poll = Poll::new(MOST_CONNECTIONS + 1)?;
+        poll.add(&listener, Interest::Read, LISTENER)?;
+        Ok(Self {
+            listener,
+            timing,
+            poll,
+            connections: Vec::new(),
+            ready: Vec::with_capacity(MOST_CONNECTIONS + 1),
+            current: None,
+            free: Instant::ZERO,
+            since_1970: 0,
+        })
+    }
+
+    fn work(&mut self) -> Result<(), candor_linux::Error> {
+        let mut was_joined = false;
+        loop {
+            let timeout = match &self.current {
+                Some(current) => Some(current.complete.since(clock::now())),
+                None if was_joined => None,
+                None => Some(MOST_LONELY),
+            };
+            self.ready.clear();
+            let Self { ready, poll, .. } = self;
+            ready.extend(poll.wait(timeout)?);
+            if self.ready.is_empty() && self.current.is_none() && !was_joined {
+                return Ok(());
+            }
+            // Those who leave first: who comes when all have left finds a new bus.
+            let mut is_asked = false;
+            for index in 0..self.ready.len() {
+                match self.ready.get(index) {
+                    Some(&LISTENER) => is_asked = true,
+                    Some(&token) => self.read(token as usize),
+                    None => {}
+                }
+            }
+            if was_joined && self.connections.iter().all(Option::is_none) {
+                return Ok(());
+            }
+            if is_asked {
+                self.accept();
+                was_joined = true;
+            }
+            self.pass_time();
+        }
+    }
+
+    fn accept(&mut self) {
+        // One at a time: if there are more, the listener stays ready.
+        let Ok((stream, _)) = self.listener.accept() else { return };
+        // Only programs of the same user and root share a bus: who else listens can read it.
+        let is_known = peer::peer_of(&stream)
+            .is_ok_and(|peer| peer.user == peer::own_user() || peer.user == 0);
+        let vacant = self.connections.iter().position(Option::is_none);
+        let token = vacant.unwrap_or(self.connections.len());
+        if !is_known || token >= MOST_CONNECTIONS || stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        if self.poll.add(&stream, Interest::Read, token as u64).is_err() {
+            return;
+        }
+        let connection = Some(Connection {
+            stream,
+            reader: Box::new(Reader::new()),
+            station: 0,
+            purpose: None,
+            queue: VecDeque::with_capacity(MOST_QUEUED),
+            transmitted: 0,
+            lost: 0,
+        });
+        match self.connections.get_mut(token) {
+            Some(place) => *place = connection,
+            None => self.connections.push(connection),
+        }
+    }
+
+    /// Reads what a station says; forgets it if it has left or says what makes no sense.
+    fn read(&mut self, token: usize) {
+        let rates = Rates::of(self.timing);
+        let Some(place) = self.connections.get_mut(token) else { return };
+        let Some(connection) = place else { return };
+        let is_sane = match connection.reader.fill(&connection.stream) {
+            Inflow::Closed => false,
+            Inflow::Nothing => true,
+            Inflow::Bytes => connection.obey(rates),
+        };
+        if !is_sane {
+            // What it had to transmit leaves with it; what is on the bus is completed.
+            *place = None;
+        }
+    }
+
+    /// Completes the frame on the bus, and starts the next one, as often as it is time.
+    fn pass_time(&mut self) {
+        for _ in 0..MOST_AT_ONCE {
+            let now = clock::now::<Monotonic>();
+            match self.current.take() {
+                Some(current) if current.complete > now => {
+                    self.current = Some(current);
+                    return;
+                }
+                Some(current) => {
+                    self.complete(&current);
+                    // Those that were there when it ended start as soon as the bus is free.
+                    self.free = current.free;
+                    self.start(current.free);
+                }
+                None => {
+                    if self.free <= now {
+                        let since_1970 = clock::now::<Realtime>().as_nanos();
+                        self.since_1970 = since_1970.saturating_sub(now.as_nanos());
+                    }
+                    self.start(self.free.max(now));
+                }
+            }
+            if self.current.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Lets the frame that wins arbitration begin then.
+    fn start(&mut self, begin: Instant<Monotonic>) {
+        let heads = self.connections.iter().enumerate().filter_map(|(token, connection)| {
+            let frame = connection.as_ref()?.queue.front()?;
+            Some((frame.arbitration_key(), token))
+        });
+        let Some((_, from)) = heads.min() else { return };
+        let Some(Some(connection)) = self.connections.get_mut(from) else { return };
+        let Some(frame) = connection.queue.pop_front() else { return };
+        // An error report has no length, and is refused by who transmits.
+        let Ok(length) = bits::length(&frame) else { return };
+        let complete = self.timing.duration_ns(length.without_intermission());
+        let complete = begin + Nanos::from_nanos(complete);
+        let station = connection.station;
+        let pause = self.timing.nominal.duration_ns(INTERMISSION_BITS);
+        let free = complete + Nanos::from_nanos(pause);
+        self.current = Some(Current { from, station, frame, complete, free });
+    }
+
+    /// Hands a frame to all stations, and tells who transmitted it.
+    fn complete(&mut self, current: &Current) {
+        let time_ns = self.since_1970.saturating_add(current.complete.as_nanos());
+        if let Some(Some(connection)) = self.connections.get_mut(current.from)
+            // It may have left meanwhile, and another may have its place.
+            && connection.station == current.station
+            && connection.purpose == Some(Purpose::Transmit)
+        {
+            connection.transmitted += 1;
+            let message = Message::Transmitted(connection.transmitted);
+            // There is room: who transmits has no more than so many frames on the way.
+            let _ = quick::try_send(&connection.stream, &message.encode());
+        }
+        for place in &mut self.connections {
+            let Some(connection) = place else { continue };
+            let is_own = connection.station == current.station;
+            let is_to_receive = match connection.purpose {
+                Some(Purpose::Receive) => !is_own,
+                Some(Purpose::ReceiveOwn) => true,
+                Some(Purpose::Transmit) | None => false,
+            };
+            if !is_to_receive {
+                continue;
+            }
+            let lost = connection.lost;
+            let message = Message::Received { frame: current.frame, is_own, time_ns, lost };
+            match quick::try_send(&connection.stream, &message.encode()) {
+                Ok(Sent::Taken) => {}
+                Ok(Sent::QueueFull | Sent::WouldBlock) => connection.lost += 1,
+                // It has left, which reading will tell.
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Does what a station says; false if it makes no sense.
+    fn obey(&mut self, rates: Rates) -> bool {
+        while let Some(message) = self.reader.next() {
+            match (message, self.purpose) {
+                (Ok(Message::Join { station, purpose, asked }), None) => {
+                    let is_welcome = rates.satisfies(asked);
+                    let answer = match is_welcome {
+                        true => Message::Welcome(rates),
+                        false => Message::Refused(rates),
+                    };
+                    let sent = quick::try_send(&self.stream, &answer.encode());
+                    if !is_welcome || sent != Ok(Sent::Taken) {
+                        return false;
+                    }
+                    (self.station, self.purpose) = (station, Some(purpose));
+                }
+                (Ok(Message::Transmit(frame)), Some(Purpose::Transmit))
+                    if self.queue.len() < MOST_QUEUED && bits::length(&frame).is_ok() =>
+                {
+                    self.queue.push_back(frame);
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+/// Listens under a name; `None` if somebody else does.
+pub(super) fn listen(
+    address: &std::os::unix::net::SocketAddr,
+) -> std::io::Result<Option<UnixListener>> {
+    match UnixListener::bind_addr(address) {
+        Ok(listener) => {
+            listener.set_nonblocking(true)?;
+            Ok(Some(listener))
+        }
+        Err(error) if error.kind() == ErrorKind::AddrInUse => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,408 @@
+//! `sim:bench`: a bus that takes its time, without a controller.
+//!
+//! All ports of this name on this machine (of one user, in one network namespace) are stations of
+//! one bus. A frame takes as long as its exact bits take at the bit rate of the bus, of the frames
+//! that wait the one that wins arbitration is next, and all other stations receive it when it is
+//! complete. Nothing is ever disturbed, and nobody needs to acknowledge.
+//!
+//! ```text
+//!  station a --\                       /-- station a
+//!  station b ----> hub: the schedule ----- station b       Unix sockets with an abstract name
+//!  station c --/   in a thread         \-- station c
+//! ```
+//!
+//! - The first station to open starts the hub in a thread of its process. When that process ends,
+//!   the next one to notice takes over, with the same bit rates; frames that were taken and did not
+//!   come to their end are counted as lost.
+//! - The hub's bit rates hold (`bitrate=500k`, `data_bitrate=2M` unless told otherwise). A station
+//!   that asks for others is refused.
+//! - A station has room for `queue` frames, in the order in which it transmits them. It is
+//!   [`Sent::Full`] until one of them has been transmitted: with `queue=1`, who transmits decides
+//!   after each frame which one is next, as with a controller of one buffer.
+//! - Who receives too slowly loses frames, and learns how many with the next one.
+//! - Stamps are the instants of the schedule, exact to the bit within a busy period.
+
+mod hub;
+mod message;
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use candor_linux::clock::{self, Monotonic};
+use candor_linux::poll::{self, Interest};
+use candor_linux::{peer, quick};
+use candor_time::{Instant, Nanos};
+use candor_wire::{Bitrate, Frame, Kind, Timing};
+
+use self::message::{Inflow, Message, Purpose, Rates, Reader};
+use super::Driver;
+use crate::{
+    Address, Capabilities, Error, Origin, Port, Progress, Received, Receiver, ReceiverCounters,
+    Sent, Stamp, Transmitter, TransmitterCounters, Wanted,
+};
+
+/// The driver.
+pub(super) static DRIVER: Driver = Driver {
+    name: "sim",
+    summary: "a bus of this machine that takes its time, without a controller",
+    example: "sim:bench?bitrate=500k&data_bitrate=2M",
+    options: &[
+        ("bitrate", "the nominal bit rate (500k)"),
+        ("data_bitrate", "the bit rate of the data phase of CAN FD (2M)"),
+        ("queue", "frames of this station that may wait for the bus, 1 to 128 (16)"),
+    ],
+    open,
+};
+
+/// The bit rates of a bus unless others are asked for.
+const USUAL: Timing =
+    Timing { nominal: Bitrate::new(500_000).unwrap(), data: Bitrate::new(2_000_000).unwrap() };
+/// Frames that a station may have on the way. So many messages of either direction fit into the
+/// buffers of a socket, as the kernel accounts them.
+const MOST_QUEUED: usize = 128;
+const QUEUED: usize = 16;
+/// The longest name of a bus, so that it fits into the name of a socket.
+const MOST_NAME_LEN: usize = 64;
+/// How often a hub is looked for while others come and go, and the pause in between.
+const MOST_ATTEMPTS: u32 = 500;
+const PAUSE: Nanos = Nanos::from_millis(1);
+/// How long a hub may take to answer.
+const MOST_SILENCE: Duration = Duration::from_secs(2);
+
+fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+    let asked = |key: &str, such_as: &str| -> Result<u32, Error> {
+        Ok(address.parsed::<Bitrate>(key, such_as)?.map_or(0, Bitrate::bits_per_second))
+    };
+    let asked = Rates { nominal: asked("bitrate", "500k")?, data: asked("data_bitrate", "2M")? };
+    let queue = address.parsed("queue", "16")?.unwrap_or(QUEUED);
+    if !(1..=MOST_QUEUED).contains(&queue) {
+        let reason = format!("a queue of {queue} frames is not to be had");
+        return Err(Error::new(address.to_string(), reason)
+            .with_remedy(format!("it may have 1 to {MOST_QUEUED}")));
+    }
+    if address.place().len() > MOST_NAME_LEN {
+        return Err(Error::new(address.to_string(), "the name of the bus is too long")
+            .with_remedy(format!("it may have {MOST_NAME_LEN} bytes")));
+    }
+    let mut station = Station {
+        name: address.to_string().into(),
+        bus: address.place().into(),
+        number: RandomState::new().build_hasher().finish(),
+        asked,
+        found: asked,
+    };
+    let mut port = Port {
+        capabilities: Capabilities {
+            fd: true,
+            remote: true,
+            error_reports: false,
+            own_frames: true,
+            stamps: true,
+            hardware_stamps: false,
+            ordered: true,
+            reliable: true,
+        },
+        receiver: None,
+        transmitter: None,
+    };
+    if wanted.receiver {
+        let purpose = if wanted.own_frames { Purpose::ReceiveOwn } else { Purpose::Receive };
+        port.receiver = Some(Box::new(Ear {
+            stream: station.join(purpose)?,
+            station: station.clone(),
+            purpose,
+            reader: Box::new(Reader::new()),
+            wants_stamps: wanted.stamps,
+            lost: 0,
+            counters: Arc::default(),
+        }));
+    }
+    if wanted.transmitter {
+        let stream = station.join(Purpose::Transmit)?;
+        stream.set_nonblocking(true).map_err(|error| station.failure(&error))?;
+        port.transmitter = Some(Box::new(Mouth {
+            stream: Some(stream),
+            station,
+            reader: Box::new(Reader::new()),
+            queue: queue as u64,
+            taken: 0,
+            transmitted: 0,
+            counters: Arc::default(),
+        }));
+    }
+    Ok(port)
+}
+
+/// Who joins which bus.
+#[derive(Clone)]
+struct Station {
+    name: Box<str>,
+    bus: Box<str>,
+    /// By it the hub knows which connections are of one station.
+    number: u64,
+    /// The bit rates that were asked for.
+    asked: Rates,
+    /// Those of the bus, once it is known.
+    found: Rates,
+}
+
+impl Station {
+    fn failure(&self, error: &std::io::Error) -> Error {
+        Error::new(&*self.name, format!("the socket of the bus fails: {error}"))
+    }
+
+    /// Connects to the hub; becomes the hub if there is none.
+    fn join(&mut self, purpose: Purpose) -> Result<UnixStream, Error> {
+        let user = peer::own_user();
+        let socket_name = format!("candor.sim.{user}.{}", self.bus);
+        let address =
+            SocketAddr::from_abstract_name(socket_name).map_err(|error| self.failure(&error))?;
+        for _ in 0..MOST_ATTEMPTS {
+            if let Ok(stream) = UnixStream::connect_addr(&address) {
+                // A name can be taken by anybody.
+                let hub = peer::peer_of(&stream)
+                    .map_err(|error| Error::new(&*self.name, error.to_string()))?;
+                if hub.user != user && hub.user != 0 {
+                    let reason =
+                        format!("process {} of another user has taken the name", hub.process);
+                    return Err(Error::new(&*self.name, reason)
+                        .with_remedy("choose another name for the bus"));
+                }
+                if self.introduce(&stream, purpose, hub.process)? {
+                    return Ok(stream);
+                }
+            } else if let Some(listener) =
+                hub::listen(&address).map_err(|error| self.failure(&error))?
+            {
+                let timing = self.timing();
+                self.found = Rates::of(timing);
+                std::thread::Builder::new()
+                    .name("candor-sim".into())
+                    .spawn(move || hub::run(listener, timing))
+                    .map_err(|error| self.failure(&error))?;
+                continue;
+            }
+            // Somebody is about to become the hub, or about to end.
+            let _ = clock::sleep_until(clock::now::<Monotonic>() + PAUSE);
+        }
+        Err(Error::new(&*self.name, "no hub is to be found, and none can be started").passing())
+    }
+
+    /// The timing of a bus of this station: that of the last one, or what was asked for.
+    fn timing(&self) -> Timing {
+        let or = |rate: u32, usual: u32| if rate == 0 { usual } else { rate };
+        let nominal = or(self.found.nominal, USUAL.nominal.bits_per_second());
+        let data = or(self.found.data, USUAL.data.bits_per_second().max(nominal));
+        Rates { nominal, data }.timing().unwrap_or(USUAL)
+    }
+
+    /// False if the hub was about to end.
+    fn introduce(
+        &mut self,
+        stream: &UnixStream,
+        purpose: Purpose,
+        process: u32,
+    ) -> Result<bool, Error> {
+        stream.set_read_timeout(Some(MOST_SILENCE)).map_err(|error| self.failure(&error))?;
+        let join = Message::Join { station: self.number, purpose, asked: self.asked };
+        if quick::send(stream, &join.encode()).is_err() {
+            return Ok(false);
+        }
+        let begin = clock::now::<Monotonic>();
+        let mut reader = Reader::new();
+        let most_silence = Nanos::from_millis(MOST_SILENCE.as_millis() as u64);
+        let answer = loop {
+            match reader.fill(stream) {
+                Inflow::Closed => return Ok(false),
+                Inflow::Bytes => {}
+                Inflow::Nothing if clock::now::<Monotonic>().since(begin) < most_silence => {}
+                Inflow::Nothing => {
+                    let reason = format!("the hub of the bus (process {process}) does not answer");
+                    return Err(
+                        Error::new(&*self.name, reason).with_remedy("let it run on, or end it")
+                    );
+                }
+            }
+            if let Some(message) = reader.next() {
+                break message;
+            }
+        };
+        let shown = |rates: Rates| match rates.timing() {
+            Some(Timing { nominal, data }) => format!("bitrate={nominal}&data_bitrate={data}"),
+            None => "unknown bit rates".to_owned(),
+        };
+        match answer {
+            Ok(Message::Welcome(rates)) => {
+                self.found = rates;
+                stream.set_read_timeout(None).map_err(|error| self.failure(&error))?;
+                Ok(true)
+            }
+            Ok(Message::Refused(rates)) => {
+                let reason = format!("the bus runs with {} (process {process})", shown(rates));
+                Err(Error::new(&*self.name, reason)
+                    .with_remedy("ask for the same, for none, or choose another name"))
+            }
+            _ => {
+                let reason = format!("process {process} is the hub and of another version");
+                Err(Error::new(&*self.name, reason).with_remedy("use one version of Candor"))
+            }
+        }
+    }
+}
+
+/// The half that receives.
+struct Ear {
+    stream: UnixStream,
+    station: Station,
+    purpose: Purpose,
+    reader: Box<Reader>,
+    wants_stamps: bool,
+    /// Frames lost that the hub has told of.
+    lost: u64,
+    counters: Arc<ReceiverCounters>,
+}
+
+impl Receiver for Ear {
+    fn receive(&mut self, take: &mut dyn FnMut(&Received)) -> Result<Progress, Error> {
+        match self.reader.fill(&self.stream) {
+            Inflow::Bytes => {}
+            Inflow::Nothing => return Ok(Progress::Interrupted),
+            Inflow::Closed => {
+                // The hub has ended.
+                self.stream = self.station.join(self.purpose)?;
+                *self.reader = Reader::new();
+                self.lost = 0;
+                return Ok(Progress::Interrupted);
+            }
+        }
+        let mut count = 0;
+        while let Some(message) = self.reader.next() {
+            let Ok(Message::Received { frame, is_own, time_ns, lost }) = message else {
+                self.counters.malformed.add(1);
+                continue;
+            };
+            self.counters.overflow.add(lost.saturating_sub(self.lost));
+            self.lost = lost;
+            self.counters.frames.add(1);
+            count += 1;
+            let system = self.wants_stamps.then_some(Instant::from_nanos(time_ns));
+            let origin = if is_own { Origin::Own } else { Origin::Bus };
+            take(&Received { frame, stamp: Stamp { system, hardware: None }, origin });
+        }
+        Ok(if count == 0 { Progress::Interrupted } else { Progress::Frames(count) })
+    }
+
+    fn counters(&self) -> Arc<ReceiverCounters> {
+        Arc::clone(&self.counters)
+    }
+}
+
+/// The half that transmits.
+struct Mouth {
+    /// `None` after the hub has ended, until the next frame.
+    stream: Option<UnixStream>,
+    station: Station,
+    reader: Box<Reader>,
+    queue: u64,
+    /// Frames that this hub was given, and that it has told to be transmitted.
+    taken: u64,
+    transmitted: u64,
+    counters: Arc<TransmitterCounters>,
+}
+
+impl Mouth {
+    /// Learns what has been transmitted.
+    fn listen(&mut self) {
+        while let Some(stream) = &self.stream {
+            match self.reader.fill(stream) {
+                Inflow::Bytes => {
+                    while let Some(message) = self.reader.next() {
+                        if let Ok(Message::Transmitted(count)) = message {
+                            self.transmitted = count;
+                        }
+                    }
+                }
+                Inflow::Nothing => return,
+                Inflow::Closed => self.leave(),
+            }
+        }
+    }
+
+    /// The hub has ended, and with it what was on the way.
+    fn leave(&mut self) {
+        self.counters.lost.add(self.on_the_way());
+        self.stream = None;
+        *self.reader = Reader::new();
+        (self.taken, self.transmitted) = (0, 0);
+    }
+
+    const fn on_the_way(&self) -> u64 {
+        self.taken.saturating_sub(self.transmitted)
+    }
+
+    /// Hands a frame to the hub; `None` if that has ended.
+    fn hand_over(&mut self, bytes: &[u8; message::LEN]) -> Option<Sent> {
+        let stream = self.stream.as_ref()?;
+        match quick::try_send(stream, bytes) {
+            Ok(candor_linux::Sent::Taken) => {
+                self.taken += 1;
+                self.counters.frames.add(1);
+                Some(Sent::Taken)
+            }
+            Ok(_) => {
+                self.counters.full.add(1);
+                Some(Sent::Full)
+            }
+            Err(_) => {
+                // What it has told before it ended.
+                self.listen();
+                self.leave();
+                None
+            }
+        }
+    }
+}
+
+impl Transmitter for Mouth {
+    fn transmit(&mut self, frame: &Frame, _echo: bool) -> Sent {
+        if frame.kind() == Kind::Error {
+            return Sent::Unsupported;
+        }
+        if self.on_the_way() >= self.queue {
+            self.listen();
+            if self.on_the_way() >= self.queue {
+                self.counters.full.add(1);
+                return Sent::Full;
+            }
+        }
+        let bytes = Message::Transmit(*frame).encode();
+        if let Some(sent) = self.hand_over(&bytes) {
+            return sent;
+        }
+        let Ok(stream) = self.station.join(Purpose::Transmit) else { return Sent::Down };
+        if stream.set_nonblocking(true).is_err() {
+            return Sent::Down;
+        }
+        self.stream = Some(stream);
+        self.hand_over(&bytes).unwrap_or(Sent::Down)
+    }
+
+    fn wait(&mut self, most: Nanos) {
+        if let Some(stream) = &self.stream {
+            // What goes wrong here is told by the next frame.
+            let _ = poll::wait_or_signal(stream, Interest::Read, Some(most));
+        }
+    }
+
+    fn is_drained(&mut self) -> bool {
+        self.listen();
+        self.on_the_way() == 0
+    }
+
+    fn counters(&self) -> Arc<TransmitterCounters> {
+        Arc::clone(&self.counters)
+    }
+}

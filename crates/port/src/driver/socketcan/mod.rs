@@ -1,0 +1,159 @@
+//! `can0`, `socketcan:can0`: an interface of Linux, by CAN sockets.
+//!
+//! ```text
+//!  wanted            receives by             transmits by
+//!  nothing besides   recv, one at a time     one socket without echo; with echo, that of the receiver
+//!  some stamps       recv, one at a time     the same
+//!  stamps            recvmmsg, in batches    the same
+//!  own frames        recvmmsg, in batches    that of the receiver, always with echo
+//! ```
+//!
+//! - Without stamps and own frames a wake-up costs as little as it can: one system call per frame,
+//!   which tells nothing but the frame. All frames count as those of the bus ([`Origin::Bus`](crate::Origin::Bus)), also
+//!   what other programs of this machine transmit there.
+//! - What a port transmits with echo is seen by all programs but not by its own receiver, unless own
+//!   frames are wanted: if both halves were opened together, they share that socket. With own
+//!   frames, every frame is transmitted with echo: the kernel returns nothing else.
+//! - A controller takes frames from a first-in-first-out queue of the kernel. What waits there
+//!   cannot be overtaken: with a small `send_buffer` only a few frames do, and the others wait with
+//!   whoever transmits, who may know which is the most urgent. The kernel grants 4,608 bytes at
+//!   least, which are about six frames.
+//! - A receiver that cannot go on says why. It may be used further: once the interface is up again,
+//!   frames come again. If it went away, the port has to be opened anew. The kernel tells each
+//!   socket once: of two halves that share one, perhaps the transmitter is the one that learns it.
+
+mod receiver;
+mod transmitter;
+
+use std::sync::Arc;
+
+use candor_linux as linux;
+use candor_linux::can::{Socket, Stamps};
+use candor_linux::netlink::Netlink;
+use candor_linux::{Errno, ethtool, state};
+use candor_wire::Frame;
+use candor_wire::socketcan::{self, CAN_MTU, CANFD_MTU, IdOrder};
+
+use self::receiver::{Batches, OneByOne};
+pub(super) use self::transmitter::{Outlets, Sockets};
+use super::Driver;
+use crate::{Address, Capabilities, Error, Port, Wanted};
+
+/// The driver.
+pub(super) static DRIVER: Driver = Driver {
+    name: "socketcan",
+    summary: "an interface of Linux, by a CAN socket",
+    example: "can0",
+    options: &[
+        ("buffer", "bytes that may wait to be received, some 800 per frame"),
+        ("send_buffer", "bytes that may wait in the kernel to be transmitted, some 800 per frame"),
+    ],
+    open,
+};
+
+/// Every class of error reports.
+const ALL_ERRORS: u32 = 0x1FFF_FFFF;
+
+fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+    let name = address.to_string();
+    let interface = address.place();
+    let buffer: Option<u32> = address.parsed("buffer", "1048576")?;
+    let send_buffer: Option<u32> = address.parsed("send_buffer", "8192")?;
+    let fail = |error| failure(&name, interface, &error);
+
+    let mut port =
+        Port { capabilities: capabilities(interface), receiver: None, transmitter: None };
+    // What a socket transmits does not come back to it, but to all others.
+    let mut shared = None;
+    if wanted.receiver {
+        let (socket, granted) = receiving(interface, buffer, wanted).map_err(fail)?;
+        if wanted.transmitter {
+            if let Some(bytes) = send_buffer {
+                socket.set_send_buffer(bytes).map_err(fail)?;
+            }
+            shared = Some(Arc::clone(&socket));
+        }
+        let is_sparse = wanted.stamps && wanted.sparse_stamps;
+        port.receiver = Some(if wanted.stamps && !is_sparse || wanted.own_frames {
+            Box::new(Batches::open(&name, interface, socket).map_err(fail)?)
+        } else {
+            let receiver = OneByOne::new(&name, interface, socket, granted, is_sparse);
+            Box::new(receiver.map_err(fail)?)
+        });
+    }
+    if wanted.transmitter {
+        let outlets = match shared {
+            Some(socket) if wanted.own_frames => Outlets::Shared(socket),
+            shared => Outlets::pair(interface, send_buffer, shared).map_err(fail)?,
+        };
+        port.transmitter = Some(Box::new(Sockets::new(outlets)));
+    }
+    Ok(port)
+}
+
+/// A socket that receives what is wanted, and the bytes of its buffer.
+fn receiving(
+    interface: &str,
+    buffer: Option<u32>,
+    wanted: Wanted,
+) -> Result<(Arc<Socket>, u32), linux::Error> {
+    let socket = Socket::open(interface)?;
+    socket.accept_fd()?;
+    if wanted.error_reports {
+        socket.set_error_mask(ALL_ERRORS)?;
+    }
+    let granted = match buffer {
+        Some(bytes) => socket.set_receive_buffer(bytes)?,
+        None => state::receive_buffer(&socket)?,
+    };
+    if wanted.stamps && !wanted.sparse_stamps {
+        socket.set_stamps(Stamps::Hardware)?;
+    }
+    socket.set_receive_own(wanted.own_frames)?;
+    Ok((Arc::new(socket), granted))
+}
+
+/// What the interface says of itself. An interface that cannot be asked is taken for a plain one.
+pub(super) fn capabilities(interface: &str) -> Capabilities {
+    let link = Netlink::open().and_then(|mut netlink| netlink.link(interface));
+    let has_clock = ethtool::stamping(interface).is_ok_and(|stamping| stamping.hardware);
+    Capabilities {
+        fd: link.is_ok_and(|link| link.mtu >= CANFD_MTU as u32),
+        remote: true,
+        error_reports: true,
+        own_frames: true,
+        stamps: true,
+        hardware_stamps: has_clock,
+        ordered: true,
+        reliable: true,
+    }
+}
+
+/// What the kernel says about an interface.
+#[cold]
+pub(super) fn failure(name: &str, interface: &str, error: &linux::Error) -> Error {
+    let failure = Error::kernel(name, error);
+    let is_down = error.errno().and_then(Errno::name) == Some("ENETDOWN");
+    match error.remedy() {
+        None if is_down => {
+            failure.with_remedy(format!("the interface is down: `ip link set {interface} up`"))
+        }
+        _ => failure,
+    }
+}
+
+/// The frame that a socket passed, if it is a legal one.
+#[inline]
+pub(super) fn decode(bytes: &[u8]) -> Option<Frame> {
+    if let Ok(classical) = <&[u8; CAN_MTU]>::try_from(bytes)
+        && let Some(frame) = socketcan::decode_tidy(classical, IdOrder::NATIVE)
+    {
+        return Some(frame);
+    }
+    decode_untidy(bytes)
+}
+
+#[inline(never)]
+fn decode_untidy(bytes: &[u8]) -> Option<Frame> {
+    socketcan::decode(bytes, IdOrder::NATIVE).ok()
+}

@@ -1,0 +1,182 @@
+//! The halves that receive: one for speed, one for knowledge.
+
+use std::sync::Arc;
+
+use candor_linux as linux;
+use candor_linux::can::{Inbox, Socket};
+use candor_linux::{quick, state};
+use candor_wire::Kind;
+use candor_wire::socketcan::CANFD_MTU;
+
+use super::{decode, failure};
+use crate::{Error, Origin, Progress, Received, Receiver, ReceiverCounters, Stamp};
+
+/// Frames that are received at once, where that is of use.
+const BATCH: usize = 64;
+/// What a frame costs of a receive buffer at most; the driver decides how much it is.
+const MOST_BYTES_PER_FRAME: u32 = 2_048;
+
+/// A receiver that learns of frames and of nothing else.
+pub(super) struct OneByOne {
+    name: Box<str>,
+    interface: Box<str>,
+    socket: Arc<Socket>,
+    room: [u8; CANFD_MTU],
+    counters: Arc<ReceiverCounters>,
+    /// Frames until the kernel is asked how many it dropped.
+    until_check: u32,
+    check_every: u32,
+    /// Frames until one has a stamp; 0 if none ever has.
+    until_stamp: u32,
+}
+
+/// Of so many frames one has a stamp, where that is enough.
+const STAMP_EVERY: u32 = 16;
+
+impl OneByOne {
+    /// With `stamps` one frame in [`STAMP_EVERY`] has one.
+    pub(super) fn new(
+        name: &str,
+        interface: &str,
+        socket: Arc<Socket>,
+        buffer: u32,
+        stamps: bool,
+    ) -> Result<Self, linux::Error> {
+        if stamps {
+            // The kernel begins to stamp when it is asked for the first time.
+            state::last_stamp(&*socket)?;
+        }
+        // When the kernel drops a frame, the buffer is full. It is asked more than once while a full
+        // buffer is emptied, so that no drop stays unknown until the next flood.
+        let check_every = (buffer / MOST_BYTES_PER_FRAME).clamp(1, 64);
+        Ok(Self {
+            name: name.into(),
+            interface: interface.into(),
+            socket,
+            room: [0; CANFD_MTU],
+            counters: Arc::default(),
+            until_check: check_every,
+            check_every,
+            until_stamp: if stamps { STAMP_EVERY } else { 0 },
+        })
+    }
+
+    /// The stamp of the frame that was received last.
+    #[inline(never)]
+    fn stamp(&mut self) -> Stamp {
+        self.until_stamp = STAMP_EVERY;
+        Stamp { system: state::last_stamp(&*self.socket).ok().flatten(), hardware: None }
+    }
+
+    #[inline(never)]
+    fn count_overflow(&mut self) {
+        self.until_check = self.check_every;
+        if let Ok(memory) = state::memory(&*self.socket) {
+            self.counters.overflow.set(u64::from(memory.dropped));
+        }
+    }
+}
+
+impl Receiver for OneByOne {
+    fn receive(&mut self, take: &mut dyn FnMut(&Received)) -> Result<Progress, Error> {
+        let len = match quick::receive_once(&*self.socket, &mut self.room, true) {
+            Ok(Some(len)) => len,
+            Ok(None) => {
+                self.count_overflow();
+                return Ok(Progress::Interrupted);
+            }
+            Err(error) => return Err(failure(&self.name, &self.interface, &error)),
+        };
+        self.until_check -= 1;
+        if self.until_check == 0 {
+            self.count_overflow();
+        }
+        let Some(frame) = decode(self.room.get(..len).unwrap_or_default()) else {
+            self.counters.malformed.add(1);
+            return Ok(Progress::Interrupted);
+        };
+        self.counters.frames.add(1);
+        if frame.kind() == Kind::Error {
+            self.counters.error_reports.add(1);
+        }
+        let stamp = match self.until_stamp {
+            0 => Stamp::default(),
+            1 => self.stamp(),
+            _ => {
+                self.until_stamp -= 1;
+                Stamp::default()
+            }
+        };
+        take(&Received { frame, stamp, origin: Origin::Bus });
+        Ok(Progress::Frames(1))
+    }
+
+    fn counters(&self) -> Arc<ReceiverCounters> {
+        Arc::clone(&self.counters)
+    }
+}
+
+/// A receiver that learns everything that the kernel knows of a frame.
+pub(super) struct Batches {
+    name: Box<str>,
+    interface: Box<str>,
+    socket: Arc<Socket>,
+    inbox: Inbox,
+    counters: Arc<ReceiverCounters>,
+    overflow: u32,
+}
+
+impl Batches {
+    pub(super) fn open(
+        name: &str,
+        interface: &str,
+        socket: Arc<Socket>,
+    ) -> Result<Self, linux::Error> {
+        socket.count_overflow()?;
+        Ok(Self {
+            name: name.into(),
+            interface: interface.into(),
+            socket,
+            inbox: Inbox::stamped(BATCH),
+            counters: Arc::default(),
+            overflow: 0,
+        })
+    }
+}
+
+impl Receiver for Batches {
+    fn receive(&mut self, take: &mut dyn FnMut(&Received)) -> Result<Progress, Error> {
+        let count = match self.socket.receive_batch_once(&mut self.inbox) {
+            Ok(count) => count,
+            Err(error) => return Err(failure(&self.name, &self.interface, &error)),
+        };
+        let mut legal = 0;
+        for received in (0..count).filter_map(|index| self.inbox.received(index)) {
+            // The kernel counts modulo 2^32.
+            let more = received.overflow.wrapping_sub(self.overflow);
+            self.overflow = received.overflow;
+            self.counters.overflow.add(u64::from(more));
+            let Some(frame) = decode(received.frame.as_bytes()) else {
+                self.counters.malformed.add(1);
+                continue;
+            };
+            legal += 1;
+            self.counters.frames.add(1);
+            if frame.kind() == Kind::Error {
+                self.counters.error_reports.add(1);
+            }
+            let origin = match (received.is_own, received.is_local) {
+                (true, _) => Origin::Own,
+                (false, true) => Origin::Machine,
+                (false, false) => Origin::Bus,
+            };
+            let stamp = Stamp { system: received.stamp, hardware: received.hardware };
+            take(&Received { frame, stamp, origin });
+        }
+        Ok(if legal == 0 { Progress::Interrupted } else { Progress::Frames(legal) })
+    }
+
+    fn counters(&self) -> Arc<ReceiverCounters> {
+        Arc::clone(&self.counters)
+    }
+}

@@ -1,0 +1,227 @@
+//! [`Port`]: what every driver gives.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use candor_linux::clock::{Hardware, Monotonic, Realtime};
+use candor_time::{Instant, Nanos};
+use candor_wire::Frame;
+
+use crate::Error;
+
+/// What a caller needs of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// To receive frames.
+    pub receiver: bool,
+    /// To transmit frames.
+    pub transmitter: bool,
+    /// To receive error reports of the controller as well.
+    pub error_reports: bool,
+    /// To receive what the port itself transmitted, once it has been transmitted.
+    pub own_frames: bool,
+    /// To know when each frame arrived, by the kernel and, where it can, by the controller.
+    pub stamps: bool,
+    /// With `stamps`: those of one frame in 16 suffice, where each of them takes time.
+    pub sparse_stamps: bool,
+}
+
+impl Wanted {
+    /// Both halves, and nothing besides.
+    pub const BOTH: Self = Self {
+        receiver: true,
+        transmitter: true,
+        error_reports: false,
+        own_frames: false,
+        stamps: false,
+        sparse_stamps: false,
+    };
+    /// The receiver with time stamps.
+    pub const RECEIVER: Self = Self { transmitter: false, stamps: true, ..Self::BOTH };
+    /// The transmitter.
+    pub const TRANSMITTER: Self = Self { receiver: false, ..Self::BOTH };
+}
+
+/// What a port can do, whatever was wanted of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// It carries CAN FD frames.
+    pub fd: bool,
+    /// It carries remote frames.
+    pub remote: bool,
+    /// It carries error reports.
+    pub error_reports: bool,
+    /// It can tell frames that it transmitted itself.
+    pub own_frames: bool,
+    /// Its stamps are those of the kernel or of the sender; else frames have none.
+    pub stamps: bool,
+    /// Its frames may have stamps of the controller.
+    pub hardware_stamps: bool,
+    /// Frames arrive in the order in which they were transmitted, or not at all.
+    pub ordered: bool,
+    /// Nothing is lost between two ports that keep up.
+    pub reliable: bool,
+}
+
+/// An open port.
+pub struct Port {
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// The half that receives, if it was wanted and there is one.
+    pub receiver: Option<Box<dyn Receiver>>,
+    /// The half that transmits, likewise.
+    pub transmitter: Option<Box<dyn Transmitter>>,
+}
+
+/// Where a received frame comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The bus.
+    Bus,
+    /// Another program of this machine, which transmits it on the same interface.
+    Machine,
+    /// This port.
+    Own,
+}
+
+/// When a frame arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// When the kernel had it; what a recording or a sender says, for ports that pass that on.
+    pub system: Option<Instant<Realtime>>,
+    /// When the controller had it.
+    pub hardware: Option<Instant<Hardware>>,
+}
+
+/// A frame that a port received.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Received {
+    /// The frame.
+    pub frame: Frame,
+    /// When it arrived, if that was wanted and is known.
+    pub stamp: Stamp,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// What became of waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// So many frames, one at least, were handed over.
+    Frames(usize),
+    /// None: a signal came, or what came was no frame. The caller looks whether it shall end.
+    Interrupted,
+    /// None, and none will come: a recording is at its end, a peer closed the connection.
+    Ended,
+}
+
+/// The half of a port that receives.
+pub trait Receiver: Send {
+    /// Waits for a frame and hands over what has arrived, at most a few hundred at once. Waits for
+    /// ever, but a signal ends it.
+    ///
+    /// What is no legal frame is counted and passed over: a port does not end for what others send.
+    ///
+    /// # Errors
+    /// The port cannot go on: the interface went down or away. It may work again later.
+    fn receive(&mut self, take: &mut dyn FnMut(&Received)) -> Result<Progress, Error>;
+
+    /// What it counts; stays valid when the receiver is in another thread.
+    fn counters(&self) -> Arc<ReceiverCounters>;
+}
+
+/// What became of a frame that a transmitter was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It is on its way. Not: it was transmitted.
+    Taken,
+    /// There is no room now: to be tried again after [`Transmitter::wait`].
+    Full,
+    /// This port carries no such frame, now or ever.
+    Unsupported,
+    /// The interface is down or away.
+    Down,
+}
+
+/// The half of a port that transmits.
+pub trait Transmitter: Send {
+    /// Takes a frame, or says why not. Never waits. With `echo`, other programs of this machine see
+    /// it too, where that makes a difference.
+    fn transmit(&mut self, frame: &Frame, echo: bool) -> Sent;
+
+    /// Until when [`Transmitter::flush`] must be called, if frames are kept back to travel
+    /// together.
+    fn flush_due(&self) -> Option<Instant<Monotonic>> {
+        None
+    }
+
+    /// Sends what was kept back.
+    fn flush(&mut self) -> Sent {
+        Sent::Taken
+    }
+
+    /// Waits until there may be room, at most so long; a signal ends it.
+    fn wait(&mut self, most: Nanos);
+
+    /// Whether everything that was taken has left, as far as the port can tell.
+    fn is_drained(&mut self) -> bool {
+        true
+    }
+
+    /// What it counts; stays valid when the transmitter is in another thread.
+    fn counters(&self) -> Arc<TransmitterCounters>;
+}
+
+/// A number that one thread counts and others read.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// Adds to it. Only the thread that owns the half of the port may do so.
+    pub fn add(&self, more: u64) {
+        // One writer: no need for an atomic addition.
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+    }
+
+    /// Makes it this number.
+    pub fn set(&self, number: u64) {
+        self.0.store(number, Ordering::Relaxed);
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What a receiver counts. What a port does not know stays zero.
+#[derive(Debug, Default)]
+pub struct ReceiverCounters {
+    /// Frames handed over, error reports included.
+    pub frames: Count,
+    /// Error reports of the controller among them.
+    pub error_reports: Count,
+    /// Datagrams or records that were no frame: cut, of another version, with impossible lengths.
+    pub malformed: Count,
+    /// Frames that the kernel dropped because the receiver was too slow (`SO_RXQ_OVFL`).
+    pub overflow: Count,
+    /// Datagrams that are missing by their sequence numbers.
+    pub missing: Count,
+    /// Datagrams that came again or late by their sequence numbers.
+    pub out_of_order: Count,
+}
+
+/// What a transmitter counts.
+#[derive(Debug, Default)]
+pub struct TransmitterCounters {
+    /// Frames taken.
+    pub frames: Count,
+    /// How often there was no room (`ENOBUFS`, `EAGAIN`): each time a frame had to wait or was
+    /// refused.
+    pub full: Count,
+    /// Frames that were taken and then lost: what was kept back when the peer went away.
+    pub lost: Count,
+    /// Datagrams or batches sent.
+    pub datagrams: Count,
+}

@@ -1,0 +1,476 @@
+//! Recordings in files and pipes: [`open`] one and iterate over its records, or hand records to a
+//! [`Sink`].
+//!
+//! The formats are those of [`candor_wire::log`]; this module adds reading and writing. Both keep
+//! one buffer of 128 KiB whatever the size of the recording.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use candor_port::recording::Recording;
+//!
+//! let log: &[u8] = b"(1.000000) can0 123#11\n(1.010000) can0 123#12\n";
+//! let mut recording = Recording::new("example", log, None)?;
+//! let times: Vec<u64> = recording.by_ref().flatten().map(|record| record.time_ns).collect();
+//! assert_eq!(recording.format().name, "candump");
+//! assert_eq!(times, [1_000_000_000, 1_010_000_000]);
+//! # Ok(())
+//! # }
+//! ```
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::Path;
+
+use candor_wire::log::{
+    Decoder, EncodeError, Encoder, FORMATS, Format, Interfaces, LogError, MAX_RECORD_LEN,
+    PassedOver, Position, Record, Step,
+};
+
+const BUFFER_LEN: usize = 2 * MAX_RECORD_LEN;
+/// How much is read at most to find out the format.
+const HEAD_LEN: usize = 4_096;
+
+/// Opens the recording in the file `path`, or on standard input if that is `-`.
+///
+/// The format is the given one, else the one the contents begin like, else that of the file name.
+///
+/// # Errors
+/// The file cannot be read, or is of no known format.
+pub fn open(path: &Path, format: Option<&'static Format>) -> Result<Recording, RecordingError> {
+    if path.as_os_str() == "-" {
+        return Recording::new("standard input", io::stdin(), format);
+    }
+    let name = path.display().to_string();
+    let fail = |error| RecordingError::io(&name, "cannot be read", error);
+    let file = File::open(path).map_err(fail)?;
+    let len = file.metadata().map_err(fail)?.len();
+    let mut recording = Recording::new(&name, file, format)?;
+    recording.len_bytes = (len > 0).then_some(len);
+    Ok(recording)
+}
+
+/// A recording being read: an iterator over its records.
+///
+/// After an error that is not passed over the iteration is over.
+pub struct Recording {
+    name: String,
+    source: Box<dyn Read + Send>,
+    len_bytes: Option<u64>,
+    consumed_bytes: u64,
+    format: &'static Format,
+    decoder: Box<dyn Decoder>,
+    /// The bytes read and not yet consumed are `buffer[start..end]`.
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    at_end: bool,
+    is_over: bool,
+    skips_malformed: bool,
+    skipped: Skipped,
+}
+
+/// Malformed records that were passed over on request.
+#[derive(Debug, Default)]
+pub struct Skipped {
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub first: Option<RecordingError>,
+}
+
+impl Recording {
+    /// Reads a recording from `source`, which errors call `name`; the format as for [`open`].
+    ///
+    /// # Errors
+    /// The source cannot be read, or is of no known format.
+    pub fn new(
+        name: &str,
+        source: impl Read + Send + 'static,
+        format: Option<&'static Format>,
+    ) -> Result<Self, RecordingError> {
+        let mut recording = Self {
+            name: name.to_owned(),
+            source: Box::new(source),
+            len_bytes: None,
+            consumed_bytes: 0,
+            // Replaced below.
+            format: FORMATS[0],
+            decoder: FORMATS[0].decoder(),
+            buffer: vec![0; BUFFER_LEN],
+            start: 0,
+            end: 0,
+            at_end: false,
+            is_over: false,
+            skips_malformed: false,
+            skipped: Skipped::default(),
+        };
+        recording.format = match format {
+            Some(format) => format,
+            None => recording.find_format()?,
+        };
+        recording.decoder = recording.format.decoder();
+        Ok(recording)
+    }
+
+    /// Passes over malformed records as long as their end can be found, and counts them.
+    #[must_use]
+    pub fn skip_malformed(mut self, skips_malformed: bool) -> Self {
+        self.skips_malformed = skips_malformed;
+        self
+    }
+
+    /// The format it is in.
+    #[must_use]
+    pub fn format(&self) -> &'static Format {
+        self.format
+    }
+
+    /// The interfaces seen so far.
+    #[must_use]
+    pub fn interfaces(&self) -> &Interfaces {
+        self.decoder.interfaces()
+    }
+
+    /// What was passed over so far because it is no CAN frame.
+    #[must_use]
+    pub fn passed_over(&self) -> PassedOver {
+        self.decoder.passed_over()
+    }
+
+    /// What was passed over so far because it is malformed.
+    #[must_use]
+    pub fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+
+    /// The size of the file, if it is one.
+    #[must_use]
+    pub fn len_bytes(&self) -> Option<u64> {
+        self.len_bytes
+    }
+
+    /// How many bytes the records so far took.
+    #[must_use]
+    pub fn consumed_bytes(&self) -> u64 {
+        self.consumed_bytes
+    }
+
+    /// Reads no further than needed, so that a live pipe is not waited for.
+    fn find_format(&mut self) -> Result<&'static Format, RecordingError> {
+        loop {
+            if let Some(format) = Format::by_content(&self.buffer[..self.end]) {
+                return Ok(format);
+            }
+            if self.at_end || self.end >= HEAD_LEN {
+                break;
+            }
+            self.fill()?;
+        }
+        if let Some(format) = Format::by_file_name(&self.name) {
+            return Ok(format);
+        }
+        Err(RecordingError::new(&self.name, Problem::UnknownContent))
+    }
+
+    /// Reads more bytes behind those in the buffer.
+    fn fill(&mut self) -> Result<(), RecordingError> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        loop {
+            match self.source.read(&mut self.buffer[self.end..]) {
+                Ok(count) => {
+                    self.end += count;
+                    self.at_end = count == 0;
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(RecordingError::io(&self.name, "cannot be read", error)),
+            }
+        }
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.start += count;
+        self.consumed_bytes += count as u64;
+    }
+
+    fn next_record(&mut self) -> Result<Option<Record>, RecordingError> {
+        loop {
+            match self.decoder.decode(&self.buffer[self.start..self.end], self.at_end) {
+                Ok(Step::Record { consumed, record }) => {
+                    self.consume(consumed);
+                    return Ok(Some(record));
+                }
+                Ok(Step::Skip { consumed }) => self.consume(consumed),
+                Ok(Step::NeedMore) => self.fill()?,
+                Ok(Step::End) => return Ok(None),
+                Err(error) => self.skip(error)?,
+            }
+        }
+    }
+
+    fn skip(&mut self, error: LogError) -> Result<(), RecordingError> {
+        let resume = error.resume.filter(|_| self.skips_malformed);
+        let error = RecordingError::new(&self.name, Problem::Malformed(error));
+        let Some(count) = resume else {
+            return Err(error);
+        };
+        self.consume(count);
+        self.skipped.count += 1;
+        self.skipped.first.get_or_insert(error);
+        Ok(())
+    }
+}
+
+impl Iterator for Recording {
+    type Item = Result<Record, RecordingError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let record = self.next_record().transpose();
+        self.is_over = !matches!(record, Some(Ok(_)));
+        record
+    }
+}
+
+/// The format of a recording that is to be written: the one of its name.
+///
+/// # Errors
+/// The ending of the name stands for none.
+pub fn format_of_name(name: &str) -> Result<&'static Format, RecordingError> {
+    Format::by_file_name(name).ok_or_else(|| RecordingError::new(name, Problem::UnknownEnding))
+}
+
+/// A recording being written to `W`. What is left in the buffer is lost unless [`Sink::flush`] is
+/// called.
+pub struct Sink<W> {
+    name: String,
+    format: &'static Format,
+    out: W,
+    encoder: Box<dyn Encoder>,
+    buffer: Vec<u8>,
+}
+
+impl<W: Write> Sink<W> {
+    /// Writes a recording to `out`, which errors call `name`.
+    #[must_use]
+    pub fn new(name: &str, out: W, format: &'static Format) -> Self {
+        let mut buffer = Vec::with_capacity(BUFFER_LEN);
+        let encoder = format.encoder(&mut buffer);
+        Self { name: name.to_owned(), format, out, encoder, buffer }
+    }
+
+    /// The format it is in.
+    #[must_use]
+    pub fn format(&self) -> &'static Format {
+        self.format
+    }
+
+    /// Appends a record, seen on the interface of that name.
+    ///
+    /// # Errors
+    /// The format cannot hold the record, or it cannot be written.
+    pub fn write(&mut self, record: &Record, interface: &str) -> Result<(), RecordingError> {
+        self.encoder
+            .encode(record, interface, &mut self.buffer)
+            .map_err(|error| RecordingError::new(&self.name, Problem::Unfit(error)))?;
+        if self.buffer.len() >= MAX_RECORD_LEN { self.flush() } else { Ok(()) }
+    }
+
+    /// Whether everything has been written.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// Writes what is in the buffer.
+    ///
+    /// # Errors
+    /// It cannot be written. The buffer is empty then too.
+    pub fn flush(&mut self) -> Result<(), RecordingError> {
+        let written = self.out.write_all(&self.buffer).and_then(|()| self.out.flush());
+        self.buffer.clear();
+        written.map_err(|error| RecordingError::unwritable(&self.name, error))
+    }
+
+    /// Writes what is in the buffer and gives back what it was written to.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn into_inner(mut self) -> Result<W, RecordingError> {
+        self.flush()?;
+        Ok(self.out)
+    }
+}
+
+/// Why a recording could not be read or written: the file, the place in it, the reason and the
+/// remedy.
+#[derive(Debug)]
+pub struct RecordingError(Box<(String, Problem)>);
+
+/// What a [`RecordingError`] is about.
+#[derive(Debug)]
+enum Problem {
+    Io(&'static str, io::Error),
+    UnknownContent,
+    UnknownEnding,
+    Malformed(LogError),
+    Unfit(EncodeError),
+}
+
+impl RecordingError {
+    fn new(name: &str, problem: Problem) -> Self {
+        Self(Box::new((name.to_owned(), problem)))
+    }
+
+    fn io(name: &str, what: &'static str, error: io::Error) -> Self {
+        Self::new(name, Problem::Io(what, error))
+    }
+
+    /// The recording of that name cannot be written.
+    #[must_use]
+    pub fn unwritable(name: &str, error: io::Error) -> Self {
+        Self::io(name, "cannot be written", error)
+    }
+
+    /// Whether nobody reads the output any more, which is no failure.
+    #[must_use]
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(&self.0.1, Problem::Io(_, error) if error.kind() == ErrorKind::BrokenPipe)
+    }
+
+    /// Whether the format cannot hold a record, while others may still be written.
+    #[must_use]
+    pub fn is_unfit(&self) -> bool {
+        matches!(&self.0.1, Problem::Unfit(_))
+    }
+
+    /// Whether the recording is malformed in a place that [`Recording::skip_malformed`] passes
+    /// over.
+    #[must_use]
+    pub fn can_be_skipped(&self) -> bool {
+        matches!(&self.0.1, Problem::Malformed(error) if error.resume.is_some())
+    }
+}
+
+impl fmt::Display for RecordingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, problem) = &*self.0;
+        match problem {
+            Problem::Io(what, error) => {
+                write!(f, "{name}: {what}: {error}; check the path, its permissions and the disk")
+            }
+            Problem::UnknownContent => {
+                write!(
+                    f,
+                    "{name}: begins like none of the formats {}; convert it, or name its format",
+                    list(|f| f.name)
+                )
+            }
+            Problem::UnknownEnding => write!(
+                f,
+                "{name}: the ending stands for no format; use one of {}, or name the format",
+                list(|format| format.endings[0])
+            ),
+            Problem::Malformed(LogError {
+                position: Position::Text { line, column },
+                reason,
+                ..
+            }) => {
+                write!(f, "{name}:{line}:{column}: {reason}")
+            }
+            Problem::Malformed(error) => write!(f, "{name}: {error}"),
+            Problem::Unfit(error) => write!(f, "{name}: {error}"),
+        }
+    }
+}
+
+fn list(what: impl Fn(&Format) -> &'static str) -> String {
+    FORMATS.iter().map(|format| what(format)).collect::<Vec<_>>().join(", ")
+}
+
+impl std::error::Error for RecordingError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.1 {
+            Problem::Io(_, error) => Some(error),
+            Problem::Malformed(error) => Some(error),
+            Problem::Unfit(error) => Some(error),
+            Problem::UnknownContent | Problem::UnknownEnding => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    const LOG: &[u8] = b"(1.000000) can0 123#11\n(2.000000) can1 1234\n(3.000000) can0 123#33\n";
+
+    #[test]
+    fn malformed_records_end_the_reading_or_are_counted() {
+        let mut recording = Recording::new("a.log", LOG, None).unwrap();
+        assert!(recording.next().unwrap().is_ok());
+        let error = recording.next().unwrap().unwrap_err();
+        assert!(error.to_string().starts_with("a.log:2:21: the identifier is"), "{error}");
+        assert!(error.can_be_skipped());
+        assert!(recording.next().is_none());
+
+        let mut recording = Recording::new("a.log", LOG, None).unwrap().skip_malformed(true);
+        assert_eq!(recording.by_ref().filter(Result::is_ok).count(), 2);
+        assert_eq!(recording.skipped().count, 1);
+        assert_eq!(
+            recording.skipped().first.as_ref().map(ToString::to_string),
+            Some(error.to_string())
+        );
+        assert_eq!(recording.consumed_bytes(), LOG.len() as u64);
+    }
+
+    /// Gives what it was given, piece by piece, and then fails if asked further.
+    struct Pieces(VecDeque<&'static [u8]>);
+
+    impl Read for Pieces {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            let piece = self.0.pop_front().ok_or(ErrorKind::Other)?;
+            out[..piece.len()].copy_from_slice(piece);
+            Ok(piece.len())
+        }
+    }
+
+    #[test]
+    fn a_live_pipe_is_read_no_further_than_needed() {
+        let pieces = Pieces([b"(1.0) ".as_slice(), b"can0 12", b"3#11\n(2.0)"].into());
+        let mut recording = Recording::new("pipe", pieces, None).unwrap();
+        assert!(recording.next().unwrap().is_ok());
+        let error = recording.next().unwrap().unwrap_err();
+        assert!(error.to_string().starts_with("pipe: cannot be read: "), "{error}");
+    }
+
+    #[test]
+    fn an_endless_line_is_read_no_further_than_needed() {
+        let line: &[u8] = &[b'('; 8_192];
+        let pieces = Pieces([line].into());
+        let mut recording = Recording::new("x.log", pieces, None).unwrap();
+        let error = recording.next().unwrap().unwrap_err();
+        assert!(error.to_string().contains("x.log:1:4097: the line has more than"), "{error}");
+    }
+
+    #[test]
+    fn the_contents_tell_the_format_before_the_name_does() {
+        let format = |name, bytes: &'static [u8]| {
+            Recording::new(name, bytes, None).map(|recording| recording.format().name)
+        };
+        assert_eq!(format("a.pcap", LOG).unwrap(), "candump");
+        assert_eq!(format("a.pcap", b"?").unwrap(), "pcap");
+        assert_eq!(format("a.log", b"").unwrap(), "candump");
+        assert_eq!(
+            format("a.xyz", b"?").unwrap_err().to_string(),
+            "a.xyz: begins like none of the formats candump, pcap, pcapng; convert it, or name its \
+             format"
+        );
+    }
+}

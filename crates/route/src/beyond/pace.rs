@@ -1,0 +1,386 @@
+//! [`Pace`]: how often a rule fires, and `State`: what it remembers for that.
+
+use alloc::boxed::Box;
+
+use candor_time::Nanos;
+use candor_wire::Frame;
+
+use crate::counters::Cause;
+
+/// How many identifiers a rule remembers apart unless told otherwise.
+pub const DEFAULT_IDS: u16 = 256;
+
+/// How often a rule fires. With nothing set: for every frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Pace {
+    /// The least time from one frame to the next in ns, on average; 0 for none.
+    pub interval_ns: u64,
+    /// So many frames may come at once before the interval is enforced, 1 at least.
+    pub burst: u32,
+    /// Only the first of so many frames; 0 and 1 are all.
+    pub every: u32,
+    /// Only frames whose data differ from those of the last one that went out.
+    pub on_change: Option<OnChange>,
+    /// What all this counts.
+    pub per: Per,
+    /// How many identifiers are remembered apart, with [`Per::Id`]. Frames with more than these
+    /// share what is remembered, and always count as changed.
+    pub ids: u16,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { interval_ns: 0, burst: 1, every: 0, on_change: None, per: Per::Id, ids: DEFAULT_IDS }
+    }
+}
+
+impl Pace {
+    /// Whether it depends on when frames come.
+    #[must_use]
+    pub fn needs_time(&self) -> bool {
+        let is_due = |on_change: &OnChange| on_change.at_least_every_ns != 0;
+        self.interval_ns != 0 || self.on_change.as_ref().is_some_and(is_due)
+    }
+
+    /// Whether every frame passes.
+    #[must_use]
+    pub const fn is_free(&self) -> bool {
+        self.interval_ns == 0 && self.every <= 1 && self.on_change.is_none()
+    }
+
+    /// Whether what is remembered by one means the same to the other.
+    pub(crate) fn counts_like(&self, other: &Self) -> bool {
+        let Self { interval_ns, burst, every, on_change, per, ids: _ } = self;
+        (interval_ns, burst, every, per)
+            == (&other.interval_ns, &other.burst, &other.every, &other.per)
+            && *on_change == other.on_change
+    }
+}
+
+/// Which change counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct OnChange {
+    /// The bits that count.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial"))]
+    pub mask: Box<[u8; 64]>,
+    /// After so long a frame goes out even if nothing has changed, in ns; 0 for never.
+    pub at_least_every_ns: u64,
+}
+
+/// What a pace counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Per {
+    /// The frames of each identifier apart.
+    #[default]
+    Id,
+    /// All frames that the rule takes.
+    Rule,
+}
+
+/// What a rule remembers of the frames of an identifier.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// The earliest time at which the next frame conforms to the interval (the generic cell rate
+    /// algorithm's theoretical arrival time, ITU-T I.371), in ns.
+    due_ns: u64,
+    /// How many frames came.
+    seen: u32,
+    /// How many frames went out: the value of counters.
+    pub(crate) sequence: u64,
+    /// When the last one went out, in ns.
+    sent_ns: u64,
+    last: Option<Payload>,
+}
+
+/// The data that went out last, as it came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Payload {
+    len: u8,
+    is_fd: bool,
+    data: [u8; 64],
+}
+
+impl Payload {
+    fn of(frame: &Frame) -> Self {
+        let mut data = [0; 64];
+        let bytes = frame.data();
+        data[..bytes.len()].copy_from_slice(bytes);
+        Self { len: frame.len() as u8, is_fd: frame.is_fd(), data }
+    }
+
+    fn differs(&self, other: &Self, mask: &[u8; 64]) -> bool {
+        let differ = |((a, b), mask): ((&u8, &u8), &u8)| (a ^ b) & mask != 0;
+        self.len != other.len
+            || self.is_fd != other.is_fd
+            || self.data.iter().zip(&other.data).zip(mask).any(differ)
+    }
+}
+
+impl Slot {
+    const NEW: Self = Self { due_ns: 0, seen: 0, sequence: 0, sent_ns: 0, last: None };
+
+    /// Whether the frame may pass, and why not. It counts as seen.
+    pub(crate) fn admit(
+        &mut self,
+        pace: &Pace,
+        now: Nanos,
+        frame: &Frame,
+        is_own: bool,
+    ) -> Result<(), Cause> {
+        let now_ns = now.as_nanos();
+        let nth = self.seen;
+        self.seen = if nth + 1 >= pace.every { 0 } else { nth + 1 };
+        if nth != 0 && pace.every > 1 {
+            return Err(Cause::Sampled);
+        }
+        if let (Some(on_change), Some(last), true) = (&pace.on_change, &self.last, is_own) {
+            let OnChange { mask, at_least_every_ns } = on_change;
+            let is_due = *at_least_every_ns != 0
+                && now_ns.saturating_sub(self.sent_ns) >= *at_least_every_ns;
+            if !is_due && !last.differs(&Payload::of(frame), mask) {
+                return Err(Cause::Unchanged);
+            }
+        }
+        if pace.interval_ns != 0 {
+            let tolerance = pace.interval_ns.saturating_mul(u64::from(pace.burst.max(1) - 1));
+            if self.due_ns > now_ns.saturating_add(tolerance) {
+                return Err(Cause::Rate);
+            }
+        }
+        Ok(())
+    }
+
+    /// The frame went out, to one destination at least.
+    pub(crate) fn commit(&mut self, pace: &Pace, now: Nanos, frame: &Frame) {
+        let now_ns = now.as_nanos();
+        if pace.interval_ns != 0 {
+            self.due_ns = self.due_ns.max(now_ns).saturating_add(pace.interval_ns);
+        }
+        self.sequence = self.sequence.wrapping_add(1);
+        if pace.on_change.is_some() {
+            self.sent_ns = now_ns;
+            self.last = Some(Payload::of(frame));
+        }
+    }
+}
+
+/// What a rule remembers: a hash table of identifier words, filled as they come and never grown.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    /// Identifier words, each where its hash puts it or behind.
+    keys: Box<[u32]>,
+    /// For each of them where its slot is.
+    places: Box<[u16]>,
+    slots: Box<[Slot]>,
+    used: usize,
+    /// For what finds no room, and for rules that do not tell identifiers apart.
+    shared: Slot,
+}
+
+impl State {
+    /// No identifier word of a frame has this value: it would be extended, remote and an error.
+    const FREE: u32 = u32::MAX;
+
+    pub(crate) fn new(pace: &Pace) -> Self {
+        let most = match pace.per {
+            Per::Id => usize::from(pace.ids),
+            Per::Rule => 0,
+        };
+        let size = if most == 0 { 0 } else { (most * 2).next_power_of_two() };
+        Self {
+            keys: alloc::vec![Self::FREE; size].into(),
+            places: alloc::vec![0; size].into(),
+            slots: alloc::vec![Slot::NEW; most].into(),
+            used: 0,
+            shared: Slot::NEW,
+        }
+    }
+
+    /// Takes over what another one remembers, as far as there is room.
+    pub(crate) fn succeed(self: &mut Box<Self>, earlier: Box<Self>) {
+        if self.slots.len() == earlier.slots.len() {
+            *self = earlier;
+            return;
+        }
+        self.shared = earlier.shared;
+        for (&key, &place) in earlier.keys.iter().zip(&earlier.places) {
+            if key != Self::FREE
+                && let Some(&old) = earlier.slots.get(usize::from(place))
+                && let Some(new) = self.place(key)
+            {
+                self.slots[new] = old;
+            }
+        }
+    }
+
+    /// What is remembered of an identifier word, and whether of this one alone.
+    pub(crate) fn slot(&mut self, can_id: u32, per: Per) -> (&mut Slot, bool) {
+        match self.place(can_id) {
+            Some(place) => (&mut self.slots[place], true),
+            None => (&mut self.shared, per == Per::Rule),
+        }
+    }
+
+    /// Where it stands; a new one is put there if there is room.
+    fn place(&mut self, can_id: u32) -> Option<usize> {
+        // Fibonacci hashing: 2^32 over the golden ratio.
+        const MULTIPLIER: u32 = 0x9E37_79B9;
+        let mask = self.keys.len().checked_sub(1)?;
+        if can_id == Self::FREE {
+            return None;
+        }
+        // At most half of the table is used, so this ends.
+        let mut at = (can_id.wrapping_mul(MULTIPLIER) >> 15) as usize & mask;
+        loop {
+            match self.keys[at] {
+                key if key == can_id => return Some(usize::from(self.places[at])),
+                Self::FREE if self.used == self.slots.len() => return None,
+                Self::FREE => {
+                    let place = self.used;
+                    self.keys[at] = can_id;
+                    self.places[at] = place as u16;
+                    self.used += 1;
+                    return Some(place);
+                }
+                _ => at = (at + 1) & mask,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    const MILLI: u64 = 1_000_000;
+
+    /// What passes of frames at these times, in ms.
+    fn passing(pace: &Pace, frames: &[(u64, &str)]) -> Vec<u64> {
+        let mut slot = Slot::NEW;
+        let mut passed = Vec::new();
+        for &(at, frame) in frames {
+            let frame = frame.parse().unwrap();
+            let now = Nanos::from_millis(at);
+            if slot.admit(pace, now, &frame, true).is_ok() {
+                slot.commit(pace, now, &frame);
+                passed.push(at);
+            }
+        }
+        passed
+    }
+
+    #[test]
+    fn rates_hold_bursts_and_intervals() {
+        let every_ms: Vec<_> = (0..10).map(|at| (at, "001#")).collect();
+        for (interval, burst, expected) in [
+            (3, 1, &[0, 3, 6, 9][..]),
+            (3, 3, &[0, 1, 2, 3, 6, 9]),
+            (1, 1, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
+            (100, 2, &[0, 1]),
+        ] {
+            let pace = Pace { interval_ns: interval * MILLI, burst, ..Pace::default() };
+            assert_eq!(passing(&pace, &every_ms), expected, "{interval} ms, {burst}");
+        }
+    }
+
+    #[test]
+    fn one_of_so_many_passes() {
+        let frames: Vec<_> = (0..7).map(|at| (at, "001#")).collect();
+        for (every, expected) in
+            [(0, &[0, 1, 2, 3, 4, 5, 6][..]), (1, &[0, 1, 2, 3, 4, 5, 6]), (3, &[0, 3, 6])]
+        {
+            assert_eq!(passing(&Pace { every, ..Pace::default() }, &frames), expected);
+        }
+    }
+
+    #[test]
+    fn only_changes_pass_and_what_is_due() {
+        let mut mask = Box::new([0xFF; 64]);
+        mask[1] = 0;
+        let pace = |at_least_every_ns| Pace {
+            on_change: Some(OnChange { mask: mask.clone(), at_least_every_ns }),
+            ..Pace::default()
+        };
+        let frames = [
+            (0, "001#0102"),
+            (10, "001#0103"), // a bit that does not count
+            (20, "001#0202"),
+            (30, "001#02"), // another length
+            (40, "001#02"),
+            (50, "001##002"), // another kind
+            (60, "001##002"),
+            (90, "001##002"),
+        ];
+        assert_eq!(passing(&pace(0), &frames), [0, 20, 30, 50]);
+        assert_eq!(passing(&pace(40 * MILLI), &frames), [0, 20, 30, 50, 90]);
+    }
+
+    #[test]
+    fn what_was_not_sent_is_not_remembered() {
+        let on_change = OnChange { mask: Box::new([0xFF; 64]), at_least_every_ns: 0 };
+        let pace = Pace { on_change: Some(on_change), interval_ns: MILLI, ..Pace::default() };
+        let mut slot = Slot::NEW;
+        let frame = "001#01".parse().unwrap();
+        for _ in 0..2 {
+            assert_eq!(slot.admit(&pace, Nanos::ZERO, &frame, true), Ok(()));
+        }
+        slot.commit(&pace, Nanos::ZERO, &frame);
+        assert_eq!(slot.admit(&pace, Nanos::ZERO, &frame, true), Err(Cause::Unchanged));
+        let other = "001#02".parse().unwrap();
+        assert_eq!(slot.admit(&pace, Nanos::ZERO, &other, true), Err(Cause::Rate));
+    }
+
+    #[test]
+    fn what_is_remembered_moves_to_a_larger_or_smaller_place() {
+        for (before, after, known) in [(3, 3, 3), (3, 9, 3), (9, 3, 3), (2, 9, 2)] {
+            let pace = |ids| Pace { ids, ..Pace::default() };
+            let mut earlier = State::new(&pace(before));
+            for id in 0..9 {
+                earlier.slot(id, Per::Id).0.sequence = u64::from(id) + 1;
+            }
+            let shared = earlier.shared.sequence;
+            let mut state = Box::new(State::new(&pace(after)));
+            state.succeed(Box::new(earlier));
+            let kept = (0..9).filter(|&id| {
+                let (slot, is_own) = state.slot(id, Per::Id);
+                is_own && slot.sequence == u64::from(id) + 1
+            });
+            assert_eq!(kept.count(), known, "{before} {after}");
+            assert_eq!(state.shared.sequence, shared);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn identifiers_are_told_apart_as_long_as_there_is_room(
+            ids in prop::collection::vec(0..50_u32, 1..200),
+            most in 1..60_u16,
+        ) {
+            let pace = Pace { ids: most, ..Pace::default() };
+            let mut state = State::new(&pace);
+            let mut known: Vec<(u32, u64)> = Vec::new();
+            let mut shared = 0;
+            for id in ids {
+                let place = known.iter().position(|(other, _)| *other == id);
+                let has_room = known.len() < usize::from(most);
+                let expected = match place {
+                    Some(place) => (&mut known[place].1, true),
+                    None if has_room => {
+                        known.push((id, 0));
+                        (&mut known.last_mut().unwrap().1, true)
+                    }
+                    None => (&mut shared, false),
+                };
+                let (slot, is_own) = state.slot(id, Per::Id);
+                prop_assert_eq!((slot.sequence, is_own), (*expected.0, expected.1));
+                slot.sequence += 1;
+                *expected.0 += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The files that a rule file names: each is read once, and there is a limit to everything.
+
+use std::cell::RefCell;
+use std::fmt::Write as _;
+
+use candor_route::file;
+
+const BUSES: &str = "[bus]\na = \"can0\"\nb = \"can1\"\n";
+
+/// A rule with a table of identifiers out of each of these files.
+fn remaps<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut text = BUSES.to_owned();
+    for (index, name) in names.enumerate() {
+        write!(
+            text,
+            "[[rule]]\nfrom = \"a\"\nto = \"b\"\nmatch = [\"0x{index:X}x\"]\n\
+             edit = [{{ remap = \"{name}\" }}]\n"
+        )
+        .unwrap();
+    }
+    text
+}
+
+fn messages(text: &str, include: file::Include<'_>) -> Vec<String> {
+    let (table, findings) = file::parse_with("rules.toml", text, include);
+    assert_eq!(table.is_none(), findings.has_errors());
+    findings.sorted().into_iter().map(|finding| finding.message).collect()
+}
+
+#[test]
+fn each_file_is_read_once() {
+    let read = RefCell::new(Vec::new());
+    let include = |name: &str| {
+        read.borrow_mut().push(name.to_owned());
+        match name {
+            "car.dbc" => Ok(b"BU_: A\n\nBO_ 1 One: 8 A\n".to_vec()),
+            "missing.dbc" => Err("is missing".into()),
+            _ => Ok(b"0x1 0x2".to_vec()),
+        }
+    };
+    let text = remaps(["ids.csv", "other.csv", "ids.csv", "ids.csv"].into_iter()).replace(
+        BUSES,
+        "[bus]\na = { port = \"can0\", dbc = \"car.dbc\" }\nb = { port = \"can1\", dbc = \
+         \"car.dbc\" }\nc = { port = \"can2\", dbc = \"missing.dbc\" }\nd = { port = \"can3\", \
+         dbc = \"missing.dbc\" }\n",
+    );
+    assert_eq!(messages(&text, &include), ["\"missing.dbc\": is missing"]);
+    assert_eq!(*read.borrow(), ["car.dbc", "missing.dbc", "ids.csv", "other.csv"]);
+}
+
+#[test]
+fn there_is_a_limit_to_the_number_of_files() {
+    let names: Vec<_> = (0..70).map(|index| format!("{index}.csv")).collect();
+    let include = |_: &str| Ok(b"0x1 0x2".to_vec());
+    let text = remaps(names.iter().take(64).map(String::as_str));
+    assert_eq!(messages(&text, &include), [""; 0]);
+    let text = remaps(names.iter().map(String::as_str));
+    assert_eq!(messages(&text, &include), ["more than 64 other files are named"; 6]);
+}
+
+#[test]
+fn there_is_a_limit_to_their_size() {
+    let include = |_: &str| Ok(b"# nothing but a remark  ".repeat(400_000));
+    let found = messages(&remaps(["ids.csv"].into_iter()), &include);
+    assert_eq!(found, ["\"ids.csv\" is longer than 8388608 bytes"]);
+}
+
+#[test]
+fn there_is_a_limit_to_what_tables_hold_together() {
+    let mut table = String::new();
+    for id in 0..300_000 {
+        writeln!(table, "0x{id:X}x 0x1").unwrap();
+    }
+    let include = |_: &str| Ok(table.clone().into_bytes());
+    let text = |count| remaps(["ids.csv"; 9].into_iter().take(count));
+    assert_eq!(messages(&text(3), &include), [""; 0]);
+    let found = messages(&text(5), &include);
+    assert_eq!(found, ["the tables have more than 1048576 identifiers together"; 2]);
+}
+
+#[test]
+fn there_is_a_limit_to_what_rules_remember_together() {
+    let mut text = BUSES.to_owned();
+    for index in 0..9 {
+        write!(
+            text,
+            "[[rule]]\nfrom = \"a\"\nto = \"b\"\nmatch = [\"0x{index:X}00000x/0x1FF00000\"]\n\
+             every = 2\nids = 32767\n"
+        )
+        .unwrap();
+    }
+    let found = messages(&text, &|_| Err("nothing is read".into()));
+    assert_eq!(found, ["the rules remember more than 262144 identifiers together"]);
+    // Single identifiers need no more than that.
+    let text = text.replace("/0x1FF00000", "");
+    assert_eq!(messages(&text, &|_| Err("nothing is read".into())), [""; 0]);
+}
+
+#[test]
+fn files_that_are_no_text_are_told() {
+    let found = messages(&remaps(["ids.csv"].into_iter()), &|_| Ok(vec![b'#', 0xFF]));
+    assert_eq!(found, ["ids.csv:1: byte 1 is not UTF-8"]);
+}
+
+#[test]
+fn without_a_reader_files_cannot_be_named() {
+    let (table, findings) = file::parse("rules.toml", &remaps(["ids.csv"].into_iter()));
+    assert!(table.is_none());
+    assert!(findings.to_string().contains("\"ids.csv\": no other files are read here"));
+}

@@ -1,0 +1,353 @@
+//! [`Signal`]: a number in a frame and what it means.
+
+use std::ops::RangeInclusive;
+
+use candor_wire::Field;
+use candor_wire::field::PutError;
+
+use crate::{EncodeError, NotFound};
+
+/// What the bits of a signal are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ValueType {
+    /// A whole number.
+    #[default]
+    Integer,
+    /// An IEEE 754 number of 32 bits.
+    F32,
+    /// An IEEE 754 number of 64 bits.
+    F64,
+}
+
+/// A number in a frame: raw value * scale + offset = physical value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Signal {
+    /// What the file calls it; the long name if there is one.
+    pub name: String,
+    /// Where it is.
+    pub field: Field,
+    /// What the bits are.
+    pub value_type: ValueType,
+    /// What one step of the raw value is worth.
+    pub scale: f64,
+    /// The physical value of the raw value 0.
+    pub offset: f64,
+    /// The physical values it is said to have, if the file says so (`[0|0]` says nothing). Values
+    /// beyond are decoded and encoded all the same.
+    pub limits: Option<RangeInclusive<f64>>,
+    /// The unit of the physical value, such as `km/h`; may be empty.
+    pub unit: String,
+    /// Names of raw values, such as `off` and `on`.
+    pub value_names: ValueNames,
+    /// Whether its value selects which of the other signals are in the frame.
+    pub is_selector: bool,
+    /// When it is in the frame; always, if there is none.
+    pub selection: Option<Selection>,
+    /// The nodes that use it.
+    pub receivers: Vec<String>,
+}
+
+/// A multiplexed signal's condition: it is in a frame whose selector has one of these values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// The index of the selector in the signals of the message.
+    pub selector: usize,
+    /// The raw values of the selector.
+    pub ranges: Vec<RangeInclusive<u64>>,
+}
+
+impl Selection {
+    /// Whether this value of the selector selects the signal.
+    #[must_use]
+    pub fn takes(&self, raw: i128) -> bool {
+        u64::try_from(raw).is_ok_and(|raw| self.ranges.iter().any(|range| range.contains(&raw)))
+    }
+}
+
+/// Names of raw values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ValueNames(Vec<(i128, String)>);
+
+impl ValueNames {
+    /// Of two names for the same value, the later one counts.
+    pub(crate) fn new(mut names: Vec<(i128, String)>) -> Self {
+        names.reverse();
+        names.sort_by_key(|&(raw, _)| raw);
+        names.dedup_by_key(|&mut (raw, _)| raw);
+        Self(names)
+    }
+
+    /// The name of a raw value.
+    #[must_use]
+    pub fn get(&self, raw: i128) -> Option<&str> {
+        let index = self.0.binary_search_by_key(&raw, |&(raw, _)| raw).ok()?;
+        self.0.get(index).map(|(_, name)| name.as_str())
+    }
+
+    /// All of them, by raw value.
+    pub fn iter(&self) -> impl Iterator<Item = (i128, &str)> {
+        self.0.iter().map(|(raw, name)| (*raw, name.as_str()))
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// A signal's value in one frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Decoded<'a> {
+    /// The signal.
+    pub signal: &'a Signal,
+    /// The number in the frame; of a floating-point signal, its bits.
+    pub raw: i128,
+    /// Scaled and with its offset, in the signal's unit.
+    pub physical: f64,
+}
+
+impl<'a> Decoded<'a> {
+    /// The name of the value, if it has one.
+    #[must_use]
+    pub fn value_name(&self) -> Option<&'a str> {
+        match self.signal.value_type {
+            ValueType::Integer => self.signal.value_names.get(self.raw),
+            ValueType::F32 | ValueType::F64 => None,
+        }
+    }
+}
+
+impl Signal {
+    /// The signal's value in the data of a frame, or `None` if the data is too short. Whether the
+    /// signal is selected is not looked at: [`Message::decode`](crate::Message::decode) does.
+    #[inline]
+    #[must_use]
+    pub fn read(&self, data: &[u8]) -> Option<Decoded<'_>> {
+        let bits = self.field.get_bits(data)?;
+        let raw = self.field.number(bits);
+        Some(Decoded { signal: self, raw, physical: self.physical_of_bits(bits) })
+    }
+
+    #[inline]
+    fn physical_of_bits(&self, bits: u64) -> f64 {
+        let number = match self.value_type {
+            ValueType::Integer if self.field.is_signed() => self.field.extend_sign(bits) as f64,
+            ValueType::Integer => bits as f64,
+            ValueType::F32 => f64::from(f32::from_bits(bits as u32)),
+            ValueType::F64 => f64::from_bits(bits),
+        };
+        number * self.scale + self.offset
+    }
+
+    /// The physical value of a raw one.
+    #[must_use]
+    pub fn physical(&self, raw: i128) -> f64 {
+        self.physical_of_bits(raw as u64)
+    }
+
+    /// The raw value next to a physical one; of a floating-point signal, its bits.
+    ///
+    /// # Errors
+    /// The signal's bits do not hold it, or it is no number.
+    pub fn raw(&self, physical: f64) -> Result<i128, EncodeError> {
+        if self.scale == 0.0 {
+            return Err(EncodeError::NoScale { signal: self.name.clone() });
+        }
+        let unscaled = (physical - self.offset) / self.scale;
+        match self.value_type {
+            ValueType::Integer if !unscaled.is_finite() => {
+                Err(EncodeError::NotFinite { signal: self.name.clone() })
+            }
+            ValueType::Integer => {
+                let raw = unscaled.round() as i128; // at the ends of i128 if it is beyond them
+                if !self.field.range().contains(&raw) {
+                    let range = self.field.range();
+                    let ends = [self.physical(*range.start()), self.physical(*range.end())];
+                    return Err(self.out_of_range(physical, ends));
+                }
+                Ok(raw)
+            }
+            ValueType::F32 => {
+                let raw = unscaled as f32;
+                if raw.is_infinite() && unscaled.is_finite() {
+                    let end = |raw: f32| f64::from(raw) * self.scale + self.offset;
+                    return Err(self.out_of_range(physical, [end(f32::MIN), end(f32::MAX)]));
+                }
+                Ok(self.field.number(u64::from(raw.to_bits())))
+            }
+            ValueType::F64 => Ok(self.field.number(unscaled.to_bits())),
+        }
+    }
+
+    /// Writes the raw value next to a physical one and leaves every other bit as it is.
+    ///
+    /// # Errors
+    /// The signal's bits do not hold it, it is no number, or the data is too short; then nothing is
+    /// changed.
+    pub fn write(&self, data: &mut [u8], physical: f64) -> Result<(), EncodeError> {
+        let raw = self.raw(physical)?;
+        self.field.put(data, raw).map_err(|error| match error {
+            PutError::TooShort { need, length } => {
+                EncodeError::TooShort { signal: self.name.clone(), need, length }
+            }
+            PutError::OutOfRange { min, max, .. } => {
+                self.out_of_range(physical, [self.physical(min), self.physical(max)])
+            }
+        })
+    }
+
+    /// The raw value with this name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn value_named(&self, name: &str) -> Result<i128, NotFound> {
+        self.value_names.iter().find(|&(_, known)| known == name).map(|(raw, _)| raw).ok_or_else(
+            || {
+                let known = self.value_names.iter().map(|(_, name)| name);
+                NotFound::new("value", name, &format!("`{}`", self.name), known)
+            },
+        )
+    }
+
+    fn out_of_range(&self, value: f64, ends: [f64; 2]) -> EncodeError {
+        let [a, b] = ends;
+        EncodeError::OutOfRange { signal: self.name.clone(), value, min: a.min(b), max: a.max(b) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candor_wire::ByteOrder::{Intel, Motorola};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn signal(bits: u8, is_signed: bool, scale: f64, offset: f64) -> Signal {
+        Signal {
+            name: "S".to_owned(),
+            field: Field::new(0, bits, Intel, is_signed).unwrap(),
+            value_type: ValueType::Integer,
+            scale,
+            offset,
+            limits: None,
+            unit: String::new(),
+            value_names: ValueNames::default(),
+            is_selector: false,
+            selection: None,
+            receivers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn physical_values_are_rounded_to_the_nearest_raw_one() {
+        for (scale, offset, physical, raw) in [
+            (1.0, 0.0, 12.4, 12),
+            (1.0, 0.0, 12.5, 13),
+            (1.0, 0.0, -12.5, -13),
+            (0.25, 0.0, 10.1, 40),
+            (0.1, -40.0, -12.3, 277),
+            (-0.5, 3.0, 1.0, 4),
+            (1e-3, 0.0, 0.0314, 31),
+        ] {
+            assert_eq!(signal(16, true, scale, offset).raw(physical), Ok(raw), "{physical}");
+        }
+    }
+
+    #[test]
+    fn what_the_bits_do_not_hold_is_refused() {
+        let limits =
+            |value, min, max| EncodeError::OutOfRange { signal: "S".into(), value, min, max };
+        let not_finite = EncodeError::NotFinite { signal: "S".into() };
+        for (signal, physical, error) in [
+            (signal(8, false, 0.5, -10.0), 117.75, limits(117.75, -10.0, 117.5)),
+            (signal(8, false, 0.5, -10.0), -10.3, limits(-10.3, -10.0, 117.5)),
+            (signal(8, true, -1.0, 0.0), 129.0, limits(129.0, -127.0, 128.0)),
+            (signal(64, false, 1.0, 0.0), 1e300, limits(1e300, 0.0, 2_f64.powi(64))),
+            (signal(8, false, 1.0, 0.0), f64::NAN, not_finite.clone()),
+            (signal(8, false, 1.0, 0.0), f64::INFINITY, not_finite),
+            (signal(8, false, 0.0, 7.0), 7.0, EncodeError::NoScale { signal: "S".into() }),
+        ] {
+            assert_eq!(signal.raw(physical), Err(error.clone()));
+            let mut data = [0x55; 8];
+            assert_eq!(signal.write(&mut data, physical), Err(error));
+            assert_eq!(data, [0x55; 8]);
+        }
+        let too_short = EncodeError::TooShort { signal: "S".into(), need: 2, length: 1 };
+        assert_eq!(signal(9, false, 1.0, 0.0).write(&mut [0], 1.0), Err(too_short));
+        // The last value that is rounded into the range.
+        assert_eq!(signal(8, false, 0.5, -10.0).raw(117.74), Ok(255));
+    }
+
+    #[test]
+    fn floating_point_numbers_keep_their_bits() {
+        let single = Signal { value_type: ValueType::F32, ..signal(32, true, 2.0, 1.0) };
+        let mut data = [0; 8];
+        single.write(&mut data, -8.0).unwrap();
+        assert_eq!(data[..4], (-4.5_f32).to_le_bytes());
+        let decoded = single.read(&data).unwrap();
+        assert_eq!((decoded.physical, decoded.value_name()), (-8.0, None));
+        assert!(matches!(single.raw(1e39), Err(EncodeError::OutOfRange { .. })));
+
+        let double = Signal { value_type: ValueType::F64, ..signal(64, false, 1.0, 0.0) };
+        for value in [0.1, -1e300, f64::INFINITY] {
+            double.write(&mut data, value).unwrap();
+            assert_eq!(data, value.to_le_bytes());
+            assert_eq!(double.read(&data).unwrap().physical, value);
+        }
+    }
+
+    #[test]
+    fn values_have_names() {
+        let names = [(1, "on"), (-1, "not available"), (0, "off"), (1, "ON")];
+        let names = names.map(|(raw, name)| (raw, name.to_owned()));
+        let gear =
+            Signal { value_names: ValueNames::new(names.into()), ..signal(4, true, 1.0, 0.0) };
+        for (byte, name) in
+            [(0, Some("off")), (1, Some("ON")), (2, None), (0x0F, Some("not available"))]
+        {
+            assert_eq!(gear.read(&[byte]).unwrap().value_name(), name);
+        }
+        assert_eq!(gear.value_named("not available"), Ok(-1));
+        assert_eq!(
+            gear.value_named("of").unwrap_err().to_string(),
+            "no value of `S` is called `of`; did you mean `off`?"
+        );
+        assert_eq!(gear.value_names.iter().count(), 3);
+    }
+
+    proptest! {
+        /// What is decoded is encoded again, as long as `f64` can tell raw values apart.
+        #[test]
+        fn raw_values_survive(
+            (start_bit, bits, is_intel, is_signed) in
+                (0..512_u16, 1..=40_u8, any::<bool>(), any::<bool>()),
+            scale in prop_oneof![1e-4..1e4, -1e4..-1e-4, Just(1.0), Just(0.1)],
+            steps in -1e6..1e6,
+            data in proptest::collection::vec(any::<u8>(), 64),
+        ) {
+            let order = if is_intel { Intel } else { Motorola };
+            let Ok(field) = Field::new(start_bit, bits, order, is_signed) else { return Ok(()) };
+            let signal = Signal { field, ..signal(1, false, scale, steps * scale) };
+            let decoded = signal.read(&data).unwrap();
+            prop_assert_eq!(decoded.physical, signal.physical(decoded.raw));
+            prop_assert_eq!(signal.raw(decoded.physical), Ok(decoded.raw));
+            let mut written = data.clone();
+            signal.write(&mut written, decoded.physical).unwrap();
+            prop_assert_eq!(written, data);
+        }
+
+        /// The nearest raw value is at most half a step away.
+        #[test]
+        fn encoding_rounds_to_the_nearest(scale in 1e-3..1e3, physical in -1e6..1e6) {
+            let signal = signal(32, true, scale, 0.0);
+            match signal.raw(physical) {
+                Ok(raw) => {
+                    let distance = (signal.physical(raw) - physical).abs();
+                    prop_assert!(distance <= scale * 0.5 * (1.0 + 1e-6), "{}", distance);
+                }
+                Err(_) => prop_assert!((physical / scale).abs() > 2_147_483_647.0),
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The live gateway, as `candor route run` runs it in user space: the same threads, queues and
+//! sockets.
+
+use std::fs;
+
+use candor_bed::order::Measurement;
+use candor_bed::report::JobCount;
+use candor_gateway::plan::Plane;
+use candor_gateway::{Config, Gateway, Rules};
+use candor_linux::clock::{self, Monotonic, Switches};
+use candor_linux::realtime::threads_of;
+use candor_time::Nanos;
+
+use super::Tally;
+use super::command::{cpu, switches};
+use crate::failure::{Context, FAULT, Failure};
+
+const PLACE: &str = "gateway";
+/// How long its threads may take to wait for frames.
+const PATIENCE: Nanos = Nanos::from_secs(5);
+
+/// The gateway at work.
+pub(crate) struct Running {
+    gateway: Gateway,
+    before: Usage,
+}
+
+/// What its threads have used.
+#[derive(Clone, Copy, Default)]
+struct Usage {
+    cpu: Nanos,
+    switches: Switches,
+}
+
+impl Running {
+    pub(super) fn start(order: &Measurement, measures: bool) -> Result<Self, Failure> {
+        let priority = Some(order.settings.gateway_priority).filter(|&priority| priority > 0);
+        let config = Config { plane: Plane::User, priority, measures, ..Config::default() };
+        let mut table = order.rules.clone();
+        if let Some(bytes) = order.settings.receive_buffer {
+            for bus in table.buses.iter_mut().filter(|bus| !bus.is_virtual) {
+                bus.port = format!("{}?buffer={bytes}", bus.port);
+            }
+        }
+        let rules = Rules { table, ..Rules::default() };
+        let gateway = Gateway::start(config, rules)
+            .map_err(|error| Failure::new(PLACE, error.to_string(), "see the rules"))?;
+        wait_until_idle()?;
+        Ok(Self { gateway, before: usage()? })
+    }
+
+    pub(super) fn stop(mut self) -> Result<Tally, Failure> {
+        let after = usage()?;
+        self.gateway.stop();
+        let snapshot = self.gateway.snapshot();
+        let mut tally = Tally {
+            cpu: Nanos::from_nanos(after.cpu.as_nanos().saturating_sub(self.before.cpu.as_nanos())),
+            switches: Switches {
+                voluntary: after.switches.voluntary - self.before.switches.voluntary,
+                involuntary: after.switches.involuntary - self.before.switches.involuntary,
+            },
+            ..Tally::default()
+        };
+        for port in &snapshot.ports {
+            tally.overflow += port.overflow;
+        }
+        for rule in &snapshot.rules {
+            let refused = |cause: &str| rule.refused.get(cause).copied().unwrap_or(0);
+            tally.refused += refused("queue_full");
+            let deleted = refused("hop_limit") + refused("too_long");
+            tally.jobs.push(JobCount {
+                handled: rule.handled,
+                dropped: rule.refused_total() - deleted,
+                deleted,
+            });
+        }
+        for latency in &snapshot.latencies {
+            tally.notes.push(format!(
+                "the gateway's own measure from {} to {}: {} frames, p50 {} ns, p99 {} ns, max {} ns",
+                latency.from, latency.to, latency.count, latency.p50_ns, latency.p99_ns, latency.max_ns
+            ));
+        }
+        Ok(tally)
+    }
+}
+
+/// The threads of the gateway by their names.
+fn threads() -> Result<Vec<u32>, Failure> {
+    let own = threads_of(std::process::id()).at(PLACE, FAULT)?;
+    let is_ours = |name: &str| name.starts_with("in/") || name.starts_with("out/");
+    Ok(own.into_iter().filter(|thread| is_ours(&thread.name)).map(|thread| thread.id).collect())
+}
+
+fn read(thread: u32, name: &str) -> String {
+    let path = format!("/proc/{}/task/{thread}/{name}", std::process::id());
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn usage() -> Result<Usage, Failure> {
+    let mut usage = Usage::default();
+    for thread in threads()? {
+        usage.cpu += cpu(&read(thread, "schedstat"));
+        let more = switches(&read(thread, "status"));
+        usage.switches.voluntary += more.voluntary;
+        usage.switches.involuntary += more.involuntary;
+    }
+    Ok(usage)
+}
+
+/// Waits until all its threads sleep: they wait for frames.
+fn wait_until_idle() -> Result<(), Failure> {
+    let end = clock::now::<Monotonic>() + PATIENCE;
+    loop {
+        clock::sleep_until(clock::now::<Monotonic>() + Nanos::from_millis(1)).at(PLACE, FAULT)?;
+        let threads = threads()?;
+        let sleeps = |&thread: &u32| {
+            // The state follows the name, which ends with the last parenthesis.
+            let stat = read(thread, "stat");
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+        };
+        if !threads.is_empty() && threads.iter().all(sleeps) {
+            return Ok(());
+        }
+        if clock::now::<Monotonic>() > end {
+            return Err(Failure::new(PLACE, "its threads never came to rest", FAULT));
+        }
+    }
+}

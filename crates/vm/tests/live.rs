@@ -1,0 +1,171 @@
+//! `candor route run` in guests: each check of `candor-gateway` (its tests `machine`) in a guest of its
+//! own, with the program itself.
+//!
+//! Needs QEMU, kernels and the program, so it runs only when asked to, as `conformance.rs` does.
+//! CANDOR_BINARY is the program; without it, it is built.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use candor_bed::Order;
+use candor_bed::order::{CommandOrder, File};
+use candor_route::Table;
+use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel, program};
+
+/// So many frames of the drive are replayed: about five seconds of it.
+const DRIVE_FRAMES: usize = 12_000;
+/// Kernels that are tried unless CANDOR_KERNELS names others.
+const KERNELS: &str = "6.12 6.12-rt";
+/// How often rules of the checks may pass a frame on: can-gw is told when it is loaded.
+const MAX_HOPS: u8 = 3;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn cargo(arguments: &[&str], target: &str) -> PathBuf {
+    let cargo = env::var_os("CARGO").unwrap_or("cargo".into());
+    let output = Command::new(cargo)
+        .args(arguments)
+        .args(["--quiet", "--locked", "--message-format=json"])
+        .output()
+        .unwrap_or_else(|error| panic!("cargo cannot be run: {error}"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let messages = String::from_utf8(output.stdout).unwrap();
+    let program = messages.lines().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let is_it = message.pointer("/target/name")? == target;
+        let program = message.get("executable")?.as_str()?;
+        is_it.then(|| PathBuf::from(program))
+    });
+    program.expect("cargo tells of the program")
+}
+
+fn candor() -> PathBuf {
+    match env::var_os("CANDOR_BINARY") {
+        Some(program) => program.into(),
+        None => cargo(&["build", "--release", "--package", "candor-cli"], "candor"),
+    }
+}
+
+/// What is handed to a guest: arguments of the checks, and files.
+#[derive(Default)]
+struct Luggage {
+    arguments: Vec<String>,
+    files: Vec<File>,
+}
+
+impl Luggage {
+    /// A program of this machine, with what it needs, where it is here.
+    fn program(&mut self, name: &str, path: &Path) {
+        for file in program::files(path).unwrap_or_else(|error| panic!("{error}")) {
+            if !self.files.iter().any(|known| known.path == file.path) {
+                self.files.push(file);
+            }
+        }
+        self.arguments.push(format!("--{name}={}", path.display()));
+    }
+
+    /// A file in the guest's folder for what it is given.
+    fn file(&mut self, name: &str, path: &str, contents: Vec<u8>) {
+        let path = format!("/given/{path}");
+        self.arguments.push(format!("--{name}={path}"));
+        self.files.push(File { path, is_executable: false, contents });
+    }
+}
+
+/// A program that is on the path.
+fn on_path(program: &str) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut files = env::split_paths(&path).map(|folder| folder.join(program));
+    files.find(|file| file.exists()).unwrap_or_else(|| panic!("{program} is not there"))
+}
+
+/// The first frames of a recorded drive. `None` where the recordings are absent, which in CI they may
+/// not be.
+fn drive() -> Option<Vec<u8>> {
+    let Ok(log) = fs::read_to_string(root().join("../shared/data/ford-focus/lights.log")) else {
+        assert!(env::var("CI").as_deref() != Ok("true"), "../shared/data is absent");
+        return None;
+    };
+    let lines = log.lines().take(DRIVE_FRAMES).flat_map(|line| [line, "\n"]);
+    Some(lines.collect::<String>().into_bytes())
+}
+
+fn luggage(checks: &Path) -> Luggage {
+    let mut luggage = Luggage::default();
+    luggage.program("checks", checks);
+    luggage.program("candor", &candor());
+    luggage.program("shell", &on_path("sh"));
+    luggage.program("date", &on_path("date"));
+    if let Some(cannelloni) = env::var_os("CANDOR_CANNELLONI") {
+        luggage.program("cannelloni", Path::new(&cannelloni));
+    }
+    let example = |name: &str| fs::read(root().join("examples/gateway").join(name)).unwrap();
+    luggage.file("rules", "drive.rules.toml", example("drive.rules.toml"));
+    luggage.file("dbc", "car.dbc", example("car.dbc"));
+    luggage.file("ids", "ids.csv", example("ids.csv"));
+    if let Some(drive) = drive() {
+        luggage.file("drive", "drive.log", drive);
+    }
+    luggage
+}
+
+#[test]
+#[ignore = "needs QEMU, kernels and the program: see the top of this file"]
+fn every_check_of_the_live_gateway_runs_in_a_guest() {
+    let checks =
+        cargo(&["test", "--package", "candor-gateway", "--test", "machine", "--no-run"], "machine");
+    let listed = Command::new(&checks).arg("--list").output().unwrap();
+    let names = String::from_utf8(listed.stdout).unwrap();
+    let wanted = env::var("CANDOR_CHECKS").unwrap_or_default();
+    let luggage = luggage(&checks);
+    let has = |name: &str| {
+        luggage.arguments.iter().any(|argument| argument.starts_with(&format!("--{name}=")))
+    };
+    let kernels = env::var("CANDOR_KERNELS").unwrap_or(KERNELS.into());
+    let cache = Cache::open(None).unwrap();
+    let qemu = Qemu::find().unwrap();
+    let mut failed = Vec::new();
+    for kernel in kernels.split_whitespace() {
+        let spec = kernel.parse().unwrap_or_else(|error| panic!("{kernel}: {error}"));
+        let found = kernel::find(&cache, &spec).unwrap_or_else(|error| panic!("{error}"));
+        let machine = Machine::new(&cache, &qemu, &found, Speed::default(), "").unwrap();
+        for name in names.lines().filter(|name| name.contains(&wanted)) {
+            let lacks = [("drive", "drive::"), ("cannelloni", "peers::")]
+                .into_iter()
+                .find(|(file, of)| name.starts_with(of) && !has(file));
+            if let Some((lack, _)) = lacks {
+                assert!(env::var("CI").as_deref() != Ok("true"), "{lack} is absent");
+                println!("Linux {kernel}: {name} skipped: {lack} is absent");
+                continue;
+            }
+            let mut argv = vec![checks.display().to_string(), "--guest".into(), name.into()];
+            argv.extend(luggage.arguments.iter().cloned());
+            let order = Order::Command(CommandOrder {
+                rules: Table { max_hops: MAX_HOPS, ..Table::default() },
+                argv,
+                files: luggage.files.clone(),
+            });
+            let report = match machine.run(&order, &Unwatched) {
+                Ok(report) => report,
+                Err(error) => {
+                    println!("Linux {kernel}: {name}: {error}");
+                    failed.push(format!("{name} on Linux {kernel}: {error}"));
+                    continue;
+                }
+            };
+            let outcome = report.command.expect("the command ran");
+            let printed = String::from_utf8_lossy(&outcome.stdout);
+            let said = String::from_utf8_lossy(&outcome.stderr);
+            println!("Linux {kernel}:\n{printed}{said}");
+            let passed = format!("check {name} ... ok\n");
+            if outcome.status != Some(0) || !printed.contains(&passed) {
+                failed.push(format!("{name} on Linux {kernel}"));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "failed: {failed:#?}");
+}
