@@ -1,0 +1,229 @@
+//! `candor route run`, `stats`, `load` and `top` as their user sees them: a gateway between two tunnels
+//! on loopback.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// No test waits longer than this for what must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn candor(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+    command.arg("route").current_dir(folder);
+    command
+}
+
+/// Runs it to its end; what it says on standard output and on standard error.
+#[track_caller]
+fn run(folder: &Path, arguments: &[&str], code: i32) -> (String, String) {
+    let Output { status, stdout, stderr } = candor(folder).args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let (stdout, stderr) = (text(stdout), text(stderr));
+    assert_eq!(status.code(), Some(code), "{stdout}{stderr}");
+    (stdout, stderr)
+}
+
+/// A gateway that is ended with the test.
+struct Gateway {
+    folder: TempDir,
+    child: Child,
+    told: BufReader<ChildStderr>,
+    /// Where it receives.
+    entry: String,
+    /// Where it sends.
+    exit: UdpSocket,
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Gateway {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (before, exit) = (bind(), bind());
+        exit.set_read_timeout(Some(PATIENCE)).unwrap();
+        let port = |socket: &UdpSocket| socket.local_addr().unwrap().port();
+        // Free a moment ago; the kernel gives out others first.
+        let [entry, other] = [bind(), bind()].map(|socket| port(&socket));
+        let rules = format!(
+            "[bus]\nbefore = \"cannelloni:udp://127.0.0.1:{}?listen={entry}&any_peer=true\"\n\
+             behind = \"cannelloni:udp://127.0.0.1:{}?listen={other}\"\n\n[[rule]]\n\
+             name = \"speed\"\nfrom = \"before\"\nto = \"behind\"\nmatch = [\"0x123\"]\n",
+            port(&before),
+            port(&exit),
+        );
+        fs::write(folder.path().join("drive.rules.toml"), rules).unwrap();
+        let mut child = candor(folder.path())
+            .args(["run", "drive.rules.toml", "--control", "./drive.sock"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let told = BufReader::new(child.stderr.take().unwrap());
+        let entry = format!("127.0.0.1:{entry}");
+        let mut gateway = Self { folder, child, told, entry, exit };
+        gateway.wait_for("control socket");
+        gateway
+    }
+
+    fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Reads what it tells up to a line with this.
+    fn wait_for(&mut self, text: &str) {
+        let mut all = String::new();
+        while !all.contains(text) {
+            assert!(self.told.read_line(&mut all).unwrap() > 0, "{text} was never told: {all}");
+        }
+    }
+
+    /// Sends a frame as cannelloni does, and waits until it comes out.
+    fn pass_a_frame(&self) {
+        let frame = [2, 0, 0, 0, 1, 0, 0, 1, 0x23, 1, 0xAB];
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.send_to(&frame, &self.entry).unwrap();
+        let mut datagram = [0; 2048];
+        let count = self.exit.recv(&mut datagram).unwrap();
+        assert_eq!(datagram[5..count], frame[5..]);
+    }
+
+    fn control(&self) -> [String; 2] {
+        ["--control".into(), self.folder().join("drive.sock").display().to_string()]
+    }
+
+    /// Runs a command with its control socket.
+    #[track_caller]
+    fn ask(&self, arguments: &[&str], code: i32) -> (String, String) {
+        let control = self.control();
+        let control = control.iter().map(String::as_str);
+        let arguments: Vec<_> = arguments.iter().copied().chain(control).collect();
+        run(self.folder(), &arguments, code)
+    }
+
+    /// What `stats --json` tells as soon as these rules have handled so many copies each: a frame is
+    /// counted just after it went out.
+    #[track_caller]
+    fn stats(&self, handled: &[(&str, u64)]) -> Vec<serde_json::Value> {
+        for _ in 0..1_000 {
+            let told = lines(&self.ask(&["stats", "--json"], 0).0);
+            let counts = |name: &str| {
+                let rule = told.iter().find(|line| line["data"]["rule"] == name);
+                rule.and_then(|rule| rule["data"]["handled"].as_u64())
+            };
+            if handled.iter().all(|&(name, count)| counts(name) == Some(count)) {
+                return told;
+            }
+        }
+        panic!("never counted: {handled:?}");
+    }
+}
+
+fn lines(text: &str) -> Vec<serde_json::Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn frames_are_counted_and_rules_changed() {
+    let mut gateway = Gateway::start();
+    gateway.pass_a_frame();
+    let told = gateway.stats(&[("speed", 1)]);
+    let types: Vec<_> = told.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["port", "port", "rule", "latency", "summary"]);
+    assert_eq!(told[0]["data"]["received"], 1);
+    assert_eq!(told[4]["data"]["pid"], gateway.child.id());
+    let (stdout, _) = gateway.ask(&["stats"], 0);
+    assert!(stdout.contains("\nspeed  before  behind  user "), "{stdout}");
+
+    // Wrong rules are told with their places, and those before stay.
+    let rules = fs::read_to_string(gateway.folder().join("drive.rules.toml")).unwrap();
+    let wrong = rules.replace("to = \"behind\"", "to = \"behnd\"");
+    fs::write(gateway.folder().join("wrong.toml"), wrong).unwrap();
+    let (stdout, stderr) = gateway.ask(&["load", "wrong.toml"], 1);
+    assert!(stdout.contains("wrong.toml:8:6: error: unknown bus `behnd`\n"), "{stdout}");
+    assert!(stderr.contains("stay in use"), "{stderr}");
+    let (stdout, _) = gateway.ask(&["load", "wrong.toml", "--json"], 1);
+    let told = lines(&stdout);
+    assert_eq!((&told[0]["type"], &told[0]["data"]["line"]), (&"finding".into(), &8.into()));
+    assert_eq!(told.last().unwrap()["type"], "rejected");
+    let (stdout, _) = gateway.ask(&["stats"], 0);
+    assert!(stdout.contains("\nthe rules on disk are not in use: "), "{stdout}");
+    gateway.pass_a_frame();
+    gateway.stats(&[("speed", 2)]);
+
+    let renamed = rules.replace("\"speed\"", "\"faster\"");
+    fs::write(gateway.folder().join("other.toml"), renamed).unwrap();
+    let (stdout, stderr) = gateway.ask(&["load", "other.toml", "--json"], 0);
+    assert_eq!(lines(&stdout)[0]["data"]["rules"], 1);
+    assert!(stderr.contains("1 rule in use since now"), "{stderr}");
+    gateway.pass_a_frame();
+    let told = gateway.stats(&[("speed", 2), ("faster", 1)]);
+    assert_eq!(told.last().unwrap()["data"]["rejected"], serde_json::Value::Null);
+    // Nothing given: the rules that it has, again.
+    gateway.ask(&["load"], 0);
+
+    // It is running: not a second time with its rules.
+    let (_, stderr) = run(gateway.folder(), &["run", "drive.rules.toml", "--control", "./x"], 2);
+    assert!(stderr.contains("runs these rules already"), "{stderr}");
+    gateway.child.kill().unwrap();
+    gateway.child.wait().unwrap();
+    let (_, stderr) = gateway.ask(&["stats"], 2);
+    assert!(stderr.contains("no gateway is running there; start it with"), "{stderr}");
+}
+
+#[test]
+fn a_watch_ends_with_the_gateway() {
+    let mut gateway = Gateway::start();
+    let mut watch = candor(gateway.folder())
+        .args(["stats", "--json", "--watch", "10ms"])
+        .args(gateway.control())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let first: Vec<_> = told.by_ref().take(25).collect();
+    // Two ports, a rule, a latency and a summary each time; rates from the second time on.
+    assert!(
+        first[4].contains("\"type\":\"summary\"") && first[24].contains("\"type\":\"summary\"")
+    );
+    assert!(first[0].contains("\"received_per_s\":null"), "{}", first[0]);
+    assert!(first[20].contains("\"received_per_s\":0.0"), "{}", first[20]);
+    gateway.child.kill().unwrap();
+    gateway.child.wait().unwrap();
+    // What was on its way, then the end.
+    assert_eq!(told.count() % 5, 0);
+    let output = watch.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "the gateway has ended\n");
+}
+
+#[test]
+fn who_is_not_there_is_told_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = folder.path().join("nowhere.sock");
+    let nowhere = nowhere.to_str().unwrap();
+    for arguments in [
+        &["stats", "--control", nowhere][..],
+        &["load", "--control", nowhere],
+        &["load", "a.toml", "--control", nowhere],
+    ] {
+        let (_, stderr) = run(folder.path(), arguments, 2);
+        assert!(stderr.contains("no gateway is running there; start it with"), "{stderr}");
+    }
+    let (_, stderr) = run(folder.path(), &["stats", "no-such-gateway-as-this.toml"], 2);
+    assert!(stderr.contains("no gateway `no-such-gateway-as-this` is running"), "{stderr}");
+    let (_, stderr) = run(folder.path(), &["top", "--control", nowhere], 2);
+    assert!(stderr.contains("this needs a terminal"), "{stderr}");
+}

@@ -43,27 +43,65 @@ impl Jobs {
         Ok(Self { netlink: Netlink::open()?, added: Vec::new(), sums: BTreeMap::new() })
     }
 
-    /// Makes the jobs those of `rules` of `table`, by index.
+    /// Makes the jobs those of `rules` of `table`, by index. A job that is the same to the last bit
+    /// stays.
     pub(crate) fn change(&mut self, table: &Table, rules: &[usize]) -> Result<(), Error> {
-        let old = std::mem::take(&mut self.added);
-        if let Err(error) = self.add(table, rules) {
-            // The old ones stay.
-            for added in std::mem::replace(&mut self.added, old) {
-                let _ = self.netlink.delete_job(&added.payload);
+        let wanted = self.wanted(table, rules)?;
+        // Up to here they counted for the rules that they were of.
+        self.count()?;
+        let mut listed = self.listed()?;
+        let mut is_listed = |job: &Added| {
+            let at = listed.iter().position(|(payload, _)| *payload == job.payload);
+            at.map(|at| listed.swap_remove(at)).is_some()
+        };
+        let is_there: Vec<bool> = self.added.iter().map(&mut is_listed).collect();
+        let mut is_free = is_there.clone();
+        let place_of = |payload: &[u8]| {
+            let mut places = is_free.iter_mut().zip(&self.added).enumerate();
+            let (at, (is_free, _)) =
+                places.find(|(_, (is_free, job))| **is_free && job.payload == payload)?;
+            *is_free = false;
+            Some(at)
+        };
+        let places: Vec<Option<usize>> =
+            wanted.iter().map(|(payload, _)| payload.as_slice()).map(place_of).collect();
+        let fresh = wanted.iter().zip(&places).filter(|(_, place)| place.is_none());
+        let fresh: Vec<&[u8]> = fresh.map(|((payload, _), _)| payload.as_slice()).collect();
+        for (index, payload) in fresh.iter().enumerate() {
+            if let Err(error) = self.netlink.add_job(payload) {
+                // The old ones stay.
+                for payload in &fresh[..index] {
+                    let _ = self.netlink.delete_job(payload);
+                }
+                return Err(error.into());
             }
-            return Err(error);
         }
-        self.count_of(&old)?;
-        for added in old {
-            // The kernel deletes the jobs of an interface that goes away by itself.
-            let _ = self.netlink.delete_job(&added.payload);
+        let old = std::mem::take(&mut self.added).into_iter().zip(is_there);
+        // The kernel deletes the jobs of an interface that goes away by itself.
+        let mut old: Vec<_> = old.map(|(job, is_there)| is_there.then_some(job)).collect();
+        for ((payload, key), place) in wanted.into_iter().zip(places) {
+            self.sums.entry(key.clone()).or_default();
+            let kept = place.and_then(|at| old.get_mut(at)).and_then(Option::take);
+            let seen = kept.map_or_else(Counters::default, |job| job.seen);
+            self.added.push(Added { payload, key, seen });
+        }
+        let mut over: Vec<_> = old.into_iter().flatten().collect();
+        // What cannot be read is not known.
+        let _ = self.count_in(&mut over);
+        for job in over {
+            let _ = self.netlink.delete_job(&job.payload);
         }
         Ok(())
     }
 
-    fn add(&mut self, table: &Table, rules: &[usize]) -> Result<(), Error> {
+    /// The jobs that these rules are, each with its rule, source and destination.
+    fn wanted(
+        &mut self,
+        table: &Table,
+        rules: &[usize],
+    ) -> Result<Vec<(Vec<u8>, (String, String, String))>, Error> {
         if rules.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         check_hops(table.effective_max_hops())?;
         let chosen: Vec<_> = rules.iter().filter_map(|&rule| table.rules.get(rule)).collect();
@@ -89,16 +127,21 @@ impl Jobs {
         let bus = |bus: BusIndex| {
             table.buses.get(usize::from(bus.0)).map_or(String::new(), |bus| bus.name.clone())
         };
+        let mut wanted = Vec::with_capacity(requests.len());
         for request in requests {
             let Request { payload, rule, destination, .. } = request;
-            self.netlink.add_job(&payload)?;
             let Some(rule) = own.rules.get(rule) else { continue };
             let to = rule.to.get(destination).copied().unwrap_or(rule.from);
-            let key = (rule.name.clone(), bus(rule.from), bus(to));
-            self.sums.entry(key.clone()).or_default();
-            self.added.push(Added { payload, key, seen: Counters::default() });
+            wanted.push((payload, (rule.name.clone(), bus(rule.from), bus(to))));
         }
-        Ok(())
+        Ok(wanted)
+    }
+
+    /// The jobs of the kernel, whoever added them.
+    fn listed(&mut self) -> Result<Vec<(Vec<u8>, Counters)>, Error> {
+        let listed = self.netlink.jobs()?;
+        let decoded = listed.iter().filter_map(|payload| jobs::decode(payload).ok());
+        Ok(decoded.map(|(job, counters)| (jobs::encode(&job), counters)).collect())
     }
 
     /// Reads what the jobs counted.
@@ -109,27 +152,11 @@ impl Jobs {
         outcome
     }
 
-    fn count_of(&mut self, old: &[Added]) -> Result<(), Error> {
-        let mut copies: Vec<_> = old
-            .iter()
-            .map(|added| Added {
-                payload: added.payload.clone(),
-                key: added.key.clone(),
-                seen: added.seen,
-            })
-            .collect();
-        self.count_in(&mut copies)
-    }
-
     fn count_in(&mut self, added: &mut [Added]) -> Result<(), Error> {
         if added.is_empty() {
             return Ok(());
         }
-        let mut listed = Vec::new();
-        for payload in self.netlink.jobs()? {
-            let Ok((job, counters)) = jobs::decode(&payload) else { continue };
-            listed.push((jobs::encode(&job), counters));
-        }
+        let mut listed = self.listed()?;
         for job in added {
             // Jobs that are the same to the last bit count for each other.
             let Some(at) = listed.iter().position(|(payload, _)| *payload == job.payload) else {
@@ -148,12 +175,8 @@ impl Jobs {
 
     /// Whether all jobs are still there: those of an interface go when it goes.
     pub(crate) fn are_whole(&mut self) -> bool {
-        let Ok(listed) = self.netlink.jobs() else { return false };
-        let listed: Vec<_> = listed
-            .iter()
-            .filter_map(|payload| Some(jobs::encode(&jobs::decode(payload).ok()?.0)))
-            .collect();
-        self.added.iter().all(|job| listed.contains(&job.payload))
+        let Ok(listed) = self.listed() else { return false };
+        self.added.iter().all(|job| listed.iter().any(|(payload, _)| *payload == job.payload))
     }
 
     /// Deletes all of them; what they counted stays known.

@@ -193,7 +193,7 @@ impl Output {
     }
 
     fn note_queued(&self, state: &State) {
-        let queued = state.queue.len() as u64;
+        let queued = state.queue.in_use() as u64;
         self.queued.store(queued, Ordering::Relaxed);
         self.most_queued.fetch_max(queued, Ordering::Relaxed);
     }
@@ -322,10 +322,13 @@ impl Output {
                 self.note_queued(&state);
                 return;
             };
-            self.note_queued(&state);
             drop(state);
             match self.transmit(&mut *transmitter, head) {
-                None => self.lock().queue.give_up(),
+                None => {
+                    let mut state = self.lock();
+                    state.queue.give_up();
+                    self.note_queued(&state);
+                }
                 Some(head) => {
                     // No room. Whoever comes meanwhile and is more urgent goes first.
                     self.lock().queue.put_back(head);

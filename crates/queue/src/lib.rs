@@ -215,10 +215,16 @@ impl<T> ByPriority<T> {
         self.heap.is_empty()
     }
 
+    /// How many places are in use: by what waits, and by what was taken out and may be put back.
+    #[must_use]
+    pub fn in_use(&self) -> usize {
+        self.heap.len() + self.taken
+    }
+
     /// Whether another would be refused.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.heap.len() + self.taken >= self.depth
+        self.in_use() >= self.depth
     }
 
     /// How many it has refused.

@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use candor_gateway::plan::Plane;
+use candor_gateway::snapshot::PortSnapshot;
 use candor_gateway::{Config, Service, Snapshot};
 use clap::{Args, ValueEnum};
 
 use crate::Answer;
-use crate::output::{table, thousands};
+use crate::output::{print, table, thousands};
 
 #[derive(Args)]
 pub(crate) struct RunArgs {
@@ -88,7 +89,7 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
     let mut tell = |line: &str| eprintln!("{line}");
     match candor_gateway::run(&service, &signals, &mut tell) {
         Ok(snapshot) => {
-            eprint!("{}", summary(&snapshot));
+            print(&summary(&snapshot))?;
             Ok(true)
         }
         Err(candor_gateway::Error::Rules(findings)) => {
@@ -106,7 +107,7 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
     }
 }
 
-/// What the gateway has done, in a few lines.
+/// What the gateway has done, in two tables.
 fn summary(snapshot: &Snapshot) -> String {
     let rows: Vec<Vec<String>> = snapshot
         .rules
@@ -124,5 +125,31 @@ fn summary(snapshot: &Snapshot) -> String {
             ]
         })
         .collect();
-    table(&["rule", "from", "to", ">handled", "refused"], &rows)
+    let ports: Vec<Vec<String>> = snapshot.ports.iter().map(port_row).collect();
+    let head = ["port", ">received", ">unmatched", ">transmitted", "trouble"];
+    let rules = table(&["rule", "from", "to", ">handled", "refused"], &rows);
+    format!("{}\n{rules}", table(&head, &ports))
+}
+
+fn port_row(port: &PortSnapshot) -> Vec<String> {
+    let refused = if port.refuses_unmatched && port.unmatched > 0 { " refused" } else { "" };
+    let troubles = [
+        (port.malformed, "malformed"),
+        (port.overflow, "lost before they could be received"),
+        (port.missing, "datagrams missing"),
+        (port.out_of_order, "datagrams out of order"),
+        (port.lost, "lost behind the port"),
+    ];
+    let troubles: Vec<_> = troubles
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", thousands(count)))
+        .collect();
+    vec![
+        port.bus.clone(),
+        thousands(port.received),
+        format!("{}{refused}", thousands(port.unmatched)),
+        thousands(port.transmitted),
+        if troubles.is_empty() { "-".to_owned() } else { troubles.join(", ") },
+    ]
 }

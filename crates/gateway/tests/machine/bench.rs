@@ -30,9 +30,10 @@ pub(crate) const MONITOR: &str = "can1";
 pub(crate) const SOURCE: &str = "can2";
 pub(crate) const TARGET: &str = "can3";
 pub(crate) const HEAR: &str = "can4";
-/// Two controllers for CAN FD on a bus of their own.
-pub(crate) const FD_TARGET: &str = "can8";
-pub(crate) const FD_HEAR: &str = "can9";
+/// The two ends of a virtual cable that carries CAN FD: Debian's kernels have no driver for a
+/// controller for CAN FD that QEMU has.
+pub(crate) const FD_TARGET: &str = "fd0";
+pub(crate) const FD_HEAR: &str = "fd1";
 
 /// The priorities of who hears, and of the gateway: whoever sends more than is heard has to wait,
 /// and where interrupts are threads (of priority 50) they come first.
@@ -92,7 +93,7 @@ pub(crate) fn start_bed(queue: u32) -> Netlink {
     netlink
 }
 
-pub(crate) fn start(netlink: &mut Netlink, name: &str, settings: &CanSettings, queue: u32) {
+fn start(netlink: &mut Netlink, name: &str, settings: &CanSettings, queue: u32) {
     netlink.set_can(name, settings).unwrap_or_else(|error| panic!("{error}"));
     netlink.set_queue_length(name, queue).unwrap();
     netlink.set_up(name, true).unwrap();

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  lights.log -- replay --> can0 == can1, can2 -- gateway --> can3 == can4        body.log
-//!                                   |                    \--> can8 == can9 (FD)   backbone.log
+//!                                   |                    \--> fd0 == fd1 (FD)     backbone.log
 //!                                   source.log
 //!                                      \-- lab: the same rules, the same times --> drive.csv
 //! ```
@@ -13,7 +13,6 @@ use std::fs;
 use std::path::Path;
 
 use candor_gateway::read_rules;
-use candor_linux::netlink::CanSettings;
 use candor_route::counters::Outcome;
 use candor_route::engine::{Engine, Forward, Passage};
 use candor_route::{BusIndex, Table};
@@ -22,7 +21,7 @@ use candor_wire::Frame;
 
 use crate::bench::{
     FD_HEAR, FD_TARGET, Gateway, HEAR, MONITOR, Process, Recorder, SOURCE, TALK, TARGET, argument,
-    assert_balanced, candor, folder, port, start, start_bed,
+    assert_balanced, candor, folder, port, start_bed,
 };
 use crate::{Check, Need};
 
@@ -42,7 +41,7 @@ const TRIALS: u64 = 8;
 const CHANGES: [(&str, &str); 7] = [
     ("port = \"can0\"", "port = \"can2?buffer=4000000\""),
     ("port = \"can1\"", "port = \"can3\""),
-    ("port = \"can2\"", "port = \"can8\""),
+    ("port = \"can2\"", "port = \"fd0\""),
     ("at_least_every = \"500ms\"", "at_least_every = \"62ms\""),
     ("rate    = \"100/s\"", "rate    = \"36/min\""),
     ("min_interval = \"1s\"", "min_interval = \"940ms\""),
@@ -81,11 +80,11 @@ fn place(folder: &Path) {
     let mut rules = fs::read_to_string(given("rules")).unwrap();
     // Last first: the example's can2 must not become the guest's can3.
     for (from, to) in CHANGES {
-        let marked = to.replace("can", "CAN");
+        let marked = to.replace("can", "\0");
         assert_eq!(rules.matches(from).count(), 1, "{from}");
         rules = rules.replace(from, &marked);
     }
-    fs::write(folder.join("drive.rules.toml"), rules.replace("CAN", "can")).unwrap();
+    fs::write(folder.join("drive.rules.toml"), rules.replace('\0', "can")).unwrap();
     for name in ["dbc", "ids"] {
         let path = given(name);
         fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
@@ -185,11 +184,12 @@ fn drive() {
     let folder = folder();
     place(&folder);
     let mut netlink = start_bed(1_000);
-    let fd =
-        CanSettings { bitrate: 1_000_000, data_bitrate: Some(4_000_000), ..CanSettings::default() };
+    netlink.create_vxcan(FD_TARGET, FD_HEAR).unwrap();
     for name in [FD_TARGET, FD_HEAR] {
-        start(&mut netlink, name, &fd, 1_000);
+        netlink.set_mtu(name, 72).unwrap();
+        netlink.set_up(name, true).unwrap();
     }
+    netlink.wait_until_running(FD_TARGET, Nanos::from_secs(5)).unwrap();
     let drive = argument("drive").expect("--drive=FILE is missing");
     let sent = crate::bench::records(&fs::read_to_string(&drive).unwrap());
 

@@ -5,7 +5,10 @@ use std::fs;
 use crate::bench::{Ear, Gateway, Mouth, assert_balanced, numbered, port, rule, virtual_buses};
 use crate::{Check, Need};
 
-pub(crate) const CHECKS: [Check; 1] = [("a_flood_leaves_no_memory_behind", Need::Guest, memory)];
+pub(crate) const CHECKS: [Check; 2] = [
+    ("a_flood_leaves_no_memory_behind", Need::Guest, memory),
+    ("locked_memory_is_no_more_than_that", Need::Guest, locked),
+];
 
 /// The most that a gateway may have resident, in KiB.
 const MOST_KIB: u64 = 30 * 1024;
@@ -20,12 +23,20 @@ fn resident(process: u32) -> u64 {
 }
 
 fn memory() {
+    floods(&["--plane", "user"]);
+}
+
+fn locked() {
+    floods(&["--lock-memory"]);
+}
+
+fn floods(arguments: &[&str]) {
     const FRAMES: u64 = 15_000;
     let _netlink = virtual_buses(&["vcan0", "vcan1"]);
     let rules = "[bus]\na = \"vcan0\"\nb = \"vcan1\"\n\
          [[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\necho = true\non_change = true\nrate = \"1000000/s\"\nburst = 1000000\n";
     let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
-    let mut gateway = Gateway::start(rules, &["--plane", "user"]);
+    let mut gateway = Gateway::start(rules, arguments);
     let id = gateway.process().id();
     let mut after = Vec::new();
     for flood in 1..=3 {

@@ -40,7 +40,7 @@ fn frames() -> Vec<Frame> {
 }
 
 /// Frames from one virtual bus through candor, the tunnel and cannelloni to the other, and back.
-fn both_ways(bus: &str, peer: &[&str]) {
+fn both_ways(bus: &str, peer: &[&str], keeps_remote_len: bool) {
     let mut netlink = virtual_buses(&["vcan0", "vcan1"]);
     netlink.set_up("lo", true).unwrap();
     let rules = format!(
@@ -75,7 +75,11 @@ fn both_ways(bus: &str, peer: &[&str]) {
     let count = frames.len() as u64;
     // What is said here is heard here too.
     let heard = there.exactly(before_there + count);
-    assert_eq!(texts(&heard[before_there as usize..]), texts(&frames));
+    let expected = texts(&frames).into_iter().map(|text| match text.as_str() {
+        "123#R3" if !keeps_remote_len => "123#R".to_owned(),
+        _ => text,
+    });
+    assert_eq!(texts(&heard[before_there as usize..]), expected.collect::<Vec<_>>());
     here.exactly(before_here + count);
 
     frames.iter().for_each(|frame| at_there.say(frame));
@@ -96,9 +100,11 @@ fn udp() {
     both_ways(
         "cannelloni:udp://127.0.0.1:20001?listen=20000",
         &["-R", "127.0.0.1", "-r", "20000", "-l", "20001"],
+        true,
     );
 }
 
 fn tcp() {
-    both_ways("cannelloni:tcp://127.0.0.1:20001", &["-C", "s", "-l", "20001", "-p"]);
+    // What cannelloni 2.1.2 reads from a stream has no length if it is a remote frame (decoder.cpp).
+    both_ways("cannelloni:tcp://127.0.0.1:20001", &["-C", "s", "-l", "20001", "-p"], false);
 }

@@ -83,7 +83,6 @@ fn refusal() {
 /// rules stay together. What is left is shared.
 fn auto() {
     let mut netlink = virtual_buses(&["vcan0", "vcan1", "vcan2"]);
-    let apart = "[[rule]]\nname = \"apart\"\nfrom = \"c\"\nto = \"a\"\nmatch = [0x200]\n";
     let (b, c, mut mouth) = (Ear::new("vcan1"), Ear::new("vcan2"), Mouth::new("vcan0"));
     let mut gateway = Gateway::start(&format!("{BUSES}{PLAIN}{DATA}"), &["--plane", "auto"]);
     let planes: Vec<_> = gateway.plan().into_iter().map(|it| (it.rule, it.plane)).collect();
@@ -107,11 +106,10 @@ fn auto() {
                 [[rule]]\nname = \"back\"\nfrom = \"c\"\nto = \"b\"\nmatch = [0x321]\n\
                 length = [\"0-8\"]\necho = true\n";
     let other = gateway.rules.with_file_name("other.toml");
-    std::fs::write(&other, format!("{BUSES}{PLAIN}{ring}{}", apart.replace("\"c\"", "\"b\"")))
-        .unwrap();
+    std::fs::write(&other, format!("{BUSES}{PLAIN}{ring}")).unwrap();
     gateway.load(Some(&other));
     let planes: Vec<_> = gateway.plan().into_iter().map(|it| it.plane).collect();
-    assert_eq!(planes[..3], ["user", "user", "user"]);
+    assert_eq!(planes, ["user", "user", "user"]);
     // Passed on by `plain`, `on` and `back`; then it has been passed on three times.
     let (heard_b, heard_c) = (b.count(), c.count());
     mouth.say(&frame("123#03"));

@@ -1,8 +1,8 @@
 //! `cannelloni:udp://host:20000`, `cannelloni:tcp://host:20000`: CAN over Ethernet as cannelloni 2
 //! does it, which may be at the other end.
 //!
-//! - Frames travel together in a datagram or segment. When it is full it leaves; else after `flush`.
-//!   Without `flush` they leave as soon as there is nothing more to transmit for now: they are due
+//! - Frames travel together in a datagram or segment. When it is full it leaves; else with the next
+//!   beat of `flush`: at most so long after its first frame, on average half as long. Without `flush` they leave as soon as there is nothing more to transmit for now: they are due
 //!   since ever, and whoever transmits calls `flush` after each batch. Where `flush` finds no room,
 //!   they stay, and are sent when it is called again after `wait`. cannelloni itself keeps frames back
 //!   for 100 ms.
@@ -31,8 +31,8 @@ pub(super) static DRIVER: Driver = Driver {
     options: &[
         (
             "flush",
-            "how long frames may wait for others to travel with, such as 500us; default 0: they \
-             leave when there is nothing more to transmit for now",
+            "how long frames wait for others to travel with at most, such as 500us, on average half \
+             as long; default 0: they leave when there is nothing more to transmit for now",
         ),
         ("listen", "udp: port, or address and port, to receive at; default: the port of the peer"),
         ("mtu", "udp: bytes of the largest packet, its headers included; default 1500"),
