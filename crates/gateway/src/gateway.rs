@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 
 use candor_linux::clock::{self, Monotonic};
+use candor_linux::netlink::{Link, Netlink};
 use candor_linux::quick;
 use candor_linux::realtime::{self, Policy, Task};
 use candor_linux::wake::Wake;
@@ -31,6 +32,8 @@ use crate::worker::{Lane, Routes, Stamps, Station, Worker, lock};
 const QUEUE_DEPTH: usize = 256;
 /// The most that may be asked for.
 const MOST_QUEUE_DEPTH: usize = 65_536;
+/// The stack of a worker, several times what it needs: with locked memory all of it is resident.
+const STACK_BYTES: usize = 512 << 10;
 
 /// How a gateway runs.
 #[derive(Clone, Debug, Default)]
@@ -120,6 +123,48 @@ struct Line {
     wanted: Wanted,
     station: Arc<Station>,
     threads: Vec<JoinHandle<()>>,
+    load: Load,
+}
+
+/// How busy the bus of an interface is, and what the kernel lost behind our back.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    /// What the interface had dropped when it was last looked at (`tx_dropped`).
+    dropped: Option<u64>,
+    /// What it has dropped since the port was opened.
+    lost: u64,
+    /// Bits that were counted last, and when.
+    last: Option<(u64, Instant<Monotonic>)>,
+    percent: Option<f64>,
+}
+
+impl Load {
+    /// A second later; `link` is the interface if there is one.
+    fn tick(&mut self, link: Option<&Link>, now: Instant<Monotonic>) {
+        // SOF to the intermission of a frame with a standard identifier, without data and stuff bits
+        // (ISO 11898-1). With two bit rates packets and bytes do not tell how long frames take.
+        const BITS_PER_FRAME: u64 = 47;
+        // An interface that is being taken down still takes frames, and drops them.
+        if let Some(now) = link.map(|link| link.statistics.tx_dropped) {
+            let before = self.dropped.replace(now).unwrap_or(now);
+            // One that was made anew begins at zero.
+            self.lost += if now < before { now } else { now - before };
+        }
+        let can = link.and_then(|link| Some((link.can?, &link.statistics)));
+        let Some((can, counted)) = can.filter(|(can, _)| can.bitrate > 0 && can.data_bitrate == 0)
+        else {
+            (self.last, self.percent) = (None, None);
+            return;
+        };
+        let frames = counted.rx_packets + counted.tx_packets;
+        let bits = frames * BITS_PER_FRAME + (counted.rx_bytes + counted.tx_bytes) * 8;
+        if let Some((before, then)) = self.last.replace((bits, now)) {
+            let seconds = (now - then).as_secs_f64();
+            let more = bits.saturating_sub(before) as f64;
+            let percent = more / seconds.max(1e-3) / f64::from(can.bitrate) * 100.0;
+            self.percent = Some((percent * 100.0).round() / 100.0);
+        }
+    }
 }
 
 /// A set of rules that is or was in use.
@@ -316,7 +361,14 @@ impl Gateway {
         let output =
             transmitter.map(|transmitter| Arc::new(Output::new(transmitter, named.queue_depth)));
         let station = Arc::new(Station::new(output));
-        let line = Line { bus: bus.clone(), named, wanted, station, threads: Vec::new() };
+        let line = Line {
+            bus: bus.clone(),
+            named,
+            wanted,
+            station,
+            threads: Vec::new(),
+            load: Load::default(),
+        };
         Ok(New { line, receiver })
     }
 
@@ -347,9 +399,10 @@ impl Gateway {
             |error: std::io::Error| Error::Other(format!("no thread can be started: {error}"));
         // The kernel shows 15 bytes of a thread's name.
         let name = |role: &str| format!("{role}/{}", line.bus.name).chars().take(15).collect();
+        let thread = |role: &str| thread::Builder::new().name(name(role)).stack_size(STACK_BYTES);
         if let Some(output) = &line.station.output {
             let (output, config) = (Arc::clone(output), config.clone());
-            let drainer = thread::Builder::new().name(name("out")).spawn(move || {
+            let drainer = thread("out").spawn(move || {
                 set_up_thread(&config);
                 output.drain();
             });
@@ -365,7 +418,7 @@ impl Gateway {
                 None => Stamps::Own,
             };
             let worker = Worker { station, receiver, stamps };
-            let worker = thread::Builder::new().name(name("in")).spawn(move || {
+            let worker = thread("in").spawn(move || {
                 set_up_thread(&config);
                 *lock(&worker.station.sleeper) = Some(wake.thread());
                 worker.work();
@@ -380,6 +433,15 @@ impl Gateway {
     pub fn tick(&mut self) {
         for latency in self.latencies.values() {
             latency.tick();
+        }
+        let now = clock::now::<Monotonic>();
+        if self.lines.iter().any(|line| line.named.address.interface().is_some()) {
+            let links = Netlink::open().and_then(|mut netlink| netlink.links()).unwrap_or_default();
+            for line in &mut self.lines {
+                let name = line.named.address.interface();
+                let link = links.iter().find(|link| Some(link.name.as_str()) == name);
+                line.load.tick(link, now);
+            }
         }
         if let Some(jobs) = &mut self.jobs {
             // What cannot be read now is read next time.
@@ -575,11 +637,12 @@ impl Gateway {
             out_of_order,
             transmitted: counts.transmitted,
             full: counts.full,
-            lost: counts.lost,
+            lost: counts.lost + line.load.lost,
             queued: counts.queued,
             most_queued: counts.most_queued,
             queue_depth: counts.depth,
             reopened: line.station.reopened.load(Ordering::Relaxed),
+            least_load_percent: line.load.percent,
             ..PortSnapshot::default()
         };
         port.count(buses.get(&line.bus.name).copied().unwrap_or_default());
@@ -725,5 +788,45 @@ fn end(line: &mut Line) {
     for thread in line.threads.drain(..) {
         // One that panicked has said so.
         let _ = thread.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candor_linux::netlink::{CanState, Statistics};
+
+    use super::*;
+
+    #[test]
+    fn the_load_is_what_the_kernel_counts_by_the_second() {
+        let link = |frames: u64, data_bitrate: u32| Link {
+            can: Some(CanState { bitrate: 500_000, data_bitrate, ..CanState::default() }),
+            statistics: Statistics {
+                rx_packets: frames,
+                rx_bytes: frames * 8,
+                ..Statistics::default()
+            },
+            ..Link::default()
+        };
+        let at = |second: u64| Instant::from_nanos(second * 1_000_000_000);
+        let mut load = Load::default();
+        load.tick(Some(&link(0, 0)), at(1));
+        assert_eq!(load.percent, None);
+        load.tick(Some(&link(1_000, 0)), at(2));
+        assert_eq!(load.percent, Some(22.2), "1,000 frames of 111 bits");
+        load.tick(Some(&link(1_000, 0)), at(3));
+        assert_eq!(load.percent, Some(0.0));
+        load.tick(Some(&link(2_000, 2_000_000)), at(4));
+        assert_eq!(load.percent, None, "two bit rates");
+        load.tick(None, at(5));
+        assert_eq!((load.percent, load.lost), (None, 0));
+        let dropping = |tx_dropped| {
+            let statistics = Statistics { tx_dropped, ..Statistics::default() };
+            Link { statistics, ..Link::default() }
+        };
+        for (dropped, lost) in [(7, 7), (9, 9), (1, 10)] {
+            load.tick(Some(&dropping(dropped)), at(6));
+            assert_eq!(load.lost, lost);
+        }
     }
 }

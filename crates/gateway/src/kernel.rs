@@ -21,11 +21,14 @@ pub(crate) struct JobSums {
     pub(crate) deleted: u64,
 }
 
+/// A rule, its source and one of its destinations.
+type Key = (String, String, String);
+
 /// A job that was added.
 struct Added {
     payload: Vec<u8>,
     /// The rule and the destination that it is for.
-    key: (String, String, String),
+    key: Key,
     /// What it had counted when it was last looked at; the kernel counts modulo 2^32.
     seen: Counters,
 }
@@ -35,7 +38,7 @@ pub(crate) struct Jobs {
     netlink: Netlink,
     added: Vec<Added>,
     /// By rule, source and destination.
-    sums: BTreeMap<(String, String, String), JobSums>,
+    sums: BTreeMap<Key, JobSums>,
 }
 
 impl Jobs {
@@ -95,11 +98,7 @@ impl Jobs {
     }
 
     /// The jobs that these rules are, each with its rule, source and destination.
-    fn wanted(
-        &mut self,
-        table: &Table,
-        rules: &[usize],
-    ) -> Result<Vec<(Vec<u8>, (String, String, String))>, Error> {
+    fn wanted(&mut self, table: &Table, rules: &[usize]) -> Result<Vec<(Vec<u8>, Key)>, Error> {
         if rules.is_empty() {
             return Ok(Vec::new());
         }
@@ -187,7 +186,7 @@ impl Jobs {
         }
     }
 
-    pub(crate) fn sums(&self) -> &BTreeMap<(String, String, String), JobSums> {
+    pub(crate) fn sums(&self) -> &BTreeMap<Key, JobSums> {
         &self.sums
     }
 }

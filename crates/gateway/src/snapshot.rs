@@ -59,7 +59,8 @@ pub struct PortSnapshot {
     pub transmitted: u64,
     /// How often the port had no room for one (`ENOBUFS`, `EAGAIN`).
     pub full: u64,
-    /// Frames that were taken and then lost: the peer of a tunnel went away.
+    /// Frames that were taken and then lost: the peer of a tunnel went away, or the interface dropped
+    /// them while it was taken down (`tx_dropped`, which counts those of other programs too).
     pub lost: u64,
     /// Frames that wait in its egress queue now.
     pub queued: u64,
@@ -69,6 +70,10 @@ pub struct PortSnapshot {
     pub queue_depth: u64,
     /// How often it was opened again.
     pub reopened: u64,
+    /// How much of the last second its bus was busy at least, in percent, if its bit rate is known: by
+    /// what the kernel counts on the interface, 47 bits and 8 per byte for a frame. Extended
+    /// identifiers and stuff bits come on top; `candor bus load` counts every bit.
+    pub least_load_percent: Option<f64>,
 }
 
 /// A rule and one of its destinations.

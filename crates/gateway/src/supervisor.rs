@@ -102,16 +102,11 @@ pub fn run(
         let _ = watch.add(&path.parent().unwrap_or(Path::new("")).join(file));
     }
 
-    let config = Config { file: path.clone(), ..service.gateway.clone() };
-    let gateway = Gateway::start(config, rules)?;
-    observer.tell(&summary(&gateway, "started"));
-    let shared =
-        Arc::new(Shared { gateway: Mutex::new(gateway), is_ending: AtomicBool::new(false) });
+    // What somebody else may have is taken before a port is opened.
     let access = match service.control_for_group {
         true => Access::Group,
         false => Access::Owner,
     };
-    let desk = Arc::new(Mutex::new(Desk { shared: Arc::clone(&shared), file: path.clone() }));
     let listening = match &service.control {
         Some(place) => Server::bind(place, access),
         None => {
@@ -120,18 +115,25 @@ pub fn run(
         }
     };
     let listening = listening.map_err(|error| Error::Other(error.to_string()))?;
+    let exposure = match service.metrics_are_public {
+        true => Exposure::Public,
+        false => Exposure::Loopback,
+    };
+    let exporting = service.metrics.map(|address| metrics::Listening::bind(address, exposure));
+    let exporting = exporting.transpose().map_err(|error| Error::Other(error.to_string()))?;
+
+    let config = Config { file: path.clone(), ..service.gateway.clone() };
+    let gateway = Gateway::start(config, rules)?;
+    observer.tell(&summary(&gateway, "started"));
+    let shared =
+        Arc::new(Shared { gateway: Mutex::new(gateway), is_ending: AtomicBool::new(false) });
+    let desk = Arc::new(Mutex::new(Desk { shared: Arc::clone(&shared), file: path.clone() }));
     observer.tell(&format!("control socket {}", listening.path().display()));
     let io = |error: std::io::Error| Error::Other(format!("no thread can be started: {error}"));
     let server = listening.serve(Arc::clone(&desk), Limits::default()).map_err(io)?;
-    let exporter = match service.metrics {
+    let exporter = match exporting {
         None => None,
-        Some(address) => {
-            let exposure = match service.metrics_are_public {
-                true => Exposure::Public,
-                false => Exposure::Loopback,
-            };
-            let listening = metrics::Listening::bind(address, exposure)
-                .map_err(|error| Error::Other(error.to_string()))?;
+        Some(listening) => {
             observer.tell(&format!("metrics at http://{}/metrics", listening.address()));
             let shared = Arc::clone(&shared);
             let snapshot = move || lock(&shared.gateway).snapshot();

@@ -268,9 +268,14 @@ fn who_asks_for_nothing_is_disconnected() {
     let mut client = Plain::connect(&scene.path);
     assert!(client.hear().unwrap().contains("nothing was asked for in 0.02 s"));
     assert_eq!(client.hear(), None);
-    // Who watches is not.
+}
+
+#[test]
+fn who_watches_need_not_ask() {
+    let scene = scene(Limits { idle: Nanos::from_secs(1), ..Limits::default() });
     let watching = Client::connect(&scene.path).unwrap();
-    let snapshots = watching.watch(Nanos::from_millis(50)).unwrap();
+    // Twice the interval is longer than the limit.
+    let snapshots = watching.watch(Nanos::from_millis(600)).unwrap();
     assert_eq!(snapshots.take(3).filter(Result::is_ok).count(), 3);
 }
 

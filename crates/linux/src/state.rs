@@ -139,4 +139,22 @@ mod tests {
         assert_eq!(memory(&socket), Ok(Memory { dropped: 20 - received, ..Memory::default() }));
         assert!(received < 20);
     }
+
+    #[test]
+    fn the_last_stamp_is_that_of_what_was_received_last() {
+        let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let _ = last_stamp(&receiver).unwrap();
+        let mut last = None;
+        for _ in 0..3 {
+            let before = clock::now::<Realtime>();
+            sender.send_to(&[1], receiver.local_addr().unwrap()).unwrap();
+            receiver.recv(&mut [0; 8]).unwrap();
+            let stamp = last_stamp(&receiver).unwrap();
+            let after = clock::now::<Realtime>();
+            assert!(stamp.is_some_and(|it| before <= it && it <= after), "{stamp:?}");
+            assert_ne!(stamp, last);
+            last = stamp;
+        }
+    }
 }

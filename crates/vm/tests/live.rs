@@ -134,11 +134,14 @@ fn every_check_of_the_live_gateway_runs_in_a_guest() {
         let found = kernel::find(&cache, &spec).unwrap_or_else(|error| panic!("{error}"));
         let machine = Machine::new(&cache, &qemu, &found, Speed::default(), "").unwrap();
         for name in names.lines().filter(|name| name.contains(&wanted)) {
-            let lacks = [("drive", "drive::"), ("cannelloni", "peers::")]
+            // The recordings are there in CI; cannelloni no package has, so its checks are for
+            // whoever names a program of it.
+            let lacks = [("drive", "drive::", true), ("cannelloni", "peers::", false)]
                 .into_iter()
-                .find(|(file, of)| name.starts_with(of) && !has(file));
-            if let Some((lack, _)) = lacks {
-                assert!(env::var("CI").as_deref() != Ok("true"), "{lack} is absent");
+                .find(|(file, of, _)| name.starts_with(of) && !has(file));
+            if let Some((lack, _, is_in_ci)) = lacks {
+                let is_ci = env::var("CI").as_deref() == Ok("true");
+                assert!(!(is_ci && is_in_ci), "{lack} is absent");
                 println!("Linux {kernel}: {name} skipped: {lack} is absent");
                 continue;
             }

@@ -5,7 +5,7 @@
 //!
 //! | `type` | fields |
 //! |---|---|
-//! | `port` | `bus`, `port`, `trouble` (why it does not work, or null), `received`, `unmatched`, `refuses_unmatched`, `error_reports`, `malformed`, `overflow`, `missing`, `out_of_order`, `transmitted`, `full`, `lost`, `queued`, `most_queued`, `queue_depth`, `reopened`; `received_per_s`, `transmitted_per_s` |
+//! | `port` | `bus`, `port`, `trouble` (why it does not work, or null), `received`, `unmatched`, `refuses_unmatched`, `error_reports`, `malformed`, `overflow`, `missing`, `out_of_order`, `transmitted`, `full`, `lost`, `queued`, `most_queued`, `queue_depth`, `reopened`, `least_load_percent` (how busy the bus was in the last second, without stuff bits, or null); `received_per_s`, `transmitted_per_s` |
 //! | `rule` | `rule`, `from`, `to`, `plane` (`user` or `kernel`), `in_use`, `handled`, `pending`, `refused` (an object: how many by cause); `handled_per_s`, `refused_per_s` |
 //! | `latency` | `from`, `to`, `count`, `sum_ns`, `min_ns`, `p50_ns`, `p99_ns`, `p999_ns`, `max_ns`; `recent_count`, `recent_p50_ns`, `recent_p99_ns` of the last second; `unusable` |
 //! | `summary` | `file`, `pid`, `uptime_ns`, `generation`, `rejected` (why the rules on disk are not those in use, or null) |
@@ -186,6 +186,8 @@ fn ports(snapshot: &Snapshot, rates: Option<&Rates>) -> String {
         });
         row.push(thousands(port.transmitted));
         row.extend(rates.map(|rates| per_second(rates.transmitted)));
+        let load = port.least_load_percent.map(|percent| format!("{percent:.1} %"));
+        row.push(load.unwrap_or_else(|| "-".to_owned()));
         row.push(thousands(port.full));
         row.push(format!("{} of {}", thousands(port.queued), thousands(port.queue_depth)));
         row.push(thousands(port.most_queued));
@@ -197,7 +199,7 @@ fn ports(snapshot: &Snapshot, rates: Option<&Rates>) -> String {
     head.extend(rates.map(|_| ">per s"));
     head.extend([">unmatched", ">transmitted"]);
     head.extend(rates.map(|_| ">per s"));
-    head.extend([">full", ">queued", ">most", "remarks"]);
+    head.extend([">load", ">full", ">queued", ">most", "remarks"]);
     table(&head, &rows)
 }
 
@@ -430,10 +432,10 @@ mod tests {
 drive.rules.toml: process 812, running for 2 min 3 s, rules changed once
 the rules on disk are not in use: unknown bus `bdoy` (line 7)
 
-port               received  unmatched  transmitted  full      queued  most  remarks
------------------  --------  ---------  -----------  ----  ----------  ----  ------------------------
-powertrain (can0)    12,345  7 refused            0     0  2 of 1,024     0  link is down, overflow 3
-can1                      0          0       11,000    12      0 of 0    40  -
+port               received  unmatched  transmitted  load  full      queued  most  remarks
+-----------------  --------  ---------  -----------  ----  ----  ----------  ----  ------------------------
+powertrain (can0)    12,345  7 refused            0     -     0  2 of 1,024     0  link is down, overflow 3
+can1                      0          0       11,000     -    12      0 of 0    40  -
 
 rule        from        to    plane  handled  pending  refused  causes
 ----------  ----------  ----  -----  -------  -------  -------  -------------------
@@ -474,7 +476,7 @@ powertrain  can1    11,000  35.0 us  60.1 us  99.0 us  1.20 ms              -   
         assert_eq!(first[2]["data"]["refused"]["stale"], 1_300);
         let keys = |line: &serde_json::Value| line["data"].as_object().unwrap().len();
         // As many as the table above has.
-        assert_eq!(first.iter().map(keys).collect::<Vec<_>>(), [20, 20, 10, 10, 13, 5]);
+        assert_eq!(first.iter().map(keys).collect::<Vec<_>>(), [21, 21, 10, 10, 13, 5]);
         let rates = Rates::between(&old, &new).unwrap();
         let second = lines(Some(&rates));
         assert_eq!(second[0]["data"]["received_per_s"], 250.0);

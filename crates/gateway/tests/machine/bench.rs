@@ -38,6 +38,7 @@ pub(crate) const FD_HEAR: &str = "fd1";
 /// The priorities of who hears, and of the gateway: whoever sends more than is heard has to wait,
 /// and where interrupts are threads (of priority 50) they come first.
 const EAR_PRIORITY: u8 = 30;
+const HEARING_PRIORITY: u8 = 60;
 pub(crate) const GATEWAY_PRIORITY: &str = "40";
 
 // ---- Arguments and time ---------------------------------------------------------------------------
@@ -89,6 +90,15 @@ pub(crate) fn start_bed(queue: u32) -> Netlink {
     let settings = CanSettings { bitrate: 1_000_000, ..CanSettings::default() };
     for name in [TALK, MONITOR, SOURCE, TARGET, HEAR] {
         start(&mut netlink, name, &settings, queue);
+    }
+    // The emulated bus takes no time. Where interrupts are threads, one that sends all that waits
+    // would send more than the controllers that hear it have room for, if they did not come first.
+    let hears = |name: &str| {
+        let interrupt = name.strip_prefix("irq/").and_then(|name| name.split_once('-'));
+        interrupt.is_some_and(|(_, interface)| [MONITOR, SOURCE, HEAR].contains(&interface))
+    };
+    for task in realtime::tasks(hears).unwrap() {
+        realtime::set_policy(Task::Id(task.id), Policy::Fifo(HEARING_PRIORITY)).unwrap();
     }
     netlink
 }

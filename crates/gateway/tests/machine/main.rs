@@ -9,6 +9,7 @@ mod harness;
 mod bench;
 mod drive;
 mod faults;
+mod flood;
 mod interfaces;
 mod loads;
 mod peers;
@@ -19,11 +20,12 @@ use std::process::ExitCode;
 
 pub(crate) use harness::{Check, Need};
 
-const CHECKS: [(&str, &[Check]); 7] = [
+const CHECKS: [(&str, &[Check]); 8] = [
     ("drive", &drive::CHECKS),
     ("swap", &swap::CHECKS),
     ("interfaces", &interfaces::CHECKS),
     ("faults", &faults::CHECKS),
+    ("flood", &flood::CHECKS),
     ("loads", &loads::CHECKS),
     ("planes", &planes::CHECKS),
     ("peers", &peers::CHECKS),

@@ -134,6 +134,7 @@ impl View<'_> {
                 right(per_second(rates.map(|rates| rates.received))),
                 right(per_second(rates.map(|rates| rates.transmitted))),
                 right(per_second(rates.map(|rates| rates.unmatched))),
+                right(load(port)),
                 self.queue(port),
                 Cell::from(self.drops(port, rules)),
             ])
@@ -143,6 +144,7 @@ impl View<'_> {
             Constraint::Length(9),
             Constraint::Length(9),
             Constraint::Length(9),
+            Constraint::Length(6),
             Constraint::Length(15),
             Constraint::Fill(3),
         ];
@@ -151,6 +153,7 @@ impl View<'_> {
             right("IN/S"),
             right("OUT/S"),
             right("NO RULE/S"),
+            right("LOAD"),
             Cell::from("QUEUE"),
             Cell::from("DROPS"),
         ]);
@@ -346,6 +349,11 @@ fn sparkline(p99_ns: &[Option<u64>]) -> String {
     p99_ns.iter().map(bar).collect()
 }
 
+/// How busy a bus is at least.
+fn load(port: &PortSnapshot) -> String {
+    port.least_load_percent.map_or_else(String::new, |percent| format!("{percent:.0} %"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -367,6 +375,7 @@ mod tests {
             port: port.into(),
             received: received * second,
             transmitted: received * second / 2,
+            least_load_percent: (bus != "far").then_some(received as f64 / 100.0),
             queued,
             queue_depth: 1_024,
             ..PortSnapshot::default()

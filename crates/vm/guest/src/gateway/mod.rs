@@ -71,7 +71,9 @@ pub(crate) fn start(order: &Measurement, bed: &mut Bed) -> Result<Running, Failu
         Gateway::Engine => in_thread(order, engine::run),
         Gateway::EngineFast => in_thread(order, fast::run),
         Gateway::ReadWrite => in_thread(order, read_write::run),
-        Gateway::Live { measures } => Ok(Running::Live(Box::new(live::Running::start(order, *measures)?))),
+        Gateway::Live { measures } => {
+            Ok(Running::Live(Box::new(live::Running::start(order, *measures)?)))
+        }
         Gateway::Command(argv) => Ok(Running::Command(command::Running::start(order, argv)?)),
     }
 }
