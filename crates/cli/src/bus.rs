@@ -6,6 +6,7 @@
 //! per line. `Ctrl-C`, SIGTERM and SIGHUP end a command in order; what was counted is told then.
 
 mod dump;
+mod file;
 mod generate;
 mod list;
 mod live;

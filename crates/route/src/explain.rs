@@ -6,7 +6,7 @@ use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG};
 
 use crate::beyond::action;
-use crate::counters::Cause;
+use crate::cause::Cause;
 use crate::edit::{Step, TooLong};
 use crate::table::List;
 use crate::{BusIndex, Filter, Rule, Table};

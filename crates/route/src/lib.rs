@@ -21,6 +21,7 @@ extern crate std;
 pub mod beyond;
 #[cfg(feature = "file")]
 pub mod cangw;
+pub mod cause;
 #[cfg(feature = "file")]
 pub mod check;
 pub mod counters;

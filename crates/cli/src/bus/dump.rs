@@ -35,13 +35,13 @@ use candor_bus::select::Selection;
 use candor_bus::words::View;
 use candor_port::Origin;
 use candor_time::Nanos;
-use candor_wire::log::{Direction, Encoder, Format, InterfaceIndex, Record};
+use candor_wire::log::{Encoder, Format};
 use candor_wire::{Frame, Kind};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use super::file::{LogFile, record};
 use super::live::{self, End, Follower, Out, TotalsLine};
-use super::record::LogFile;
 use crate::Answer;
 use crate::output::json_line;
 
@@ -272,21 +272,6 @@ impl Dump {
             Some(log) => log.finish().map(drop),
             None => Ok(()),
         }
-    }
-}
-
-/// A frame as a record of a log.
-pub(super) fn record(
-    captured: &Captured,
-    direction: Option<Direction>,
-    nanoseconds: bool,
-) -> Record {
-    let time_ns = captured.time.as_nanos();
-    Record {
-        time_ns: if nanoseconds { time_ns } else { time_ns / 1_000 * 1_000 },
-        interface: InterfaceIndex(0), // encoders go by the name
-        direction,
-        frame: captured.received.frame,
     }
 }
 

@@ -12,16 +12,12 @@ use candor_bus::capture::{Captured, Totals};
 use candor_bus::counted;
 use candor_bus::named::{self, NamedPort};
 use candor_bus::select::Selection;
-use candor_lab::output::Target;
-use candor_linux::clock::{self, Monotonic};
-use candor_port::Origin;
-use candor_time::{Instant, Nanos};
-use candor_wire::log::{Direction, Encoder, FORMATS, Format};
+use candor_time::Nanos;
 use clap::Args;
 use serde::Serialize;
-use std::io::Write as _;
 
-use super::dump::{WhichArgs, record};
+use super::dump::WhichArgs;
+use super::file::{FileLine, LogFile};
 use super::live::{self, End, Follower, TotalsLine, read_size};
 use crate::Answer;
 use crate::output::{json_line, print};
@@ -180,122 +176,11 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
     path.with_file_name(format!("{stem}-{number:04}.{ending}"))
 }
 
-/// A recording that grows.
-pub(super) struct LogFile {
-    name: String,
-    format: &'static Format,
-    target: Target,
-    encoder: Box<dyn Encoder>,
-    buffer: Vec<u8>,
-    nanoseconds: bool,
-    written: u64,
-    frames: u64,
-    /// When the buffer is written at the latest.
-    due: Instant<Monotonic>,
-}
-
-/// The format of the logs of candump.
-const CANDUMP: &str = "candump";
-/// How much is written at once.
-const BUFFER_LEN: usize = 64 << 10;
-/// How long records are kept back.
-const KEPT_BACK: Nanos = Nanos::from_millis(500);
-
-impl LogFile {
-    /// Creates a file for frames of so many ports.
-    pub(super) fn create(path: &Path, ports: usize, nanoseconds: bool) -> Result<Self, String> {
-        let name = path.display().to_string();
-        let Some(format) = Format::by_file_name(&name) else {
-            let endings: Vec<_> = FORMATS
-                .iter()
-                .flat_map(|format| format.endings)
-                .map(|ending| format!(".{ending}"))
-                .collect();
-            return Err(format!(
-                "{name}: no format of recordings ends like this; there are {}",
-                endings.join(", ")
-            ));
-        };
-        if ports > 1 && !format.keeps_interfaces {
-            return Err(format!(
-                "{name}: a {} knows only one interface; take .log or .pcapng for several ports",
-                format.title
-            ));
-        }
-        let target = Target::file(path).map_err(|error| {
-            format!("{name}: cannot be written: {error}; check the folder and its permissions")
-        })?;
-        let mut buffer = Vec::with_capacity(2 * BUFFER_LEN);
-        let encoder = format.encoder(&mut buffer);
-        let due = clock::now::<Monotonic>() + KEPT_BACK;
-        let nanoseconds = nanoseconds || format.name != CANDUMP;
-        Ok(Self { name, format, target, encoder, buffer, nanoseconds, written: 0, frames: 0, due })
-    }
-
-    /// How many bytes the recording has so far.
-    const fn bytes(&self) -> u64 {
-        self.written + self.buffer.len() as u64
-    }
-
-    /// Appends a frame that a port of this title received.
-    pub(super) fn write(&mut self, captured: &Captured, title: &str) -> Result<(), String> {
-        let direction = match captured.received.origin {
-            Origin::Bus => Direction::Received,
-            Origin::Machine | Origin::Own => Direction::Transmitted,
-        };
-        // Logs of candump tell directions only on request, and not every reader knows them.
-        let direction = Some(direction).filter(|_| self.format.name != CANDUMP);
-        self.encoder
-            .encode(&record(captured, direction, self.nanoseconds), title, &mut self.buffer)
-            .map_err(|error| format!("{}: {error}", self.name))?;
-        self.frames += 1;
-        if self.buffer.len() >= BUFFER_LEN { self.flush() } else { Ok(()) }
-    }
-
-    /// Writes what has waited long enough.
-    pub(super) fn pause(&mut self) -> Result<(), String> {
-        let now = clock::now::<Monotonic>();
-        if self.buffer.is_empty() || now < self.due {
-            return Ok(());
-        }
-        self.due = now + KEPT_BACK;
-        self.flush()
-    }
-
-    fn flush(&mut self) -> Result<(), String> {
-        let written = self.target.write_all(&self.buffer);
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
-        written.map_err(|error| self.failure(&error))
-    }
-
-    fn failure(&self, error: &std::io::Error) -> String {
-        format!("{}: cannot be written: {error}; is the disk full?", self.name)
-    }
-
-    /// Writes the rest and puts the file in its place.
-    pub(super) fn finish(mut self) -> Result<FileLine, String> {
-        self.flush()?;
-        let Self { name, format, target, written, frames, .. } = self;
-        target.finish().map_err(|error| format!("{name}: cannot be written: {error}"))?;
-        Ok(FileLine { file: name, format: format.name, frames, bytes: written })
-    }
-}
-
 #[derive(Serialize)]
 #[serde(tag = "type", content = "data", rename_all = "lowercase")]
 enum Line<'a> {
     File(&'a FileLine),
     Port(TotalsLine<'a>),
-}
-
-/// A file that is complete.
-#[derive(Serialize)]
-pub(super) struct FileLine {
-    file: String,
-    format: &'static str,
-    frames: u64,
-    bytes: u64,
 }
 
 #[cfg(test)]

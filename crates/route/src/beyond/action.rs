@@ -10,7 +10,7 @@ use candor_wire::frame::RTR_FLAG;
 use candor_wire::{Field, Frame};
 
 use super::e2e::E2e;
-use crate::counters::Cause;
+use crate::cause::Cause;
 use crate::edit::{Crc8, Operands, Operator, Step, Working, XorChecksum};
 
 /// One step of an ordered edit.
