@@ -150,6 +150,14 @@ impl Receiver for Batches {
             Ok(count) => count,
             Err(error) => return Err(failure(&self.name, &self.interface, &error)),
         };
+        if count == 0
+            && let Ok(memory) = state::memory(&*self.socket)
+        {
+            // What was dropped last comes with no frame.
+            let more = memory.dropped.wrapping_sub(self.overflow);
+            self.overflow = memory.dropped;
+            self.counters.overflow.add(u64::from(more));
+        }
         let mut legal = 0;
         for received in (0..count).filter_map(|index| self.inbox.received(index)) {
             // The kernel counts modulo 2^32.
