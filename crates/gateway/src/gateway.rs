@@ -301,7 +301,11 @@ impl Gateway {
         let routes = Arc::new(self.routes(&user));
         let succession =
             self.generations.last().map(|earlier| Succession::new(&earlier.program, &program));
-        let mut over = Vec::new();
+        // Who holds a lock that a worker wants must not be held up by anybody less urgent.
+        let is_urgent = self.config.priority.is_some_and(|priority| {
+            realtime::set_policy(Task::This, Policy::Fifo(priority)).is_ok()
+        });
+        let mut over = Vec::with_capacity(self.lines.len());
         for (index, line) in (0_u16..).zip(&self.lines) {
             let bus = BusIndex(index);
             let is_source = user.rules.iter().any(|rule| rule.from == bus);
@@ -318,6 +322,9 @@ impl Gateway {
                     new.engine.succeed(&mut old.engine, succession);
                 }
             }));
+        }
+        if is_urgent {
+            let _ = realtime::set_policy(Task::This, Policy::Other);
         }
         // What was replaced is freed here, not by a worker.
         drop(over);

@@ -11,7 +11,7 @@
 //! As long as there is room a frame costs a lock that nobody else wants. Once there is none, the
 //! drainer, a thread, has the transmitter to itself until the queue is empty: so nobody overtakes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -73,24 +73,43 @@ struct State {
     transmitter: Option<Box<dyn Transmitter>>,
     /// A transmitter that shall replace the one that there is.
     successor: Option<Box<dyn Transmitter>>,
-    is_open: bool,
     queue: ByPriority<Waiting>,
     numbers: u64,
     flush_due: Option<Instant<Monotonic>>,
     is_ending: bool,
-    counters: Arc<TransmitterCounters>,
-    /// What transmitters before the present one counted.
+}
+
+/// What transmitters count.
+struct Counted {
+    present: Arc<TransmitterCounters>,
+    /// What those before the present one counted.
     before: [u64; 3],
 }
 
 /// The way out to one port.
 pub(crate) struct Output {
     state: Mutex<State>,
+    is_open: AtomicBool,
+    /// Apart from the state, so that who asks for statistics holds up nobody.
+    counted: Mutex<Counted>,
     /// Something waits, is due, or ends.
     work: Condvar,
     depth: usize,
     queued: AtomicU64,
     most_queued: AtomicU64,
+}
+
+impl Counted {
+    /// Frames, full, lost.
+    fn sums(&self) -> [u64; 3] {
+        let present = [&self.present.frames, &self.present.full, &self.present.lost];
+        std::array::from_fn(|index| self.before[index] + present[index].get())
+    }
+
+    fn adopt(&mut self, counters: Arc<TransmitterCounters>) {
+        self.before = self.sums();
+        self.present = counters;
+    }
 }
 
 /// What a port counted on the way out.
@@ -112,14 +131,13 @@ impl Output {
             state: Mutex::new(State {
                 transmitter: Some(transmitter),
                 successor: None,
-                is_open: true,
                 queue: ByPriority::new(depth),
                 numbers: 0,
                 flush_due: None,
                 is_ending: false,
-                counters,
-                before: [0; 3],
             }),
+            is_open: AtomicBool::new(true),
+            counted: Mutex::new(Counted { present: counters, before: [0; 3] }),
             work: Condvar::new(),
             depth,
             queued: AtomicU64::new(0),
@@ -132,11 +150,15 @@ impl Output {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Sends a copy, or lets it wait, or refuses it.
     pub(crate) fn send(&self, parcel: Parcel<'_>) -> Outcome {
         let mut guard = self.lock();
         let state = &mut *guard;
-        if !state.is_open {
+        if !self.is_open() {
             return Outcome::Refused(Cause::Down);
         }
         if let (Some(transmitter), true) = (&mut state.transmitter, state.queue.is_empty()) {
@@ -216,13 +238,13 @@ impl Output {
 
     /// Whether frames of this port can be transmitted.
     pub(crate) fn is_open(&self) -> bool {
-        self.lock().is_open
+        self.is_open.load(Ordering::Relaxed)
     }
 
     /// Refuses everything from now on, what waits included, until there is another transmitter.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
-        state.is_open = false;
+        self.is_open.store(false, Ordering::Relaxed);
         while let Some(waiting) = state.queue.pop() {
             waiting.settle(Outcome::Refused(Cause::Down));
         }
@@ -233,12 +255,8 @@ impl Output {
     pub(crate) fn reopen(&self, transmitter: Box<dyn Transmitter>) {
         let mut guard = self.lock();
         let state = &mut *guard;
-        let earlier = std::mem::replace(&mut state.counters, transmitter.counters());
-        let counted = [&earlier.frames, &earlier.full, &earlier.lost];
-        for (sum, counted) in state.before.iter_mut().zip(counted) {
-            *sum += counted.get();
-        }
-        state.is_open = true;
+        self.counted().adopt(transmitter.counters());
+        self.is_open.store(true, Ordering::Relaxed);
         match &mut state.transmitter {
             Some(current) => *current = transmitter,
             None => state.successor = Some(transmitter),
@@ -247,12 +265,11 @@ impl Output {
 
     /// What the port counted.
     pub(crate) fn counts(&self) -> OutputCounts {
-        let state = self.lock();
-        let [transmitted, full, lost] = state.before;
+        let [transmitted, full, lost] = self.counted().sums();
         OutputCounts {
-            transmitted: transmitted + state.counters.frames.get(),
-            full: full + state.counters.full.get(),
-            lost: lost + state.counters.lost.get(),
+            transmitted,
+            full,
+            lost,
             queued: self.queued.load(Ordering::Relaxed),
             most_queued: self.most_queued.load(Ordering::Relaxed),
             depth: self.depth as u64,
