@@ -186,6 +186,8 @@ pub struct Gateway {
     bus_sums: BTreeMap<String, BusCounters>,
     latencies: BTreeMap<(String, String), Arc<Latency>>,
     jobs: Option<Jobs>,
+    /// To ask about interfaces.
+    netlink: Option<Netlink>,
     started: Instant<Monotonic>,
     changes: u64,
     rejected: Option<String>,
@@ -209,6 +211,7 @@ impl Gateway {
             bus_sums: BTreeMap::new(),
             latencies: BTreeMap::new(),
             jobs: None,
+            netlink: None,
             started: clock::now::<Monotonic>(),
             changes: 0,
             rejected: None,
@@ -442,13 +445,15 @@ impl Gateway {
             latency.tick();
         }
         let now = clock::now::<Monotonic>();
-        if self.lines.iter().any(|line| line.named.address.interface().is_some()) {
-            let links = Netlink::open().and_then(|mut netlink| netlink.links()).unwrap_or_default();
-            for line in &mut self.lines {
-                let name = line.named.address.interface();
-                let link = links.iter().find(|link| Some(link.name.as_str()) == name);
-                line.load.tick(link, now);
+        for line in &mut self.lines {
+            let Some(name) = line.named.address.interface() else { continue };
+            // One by one: a kernel that is not preemptible does nothing else while it answers, and a
+            // list of all interfaces takes it 150 us.
+            if self.netlink.is_none() {
+                self.netlink = Netlink::open().ok();
             }
+            let link = self.netlink.as_mut().and_then(|netlink| netlink.link(name).ok());
+            line.load.tick(link.as_ref(), now);
         }
         if let Some(jobs) = &mut self.jobs {
             // What cannot be read now is read next time.
