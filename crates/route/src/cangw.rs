@@ -252,9 +252,11 @@ impl Importer<'_> {
         if let Some(&bus) = self.buses.get(name) {
             return bus;
         }
-        if !(1..=INTERFACE_LEN).contains(&name.len()) || self.table.buses.len() > 0xFFFF {
+        // As the kernel has it (`dev_valid_name`, `net/core/dev.c`).
+        let is_name = (1..=INTERFACE_LEN).contains(&name.len()) && !name.contains(['/', ':']);
+        if !is_name || self.table.buses.len() > 0xFFFF {
             let message = format!("`{}` is no name of an interface", shorten(name));
-            self.error(interface.span.clone(), message, "at most 15 characters");
+            self.error(interface.span.clone(), message, "at most 15 characters, no `/` and no `:`");
             return BusIndex(0);
         }
         self.table.buses.push(Bus {
