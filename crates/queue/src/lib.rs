@@ -71,6 +71,12 @@ impl<T> Fifo<T> {
         self.items.len() >= self.depth
     }
 
+    /// How many it holds at most.
+    #[must_use]
+    pub const fn depth(&self) -> usize {
+        self.depth
+    }
+
     /// How many it has refused.
     #[must_use]
     pub const fn refused(&self) -> u64 {

@@ -83,6 +83,12 @@ impl Bus {
         }
     }
 
+    /// What happened up to `now`: of an intermission that is not over, only what has passed.
+    pub(crate) fn statistics_at(&self, now: Time) -> BusStatistics {
+        let busy = self.statistics.busy - self.idle_at.since(now);
+        BusStatistics { busy, ..self.statistics }
+    }
+
     /// How long from start to end of frame.
     pub(crate) fn transmission(&self, length: Length) -> Nanos {
         Nanos::from_nanos(self.config.timing.duration_ns(length.without_intermission()))

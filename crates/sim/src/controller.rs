@@ -1,6 +1,6 @@
 //! CAN controllers: transmit queue, receive FIFO, error counters.
 
-use candor_queue::{ByPriority, Fifo};
+use candor_queue::{ByPriority, Fifo, Taken};
 
 use crate::flight::FlightId;
 use crate::model::Discipline;
@@ -16,51 +16,105 @@ pub enum ErrorState {
     BusOff,
 }
 
+/// The frames that wait in front of the wire. A frame on the wire leaves its place to another; if it
+/// is destroyed, it comes back to where it was, even if the queue has filled up meanwhile.
 pub(crate) enum Queue {
-    Fifo(Fifo<(u32, FlightId)>),
-    Priority(ByPriority<FlightId>),
+    Fifo {
+        waiting: Fifo<(u32, FlightId)>,
+        /// Came back, and is first again.
+        again: Option<(u32, FlightId)>,
+    },
+    Priority {
+        /// With one place more than `depth`, for the frame that is on the wire.
+        waiting: ByPriority<FlightId>,
+        depth: usize,
+    },
+}
+
+/// A frame taken out of its queue to be sent.
+pub(crate) struct Sending {
+    key: u32,
+    flight: FlightId,
+    /// Its place, in a queue by priority.
+    place: Option<Taken<FlightId>>,
 }
 
 impl Queue {
     pub(crate) fn new(discipline: Discipline, depth: usize) -> Self {
         match discipline {
-            Discipline::Fifo => Self::Fifo(Fifo::new(depth)),
-            Discipline::Priority => Self::Priority(ByPriority::new(depth)),
+            Discipline::Fifo => Self::Fifo { waiting: Fifo::new(depth), again: None },
+            Discipline::Priority => Self::Priority { waiting: ByPriority::new(depth + 1), depth },
         }
     }
 
     pub(crate) fn push(&mut self, key: u32, flight: FlightId) -> Result<(), FlightId> {
-        match self {
-            Self::Fifo(queue) => queue.push((key, flight)).map_err(|(_, flight)| flight),
-            Self::Priority(queue) => queue.push(key, flight),
+        if self.is_full() {
+            return Err(flight);
         }
+        match self {
+            Self::Fifo { waiting, .. } => waiting.push((key, flight)).map_err(|(_, flight)| flight),
+            Self::Priority { waiting, .. } => waiting.push(key, flight),
+        }
+    }
+
+    /// Takes the first frame, to send it or for good.
+    fn take(&mut self) -> Option<Sending> {
+        match self {
+            Self::Fifo { waiting, again } => {
+                let (key, flight) = again.take().or_else(|| waiting.pop())?;
+                Some(Sending { key, flight, place: None })
+            }
+            Self::Priority { waiting, .. } => {
+                let (key, _) = waiting.peek()?;
+                let place = waiting.take()?;
+                Some(Sending { key, flight: place.item, place: Some(place) })
+            }
+        }
+    }
+
+    /// A frame was destroyed and waits again, before those that came after it.
+    fn put_back(&mut self, sending: Sending) {
+        match (self, sending.place) {
+            (Self::Fifo { again, .. }, _) => *again = Some((sending.key, sending.flight)),
+            (Self::Priority { waiting, .. }, Some(place)) => waiting.put_back(place),
+            (Self::Priority { .. }, None) => debug_assert!(false, "it came out of another queue"),
+        }
+    }
+
+    /// A frame that was taken does not come back.
+    fn release(&mut self, sending: &Sending) -> FlightId {
+        if let Self::Priority { waiting, .. } = self {
+            waiting.give_up();
+        }
+        sending.flight
     }
 
     pub(crate) fn pop(&mut self) -> Option<FlightId> {
-        match self {
-            Self::Fifo(queue) => queue.pop().map(|(_, flight)| flight),
-            Self::Priority(queue) => queue.pop(),
-        }
+        let taken = self.take()?;
+        Some(self.release(&taken))
     }
 
+    /// The arbitration key of the first frame.
     pub(crate) fn head(&self) -> Option<u32> {
         match self {
-            Self::Fifo(queue) => queue.peek().map(|&(key, _)| key),
-            Self::Priority(queue) => queue.peek().map(|(key, _)| key),
+            Self::Fifo { waiting, again } => {
+                again.as_ref().or_else(|| waiting.peek()).map(|&(key, _)| key)
+            }
+            Self::Priority { waiting, .. } => waiting.peek().map(|(key, _)| key),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Fifo(queue) => queue.len(),
-            Self::Priority(queue) => queue.len(),
+            Self::Fifo { waiting, again } => waiting.len() + usize::from(again.is_some()),
+            Self::Priority { waiting, .. } => waiting.len(),
         }
     }
 
     pub(crate) fn is_full(&self) -> bool {
         match self {
-            Self::Fifo(queue) => queue.is_full(),
-            Self::Priority(queue) => queue.is_full(),
+            Self::Fifo { waiting, .. } => self.len() >= waiting.depth(),
+            Self::Priority { depth, .. } => self.len() >= *depth,
         }
     }
 }
@@ -79,10 +133,8 @@ pub(crate) struct Controller {
     pub(crate) bus: u32,
     pub(crate) owner: Owner,
     pub(crate) queue: Queue,
-    /// On the wire now, with its arbitration key.
-    pub(crate) sending: Option<(u32, FlightId)>,
-    /// Destroyed by an error, to be sent again.
-    pub(crate) again: Option<(u32, FlightId)>,
+    /// On the wire now.
+    pub(crate) sending: Option<Sending>,
     /// Buffers whose transmission is over but not yet noticed by the driver.
     pub(crate) unacknowledged: usize,
     pub(crate) rx: Fifo<FlightId>,
@@ -107,44 +159,28 @@ impl Controller {
 
     /// The arbitration key of the frame it would send now.
     pub(crate) fn offer(&self) -> Option<u32> {
-        if self.bus_off || self.is_reloading {
-            return None;
-        }
-        match (self.again, self.queue.head()) {
-            (Some((again, _)), Some(head)) if matches!(self.queue, Queue::Priority(_)) => {
-                Some(again.min(head))
-            }
-            (Some((again, _)), _) => Some(again),
-            (None, head) => head,
-        }
+        if self.bus_off || self.is_reloading { None } else { self.queue.head() }
     }
 
     /// Takes the offered frame onto the wire.
     pub(crate) fn start(&mut self) -> Option<FlightId> {
-        let key = self.offer()?;
-        let flight = match self.again.take() {
-            Some((again, flight)) if again == key => flight,
-            other => {
-                self.again = other;
-                self.queue.pop()?
-            }
-        };
-        self.sending = Some((key, flight));
-        Some(flight)
+        debug_assert!(self.sending.is_none(), "one frame at a time");
+        self.sending = self.queue.take();
+        self.sending.as_ref().map(|sending| sending.flight)
     }
 
     /// Transmit buffers in use.
     pub(crate) fn occupied(&self) -> usize {
-        self.queue.len()
-            + usize::from(self.sending.is_some())
-            + usize::from(self.again.is_some())
-            + self.unacknowledged
+        self.queue.len() + usize::from(self.sending.is_some()) + self.unacknowledged
     }
 
-    /// Counts a destroyed frame of its own; whether that takes it off the bus.
+    /// Counts a destroyed frame of its own, which will be sent again; whether that takes it off the
+    /// bus.
     pub(crate) fn transmit_error(&mut self) -> bool {
         self.tec += 8;
-        self.again = self.sending.take();
+        if let Some(sending) = self.sending.take() {
+            self.queue.put_back(sending);
+        }
         if self.tec > 255 {
             self.bus_off = true;
         }
@@ -153,7 +189,8 @@ impl Controller {
 
     pub(crate) fn transmit_success(&mut self) -> Option<FlightId> {
         self.tec = self.tec.saturating_sub(1);
-        self.sending.take().map(|(_, flight)| flight)
+        let sending = self.sending.take()?;
+        Some(self.queue.release(&sending))
     }
 
     pub(crate) fn receive_error(&mut self) {
@@ -183,7 +220,6 @@ mod tests {
             owner: Owner::Listener,
             queue: Queue::new(discipline, 8),
             sending: None,
-            again: None,
             unacknowledged: 0,
             rx: Fifo::new(4),
             tec: 0,
@@ -207,13 +243,40 @@ mod tests {
     }
 
     #[test]
+    fn whatever_is_destroyed_waits_again_where_it_was() {
+        for (discipline, order) in
+            [(Discipline::Fifo, [1, 2, 3]), (Discipline::Priority, [3, 2, 1])]
+        {
+            let mut controller =
+                Controller { queue: Queue::new(discipline, 2), ..controller(discipline) };
+            controller.queue.push(50, 1).unwrap();
+            controller.start();
+            controller.queue.push(20, 2).unwrap();
+            controller.transmit_error();
+            controller.start();
+            // Its place went to another one, which is more urgent still: now there is one too many.
+            controller.queue.push(10, 3).unwrap();
+            controller.transmit_error();
+            assert_eq!((controller.queue.len(), controller.occupied()), (3, 3), "{discipline:?}");
+            assert_eq!(controller.queue.push(5, 4), Err(4), "{discipline:?}");
+            let sent = std::iter::from_fn(|| {
+                controller.start()?;
+                controller.transmit_success()
+            });
+            assert_eq!(sent.collect::<Vec<_>>(), order, "{discipline:?}");
+            assert_eq!(controller.occupied(), 0, "{discipline:?}");
+        }
+    }
+
+    #[test]
     fn errors_lead_to_passive_and_bus_off_and_successes_back() {
         let mut controller = controller(Discipline::Fifo);
         let mut states = Vec::new();
         for round in 1..=32 {
-            controller.queue.push(1, round).unwrap();
-            controller.again = None;
-            controller.start();
+            if round == 1 {
+                controller.queue.push(1, round).unwrap();
+            }
+            assert_eq!(controller.start(), Some(1), "it is sent again and again");
             controller.transmit_error();
             states.push(controller.state());
         }

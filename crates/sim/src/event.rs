@@ -10,6 +10,8 @@ pub type Time = Instant<Virtual>;
 pub(crate) enum Event {
     /// A sender may release its next frame; the number tells stale wake-ups apart.
     Wake(u32, u32),
+    /// A one-at-a-time sender may have waited long enough for its frame.
+    Timeout(u32),
     /// The bus is idle and somebody may want it.
     Arbitrate(u32),
     /// The frame or the error frame on the bus is over.

@@ -62,6 +62,8 @@ pub(crate) fn wire_length(frame: &Frame) -> Length {
 #[derive(Default)]
 pub(crate) struct Flights {
     slots: Vec<Flight>,
+    /// Which slots hold a frame under way.
+    is_live: Vec<bool>,
     free: Vec<FlightId>,
 }
 
@@ -69,19 +71,30 @@ impl Flights {
     pub(crate) fn insert(&mut self, flight: Flight) -> FlightId {
         if let Some(id) = self.free.pop() {
             self.slots[id as usize] = flight;
+            self.is_live[id as usize] = true;
             return id;
         }
         self.slots.push(flight);
+        self.is_live.push(true);
         (self.slots.len() - 1) as FlightId
     }
 
     pub(crate) fn remove(&mut self, id: FlightId) {
-        debug_assert!(!self.free.contains(&id), "flight {id} ended twice");
+        let was_live = std::mem::replace(&mut self.is_live[id as usize], false);
+        debug_assert!(was_live, "flight {id} ended twice");
         self.free.push(id);
     }
 
     pub(crate) fn under_way(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// Those under way, wherever they are, in the order in which they were sent.
+    pub(crate) fn all(&self) -> Vec<FlightId> {
+        let is_live = |id: &FlightId| self.is_live[*id as usize];
+        let mut all: Vec<_> = (0..self.slots.len() as FlightId).filter(is_live).collect();
+        all.sort_by_key(|&id| self.slots[id as usize].identity);
+        all
     }
 }
 

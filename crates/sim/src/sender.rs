@@ -36,7 +36,7 @@ pub enum Drive {
     /// Room in its transmit queue: the bus is never left idle.
     Flood,
     /// The arrival of the frame before it on the far side, and then a random turnaround; if that
-    /// frame was lost, the timeout after its release.
+    /// frame has not arrived by then, the timeout after its release.
     OneAtATime {
         /// Shortest and longest turnaround.
         turnaround: (Nanos, Nanos),
@@ -75,8 +75,11 @@ pub(crate) struct Sender {
     pub(crate) random: Random,
     /// The frame to be released next.
     pub(crate) next: Option<Release>,
-    /// The frame whose arrival a one-at-a-time sender awaits, and when it was released.
-    pub(crate) awaited: Option<(u64, Time)>,
+    /// The frame whose arrival a one-at-a-time sender awaits,
+    pub(crate) awaited: Option<u64>,
+    /// and until when. One timer is planned at most; it looks here when it is over.
+    pub(crate) deadline: Time,
+    pub(crate) has_timer: bool,
     /// Tells stale wake-ups apart.
     pub(crate) generation: u32,
     pub(crate) released: u64,

@@ -112,7 +112,7 @@ pub struct World<G> {
     senders: Vec<Sender>,
     instrument: Option<Measuring>,
     identities: u64,
-    /// When a frame was last released or got through.
+    /// When a frame was last released, was on a bus, or ended.
     moved_at: Time,
 }
 
@@ -208,6 +208,8 @@ impl<G: Gateway> World<G> {
             random: Random::new(self.seed, stream::SENDER + u64::from(id)),
             next: None,
             awaited: None,
+            deadline: Time::ZERO,
+            has_timer: false,
             generation: 0,
             released: 0,
         });
@@ -226,10 +228,16 @@ impl<G: Gateway> World<G> {
         &self.hosts[host.0 as usize].gateway
     }
 
-    /// What happened on a bus.
+    /// What happened on a bus up to [`World::now`].
     #[must_use]
     pub fn bus_statistics(&self, bus: BusId) -> BusStatistics {
-        self.buses[bus.0 as usize].statistics
+        self.buses[bus.0 as usize].statistics_at(self.now)
+    }
+
+    /// How many frames and copies are still on their way: none, after a run to the end.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.flights.under_way()
     }
 
     /// How many frames a sender released.
@@ -264,7 +272,6 @@ impl<G: Gateway> World<G> {
             owner,
             queue,
             sending: None,
-            again: None,
             unacknowledged: 0,
             rx: Fifo::new(rx_fifo),
             tec: 0,
@@ -293,6 +300,7 @@ impl<G: Gateway> World<G> {
             self.now = at;
             match event {
                 Event::Wake(sender, generation) => self.wake(sender, generation, observer),
+                Event::Timeout(sender) => self.time_out(sender, observer),
                 Event::Arbitrate(bus) => self.arbitrate(bus),
                 Event::End(bus) => self.end(bus, observer),
                 Event::Done(host, generation) => self.work_done(host, generation, observer),
@@ -325,39 +333,27 @@ impl<G: Gateway> World<G> {
         self.flights.under_way() == 0 && self.senders.iter().all(|sender| sender.next.is_none())
     }
 
-    /// Whether a sender will still move by itself.
+    /// Whether something will still move by itself.
     fn somebody_waits(&self) -> bool {
-        self.senders.iter().any(|sender| {
-            sender.next.is_some_and(|next| sender.drive == Drive::Timed && next.at > self.now)
-                || matches!(sender.drive, Drive::OneAtATime { .. }) && sender.next.is_some()
-        })
+        let will_send = |sender: &Sender| match (&sender.next, sender.drive) {
+            (Some(next), Drive::Timed) => next.at > self.now,
+            (Some(_), Drive::OneAtATime { .. }) => true,
+            _ => false,
+        };
+        let will_recover = |bus: &Bus| {
+            let mut controllers = bus.controllers.iter().map(|&id| &self.controllers[id as usize]);
+            bus.config.restart.is_some() && controllers.any(|controller| controller.bus_off)
+        };
+        self.senders.iter().any(will_send) || self.buses.iter().any(will_recover)
     }
 
-    /// Ends what is still under way.
+    /// Ends what is still under way, wherever it is. Time ends when the last frame moved: waiting
+    /// for a frame that does not come is no part of what is measured.
     fn give_up(&mut self, observer: &mut impl Observer) {
-        let mut stuck: Vec<FlightId> = Vec::new();
-        for controller in &mut self.controllers {
-            let queued = std::iter::from_fn(|| controller.queue.pop());
-            stuck.extend(queued);
-            stuck.extend(
-                controller
-                    .sending
-                    .take()
-                    .into_iter()
-                    .chain(controller.again.take())
-                    .map(|(_, id)| id),
-            );
-            stuck.extend(std::iter::from_fn(|| controller.rx.pop()));
-        }
-        for host in &mut self.hosts {
-            for port in &mut host.ports {
-                stuck.extend(std::iter::from_fn(|| port.egress.pop()));
-            }
-        }
-        stuck.sort_unstable_by_key(|&id| self.flights[id].identity);
-        for flight in stuck {
+        for flight in self.flights.all() {
             self.refuse(flight, cause::UNFINISHED, observer);
         }
+        self.now = self.moved_at;
     }
 
     // Senders.
@@ -401,7 +397,13 @@ impl<G: Gateway> World<G> {
         let length = wire_length(&release.frame);
         let drive = state.drive;
         match drive {
-            Drive::OneAtATime { .. } => state.awaited = Some((identity, self.now)),
+            Drive::OneAtATime { timeout, .. } => {
+                state.awaited = Some(identity);
+                state.deadline = self.now + timeout;
+                if !std::mem::replace(&mut state.has_timer, true) {
+                    self.events.plan(state.deadline, Event::Timeout(sender));
+                }
+            }
             Drive::Timed | Drive::Flood => self.plan_release(sender),
             Drive::Paced { period_percent } => {
                 let duration = self.buses[bus as usize].config.timing.duration_ns(length);
@@ -435,26 +437,37 @@ impl<G: Gateway> World<G> {
         }
     }
 
-    /// Tells a one-at-a-time sender that its frame arrived, or did not.
-    fn tell_sender(&mut self, sender: u32, identity: u64, arrived: bool) {
+    /// Tells a one-at-a-time sender that a frame arrived.
+    fn tell_sender(&mut self, sender: u32, identity: u64) {
         let state = &mut self.senders[sender as usize];
-        let Drive::OneAtATime { turnaround: (shortest, longest), timeout } = state.drive else {
+        let Drive::OneAtATime { turnaround: (shortest, longest), .. } = state.drive else {
             return;
         };
-        let Some((_, released_at)) = state.awaited.filter(|&(awaited, _)| awaited == identity)
-        else {
+        if state.awaited != Some(identity) {
             return;
-        };
-        let at = if arrived {
-            state.awaited = None;
-            self.now + state.random.nanos(shortest, longest)
-        } else {
-            // It is still awaited: another copy may arrive and bring the next frame forward.
-            (released_at + timeout).max(self.now)
-        };
+        }
+        state.awaited = None;
+        let at = self.now + state.random.nanos(shortest, longest);
         if state.next.is_some() {
             state.generation = state.generation.wrapping_add(1);
             self.events.plan(at, Event::Wake(sender, state.generation));
+        }
+    }
+
+    /// The timer of a one-at-a-time sender: it waits no longer for a frame that has not arrived.
+    fn time_out(&mut self, sender: u32, observer: &mut impl Observer) {
+        let state = &mut self.senders[sender as usize];
+        state.has_timer = false;
+        if state.next.is_none() || state.awaited.is_none() {
+            return;
+        }
+        if state.deadline > self.now {
+            // Frames arrived meanwhile: the timer is that of a later one.
+            state.has_timer = true;
+            self.events.plan(state.deadline, Event::Timeout(sender));
+        } else {
+            state.awaited = None;
+            self.release(sender, observer);
         }
     }
 
@@ -477,6 +490,9 @@ impl<G: Gateway> World<G> {
             Leg::Forwarded { job, .. } => Some(job),
             Leg::Sent | Leg::Received { .. } => None,
         };
+        if fate != Fate::Refused(cause::UNFINISHED) {
+            self.moved_at = self.now;
+        }
         observer.record(&Record {
             identity: flight.identity,
             sender: flight.sender,
@@ -489,7 +505,9 @@ impl<G: Gateway> World<G> {
         });
         let (sender, identity) = (flight.sender, flight.identity);
         self.flights.remove(id);
-        self.tell_sender(sender, identity, !matches!(fate, Fate::Refused(_)));
+        if !matches!(fate, Fate::Refused(_)) {
+            self.tell_sender(sender, identity);
+        }
     }
 
     // Disturbances.

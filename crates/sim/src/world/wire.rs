@@ -73,6 +73,7 @@ impl<G: Gateway> World<G> {
             bus_ref.idle_at = now;
             bus_ref.statistics.error_frames += 1;
             bus_ref.statistics.busy += now - start;
+            self.moved_at = now;
             self.destroyed(bus, controller);
         } else {
             bus_ref.idle_at = now + intermission;
