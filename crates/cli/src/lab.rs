@@ -305,7 +305,10 @@ fn execute(
     run::prepare(&running.out).map_err(|error| error.to_string())?;
     let is_vm = |experiment: &Experiment| experiment.world.testbed() == Testbed::Vm;
     let machines = match campaign.experiments.iter().any(is_vm) {
-        true => Some(Emulator::machines(!running.no_cache).map_err(|error| error.to_string())?),
+        true => {
+            let machines = Emulator::machines(candor_init::INIT, !running.no_cache);
+            Some(machines.map_err(|error| error.to_string())?)
+        }
         false => None,
     };
     let bar = Bar::new(&campaign.experiments);

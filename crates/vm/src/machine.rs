@@ -15,9 +15,6 @@ use crate::error::Error;
 use crate::initramfs;
 use crate::kernel::Kernel;
 
-/// The program that is `/init` in guests; empty where it cannot be built (see `build.rs`).
-pub(crate) static GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/init"));
-
 /// Asked now and then whether to go on.
 pub trait Watch: Sync {
     /// `false` interrupts.
@@ -154,6 +151,7 @@ pub struct Identity {
 pub struct Machine {
     pub(crate) qemu: PathBuf,
     pub(crate) image: PathBuf,
+    pub(crate) init: &'static [u8],
     pub(crate) initramfs: Vec<u8>,
     pub(crate) cache: PathBuf,
     identity: Identity,
@@ -161,7 +159,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Puts a machine together; nothing is booted yet. `parameters` go to the kernel's command line.
+    /// Puts a machine together; nothing is booted yet. `init` is the program of the guest, and
+    /// `parameters` go to the kernel's command line.
     ///
     /// # Errors
     /// The guest program was not built for this platform, or modules cannot be read.
@@ -169,10 +168,11 @@ impl Machine {
         cache: &Cache,
         qemu: &Qemu,
         kernel: &Kernel,
+        init: &'static [u8],
         speed: Speed,
         parameters: &str,
     ) -> Result<Self, Error> {
-        if GUEST.is_empty() {
+        if init.is_empty() {
             let reason = "this candor has no guest program: the vm testbed needs Linux on x86-64";
             return Err(Error::Other(reason.into()));
         }
@@ -181,17 +181,18 @@ impl Machine {
             release: kernel.release.clone(),
             package: kernel.package.clone(),
             kernel_sha256: kernel.sha256.clone(),
-            guest_sha256: hex(&Sha256::digest(GUEST)),
+            guest_sha256: hex(&Sha256::digest(init)),
             qemu: qemu.version.clone(),
             flags: flags(speed, parameters),
             shift: speed.shift(),
             mips: speed.mips(),
         };
-        let initramfs = initramfs::build(GUEST, kernel)?;
+        let initramfs = initramfs::build(init, kernel)?;
         let hash = hash(&identity, &initramfs);
         Ok(Self {
             qemu: qemu.program.clone(),
             image: kernel.image.clone(),
+            init,
             initramfs,
             cache: cache.folder().to_owned(),
             identity,

@@ -14,7 +14,7 @@ use object::{Object, ObjectSymbol, SymbolKind};
 use rustc_demangle::demangle;
 
 use crate::error::Error;
-use crate::machine::{GUEST, Machine, Watch};
+use crate::machine::{Machine, Watch};
 use crate::qmp::Process;
 
 /// Instructions of a run.
@@ -92,14 +92,14 @@ impl Machine {
             return Err(Error::Other(reason.into()));
         }
         let mut symbols = report.symbols.clone();
-        symbols.extend(program_symbols());
+        symbols.extend(program_symbols(self.init));
         Ok((report, by_function(&counts, &symbols)))
     }
 }
 
 /// The functions of the guest program, which is at fixed addresses.
-fn program_symbols() -> Vec<Symbol> {
-    let Ok(file) = object::File::parse(GUEST) else { return Vec::new() };
+fn program_symbols(init: &[u8]) -> Vec<Symbol> {
+    let Ok(file) = object::File::parse(init) else { return Vec::new() };
     file.symbols()
         .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.address() != 0)
         .filter_map(|symbol| {

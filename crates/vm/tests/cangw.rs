@@ -4,6 +4,7 @@
 
 use candor_bed::Order;
 use candor_bed::order::CommandOrder;
+use candor_init::INIT;
 use candor_route::edit::{Crc8, Crc8Profile, Operands, Range, XorChecksum};
 use candor_route::{Bus, BusIndex, Edit, Filter, Gate, Rule, Table, cangw};
 use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel, program};
@@ -88,7 +89,7 @@ fn cangw_lists_what_was_programmed() {
     for name in kernels.split_whitespace() {
         let spec = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
         let kernel = kernel::find(&cache, &spec).unwrap_or_else(|error| panic!("{error}"));
-        let machine = Machine::new(&cache, &qemu, &kernel, Speed::default(), "").unwrap();
+        let machine = Machine::new(&cache, &qemu, &kernel, INIT, Speed::default(), "").unwrap();
         let order = Order::Command(CommandOrder {
             rules: table.clone(),
             argv: vec![cangw.display().to_string(), "-L".into()],

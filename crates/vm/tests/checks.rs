@@ -12,6 +12,7 @@ use std::process::Command;
 
 use candor_bed::Order;
 use candor_bed::order::CommandOrder;
+use candor_init::INIT;
 use candor_route::Table;
 use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel, program};
 
@@ -131,7 +132,7 @@ fn every_check_runs(package: &str) {
     for name in kernels.split_whitespace() {
         let spec = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
         let kernel = kernel::find(&cache, &spec).unwrap_or_else(|error| panic!("{error}"));
-        let machine = Machine::new(&cache, &qemu, &kernel, Speed::default(), "").unwrap();
+        let machine = Machine::new(&cache, &qemu, &kernel, INIT, Speed::default(), "").unwrap();
         let report = machine.run(&order, &Unwatched).unwrap_or_else(|error| panic!("{error}"));
         let outcome = report.command.expect("the command ran");
         let printed = String::from_utf8_lossy(&outcome.stdout);

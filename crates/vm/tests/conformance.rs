@@ -20,6 +20,7 @@ use std::fmt::Write as _;
 use candor_bed::Order;
 use candor_bed::order::Trial;
 use candor_bed::report::{JobCount, TrialOutcome};
+use candor_init::INIT;
 use candor_route::counters::Outcome;
 use candor_route::edit::{Crc8, Crc8Profile, Operands, Range, XorChecksum};
 use candor_route::engine::{Forward, Passage};
@@ -338,7 +339,8 @@ fn machine(name: &str) -> Machine {
     let qemu = Qemu::find().unwrap_or_else(|error| fail(&error));
     let spec = name.parse().unwrap_or_else(|error| fail(&error));
     let kernel = kernel::find(&cache, &spec).unwrap_or_else(|error| fail(&error));
-    Machine::new(&cache, &qemu, &kernel, Speed::default(), "").unwrap_or_else(|error| fail(&error))
+    Machine::new(&cache, &qemu, &kernel, INIT, Speed::default(), "")
+        .unwrap_or_else(|error| fail(&error))
 }
 
 #[test]

@@ -10,6 +10,7 @@ use candor_bed::order::{
     BusTiming, CommandOrder, Controller, Gateway, Load, Measurement, Pace, Settings, Traffic,
 };
 use candor_bed::{Order, Report, interface};
+use candor_init::INIT;
 use candor_route::{Bus, BusIndex, Rule, Table};
 use candor_vm::{Cache, Error, Kernel, Machine, Qemu, Speed, Unwatched, Watch, kernel, program};
 
@@ -29,7 +30,7 @@ fn cache() -> Cache {
 
 fn machine_in(cache: &Cache, kernel: &Kernel, parameters: &str) -> Machine {
     let qemu = Qemu::find().unwrap_or_else(|error| panic!("{error}"));
-    Machine::new(cache, &qemu, kernel, Speed::default(), parameters).unwrap()
+    Machine::new(cache, &qemu, kernel, INIT, Speed::default(), parameters).unwrap()
 }
 
 fn machine(kernel: &Kernel) -> Machine {

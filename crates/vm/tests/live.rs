@@ -11,6 +11,7 @@ use std::process::Command;
 
 use candor_bed::Order;
 use candor_bed::order::{CommandOrder, File};
+use candor_init::INIT;
 use candor_route::Table;
 use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel, program};
 
@@ -132,7 +133,7 @@ fn every_check_of_the_live_gateway_runs_in_a_guest() {
     for kernel in kernels.split_whitespace() {
         let spec = kernel.parse().unwrap_or_else(|error| panic!("{kernel}: {error}"));
         let found = kernel::find(&cache, &spec).unwrap_or_else(|error| panic!("{error}"));
-        let machine = Machine::new(&cache, &qemu, &found, Speed::default(), "").unwrap();
+        let machine = Machine::new(&cache, &qemu, &found, INIT, Speed::default(), "").unwrap();
         for name in names.lines().filter(|name| name.contains(&wanted)) {
             // The recordings are there in CI; cannelloni no package has, so its checks are for
             // whoever names a program of it.

@@ -47,7 +47,8 @@ pub(super) fn profile(arguments: &Profile) -> Answer {
         ));
     }
     catch_interrupt();
-    let machines = Emulator::machines(false).map_err(|error| error.to_string())?;
+    let machines =
+        Emulator::machines(candor_init::INIT, false).map_err(|error| error.to_string())?;
     for (index, experiment) in campaign.experiments.iter().enumerate() {
         let total = campaign.experiments.len();
         eprintln!("[{}/{total}] {}", index + 1, experiment.name);

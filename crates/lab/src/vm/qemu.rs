@@ -17,18 +17,20 @@ const REPORTS: &str = "reports";
 pub struct Emulator {
     cache: Cache,
     qemu: Qemu,
+    init: &'static [u8],
 }
 
 impl Emulator {
-    /// What is on this computer. With `keeps`, reports are kept in the cache and used again.
+    /// What is on this computer. `init` is the program of the guests. With `keeps`, reports are kept
+    /// in the cache and used again.
     ///
     /// # Errors
     /// There is no QEMU, or no place for a cache.
-    pub fn machines(keeps: bool) -> Result<Machines, Error> {
+    pub fn machines(init: &'static [u8], keeps: bool) -> Result<Machines, Error> {
         let cache = Cache::open(None).map_err(Error::from)?;
         let store = keeps.then(|| Store::new(cache.folder().join(REPORTS)));
         let qemu = Qemu::find().map_err(Error::from)?;
-        Ok(Machines::new(Box::new(Self { cache, qemu }), store))
+        Ok(Machines::new(Box::new(Self { cache, qemu, init }), store))
     }
 }
 
@@ -44,8 +46,9 @@ impl Supply for Emulator {
         };
         let speed = Speed::from_mips(choice.mips).map_err(Error::Other)?;
         let kernel = kernel::find(&self.cache, &spec)?;
+        let (cache, qemu, init) = (&self.cache, &self.qemu, self.init);
         let machine =
-            candor_vm::Machine::new(&self.cache, &self.qemu, &kernel, speed, &choice.parameters)?;
+            candor_vm::Machine::new(cache, qemu, &kernel, init, speed, &choice.parameters)?;
         Ok(Box::new(machine))
     }
 }
