@@ -1,4 +1,9 @@
 //! The event queue: what happens next in virtual time.
+//!
+//! The law of the event loop: **nothing is decided at an instant before everything of that instant
+//! has happened.** So each kind of event has its [`Phase`], and events of one instant are taken by
+//! phase. Whoever is ready at the instant at which a bus or a processor chooses takes part in the
+//! choice, in whatever order the reasons for it were planned.
 
 use candor_time::{Instant, Virtual};
 
@@ -18,6 +23,8 @@ pub(crate) enum Event {
     End(u32),
     /// The running piece of work of a host is done, unless it was preempted meanwhile.
     Done(u32, u32),
+    /// The processor of a host chooses what to work on.
+    Dispatch(u32),
     /// A host of constant delay passes on a frame.
     Emit(u32, u32),
     /// A host is disturbed: host and which interference.
@@ -30,25 +37,65 @@ pub(crate) enum Event {
     Recover(u32),
 }
 
-/// Events by time; those of one instant in the order in which they were planned.
+/// When, among the events of one instant, an event is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// Something comes into being, or a place becomes free: frames are released, work is done.
+    Happens,
+    /// Frames leave the bus and look for a place. After the above, so that a place that becomes
+    /// free at this instant is there, and a frame that is released at this instant waits.
+    Arrives,
+    /// Processors choose their next piece of work.
+    Serves,
+    /// Buses choose their next frame. A frame takes time, so nothing follows from it at once.
+    Arbitrates,
+}
+
+type Rank = (Phase, u32);
+
+impl Event {
+    /// The phase and, in phases where it matters who comes first, the bus or the host: then the order
+    /// does not depend on how things were planned.
+    const fn rank(self) -> Rank {
+        match self {
+            Self::Wake(..)
+            | Self::Timeout(..)
+            | Self::Done(..)
+            | Self::Emit(..)
+            | Self::Disturb(..)
+            | Self::Packet(..)
+            | Self::Reloaded(..)
+            | Self::Recover(..) => (Phase::Happens, 0),
+            Self::End(bus) => (Phase::Arrives, bus),
+            Self::Dispatch(host) => (Phase::Serves, host),
+            Self::Arbitrate(bus) => (Phase::Arbitrates, bus),
+        }
+    }
+}
+
+/// Events by time; those of one instant by phase, then by bus or host, then in the order in which they
+/// were planned.
 ///
 /// A sorted list, the next event last. Few events are pending at once (one per bus, processor and
 /// sender), and most new ones are among the next to happen, so an insertion moves a few entries. A
 /// binary heap took two fifths of the time of a simulated gateway.
 #[derive(Default)]
 pub(crate) struct Events {
-    pending: Vec<(Time, Event)>,
+    pending: Vec<(Time, Rank, Event)>,
 }
 
 impl Events {
     pub(crate) fn plan(&mut self, at: Time, event: Event) {
-        // In front of those of the same instant: they were planned before and are taken before.
-        let place = self.pending.partition_point(|&(planned, _)| planned > at);
-        self.pending.insert(place, (at, event));
+        let rank = event.rank();
+        // In front of those of the same instant and rank: they were planned before and are taken
+        // before.
+        let is_later = |&(time, other, _): &(Time, Rank, Event)| (time, other) > (at, rank);
+        let place = self.pending.partition_point(is_later);
+        self.pending.insert(place, (at, rank, event));
     }
 
     pub(crate) fn next(&mut self) -> Option<(Time, Event)> {
-        self.pending.pop()
+        self.pending.pop().map(|(at, _, event)| (at, event))
     }
 }
 
@@ -57,12 +104,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_orders_events_and_planning_orders_instants() {
+    fn time_then_phase_then_place_orders_events() {
         let mut events = Events::default();
-        events.plan(Time::from_nanos(5), Event::End(1));
-        events.plan(Time::from_nanos(3), Event::End(2));
-        events.plan(Time::from_nanos(5), Event::Arbitrate(0));
+        for (at, event) in [
+            (5, Event::Arbitrate(0)),
+            (5, Event::Dispatch(0)),
+            (5, Event::End(1)),
+            (3, Event::Arbitrate(2)),
+            (5, Event::End(0)),
+            (5, Event::Wake(7, 0)),
+            (5, Event::Done(0, 1)),
+        ] {
+            events.plan(Time::from_nanos(at), event);
+        }
         let order: Vec<_> = std::iter::from_fn(|| events.next()).map(|(_, event)| event).collect();
-        assert_eq!(order, [Event::End(2), Event::End(1), Event::Arbitrate(0)]);
+        let expected = [
+            Event::Arbitrate(2),
+            Event::Wake(7, 0),
+            Event::Done(0, 1),
+            Event::End(0),
+            Event::End(1),
+            Event::Dispatch(0),
+            Event::Arbitrate(0),
+        ];
+        assert_eq!(order, expected);
     }
 }

@@ -106,14 +106,15 @@ fn any_node() -> impl Strategy<Value = Node> {
         })
 }
 
-/// The frames of the node of that number: no other node has their identifiers.
+/// The frames of the node of that number: no other node has their identifiers, and no two are equal.
 fn source_of(number: usize, node: &Node) -> Box<dyn Source> {
-    let mut at = Time::ZERO;
+    let (mut at, mut count) = (Time::ZERO, 0);
     let release = |&(gap, id): &(u64, u32)| {
         at += US(gap);
         let can_id = (5 - id) << 8 | number as u32;
-        let data = [id as u8; 8];
-        let frame = candor_wire::Frame::from_parts(can_id, &data[..id as usize + 1], None);
+        let data = [count, id as u8, 0, 0, 0, 0, 0xFF, 0xFF];
+        count += 1;
+        let frame = candor_wire::Frame::from_parts(can_id, &data[..id as usize + 2], None);
         Release { at, frame: frame.unwrap() }
     };
     let mut list: Vec<_> = node.frames.iter().map(release).collect();
@@ -150,7 +151,14 @@ struct Network {
 }
 
 impl Network {
-    fn new(seed: u64, gateways: &[Between; 2], nodes: &[Node], error_rates: [f64; 3]) -> Self {
+    /// With the nodes added in this order.
+    fn new(
+        seed: u64,
+        gateways: &[Between; 2],
+        nodes: &[Node],
+        order: &[usize],
+        error_rates: [f64; 3],
+    ) -> Self {
         let mut world = World::new(seed);
         let mut number = 0;
         let buses = error_rates.map(|bit_error_rate| {
@@ -176,7 +184,8 @@ impl Network {
         for bus in buses {
             world.add_listener(bus);
         }
-        let senders = nodes.iter().enumerate().map(|(number, node)| {
+        let senders = order.iter().map(|&number| {
+            let node = &nodes[number];
             world.add_sender(buses[node.bus], node.config, source_of(number, node))
         });
         let senders = senders.collect();
@@ -228,7 +237,8 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let gateways = [gateways.0, gateways.1];
-        let mut network = Network::new(seed, &gateways, &nodes, error_rates);
+        let order: Vec<_> = (0..nodes.len()).collect();
+        let mut network = Network::new(seed, &gateways, &nodes, &order, error_rates);
         let mut log = Log::default();
         prop_assert!(network.world.run(&mut log));
         let world = &network.world;
@@ -285,6 +295,36 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Nothing is decided at an instant before everything of that instant has happened: the order in
+    /// which nodes are added, and with it that in which simultaneous events are planned, changes
+    /// nothing for any frame.
+    #[test]
+    fn the_order_of_simultaneous_events_changes_nothing(
+        gateways in (any_gateway(), any_gateway()),
+        nodes in prop::collection::vec(any_node(), 2..7),
+        shuffled in any::<prop::sample::Index>(),
+        error_rates in prop::array::uniform3(prop_oneof![Just(0.0), Just(1e-3)]),
+        seed in any::<u64>(),
+    ) {
+        let gateways = [gateways.0, gateways.1];
+        let order: Vec<_> = (0..nodes.len()).collect();
+        let mut other = order.clone();
+        other.rotate_left(shuffled.index(nodes.len()));
+        other.swap(0, 1);
+        let outcome = |order: &[usize]| {
+            let mut network = Network::new(seed, &gateways, &nodes, order, error_rates);
+            let mut log = Log::default();
+            assert!(network.world.run(&mut log));
+            let ends = log.ends.into_iter().zip(log.origins);
+            let mut ends: Vec<_> = ends
+                .map(|((_, frame, fate, taps), (_, job))| (frame, job, fate, format!("{taps:?}")))
+                .collect();
+            ends.sort_unstable();
+            ends
+        };
+        prop_assert_eq!(outcome(&order), outcome(&other));
+    }
 
     /// Frames in = forwarded + refused, by cause, whatever the host is and however it is loaded.
     #[test]

@@ -3,7 +3,7 @@
 mod scene;
 
 use candor_lat::Tap;
-use candor_sim::model::{Egress, Interference, Linux, UserSpace};
+use candor_sim::model::{Egress, Interference, Linux, Readout, UserSpace};
 use candor_sim::*;
 use candor_time::Nanos;
 
@@ -258,4 +258,68 @@ fn what_is_stuck_inside_a_host_is_told_and_takes_no_time() {
     assert_eq!(world.under_way(), 0);
     let duration = world.now() - Time::ZERO;
     assert!((40_000..41_000).contains(&(duration.as_nanos() / 1_000)), "{duration}");
+}
+
+/// All orders of `items`.
+fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
+    if items.is_empty() {
+        return vec![Vec::new()];
+    }
+    let without = |index: usize| [&items[..index], &items[index + 1..]].concat();
+    (0..items.len())
+        .flat_map(|index| {
+            let rest = permutations(&without(index));
+            rest.into_iter().map(move |rest| [&[items[index].clone()], &rest[..]].concat())
+        })
+        .collect()
+}
+
+#[test]
+fn of_frames_released_at_one_instant_the_most_urgent_is_first() {
+    for releases in permutations(&["500#", "400#", "300#", "200#", "100#"]) {
+        for split in 0..releases.len() {
+            // Some at one node, the others at another.
+            let mut world: World<Repeater> = World::new(7);
+            let a = world.add_bus(bus("a", 1_000_000));
+            for part in [&releases[..split], &releases[split..]] {
+                let list: Vec<_> = part.iter().map(|frame| (0, *frame)).collect();
+                world.add_sender(a, sender(Drive::Timed, Discipline::Priority, 8), frames(&list));
+            }
+            let mut log = Log::default();
+            world.run(&mut log);
+            let sent: Vec<_> = log.ends.iter().map(|end| end.1.as_str()).collect();
+            assert_eq!(sent, ["100#", "200#", "300#", "400#", "500#"], "{releases:?} {split}");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_is_ready_when_the_bus_becomes_free_takes_part() {
+    // 300# ends at 45 us, and the intermission at 48 us.
+    let mut world: World<Repeater> = World::new(7);
+    let a = world.add_bus(bus("a", 1_000_000));
+    for list in [&[(0, "300#"), (1, "400#")][..], &[(48, "200#")], &[(48, "100#")]] {
+        world.add_sender(a, sender(Drive::Timed, Discipline::Fifo, 8), frames(list));
+    }
+    let mut log = Log::default();
+    world.run(&mut log);
+    let sent: Vec<_> = log.ends.iter().map(|end| end.1.as_str()).collect();
+    assert_eq!(sent, ["300#", "100#", "200#", "400#"]);
+}
+
+#[test]
+fn a_place_that_becomes_free_when_a_frame_arrives_is_free() {
+    // The second frame ends 48 us after the first one, exactly when that has been read out of the
+    // only place: 1 + 2 + 45 us. A microsecond more, and it is lost.
+    for (read, readout, expected) in [
+        (45, Readout::SoftIrq, vec![("forwarded", 2)]),
+        (46, Readout::SoftIrq, vec![("forwarded", 1), ("rx_overflow", 1)]),
+        (47, Readout::HardIrq, vec![("forwarded", 2)]),
+        (48, Readout::HardIrq, vec![("forwarded", 1), ("rx_overflow", 1)]),
+    ] {
+        let model = Linux { rx_fifo: 1, read: US(read), readout, ..linux() };
+        let config = sender(Drive::Flood, Discipline::Fifo, 2);
+        let (log, _) = run(Model::Linux(Box::new(model)), config, repeat("123#", 2));
+        assert_eq!(log.causes(), expected.into_iter().collect(), "{read} us");
+    }
 }

@@ -144,6 +144,8 @@ pub(crate) struct LinuxHost {
     pub(crate) model: Linux,
     pub(crate) random: Random,
     pub(crate) cpu: Cpu,
+    /// Whether the processor is about to choose its work.
+    pub(crate) is_called: bool,
     /// Interrupts that nothing preempts.
     pub(crate) hard: VecDeque<Interrupt>,
     /// Interrupts of devices; a level of their own if they are threads.
@@ -168,6 +170,7 @@ impl LinuxHost {
             cpu: Cpu::new(model.is_preempt_rt),
             model,
             random,
+            is_called: false,
             hard: VecDeque::new(),
             device: VecDeque::new(),
             soft_active: false,

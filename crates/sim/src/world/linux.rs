@@ -85,14 +85,27 @@ impl<G: Gateway> World<G> {
             _ if linux.cpu.levels.device == HARD => linux.hard.push_back(interrupt),
             _ => linux.device.push_back(interrupt),
         }
-        self.dispatch(host);
+        self.call_processor(host);
     }
 
     // The processor.
 
-    /// Lets the highest level that has work run.
-    fn dispatch(&mut self, host: u32) {
+    /// Something has changed for a processor: it chooses what to work on when everything of this
+    /// instant has happened.
+    fn call_processor(&mut self, host: u32) {
         let now = self.now;
+        let Some(linux) = self.linux(host) else { return };
+        if !std::mem::replace(&mut linux.is_called, true) {
+            self.events.plan(now, Event::Dispatch(host));
+        }
+    }
+
+    /// Lets the highest level that has work run.
+    pub(super) fn dispatch(&mut self, host: u32) {
+        let now = self.now;
+        if let Some(linux) = self.linux(host) {
+            linux.is_called = false;
+        }
         for level in (0..LEVELS).rev() {
             let Some(linux) = self.linux(host) else { return };
             if linux.cpu.running() == Some(level) {
@@ -113,24 +126,36 @@ impl<G: Gateway> World<G> {
     fn begin(&mut self, host: u32, level: usize) -> bool {
         let Some(linux) = self.linux(host) else { return false };
         let levels = linux.cpu.levels;
-        let work = if level == HARD && !linux.hard.is_empty() {
-            let next = linux.hard.pop_front();
-            next.map(|interrupt| interrupt_work(linux, interrupt))
-        } else if level == levels.device && !linux.device.is_empty() {
-            let next = linux.device.pop_front();
-            next.map(|interrupt| interrupt_work(linux, interrupt))
-        } else if level == levels.soft {
-            self.next_soft(host)
-        } else if level == levels.user {
-            self.next_user(host)
-        } else {
-            None
+        let work = match self.next_interrupt(host, level) {
+            Some(interrupt) => Some(interrupt),
+            None if level == levels.soft => self.next_soft(host),
+            None if level == levels.user => self.next_user(host),
+            None => None,
         };
         let (Some((work, cost, behind_mark)), Some(linux)) = (work, self.linux(host)) else {
             return false;
         };
         linux.cpu.begin(level, work, cost, behind_mark);
         true
+    }
+
+    /// The next interrupt of a level. A handler that finds nothing more to read lets its controller
+    /// interrupt again.
+    fn next_interrupt(&mut self, host: u32, level: usize) -> Option<(Work, Nanos, Nanos)> {
+        loop {
+            let linux = self.linux(host)?;
+            let waiting = match level {
+                HARD => &mut linux.hard,
+                _ if level == linux.cpu.levels.device => &mut linux.device,
+                _ => return None,
+            };
+            match waiting.pop_front()? {
+                Interrupt::Read(port) if !self.has_received(host, port) => {
+                    self.hosts[host as usize].ports[port as usize].is_masked = false;
+                }
+                interrupt => return Some(interrupt_work(self.linux(host)?, interrupt)),
+            }
+        }
     }
 
     /// A piece of work of a host is done, unless the event is stale.
@@ -151,7 +176,7 @@ impl<G: Gateway> World<G> {
             Work::UserRecv => self.user_received(host),
             Work::UserSend => self.deliver_next(host, decided, true, observer),
         }
-        self.dispatch(host);
+        self.call_processor(host);
     }
 
     fn interrupt_done(&mut self, host: u32, interrupt: Interrupt, observer: &mut impl Observer) {
@@ -177,19 +202,13 @@ impl<G: Gateway> World<G> {
         }
     }
 
-    /// The handler reads on, or lets the controller interrupt again.
+    /// The handler is not left: its next read comes before other interrupts.
     fn read_on(&mut self, host: u32, port: u32) {
-        if self.has_received(host, port) {
-            if let Some(linux) = self.linux(host) {
-                // The handler is not left: its next read comes before other interrupts.
-                if linux.cpu.levels.device == HARD {
-                    linux.hard.push_front(Interrupt::Read(port));
-                } else {
-                    linux.device.push_front(Interrupt::Read(port));
-                }
-            }
+        let Some(linux) = self.linux(host) else { return };
+        if linux.cpu.levels.device == HARD {
+            linux.hard.push_front(Interrupt::Read(port));
         } else {
-            self.hosts[host as usize].ports[port as usize].is_masked = false;
+            linux.device.push_front(Interrupt::Read(port));
         }
     }
 

@@ -304,6 +304,7 @@ impl<G: Gateway> World<G> {
                 Event::Arbitrate(bus) => self.arbitrate(bus),
                 Event::End(bus) => self.end(bus, observer),
                 Event::Done(host, generation) => self.work_done(host, generation, observer),
+                Event::Dispatch(host) => self.dispatch(host),
                 Event::Emit(host, flight) => self.emit(host, flight, observer),
                 Event::Disturb(host, which) => self.disturb(host, which),
                 Event::Packet(host) => self.packet(host),

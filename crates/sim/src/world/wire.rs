@@ -20,8 +20,6 @@ impl<G: Gateway> World<G> {
         let bus_ref = &mut self.buses[bus as usize];
         if bus_ref.on_wire.is_none() && !bus_ref.is_called {
             bus_ref.is_called = true;
-            // At the same instant, but after everything planned before: who loads a frame now
-            // takes part.
             self.events.plan(bus_ref.idle_at.max(now), Event::Arbitrate(bus));
         }
     }
