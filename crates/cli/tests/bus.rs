@@ -455,11 +455,11 @@ can0      123     250     100.4  11.24 %
     let [interval, total] = &lines[..] else { panic!("{lines:?}") };
     assert_eq!((&interval["type"], &total["type"]), (&"interval".into(), &"total".into()));
     let data = &interval["data"];
-    // The same bits as `candor frame` tells: 30 and 48.
-    assert_eq!((&data["nominal_bits"], &data["data_bits"]), (&30.into(), &48.into()));
+    // The same bits as `candor frame` tells: 29 and 49.
+    assert_eq!((&data["nominal_bits"], &data["data_bits"]), (&29.into(), &49.into()));
     let percent = data["load_percent"].as_f64().unwrap();
     // One frame alone: the bus was busy from its beginning to its end.
-    assert_eq!((&data["time_ns"], percent), (&84_000.into(), 100.0));
+    assert_eq!((&data["time_ns"], percent), (&82_500.into(), 100.0));
     assert_eq!(total["data"]["data_bitrate"], 2_000_000);
     assert_eq!(total["data"]["ids"][0]["id"], "123");
 

@@ -45,16 +45,16 @@ fn json_has_an_object_per_frame() {
                 "duration_ns": 162_000,
                 "duration_ns_worst": 190_000,
             }),
-            // 30 bits at 500 kbit/s, 48 at 2 Mbit/s.
+            // 29 bits at 500 kbit/s, 49 at 2 Mbit/s.
             serde_json::json!({
                 "frame": "123##1AABB",
                 "bits": 78,
                 "stuff_bits": 6,
                 "bits_worst": 87,
-                "duration_ns": 84_000,
-                "duration_ns_worst": 94_500,
-                "bits_nominal": 30,
-                "bits_data": 48,
+                "duration_ns": 82_500,
+                "duration_ns_worst": 93_000,
+                "bits_nominal": 29,
+                "bits_data": 49,
             }),
         ]
     );

@@ -117,8 +117,8 @@ fn info_prints_json_lines() {
                     "frames": 2,
                     "error_reports": 0,
                     "rate_per_s": 4.0,
-                    // The second frame in 250 ms: 30 bits at 500 kbit/s, 56 bits at 2 Mbit/s.
-                    "load_percent": 0.0352,
+                    // The second frame in 250 ms: 29 bits at 500 kbit/s, 57 bits at 2 Mbit/s.
+                    "load_percent": 0.0346,
                 }],
             }}),
             serde_json::json!({"type": "id", "data": {

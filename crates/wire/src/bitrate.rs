@@ -105,7 +105,8 @@ impl FromStr for Bitrate {
 pub struct Timing {
     /// The rate of classical frames, of arbitration, and of acknowledge to intermission.
     pub nominal: Bitrate,
-    /// The rate from after BRS up to the CRC delimiter of frames with bit rate switch.
+    /// The rate from the sample point of BRS to that of the CRC delimiter, of frames with bit rate
+    /// switch.
     pub data: Bitrate,
 }
 

@@ -14,7 +14,10 @@
 //! | fixed stuff bits | - | before the stuff count and after every fourth bit of the CRC field |
 //! | tail | CRC delimiter, ACK slot and delimiter, 7 EOF, 3 intermission | the same |
 //!
-//! With BRS, the data bit rate holds from after the BRS bit up to before the CRC delimiter.
+//! With BRS, the rate switches **at the sample point** of the BRS bit and back at that of the CRC delimiter
+//! (ISO 11898-1:2015, bit rate switching). So each of these two bits begins at one rate and ends at the
+//! other, and together they last as long as one bit of each, wherever the sample points lie: BRS counts
+//! as a nominal bit and the CRC delimiter as a data bit.
 
 pub mod crc;
 pub mod stream;
@@ -32,9 +35,11 @@ pub const INTERMISSION_BITS: u32 = 3;
 /// The length of a frame on the wire in bits, intermission included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Length {
-    /// Bits at the nominal bit rate, of which the last three are the intermission.
+    /// Bits at the nominal bit rate, of which the last three are the intermission; with BRS, the BRS
+    /// bit is among them.
     pub nominal: u32,
-    /// Bits at the data bit rate; 0 unless the frame is CAN FD with BRS.
+    /// Bits at the data bit rate; 0 unless the frame is CAN FD with BRS. The CRC delimiter is among
+    /// them.
     pub data: u32,
     /// How many of all these are stuff bits, dynamic and fixed.
     pub stuff_bits: u32,
@@ -150,7 +155,8 @@ impl FdFields {
 
     const fn split(&self, to_brs: u32, after_brs: u32, stuff_bits: u32) -> Length {
         if self.switches {
-            Length { nominal: to_brs + TAIL_BITS, data: after_brs, stuff_bits }
+            // The CRC delimiter is the last data bit.
+            Length { nominal: to_brs + TAIL_BITS - 1, data: after_brs + 1, stuff_bits }
         } else {
             Length { nominal: to_brs + after_brs + TAIL_BITS, data: 0, stuff_bits }
         }
@@ -266,8 +272,8 @@ mod tests {
                 assert_eq!(worst_length(&standard).unwrap().total(), 67 + 10 * n + long);
                 assert_eq!(worst_length(&extended).unwrap().total(), 91 + 10 * n + long);
                 if flags == BRS {
-                    assert_eq!(worst_length(&standard).unwrap().nominal, 34);
-                    assert_eq!(worst_length(&extended).unwrap().nominal, 57);
+                    assert_eq!(worst_length(&standard).unwrap().nominal, 33);
+                    assert_eq!(worst_length(&extended).unwrap().nominal, 56);
                 }
             }
         }
@@ -278,8 +284,36 @@ mod tests {
         let timing =
             crate::Timing { nominal: "500k".parse().unwrap(), data: "2M".parse().unwrap() };
         let worst = worst_length(&frame("123##11122334455667788")).unwrap();
-        assert_eq!((worst.nominal, worst.data), (34, 113));
-        assert_eq!(timing.duration_ns(worst), 124_500);
+        assert_eq!((worst.nominal, worst.data), (33, 114));
+        assert_eq!(timing.duration_ns(worst), 123_000);
+    }
+
+    #[test]
+    fn the_rate_switches_at_the_sample_points_of_two_bits() {
+        // Adds up the bits one by one, in thousandths of a nanosecond: 500k is 2,000 ns and 2M 500 ns.
+        let (nominal, data) = (2_000_000, 500_000);
+        let timing =
+            crate::Timing { nominal: "500k".parse().unwrap(), data: "2M".parse().unwrap() };
+        for text in ["123##1", "123##100112233445566778899AABB", "1FFFFFFF##155", "000##100"] {
+            let frame = frame(text);
+            for (sample, data_sample) in [(800, 800), (875, 700), (500, 900)] {
+                let mut taken = 0;
+                stream::encode(&frame, |bit| {
+                    taken += match bit.rate {
+                        stream::Rate::Nominal => nominal,
+                        stream::Rate::Data => data,
+                        stream::Rate::ToData => {
+                            (nominal * sample + data * (1_000 - data_sample)) / 1_000
+                        }
+                        stream::Rate::ToNominal => {
+                            (data * data_sample + nominal * (1_000 - sample)) / 1_000
+                        }
+                    };
+                })
+                .unwrap();
+                assert_eq!(timing.duration_ns(length(&frame).unwrap()) * 1_000, taken, "{text}");
+            }
+        }
     }
 
     #[test]
@@ -333,7 +367,10 @@ mod tests {
             let counted = length(&frame).unwrap();
             let mut built = Length { nominal: 0, data: 0, stuff_bits: 0 };
             stream::encode(&frame, |bit| {
-                if bit.is_data_rate { built.data += 1 } else { built.nominal += 1 }
+                match bit.rate {
+                    stream::Rate::Nominal | stream::Rate::ToData => built.nominal += 1,
+                    stream::Rate::Data | stream::Rate::ToNominal => built.data += 1,
+                }
                 built.stuff_bits += u32::from(bit.is_stuff);
             }).unwrap();
             prop_assert_eq!(counted, built);

@@ -47,6 +47,19 @@ impl Field {
     }
 }
 
+/// At which bit rate a bit is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rate {
+    /// The nominal one.
+    Nominal,
+    /// The data bit rate of CAN FD.
+    Data,
+    /// The BRS bit: nominal up to its sample point, at the data bit rate after it.
+    ToData,
+    /// The CRC delimiter: at the data bit rate up to its sample point, nominal after it.
+    ToNominal,
+}
+
 /// One bit on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bit {
@@ -58,8 +71,8 @@ pub struct Bit {
     pub field: Field,
     /// Whether it is a stuff bit, dynamic or fixed.
     pub is_stuff: bool,
-    /// Whether it is sent at the data bit rate.
-    pub is_data_rate: bool,
+    /// How long it lasts.
+    pub rate: Rate,
 }
 
 /// Inserts a complement after five equal bits.
@@ -117,11 +130,16 @@ pub fn encode(frame: &Frame, mut sink: impl FnMut(Bit)) -> Result<(), NotOnTheWi
         (
             bits >> (header.total - 1 - index) & 1 != 0,
             field,
-            is_fd && fd.switches && index >= header.to_brs,
+            match index {
+                _ if !fd.switches || index + 1 < header.to_brs => Rate::Nominal,
+                _ if index + 1 == header.to_brs => Rate::ToData,
+                _ => Rate::Data,
+            },
         )
     });
+    let in_data = if fd.switches { Rate::Data } else { Rate::Nominal };
     let data = frame.data().iter().flat_map(|&byte| {
-        (0..8).rev().map(move |bit| (byte >> bit & 1 != 0, Field::Data, is_fd && fd.switches))
+        (0..8).rev().map(move |bit| (byte >> bit & 1 != 0, Field::Data, in_data))
     });
 
     let total = header.total as usize + 8 * frame.data().len();
@@ -131,20 +149,20 @@ pub fn encode(frame: &Frame, mut sink: impl FnMut(Bit)) -> Result<(), NotOnTheWi
         (true, true) => Crc::FD_SHORT,
         (true, false) => Crc::FD_LONG,
     };
-    let mut put = |value, field, is_stuff, is_data_rate| {
-        sink(Bit { value, field, is_stuff, is_data_rate });
+    let mut put = |value, field, is_stuff, rate| {
+        sink(Bit { value, field, is_stuff, rate });
         value
     };
 
     let mut last = false;
-    for (index, (bit, field, is_data_rate)) in start.chain(data).enumerate() {
-        last = put(bit, field, false, is_data_rate);
+    for (index, (bit, field, rate)) in start.chain(data).enumerate() {
+        last = put(bit, field, false, rate);
         crc.push(bit);
         if is_fd && index + 1 == total {
             break; // the fixed stuff bit follows instead
         }
         if let Some(stuff) = stuffer.push(bit) {
-            last = put(stuff, field, true, is_data_rate);
+            last = put(stuff, field, true, rate);
             if is_fd {
                 crc.push(stuff);
             }
@@ -161,28 +179,29 @@ pub fn encode(frame: &Frame, mut sink: impl FnMut(Bit)) -> Result<(), NotOnTheWi
             .chain(field_bits(crc.value(), crc.width()).map(|bit| (bit, Field::Crc)));
         for (index, (bit, field)) in sequence.enumerate() {
             if index % 4 == 0 {
-                put(!last, field, true, fd.switches);
+                put(!last, field, true, in_data);
             }
-            last = put(bit, field, false, fd.switches);
+            last = put(bit, field, false, in_data);
         }
     } else {
         for index in (0..crc.width()).rev() {
             let bit = crc.value() >> index & 1 != 0;
-            put(bit, Field::Crc, false, false);
+            put(bit, Field::Crc, false, Rate::Nominal);
             if let Some(stuff) = stuffer.push(bit) {
-                put(stuff, Field::Crc, true, false);
+                put(stuff, Field::Crc, true, Rate::Nominal);
             }
         }
     }
+    let delimiter = if fd.switches { Rate::ToNominal } else { Rate::Nominal };
+    put(true, Field::Ack, false, delimiter);
     for (value, field, count) in [
-        (true, Field::Ack, 1),
         (false, Field::Ack, 1),
         (true, Field::Ack, 1),
         (true, Field::Eof, 7),
         (true, Field::Intermission, super::INTERMISSION_BITS),
     ] {
         (0..count).for_each(|_| {
-            put(value, field, false, false);
+            put(value, field, false, Rate::Nominal);
         });
     }
     Ok(())
