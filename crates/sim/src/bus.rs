@@ -7,14 +7,23 @@ use candor_wire::bits::{INTERMISSION_BITS, Length, TAIL_BITS};
 use crate::event::Time;
 use crate::random::Random;
 
-/// Error delimiter and intermission after an error flag, in bits.
-const ERROR_TAIL_BITS: u32 = 8 + INTERMISSION_BITS;
+/// Error delimiter and intermission after an error flag, in bits: all recessive.
+pub(crate) const ERROR_TAIL_BITS: u32 = 8 + INTERMISSION_BITS;
+/// The recessive end of a frame without its intermission, in bits: acknowledge delimiter and end of
+/// frame. The acknowledge slot before it is dominant.
+pub(crate) const FRAME_TAIL_BITS: u32 = 1 + 7;
 /// An error flag, in bits; up to as many again follow where flags of several nodes overlap.
 const ERROR_FLAG_BITS: u32 = 6;
-/// An error-passive transmitter waits this long after its frame.
+/// An error-passive node waits this long after the intermission of its own frame (suspend
+/// transmission); others may begin meanwhile.
 pub(crate) const SUSPEND_BITS: u32 = 8;
-/// Recovery from bus-off takes 128 times 11 recessive bits.
-pub(crate) const RECOVERY_BITS: u32 = 128 * 11;
+/// A bus-off node comes back after so many sequences
+pub(crate) const RECOVERY_SEQUENCES: u32 = 128;
+/// of so many recessive bits.
+pub(crate) const SEQUENCE_BITS: u32 = 11;
+/// Where in a bit its value is taken, in thousandths: a bit cut short behind that point counts.
+/// CiA 301 recommends 87.5 %, Linux aims at that or at 80 % (`can_calc_bittiming`).
+const SAMPLE_POINT_PERMILLE: u64 = 800;
 
 /// What a bus is.
 #[derive(Clone, Debug)]
@@ -40,18 +49,23 @@ pub struct BusStatistics {
     pub error_frames: u64,
     /// How often a controller went bus-off.
     pub bus_offs: u64,
-    /// How often two nodes sent the same identifier at once, which CAN forbids.
+    /// How often nodes began a frame with the same identifier at once, which CAN forbids.
     pub id_collisions: u64,
+    /// The identifier word of the first of these frames.
+    pub collision_id: Option<u32>,
     /// How long it was occupied, intermission and error frames included.
     pub busy: Nanos,
 }
 
 /// What is on the wire.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Transmission {
-    pub(crate) controller: u32,
+    pub(crate) sender: u32,
+    /// Those that send the very same bits at the same time.
+    pub(crate) also: Vec<u32>,
     pub(crate) start: Time,
-    pub(crate) destroyed: bool,
+    /// When an error flag begins, if one does.
+    pub(crate) flagged_at: Option<Time>,
 }
 
 pub(crate) struct Bus {
@@ -60,8 +74,12 @@ pub(crate) struct Bus {
     pub(crate) on_wire: Option<Transmission>,
     /// When the intermission after the last frame is over.
     pub(crate) idle_at: Time,
-    /// Whether an arbitration is planned.
-    pub(crate) is_called: bool,
+    /// Since when the wire is recessive; means nothing while a frame is on it.
+    pub(crate) recessive_since: Time,
+    /// When an arbitration is planned.
+    pub(crate) arbitration: Option<Time>,
+    /// How many controllers are bus-off.
+    pub(crate) off: u32,
     pub(crate) statistics: BusStatistics,
     pub(crate) random: Random,
     /// Good bits before the next bad one.
@@ -76,7 +94,9 @@ impl Bus {
             controllers: Vec::new(),
             on_wire: None,
             idle_at: Time::ZERO,
-            is_called: false,
+            recessive_since: Time::ZERO,
+            arbitration: None,
+            off: 0,
             statistics: BusStatistics::default(),
             random,
             until_error,
@@ -98,6 +118,14 @@ impl Bus {
         Nanos::from_nanos(self.config.timing.nominal.duration_ns(bits))
     }
 
+    /// How many sequences of recessive bits a node sees in so long a time without a dominant one.
+    pub(crate) fn sequences_in(&self, recessive: Nanos) -> u32 {
+        let rate = u128::from(self.config.timing.nominal.bits_per_second());
+        let thousandths = u128::from(recessive.as_nanos()) * rate / 1_000_000;
+        let bits = (thousandths + u128::from(1_000 - SAMPLE_POINT_PERMILLE)) / 1_000;
+        (bits / u128::from(SEQUENCE_BITS)) as u32
+    }
+
     /// Draws whether a frame of this length is destroyed, and at which bit.
     pub(crate) fn draw_error(&mut self, length: Length, fault_rate: f64) -> Option<u32> {
         let bits = length.total() - INTERMISSION_BITS;
@@ -113,15 +141,76 @@ impl Bus {
         is_faulty.then(|| (self.random.unit() * f64::from(bits)) as u32)
     }
 
-    /// How long the wire is taken by a frame destroyed at bit `at`, with error flags, delimiter
-    /// and intermission. Flags of nodes that notice late lengthen the flag by up to six bits.
-    pub(crate) fn destroyed_for(&mut self, length: Length, at: u32) -> Nanos {
-        let nominal_head = length.nominal - TAIL_BITS.min(length.nominal);
+    /// How long after the start of a frame with an error in bit `at` the error flag begins.
+    ///
+    /// An error in the data phase of CAN FD switches the rate back at the sample point of the wrong
+    /// bit, as the CRC delimiter does; the flag is sent at the nominal rate.
+    pub(crate) fn flagged_after(&self, length: Length, at: u32) -> Nanos {
+        // The CRC delimiter is the last data bit, if there are data bits.
+        let nominal_head = length.nominal.saturating_sub(TAIL_BITS - 1);
         let sent = at + 1;
         let data = sent.saturating_sub(nominal_head).min(length.data);
-        let overlap = (self.random.unit() * f64::from(ERROR_FLAG_BITS + 1)) as u32;
         let partial = Length { nominal: sent - data, data, stuff_bits: 0 };
         Nanos::from_nanos(self.config.timing.duration_ns(partial))
-            + self.bits(ERROR_FLAG_BITS + overlap + ERROR_TAIL_BITS)
+    }
+
+    /// How long an error frame takes: flags, delimiter and intermission. Flags of nodes that notice
+    /// late lengthen the flag by up to six bits.
+    pub(crate) fn error_frame(&mut self) -> Nanos {
+        let overlap = (self.random.unit() * f64::from(ERROR_FLAG_BITS + 1)) as u32;
+        self.bits(ERROR_FLAG_BITS + overlap + ERROR_TAIL_BITS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bus(nominal: &str, data: &str) -> Bus {
+        let timing = Timing { nominal: nominal.parse().unwrap(), data: data.parse().unwrap() };
+        let config = BusConfig {
+            name: "bus".into(),
+            timing,
+            is_fd: true,
+            bit_error_rate: 0.0,
+            restart: None,
+        };
+        Bus::new(config, Random::new(1, 1))
+    }
+
+    #[test]
+    fn sequences_of_recessive_bits_are_counted_as_they_are_sampled() {
+        let bus = bus("1M", "1M");
+        for (nanos, sequences) in [
+            (0, 0),
+            (10_799, 0),
+            (10_800, 1),
+            (11_000, 1),
+            (21_799, 1),
+            (21_800, 2),
+            (1_408_000, 128),
+        ] {
+            assert_eq!(bus.sequences_in(Nanos::from_nanos(nanos)), sequences, "{nanos} ns");
+        }
+    }
+
+    #[test]
+    fn error_flags_begin_behind_the_wrong_bit() {
+        let frame: candor_wire::Frame = "123##1AABB".parse().unwrap();
+        let length = candor_wire::bits::length(&frame).unwrap();
+        // 17 bits up to BRS, 49 data bits with the CRC delimiter, then 12 nominal ones.
+        assert_eq!((length.nominal, length.data), (29, 49));
+        let mut bus = bus("500k", "2M");
+        for (at, flagged_ns) in [
+            (0, 2_000),
+            (16, 17 * 2_000),
+            (17, 17 * 2_000 + 500),
+            (65, 17 * 2_000 + 49 * 500),
+            (66, 18 * 2_000 + 49 * 500),
+        ] {
+            assert_eq!(bus.flagged_after(length, at), Nanos::from_nanos(flagged_ns), "bit {at}");
+            let bits = bus.error_frame().as_nanos() / 2_000;
+            assert!((6 + 11..=12 + 11).contains(&bits), "{bits} bits");
+        }
     }
 }

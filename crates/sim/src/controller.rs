@@ -2,6 +2,7 @@
 
 use candor_queue::{ByPriority, Fifo, Taken};
 
+use crate::event::Time;
 use crate::flight::FlightId;
 use crate::model::Discipline;
 
@@ -129,6 +130,17 @@ pub(crate) enum Owner {
     Listener,
 }
 
+/// How far a bus-off controller is on its way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BusOff {
+    /// From when on it watches for recessive bits, because its driver wants it back; `None`: never.
+    pub(crate) watches_from: Option<Time>,
+    /// Sequences of recessive bits that it has seen, before those of the present silence.
+    pub(crate) sequences: u32,
+    /// Tells stale plans apart.
+    pub(crate) generation: u32,
+}
+
 pub(crate) struct Controller {
     pub(crate) bus: u32,
     pub(crate) owner: Owner,
@@ -140,7 +152,9 @@ pub(crate) struct Controller {
     pub(crate) rx: Fifo<FlightId>,
     pub(crate) tec: u32,
     pub(crate) rec: u32,
-    pub(crate) bus_off: bool,
+    pub(crate) bus_off: Option<BusOff>,
+    /// It was error-passive when it sent the last frame: it sends no other before this time.
+    pub(crate) suspended_until: Time,
     /// The driver has yet to load the next frame.
     pub(crate) is_reloading: bool,
     pub(crate) fault_rate: f64,
@@ -148,7 +162,7 @@ pub(crate) struct Controller {
 
 impl Controller {
     pub(crate) fn state(&self) -> ErrorState {
-        if self.bus_off {
+        if self.bus_off.is_some() {
             ErrorState::BusOff
         } else if self.tec > 127 || self.rec > 127 {
             ErrorState::Passive
@@ -159,13 +173,18 @@ impl Controller {
 
     /// The arbitration key of the frame it would send now.
     pub(crate) fn offer(&self) -> Option<u32> {
-        if self.bus_off || self.is_reloading { None } else { self.queue.head() }
+        if self.bus_off.is_some() || self.is_reloading { None } else { self.queue.head() }
     }
 
     /// Takes the offered frame onto the wire.
     pub(crate) fn start(&mut self) -> Option<FlightId> {
         debug_assert!(self.sending.is_none(), "one frame at a time");
         self.sending = self.queue.take();
+        self.on_wire()
+    }
+
+    /// The frame that it has on the wire.
+    pub(crate) fn on_wire(&self) -> Option<FlightId> {
         self.sending.as_ref().map(|sending| sending.flight)
     }
 
@@ -174,17 +193,14 @@ impl Controller {
         self.queue.len() + usize::from(self.sending.is_some()) + self.unacknowledged
     }
 
-    /// Counts a destroyed frame of its own, which will be sent again; whether that takes it off the
-    /// bus.
+    /// Counts a destroyed frame of its own, which will be sent again; whether its counter now takes it
+    /// off the bus.
     pub(crate) fn transmit_error(&mut self) -> bool {
         self.tec += 8;
         if let Some(sending) = self.sending.take() {
             self.queue.put_back(sending);
         }
-        if self.tec > 255 {
-            self.bus_off = true;
-        }
-        self.bus_off
+        self.tec > 255
     }
 
     pub(crate) fn transmit_success(&mut self) -> Option<FlightId> {
@@ -197,9 +213,9 @@ impl Controller {
         self.rec = (self.rec + 1).min(255);
     }
 
-    /// After 128 x 11 recessive bits.
+    /// After 128 times 11 recessive bits.
     pub(crate) fn recover(&mut self) {
-        self.bus_off = false;
+        self.bus_off = None;
         self.tec = 0;
         self.rec = 0;
     }
@@ -224,7 +240,8 @@ mod tests {
             rx: Fifo::new(4),
             tec: 0,
             rec: 0,
-            bus_off: false,
+            bus_off: None,
+            suspended_until: Time::ZERO,
             is_reloading: false,
             fault_rate: 0.0,
         }
@@ -277,7 +294,10 @@ mod tests {
                 controller.queue.push(1, round).unwrap();
             }
             assert_eq!(controller.start(), Some(1), "it is sent again and again");
-            controller.transmit_error();
+            if controller.transmit_error() {
+                let bus_off = BusOff { watches_from: None, sequences: 0, generation: 0 };
+                controller.bus_off = Some(bus_off);
+            }
             states.push(controller.state());
         }
         assert_eq!(states.iter().position(|&state| state == ErrorState::Passive), Some(15));

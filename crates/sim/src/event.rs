@@ -33,8 +33,10 @@ pub(crate) enum Event {
     Packet(u32),
     /// The driver of a controller has loaded the next frame.
     Reloaded(u32),
-    /// A controller comes back from bus-off.
-    Recover(u32),
+    /// The driver of a bus-off controller wants it back.
+    Restart(u32),
+    /// A controller comes back from bus-off, unless the silence was broken meanwhile.
+    Recover(u32, u32),
 }
 
 /// When, among the events of one instant, an event is taken.
@@ -65,6 +67,7 @@ impl Event {
             | Self::Disturb(..)
             | Self::Packet(..)
             | Self::Reloaded(..)
+            | Self::Restart(..)
             | Self::Recover(..) => (Phase::Happens, 0),
             Self::End(bus) => (Phase::Arrives, bus),
             Self::Dispatch(host) => (Phase::Serves, host),

@@ -9,6 +9,10 @@ use crate::event::Time;
 pub mod cause {
     /// The sender's transmit queue was full.
     pub const SENDER_QUEUE_FULL: &str = "sender_queue_full";
+    /// Another node sent the very same frame at the same time: on the bus they were one.
+    pub const MERGED: &str = "merged";
+    /// The gateway's controller was bus-off.
+    pub const BUS_OFF: &str = "bus_off";
     /// The receive FIFO of the gateway's controller was full.
     pub const RX_OVERFLOW: &str = "rx_overflow";
     /// The host's receive queue, shared with Ethernet, was full.

@@ -323,3 +323,45 @@ fn a_place_that_becomes_free_when_a_frame_arrives_is_free() {
         assert_eq!(log.causes(), expected.into_iter().collect(), "{read} us");
     }
 }
+
+/// Two nodes send these frames at the same time: what became of them, and of the bus.
+fn collide(frames_of: [&str; 2]) -> (Log, BusStatistics, [ErrorState; 2]) {
+    let mut world: World<Repeater> = World::new(7);
+    let a = world.add_bus(bus("a", 1_000_000));
+    let senders = frames_of.map(|frame| {
+        world.add_sender(a, sender(Drive::Timed, Discipline::Fifo, 8), frames(&[(0, frame)]))
+    });
+    world.add_listener(a);
+    let mut log = Log::default();
+    world.run(&mut log);
+    let statistics = world.bus_statistics(a);
+    (log, statistics, senders.map(|sender| world.sender_state(sender)))
+}
+
+#[test]
+fn equal_frames_of_two_nodes_are_one_frame() {
+    let (log, statistics, _) = collide(["123#11", "123#11"]);
+    assert_eq!(log.causes(), [("delivered", 1), ("merged", 1)].into());
+    assert_eq!((statistics.frames, statistics.id_collisions), (1, 1));
+    assert_eq!((statistics.error_frames, statistics.collision_id), (0, Some(0x123)));
+}
+
+#[test]
+fn different_frames_with_one_identifier_destroy_each_other_until_their_senders_are_passive() {
+    // The first node sends a recessive bit where the other sends a dominant one, or the other way.
+    for (pair, first) in [(["123#11", "123#01"], "123#01"), (["123#", "123#01"], "123#")] {
+        let (log, statistics, states) = collide(pair);
+        let order: Vec<_> = log.ends.iter().map(|end| end.1.as_str()).collect();
+        let second = if pair[0] == first { pair[1] } else { pair[0] };
+        assert_eq!(order, [first, second]);
+        assert_eq!(log.causes(), [("delivered", 2)].into());
+        // 16 times 8 make both passive. The 17th time the recessive bit gives in: its sender has 136,
+        // and 135 after its own frame; the other one has 127, and is active again.
+        assert_eq!((statistics.id_collisions, statistics.error_frames), (17, 16));
+        let passive = pair.map(|frame| match frame == first {
+            true => ErrorState::Active,
+            false => ErrorState::Passive,
+        });
+        assert_eq!(states, passive);
+    }
+}

@@ -47,12 +47,10 @@ impl<G: Gateway> World<G> {
         }
         self.flights[id].taps.set(Tap::Loaded, now);
         let key = self.flights[id].frame.arbitration_key();
-        let controller = &mut self.controllers[controller as usize];
-        let bus = controller.bus;
-        match controller.queue.push(key, id) {
+        match self.controllers[controller as usize].queue.push(key, id) {
             Ok(()) => {
                 self.hosts[host as usize].gateway.settle(job, Settled::Handled);
-                self.call(bus);
+                self.call(controller);
             }
             Err(id) => self.refuse_copy(host, job, id, cause::QUEUE_FULL, observer),
         }

@@ -447,11 +447,9 @@ impl<G: Gateway> World<G> {
             };
             self.flights[id].taps.set(Tap::Loaded, self.now.as_nanos());
             let key = self.flights[id].frame.arbitration_key();
-            let controller = &mut self.controllers[controller as usize];
-            let bus = controller.bus;
             // There is room: fewer than `buffers` are occupied, and the queue has as many places.
-            let _ = controller.queue.push(key, id);
-            self.call(bus);
+            let _ = self.controllers[controller as usize].queue.push(key, id);
+            self.call(controller);
         }
     }
 

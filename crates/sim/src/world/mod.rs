@@ -1,5 +1,7 @@
 //! [`World`]: everything together, and the loop that moves it.
 
+mod collision;
+mod confinement;
 mod constant;
 mod linux;
 mod wire;
@@ -276,7 +278,8 @@ impl<G: Gateway> World<G> {
             rx: Fifo::new(rx_fifo),
             tec: 0,
             rec: 0,
-            bus_off: false,
+            bus_off: None,
+            suspended_until: Time::ZERO,
             is_reloading: false,
             fault_rate,
         });
@@ -309,7 +312,8 @@ impl<G: Gateway> World<G> {
                 Event::Disturb(host, which) => self.disturb(host, which),
                 Event::Packet(host) => self.packet(host),
                 Event::Reloaded(controller) => self.reloaded(controller),
-                Event::Recover(controller) => self.recover(controller),
+                Event::Restart(controller) => self.plan_recovery(controller),
+                Event::Recover(controller, generation) => self.recover(controller, generation),
             }
             if self.is_over() {
                 return true;
@@ -343,7 +347,8 @@ impl<G: Gateway> World<G> {
         };
         let will_recover = |bus: &Bus| {
             let mut controllers = bus.controllers.iter().map(|&id| &self.controllers[id as usize]);
-            bus.config.restart.is_some() && controllers.any(|controller| controller.bus_off)
+            bus.config.restart.is_some()
+                && controllers.any(|controller| controller.bus_off.is_some())
         };
         self.senders.iter().any(will_send) || self.buses.iter().any(will_recover)
     }
@@ -433,7 +438,7 @@ impl<G: Gateway> World<G> {
         }
         let key = release.frame.arbitration_key();
         match self.controllers[controller as usize].queue.push(key, flight) {
-            Ok(()) => self.call(bus),
+            Ok(()) => self.call(controller),
             Err(flight) => self.refuse(flight, cause::SENDER_QUEUE_FULL, observer),
         }
     }

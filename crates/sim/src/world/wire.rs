@@ -2,115 +2,157 @@
 
 use candor_lat::Tap;
 use candor_time::Nanos;
+use candor_wire::bits::{INTERMISSION_BITS, Length};
 
 use super::World;
-use crate::bus::{RECOVERY_BITS, SUSPEND_BITS, Transmission};
+use crate::bus::{ERROR_TAIL_BITS, FRAME_TAIL_BITS, SUSPEND_BITS, Transmission};
 use crate::controller::{ErrorState, Owner};
-use crate::event::Event;
+use crate::event::{Event, Time};
 use crate::flight::{Flight, FlightId, Leg, PassageTag};
 use crate::host::{Gateway, HostKind};
-use crate::record::{Fate, Observer};
+use crate::record::{Fate, Observer, cause};
 use crate::sender::Drive;
 
+/// A frame whose transmission begins.
+pub(super) struct Begun {
+    pub(super) sender: u32,
+    /// Those that send the very same bits at the same time.
+    pub(super) also: Vec<u32>,
+    pub(super) length: Length,
+    /// The bit at which it is destroyed.
+    pub(super) error: Option<u32>,
+}
+
 impl<G: Gateway> World<G> {
-    /// Somebody on `bus` has a frame: plans the next arbitration, unless it is planned already or
-    /// a frame is on the wire.
-    pub(super) fn call(&mut self, bus: u32) {
-        let now = self.now;
-        let bus_ref = &mut self.buses[bus as usize];
-        if bus_ref.on_wire.is_none() && !bus_ref.is_called {
-            bus_ref.is_called = true;
-            self.events.plan(bus_ref.idle_at.max(now), Event::Arbitrate(bus));
+    /// A controller has a frame: plans the next arbitration, unless one is planned that comes as
+    /// early, or a frame is on the wire.
+    pub(super) fn call(&mut self, controller: u32) {
+        let controller = &self.controllers[controller as usize];
+        let bus = &mut self.buses[controller.bus as usize];
+        if bus.on_wire.is_some() || controller.offer().is_none() {
+            return;
+        }
+        let at = bus.idle_at.max(controller.suspended_until).max(self.now);
+        if bus.arbitration.is_none_or(|planned| at < planned) {
+            bus.arbitration = Some(at);
+            self.events.plan(at, Event::Arbitrate(controller.bus));
+        }
+    }
+
+    fn call_all(&mut self, bus: u32) {
+        for index in 0..self.buses[bus as usize].controllers.len() {
+            self.call(self.buses[bus as usize].controllers[index]);
         }
     }
 
     /// The frame with the smallest arbitration key goes on the wire.
     pub(super) fn arbitrate(&mut self, bus: u32) {
+        let now = self.now;
         let bus_ref = &mut self.buses[bus as usize];
-        bus_ref.is_called = false;
-        debug_assert!(bus_ref.on_wire.is_none());
+        if bus_ref.on_wire.is_some() || bus_ref.arbitration.take_if(|at| *at == now).is_none() {
+            // An earlier one came between.
+            return;
+        }
         let mut winner: Option<(u32, u32)> = None;
+        let mut is_alone = true;
         for &controller in &bus_ref.controllers {
-            if let Some(key) = self.controllers[controller as usize].offer() {
-                match winner {
-                    Some((best, _)) if best < key => {}
-                    Some((best, _)) if best == key => bus_ref.statistics.id_collisions += 1,
-                    _ => winner = Some((key, controller)),
-                }
+            let controller_ref = &self.controllers[controller as usize];
+            let Some(key) =
+                controller_ref.offer().filter(|_| controller_ref.suspended_until <= now)
+            else {
+                continue;
+            };
+            match winner {
+                Some((best, _)) if best < key => {}
+                Some((best, _)) if best == key => is_alone = false,
+                _ => (winner, is_alone) = (Some((key, controller)), true),
             }
         }
-        let Some((_, controller)) = winner else { return };
-        let Some(id) = self.controllers[controller as usize].start() else { return };
+        let Some((key, sender)) = winner else {
+            // Only nodes that must wait a while longer.
+            return self.call_all(bus);
+        };
+        self.end_silence(bus);
+        let Some(length) = self.start(sender) else { return };
+        let fault_rate = self.controllers[sender as usize].fault_rate;
+        let error = self.buses[bus as usize].draw_error(length, fault_rate);
+        let begun = Begun { sender, also: Vec::new(), length, error };
+        let begun = if is_alone { begun } else { self.collide(bus, key, begun) };
+        self.occupy(bus, begun);
+    }
+
+    /// A controller takes its frame onto the wire; the length of the frame.
+    pub(super) fn start(&mut self, controller: u32) -> Option<Length> {
+        let id = self.controllers[controller as usize].start()?;
         let flight = &mut self.flights[id];
         let start = match flight.leg {
             Leg::Sent => Tap::SourceStart,
             Leg::Received { .. } | Leg::Forwarded { .. } => Tap::TargetStart,
         };
         flight.taps.set(start, self.now.as_nanos());
-        let length = flight.length;
-        let error = bus_ref.draw_error(length, self.controllers[controller as usize].fault_rate);
-        let taken = match error {
-            None => bus_ref.transmission(length),
-            Some(at) => bus_ref.destroyed_for(length, at),
+        Some(flight.length)
+    }
+
+    fn occupy(&mut self, bus: u32, begun: Begun) {
+        let Begun { sender, also, length, error } = begun;
+        let start = self.now;
+        let bus_ref = &mut self.buses[bus as usize];
+        let (flagged, taken) = match error {
+            None => (None, bus_ref.transmission(length)),
+            Some(at) => {
+                let flagged = bus_ref.flagged_after(length, at);
+                (Some(flagged), flagged + bus_ref.error_frame())
+            }
         };
-        bus_ref.on_wire =
-            Some(Transmission { controller, start: self.now, destroyed: error.is_some() });
-        self.events.plan(self.now + taken, Event::End(bus));
+        let flagged_at = flagged.map(|flagged| start + flagged);
+        bus_ref.on_wire = Some(Transmission { sender, also, start, flagged_at });
+        self.events.plan(start + taken, Event::End(bus));
     }
 
     /// The frame or the error frame on the wire is over.
     pub(super) fn end(&mut self, bus: u32, observer: &mut impl Observer) {
         let now = self.now;
         let bus_ref = &mut self.buses[bus as usize];
-        let Some(Transmission { controller, start, destroyed }) = bus_ref.on_wire.take() else {
+        let Some(Transmission { sender, also, start, flagged_at }) = bus_ref.on_wire.take() else {
             return;
         };
-        let intermission = bus_ref.bits(candor_wire::bits::INTERMISSION_BITS);
-        if destroyed {
-            // The error frame's own intermission is within.
-            bus_ref.idle_at = now;
-            bus_ref.statistics.error_frames += 1;
-            bus_ref.statistics.busy += now - start;
-            self.moved_at = now;
-            self.destroyed(bus, controller);
-        } else {
-            bus_ref.idle_at = now + intermission;
-            bus_ref.statistics.frames += 1;
-            bus_ref.statistics.busy += now - start + intermission;
-            self.transmitted(bus, controller, observer);
-        }
-        if self.controllers[controller as usize].state() == ErrorState::Passive {
-            // Suspend transmission, granted to everybody here: a lone passive sender waits.
-            let suspend = self.buses[bus as usize].bits(SUSPEND_BITS);
-            self.buses[bus as usize].idle_at += suspend;
-        }
-        self.call(bus);
-    }
-
-    fn destroyed(&mut self, bus: u32, sender: u32) {
-        let bus_ref = &mut self.buses[bus as usize];
-        for &controller in &bus_ref.controllers {
-            if controller != sender {
-                self.controllers[controller as usize].receive_error();
+        // The intermission of an error frame is within.
+        let (pause, tail) = match flagged_at {
+            Some(_) => (Nanos::ZERO, bus_ref.bits(ERROR_TAIL_BITS)),
+            None => (bus_ref.bits(INTERMISSION_BITS), bus_ref.bits(FRAME_TAIL_BITS)),
+        };
+        bus_ref.idle_at = now + pause;
+        bus_ref.recessive_since = Time::from_nanos(now.as_nanos() - tail.as_nanos());
+        bus_ref.statistics.busy += now - start + pause;
+        self.moved_at = now;
+        let mut senders = also;
+        senders.insert(0, sender);
+        match flagged_at {
+            Some(flagged_at) => {
+                bus_ref.statistics.error_frames += 1;
+                self.destroyed(bus, &senders, flagged_at);
+            }
+            None => {
+                bus_ref.statistics.frames += 1;
+                self.transmitted(bus, &senders, observer);
             }
         }
-        if self.controllers[sender as usize].transmit_error() {
-            bus_ref.statistics.bus_offs += 1;
-            if let Some(restart) = bus_ref.config.restart {
-                let at = self.now + restart + bus_ref.bits(RECOVERY_BITS);
-                self.events.plan(at, Event::Recover(sender));
+        let bus_ref = &self.buses[bus as usize];
+        let suspended_until = bus_ref.idle_at + bus_ref.bits(SUSPEND_BITS);
+        for &sender in &senders {
+            let controller = &mut self.controllers[sender as usize];
+            if controller.state() == ErrorState::Passive {
+                controller.suspended_until = suspended_until;
             }
         }
+        self.begin_silence(bus);
+        self.call_all(bus);
     }
 
-    pub(super) fn recover(&mut self, controller: u32) {
-        self.controllers[controller as usize].recover();
-        self.call(self.controllers[controller as usize].bus);
-    }
-
-    fn transmitted(&mut self, bus: u32, sender: u32, observer: &mut impl Observer) {
+    /// `senders` sent the same frame: the first one's goes on, the others' were part of it.
+    fn transmitted(&mut self, bus: u32, senders: &[u32], observer: &mut impl Observer) {
+        let Some((&sender, others)) = senders.split_first() else { return };
         let Some(id) = self.controllers[sender as usize].transmit_success() else { return };
-        self.moved_at = self.now;
         let is_own = matches!(self.controllers[sender as usize].owner, Owner::Sender(_));
         let stamp = match &mut self.instrument {
             None => self.now,
@@ -125,10 +167,13 @@ impl<G: Gateway> World<G> {
         let mut heard = false;
         for index in 0..self.buses[bus as usize].controllers.len() {
             let controller = self.buses[bus as usize].controllers[index];
-            if controller == sender {
+            if senders.contains(&controller) {
                 continue;
             }
-            self.controllers[controller as usize].receive_success();
+            let is_off = self.controllers[controller as usize].bus_off.is_some();
+            if !is_off {
+                self.controllers[controller as usize].receive_success();
+            }
             if let Owner::Host(host, port) = self.controllers[controller as usize].owner
                 && !self.is_of_host(sender, host)
             {
@@ -136,6 +181,10 @@ impl<G: Gateway> World<G> {
                 let mut flight = self.received(id, port);
                 flight.taps.set(Tap::SourceEnd, stamp.as_nanos());
                 let copy = self.flights.insert(flight);
+                if is_off {
+                    self.refuse(copy, cause::BUS_OFF, observer);
+                    continue;
+                }
                 self.receive(host, port, controller, copy, observer);
             }
         }
@@ -153,6 +202,17 @@ impl<G: Gateway> World<G> {
             }
         }
 
+        self.left(sender, observer);
+        for &other in others {
+            if let Some(id) = self.controllers[other as usize].transmit_success() {
+                self.refuse(id, cause::MERGED, observer);
+                self.left(other, observer);
+            }
+        }
+    }
+
+    /// A frame has left a controller: its driver goes on.
+    fn left(&mut self, sender: u32, observer: &mut impl Observer) {
         match self.controllers[sender as usize].owner {
             Owner::Sender(index) => {
                 let reload = self.senders[index as usize].reload;
@@ -171,7 +231,7 @@ impl<G: Gateway> World<G> {
 
     pub(super) fn reloaded(&mut self, controller: u32) {
         self.controllers[controller as usize].is_reloading = false;
-        self.call(self.controllers[controller as usize].bus);
+        self.call(controller);
     }
 
     fn is_of_host(&self, controller: u32, host: u32) -> bool {
