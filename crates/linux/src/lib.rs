@@ -18,7 +18,7 @@
 //! | [`notify`] | telling the service manager how it goes |
 //! | [`signal`] | signals that are read like a file |
 //! | [`watch`] | being told that a file was saved |
-//! | [`lock`] | a lock between processes |
+//! | [`lock`], [`folder`] | a lock between processes; folders that no other user can change |
 //! | [`peer`] | who is at the other end of a Unix socket |
 //! | [`process`] | forking and reaping |
 //! | [`namespace`] | network namespaces |
@@ -35,6 +35,7 @@ pub mod capability;
 pub mod clock;
 mod error;
 pub mod ethtool;
+pub mod folder;
 pub mod icmp;
 pub mod lock;
 pub mod module;

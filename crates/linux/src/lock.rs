@@ -9,23 +9,29 @@
 //! | `$XDG_RUNTIME_DIR/candor` | a user who is logged in |
 //! | `candor-UID` in the folder for temporary files | anybody else |
 //!
-//! The lock is taken in the first place that can be written; in the places before, and in the folders
-//! of services within them, it is looked whether somebody else holds it. The file stays when the lock is given back: that it is there
-//! means nothing.
+//! The lock is taken in the first place that can be written and that nobody but this user and root can
+//! change: a folder that belongs to another user, that others can write to, or that is a symbolic link
+//! is passed over. Lock files have mode 0600 and their folders 0700, so that no other user can open a
+//! lock file, and whoever cannot open it cannot lock it. For the same reason the locks of other users
+//! are not seen, except by root, who sees all of them in `/run/candor` and in the folders of services
+//! within it. The file stays when the lock is given back: that it is there means nothing.
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::folder::{Folder, Writers};
 use crate::{Errno, Error};
 
 /// What is read of a lock file at most.
 const MAX_LEN: u64 = 4096;
 /// Folders within a place that are looked into at most.
 const MAX_FOLDERS: usize = 1000;
+/// How often a file is opened again that was removed before it could be locked.
+const ATTEMPTS: usize = 10;
 
 /// The lock, held until it is dropped.
 #[derive(Debug)]
@@ -47,7 +53,8 @@ pub enum Outcome {
 /// Who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process id, if it has written it down yet and did so in the same PID namespace.
+    /// Its process id, if the process named in the file is alive and has the file open. `None` if
+    /// that cannot be seen, such as from within another PID namespace.
     pub process: Option<u32>,
     /// The locked file.
     pub path: PathBuf,
@@ -61,18 +68,18 @@ impl Lock {
     pub fn take(key: &str) -> Result<Outcome, Error> {
         let user = fs::metadata("/proc/self").map_or(0, |metadata| metadata.uid());
         let places = places(|name| env::var_os(name), &env::temp_dir(), user);
-        Self::take_in(&places, key, user)
+        Self::take_in(&places, key)
     }
 
-    fn take_in(places: &[PathBuf], key: &str, user: u32) -> Result<Outcome, Error> {
+    /// The same in the first of these folders that will do; their parents must be there.
+    ///
+    /// # Errors
+    /// A lock file can be written to none of them.
+    pub fn take_in(places: &[PathBuf], key: &str) -> Result<Outcome, Error> {
         let mut reason = None;
         for place in places {
-            if let Some(holder) = held_within(place, key) {
-                return Ok(Outcome::Held(holder));
-            }
-            match attempt(place, key, user) {
-                Ok(Some(outcome)) => return Ok(outcome),
-                Ok(None) => {}
+            match attempt(place, key) {
+                Ok(outcome) => return Ok(outcome),
                 Err(error) => reason = Some((place, error)),
             }
         }
@@ -101,56 +108,69 @@ impl Lock {
     }
 }
 
-/// Tries one place; `None` if it cannot be written and nobody holds the lock there.
-fn attempt(place: &Path, key: &str, user: u32) -> io::Result<Option<Outcome>> {
-    let path = place.join(file_name(key));
-    // What was made by another user may be locked by that one at any time: not for us.
-    let made = DirBuilder::new().mode(0o755).create(place);
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    let file = match options.clone().write(true).create(true).mode(0o644).open(&path) {
-        Ok(file) if file.metadata()?.is_file() && file.metadata()?.uid() == user => file,
-        Ok(_) => return Err(io::Error::other(format!("{} is not ours", path.display()))),
-        Err(error) => {
-            // A holder of another user is seen if its file can be read.
-            if let Some(holder) = held(&path) {
-                return Ok(Some(Outcome::Held(holder)));
-            }
-            // Why there is no folder says more than why there is no file in it.
-            let no_folder = made.err().filter(|error| error.kind() != io::ErrorKind::AlreadyExists);
-            return Err(no_folder.unwrap_or(error));
-        }
-    };
-    let mut lock = Lock { file, path };
-    match lock.file.try_lock() {
-        Ok(()) => {
-            lock.write(key)?;
-            Ok(Some(Outcome::Taken(lock)))
-        }
-        Err(TryLockError::WouldBlock) => Ok(Some(Outcome::Held(holder(&mut lock.file, lock.path)))),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
-}
-
-/// Who holds the lock on a file that can be read.
-fn held(path: &Path) -> Option<Holder> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
-    let is_held = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
-    is_held.then(|| holder(&mut file, path.to_owned()))
-}
-
-/// Who holds the lock in a folder within a place: services have theirs in `/run/candor/NAME`.
-fn held_within(place: &Path, key: &str) -> Option<Holder> {
-    let folders = fs::read_dir(place).ok()?.take(MAX_FOLDERS).flatten();
+/// Tries one place.
+fn attempt(place: &Path, key: &str) -> io::Result<Outcome> {
+    let folder = Folder::open_or_make(place, 0o700)?;
+    folder.check(Writers::Owner)?;
     let name = file_name(key);
-    folders.filter_map(|folder| held(&folder.path().join(&name))).next()
+    if let Some(holder) = held_within(&folder, &name) {
+        return Ok(Outcome::Held(holder));
+    }
+    for _ in 0..ATTEMPTS {
+        let mut file = folder.open_own_file(&name)?;
+        let path = place.join(&name);
+        match file.try_lock() {
+            // Somebody who tidies up may have removed it in between: then it locks nothing.
+            Ok(()) if !is_same(&file, &folder.open_file(&name)) => {}
+            Ok(()) => {
+                let mut lock = Lock { file, path };
+                lock.write(key)?;
+                return Ok(Outcome::Taken(lock));
+            }
+            Err(TryLockError::WouldBlock) => return Ok(Outcome::Held(holder(&mut file, path))),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Err(io::Error::other("the lock file is removed again and again"))
+}
+
+/// Whether both are the same file.
+fn is_same(file: &File, other: &io::Result<File>) -> bool {
+    let identity = |file: &File| file.metadata().ok().map(|found| (found.dev(), found.ino()));
+    other.as_ref().is_ok_and(|other| identity(file) == identity(other))
+}
+
+/// Who holds the lock in a folder within a place: services have theirs in `/run/candor/NAME`. Only the
+/// owner of a place makes folders in it, and only the owner of such a folder files in that.
+fn held_within(place: &Folder, name: &str) -> Option<Holder> {
+    let folders = fs::read_dir(place.path()).ok()?.take(MAX_FOLDERS).flatten();
+    folders.filter_map(|entry| held(&Folder::open(&entry.path()).ok()?, name)).next()
+}
+
+/// Who holds the lock in a folder of any one user.
+fn held(folder: &Folder, name: &str) -> Option<Holder> {
+    let mut file = folder.open_file(name).ok()?;
+    let (found, owner) = (file.metadata().ok()?, folder.metadata().ok()?);
+    let is_of_owner = owner.mode() & 0o022 == 0 && found.uid() == owner.uid() && found.is_file();
+    let is_held = is_of_owner && matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+    is_held.then(|| holder(&mut file, folder.path().join(name)))
 }
 
 fn holder(file: &mut File, path: PathBuf) -> Holder {
     let mut text = String::new();
     let _ = file.take(MAX_LEN).read_to_string(&mut text);
-    Holder { process: text.lines().next().and_then(|line| line.parse().ok()), path }
+    // What is written there may be of a process that ended long ago.
+    let named = text.lines().next().and_then(|line| line.parse().ok());
+    Holder { process: named.filter(|&process| has_open(process, file)), path }
+}
+
+/// Whether a process is there and has the file open, as far as this user may see.
+fn has_open(process: u32, file: &File) -> bool {
+    let files = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    let Ok(wanted) = file.metadata() else { return false };
+    files
+        .filter_map(|entry| fs::metadata(entry.path()).ok())
+        .any(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
 }
 
 /// The name of the file for a key: what people recognize of it, and a sum that tells it from others.
@@ -175,7 +195,9 @@ fn places(
     places.extend(
         variable("RUNTIME_DIRECTORY")
             .and_then(|list| Some(PathBuf::from(list.to_str()?.split(':').next()?)))
-            .filter(|path| path.is_absolute()),
+            .filter(|path| path.is_absolute())
+            // systemd may make it as a symbolic link to a folder that it keeps.
+            .map(|path| path.canonicalize().unwrap_or(path)),
     );
     let of_user = variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     places.extend(of_user.map(|path| path.join("candor")));
@@ -185,6 +207,9 @@ fn places(
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{DirBuilder, Permissions};
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+
     use super::*;
 
     /// A folder of its own for each test, removed in the end.
@@ -194,7 +219,7 @@ mod tests {
         fn new(test: &str) -> Self {
             let path = env::temp_dir().join(format!("candor-test-{}-{test}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
-            fs::create_dir(&path).unwrap();
+            DirBuilder::new().mode(0o700).create(&path).unwrap();
             Self(path)
         }
     }
@@ -205,12 +230,8 @@ mod tests {
         }
     }
 
-    fn user() -> u32 {
-        fs::metadata("/proc/self").unwrap().uid()
-    }
-
     fn take(places: &[PathBuf], key: &str) -> Outcome {
-        Lock::take_in(places, key, user()).unwrap()
+        Lock::take_in(places, key).unwrap()
     }
 
     #[test]
@@ -240,9 +261,9 @@ mod tests {
         let places = [file.join("candor"), folder.0.join("candor")];
         let Outcome::Taken(lock) = take(&places, "key") else { panic!("nobody else") };
         assert!(lock.path().starts_with(&places[1]));
-        let error = Lock::take_in(&places[..1], "key", user()).unwrap_err();
+        let error = Lock::take_in(&places[..1], "key").unwrap_err();
         assert!(error.is(libc::ENOTDIR) && error.remedy().is_some(), "{error}");
-        assert!(Lock::take_in(&[], "key", user()).is_err());
+        assert!(Lock::take_in(&[], "key").is_err());
     }
 
     /// As with services of other users: their folders can be read, not written.
@@ -266,13 +287,61 @@ mod tests {
         let victim = folder.0.join("victim");
         fs::write(&victim, "precious").unwrap();
         let place = folder.0.join("candor");
-        fs::create_dir(&place).unwrap();
+        DirBuilder::new().mode(0o700).create(&place).unwrap();
         std::os::unix::fs::symlink(&victim, place.join(file_name("key"))).unwrap();
-        let error = Lock::take_in(std::slice::from_ref(&place), "key", user()).unwrap_err();
+        let error = Lock::take_in(std::slice::from_ref(&place), "key").unwrap_err();
         assert!(error.is(libc::ELOOP), "{error}");
-        let error = Lock::take_in(std::slice::from_ref(&place), "other", user() + 1).unwrap_err();
-        assert!(error.to_string().contains("not ours"), "{error}");
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        let link = folder.0.join("link");
+        std::os::unix::fs::symlink(&place, &link).unwrap();
+        let error = Lock::take_in(std::slice::from_ref(&link), "other").unwrap_err();
+        assert!(error.to_string().contains("symbolic link; name a folder"), "{error}");
+        // Where others can write they can also replace a lock file.
+        fs::set_permissions(&place, Permissions::from_mode(0o777)).unwrap();
+        let error = Lock::take_in(std::slice::from_ref(&place), "other").unwrap_err();
+        assert!(error.to_string().contains("other users can write to it (mode 0777)"), "{error}");
+        let Outcome::Taken(lock) = take(&[place, link, folder.0.join("own")], "other") else {
+            panic!("the third place is left");
+        };
+        assert!(lock.path().starts_with(folder.0.join("own")));
+    }
+
+    #[test]
+    fn nobody_else_can_open_a_lock_file() {
+        let folder = Folder::new("lock-modes");
+        let place = folder.0.join("candor");
+        let Outcome::Taken(lock) = take(std::slice::from_ref(&place), "key") else { panic!() };
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!((mode(lock.path()), mode(&place)), (0o600, 0o700));
+    }
+
+    #[test]
+    fn only_a_process_that_has_the_file_open_is_named() {
+        let folder = Folder::new("lock-dead");
+        let places = [folder.0.join("candor")];
+        let path = places[0].join(file_name("key"));
+        DirBuilder::new().mode(0o700).create(&places[0]).unwrap();
+        // Of a process that ended long ago, of one that is alive but has nothing to do with it, of none.
+        for written in ["999999999", "1", "", "no number"] {
+            fs::write(&path, format!("{written}\nkey\n")).unwrap();
+            let holding = File::open(&path).unwrap();
+            holding.lock().unwrap();
+            match take(&places, "key") {
+                Outcome::Held(holder) => assert_eq!(holder.process, None, "{written:?}"),
+                Outcome::Taken(_) => panic!("taken twice"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_removed_is_made_anew() {
+        let folder = Folder::new("lock-removed");
+        let places = [folder.0.join("candor")];
+        let Outcome::Taken(lock) = take(&places, "key") else { panic!() };
+        fs::remove_file(lock.path()).unwrap();
+        assert!(matches!(take(&places, "key"), Outcome::Taken(_)));
+        let (old, new) = (lock.file, File::open(&lock.path).map_err(io::Error::other));
+        assert!(!is_same(&old, &new) && new.is_ok());
     }
 
     #[test]

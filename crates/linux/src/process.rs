@@ -100,6 +100,23 @@ pub fn reap() -> Result<Option<Exit>, Error> {
     reaped(-1, libc::WNOHANG)
 }
 
+/// Gives up all rights of this process and goes on as the user and group of that number, without
+/// further groups. There is no way back: it is for a process that was forked for this.
+///
+/// # Errors
+/// No permission, or the user namespace of this process has no such user.
+pub fn become_user(user: u32) -> Result<(), Error> {
+    let fail = |errno| {
+        Error::new("become user", user.to_string(), errno).remedy_if(libc::EPERM, "it takes root")
+    };
+    // SAFETY: an empty list; no memory is involved. Groups first: the user may not change them.
+    check(unsafe { libc::setgroups(0, std::ptr::null()) }).map_err(fail)?;
+    // SAFETY: no memory is involved.
+    check(unsafe { libc::setresgid(user, user, user) }).map_err(fail)?;
+    // SAFETY: no memory is involved.
+    check(unsafe { libc::setresuid(user, user, user) }).map(drop).map_err(fail)
+}
+
 fn reaped(process: pid_t, flags: c_int) -> Result<Option<Exit>, Error> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use candor_linux::can::Socket;
 use candor_linux::namespace::Namespace;
 use candor_linux::netlink::Netlink;
-use candor_linux::process::fork;
+use candor_linux::process::{self, fork};
 use candor_linux::{Error, module};
 
 /// What a check needs.
@@ -19,6 +19,8 @@ use candor_linux::{Error, module};
 pub(crate) enum Need {
     /// Nothing.
     Nothing,
+    /// The right to become another user: root's.
+    OtherUser,
     /// The right to make network namespaces.
     Namespace,
     /// The same, and pairs of virtual Ethernet interfaces.
@@ -33,6 +35,10 @@ pub(crate) enum Need {
 
 /// The name of a check, what it needs, and what it does; it panics if something is wrong.
 pub(crate) type Check = (&'static str, Need, fn());
+
+/// A user who is not root and owns nothing (`nobody`).
+#[allow(dead_code, reason = "only some of the programs with checks have strangers")]
+pub(crate) const NOBODY: u32 = 65_534;
 
 /// The first two controllers of a guest are on one bus.
 pub(crate) const PAIR: [&str; 2] = ["can0", "can1"];
@@ -55,10 +61,10 @@ pub(crate) fn main(checks: &[(&str, &[Check])], modules: &[&str]) -> ExitCode {
         load(modules);
     }
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let lacks: Vec<Need> = [Need::Namespace, Need::Veth, Need::Can, Need::Controllers, Need::Guest]
-        .into_iter()
-        .filter(|need| !is_there(*need, is_guest))
-        .collect();
+    let needs =
+        [Need::OtherUser, Need::Namespace, Need::Veth, Need::Can, Need::Controllers, Need::Guest];
+    let lacks: Vec<Need> = needs.into_iter().filter(|need| !is_there(*need, is_guest)).collect();
+    let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for (module, checks) in checks {
         for &(name, need, check) in *checks {
@@ -66,7 +72,11 @@ pub(crate) fn main(checks: &[(&str, &[Check])], modules: &[&str]) -> ExitCode {
             if wanted.as_ref().is_some_and(|wanted| !name.contains(wanted.as_str())) {
                 continue;
             }
-            if lacks.contains(&need) {
+            if lacks.contains(&need) && need == Need::OtherUser && is_ci {
+                println!("continuous integration runs as root, so this must run there:");
+                println!("check {name} ... FAILED");
+                failed += 1;
+            } else if lacks.contains(&need) {
                 println!("check {name} ... not run: this machine lacks {need:?}");
                 skipped += 1;
             } else if runs(need, check) {
@@ -95,6 +105,7 @@ fn is_there(need: Need, is_guest: bool) -> bool {
     match need {
         Need::Nothing => true,
         Need::Guest => is_guest,
+        Need::OtherUser => probe(|| process::become_user(NOBODY)),
         Need::Namespace => probe(|| Namespace::unshare().map(drop)),
         Need::Veth => probe(|| {
             Namespace::unshare()?;

@@ -8,14 +8,16 @@ mod controllers;
 mod gateway;
 mod links;
 mod packets;
+mod strangers;
 mod system;
 
 use std::process::ExitCode;
 
 pub(crate) use harness::{Check, Need};
 
-const CHECKS: [(&str, &[Check]); 6] = [
+const CHECKS: [(&str, &[Check]); 7] = [
     ("system", &system::CHECKS),
+    ("strangers", &strangers::CHECKS),
     ("links", &links::CHECKS),
     ("packets", &packets::CHECKS),
     ("can", &can::CHECKS),
