@@ -142,12 +142,12 @@ impl Folder {
     }
 
     /// Makes a folder in it that only this user can enter, with a name that nobody can know before
-    /// (`mkdtemp(3)`). It is removed when it is dropped, if it is empty by then.
+    /// (`mkdtemp(3)`); the name is short, since paths of sockets are. It is removed when it is dropped, if it is empty by then.
     ///
     /// # Errors
     /// It cannot be made.
     pub fn make_private(&self) -> io::Result<Private> {
-        let template = self.path.join(".candor-XXXXXX");
+        let template = self.path.join(".XXXXXX");
         let template = CString::new(template.as_os_str().as_bytes())
             .map_err(|_| io::Error::from(ErrorKind::InvalidInput))?;
         let place = template.into_raw();

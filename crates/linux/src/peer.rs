@@ -22,6 +22,13 @@ pub fn own_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// The group this process runs as.
+#[must_use]
+pub fn own_group() -> u32 {
+    // SAFETY: no memory is involved.
+    unsafe { libc::getegid() }
+}
+
 /// Who is at the other end of a connected Unix socket (`SO_PEERCRED`).
 ///
 /// # Errors

@@ -100,6 +100,12 @@ pub fn reap() -> Result<Option<Exit>, Error> {
     reaped(-1, libc::WNOHANG)
 }
 
+/// Whether there is a process of that number, in the PID namespace of this one. Takes `/proc`.
+#[must_use]
+pub fn is_alive(process: u32) -> bool {
+    fs::exists(format!("/proc/{process}/stat")).unwrap_or(false)
+}
+
 /// Gives up all rights of this process and goes on as the user and group of that number, without
 /// further groups. There is no way back: it is for a process that was forked for this.
 ///

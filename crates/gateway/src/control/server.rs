@@ -1,23 +1,26 @@
 //! The gateway's end of the control socket.
 
 use std::fmt;
-use std::fs::{self, DirBuilder, File, Metadata, Permissions};
+use std::fs::{self, Metadata, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use candor_linux::clock::{self, Monotonic};
-use candor_linux::peer::{self, own_user};
+use candor_linux::folder::{Folder, Writers};
+use candor_linux::lock::{Lock, Outcome};
+use candor_linux::peer::{self, own_group, own_user};
+use candor_linux::process::is_alive;
 use candor_time::{Instant, Nanos};
 
 use super::clients::{self, Came, Clients, Service};
 use super::protocol::{Lines, TooLong};
 use super::{Answer, Handler, PROTOCOL, Request, Version};
 
-/// How often, and how long each time, to wait for another gateway that is about to make its socket
-/// in the same folder.
+/// How often, and how long each time, to wait for another gateway that is about to make the same
+/// socket.
 const ATTEMPTS: u32 = 200;
 const PAUSE: Nanos = Nanos::from_millis(5);
 
@@ -166,39 +169,45 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes the socket, and its folder. A socket that nobody listens to any more is replaced.
+    /// Makes the socket, and its folder. A socket that nobody listens to any more is replaced. A
+    /// folder in which other users could replace the socket is refused.
     ///
     /// # Errors
     /// A gateway is running with it, or it cannot be made.
     pub fn bind(path: &Path, access: Access) -> Result<Listening, BindError> {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        // Whoever names a folder may name it by a symbolic link.
+        let parent = parent.canonicalize().unwrap_or(parent.to_owned());
+        Self::bind_in(&parent, path, access)
+    }
+
+    fn bind_in(parent: &Path, path: &Path, access: Access) -> Result<Listening, BindError> {
         let fail = |attempt| move |error| BindError::Io { path: path.to_owned(), attempt, error };
-        let folder = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        match DirBuilder::new().mode(access.folder_mode()).create(folder) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                return Err(fail("make the folder")(error));
-            }
-            _ => {}
+        let folder = Folder::open_or_make(parent, access.folder_mode());
+        let folder = folder.map_err(fail("use its folder"))?;
+        folder.check(Writers::Group).map_err(fail("use its folder"))?;
+        if access == Access::Group {
+            let_group_in(&folder).map_err(fail("let the group into its folder"))?;
         }
         // While it is looked whether the socket there is in use nobody else may replace it.
-        let _held = hold(folder).map_err(fail("lock the folder"))?;
+        let _held = hold(&parent.join(path.file_name().unwrap_or_default()))
+            .map_err(fail("take the lock for it"))?;
         look(path)?;
-        let listener = make(folder, path, access).map_err(fail("make the socket"))?;
+        let listener = make(&folder, path, access).map_err(fail("make the socket"))?;
         let metadata = fs::symlink_metadata(path).map_err(fail("find the socket again"))?;
         Ok(Listening { listener, file: SocketFile::new(path, &metadata) })
     }
 
-    /// Makes the socket in the first of these places where that is possible. Folders of others than
-    /// this user and root are not trusted.
+    /// Makes the socket in the first of these places where that is possible. A folder that is a
+    /// symbolic link is not used.
     ///
     /// # Errors
     /// As [`Server::bind`], of the last place; if a gateway is running in one of them, that.
     pub fn bind_first(places: &[PathBuf], access: Access) -> Result<Listening, BindError> {
         let mut refused = None;
         for path in places {
-            match trusted(path).and_then(|()| Self::bind(path, access)) {
+            match Self::bind_in(path.parent().unwrap_or(Path::new("/")), path, access) {
                 Err(error @ BindError::InUse { .. }) => return Err(error),
                 Err(error) => refused = Some(error),
                 Ok(listening) => return Ok(listening),
@@ -217,37 +226,32 @@ impl Server {
     }
 }
 
-/// The folder is not there yet, or belongs to this user or root.
-fn trusted(path: &Path) -> Result<(), BindError> {
-    match path.parent().map(fs::symlink_metadata) {
-        Some(Ok(folder)) if !super::place::is_trusted(&folder, own_user()) => {
-            Err(BindError::Taken {
-                path: path.to_owned(),
-                reason: format!("its folder belongs to another user ({})", folder.uid()),
-            })
-        }
-        _ => Ok(()),
+/// Lets the group of this process find the socket. A folder of another group has to be open to all for
+/// that; its files are not.
+fn let_group_in(folder: &Folder) -> io::Result<()> {
+    let found = folder.metadata()?;
+    let needed = if found.gid() == own_group() { 0o050 } else { 0o055 };
+    let mode = found.mode() & 0o7777;
+    if found.uid() != own_user() || mode & needed == needed {
+        return Ok(());
     }
+    folder.set_mode(mode | needed)
 }
 
-/// The folder, locked against other gateways that start at this moment.
-fn hold(folder: &Path) -> io::Result<File> {
-    let folder = File::open(folder)?;
-    let mut attempts = 0;
-    while let Err(error) = folder.try_lock() {
-        match error {
-            fs::TryLockError::Error(error) => return Err(error),
-            fs::TryLockError::WouldBlock if attempts == ATTEMPTS => {
-                return Err(io::Error::other("another program holds its lock"));
-            }
-            fs::TryLockError::WouldBlock => {
-                attempts += 1;
+/// The right to make this socket, for as long as it is kept: other gateways of this user that start at
+/// this moment wait. The lock is a file that no other user can open, see [`candor_linux::lock`].
+fn hold(socket: &Path) -> io::Result<Lock> {
+    let key = format!("control socket {}", socket.display());
+    for _ in 0..ATTEMPTS {
+        match Lock::take(&key).map_err(io::Error::other)? {
+            Outcome::Taken(lock) => return Ok(lock),
+            Outcome::Held(_) => {
                 let then = clock::now::<Monotonic>() + PAUSE;
                 clock::sleep_until(then).map_err(io::Error::other)?;
             }
         }
     }
-    Ok(folder)
+    Err(io::Error::other("another gateway has been making it for a second"))
 }
 
 /// Whether what is at `path` may be replaced.
@@ -262,12 +266,16 @@ fn look(path: &Path) -> Result<(), BindError> {
         Ok(metadata) if !metadata.file_type().is_socket() => {
             return Err(taken("there is a file that is no socket"));
         }
+        Ok(metadata) if !super::place::is_trusted(&metadata, own_user()) => {
+            return Err(taken("there is a socket of another user"));
+        }
         Ok(_) => {}
     }
     match UnixStream::connect(path) {
         Ok(stream) => {
             let process = peer::peer_of(&stream).ok().map(|peer| peer.process);
-            let process = process.filter(|&process| process != 0);
+            // Another process may have got the socket of one that ended.
+            let process = process.filter(|&process| is_alive(process));
             Err(BindError::InUse { path: path.to_owned(), process })
         }
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
@@ -282,23 +290,9 @@ fn look(path: &Path) -> Result<(), BindError> {
 }
 
 /// Makes the socket where nobody else gets at it before it has its mode, and then moves it.
-fn make(folder: &Path, path: &Path, access: Access) -> io::Result<UnixListener> {
-    let private = folder.join(format!(".{}", std::process::id()));
-    let inside = private.join("s");
-    let builder = || {
-        let mut builder = DirBuilder::new();
-        builder.mode(0o700);
-        builder
-    };
-    if let Err(error) = builder().create(&private) {
-        if error.kind() != ErrorKind::AlreadyExists {
-            return Err(error);
-        }
-        // Of a process that had the same number and was killed.
-        let _ = fs::remove_file(&inside);
-        fs::remove_dir(&private)?;
-        builder().create(&private)?;
-    }
+fn make(folder: &Folder, path: &Path, access: Access) -> io::Result<UnixListener> {
+    let private = folder.make_private()?;
+    let inside = private.path().join("s");
     let made = UnixListener::bind(&inside).and_then(|listener| {
         fs::set_permissions(&inside, Permissions::from_mode(access.socket_mode()))?;
         fs::rename(&inside, path)?;
@@ -307,7 +301,7 @@ fn make(folder: &Path, path: &Path, access: Access) -> io::Result<UnixListener> 
     if made.is_err() {
         let _ = fs::remove_file(&inside);
     }
-    let _ = fs::remove_dir(&private);
+    drop(private);
     // What clients have to write must fit as well.
     match (made, std::os::unix::net::SocketAddr::from_pathname(path)) {
         (Ok(_), Err(error)) => {

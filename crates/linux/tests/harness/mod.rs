@@ -4,6 +4,8 @@
 //! over in silence. With `--guest` the machine is the program's own, to be changed at will: a test
 //! of `candor-vm`, `checks.rs`, runs it so on real kernels, and fails if a check runs nowhere.
 
+pub(crate) mod stranger;
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -35,10 +37,6 @@ pub(crate) enum Need {
 
 /// The name of a check, what it needs, and what it does; it panics if something is wrong.
 pub(crate) type Check = (&'static str, Need, fn());
-
-/// A user who is not root and owns nothing (`nobody`).
-#[allow(dead_code, reason = "only some of the programs with checks have strangers")]
-pub(crate) const NOBODY: u32 = 65_534;
 
 /// The first two controllers of a guest are on one bus.
 pub(crate) const PAIR: [&str; 2] = ["can0", "can1"];
@@ -105,7 +103,7 @@ fn is_there(need: Need, is_guest: bool) -> bool {
     match need {
         Need::Nothing => true,
         Need::Guest => is_guest,
-        Need::OtherUser => probe(|| process::become_user(NOBODY)),
+        Need::OtherUser => probe(|| process::become_user(stranger::NOBODY)),
         Need::Namespace => probe(|| Namespace::unshare().map(drop)),
         Need::Veth => probe(|| {
             Namespace::unshare()?;

@@ -1,15 +1,13 @@
 //! What another user of this machine can do to us: processes that were root and became `nobody`.
 
 use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::{Read, Write, pipe};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use candor_linux::folder::{Folder, Writers};
 use candor_linux::lock::{Lock, Outcome};
-use candor_linux::process::{Child, become_user, fork};
 
-use crate::harness::NOBODY;
+use crate::harness::stranger::{NOBODY, Shared, Stranger, as_stranger};
 use crate::{Check, Need};
 
 pub(crate) const CHECKS: [Check; 3] = [
@@ -17,73 +15,6 @@ pub(crate) const CHECKS: [Check; 3] = [
     ("a_strangers_folder_is_no_place_for_locks", Need::OtherUser, strange_folders),
     ("a_folder_knows_whose_it_is", Need::OtherUser, whose),
 ];
-
-/// A folder in which everybody may make files, like `/tmp`, removed in the end.
-struct Shared(PathBuf);
-
-impl Shared {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("candor-check-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(0o1777)).unwrap();
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A process of another user that has done something and is still there.
-struct Stranger {
-    child: Option<Child>,
-}
-
-impl Stranger {
-    /// Waits until `body` is done; whatever it returns is kept open until this is dropped.
-    fn that<T>(body: impl FnOnce() -> T) -> Self {
-        let (mut done, mut tell) = pipe().unwrap();
-        let child = fork(|| {
-            become_user(NOBODY).unwrap();
-            let _kept = body();
-            tell.write_all(b".").unwrap();
-            loop {
-                std::thread::park();
-            }
-        });
-        drop(tell);
-        let stranger = Self { child: child.ok() };
-        done.read_exact(&mut [0]).expect("the stranger could not do it");
-        stranger
-    }
-}
-
-impl Drop for Stranger {
-    fn drop(&mut self) {
-        if let Some(child) = self.child.take() {
-            // It may have panicked.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// Whether another user comes to the end of `body` without a panic.
-fn as_stranger(body: impl FnOnce()) -> bool {
-    let child = fork(|| {
-        become_user(NOBODY).unwrap();
-        body();
-        0
-    });
-    child.unwrap().wait().unwrap().status == Ok(0)
-}
 
 fn take(places: &[PathBuf], key: &str) -> Outcome {
     Lock::take_in(places, key).unwrap()
