@@ -6,7 +6,7 @@
 //!  control socket, /metrics ------------------------------- lock --------^
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,7 +86,7 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<Snapshot, Error> {
     let path = std::path::absolute(&service.gateway.file).unwrap_or(service.gateway.file.clone());
-    let _single = claim(&path)?;
+    let claim = Claim::take(&path)?;
     let rules = read_rules(&path)?;
     if !rules.warnings.is_empty() {
         observer.tell(rules.warnings.trim_end());
@@ -127,7 +127,8 @@ pub fn run(
     observer.tell(&summary(&gateway, "started"));
     let shared =
         Arc::new(Shared { gateway: Mutex::new(gateway), is_ending: AtomicBool::new(false) });
-    let desk = Arc::new(Mutex::new(Desk { shared: Arc::clone(&shared), file: path.clone() }));
+    let desk = Desk { shared: Arc::clone(&shared), file: path.clone(), claim, loaded: None };
+    let desk = Arc::new(Mutex::new(desk));
     observer.tell(&format!("control socket {}", listening.path().display()));
     let io = |error: std::io::Error| Error::Other(format!("no thread can be started: {error}"));
     let server = listening.serve(Arc::clone(&desk), Limits::default()).map_err(io)?;
@@ -196,22 +197,44 @@ pub fn run(
     Ok(gateway.snapshot())
 }
 
-/// Makes sure that no other process runs these rules.
-fn claim(path: &Path) -> Result<Lock, Error> {
-    match Lock::take(&path.display().to_string())? {
-        single::Outcome::Taken(lock) => Ok(lock),
-        single::Outcome::Held(holder) => {
-            let who = match holder.process {
-                Some(process) => format!("process {process}"),
-                None => "another process".to_owned(),
-            };
-            Err(Error::Other(format!(
-                "{}: {who} runs these rules already; end it, or change its rules with `candor route \
-                 load`",
-                path.display()
-            )))
+/// That no other process of this user, or of root, runs the rules of a file.
+struct Claim {
+    names: BTreeSet<PathBuf>,
+    _locks: Vec<Lock>,
+}
+
+impl Claim {
+    fn take(path: &Path) -> Result<Self, Error> {
+        let names = names_of(path);
+        let mut locks = Vec::with_capacity(names.len());
+        for name in &names {
+            match Lock::take(&name.display().to_string())? {
+                single::Outcome::Taken(lock) => locks.push(lock),
+                single::Outcome::Held(holder) => return Err(Error::Other(refusal(path, &holder))),
+            }
         }
+        Ok(Self { names, _locks: locks })
     }
+}
+
+/// What a rule file is called: as it was named and, if that is a symbolic link, what it leads to, both
+/// in folders without links. A link that is changed later still has its own name.
+fn names_of(path: &Path) -> BTreeSet<PathBuf> {
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    let named = folder.zip(path.file_name()).map(|(folder, name)| folder.join(name));
+    let names: BTreeSet<_> = named.into_iter().chain(path.canonicalize().ok()).collect();
+    if names.is_empty() { BTreeSet::from([path.to_owned()]) } else { names }
+}
+
+fn refusal(path: &Path, holder: &single::Holder) -> String {
+    let who = match holder.process {
+        Some(process) => format!("process {process}"),
+        None => format!("another process (it holds {})", holder.path.display()),
+    };
+    format!(
+        "{}: {who} runs these rules already; end it, or change its rules with `candor route load`",
+        path.display()
+    )
 }
 
 /// Whether the priority and CPUs that workers shall have can be had.
@@ -393,6 +416,20 @@ struct Shared {
 struct Desk {
     shared: Arc<Shared>,
     file: PathBuf,
+    /// Of the file that the gateway was started with.
+    claim: Claim,
+    /// Of another file that was loaded since.
+    loaded: Option<Claim>,
+}
+
+impl Desk {
+    /// Takes the claim on a file if it is not there yet; returns it if it is one of its own.
+    fn claim(&self, file: &Path) -> Result<Option<Claim>, Error> {
+        let claims = [Some(&self.claim), self.loaded.as_ref()];
+        let names = names_of(file);
+        let is_claimed = claims.into_iter().flatten().any(|claim| !claim.names.is_disjoint(&names));
+        if is_claimed { Ok(None) } else { Claim::take(file).map(Some) }
+    }
 }
 
 impl Handler for Desk {
@@ -402,10 +439,16 @@ impl Handler for Desk {
 
     fn load(&mut self, file: Option<&Path>) -> Result<Loaded, Rejected> {
         let file = file.unwrap_or(&self.file);
-        change(&self.shared, file).map_err(|error| match error {
+        let rejected = |error| match error {
             Error::Rules(findings) => Rejected::new(file, &findings),
             other => Rejected { message: other.to_string(), findings: Vec::new() },
-        })
+        };
+        let claim = self.claim(file).map_err(rejected)?;
+        let loaded = change(&self.shared, file).map_err(rejected)?;
+        if claim.is_some() {
+            self.loaded = claim;
+        }
+        Ok(loaded)
     }
 
     fn plan(&mut self) -> Vec<PlanLine> {
@@ -414,5 +457,41 @@ impl Handler for Desk {
 
     fn stop(&mut self) {
         self.shared.is_ending.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn rules_run_once_by_whatever_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        for name in ["v1.toml", "v2.toml"] {
+            fs::write(at(name), "").unwrap();
+        }
+        symlink(at("v1.toml"), at("current.toml")).unwrap();
+        symlink(at("current.toml"), at("alias.toml")).unwrap();
+        symlink(&root, at("folder")).unwrap();
+        let claim = Claim::take(&at("current.toml")).unwrap();
+        let own = format!("process {} runs these rules already", std::process::id());
+        for name in ["current.toml", "v1.toml", "alias.toml", "folder/v1.toml", "./current.toml"] {
+            let message = Claim::take(&at(name)).err().expect(name).to_string();
+            assert!(message.contains(&own) && message.contains("route load"), "{message}");
+        }
+        // The link is still taken when it leads elsewhere.
+        fs::remove_file(at("current.toml")).unwrap();
+        symlink(at("v2.toml"), at("current.toml")).unwrap();
+        assert!(Claim::take(&at("current.toml")).is_err());
+        assert!(Claim::take(&at("v2.toml")).is_ok());
+        drop(claim);
+        assert!(Claim::take(&at("current.toml")).is_ok());
+        // A file that is not there is told by who reads it.
+        assert_eq!(names_of(Path::new("/no/such/file")), [PathBuf::from("/no/such/file")].into());
     }
 }
