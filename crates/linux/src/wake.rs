@@ -8,6 +8,7 @@
 //! A signal that comes just before the thread begins to wait has come too early. Who wants to be
 //! sure interrupts again until there is an answer: [`Sleeper::interrupt_until`].
 
+use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
 use candor_time::Nanos;
@@ -57,6 +58,19 @@ fn install() -> Result<c_int, Error> {
     Err(Error::other("handle", "a real-time signal", "all of them are in use"))
 }
 
+/// Blocks or unblocks one signal in the calling thread.
+fn change_mask(how: c_int, signal: c_int) {
+    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: `set` can be written, and `signal` is the number of a signal.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), signal);
+    }
+    // SAFETY: `set` can be read, and the old one is not asked for. It fails only for a `how` that
+    // does not exist.
+    unsafe { libc::pthread_sigmask(how, set.as_ptr(), std::ptr::null_mut()) };
+}
+
 impl Wake {
     /// Sets the signal up, once per process.
     ///
@@ -67,9 +81,11 @@ impl Wake {
         Ok(Self { signal })
     }
 
-    /// The calling thread, to be interrupted by others.
+    /// The calling thread, to be interrupted by others. Unblocks the signal in this thread: who started
+    /// the process may have blocked it, and a blocked signal interrupts nothing.
     #[must_use]
     pub fn thread(&self) -> Sleeper {
+        change_mask(libc::SIG_UNBLOCK, self.signal);
         // SAFETY: no memory is involved.
         let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
         Sleeper { signal: self.signal, process, thread }
@@ -139,6 +155,30 @@ mod tests {
             });
             assert!(is_done.into_inner());
         }
+    }
+
+    /// As when the program that starts ours blocks all signals.
+    #[test]
+    fn a_signal_that_was_blocked_interrupts_all_the_same() {
+        const LONG: Nanos = Nanos::from_secs(20);
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let is_done = AtomicBool::new(false);
+        let (tell, told) = mpsc::channel();
+        let took = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let wake = Wake::new().unwrap();
+                change_mask(libc::SIG_BLOCK, wake.signal);
+                tell.send(wake.thread()).unwrap();
+                let start = clock::now::<Monotonic>();
+                poll::wait_or_signal(&socket, Interest::Read, Some(LONG)).unwrap();
+                is_done.store(true, Ordering::Relaxed);
+                clock::now::<Monotonic>() - start
+            });
+            let sleeper = told.recv().unwrap();
+            sleeper.interrupt_until(|| is_done.load(Ordering::Relaxed)).unwrap();
+            thread.join().unwrap()
+        });
+        assert!(took < LONG, "it waited to the end: {took}");
     }
 
     #[test]
