@@ -27,13 +27,15 @@ unsafe fn transfer(call: c_long, fd: c_int, bytes: *mut u8, len: usize, flags: c
     #[cfg(target_arch = "x86_64")]
     {
         let mut result = call as isize;
+        // As wide as the register: of one that is written with an `i32`, the upper half may be anything.
+        let (address, address_len) = (std::ptr::null::<u8>(), std::ptr::null::<c_int>());
         // SAFETY: the calling convention of Linux on x86-64 (syscall(2)); the caller answers for the
-        // memory.
+        // memory, and there is no address.
         unsafe {
             std::arch::asm!(
                 "syscall", inlateout("rax") result, in("rdi") fd, in("rsi") bytes, in("rdx") len,
-                in("r10") flags, in("r8") 0, in("r9") 0, lateout("rcx") _, lateout("r11") _,
-                options(nostack));
+                in("r10") flags, in("r8") address, in("r9") address_len, lateout("rcx") _,
+                lateout("r11") _, options(nostack));
         }
         result
     }
