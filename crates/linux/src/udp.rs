@@ -183,9 +183,11 @@ impl Inbox {
     /// The kernel refuses.
     pub fn receive(&mut self, socket: &UdpSocket) -> Result<usize, Error> {
         self.filled = 0;
+        // Borrowed once: borrowing the block again would end the pointers that came of it before.
+        let bytes = self.bytes.as_mut_ptr();
         let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|index| libc::iovec {
             // The pointer stays within the block: it is `BATCH` times as large.
-            iov_base: self.bytes.as_mut_ptr().wrapping_add(index * ROOM).cast(),
+            iov_base: bytes.wrapping_add(index * ROOM).cast(),
             iov_len: ROOM,
         });
         let vectors = vectors.as_mut_ptr();
