@@ -160,25 +160,44 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
+/// `NLM_F_ACK_TLVS`: attributes follow.
+const ATTRIBUTES_FOLLOW: u16 = 0x200;
+
 /// What the kernel says in an acknowledgement (`struct nlmsgerr`): its error number, 0 for success,
 /// and words of its own (`NETLINK_EXT_ACK`).
 pub(super) fn acknowledgement(message: &Message<'_>) -> Option<(i32, Option<String>)> {
     /// `NLM_F_CAPPED`: the request's header is repeated, not its payload.
     const CAPPED: u16 = 0x100;
-    /// `NLM_F_ACK_TLVS`: attributes follow.
-    const ATTRIBUTES: u16 = 0x200;
-    /// `NLMSGERR_ATTR_MSG`.
-    const WORDS: u16 = 1;
-    let error = u32_at(message.payload, 0)?.cast_signed().checked_neg()?;
-    if message.flags & ATTRIBUTES == 0 {
+    let error = error_number(message)?;
+    if message.flags & ATTRIBUTES_FOLLOW == 0 {
         return Some((error, None));
     }
     let repeated =
         if message.flags & CAPPED != 0 { HEADER_LEN } else { u32_at(message.payload, 4)? as usize };
     let at = repeated.checked_next_multiple_of(4)?.checked_add(4)?;
+    Some((error, words_at(message, at)))
+}
+
+/// The same at the end of a dump (`NLMSG_DONE`), where the request is not repeated: the attributes
+/// follow the error number at once (`netlink_dump_done` in `net/netlink/af_netlink.c`).
+pub(super) fn end_of_dump(message: &Message<'_>) -> Option<(i32, Option<String>)> {
+    let error = error_number(message)?;
+    let has_words = message.flags & ATTRIBUTES_FOLLOW != 0;
+    Some((error, has_words.then(|| words_at(message, 4)).flatten()))
+}
+
+/// The kernel's number is negative.
+fn error_number(message: &Message<'_>) -> Option<i32> {
+    u32_at(message.payload, 0)?.cast_signed().checked_neg()
+}
+
+/// The words in the attributes from there on.
+fn words_at(message: &Message<'_>, at: usize) -> Option<String> {
+    /// `NLMSGERR_ATTR_MSG`.
+    const WORDS: u16 = 1;
     let rest = message.payload.get(at..).unwrap_or_default();
     let words = attributes(rest).find(|attribute| attribute.kind == WORDS);
-    Some((error, words.map(|words| words.text()).filter(|words| !words.is_empty())))
+    words.map(|words| words.text()).filter(|words| !words.is_empty())
 }
 
 #[cfg(test)]
@@ -234,6 +253,23 @@ mod tests {
         assert_eq!(acknowledgement(&message(0x200, &payload[..8])), Some((22, None)));
     }
 
+    #[test]
+    fn the_end_of_a_dump_carries_the_kernels_words() {
+        let mut payload = words(&[(-22_i32).cast_unsigned(), halves(9, 1)]);
+        payload.extend(b"oops\0\0\0\0");
+        let message =
+            |flags, len| Message { kind: 3, flags, sequence: 1, payload: &payload[..len] };
+        let told = Some((22, Some("oops".to_owned())));
+        assert_eq!(end_of_dump(&message(0x200, payload.len())), told);
+        assert_eq!(end_of_dump(&message(0x202, payload.len())), told, "of several parts");
+        assert_eq!(end_of_dump(&message(0, payload.len())), Some((22, None)));
+        assert_eq!(end_of_dump(&message(0x200, 4)), Some((22, None)));
+        assert_eq!(end_of_dump(&message(0x200, 3)), None);
+        // What an acknowledgement would read there is the length of the words.
+        let mistaken = acknowledgement(&message(0x200, payload.len()));
+        assert!(mistaken != told, "{mistaken:?}");
+    }
+
     proptest! {
         #[test]
         fn attributes_round_trip(values in prop::collection::vec(
@@ -256,7 +292,7 @@ mod tests {
         fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             prop_assert!(attributes(&bytes).count() <= bytes.len() / 4);
             for message in messages(&bytes) {
-                let _ = acknowledgement(&message);
+                let _ = (acknowledgement(&message), end_of_dump(&message));
             }
         }
     }

@@ -20,7 +20,9 @@ use std::mem::MaybeUninit;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use message::{HEADER_LEN, Message, Request, acknowledgement, attributes, messages, u32_at};
+use message::{
+    HEADER_LEN, Message, Request, acknowledgement, attributes, end_of_dump, messages, u32_at,
+};
 
 use candor_time::Nanos;
 
@@ -116,15 +118,10 @@ impl Netlink {
                     continue;
                 }
                 is_interrupted |= message.flags & DUMP_INTERRUPTED != 0;
-                match message.kind {
-                    // The end of a dump carries an error number like an acknowledgement.
-                    ERROR | DONE => match acknowledgement(&message) {
-                        Some((0, _)) if is_interrupted => return Err(Refusal::interrupted()),
-                        Some((0, _)) => return Ok(()),
-                        Some((errno, words)) => return Err(Refusal { errno: Errno(errno), words }),
-                        None => return Err(Errno(libc::EBADMSG).into()),
-                    },
-                    _ => take(&message),
+                match end(&message) {
+                    None => take(&message),
+                    Some(Ok(())) if is_interrupted => return Err(Refusal::interrupted()),
+                    Some(outcome) => return outcome,
                 }
             }
         }
@@ -531,11 +528,26 @@ pub fn decode_queue(payload: &[u8]) -> Option<(u32, Queue)> {
 #[must_use]
 pub fn decode_datagram(bytes: &[u8]) -> usize {
     let understood = |message: Message<'_>| match message.kind {
-        ERROR | DONE => acknowledgement(&message).is_some(),
+        ERROR => acknowledgement(&message).is_some(),
+        DONE => end_of_dump(&message).is_some(),
         NEW_QUEUE => decode_queue(message.payload).is_some(),
         _ => decode_link(message.payload).is_some(),
     };
     messages(bytes).filter(|message| understood(*message)).count()
+}
+
+/// How a request ended; `None` if there is more to come.
+fn end(message: &Message<'_>) -> Option<Result<(), Refusal>> {
+    let told = match message.kind {
+        ERROR => acknowledgement(message),
+        DONE => end_of_dump(message),
+        _ => return None,
+    };
+    Some(match told {
+        Some((0, _)) => Ok(()),
+        Some((errno, words)) => Err(Refusal { errno: Errno(errno), words }),
+        None => Err(Errno(libc::EBADMSG).into()),
+    })
 }
 
 /// Why the kernel refused.
@@ -566,5 +578,29 @@ impl Refusal {
 impl From<Errno> for Refusal {
     fn from(errno: Errno) -> Self {
         Self { errno, words: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_ends_with_the_kernels_words() {
+        const WITH_WORDS: u16 = 0x202;
+        let mut payload = (-libc::EINVAL).to_ne_bytes().to_vec();
+        let at_once = Request::new(0, 0).attribute(1, b"no such dump").finish(0);
+        payload.extend(&at_once[HEADER_LEN..]);
+        let message =
+            |kind, flags| Message { kind, flags, sequence: 1, payload: payload.as_slice() };
+        let refusal = end(&message(DONE, WITH_WORDS)).unwrap().unwrap_err();
+        assert_eq!(refusal.errno, Errno(libc::EINVAL));
+        let error = refusal.error("list", "links").to_string();
+        assert_eq!(error, "cannot list links: EINVAL (Invalid argument): no such dump");
+        let refusal = end(&message(ERROR, 0)).unwrap().unwrap_err();
+        assert_eq!((refusal.errno, refusal.words), (Errno(libc::EINVAL), None));
+        assert!(end(&message(NEW_LINK, 0)).is_none());
+        let success = Message { kind: DONE, flags: 2, sequence: 1, payload: &[0; 4] };
+        assert!(end(&success).unwrap().is_ok());
     }
 }
