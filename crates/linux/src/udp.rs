@@ -4,7 +4,7 @@
 //! A batch takes one system call and no allocation. What the kernel dropped because the buffer was
 //! full is told with the next datagram that was not.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 
 use candor_time::Instant;
@@ -410,14 +410,20 @@ fn index(via: Via) -> c_int {
 }
 
 /// Whether datagrams from `address` are sent by this machine.
-#[must_use]
-pub fn is_local(address: SocketAddr) -> bool {
+///
+/// # Errors
+/// The kernel does not say: too many files are open, or there is no memory.
+pub fn is_local(address: SocketAddr) -> Result<bool, Error> {
     let mut address = address;
     address.set_port(0);
-    match address.ip() {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED) | IpAddr::V6(Ipv6Addr::UNSPECIFIED) => false,
-        // Only an address of this machine can be bound to.
-        _ => UdpSocket::bind(address).is_ok(),
+    if address.ip().is_unspecified() {
+        return Ok(false);
+    }
+    // Only an address of this machine can be bound to.
+    match bind(address) {
+        Ok(_) => Ok(true),
+        Err(error) if error.is(libc::EADDRNOTAVAIL) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -528,7 +534,7 @@ mod tests {
                 assert_eq!(datagram.bytes, b"all");
                 let source = datagram.source.unwrap();
                 assert_eq!(source.port(), sender.local_addr().unwrap().port());
-                assert!(is_local(source), "{source}");
+                assert_eq!(is_local(source), Ok(true), "{source}");
             }
         }
         // The loopback interface has no route to groups of IPv6, so that nothing is sent.
@@ -546,9 +552,9 @@ mod tests {
 
     #[test]
     fn addresses_of_others_are_not_local() {
-        assert!(is_local("127.0.0.1:9".parse().unwrap()));
+        assert_eq!(is_local("127.0.0.1:9".parse().unwrap()), Ok(true));
         for address in ["198.51.100.9:9", "0.0.0.0:9", "[::]:9"] {
-            assert!(!is_local(address.parse().unwrap()), "{address}");
+            assert_eq!(is_local(address.parse().unwrap()), Ok(false), "{address}");
         }
     }
 }

@@ -5,14 +5,15 @@ use std::path::Path;
 
 use candor_linux::clock::{self, Monotonic, Switches};
 use candor_linux::realtime::{self, Policy, Task};
-use candor_linux::{module, mount, port, process};
+use candor_linux::{module, mount, port, process, udp};
 use candor_time::Nanos;
 
 use crate::{Check, Need};
 
-pub(crate) const CHECKS: [Check; 7] = [
+pub(crate) const CHECKS: [Check; 8] = [
     ("a_child_tells_how_it_ended", Need::Nothing, a_child_tells_how_it_ended),
     ("children_are_reaped", Need::Nothing, children_are_reaped),
+    ("no_file_left_is_no_answer", Need::Nothing, no_file_left),
     ("real_time_comes_first", Need::Guest, real_time_comes_first),
     ("kernel_threads_are_found", Need::Guest, kernel_threads_are_found),
     ("memory_is_locked", Need::Guest, memory_is_locked),
@@ -62,6 +63,19 @@ fn children_are_reaped() {
         assert!(exits.iter().any(|exit| (exit.id, exit.status) == (id, Ok(status))), "{exits:?}");
     }
     assert_eq!(process::reap(), Ok(None));
+}
+
+/// In a process of its own, so that nobody else lacks files.
+fn no_file_left() {
+    let limit = libc::rlimit { rlim_cur: 16, rlim_max: 16 };
+    // SAFETY: `limit` can be read.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+    let files: Vec<_> = (0..20).map_while(|_| fs::File::open("/proc/self/stat").ok()).collect();
+    let loopback = "127.0.0.1:9".parse().unwrap();
+    let error = udp::is_local(loopback).unwrap_err();
+    assert!(error.is(libc::EMFILE), "{error}");
+    drop(files);
+    assert!(udp::is_local(loopback).is_ok());
 }
 
 fn real_time_comes_first() {
