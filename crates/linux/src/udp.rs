@@ -4,7 +4,7 @@
 //! A batch takes one system call and no allocation. What the kernel dropped because the buffer was
 //! full is told with the next datagram that was not.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 
 use candor_time::Instant;
@@ -427,6 +427,33 @@ pub fn is_local(address: SocketAddr) -> Result<bool, Error> {
     }
 }
 
+/// Whether what is sent to `address` reaches many: a group, or all of a network that this machine is
+/// part of.
+///
+/// # Errors
+/// The kernel does not say.
+pub fn reaches_many(address: SocketAddr) -> Result<bool, Error> {
+    let ip = address.ip();
+    if ip.is_multicast() || ip == Ipv4Addr::BROADCAST {
+        return Ok(true);
+    }
+    let any =
+        if ip.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
+    // A socket that was not allowed to send to all is not connected to such an address (ip(7)).
+    match bind(SocketAddr::new(any, 0))?.connect(address) {
+        Ok(()) => Ok(false),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::EACCES) => Ok(true),
+            // It is not of a network of this machine.
+            Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EINVAL) => Ok(false),
+            number => {
+                let errno = Errno(number.unwrap_or(libc::EINVAL));
+                Err(Error::new("find the way to", address.to_string(), errno))
+            }
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -555,6 +582,22 @@ mod tests {
         assert_eq!(is_local("127.0.0.1:9".parse().unwrap()), Ok(true));
         for address in ["198.51.100.9:9", "0.0.0.0:9", "[::]:9"] {
             assert_eq!(is_local(address.parse().unwrap()), Ok(false), "{address}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_many_are_known() {
+        for (address, is_many) in [
+            ("255.255.255.255:9", true),
+            ("127.255.255.255:9", true),
+            ("239.74.163.2:9", true),
+            ("[ff02::1]:9", true),
+            ("127.0.0.1:9", false),
+            ("127.255.255.254:9", false),
+            ("[::1]:9", false),
+            ("0.0.0.0:9", false),
+        ] {
+            assert_eq!(reaches_many(address.parse().unwrap()), Ok(is_many), "{address}");
         }
     }
 }

@@ -4,6 +4,8 @@
 //!   a port of their own.
 //! - Both versions are received. Version 2 says when the sender had the frame, and the sender is
 //!   told when this port transmitted it.
+//! - With a peer that is one machine, or a place that is one address, the port belongs to this program
+//!   alone. Where frames are sent to all, other programs of this machine may receive them too.
 //! - A datagram without a frame, which can2udp sends when nothing came for a while, counts as
 //!   malformed. Those of another interface than `interface_id` are not for this port, and count as
 //!   nothing.
@@ -84,7 +86,11 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
     };
     let receiver = match wanted.receiver {
         true => {
-            let socket = udp::bind_shared(listen).map_err(fail)?;
+            let socket = match is_shared(listen, peer).map_err(fail)? {
+                true => udp::bind_shared(listen),
+                false => udp::bind(listen),
+            };
+            let socket = socket.map_err(fail)?;
             datagrams::prepare(&name, &socket, address, wanted)?;
             let has_sender_stamps = datagrams::has_sender_stamps(address)?;
             let reads = Unpacker { interface, has_sender_stamps };
@@ -109,6 +115,15 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
         receiver: receiver.map(|receiver| Box::new(receiver) as _),
         transmitter: transmitter.map(|transmitter| Box::new(transmitter) as _),
     })
+}
+
+/// Whether other programs may receive at the same address: only where all of them get what is sent to
+/// all. Of two sockets that share a port, a datagram for this machine alone reaches the one that was
+/// opened last, whoever opened it.
+fn is_shared(listen: SocketAddr, peer: SocketAddr) -> Result<bool, candor_linux::Error> {
+    // Who listens at one address receives nothing that was sent to all.
+    let listens_to_all = listen.ip().is_unspecified() || udp::reaches_many(listen)?;
+    Ok(listens_to_all && udp::reaches_many(peer)?)
 }
 
 struct Unpacker {
@@ -265,6 +280,26 @@ mod tests {
         assert_eq!(origins, [Origin::Own, Origin::Bus, Origin::Own]);
         let frames = receive(&mut **quiet.receiver.as_mut().unwrap(), 2);
         assert_eq!(texts(&frames), ["001#", "003#"]);
+    }
+
+    #[test]
+    fn only_what_is_sent_to_all_is_shared() {
+        let ip = loopback(43);
+        for (name, is_shared) in [
+            (format!("can2udp:{ip}:4858?peer={ip}:4859"), false),
+            (format!("can2udp:{ip}:4858?peer=127.255.255.255:4858"), false),
+            (format!("can2udp:{ip}:4858"), false),
+            ("can2udp:0.0.0.0:4871?peer=127.0.0.1:4859".to_owned(), false),
+            ("can2udp:0.0.0.0:4872?peer=127.255.255.255:4858".to_owned(), true),
+            ("can2udp:0.0.0.0:4873".to_owned(), true),
+        ] {
+            let _first = open(&name, Wanted::BOTH);
+            let second = crate::driver::open(&name.parse().unwrap(), Wanted::BOTH);
+            assert_eq!(second.is_ok(), is_shared, "{name}");
+            if let Err(error) = second {
+                assert!(error.to_string().contains("another program uses the port"), "{error}");
+            }
+        }
     }
 
     #[test]

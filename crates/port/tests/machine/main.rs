@@ -7,13 +7,17 @@ mod suite;
 
 mod can;
 mod controllers;
+mod strangers;
 
 use std::process::ExitCode;
 
 pub(crate) use harness::{Check, Need};
 
-const CHECKS: [(&str, &[Check]); 2] =
-    [("can", &can::CHECKS), ("controllers", &controllers::CHECKS)];
+const CHECKS: [(&str, &[Check]); 3] = [
+    ("can", &can::CHECKS),
+    ("controllers", &controllers::CHECKS),
+    ("strangers", &strangers::CHECKS),
+];
 
 fn main() -> ExitCode {
     harness::main(&CHECKS, &["sja1000", "kvaser_pci"])
