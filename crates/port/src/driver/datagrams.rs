@@ -23,6 +23,7 @@ use candor_linux::{Errno, state};
 use candor_time::{Instant, Nanos};
 use candor_wire::{Frame, Kind};
 
+use super::drops::Drops;
 use crate::{
     Address, Error, Origin, Progress, Received, Receiver, ReceiverCounters, Sent, Stamp,
     Transmitter, TransmitterCounters, Wanted,
@@ -115,16 +116,28 @@ impl Own {
     }
 
     fn origin(&mut self, source: SocketAddr) -> Origin {
+        self.origin_by(source, |source| udp::is_local(source).ok())
+    }
+
+    /// `is_local` answers `None` if the kernel does not say. Then it is taken for one of this port, whose
+    /// number it has: the next one asks again, and what came from here never goes around in a circle.
+    fn origin_by(
+        &mut self,
+        source: SocketAddr,
+        is_local: impl FnOnce(SocketAddr) -> Option<bool>,
+    ) -> Origin {
         if self.port != Some(source.port()) {
             return Origin::Bus;
         }
         // Another machine may use the same port.
         let is_ours = match self.known {
-            Some((ip, is_ours)) if ip == source.ip() => is_ours,
-            _ => udp::is_local(source),
+            Some((ip, is_ours)) if ip == source.ip() => Some(is_ours),
+            _ => is_local(source),
         };
-        self.known = Some((source.ip(), is_ours));
-        if is_ours { Origin::Own } else { Origin::Bus }
+        if let Some(is_ours) = is_ours {
+            self.known = Some((source.ip(), is_ours));
+        }
+        if is_ours == Some(false) { Origin::Bus } else { Origin::Own }
     }
 }
 
@@ -162,8 +175,7 @@ pub(super) struct Inlet<R> {
     /// Which datagram of the inbox is next, and how many there are.
     next: usize,
     filled: usize,
-    /// What the kernel said last of how many it dropped.
-    dropped: u32,
+    drops: Drops,
     counters: Arc<ReceiverCounters>,
 }
 
@@ -184,15 +196,20 @@ impl<R: Reads> Inlet<R> {
             inbox: Inbox::new(),
             next: 0,
             filled: 0,
-            dropped: 0,
+            drops: Drops::default(),
             counters: Arc::default(),
         }
     }
 
-    /// The kernel counts modulo 2^32.
     fn count_overflow(&mut self, dropped: u32) {
-        self.counters.overflow.add(u64::from(dropped.wrapping_sub(self.dropped)));
-        self.dropped = dropped;
+        self.counters.overflow.add(self.drops.more(dropped));
+    }
+
+    /// What was dropped last no datagram tells yet.
+    fn ask_for_overflow(&mut self) {
+        if let Ok(memory) = state::memory(&*self.socket) {
+            self.count_overflow(memory.dropped);
+        }
     }
 }
 
@@ -206,10 +223,7 @@ impl<R: Reads> Receiver for Inlet<R> {
                 .receive(&self.socket)
                 .map_err(|error| Error::kernel(&*self.name, &error))?;
             if self.filled == 0 {
-                // What was dropped last is not told by a datagram yet.
-                if let Ok(memory) = state::memory(&*self.socket) {
-                    self.count_overflow(memory.dropped);
-                }
+                self.ask_for_overflow();
                 return Ok(Progress::Interrupted);
             }
         }
@@ -487,6 +501,71 @@ mod tests {
             assert_eq!(own.origin(from([198, 51, 100, 7], port)), Origin::Bus);
         }
         assert_eq!(Own::new(None).origin(from([127, 0, 0, 1], port)), Origin::Bus);
+    }
+
+    /// Every datagram is a frame.
+    struct Anything;
+
+    impl Reads for Anything {
+        fn read(
+            &mut self,
+            _: &Datagram<'_>,
+            _: &ReceiverCounters,
+            take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
+        ) -> Contents {
+            if let Ok(frame) = "123#".parse() {
+                take(&frame, None);
+            }
+            Contents::Good
+        }
+    }
+
+    /// As when a receiver is interrupted while datagrams come faster than they can be received.
+    #[test]
+    fn what_waits_does_not_count_drops_again() {
+        let socket = udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let to = Destination::new(socket.local_addr().unwrap());
+        let sender = udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        udp::count_overflow(&socket).unwrap();
+        udp::set_receive_buffer(&socket, 1).unwrap();
+        let own = Own::new(None);
+        let mut inlet = Inlet::new("p", Arc::new(socket), Anything, own, Wanted::RECEIVER);
+        let counters = inlet.counters();
+        let mut sent = 0;
+        let mut flood = |count: u64| {
+            for _ in 0..count {
+                let outcome = udp::send(&sender, &[0; 1024], &to);
+                assert_eq!(outcome, Ok(candor_linux::Sent::Taken));
+            }
+            sent += count;
+            sent
+        };
+        for _ in 0..3 {
+            // Some wait; the others are dropped behind them, and nothing waits that tells so.
+            let sent = flood(20);
+            inlet.ask_for_overflow();
+            let dropped = counters.overflow.get();
+            assert!(0 < dropped && dropped < sent, "{dropped}");
+            while counters.frames.get() + dropped < sent {
+                inlet.receive(&mut |_| ()).unwrap();
+            }
+            assert_eq!(counters.overflow.get(), dropped);
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_answer_is_asked_again() {
+        let mut own = Own { port: Some(7), known: None };
+        let source: SocketAddr = "192.0.2.1:7".parse().unwrap();
+        for (answer, expected) in [
+            (None, Origin::Own),
+            (None, Origin::Own),
+            (Some(false), Origin::Bus),
+            (None, Origin::Bus),
+            (Some(true), Origin::Bus),
+        ] {
+            assert_eq!(own.origin_by(source, |_| answer), expected, "{answer:?}");
+        }
     }
 
     #[test]

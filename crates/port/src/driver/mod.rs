@@ -3,6 +3,7 @@
 mod can2udp;
 mod cannelloni;
 mod datagrams;
+mod drops;
 mod file;
 mod multicast;
 mod packet;

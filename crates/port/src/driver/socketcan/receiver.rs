@@ -8,6 +8,7 @@ use candor_linux::{quick, state};
 use candor_wire::Kind;
 use candor_wire::socketcan::CANFD_MTU;
 
+use super::super::drops::Drops;
 use super::{decode, failure};
 use crate::{Error, Origin, Progress, Received, Receiver, ReceiverCounters, Stamp};
 
@@ -23,6 +24,7 @@ pub(super) struct OneByOne {
     socket: Arc<Socket>,
     room: [u8; CANFD_MTU],
     counters: Arc<ReceiverCounters>,
+    drops: Drops,
     /// Frames until the kernel is asked how many it dropped.
     until_check: u32,
     check_every: u32,
@@ -55,6 +57,7 @@ impl OneByOne {
             socket,
             room: [0; CANFD_MTU],
             counters: Arc::default(),
+            drops: Drops::default(),
             until_check: check_every,
             check_every,
             until_stamp: if stamps { STAMP_EVERY } else { 0 },
@@ -72,7 +75,7 @@ impl OneByOne {
     fn count_overflow(&mut self) {
         self.until_check = self.check_every;
         if let Ok(memory) = state::memory(&*self.socket) {
-            self.counters.overflow.set(u64::from(memory.dropped));
+            self.counters.overflow.add(self.drops.more(memory.dropped));
         }
     }
 }
@@ -123,7 +126,7 @@ pub(super) struct Batches {
     socket: Arc<Socket>,
     inbox: Inbox,
     counters: Arc<ReceiverCounters>,
-    overflow: u32,
+    drops: Drops,
 }
 
 impl Batches {
@@ -139,7 +142,7 @@ impl Batches {
             socket,
             inbox: Inbox::stamped(BATCH),
             counters: Arc::default(),
-            overflow: 0,
+            drops: Drops::default(),
         })
     }
 }
@@ -154,16 +157,11 @@ impl Receiver for Batches {
             && let Ok(memory) = state::memory(&*self.socket)
         {
             // What was dropped last comes with no frame.
-            let more = memory.dropped.wrapping_sub(self.overflow);
-            self.overflow = memory.dropped;
-            self.counters.overflow.add(u64::from(more));
+            self.counters.overflow.add(self.drops.more(memory.dropped));
         }
         let mut legal = 0;
         for received in (0..count).filter_map(|index| self.inbox.received(index)) {
-            // The kernel counts modulo 2^32.
-            let more = received.overflow.wrapping_sub(self.overflow);
-            self.overflow = received.overflow;
-            self.counters.overflow.add(u64::from(more));
+            self.counters.overflow.add(self.drops.more(received.overflow));
             let Some(frame) = decode(received.frame.as_bytes()) else {
                 self.counters.malformed.add(1);
                 continue;
