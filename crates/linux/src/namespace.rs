@@ -53,6 +53,19 @@ impl Namespace {
         Self::current()
     }
 
+    /// Lets the next process that this one forks be number 1 of a namespace of process numbers, as the
+    /// first process of a container is.
+    ///
+    /// # Errors
+    /// No permission.
+    pub fn unshare_processes() -> Result<(), Error> {
+        // SAFETY: no pointers; only what is forked from now on is different.
+        check(unsafe { libc::unshare(libc::CLONE_NEWPID) }).map(drop).map_err(|errno| {
+            Error::new("make a namespace of processes", "", errno)
+                .remedy_if(libc::EPERM, "it takes root or CAP_SYS_ADMIN")
+        })
+    }
+
     /// Moves the calling thread here.
     ///
     /// # Errors

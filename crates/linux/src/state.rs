@@ -74,6 +74,20 @@ pub fn last_stamp(socket: &impl AsFd) -> Result<Option<Instant<Realtime>>, Error
     }
 }
 
+/// A number that no other socket of its network namespace has or will have (`SO_COOKIE`).
+///
+/// # Errors
+/// Linux is older than 4.12.
+pub fn cookie(socket: &impl AsFd) -> Result<u64, Error> {
+    let mut cookie = 0_u64;
+    let mut len = size_of_val(&cookie) as socklen_t;
+    let (fd, place) = (socket.as_fd().as_raw_fd(), (&raw mut cookie).cast());
+    // SAFETY: `place` points to `len` writable bytes.
+    check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_COOKIE, place, &mut len) })
+        .map_err(|errno| Error::new("read the cookie of", "a socket", errno))?;
+    Ok(cookie)
+}
+
 /// What a socket has to do with memory (`SO_MEMINFO`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
@@ -138,6 +152,16 @@ mod tests {
         }
         assert_eq!(memory(&socket), Ok(Memory { dropped: 20 - received, ..Memory::default() }));
         assert!(received < 20);
+    }
+
+    #[test]
+    fn every_socket_has_a_cookie_of_its_own() {
+        let sockets: Vec<_> =
+            (0..50).map(|_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
+        let cookies: std::collections::BTreeSet<_> =
+            sockets.iter().map(|socket| cookie(socket).unwrap()).collect();
+        assert_eq!(cookies.len(), sockets.len());
+        assert!(cookies.contains(&cookie(&sockets[7]).unwrap()), "it stays");
     }
 
     #[test]

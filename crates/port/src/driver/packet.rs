@@ -12,7 +12,6 @@
 //! waits where it cannot be overtaken. A virtual interface (vcan) shows such frames to nobody.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use candor_linux::packet::Ring;
 use candor_linux::state;
@@ -54,23 +53,25 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
     let capabilities =
         Capabilities { own_frames: false, hardware_stamps: false, ..capabilities(interface) };
     let mut port = Port { capabilities, receiver: None, transmitter: None };
-    let own = own_mark();
+    // Nothing arrives before it is started.
+    let ring = match wanted.receiver {
+        true => Some(Ring::prepare(interface, ring_len).map_err(fail)?),
+        false => None,
+    };
     if wanted.transmitter {
         let outlets = match goes_past_queue {
             true => Outlets::direct(interface, send_buffer),
             false => Outlets::pair(interface, send_buffer, None),
         };
         let outlets = outlets.map_err(fail)?;
-        if wanted.receiver {
+        if let Some(ring) = &ring {
+            let own = own_mark(state::cookie(ring).map_err(fail)?);
             outlets.set_mark(own).map_err(fail)?;
+            ring.ignore_mark(own).map_err(fail)?;
         }
         port.transmitter = Some(Box::new(Sockets::new(outlets)));
     }
-    if wanted.receiver {
-        let ring = Ring::prepare(interface, ring_len).map_err(fail)?;
-        if wanted.transmitter {
-            ring.ignore_mark(own).map_err(fail)?;
-        }
+    if let Some(ring) = ring {
         if wanted.stamps {
             // Else those of when the frame was copied into the ring.
             state::set_stamps(&ring, true).map_err(fail)?;
@@ -88,11 +89,11 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
     Ok(port)
 }
 
-/// A mark that no other port has, as far as can be told: by it the ring knows what came from here.
-fn own_mark() -> u32 {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed) & 0xFF;
-    0xCA00_0000 | (std::process::id() & 0xFFFF) << 8 | number
+/// The mark of what a port transmits, by which its ring knows it: `0xCA` and the lower 24 bits of what
+/// the kernel counts its sockets by. A number of the process would not do: processes in containers have
+/// the same ones, and would take each other's frames for their own.
+const fn own_mark(cookie: u64) -> u32 {
+    0xCA00_0000 | cookie as u32 & 0x00FF_FFFF
 }
 
 /// The half that receives.
@@ -144,5 +145,19 @@ impl Receiver for Mapped {
 
     fn counters(&self) -> Arc<ReceiverCounters> {
         Arc::clone(&self.counters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_follow_the_sockets() {
+        for (cookie, mark) in
+            [(1, 0xCA00_0001), (0x00FF_FFFF, 0xCAFF_FFFF), (0x12_3456_789A, 0xCA56_789A)]
+        {
+            assert_eq!(own_mark(cookie), mark, "{cookie:#x}");
+        }
     }
 }

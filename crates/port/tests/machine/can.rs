@@ -1,8 +1,13 @@
 //! Ports on vcan interfaces.
 
+use std::io::{Read, Write, pipe};
+
 use candor_linux::can::{RawFrame, Socket};
 use candor_linux::clock::{self, Monotonic};
+use candor_linux::namespace::Namespace;
 use candor_linux::netlink::Netlink;
+use candor_linux::poll::{self, Interest};
+use candor_linux::process::{Child, fork};
 use candor_port::{Origin, Progress, Received, Receiver, Sent, Transmitter, Wanted};
 use candor_time::Nanos;
 use candor_wire::{Frame, Kind};
@@ -10,10 +15,11 @@ use candor_wire::{Frame, Kind};
 use crate::suite::{self, Bench, Listening};
 use crate::{Check, Need};
 
-pub(crate) const CHECKS: [Check; 10] = [
+pub(crate) const CHECKS: [Check; 11] = [
     ("socketcan_conforms", Need::Can, socketcan),
     ("packet_conforms", Need::Can, packet),
     ("socketcan_and_packet_hear_each_other", Need::Can, both),
+    ("containers_hear_each_other", Need::Can, containers),
     ("an_interface_without_fd_says_so", Need::Can, without_fd),
     ("origins_are_told", Need::Can, origins),
     ("error_reports_come_if_they_are_wanted", Need::Can, error_reports),
@@ -22,6 +28,51 @@ pub(crate) const CHECKS: [Check; 10] = [
     ("an_interface_goes_away_and_returns", Need::Can, away),
     ("options_are_understood", Need::Can, options),
 ];
+
+/// Runs `body` as the first process of a container; whether it comes to its end in ten seconds.
+fn in_a_container(body: impl FnOnce()) -> Child {
+    let outside = fork(|| {
+        Namespace::unshare_processes().unwrap();
+        let (mut done, mut tell) = pipe().unwrap();
+        let first = fork(|| {
+            assert_eq!(std::process::id(), 1);
+            body();
+            tell.write_all(b".").unwrap();
+            0
+        });
+        let first = first.unwrap();
+        drop(tell);
+        let is_done = poll::wait(&done, Interest::Read, Some(Nanos::from_secs(10))).unwrap()
+            && done.read_exact(&mut [0]).is_ok();
+        let _ = first.kill();
+        first.wait().unwrap();
+        i32::from(!is_done)
+    });
+    outside.unwrap()
+}
+
+/// Two containers that share a network: both have a process 1.
+fn containers() {
+    let _netlink = start(72);
+    let (mut is_listening, mut tell) = pipe().unwrap();
+    let open = || suite::open("packet:vcan0", Wanted::BOTH);
+    let left = in_a_container(|| {
+        let mut receiver = open().receiver.unwrap();
+        tell.write_all(b".").unwrap();
+        let mut heard = Vec::new();
+        while heard.is_empty() {
+            receiver.receive(&mut |received| heard.push(received.frame)).unwrap();
+        }
+        assert_eq!(heard, [frame("123#AA")]);
+    });
+    is_listening.read_exact(&mut [0]).unwrap();
+    let right = in_a_container(|| {
+        let mut transmitter = open().transmitter.unwrap();
+        assert_eq!(transmitter.transmit(&frame("123#AA"), true), Sent::Taken);
+    });
+    assert_eq!(right.wait().unwrap().status, Ok(0));
+    assert_eq!(left.wait().unwrap().status, Ok(0), "it heard nothing");
+}
 
 fn frame(text: &str) -> Frame {
     text.parse().unwrap()
