@@ -577,7 +577,7 @@ impl Gateway {
             rule.handled += sums.handled;
             for (cause, count) in [("dropped", sums.dropped), ("deleted", sums.deleted)] {
                 if count > 0 {
-                    *rule.refused.entry(cause.into()).or_default() += count;
+                    *rule.stopped.entry(cause.into()).or_default() += count;
                 }
             }
             if in_kernel.contains(key) {

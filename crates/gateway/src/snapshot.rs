@@ -1,11 +1,14 @@
 //! [`Snapshot`]: what a running gateway tells about itself: the data behind `candor route stats`, its
 //! JSON, `/metrics` and `candor route top`.
 //!
-//! All counts are since the start, over all changes of the rules. Every frame that a bus received
-//! was matched or not; every copy of a matched frame is handled, pending, or refused for a cause.
+//! All counts are since the start, over all changes of the rules. Every frame that a bus received is
+//! taken by a rule, or [not routed, or refused](PortSnapshot::not_routed) by a list of what is
+//! allowed. Every copy of a frame that a rule took is handled, pending, refused or lost; what stopped
+//! it is one of [`candor_lat::cause::CAUSES`].
 
 use std::collections::BTreeMap;
 
+use candor_lat::{Ending, Endings};
 use candor_route::counters::{BusCounters, Cause, JobCounters};
 use serde::{Deserialize, Serialize};
 
@@ -93,8 +96,8 @@ pub struct RuleSnapshot {
     pub handled: u64,
     /// Copies that wait for it.
     pub pending: u64,
-    /// Copies refused, by cause; causes that never occurred are left out.
-    pub refused: BTreeMap<String, u64>,
+    /// Copies that were stopped, by cause; causes that never occurred are left out.
+    pub stopped: BTreeMap<String, u64>,
 }
 
 /// How long frames take from one port to another: from the time stamp of the kernel, or where there
@@ -143,14 +146,55 @@ impl RuleSnapshot {
         for cause in Cause::ALL {
             let refused = counters.refused(cause);
             if refused > 0 {
-                *self.refused.entry(cause.name().to_owned()).or_default() += refused;
+                *self.stopped.entry(cause.name().to_owned()).or_default() += refused;
             }
         }
     }
 
-    /// Copies refused, for whatever cause.
+    /// How the copies ended: handled ones count as received.
     #[must_use]
-    pub fn refused_total(&self) -> u64 {
-        self.refused.values().sum()
+    pub fn endings(&self) -> Endings {
+        let stopped = self.stopped.iter().map(|(cause, &count)| (cause.as_str(), count));
+        let mut endings: Endings = stopped.collect();
+        endings.add(Ending::Received, self.handled);
+        endings
+    }
+
+    /// Copies that the rule refused.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.endings().of(Ending::Refused)
+    }
+
+    /// Copies that were lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.endings().of(Ending::Lost)
+    }
+
+    /// Copies that the rule was asked for: handled, pending, refused and lost.
+    #[must_use]
+    pub fn copies(&self) -> u64 {
+        self.pending + self.endings().total()
+    }
+}
+
+impl PortSnapshot {
+    /// Frames received that no rule takes, and that are nobody's business.
+    #[must_use]
+    pub const fn not_routed(&self) -> u64 {
+        if self.refuses_unmatched { 0 } else { self.unmatched }
+    }
+
+    /// Frames received that no rule takes, where the rules are a list of what is allowed.
+    #[must_use]
+    pub const fn refused(&self) -> u64 {
+        if self.refuses_unmatched { self.unmatched } else { 0 }
+    }
+
+    /// Frames received that a rule took.
+    #[must_use]
+    pub const fn routed(&self) -> u64 {
+        self.received.saturating_sub(self.unmatched)
     }
 }

@@ -5,33 +5,8 @@ use candor_wire::Frame;
 
 use crate::event::Time;
 
-/// Why a frame got no further. A gateway adds causes of its own.
-pub mod cause {
-    /// The sender's transmit queue was full.
-    pub const SENDER_QUEUE_FULL: &str = "sender_queue_full";
-    /// Another node sent the very same frame at the same time: on the bus they were one.
-    pub const MERGED: &str = "merged";
-    /// The gateway's controller was bus-off.
-    pub const BUS_OFF: &str = "bus_off";
-    /// The receive FIFO of the gateway's controller was full.
-    pub const RX_OVERFLOW: &str = "rx_overflow";
-    /// The host's receive queue, shared with Ethernet, was full.
-    pub const BACKLOG_FULL: &str = "backlog_full";
-    /// The socket buffer of the user-space gateway was full.
-    pub const SOCKET_FULL: &str = "socket_full";
-    /// No rule took the frame.
-    pub const NO_RULE: &str = "no_rule";
-    /// No rule took the frame on a virtual bus that a rule had put it on.
-    pub const NO_FURTHER_RULE: &str = "no_further_rule";
-    /// The egress queue was full.
-    pub const QUEUE_FULL: &str = "queue_full";
-    /// CAN FD towards a bus that carries classical frames only.
-    pub const UNSUPPORTED: &str = "unsupported";
-    /// Sent to a virtual bus without `echo`: vcan discards it.
-    pub const VIRTUAL_WITHOUT_ECHO: &str = "virtual_without_echo";
-    /// Still under way when nothing could move any more, such as behind a bus-off controller.
-    pub const UNFINISHED: &str = "unfinished";
-}
+/// Why a frame got no further. A gateway adds causes of its own, from the same list.
+pub use candor_lat::cause;
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

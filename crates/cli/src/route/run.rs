@@ -113,26 +113,31 @@ fn summary(snapshot: &Snapshot) -> String {
         .rules
         .iter()
         .map(|rule| {
-            let refused: Vec<_> =
-                rule.refused.iter().map(|(cause, count)| format!("{cause} {count}")).collect();
-            let refused = if refused.is_empty() { "-".to_owned() } else { refused.join(", ") };
+            let causes = super::stats::causes(rule);
+            let causes: Vec<_> =
+                causes.iter().map(|(cause, n)| format!("{cause} {}", thousands(*n))).collect();
+            let causes = if causes.is_empty() { "-".to_owned() } else { causes.join(", ") };
             vec![
                 rule.rule.clone(),
                 rule.from.clone(),
                 rule.to.clone(),
+                thousands(rule.copies()),
                 thousands(rule.handled),
-                refused,
+                thousands(rule.refused()),
+                thousands(rule.lost()),
+                causes,
             ]
         })
         .collect();
     let ports: Vec<Vec<String>> = snapshot.ports.iter().map(port_row).collect();
-    let head = ["port", ">received", ">unmatched", ">transmitted", "trouble"];
-    let rules = table(&["rule", "from", "to", ">handled", "refused"], &rows);
+    let head =
+        ["port", ">received", ">routed", ">not routed", ">refused", ">transmitted", "trouble"];
+    let rules = ["rule", "from", "to", ">copies", ">handled", ">refused", ">lost", "causes"];
+    let rules = table(&rules, &rows);
     format!("{}\n{rules}", table(&head, &ports))
 }
 
 fn port_row(port: &PortSnapshot) -> Vec<String> {
-    let refused = if port.refuses_unmatched && port.unmatched > 0 { " refused" } else { "" };
     let troubles = [
         (port.malformed, "malformed"),
         (port.overflow, "lost before they could be received"),
@@ -148,7 +153,9 @@ fn port_row(port: &PortSnapshot) -> Vec<String> {
     vec![
         port.bus.clone(),
         thousands(port.received),
-        format!("{}{refused}", thousands(port.unmatched)),
+        thousands(port.routed()),
+        thousands(port.not_routed()),
+        thousands(port.refused()),
         thousands(port.transmitted),
         if troubles.is_empty() { "-".to_owned() } else { troubles.join(", ") },
     ]

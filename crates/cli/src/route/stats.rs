@@ -5,8 +5,8 @@
 //!
 //! | `type` | fields |
 //! |---|---|
-//! | `port` | `bus`, `port`, `trouble` (why it does not work, or null), `received`, `unmatched`, `refuses_unmatched`, `error_reports`, `malformed`, `overflow`, `missing`, `out_of_order`, `transmitted`, `full`, `lost`, `queued`, `most_queued`, `queue_depth`, `reopened`, `least_load_percent` (how busy the bus was in the last second, without stuff bits, or null); `received_per_s`, `transmitted_per_s` |
-//! | `rule` | `rule`, `from`, `to`, `plane` (`user` or `kernel`), `in_use`, `handled`, `pending`, `refused` (an object: how many by cause); `handled_per_s`, `refused_per_s` |
+//! | `port` | `bus`, `port`, `trouble` (why it does not work, or null), `received`, `unmatched`, `refuses_unmatched`, and from these two `routed`, `not_routed` and `refused` (`received` is the sum of the three), `error_reports`, `malformed`, `overflow`, `missing`, `out_of_order`, `transmitted`, `full`, `lost`, `queued`, `most_queued`, `queue_depth`, `reopened`, `least_load_percent` (how busy the bus was in the last second, without stuff bits, or null); `received_per_s`, `transmitted_per_s` |
+//! | `rule` | `rule`, `from`, `to`, `plane` (`user` or `kernel`), `in_use`, `copies` (`handled`, `pending`, `refused` and `lost` together), `handled`, `pending`, `refused`, `lost`, `stopped` (an object: those refused and lost by cause); `handled_per_s`, `refused_per_s`, `lost_per_s` |
 //! | `latency` | `from`, `to`, `count`, `sum_ns`, `min_ns`, `p50_ns`, `p99_ns`, `p999_ns`, `max_ns`; `recent_count`, `recent_p50_ns`, `recent_p99_ns` of the last second; `unusable` |
 //! | `summary` | `file`, `pid`, `uptime_ns`, `generation`, `rejected` (why the rules on disk are not those in use, or null) |
 //!
@@ -20,6 +20,7 @@ use candor_gateway::Snapshot;
 use candor_gateway::control::rates::{PortRates, Rates, RuleRates};
 use candor_gateway::control::{Answer as Told, Request};
 use candor_gateway::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
+use candor_lat::cause::{self, Ending};
 use candor_time::Nanos;
 use clap::Args;
 use serde::Serialize;
@@ -158,12 +159,19 @@ pub(super) fn remarks(port: &PortSnapshot) -> Vec<String> {
     port.trouble.iter().cloned().chain(counts).collect()
 }
 
-/// The causes of refusals, the most frequent one first.
+/// What stopped copies: losses first, the most frequent cause first.
 pub(super) fn causes(rule: &RuleSnapshot) -> Vec<(&str, u64)> {
     let mut causes: Vec<_> =
-        rule.refused.iter().map(|(cause, &count)| (cause.as_str(), count)).collect();
-    causes.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+        rule.stopped.iter().map(|(cause, &count)| (cause.as_str(), count)).collect();
+    sort_causes(&mut causes);
     causes
+}
+
+/// Losses first, then by number.
+pub(super) fn sort_causes(causes: &mut [(&str, u64)]) {
+    causes.sort_by_key(|&(cause, count)| {
+        (cause::ending(cause) != Ending::Lost, std::cmp::Reverse(count))
+    });
 }
 
 fn list(items: impl IntoIterator<Item = String>) -> String {
@@ -180,10 +188,7 @@ fn ports(snapshot: &Snapshot, rates: Option<&Rates>) -> String {
         let rates = rates.and_then(|rates| rates.ports.get(index));
         let mut row = vec![port_title(port), thousands(port.received)];
         row.extend(rates.map(|rates| per_second(rates.received)));
-        row.push(match (port.unmatched, port.refuses_unmatched) {
-            (count @ 1.., true) => format!("{} refused", thousands(count)),
-            (count, _) => thousands(count),
-        });
+        row.extend([port.routed(), port.not_routed(), port.refused()].map(thousands));
         row.push(thousands(port.transmitted));
         row.extend(rates.map(|rates| per_second(rates.transmitted)));
         let load = port.least_load_percent.map(|percent| format!("{percent:.1} %"));
@@ -197,7 +202,7 @@ fn ports(snapshot: &Snapshot, rates: Option<&Rates>) -> String {
     let rows: Vec<_> = snapshot.ports.iter().enumerate().map(row).collect();
     let mut head = vec!["port", ">received"];
     head.extend(rates.map(|_| ">per s"));
-    head.extend([">unmatched", ">transmitted"]);
+    head.extend([">routed", ">not routed", ">refused", ">transmitted"]);
     head.extend(rates.map(|_| ">per s"));
     head.extend([">load", ">full", ">queued", ">most", "remarks"]);
     table(&head, &rows)
@@ -212,12 +217,15 @@ fn rules(snapshot: &Snapshot, rates: Option<&Rates>) -> String {
             rule.from.clone(),
             rule.to.clone(),
             rule.plane.clone(),
+            thousands(rule.copies()),
             thousands(rule.handled),
         ];
         row.extend(rates.map(|rates| per_second(rates.handled)));
         row.push(thousands(rule.pending));
-        row.push(thousands(rule.refused_total()));
+        row.push(thousands(rule.refused()));
         row.extend(rates.map(|rates| per_second(rates.refused)));
+        row.push(thousands(rule.lost()));
+        row.extend(rates.map(|rates| per_second(rates.lost)));
         let causes = causes(rule);
         row.push(list(
             causes.iter().map(|(cause, count)| format!("{cause} {}", thousands(*count))),
@@ -225,9 +233,11 @@ fn rules(snapshot: &Snapshot, rates: Option<&Rates>) -> String {
         row
     };
     let rows: Vec<_> = snapshot.rules.iter().enumerate().map(row).collect();
-    let mut head = vec!["rule", "from", "to", "plane", ">handled"];
+    let mut head = vec!["rule", "from", "to", "plane", ">copies", ">handled"];
     head.extend(rates.map(|_| ">per s"));
     head.extend([">pending", ">refused"]);
+    head.extend(rates.map(|_| ">per s"));
+    head.push(">lost");
     head.extend(rates.map(|_| ">per s"));
     head.push("causes");
     table(&head, &rows)
@@ -270,11 +280,11 @@ fn latencies(snapshot: &Snapshot) -> String {
 fn lines(snapshot: &Snapshot, rates: Option<&Rates>) -> Result<String, String> {
     let port = |(index, port): (usize, _)| {
         let rates = rates.and_then(|rates| rates.ports.get(index));
-        Line::Port(PortLine { port, rates: rates.into() })
+        Line::Port(PortLine::new(port, rates))
     };
     let rule = |(index, rule): (usize, _)| {
         let rates = rates.and_then(|rates| rates.rules.get(index));
-        Line::Rule(RuleLine { rule, rates: rates.into() })
+        Line::Rule(RuleLine::new(rule, rates))
     };
     let Snapshot { file, pid, uptime_ns, generation, rejected, .. } = snapshot;
     let summary = Line::Summary {
@@ -303,8 +313,18 @@ enum Line<'a> {
 struct PortLine<'a> {
     #[serde(flatten)]
     port: &'a PortSnapshot,
+    routed: u64,
+    not_routed: u64,
+    refused: u64,
     #[serde(flatten)]
     rates: PortRateLine,
+}
+
+impl<'a> PortLine<'a> {
+    fn new(port: &'a PortSnapshot, rates: Option<&PortRates>) -> Self {
+        let (routed, not_routed, refused) = (port.routed(), port.not_routed(), port.refused());
+        Self { port, routed, not_routed, refused, rates: rates.into() }
+    }
 }
 
 #[derive(Serialize)]
@@ -326,14 +346,25 @@ impl From<Option<&PortRates>> for PortRateLine {
 struct RuleLine<'a> {
     #[serde(flatten)]
     rule: &'a RuleSnapshot,
+    copies: u64,
+    refused: u64,
+    lost: u64,
     #[serde(flatten)]
     rates: RuleRateLine,
+}
+
+impl<'a> RuleLine<'a> {
+    fn new(rule: &'a RuleSnapshot, rates: Option<&RuleRates>) -> Self {
+        let (copies, refused, lost) = (rule.copies(), rule.refused(), rule.lost());
+        Self { rule, copies, refused, lost, rates: rates.into() }
+    }
 }
 
 #[derive(Serialize)]
 struct RuleRateLine {
     handled_per_s: Option<f64>,
     refused_per_s: Option<f64>,
+    lost_per_s: Option<f64>,
 }
 
 impl From<Option<&RuleRates>> for RuleRateLine {
@@ -341,6 +372,7 @@ impl From<Option<&RuleRates>> for RuleRateLine {
         Self {
             handled_per_s: rates.map(|rates| rates.handled),
             refused_per_s: rates.map(|rates| rates.refused),
+            lost_per_s: rates.map(|rates| rates.lost),
         }
     }
 }
@@ -401,7 +433,7 @@ mod tests {
             in_use: true,
             handled: 11_000 + count,
             pending: 2,
-            refused: [("rate".to_owned(), 5), ("stale".to_owned(), 1_300)].into(),
+            stopped: [("rate".to_owned(), 1_300), ("stale".to_owned(), 5)].into(),
         };
         let gone = RuleSnapshot { rule: "old".into(), in_use: false, ..rule.clone() };
         let latency = LatencySnapshot {
@@ -432,15 +464,15 @@ mod tests {
 drive.rules.toml: process 812, running for 2 min 3 s, rules changed once
 the rules on disk are not in use: unknown bus `bdoy` (line 7)
 
-port               received  unmatched  transmitted  load  full      queued  most  remarks
------------------  --------  ---------  -----------  ----  ----  ----------  ----  ------------------------
-powertrain (can0)    12,345  7 refused            0     -     0  2 of 1,024     0  link is down, overflow 3
-can1                      0          0       11,000     -    12      0 of 0    40  -
+port               received  routed  not routed  refused  transmitted  load  full      queued  most  remarks
+-----------------  --------  ------  ----------  -------  -----------  ----  ----  ----------  ----  ------------------------
+powertrain (can0)    12,345  12,338           0        7            0     -     0  2 of 1,024     0  link is down, overflow 3
+can1                      0       0           0        0       11,000     -    12      0 of 0    40  -
 
-rule        from        to    plane  handled  pending  refused  causes
-----------  ----------  ----  -----  -------  -------  -------  -------------------
-speed       powertrain  can1  user    11,000        2    1,305  stale 1,300, rate 5
-old (gone)  powertrain  can1  user    11,000        2    1,305  stale 1,300, rate 5
+rule        from        to    plane  copies  handled  pending  refused  lost  causes
+----------  ----------  ----  -----  ------  -------  -------  -------  ----  -------------------
+speed       powertrain  can1  user   12,307   11,000        2    1,300     5  stale 5, rate 1,300
+old (gone)  powertrain  can1  user   12,307   11,000        2    1,300     5  stale 5, rate 1,300
 
 from        to    measured      p50      p99    p99.9      max  p99 of last s  unusable
 ----------  ----  --------  -------  -------  -------  -------  -------------  --------
@@ -473,10 +505,17 @@ powertrain  can1    11,000  35.0 us  60.1 us  99.0 us  1.20 ms              -   
         let types: Vec<_> = first.iter().map(|line| line["type"].as_str().unwrap()).collect();
         assert_eq!(types, ["port", "port", "rule", "rule", "latency", "summary"]);
         assert_eq!(first[0]["data"]["received_per_s"], serde_json::Value::Null);
-        assert_eq!(first[2]["data"]["refused"]["stale"], 1_300);
+        assert_eq!(first[2]["data"]["stopped"]["rate"], 1_300);
+        let data = &first[2]["data"];
+        let number = |line: &serde_json::Value, key: &str| line["data"][key].as_u64().unwrap();
+        let sum = |line, keys: &[&str]| keys.iter().map(|key| number(line, key)).sum::<u64>();
+        let copies = sum(&first[2], &["handled", "pending", "refused", "lost"]);
+        assert_eq!(number(&first[2], "copies"), copies, "{data}");
+        let received = sum(&first[0], &["routed", "not_routed", "refused"]);
+        assert_eq!(number(&first[0], "received"), received, "{}", first[0]);
         let keys = |line: &serde_json::Value| line["data"].as_object().unwrap().len();
         // As many as the table above has.
-        assert_eq!(first.iter().map(keys).collect::<Vec<_>>(), [21, 21, 10, 10, 13, 5]);
+        assert_eq!(first.iter().map(keys).collect::<Vec<_>>(), [24, 24, 14, 14, 13, 5]);
         let rates = Rates::between(&old, &new).unwrap();
         let second = lines(Some(&rates));
         assert_eq!(second[0]["data"]["received_per_s"], 250.0);

@@ -19,7 +19,7 @@ pub struct Rates {
 pub struct PortRates {
     /// Frames received.
     pub received: f64,
-    /// Of these, frames that no rule took.
+    /// Of these, frames that no rule took: not routed, or refused by a list of what is allowed.
     pub unmatched: f64,
     /// Frames that the port took for transmission.
     pub transmitted: f64,
@@ -33,8 +33,10 @@ pub struct PortRates {
 pub struct RuleRates {
     /// Copies that the destination took.
     pub handled: f64,
-    /// Copies refused, for whatever cause.
+    /// Copies that the rule refused.
     pub refused: f64,
+    /// Copies that were lost.
+    pub lost: f64,
 }
 
 impl Rates {
@@ -64,7 +66,8 @@ impl Rates {
             let old = old_rules.get(&key(new)).copied().unwrap_or(&no_rule);
             RuleRates {
                 handled: rate(old.handled, new.handled),
-                refused: rate(old.refused_total(), new.refused_total()),
+                refused: rate(old.refused(), new.refused()),
+                lost: rate(old.lost(), new.lost()),
             }
         };
         Some(Self {
@@ -91,8 +94,8 @@ mod tests {
 
     fn snapshot(uptime_ms: u64, received: u64, handled: u64, refused: u64) -> Snapshot {
         let port = PortSnapshot { bus: "a".into(), received, overflow: 4, ..Default::default() };
-        let refused = [("rate".to_owned(), refused)].into();
-        let rule = RuleSnapshot { rule: "r".into(), handled, refused, ..Default::default() };
+        let stopped = [("rate".to_owned(), refused), ("stale".to_owned(), 2 * refused)].into();
+        let rule = RuleSnapshot { rule: "r".into(), handled, stopped, ..Default::default() };
         Snapshot {
             pid: 7,
             uptime_ns: uptime_ms * 1_000_000,
@@ -107,7 +110,7 @@ mod tests {
         let rates =
             Rates::between(&snapshot(500, 10, 100, 0), &snapshot(2_500, 30, 100, 6)).unwrap();
         assert_eq!(rates.ports, [PortRates { received: 10.0, ..PortRates::default() }]);
-        assert_eq!(rates.rules, [RuleRates { handled: 0.0, refused: 3.0 }]);
+        assert_eq!(rates.rules, [RuleRates { handled: 0.0, refused: 3.0, lost: 6.0 }]);
     }
 
     #[test]
@@ -116,7 +119,7 @@ mod tests {
         new.rules[0].rule = "new".into();
         let rates = Rates::between(&snapshot(1_000, 10, 100, 9), &new).unwrap();
         assert_eq!(rates.ports, [PortRates::default()]);
-        assert_eq!(rates.rules, [RuleRates { handled: 50.0, refused: 0.0 }]);
+        assert_eq!(rates.rules, [RuleRates { handled: 50.0, ..RuleRates::default() }]);
     }
 
     #[test]

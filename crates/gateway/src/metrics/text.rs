@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::{Display, Write};
 
+use candor_lat::cause;
+
 use crate::Snapshot;
 use crate::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
 
@@ -10,12 +12,27 @@ use crate::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
 type PortMetric = (&'static str, Kind, &'static str, fn(&PortSnapshot) -> u64);
 
 /// In the order in which they are written.
-const PORT_METRICS: [PortMetric; 16] = [
+const PORT_METRICS: [PortMetric; 18] = [
     ("up", Kind::Gauge, "Whether the port works.", |port| u64::from(port.trouble.is_none())),
     ("received_frames_total", Kind::Counter, "Frames received.", |port| port.received),
-    ("unmatched_frames_total", Kind::Counter, "Frames received that no rule took.", |port| {
-        port.unmatched
-    }),
+    (
+        "routed_frames_total",
+        Kind::Counter,
+        "Frames received that a rule took: received = routed + not routed + refused.",
+        PortSnapshot::routed,
+    ),
+    (
+        "not_routed_frames_total",
+        Kind::Counter,
+        "Frames received that no rule took.",
+        PortSnapshot::not_routed,
+    ),
+    (
+        "refused_frames_total",
+        Kind::Counter,
+        "Frames received that no rule took, where the rules are a list of what is allowed.",
+        PortSnapshot::refused,
+    ),
     (
         "refuses_unmatched",
         Kind::Gauge,
@@ -135,8 +152,8 @@ fn merged(rules: &[RuleSnapshot]) -> Vec<RuleSnapshot> {
                 sum.handled += rule.handled;
                 sum.pending += rule.pending;
                 sum.in_use |= rule.in_use;
-                for (cause, count) in &rule.refused {
-                    *sum.refused.entry(cause.clone()).or_default() += count;
+                for (cause, count) in &rule.stopped {
+                    *sum.stopped.entry(cause.clone()).or_default() += count;
                 }
             }
         }
@@ -153,15 +170,16 @@ fn rules(page: &mut Page, rules: &[RuleSnapshot]) {
     page.head(
         name,
         Kind::Counter,
-        "Copies of frames, by what became of them: handled, or refused for a cause.",
+        "Copies of frames by what became of them: handled, or refused by the rule or lost, with the cause.",
     );
     for rule in &rules {
         let [name_of, from, to] = labels(rule);
         let handled = [name_of, from, to, ("outcome", "handled"), ("cause", "")];
         page.line(name, &handled, rule.handled);
-        for (cause, &count) in &rule.refused {
-            let refused = [name_of, from, to, ("outcome", "refused"), ("cause", cause)];
-            page.line(name, &refused, count);
+        for (cause, &count) in &rule.stopped {
+            let outcome = cause::ending(cause).key();
+            let stopped = [name_of, from, to, ("outcome", outcome), ("cause", cause)];
+            page.line(name, &stopped, count);
         }
     }
     let name = "candor_rule_pending_copies";
@@ -264,6 +282,7 @@ mod tests {
             bus: "powertrain".into(),
             port: "can0".into(),
             received: 1_000,
+            unmatched: 40,
             queued: 3,
             ..PortSnapshot::default()
         };
@@ -271,6 +290,9 @@ mod tests {
             bus: "body".into(),
             port: "can1".into(),
             trouble: Some("it is down".into()),
+            received: 5,
+            unmatched: 5,
+            refuses_unmatched: true,
             ..PortSnapshot::default()
         };
         let rule = |plane: &str, in_use, handled, rate| RuleSnapshot {
@@ -281,7 +303,7 @@ mod tests {
             in_use,
             handled,
             pending: 1,
-            refused: [("rate".to_owned(), rate)].into(),
+            stopped: [("rate".to_owned(), rate), ("queue_full".to_owned(), 1)].into(),
         };
         let latency = LatencySnapshot {
             from: "powertrain".into(),
@@ -321,6 +343,10 @@ mod tests {
             "candor_port_queue_frames{bus=\"powertrain\",port=\"can0\"} 3",
             "candor_rule_copies_total{rule=\"speed\",from=\"powertrain\",to=\"body\",outcome=\"handled\",cause=\"\"} 100",
             "candor_rule_copies_total{rule=\"speed\",from=\"powertrain\",to=\"body\",outcome=\"refused\",cause=\"rate\"} 7",
+            "candor_rule_copies_total{rule=\"speed\",from=\"powertrain\",to=\"body\",outcome=\"lost\",cause=\"queue_full\"} 2",
+            "candor_port_routed_frames_total{bus=\"powertrain\",port=\"can0\"} 960",
+            "candor_port_not_routed_frames_total{bus=\"powertrain\",port=\"can0\"} 40",
+            "candor_port_refused_frames_total{bus=\"body\",port=\"can1\"} 5",
             "candor_rule_pending_copies{rule=\"speed\",from=\"powertrain\",to=\"body\"} 2",
             "candor_rule_in_use{rule=\"speed\",from=\"powertrain\",to=\"body\"} 1",
             "candor_latency_seconds{from=\"powertrain\",to=\"body\",quantile=\"0.99\"} 0.00006",

@@ -442,11 +442,11 @@ pub(crate) fn rule<'a>(
 }
 
 pub(crate) fn refused(snapshot: &Snapshot, name: &str, cause: &str) -> u64 {
-    rule(snapshot, name).refused.get(cause).copied().unwrap_or(0)
+    rule(snapshot, name).stopped.get(cause).copied().unwrap_or(0)
 }
 
-/// Where no frame is taken by two rules or sent to two buses: each one that came is handled, refused
-/// or unmatched; none waits, none was lost before.
+/// Where no frame is taken by two rules or sent to two buses: each one that came is handled, refused,
+/// lost or not routed; none waits, none was lost before.
 pub(crate) fn assert_balanced(snapshot: &Snapshot, bus: &str, sent: u64) {
     let port = port(snapshot, bus);
     assert_eq!(port.received + port.overflow, sent, "{snapshot:#?}");
@@ -456,10 +456,12 @@ pub(crate) fn assert_balanced(snapshot: &Snapshot, bus: &str, sent: u64) {
         .filter(|rule| rule.from == bus)
         .map(|rule| {
             assert_eq!(rule.pending, 0, "{rule:?}");
-            rule.handled + rule.refused_total()
+            assert_eq!(rule.copies(), rule.handled + rule.refused() + rule.lost(), "{rule:?}");
+            rule.copies()
         })
         .sum();
-    assert_eq!(copies + port.unmatched, port.received, "{snapshot:#?}");
+    let not_taken = port.not_routed() + port.refused();
+    assert_eq!(copies + not_taken, port.received, "{snapshot:#?}");
 }
 
 // ---- Frames ---------------------------------------------------------------------------------------

@@ -253,7 +253,7 @@ fn drive() {
         assert!(rule.handled > 0, "nothing passed {rule:?}");
     }
     for cause in ["rate", "sampled", "unchanged", "unmapped"] {
-        let happened = snapshot.rules.iter().any(|rule| rule.refused.contains_key(cause));
+        let happened = snapshot.rules.iter().any(|rule| rule.stopped.contains_key(cause));
         assert!(happened, "{cause} did not happen");
     }
     // Each frame fits one rule; that of two destinations counts for each.
@@ -277,11 +277,16 @@ fn counts_of_gateway(snapshot: &candor_gateway::Snapshot) -> Counts {
     let mut counts = Counts::new();
     for rule in &snapshot.rules {
         *counts.entry((rule.rule.clone(), "handled".into())).or_default() += rule.handled;
-        for (cause, count) in &rule.refused {
+        for (cause, count) in &rule.stopped {
             *counts.entry((rule.rule.clone(), cause.clone())).or_default() += count;
         }
     }
-    counts.insert((String::new(), "no_rule".into()), port(snapshot, "powertrain").unmatched);
+    let port = port(snapshot, "powertrain");
+    for (cause, count) in [("no_rule", port.not_routed()), ("not_allowed", port.refused())] {
+        if count > 0 {
+            counts.insert((String::new(), cause.into()), count);
+        }
+    }
     counts
 }
 
@@ -292,9 +297,9 @@ fn counts_of_simulator(result: &serde_json::Value) -> Counts {
         let handled = rule["handled"].as_u64().unwrap();
         *counts.entry((text(&rule["name"]), "handled".into())).or_default() += handled;
     }
-    for refused in result["refused"].as_array().unwrap() {
-        let key = (text(&refused["rule"]), text(&refused["cause"]));
-        *counts.entry(key).or_default() += refused["frames"].as_u64().unwrap();
+    for stopped in result["stopped"].as_array().unwrap() {
+        let key = (text(&stopped["rule"]), text(&stopped["cause"]));
+        *counts.entry(key).or_default() += stopped["frames"].as_u64().unwrap();
     }
     counts
 }

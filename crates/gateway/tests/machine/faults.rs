@@ -109,7 +109,7 @@ fn full_queue() {
     let taken = (INTERFACE + IN_CONTROLLER) as u64;
     let snapshot = gateway.once("the queue is full", |it| {
         let rule = rule(it, "all");
-        rule.handled + rule.pending + rule.refused_total() == 100
+        rule.copies() == 100
     });
     let of_b = port(&snapshot, "b");
     assert_eq!((of_b.queued, of_b.most_queued, of_b.queue_depth), (16, 16, 16), "{of_b:?}");

@@ -18,19 +18,19 @@ const MAX_FILTER: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
     Rate,
-    RefusedRate,
+    LostRate,
     Handled,
-    Refused,
+    Lost,
     Name,
 }
 
 impl Sort {
     const fn next(self) -> Self {
         match self {
-            Self::Rate => Self::RefusedRate,
-            Self::RefusedRate => Self::Handled,
-            Self::Handled => Self::Refused,
-            Self::Refused => Self::Name,
+            Self::Rate => Self::LostRate,
+            Self::LostRate => Self::Handled,
+            Self::Handled => Self::Lost,
+            Self::Lost => Self::Name,
             Self::Name => Self::Rate,
         }
     }
@@ -38,9 +38,9 @@ impl Sort {
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Rate => "rate",
-            Self::RefusedRate => "refused/s",
+            Self::LostRate => "lost/s",
             Self::Handled => "handled",
-            Self::Refused => "refused",
+            Self::Lost => "lost",
             Self::Name => "name",
         }
     }
@@ -166,12 +166,12 @@ impl State {
     }
 
     fn order(&self, a: (&RuleSnapshot, &RuleRates), b: (&RuleSnapshot, &RuleRates)) -> Ordering {
-        let total = |rates: &RuleRates| rates.handled + rates.refused;
+        let total = |rates: &RuleRates| rates.handled + rates.refused + rates.lost;
         match self.sort {
             Sort::Rate => total(b.1).total_cmp(&total(a.1)),
-            Sort::RefusedRate => b.1.refused.total_cmp(&a.1.refused),
+            Sort::LostRate => b.1.lost.total_cmp(&a.1.lost),
             Sort::Handled => b.0.handled.cmp(&a.0.handled),
-            Sort::Refused => b.0.refused_total().cmp(&a.0.refused_total()),
+            Sort::Lost => b.0.lost().cmp(&a.0.lost()),
             Sort::Name => a.0.rule.cmp(&b.0.rule),
         }
     }
@@ -182,7 +182,7 @@ impl State {
         has(&rule.rule)
             || has(&rule.from)
             || has(&rule.to)
-            || rule.refused.iter().any(|(cause, &count)| count > 0 && has(cause))
+            || rule.stopped.iter().any(|(cause, &count)| count > 0 && has(cause))
     }
 
     /// Does what a key is for. Break to end.

@@ -10,13 +10,14 @@
 
 use candor_gateway::control::rates;
 use candor_gateway::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
+use candor_lat::cause::{self, Ending};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
-use super::super::stats::{age, port_title, rejected, remarks};
+use super::super::stats::{age, port_title, rejected, remarks, sort_causes};
 use super::state::State;
 use crate::output::{duration, thousands};
 
@@ -56,22 +57,6 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>) {
     view.rules(frame, rules);
     view.latencies(frame, latencies, &snapshot.latencies);
     view.keys(frame, keys);
-}
-
-/// How bad it is that copies are refused for some cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Severity {
-    /// The rules want it so.
-    Wanted,
-    /// Frames are lost that should not be.
-    Loss,
-}
-
-fn severity(cause: &str) -> Severity {
-    match cause {
-        "rate" | "sampled" | "unchanged" | "returning" | "unmapped" => Severity::Wanted,
-        _ => Severity::Loss,
-    }
 }
 
 struct View<'a> {
@@ -184,7 +169,7 @@ impl View<'_> {
     fn drops(&self, port: &PortSnapshot, rules: &[RuleSnapshot]) -> Line<'static> {
         let mut causes: Vec<(&str, u64)> = Vec::new();
         for rule in rules.iter().filter(|rule| rule.to == port.bus) {
-            for (cause, &count) in &rule.refused {
+            for (cause, &count) in &rule.stopped {
                 match causes.iter_mut().find(|(known, _)| known == cause) {
                     Some((_, sum)) => *sum += count,
                     None => causes.push((cause, count)),
@@ -200,13 +185,11 @@ impl View<'_> {
     /// `queue_full 12`, `rate 3`: losses first, then by number.
     fn causes(&self, mut causes: Vec<(&str, u64)>) -> Vec<Span<'static>> {
         causes.retain(|&(_, count)| count > 0);
-        causes.sort_by_key(|&(cause, count)| {
-            (severity(cause) == Severity::Wanted, std::cmp::Reverse(count))
-        });
+        sort_causes(&mut causes);
         let span = |(cause, count): (&str, u64)| {
-            let style = match severity(cause) {
-                Severity::Loss => self.loud(),
-                Severity::Wanted => self.colour(Color::Yellow),
+            let style = match cause::ending(cause) {
+                Ending::Lost => self.loud(),
+                _ => self.colour(Color::Yellow),
             };
             Span::styled(format!("{cause} {}", thousands(count)), style)
         };
@@ -220,12 +203,13 @@ impl View<'_> {
         let row = |(rule, rates): &(&RuleSnapshot, _)| {
             let rates: &rates::RuleRates = rates;
             let causes: Vec<_> =
-                rule.refused.iter().map(|(cause, &count)| (cause.as_str(), count)).collect();
+                rule.stopped.iter().map(|(cause, &count)| (cause.as_str(), count)).collect();
             let row = Row::new([
                 Cell::from(rule.rule.clone()),
                 Cell::from(format!("{} > {}", rule.from, rule.to)),
                 right(per_second(Some(rates.handled))),
                 right(per_second(Some(rates.refused))),
+                right(per_second(Some(rates.lost))),
                 right(thousands(rule.handled)),
                 Cell::from(spaced(self.causes(causes))),
             ]);
@@ -236,7 +220,8 @@ impl View<'_> {
             Constraint::Fill(4),
             Constraint::Length(9),
             Constraint::Length(9),
-            Constraint::Length(11),
+            Constraint::Length(7),
+            Constraint::Length(9),
             Constraint::Fill(5),
         ];
         let all = self.state.snapshot.as_ref().map_or(0, |snapshot| snapshot.rules.len());
@@ -250,8 +235,9 @@ impl View<'_> {
             Cell::from("WAY"),
             right("HANDLED/S"),
             right("REFUSED/S"),
+            right("LOST/S"),
             right("HANDLED"),
-            Cell::from("REFUSED"),
+            Cell::from("STOPPED"),
         ]);
         let rows = rules.iter().skip(first).take(shown).map(row);
         let table = Table::new(rows, widths).header(head.style(self.head())).column_spacing(1);
@@ -396,7 +382,7 @@ mod tests {
             in_use: number != 3,
             handled: (number * 7 % 31) * 10 * second,
             pending: 0,
-            refused: match number {
+            stopped: match number {
                 2 => [("queue_full".to_owned(), 40 * second), ("rate".to_owned(), 900)].into(),
                 5 => [("sampled".to_owned(), 1_000 * second)].into(),
                 _ => Default::default(),

@@ -65,12 +65,12 @@ impl Running {
             tally.overflow += port.overflow;
         }
         for rule in &snapshot.rules {
-            let refused = |cause: &str| rule.refused.get(cause).copied().unwrap_or(0);
+            let refused = |cause: &str| rule.stopped.get(cause).copied().unwrap_or(0);
             tally.refused += refused("queue_full");
             let deleted = refused("hop_limit") + refused("too_long");
             tally.jobs.push(JobCount {
                 handled: rule.handled,
-                dropped: rule.refused_total() - deleted,
+                dropped: rule.refused() + rule.lost() - deleted,
                 deleted,
             });
         }
