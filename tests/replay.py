@@ -2,8 +2,8 @@
 
     python3 tests/replay.py path/to/candor
 
-No frame may get lost in silence: every recorded frame is sent, and each is forwarded, not for the
-other bus, or refused by a cause. The frames of a recording are counted here, not by candor.
+No frame may get lost in silence: every recorded frame is sent, and each is received, not routed,
+refused or lost, with a cause. The frames of a recording are counted here, not by candor.
 Exit code 0 if that holds, 1 if not, 77 if the recordings are absent.
 """
 
@@ -46,15 +46,16 @@ def replay(candor, recording, folder):
         return f"exit code {outcome.returncode}: {outcome.stderr.strip()}"
     result = json.loads((Path(folder) / "results/replay.json").read_text())
     counts = result["counts"]
-    refused = sum(cause["frames"] for cause in result["refused"])
+    stopped = sum(cause["frames"] for cause in result["stopped"])
     frames = frames_in(DATA / recording)
-    print(f"{recording}: {frames} frames, {counts}, {refused} refused by cause")
+    print(f"{recording}: {frames} frames, {counts}, {stopped} stopped by cause")
     if counts["sent"] != frames:
         return f"{counts['sent']} frames sent of {frames}"
-    if counts["sent"] != counts["received"] + counts["lost"] + counts["unrouted"]:
-        return "the frames sent are not those received, lost and not for the other bus"
-    if counts["sent"] != counts["received"] + refused:
-        return f"{counts['received']} frames received and {refused} refused by cause"
+    endings = ["received", "not_routed", "refused", "lost"]
+    if counts["sent"] != sum(counts[ending] for ending in endings):
+        return "the frames sent are not those received, not routed, refused and lost"
+    if counts["sent"] != counts["received"] + stopped:
+        return f"{counts['received']} frames received and {stopped} stopped by cause"
     return None
 
 

@@ -52,7 +52,7 @@ pub struct Stamp {
 }
 
 /// What a rule counted for one of its destinations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobCount {
     /// Copies that the queue took.
     pub handled: u64,
@@ -60,6 +60,9 @@ pub struct JobCount {
     pub dropped: u64,
     /// As the kernel counts.
     pub deleted: u64,
+    /// Copies that were stopped, by cause: what a gateway in user space knows. The kernel counts no
+    /// causes.
+    pub causes: Vec<(String, u64)>,
 }
 
 /// Figures of one run.

@@ -80,7 +80,8 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
     out.push_str(&overview(&outcome.finished));
     print(&out)?;
 
-    report::write(&arguments.out).map_err(|error| error.to_string())?;
+    let latest: Vec<_> = results.iter().map(|result| result.experiment.clone()).collect();
+    report::write(&arguments.out, Some(&latest)).map_err(|error| error.to_string())?;
     let index = arguments.out.join("index.html");
     eprintln!("report: {}", index.display());
     let replay = quoted(&folder.join("replay.toml").display().to_string());

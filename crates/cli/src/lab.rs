@@ -1,7 +1,8 @@
 //! `candor lab`: experiments, their results, the report, and claims about them.
 //!
 //! `candor lab run --json` prints an object of type `result` per experiment: `experiment`, `testbed`,
-//! `cached`, `sent`, `received`, `lost`, `unrouted`, `total_latency` and `gateway_latency` (each with
+//! `cached`, `sent`, `received`, `not_routed`, `refused`, `lost` (`sent` is the sum of the four),
+//! `total_latency` and `gateway_latency` (each with
 //! `min_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `max_ns`, or null), `file`. `candor lab list
 //! --json` prints one of type `experiment`: `name`, `title`, `testbed`, `conditions`, `axes`. `candor
 //! lab claims --json` prints one of type `claim`: `id`, `says`, `published`, `bounds`, `each` (null
@@ -17,15 +18,15 @@ use std::str::FromStr;
 use candor_lab::claims::{Claim, Verdict};
 use candor_lab::experiment::vm::KernelChoice;
 use candor_lab::experiment::{self, Options, Testbed, World};
-use candor_lab::result::{Figures, ResultFile};
+use candor_lab::result::{Figures, ResultFile, Stopped};
 use candor_lab::run::{Difference, Outcome, Settings, results_of};
 use candor_lab::runner::Ran;
 use candor_lab::testbed::Testbeds;
 use candor_lab::vm::Emulator;
 use candor_lab::{Campaign, Error, Experiment, report, run};
-use candor_lat::Metric;
 use candor_lat::histogram::classic;
 use candor_lat::text::{self, Canvas, Scale, Series};
+use candor_lat::{Ending, Metric};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -333,17 +334,32 @@ fn run_experiments(arguments: &Run) -> Answer {
             outcome.finished.iter().map(|ran| summary(out, ran)).collect();
         print(&lines?)?;
     } else if !outcome.finished.is_empty() {
-        print(&overview(&outcome.finished))?;
+        let mut text = overview(&outcome.finished);
+        text.extend(campaign.too_many_for_lines.map(no_lines));
+        print(&text)?;
     }
-    finish(out, &outcome, campaign.experiments.len())
+    finish(out, &outcome, campaign.experiments.len(), true)
+}
+
+/// Why there is no line per frame.
+fn no_lines(frames: u64) -> String {
+    format!(
+        "no line per frame (CSV) and no time chart: the experiments send {} frames, and above {} \
+         these files are only written with --set per_frame=true\n",
+        thousands(frames),
+        thousands(experiment::MOST_LINES)
+    )
 }
 
 /// Writes the report, says where it is, and what is not in it. Whether all runs that should be the
 /// same were the same.
-fn finish(out: &Path, outcome: &Outcome, wanted: usize) -> Answer {
+fn finish(out: &Path, outcome: &Outcome, wanted: usize, has_run: bool) -> Answer {
     let finished = outcome.finished.len();
     if finished > 0 {
-        report::write(out).map_err(|error| error.to_string())?;
+        let latest: Vec<_> =
+            outcome.finished.iter().map(|ran| ran.result.experiment.clone()).collect();
+        report::write(out, has_run.then_some(latest.as_slice()))
+            .map_err(|error| error.to_string())?;
         eprintln!("report: {}", out.join("index.html").display());
     }
     for (name, difference) in &outcome.differences {
@@ -469,7 +485,7 @@ fn how_many(experiments: &[Experiment]) -> String {
 }
 
 fn report_on(dir: &Path) -> Answer {
-    report::write(dir).map_err(|error| error.to_string())?;
+    report::write(dir, None).map_err(|error| error.to_string())?;
     eprintln!("report: {}", dir.join("index.html").display());
     Ok(true)
 }
@@ -533,8 +549,9 @@ fn summary(out: &Path, ran: &Ran) -> Result<String, String> {
         "cached": ran.is_cached,
         "sent": result.counts.sent,
         "received": result.counts.received,
+        "not_routed": result.counts.not_routed,
+        "refused": result.counts.refused,
         "lost": result.counts.lost,
-        "unrouted": result.counts.unrouted,
         "total_latency": latency(Metric::TotalLatency),
         "gateway_latency": latency(Metric::GatewayLatency),
         "file": file.display().to_string(),
@@ -559,6 +576,8 @@ pub(crate) fn overview(finished: &[Ran]) -> String {
                 result.experiment.clone(),
                 thousands(result.counts.sent),
                 thousands(result.counts.received),
+                thousands(result.counts.not_routed),
+                thousands(result.counts.refused),
                 thousands(result.counts.lost),
                 figure(|figures| figures.p50_ns),
                 figure(|figures| figures.p99_ns),
@@ -577,6 +596,8 @@ pub(crate) fn overview(finished: &[Ran]) -> String {
         "experiment",
         ">sent",
         ">received",
+        ">not routed",
+        ">refused",
         ">lost",
         ">p50",
         ">p99",
@@ -610,11 +631,12 @@ pub(crate) fn details(result: &ResultFile) -> String {
     let counts = &result.counts;
     let mut out = format!("\n{}\n", result.conditions);
     out.push_str(&format!(
-        "{} frames sent in {}: {} forwarded, {} not for the other bus, {} lost\n\n",
+        "{} frames sent in {} = {} received + {} not routed + {} refused + {} lost\n\n",
         thousands(counts.sent),
         duration(result.duration_ns as f64),
         thousands(counts.received),
-        thousands(counts.unrouted),
+        thousands(counts.not_routed),
+        thousands(counts.refused),
         thousands(counts.lost),
     ));
     let buses: Vec<_> = result
@@ -631,21 +653,9 @@ pub(crate) fn details(result: &ResultFile) -> String {
         })
         .collect();
     out.push_str(&table(&["bus", ">bit rate", ">frames", ">load", ">error frames"], &buses));
-    if !result.refused.is_empty() {
-        let refused: Vec<_> = result
-            .refused
-            .iter()
-            .map(|refused| {
-                vec![
-                    refused.cause.clone(),
-                    refused.place.clone(),
-                    refused.rule.clone(),
-                    thousands(refused.frames),
-                ]
-            })
-            .collect();
+    if !result.stopped.is_empty() {
         out.push('\n');
-        out.push_str(&table(&["refused: cause", "where", "rule", ">frames"], &refused));
+        out.push_str(&stopped(&result.stopped));
     }
     for note in &result.notes {
         out.push_str(&format!("\nnote: {note}\n"));
@@ -658,6 +668,25 @@ pub(crate) fn details(result: &ResultFile) -> String {
         ));
     }
     out
+}
+
+/// What stopped frames, in the order of the columns above: not routed, refused, lost.
+fn stopped(all: &[Stopped]) -> String {
+    let of = |ending: Ending| all.iter().filter(move |stopped| stopped.ending == ending.key());
+    let row = |ending: Ending, stopped: &Stopped| {
+        vec![
+            ending.label().to_owned(),
+            stopped.cause.clone(),
+            stopped.place.clone(),
+            stopped.rule.clone(),
+            thousands(stopped.frames),
+        ]
+    };
+    let rows: Vec<_> = Ending::ALL
+        .into_iter()
+        .flat_map(|ending| of(ending).map(move |stopped| row(ending, stopped)))
+        .collect();
+    table(&["stopped", "cause", "where", "rule", ">frames"], &rows)
 }
 
 fn claims(arguments: &Claims) -> Answer {
@@ -701,7 +730,7 @@ fn claims(arguments: &Claims) -> Answer {
     let agreeing = judged.iter().filter(|(_, verdict)| verdict.agrees).count();
     eprintln!("{agreeing} of {} claims agree", judged.len());
     let wanted = if arguments.no_run { results.len() } else { campaign.experiments.len() };
-    let is_same = finish(&arguments.running.out, &outcome, wanted)?;
+    let is_same = finish(&arguments.running.out, &outcome, wanted, !arguments.no_run)?;
     Ok(is_same && agreeing == judged.len())
 }
 

@@ -12,13 +12,15 @@
 //! at_most = 40
 //! ```
 //!
-//! Besides latencies a value may be `EXPERIMENT lost_percent`, `lost`, `sent`, `received`, or
-//! `gateway_instructions` for each frame that arrived.
+//! Besides latencies a value may be `EXPERIMENT` with `sent`, `received`, `not_routed`, `refused` or
+//! `lost` (frames), with `not_routed_percent`, `refused_percent` or `lost_percent` (of those sent), or
+//! with `gateway_instructions` (for each frame that arrived). `refused` is what the rules refuse; it
+//! is no loss.
 //!
 //! `each = ["6.1", "6.12"]` makes a claim of each, in which `{each}` stands for one of them.
 
 use candor_config::{Findings, Section, Table, Value};
-use candor_lat::Metric;
+use candor_lat::{Ending, Metric};
 
 use crate::result::ResultFile;
 
@@ -54,11 +56,27 @@ struct Term {
 enum Figure {
     /// In microseconds.
     Latency(Metric, String),
-    LostPercent,
-    Lost,
+    /// Frames that ended so.
+    Ended(Ending),
+    /// The same in percent of the frames sent.
+    EndedPercent(Ending),
     Sent,
-    Received,
     GatewayInstructions,
+}
+
+impl Figure {
+    /// The figure of that name, if it is not a latency.
+    fn of_frames(name: &str) -> Option<Self> {
+        let ending = |key: &str| Ending::ALL.into_iter().find(|ending| ending.key() == key);
+        match name {
+            "sent" => Some(Self::Sent),
+            "gateway_instructions" => Some(Self::GatewayInstructions),
+            _ => match name.strip_suffix("_percent") {
+                Some(key) => ending(key).map(Self::EndedPercent),
+                None => ending(name).map(Self::Ended),
+            },
+        }
+    }
 }
 
 /// A claim held against results.
@@ -76,11 +94,7 @@ impl Term {
                         or `EXPERIMENT lost_percent`";
         let words: Vec<_> = text.split_whitespace().collect();
         let (experiment, figure) = match words[..] {
-            [experiment, "lost_percent"] => (experiment, Figure::LostPercent),
-            [experiment, "lost"] => (experiment, Figure::Lost),
-            [experiment, "sent"] => (experiment, Figure::Sent),
-            [experiment, "received"] => (experiment, Figure::Received),
-            [experiment, "gateway_instructions"] => (experiment, Figure::GatewayInstructions),
+            [experiment, figure] => (experiment, Figure::of_frames(figure).ok_or(expected)?),
             [experiment, metric, figure] => {
                 let known = Metric::from_key(metric).ok_or_else(|| {
                     let known: Vec<_> = Metric::ALL.iter().map(|metric| metric.key()).collect();
@@ -106,13 +120,12 @@ impl Term {
         let counts = result.counts;
         Some(match &self.figure {
             Figure::Latency(metric, figure) => result.metric(*metric)?.figure_ns(figure)? / 1_000.0,
-            Figure::LostPercent if counts.sent > 0 => {
-                counts.lost as f64 / counts.sent as f64 * 100.0
+            Figure::EndedPercent(ending) if counts.sent > 0 => {
+                counts.ended(*ending) as f64 / counts.sent as f64 * 100.0
             }
-            Figure::LostPercent => return None,
-            Figure::Lost => counts.lost as f64,
+            Figure::EndedPercent(_) => return None,
+            Figure::Ended(ending) => counts.ended(*ending) as f64,
             Figure::Sent => counts.sent as f64,
-            Figure::Received => counts.received as f64,
             Figure::GatewayInstructions => result.effort?.gateway_instructions_per_frame?,
         })
     }
@@ -247,8 +260,24 @@ mod tests {
     fn terms_are_read_or_refused_with_the_reason() {
         let term = Term::parse("simple gateway_latency p99").unwrap();
         assert_eq!(term.figure, Figure::Latency(Metric::GatewayLatency, "p99".into()));
-        assert_eq!(Term::parse("flood lost_percent").unwrap().figure, Figure::LostPercent);
-        for text in ["", "simple", "simple speed p99", "simple gateway_latency p98", "a b c d"] {
+        for (text, figure) in [
+            ("flood lost_percent", Figure::EndedPercent(Ending::Lost)),
+            ("flood refused_percent", Figure::EndedPercent(Ending::Refused)),
+            ("flood not_routed", Figure::Ended(Ending::NotRouted)),
+            ("flood received", Figure::Ended(Ending::Received)),
+            ("flood sent", Figure::Sent),
+        ] {
+            assert_eq!(Term::parse(text).unwrap().figure, figure, "{text}");
+        }
+        for text in [
+            "",
+            "simple",
+            "simple missing",
+            "simple sent_percent",
+            "simple speed p99",
+            "simple gateway_latency p98",
+            "a b c d",
+        ] {
             assert!(Term::parse(text).is_err(), "{text}");
         }
     }

@@ -51,7 +51,16 @@ pub struct Campaign {
     pub claims: Vec<Claim>,
     /// Warnings; errors end the reading.
     pub warnings: Findings,
+    /// How many frames its experiments send in all, if there are so many that no line per frame is
+    /// written unless an experiment asks for it.
+    pub too_many_for_lines: Option<u64>,
 }
+
+/// A campaign of more frames writes no line per frame, unless `per_frame` says so: a line has about
+/// 150 bytes.
+pub const MOST_LINES: u64 = 100_000;
+/// A frame has at least so many bytes in a recording, to guess how many there are.
+const LEAST_RECORDED_LEN: u64 = 32;
 
 /// One experiment, ready to run.
 #[derive(Clone, Debug)]
@@ -310,14 +319,30 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         options.lay_over(&mut draft.table)?;
     }
     let selected = select(name, drafts, options.only.as_deref())?;
-    let experiments = selected
-        .into_iter()
-        .filter_map(|draft| read(draft, base, options.seed, &findings))
-        .collect();
+    let mut experiments = Vec::with_capacity(selected.len());
+    let mut is_open = Vec::with_capacity(selected.len());
+    for draft in selected {
+        is_open.push(draft.table.get("per_frame").is_none());
+        experiments.extend(read(draft, base, options.seed, &findings));
+    }
     if findings.has_errors() {
         return Err(Error::Findings(findings));
     }
-    Ok(Campaign { title, experiments, claims, warnings: findings })
+    let frames = experiments.iter().map(frames_at_most).fold(0, u64::saturating_add);
+    let is_too_many = frames > MOST_LINES;
+    for (experiment, is_open) in experiments.iter_mut().zip(&is_open) {
+        experiment.per_frame &= !(is_too_many && *is_open);
+    }
+    let is_left_out = is_too_many && is_open.contains(&true);
+    let too_many_for_lines = is_left_out.then_some(frames);
+    Ok(Campaign { title, experiments, claims, warnings: findings, too_many_for_lines })
+}
+
+/// How many frames an experiment sends at most. How many a recording has is guessed by its size.
+fn frames_at_most(experiment: &Experiment) -> u64 {
+    let Traffic::Replay { log, .. } = &experiment.traffic else { return experiment.count };
+    let bytes = std::fs::metadata(log).map_or(0, |log| log.len());
+    experiment.count.min(bytes / LEAST_RECORDED_LEN)
 }
 
 /// The drafts that match the pattern, all of them without one; it is an error if none does.
@@ -376,7 +401,7 @@ fn read(draft: Draft, base: &Path, seed: Option<u64>, findings: &Findings) -> Op
     let testbed = file.one_of("testbed", &testbeds);
     let own_seed = file.integer("seed", 0..=i64::MAX.unsigned_abs());
     let count = file.integer("count", 1..=i64::MAX.unsigned_abs());
-    let per_frame = file.boolean("per_frame").unwrap_or(true);
+    let per_frame = file.boolean("per_frame");
 
     let mut reader = Reader::new(base, findings, &mut file);
     let (load, load_size) = file.section("load").map(read_load).unwrap_or_default();
@@ -418,7 +443,7 @@ fn read(draft: Draft, base: &Path, seed: Option<u64>, findings: &Findings) -> Op
         traffic,
         conditions,
         inputs: reader.inputs,
-        per_frame,
+        per_frame: per_frame.unwrap_or(true),
         world,
     })
 }

@@ -7,12 +7,14 @@
 //! DIR/report/app.js, style.css    its script and its looks
 //! DIR/report/plotly.min.js        the plotting library, once per report
 //! DIR/report/data.js              the key figures of all experiments
-//! DIR/report/charts/EXPERIMENT.js latency profiles and the time chart of one experiment
+//! DIR/report/latest.json          which experiments ran last: these are shown when the page is opened
+//! DIR/report/charts/EXPERIMENT.js latency profiles of one experiment
+//! DIR/report/frames/EXPERIMENT.js its time chart, if there is a line per frame
 //! ```
 //!
 //! A page opened from disk may not fetch files, but it may load scripts. So data come as scripts
-//! that call a function of the page: `data.js` at the start, the charts of an experiment when it is
-//! chosen. That way a report on a thousand experiments opens as fast as one on three.
+//! that call a function of the page: `data.js` at the start, the profiles of an experiment when it is
+//! chosen, its time chart when it comes into view. That way a report on a thousand experiments opens as fast as one on three.
 //!
 //! A time chart is cut into at most 2,000 stretches of frames, however long the experiment: of each
 //! the shortest and the longest latency and the refused frames are kept, so that no outlier
@@ -32,7 +34,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use candor_lat::Metric;
+use candor_lat::cause::{CAUSES, Cause};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::output;
 use crate::result::{ResultFile, SCHEMA};
@@ -90,29 +94,34 @@ const MAX_RESULT_LEN: u64 = 1 << 26;
 
 /// Writes the report on all results in `dir`.
 ///
+/// `latest` are the experiments that ran last: the page opens on them and lists them first. Without
+/// them it stays with those it knows.
+///
 /// # Errors
 /// There are no results, a result is broken, or a file cannot be read or written. A report that
 /// was there before stays usable: its page is replaced last.
-pub fn write(dir: &Path) -> Result<Report, Error> {
+pub fn write(dir: &Path, latest: Option<&[String]>) -> Result<Report, Error> {
     let results = read_results(&dir.join("results"))?;
     let assets = dir.join("report");
-    let charts = assets.join("charts");
+    let (charts, frames) = (assets.join("charts"), assets.join("frames"));
     make_dir(&charts)?;
+    make_dir(&frames)?;
 
-    let mut page = Page::new();
+    let mut page = Page::new(latest_run(&assets.join("latest.json"), latest)?);
     for (path, id, mut result) in results {
-        let frames_path = path.with_extension("csv");
-        let frames = match fs::File::open(&frames_path) {
-            Ok(file) => Some(chart::read(&frames_path, file)?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(unreadable(&frames_path, &error)),
-        };
-        let chart = chart::Script { profiles: take_profiles(&mut result), frames };
-        let call = call("candorChart", &[json(&id), json(&chart)]);
-        replace(&charts.join(format!("{id}.js")), &call)?;
-        page.experiments.push(Experiment { id, seed_text: result.seed.to_string(), result });
+        let profiles = take_profiles(&mut result);
+        write_script(&charts, &id, "candorProfiles", &profiles)?;
+        let thinned = read_frames(&path.with_extension("csv"))?;
+        if let Some(thinned) = &thinned {
+            write_script(&frames, &id, "candorFrames", thinned)?;
+        }
+        let has_frames = thinned.is_some();
+        let seed_text = result.seed.to_string();
+        page.experiments.push(Experiment { id, seed_text, has_frames, result });
     }
-    remove_stale(&charts, &page)?;
+    page.arrange();
+    remove_stale(&charts, &page, |_| true)?;
+    remove_stale(&frames, &page, |experiment| experiment.has_frames)?;
 
     replace(&assets.join("plotly.min.js"), plotly_script().as_bytes())?;
     replace(&assets.join("style.css"), include_bytes!("report/style.css"))?;
@@ -123,10 +132,50 @@ pub fn write(dir: &Path) -> Result<Report, Error> {
     Ok(Report { index, experiments: page.experiments.len() })
 }
 
+/// Keeps which experiments ran last, or tells it.
+fn latest_run(path: &Path, latest: Option<&[String]>) -> Result<Vec<String>, Error> {
+    match latest {
+        Some(latest) => {
+            replace(path, json(&latest).as_bytes())?;
+            Ok(latest.to_vec())
+        }
+        // What cannot be read is as good as unknown: it only decides what is shown first.
+        None => {
+            let text = fs::read(path).unwrap_or_default();
+            Ok(serde_json::from_slice(&text).unwrap_or_default())
+        }
+    }
+}
+
+/// The frames of an experiment, thinned, if there is a line for each.
+fn read_frames(path: &Path) -> Result<Option<chart::Frames>, Error> {
+    match fs::File::open(path) {
+        Ok(file) => chart::read(path, file).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unreadable(path, &error)),
+    }
+}
+
+/// Writes a script that hands something of an experiment to the page.
+fn write_script(
+    folder: &Path,
+    id: &str,
+    function: &str,
+    value: &impl Serialize,
+) -> Result<(), Error> {
+    replace(&folder.join(format!("{id}.js")), &call(function, &[json(&id), json(value)]))
+}
+
 /// What `data.js` hands to the page.
 #[derive(Serialize)]
 struct Page {
     metrics: Vec<MetricName>,
+    causes: Vec<CauseName>,
+    /// The experiments that ran last, in their order.
+    latest: Vec<String>,
+    /// Another one after another run: then the page does not go on with what was chosen before.
+    run: String,
+    /// Those that ran last come first.
     experiments: Vec<Experiment>,
 }
 
@@ -138,24 +187,60 @@ struct MetricName {
     formula: String,
 }
 
+/// A cause as the page shows it, from the one list there is.
+#[derive(Serialize)]
+struct CauseName {
+    name: &'static str,
+    ending: &'static str,
+    meaning: &'static str,
+}
+
 /// A result and the name of its file, which is also that of its charts.
 #[derive(Serialize)]
 struct Experiment {
     id: String,
     /// A seed uses all 64 bits, a number in JavaScript has 53.
     seed_text: String,
+    /// Whether there is a time chart.
+    has_frames: bool,
     #[serde(flatten)]
     result: ResultFile,
 }
 
 impl Page {
-    fn new() -> Self {
+    fn new(latest: Vec<String>) -> Self {
         let name = |metric: Metric| MetricName {
             key: metric.key(),
             label: metric.label(),
             formula: metric.formula(),
         };
-        Self { metrics: Metric::ALL.map(name).into(), experiments: Vec::new() }
+        let cause = |cause: Cause| CauseName {
+            name: cause.name,
+            ending: cause.ending.key(),
+            meaning: cause.meaning,
+        };
+        Self {
+            metrics: Metric::ALL.map(name).into(),
+            causes: CAUSES.map(cause).into(),
+            latest,
+            run: String::new(),
+            experiments: Vec::new(),
+        }
+    }
+
+    /// Puts the experiments that ran last first, in their order, and gives their run a name. The same
+    /// results have the same name.
+    fn arrange(&mut self) {
+        let Self { latest, experiments, .. } = self;
+        latest.retain(|id| experiments.iter().any(|experiment| experiment.id == *id));
+        let place = |id: &str| latest.iter().position(|latest| latest == id);
+        // Stable: the others stay in the order of their names.
+        experiments.sort_by_key(|experiment| place(&experiment.id).unwrap_or(usize::MAX));
+        let mut hash = Sha256::new();
+        for experiment in experiments.iter().take(latest.len()) {
+            hash.update(json(experiment));
+        }
+        self.run = hash.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     }
 }
 
@@ -240,10 +325,15 @@ fn files_in(dir: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Removes charts of experiments that are no longer there.
-fn remove_stale(charts: &Path, page: &Page) -> Result<(), Error> {
-    let current: BTreeSet<&str> = page.experiments.iter().map(|e| e.id.as_str()).collect();
-    let found = files_in(charts, "js").map_err(|error| unreadable(charts, &error))?;
+/// Removes scripts of experiments that are no longer there, or that have none any more.
+fn remove_stale(
+    folder: &Path,
+    page: &Page,
+    has_script: impl Fn(&Experiment) -> bool,
+) -> Result<(), Error> {
+    let current = page.experiments.iter().filter(|experiment| has_script(experiment));
+    let current: BTreeSet<&str> = current.map(|experiment| experiment.id.as_str()).collect();
+    let found = files_in(folder, "js").map_err(|error| unreadable(folder, &error))?;
     for path in found {
         let is_current =
             path.file_stem().and_then(OsStr::to_str).is_some_and(|stem| current.contains(stem));
@@ -319,7 +409,7 @@ mod tests {
             inputs: Vec::new(),
             duration_ns: 93_000,
             counts: Counts { sent: 3, received: 2, lost: 1, ..Counts::default() },
-            refused: Vec::new(),
+            stopped: Vec::new(),
             buses: Vec::new(),
             rules: Vec::new(),
             metrics: metrics.into_iter().collect(),
@@ -349,7 +439,7 @@ number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gatewa
     /// Every file of the report by name.
     fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = BTreeMap::new();
-        for part in ["", "report", "report/charts"] {
+        for part in ["", "report", "report/charts", "report/frames"] {
             for entry in fs::read_dir(dir.join(part)).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_file() {
@@ -367,7 +457,7 @@ number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gatewa
     #[test]
     fn a_report_is_complete_and_the_same_every_time() {
         let dir = folder(&[("b.json", &result()), ("b.csv", FRAMES), ("a.json", &result())]);
-        let report = write(dir.path()).unwrap();
+        let report = write(dir.path(), None).unwrap();
         assert_eq!(report, Report { index: dir.path().join("index.html"), experiments: 2 });
         let first = files(dir.path());
         let names: Vec<_> = first.keys().map(|name| name.to_str().unwrap()).collect();
@@ -379,11 +469,12 @@ number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gatewa
                 "report/charts/a.js",
                 "report/charts/b.js",
                 "report/data.js",
+                "report/frames/b.js",
                 "report/plotly.min.js",
                 "report/style.css",
             ]
         );
-        write(dir.path()).unwrap();
+        write(dir.path(), None).unwrap();
         assert!(files(dir.path()) == first, "the second report differs");
     }
 
@@ -398,7 +489,7 @@ number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gatewa
     #[test]
     fn data_say_what_the_results_say() {
         let dir = folder(&[("one.json", &result()), ("one.csv", FRAMES)]);
-        write(dir.path()).unwrap();
+        write(dir.path(), None).unwrap();
         let files = files(dir.path());
         let data = text(&files, "report/data.js");
         assert!(
@@ -410,12 +501,15 @@ number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gatewa
         assert!(data.contains(r#""profile":[]"#), "{data}");
         assert_eq!(
             text(&files, "report/charts/one.js"),
+            "candorProfiles(\"one\", {\"total_latency\":[[40000,2],[90000,1]]});\n"
+        );
+        assert_eq!(
+            text(&files, "report/frames/one.js"),
             concat!(
-                r#"candorChart("one", {"profiles":{"total_latency":[[40000,2],[90000,1]]},"#,
-                r#""frames":{"count":3,"frames_per_bucket":1,"latencies":{"#,
+                r#"candorFrames("one", {"count":3,"frames_per_bucket":1,"latencies":{"#,
                 r#""gateway_latency":{"number":[1,2],"time_ns":[1000,2000],"latency_ns":[10000,60000]},"#,
                 r#""total_latency":{"number":[1,2],"time_ns":[1000,2000],"latency_ns":[40000,90000]}},"#,
-                r#""refused":{"rx_overflow":{"number":[2],"time_ns":[2000],"frames":[1]}}}});"#,
+                r#""stopped":{"rx_overflow":{"number":[2],"time_ns":[2000],"frames":[1]}}});"#,
                 "\n"
             )
         );
@@ -424,11 +518,48 @@ number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gatewa
     #[test]
     fn charts_of_removed_experiments_go() {
         let dir = folder(&[("a.json", &result()), ("b.json", &result())]);
-        write(dir.path()).unwrap();
+        write(dir.path(), None).unwrap();
         fs::remove_file(dir.path().join("results/a.json")).unwrap();
-        write(dir.path()).unwrap();
+        write(dir.path(), None).unwrap();
         let charts: Vec<_> = files_in(&dir.path().join("report/charts"), "js").unwrap();
         assert_eq!(charts, [dir.path().join("report/charts/b.js")]);
+    }
+
+    /// The experiments in the order of the page, those that ran last, and the name of their run.
+    fn order(dir: &Path) -> (Vec<String>, Vec<String>, String) {
+        let script = fs::read_to_string(dir.join("report/data.js")).unwrap();
+        let data = script.trim_start_matches("candorReport(").trim_end_matches(");\n");
+        let data: serde_json::Value = serde_json::from_str(data).unwrap();
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        let all = data["experiments"].as_array().unwrap();
+        let ids = all.iter().map(|experiment| text(&experiment["id"])).collect();
+        let latest = data["latest"].as_array().unwrap().iter().map(text).collect();
+        (ids, latest, text(&data["run"]))
+    }
+
+    #[test]
+    fn what_ran_last_comes_first_and_stays_known() {
+        let result = result();
+        let dir = folder(&[("a.json", &result), ("b.json", &result), ("c.json", &result)]);
+        let names =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        write(dir.path(), None).unwrap();
+        let (ids, latest, nothing) = order(dir.path());
+        assert_eq!((ids, latest), (names(&["a", "b", "c"]), names(&[])));
+        write(dir.path(), Some(&names(&["c", "a"]))).unwrap();
+        let (ids, latest, run) = order(dir.path());
+        assert_eq!((ids, latest), (names(&["c", "a", "b"]), names(&["c", "a"])));
+        assert_ne!(run, nothing);
+        // Written again without a run, also after a result is gone.
+        write(dir.path(), None).unwrap();
+        assert_eq!(order(dir.path()).2, run);
+        fs::remove_file(dir.path().join("results/c.json")).unwrap();
+        write(dir.path(), None).unwrap();
+        let (ids, latest, _) = order(dir.path());
+        assert_eq!((ids, latest), (names(&["a", "b"]), names(&["a"])));
+        fs::write(dir.path().join("report/latest.json"), "[3").unwrap();
+        write(dir.path(), None).unwrap();
+        assert_eq!(order(dir.path()).1, names(&[]));
     }
 
     #[test]
@@ -444,19 +575,19 @@ number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gatewa
                 "results: there are no results here; run `candor lab run FILE --out DIR` first",
             ),
             (
-                &[("one.json", "{\n  \"schema\": \"candor-result/1\",\n")],
+                &[("one.json", "{\n  \"schema\": \"candor-result/2\",\n")],
                 "results/one.json:3:1: this is no complete result: EOF while parsing a value; \
                  delete the file or run the experiment again",
             ),
             (
-                &[("one.json", r#"{"schema": "candor-result/1", "experiment": 3}"#)],
+                &[("one.json", r#"{"schema": "candor-result/2", "experiment": 3}"#)],
                 "results/one.json:1:45: this is no complete result: invalid type: integer `3`, \
                  expected a string; delete the file or run the experiment again",
             ),
             (
-                &[("one.json", r#"{"schema": "candor-result/2"}"#)],
-                "results/one.json: the schema is \"candor-result/2\", but this version reads \
-                 \"candor-result/1\"; delete the file or run the experiment again",
+                &[("one.json", r#"{"schema": "candor-result/1"}"#)],
+                "results/one.json: the schema is \"candor-result/1\", but this version reads \
+                 \"candor-result/2\"; delete the file or run the experiment again",
             ),
             (
                 &[("one.json", &result), ("one.csv", "")],
@@ -485,7 +616,7 @@ number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gatewa
             ),
         ] {
             let dir = folder(files);
-            let error = write(dir.path()).unwrap_err().to_string();
+            let error = write(dir.path(), None).unwrap_err().to_string();
             let prefix = format!("{}/", dir.path().display());
             assert_eq!(error.strip_prefix(&prefix), Some(message), "{error}");
         }
@@ -494,7 +625,7 @@ number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gatewa
     #[test]
     fn a_folder_without_results_says_so() {
         let dir = tempfile::tempdir().unwrap();
-        let error = write(dir.path()).unwrap_err();
+        let error = write(dir.path(), None).unwrap_err();
         assert_eq!(error.path, dir.path().join("results"));
         assert!(error.to_string().contains("there is no such folder"), "{error}");
     }
@@ -502,10 +633,10 @@ number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gatewa
     #[test]
     fn an_error_leaves_the_page_as_it_was() {
         let dir = folder(&[("one.json", &result())]);
-        write(dir.path()).unwrap();
+        write(dir.path(), None).unwrap();
         let before = files(dir.path());
         fs::write(dir.path().join("results/two.json"), "{").unwrap();
-        write(dir.path()).unwrap_err();
+        write(dir.path(), None).unwrap_err();
         assert!(files(dir.path()) == before);
     }
 

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use candor_lat::{Histogram, Metric};
+use candor_lat::cause::{self, Ending};
+use candor_lat::{Endings, Histogram, Metric};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
 
 /// The name of this layout.
-pub const SCHEMA: &str = "candor-result/1";
+pub const SCHEMA: &str = "candor-result/2";
 /// Points of a latency profile at most.
 const PROFILE_POINTS: usize = 2_000;
 
@@ -48,7 +49,7 @@ pub struct ResultFile {
     /// What became of the frames.
     pub counts: Counts,
     /// Frames and copies that got no further, by cause.
-    pub refused: Vec<Refused>,
+    pub stopped: Vec<Stopped>,
     /// What happened on the buses.
     pub buses: Vec<Bus>,
     /// What the rules did.
@@ -103,38 +104,77 @@ pub struct InputFile {
     pub sha256: String,
 }
 
-/// What became of the frames.
+/// What became of the frames: `sent = received + not_routed + refused + lost`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Frames sent.
     pub sent: u64,
     /// Frames of which a copy arrived.
     pub received: u64,
-    /// Frames of which none arrived although a rule took them, or that never got to the rules.
-    pub lost: u64,
     /// Frames that no rule took.
-    pub unrouted: u64,
-    /// Frames on a bus that the gateway does not listen on.
-    #[serde(default)]
-    pub local: u64,
+    pub not_routed: u64,
+    /// Frames that the rules refused.
+    pub refused: u64,
+    /// Frames that a rule took, or that never got to the rules, and that did not arrive.
+    pub lost: u64,
     /// Further copies of frames that arrived.
     pub duplicated: u64,
     /// Copies that arrived after one that was sent later.
     pub reordered: u64,
 }
 
-/// Frames refused for one cause at one place.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Refused {
+impl Counts {
+    /// Those of frames that ended so.
+    #[must_use]
+    pub fn of(endings: &Endings) -> Self {
+        Self {
+            sent: endings.total(),
+            received: endings.of(Ending::Received),
+            not_routed: endings.of(Ending::NotRouted),
+            refused: endings.of(Ending::Refused),
+            lost: endings.of(Ending::Lost),
+            ..Self::default()
+        }
+    }
+
+    /// How many frames ended in this way.
+    #[must_use]
+    pub const fn ended(&self, ending: Ending) -> u64 {
+        match ending {
+            Ending::Received => self.received,
+            Ending::NotRouted => self.not_routed,
+            Ending::Refused => self.refused,
+            Ending::Lost => self.lost,
+        }
+    }
+}
+
+/// Frames and copies that one cause stopped at one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopped {
     /// `sender`, `gateway` or `rule`.
     #[serde(rename = "where")]
     pub place: String,
-    /// The rule, if one refused.
+    /// The rule, if one was at work.
     pub rule: String,
-    /// See `candor_sim::cause` and `candor_route::counters::Cause`.
+    /// One of [`cause::CAUSES`].
     pub cause: String,
+    /// How the cause ends a frame: `not_routed`, `refused` or `lost`.
+    pub ending: String,
     /// How many.
     pub frames: u64,
+}
+
+impl Stopped {
+    pub(crate) fn new(place: &str, rule: &str, cause: &str, frames: u64) -> Self {
+        Self {
+            place: place.into(),
+            rule: rule.into(),
+            cause: cause.into(),
+            ending: cause::ending(cause).key().into(),
+            frames,
+        }
+    }
 }
 
 /// A bus.
@@ -165,10 +205,10 @@ pub struct RuleCounts {
     pub to: String,
     /// Copies its queue took.
     pub handled: u64,
-    /// As the kernel counts.
-    pub dropped: u64,
-    /// As the kernel counts.
-    pub deleted: u64,
+    /// Copies that the rule refused.
+    pub refused: u64,
+    /// Copies that were lost.
+    pub lost: u64,
 }
 
 /// One latency over all frames.
@@ -254,7 +294,7 @@ impl ResultFile {
             inputs: experiment.inputs.iter().map(input).collect(),
             duration_ns: 0,
             counts: Counts::default(),
-            refused: Vec::new(),
+            stopped: Vec::new(),
             buses: Vec::new(),
             rules: Vec::new(),
             metrics: BTreeMap::new(),
@@ -275,5 +315,37 @@ impl ResultFile {
         let mut json = serde_json::to_string_pretty(self).unwrap_or_default();
         json.push('\n');
         json
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXPERIMENTS: &str = include_str!("../../../docs/experiments.md");
+    const GATEWAY: &str = include_str!("../../../docs/gateway.md");
+
+    #[test]
+    fn every_cause_is_documented_with_its_ending() {
+        for cause in cause::CAUSES {
+            let name = format!("`{}`", cause.name);
+            let ending = cause.ending.label();
+            let row = EXPERIMENTS.lines().find(|line| {
+                let cells: Vec<_> = line.split(" | ").collect();
+                matches!(cells[..], [names, of, _] if names.contains(&name) && of == ending)
+            });
+            assert!(row.is_some(), "docs/experiments.md has no row for {name}, {ending}");
+        }
+    }
+
+    /// The list that the engine counts by is part of the one list, and documented.
+    #[test]
+    fn every_cause_of_the_rules_is_known() {
+        for cause in candor_route::counters::Cause::ALL {
+            let known =
+                cause::find(cause.name()).unwrap_or_else(|| panic!("{cause:?} is not listed"));
+            let row = format!("| `{}` | {} | ", known.name, known.ending.label());
+            assert!(GATEWAY.contains(&row), "docs/gateway.md has no row {row}");
+        }
     }
 }

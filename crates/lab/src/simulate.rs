@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use candor_lat::{Histogram, Metric, Tap};
+use candor_lat::{Ending, Endings, Histogram, Metric, Tap};
+use candor_route::counters::{Cause, JobCounters};
 use candor_sim::{
     BusId, Discipline, Drive, Fate, HostId, Observer, Random, Record, SenderConfig, SenderId, Time,
     World, cause,
@@ -16,7 +17,7 @@ use crate::error::Error;
 use crate::experiment::sim::Sim;
 use crate::experiment::{Experiment, Pace, Testbed, Traffic, World as ExperimentWorld};
 use crate::recording::{self, RecordingError};
-use crate::result::{Bus, Counts, Figures, LATENCIES, Refused, ResultFile, RuleCounts};
+use crate::result::{Bus, Counts, Figures, LATENCIES, ResultFile, RuleCounts, Stopped};
 use crate::rules::Rules;
 use crate::runner::{Ran, Runner, Task};
 pub use crate::runner::{Unwatched, Watch};
@@ -59,7 +60,7 @@ pub fn run<'a>(
 ) -> Result<ResultFile, Error> {
     let mut scene = Scene::new(experiment)?;
     let jobs = scene.jobs(experiment);
-    let mut collector = Collector::new(frames, jobs, watch);
+    let mut collector = Collector::new(frames, jobs, scene.way(experiment), watch);
     collector.head().map_err(Error::lines)?;
     let finished = scene.world.run(&mut collector);
     if let Some(error) = collector.failure.take() {
@@ -185,6 +186,14 @@ impl Scene {
         program.jobs().iter().map(name).collect()
     }
 
+    /// What the rules are to the frames.
+    fn way(&self, experiment: &Experiment) -> Way {
+        Way {
+            has_gateway: self.gateway.is_some(),
+            is_allow_list: experiment.rules.as_ref().is_some_and(|rules| rules.refuses_others),
+        }
+    }
+
     fn result(
         self,
         experiment: &Experiment,
@@ -193,42 +202,27 @@ impl Scene {
     ) -> ResultFile {
         let elapsed = self.world.now() - Time::ZERO;
         let sent: u64 = self.senders.iter().map(|&sender| self.world.released(sender)).sum();
-        let received = collected.arrived.distinct;
-        let unrouted = collected.refused.get(&(None, cause::NO_RULE)).copied().unwrap_or(0);
-        let has_gateway = self.gateway.is_some();
-        let (received, local) = match has_gateway {
-            true => (received, collected.delivered),
-            false => (collected.delivered, 0),
-        };
-        debug_assert!(received + unrouted + local <= sent);
-        let counts = Counts {
-            sent,
-            received,
-            lost: sent.saturating_sub(received + unrouted + local),
-            unrouted,
-            local,
-            duplicated: collected.arrived.extra,
-            reordered: collected.reordered,
-        };
-        let mut refused: Vec<_> = collected
-            .refused
+        let Accounts { endings, unexplained, extra } = collected.ledger.close(sent);
+        let counts =
+            Counts { duplicated: extra, reordered: collected.reordered, ..Counts::of(&endings) };
+        let mut stopped: Vec<_> = collected
+            .stopped
             .iter()
-            .map(|(&(job, cause), &frames)| Refused {
-                place: place_of(job, cause).into(),
-                rule: job
-                    .and_then(|job| collected.jobs.get(job as usize))
-                    .map_or(String::new(), |(rule, _)| rule.clone()),
-                cause: cause.into(),
-                frames,
+            .map(|(&(job, cause), &frames)| {
+                let rule = job.and_then(|job| collected.jobs.get(job as usize));
+                Stopped::new(place_of(job, cause), rule.map_or("", |(rule, _)| rule), cause, frames)
             })
             .collect();
-        if self.error_reports.get() > 0 {
-            refused.push(Refused {
-                place: "sender".into(),
-                rule: String::new(),
-                cause: "error_report".into(),
-                frames: self.error_reports.get(),
-            });
+        if unexplained > 0 {
+            stopped.push(Stopped::new("gateway", "", cause::UNEXPLAINED, unexplained));
+        }
+        let mut notes = Vec::new();
+        match self.error_reports.get() {
+            0 => {}
+            reports => notes.push(format!(
+                "the recording has {reports} error reports, which are not sent: they were never \
+                 frames on the bus"
+            )),
         }
         let buses = experiment.buses.iter().zip(&self.buses).map(|(config, &bus)| {
             let statistics = self.world.bus_statistics(bus);
@@ -254,8 +248,8 @@ impl Scene {
                     name: name.clone(),
                     to: to.clone(),
                     handled: counters.handled,
-                    dropped: counters.dropped(),
-                    deleted: counters.deleted(),
+                    refused: stopped_by(&counters).of(Ending::Refused),
+                    lost: stopped_by(&counters).of(Ending::Lost),
                 })
                 .collect()
         });
@@ -269,10 +263,11 @@ impl Scene {
         ResultFile {
             duration_ns: elapsed.as_nanos(),
             counts,
-            refused,
+            stopped,
             buses: buses.collect(),
             rules,
             metrics,
+            notes,
             ..ResultFile::of(experiment, command)
         }
     }
@@ -286,30 +281,59 @@ fn place_of(job: Option<u32>, cause: &str) -> &'static str {
     }
 }
 
-/// Which of the latest frames have arrived: enough to tell further copies apart, in constant
-/// memory.
-struct Arrived {
-    latest: Box<[u64]>,
-    distinct: u64,
+/// What a rule and its destination stopped, by ending.
+fn stopped_by(counters: &JobCounters) -> Endings {
+    Cause::ALL.into_iter().map(|cause| (cause.name(), counters.refused(cause))).collect()
+}
+
+/// What the rules are to the frames of an experiment.
+#[derive(Clone, Copy)]
+struct Way {
+    has_gateway: bool,
+    /// What no rule takes is refused.
+    is_allow_list: bool,
+}
+
+/// How each frame ended: a byte per frame, since a copy may end long after the others.
+#[derive(Default)]
+struct Ledger {
+    endings: Vec<Option<Ending>>,
     extra: u64,
 }
 
-impl Arrived {
-    /// Copies of one frame arrive closer together than this many frames.
-    const WINDOW: usize = 1 << 16;
+/// The sums of a [`Ledger`].
+struct Accounts {
+    endings: Endings,
+    /// Frames, counted as lost, that ended without a record.
+    unexplained: u64,
+    /// Further copies of frames that arrived.
+    extra: u64,
+}
 
-    fn new() -> Self {
-        Self { latest: vec![u64::MAX; Self::WINDOW].into(), distinct: 0, extra: 0 }
+impl Ledger {
+    /// One more copy of a frame has ended.
+    fn note(&mut self, identity: u64, ending: Ending) {
+        let index = identity as usize;
+        if index >= self.endings.len() {
+            self.endings.resize(index + 1, None);
+        }
+        let before = self.endings[index];
+        if (before, ending) == (Some(Ending::Received), Ending::Received) {
+            self.extra += 1;
+        }
+        self.endings[index] = Ending::of_frame(before.into_iter().chain([ending]));
     }
 
-    fn add(&mut self, identity: u64) {
-        let slot = &mut self.latest[identity as usize % Self::WINDOW];
-        if *slot == identity {
-            self.extra += 1;
-        } else {
-            *slot = identity;
-            self.distinct += 1;
+    /// The sums over all frames sent.
+    fn close(mut self, sent: u64) -> Accounts {
+        self.endings.resize(sent.max(self.endings.len() as u64) as usize, None);
+        let mut endings = Endings::default();
+        let mut unexplained = 0;
+        for ending in self.endings {
+            unexplained += u64::from(ending.is_none());
+            endings.add(ending.unwrap_or(Ending::Lost), 1);
         }
+        Accounts { endings, unexplained, extra: self.extra }
     }
 }
 
@@ -320,9 +344,9 @@ struct Collector<'a> {
     jobs: Vec<(String, String)>,
     watch: &'a dyn Watch,
     histograms: Vec<Histogram>,
-    refused: BTreeMap<(Option<u32>, &'static str), u64>,
-    arrived: Arrived,
-    delivered: u64,
+    way: Way,
+    stopped: BTreeMap<(Option<u32>, &'static str), u64>,
+    ledger: Ledger,
     reordered: u64,
     /// The latest frame that arrived, per job.
     latest: Vec<Option<u64>>,
@@ -333,6 +357,7 @@ impl<'a> Collector<'a> {
     fn new(
         frames: Option<&'a mut dyn Write>,
         jobs: Vec<(String, String)>,
+        way: Way,
         watch: &'a dyn Watch,
     ) -> Self {
         Self {
@@ -340,9 +365,9 @@ impl<'a> Collector<'a> {
             failure: None,
             watch,
             histograms: Metric::ALL.iter().map(|_| Histogram::new()).collect(),
-            refused: BTreeMap::new(),
-            arrived: Arrived::new(),
-            delivered: 0,
+            way,
+            stopped: BTreeMap::new(),
+            ledger: Ledger::default(),
             reordered: 0,
             latest: vec![None; jobs.len()],
             jobs,
@@ -362,14 +387,13 @@ impl<'a> Collector<'a> {
         )
     }
 
-    fn write_line(&mut self, record: &Record<'_>, outcome: &str) {
+    fn write_line(&mut self, record: &Record<'_>, outcome: &str, ending: Ending) {
         use std::fmt::Write as _;
         let Some(frames) = &mut self.frames else { return };
         let line = &mut self.line;
         line.clear();
-        let arrived = !matches!(record.fate, Fate::Refused(_));
         let _ = write!(line, "{},{},", record.identity, record.sent);
-        if arrived {
+        if ending == Ending::Received {
             let _ = write!(line, "{}", record.frame);
         }
         let rule = record.job.and_then(|job| self.jobs.get(job as usize));
@@ -402,35 +426,43 @@ pub(crate) fn quoted(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-impl Observer for Collector<'_> {
-    fn record(&mut self, record: &Record<'_>) {
-        let outcome = match record.fate {
-            Fate::Forwarded => {
-                self.arrived.add(record.identity);
-                let latest = record.job.and_then(|job| self.latest.get_mut(job as usize));
-                if let Some(latest) = latest {
-                    self.reordered += u64::from(latest.is_some_and(|seen| seen > record.identity));
-                    *latest = (*latest).max(Some(record.identity));
-                }
-                "forwarded"
-            }
-            Fate::Delivered => {
-                self.delivered += 1;
-                "delivered"
-            }
-            Fate::Refused(cause) => {
-                *self.refused.entry((record.job, cause)).or_default() += 1;
-                cause
-            }
-        };
-        if !matches!(record.fate, Fate::Refused(_)) {
-            for (metric, histogram) in Metric::ALL.iter().zip(&mut self.histograms) {
-                if let Some(value) = metric.value(record.taps, record.transmission_ns) {
-                    histogram.record(value);
-                }
+impl Collector<'_> {
+    /// Takes the order and the latencies of a copy that arrived.
+    fn arrived(&mut self, record: &Record<'_>) {
+        let latest = record.job.and_then(|job| self.latest.get_mut(job as usize));
+        if let Some(latest) = latest {
+            self.reordered += u64::from(latest.is_some_and(|seen| seen > record.identity));
+            *latest = (*latest).max(Some(record.identity));
+        }
+        for (metric, histogram) in Metric::ALL.iter().zip(&mut self.histograms) {
+            if let Some(value) = metric.value(record.taps, record.transmission_ns) {
+                histogram.record(value);
             }
         }
-        self.write_line(record, outcome);
+    }
+}
+
+impl Observer for Collector<'_> {
+    fn record(&mut self, record: &Record<'_>) {
+        let stopped_by = match record.fate {
+            Fate::Forwarded => None,
+            Fate::Delivered => self.way.has_gateway.then_some(cause::NO_GATEWAY),
+            Fate::Refused(cause::NO_RULE) if self.way.is_allow_list => Some(cause::NOT_ALLOWED),
+            Fate::Refused(cause) => Some(cause),
+        };
+        let ending = stopped_by.map_or(Ending::Received, cause::ending);
+        self.ledger.note(record.identity, ending);
+        let outcome = match stopped_by {
+            Some(cause) => {
+                *self.stopped.entry((record.job, cause)).or_default() += 1;
+                cause
+            }
+            None => {
+                self.arrived(record);
+                if record.fate == Fate::Forwarded { "forwarded" } else { "delivered" }
+            }
+        };
+        self.write_line(record, outcome, ending);
     }
 
     fn proceed(&mut self, now: Time, sent: u64) -> bool {

@@ -20,11 +20,12 @@ fn results() -> Vec<ResultFile> {
     let campaign =
         experiment::parse("t.toml", EXPERIMENT, Path::new("."), &Options::default()).unwrap();
     let one = simulate::run(&campaign.experiments[0], "again".into(), None, &Unwatched).unwrap();
-    [("one", 100_000, 5), ("two", 300_000, 0)]
-        .map(|(name, max_ns, lost)| {
+    [("one", 100_000, 5, 0), ("two", 300_000, 0, 3)]
+        .map(|(name, max_ns, lost, refused)| {
             let mut result = one.clone();
             result.experiment = name.into();
-            result.counts = Counts { sent: 20, received: 20 - lost, lost, ..Counts::default() };
+            let received = 20 - lost - refused;
+            result.counts = Counts { sent: 20, received, refused, lost, ..Counts::default() };
             let figures: &mut Figures = result.metrics.get_mut("gateway_latency").unwrap();
             (figures.min_ns, figures.max_ns) = (40_000, max_ns);
             result
@@ -53,6 +54,11 @@ fn values_are_reckoned_and_held_against_both_bounds() {
         (format!("{min}\nat_least = 30\nat_most = 50"), Some(40.0), true),
         ("value = 'one lost_percent'\nat_most = 25".into(), Some(25.0), true),
         ("value = 'one lost'\nat_most = 5".into(), Some(5.0), true),
+        // What the rules refuse is no loss.
+        ("value = 'two lost'\nat_most = 0".into(), Some(0.0), true),
+        ("value = 'two refused'\nat_most = 3".into(), Some(3.0), true),
+        ("value = 'two refused_percent'\nat_most = 15".into(), Some(15.0), true),
+        ("value = 'two not_routed'\nat_least = 1".into(), Some(0.0), false),
         ("value = 'one sent'\nat_least = 20".into(), Some(20.0), true),
         ("value = 'one received'\nat_most = 14".into(), Some(15.0), false),
         // 300 - 40

@@ -91,6 +91,40 @@ fn without_lines_per_frame_an_older_table_goes() {
     assert_eq!(without_setting(&after[0].1), without_setting(&before[1].1));
 }
 
+/// Which experiments of a file write a line per frame, and the number that says why not.
+fn lines_of(text: &str, folder: &Path) -> (Vec<bool>, Option<u64>) {
+    let campaign = experiment::parse("t.toml", text, folder, &Options::default()).unwrap();
+    let lines = campaign.experiments.iter().map(|experiment| experiment.per_frame).collect();
+    (lines, campaign.too_many_for_lines)
+}
+
+#[test]
+fn large_campaigns_write_no_line_per_frame_unless_they_are_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |count: u64| TWO.replace("count = 300", &format!("count = {count}"));
+    for (text, expected) in [
+        (of(50_000), (vec![true, true], None)),
+        (of(50_001), (vec![false, false], Some(100_002))),
+        (format!("per_frame = true\n{}", of(50_001)), (vec![true, true], None)),
+        (format!("per_frame = false\n{}", of(10)), (vec![false, false], None)),
+        (
+            of(60_000).replace("name = 'b'", "name = 'b'\nper_frame = true"),
+            (vec![false, true], Some(120_000)),
+        ),
+    ] {
+        assert_eq!(lines_of(&text, folder.path()), expected, "{text}");
+    }
+    // A recording counts with as many frames as it may have.
+    let replay = "name = 'a'\nbus.in.bitrate = '1M'\n\
+                  traffic = { kind = 'replay', log = 'a.log' }\n";
+    for (frames, has_lines) in [(10, true), (110_000, false)] {
+        let log = "(1.000000) can0 123#0011223344\n".repeat(frames);
+        fs::write(folder.path().join("a.log"), log).unwrap();
+        let (lines, too_many) = lines_of(replay, folder.path());
+        assert_eq!((lines, too_many.is_some()), (vec![has_lines], !has_lines), "{frames}");
+    }
+}
+
 #[test]
 fn a_broken_input_keeps_the_older_result() {
     let folder = tempfile::tempdir().unwrap();

@@ -289,7 +289,7 @@ fn a_perfect_report_is_a_result_with_its_machine() {
     let (result, lines) = Lab::new(perfect).one(TWO);
     let expected = Counts { sent: 100, received: 100, ..Counts::default() };
     assert_eq!(result.counts, expected);
-    assert!(result.refused.is_empty());
+    assert!(result.stopped.is_empty());
     for (metric, latency_ns) in [
         (Metric::TotalLatency, 14_000),
         (Metric::GatewayLatency, 14_000),
@@ -339,7 +339,7 @@ fn losses_are_told_by_cause_and_the_rest_is_lost() {
         lose(&mut report, 20);
         lose(&mut report, 99);
         report.notes = vec!["the board was warm".into()];
-        report.jobs[0] = JobCount { handled: 89, dropped: 1, deleted: 0 };
+        report.jobs[0] = JobCount { handled: 89, dropped: 1, ..JobCount::default() };
         report.totals = Totals {
             refused_by_sender: 2,
             overflow_of_controller: 1,
@@ -354,11 +354,8 @@ fn losses_are_told_by_cause_and_the_rest_is_lost() {
     let expected = Counts { sent: 100, received: 90, lost: 10, ..Counts::default() };
     assert_eq!(result.counts, expected);
     assert_eq!(result.notes, ["the board was warm"]);
-    let causes: Vec<_> = result
-        .refused
-        .iter()
-        .map(|refused| (refused.place.as_str(), refused.cause.as_str(), refused.frames))
-        .collect();
+    let causes: Vec<_> =
+        result.stopped.iter().map(|it| (it.place.as_str(), it.cause.as_str(), it.frames)).collect();
     assert_eq!(
         causes,
         [
@@ -368,12 +365,47 @@ fn losses_are_told_by_cause_and_the_rest_is_lost() {
             ("gateway", "socket_full", 1),
             ("gateway", "queue_full", 1),
             ("rule", "queue_full", 1),
-            ("gateway", "lost", 2),
+            ("gateway", "unexplained", 2),
         ]
     );
-    assert_eq!(lines[4], "3,123#0003555555555555,,lost,3000000,3001000,,,");
+    assert_eq!(lines[4], "3,123#0003555555555555,,unexplained,3000000,3001000,,,");
     assert_eq!(lines[21], "20,123#0014555555555555,,sender_queue_full,20000000,,,,");
     assert_eq!(lines[100], "99,123#0063555555555555,,sender_queue_full,99000000,,,,");
+}
+
+/// Of the live gateway the causes are known: what a rate limit refused is no loss.
+#[test]
+fn what_rules_refuse_is_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = "bus = { in = 'can0', out = 'can1' }\n\
+                 [[rule]]\nname = 'limited'\nfrom = 'in'\nto = 'out'\nrate = '100/s'\n";
+    fs::write(folder.path().join("rules.toml"), rules).unwrap();
+    let path = folder.path().join("rules.toml");
+    let text = TWO.replace(
+        "gateway.kind = 'kernel'",
+        &format!("gateway = {{ kind = 'live', rules = '{}' }}", path.display()),
+    );
+    let lab = Lab::new(|measurement| {
+        let mut report = perfect(measurement);
+        // A frame comes each millisecond, and one in ten passes; one more gets lost.
+        (0..100).filter(|number| number % 10 != 0).for_each(|number| lose(&mut report, number));
+        lose(&mut report, 50);
+        let causes = vec![("queue_full".to_owned(), 1), ("rate".to_owned(), 90)];
+        report.jobs[0] = JobCount { handled: 9, dropped: 1, deleted: 0, causes };
+        report
+    });
+    let (result, lines) = lab.one(&text);
+    let expected = Counts { sent: 100, received: 9, refused: 90, lost: 1, ..Counts::default() };
+    assert_eq!(result.counts, expected);
+    let stopped: Vec<_> = result
+        .stopped
+        .iter()
+        .map(|it| (it.place.as_str(), it.cause.as_str(), it.ending.as_str(), it.frames))
+        .collect();
+    assert_eq!(stopped, [("rule", "queue_full", "lost", 1), ("rule", "rate", "refused", 90)]);
+    assert_eq!((result.rules[0].refused, result.rules[0].lost), (90, 1));
+    assert!(lines[2].contains(",rate,") && lines[51].contains(",unexplained,"), "{lines:?}");
+    assert!(result.notes.is_empty(), "{:?}", result.notes);
 }
 
 #[test]
@@ -410,7 +442,7 @@ fn pairs_go_by_number_with_copies_and_overtaking() {
     assert_eq!(of("5").len(), 2);
     assert!(of("5")[1].ends_with("forwarded,5000000,5001000,5500000,499000,499000"), "{lines:?}");
     assert!(of("7")[0].ends_with(",8100000,1099000,1099000"), "{lines:?}");
-    assert!(of("9")[0].contains(",lost,"), "{lines:?}");
+    assert!(of("9")[0].contains(",unexplained,"), "{lines:?}");
     assert_eq!(result.metric(Metric::TotalLatency).unwrap().count, 100);
 }
 
@@ -448,9 +480,9 @@ fn frames_that_no_rule_takes_are_not_lost() {
         report
     });
     let (result, lines) = lab.one(&text);
-    let Counts { sent, received, lost, unrouted, .. } = result.counts;
-    assert_eq!((sent, received, lost, unrouted), (100, 49, 1, 50));
-    assert!(lines[1].contains(",no_rule,") && lines[52].contains(",lost,"), "{lines:?}");
+    let Counts { sent, received, lost, not_routed, .. } = result.counts;
+    assert_eq!((sent, received, lost, not_routed), (100, 49, 1, 50));
+    assert!(lines[1].contains(",no_rule,") && lines[52].contains(",unexplained,"), "{lines:?}");
     let orders = lab.log.orders.lock().unwrap();
     let interfaces: Vec<_> = orders[0].rules.buses.iter().map(|bus| bus.port.as_str()).collect();
     assert_eq!(interfaces, ["can2", "can3"]);

@@ -268,6 +268,7 @@ fn expected(case: &Case) -> Seen {
         handled: job.handled,
         dropped: job.dropped(),
         deleted: job.deleted(),
+        causes: Vec::new(),
     };
     Seen { copies: all, jobs: engine.counters().jobs().iter().map(count).collect() }
 }

@@ -24,15 +24,6 @@ const OTHER_CAUSES: &str = "other";
 /// The outcomes of frames that came through; any other outcome is the cause why not.
 const ARRIVED: [&str; 2] = ["forwarded", "delivered"];
 
-/// What the chart file of an experiment hands to the page.
-#[derive(Serialize)]
-pub(super) struct Script {
-    /// By metric.
-    pub(super) profiles: BTreeMap<String, Vec<(i64, u64)>>,
-    /// Absent if there is no file with one line per frame.
-    pub(super) frames: Option<Frames>,
-}
-
 /// The frames of an experiment, thinned. Numbers and times are written as differences to the one
 /// before, the first to 0, because short numbers make short files.
 #[derive(Serialize)]
@@ -43,8 +34,8 @@ pub(super) struct Frames {
     frames_per_bucket: u64,
     /// By metric: the shortest and the longest latency of each stretch.
     latencies: BTreeMap<&'static str, Latencies>,
-    /// By cause: the first refused frame of each stretch, and how many there were.
-    refused: BTreeMap<String, Refused>,
+    /// By cause: the first frame of each stretch that it stopped, and how many there were.
+    stopped: BTreeMap<String, Stopped>,
 }
 
 #[derive(Default, Serialize)]
@@ -55,7 +46,7 @@ struct Latencies {
 }
 
 #[derive(Default, Serialize)]
-struct Refused {
+struct Stopped {
     number: Vec<i64>,
     time_ns: Vec<i64>,
     frames: Vec<u64>,
@@ -192,7 +183,7 @@ struct Thinning {
 #[derive(Default)]
 struct Bucket {
     extremes: [Option<Extremes>; Metric::ALL.len()],
-    refused: BTreeMap<String, (Point, u64)>,
+    stopped: BTreeMap<String, (Point, u64)>,
 }
 
 /// The shortest and the longest latency, the first of equal ones.
@@ -264,15 +255,15 @@ impl Thinning {
                 latencies.insert(metric.key(), Latencies::new(&points));
             }
         }
-        let mut refused: BTreeMap<String, Vec<(Point, u64)>> = BTreeMap::new();
-        for (cause, first) in self.buckets.into_iter().flat_map(|bucket| bucket.refused) {
-            refused.entry(cause).or_default().push(first);
+        let mut stopped: BTreeMap<String, Vec<(Point, u64)>> = BTreeMap::new();
+        for (cause, first) in self.buckets.into_iter().flat_map(|bucket| bucket.stopped) {
+            stopped.entry(cause).or_default().push(first);
         }
         Frames {
             count: self.count,
             frames_per_bucket: self.frames_per_bucket,
             latencies,
-            refused: refused.into_iter().map(|(cause, all)| (cause, Refused::new(&all))).collect(),
+            stopped: stopped.into_iter().map(|(cause, all)| (cause, Stopped::new(&all))).collect(),
         }
     }
 }
@@ -287,7 +278,7 @@ impl Bucket {
             }
         }
         if !row.has_arrived() {
-            let (_, frames) = self.refused.entry(row.outcome.to_owned()).or_insert((point(0), 0));
+            let (_, frames) = self.stopped.entry(row.outcome.to_owned()).or_insert((point(0), 0));
             *frames += 1;
         }
     }
@@ -298,8 +289,8 @@ impl Bucket {
                 next.join_into(extremes);
             }
         }
-        for (cause, (first, more)) in next.refused {
-            let (_, frames) = self.refused.entry(cause).or_insert((first, 0));
+        for (cause, (first, more)) in next.stopped {
+            let (_, frames) = self.stopped.entry(cause).or_insert((first, 0));
             *frames += more;
         }
     }
@@ -334,7 +325,7 @@ impl Latencies {
     }
 }
 
-impl Refused {
+impl Stopped {
     fn new(all: &[(Point, u64)]) -> Self {
         Self {
             number: differences(all.iter().map(|(point, _)| point.number)),
@@ -420,17 +411,17 @@ mod tests {
     }
 
     #[test]
-    fn every_refused_frame_is_counted_under_its_cause() {
+    fn every_stopped_frame_is_counted_under_its_cause() {
         let text = table(50_000, |frame| match frame % 10 {
             3 => Err("rx_overflow"),
-            4 if frame > 25_000 => Err("egress_full"),
+            4 if frame > 25_000 => Err("queue_full"),
             _ => Ok(1_000),
         });
         let frames = read_text(&text);
-        let count = |cause: &str| frames.refused[cause].frames.iter().sum::<u64>();
-        assert_eq!((count("rx_overflow"), count("egress_full")), (5_000, 2_500));
-        assert_eq!(sums(&frames.refused["egress_full"].number)[0], 25_004);
-        assert!(frames.refused["rx_overflow"].frames.len() <= BUCKETS);
+        let count = |cause: &str| frames.stopped[cause].frames.iter().sum::<u64>();
+        assert_eq!((count("rx_overflow"), count("queue_full")), (5_000, 2_500));
+        assert_eq!(sums(&frames.stopped["queue_full"].number)[0], 25_004);
+        assert!(frames.stopped["rx_overflow"].frames.len() <= BUCKETS);
     }
 
     #[test]
@@ -440,8 +431,8 @@ mod tests {
             text += &format!("{frame},cause {frame}\n");
         }
         let frames = read_text(&text);
-        assert_eq!(frames.refused.len(), MAX_CAUSES + 1);
-        assert_eq!(frames.refused[OTHER_CAUSES].frames.iter().sum::<u64>(), 9 * MAX_CAUSES as u64);
+        assert_eq!(frames.stopped.len(), MAX_CAUSES + 1);
+        assert_eq!(frames.stopped[OTHER_CAUSES].frames.iter().sum::<u64>(), 9 * MAX_CAUSES as u64);
     }
 
     #[test]

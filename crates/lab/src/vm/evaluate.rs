@@ -17,26 +17,25 @@ use std::io::Write;
 
 use candor_bed::Report;
 use candor_bed::order::Gateway;
-use candor_bed::report::Stamp;
+use candor_bed::report::{JobCount, Stamp};
+use candor_lat::cause::{self, Ending};
 use candor_lat::pairing::{Limits, Outcome, Pairing};
-use candor_lat::{Histogram, Metric, Tap, Taps};
-use candor_sim::cause;
+use candor_lat::{Endings, Histogram, Metric, Tap, Taps};
+use candor_route::counters::Cause;
 use candor_time::Nanos;
 use candor_wire::{Frame, bits, socketcan};
 
-use super::expect::Expected;
+use super::expect::{Expected, PACED};
 use crate::error::Error;
 use crate::experiment::vm::Vm;
 use crate::experiment::{Bus as BusSettings, Experiment, Pace, Traffic};
 use crate::result::{
-    Bus, Counts, Effort, Figures, LATENCIES, Machine, Refused, ResultFile, RuleCounts,
+    Bus, Counts, Effort, Figures, LATENCIES, Machine, ResultFile, RuleCounts, Stopped,
 };
 use crate::traffic::Numbered;
 
 /// The taps that a test bed of real controllers has.
 const TAPS: [Tap; 3] = [Tap::Queued, Tap::SourceEnd, Tap::TargetEnd];
-/// The cause of a loss that nobody counted.
-const LOST: &str = "lost";
 /// The emulated bus takes no time.
 const TRANSMISSION_NS: u64 = 0;
 /// A full bus, with the gap behind the last frame, which no longer counts.
@@ -78,17 +77,11 @@ pub(super) fn evaluate(
         return Err(told("the guest reported other frames than stamps".into()));
     }
 
-    let is_unrouted = unrouted(experiment, settings, numbered);
     let mut expected = Expected::new(experiment, &settings.gateway);
     let mut altered = 0_u64;
     let mut histograms: Vec<_> = Metric::ALL.iter().map(|_| Histogram::new()).collect();
     let mut lines = Lines::new(frames, is_delivered)?;
-    let mut counts = Counts {
-        sent: report.sent.len() as u64,
-        duplicated: paired.duplicated,
-        reordered: paired.reordered,
-        ..Counts::default()
-    };
+    let mut missed = Missed::default();
     // A frame that the monitor did not see never left, usually because the sender's queue was full.
     let stayed = journeys.0.iter().filter(|journey| journey.monitored.is_none()).count() as u64;
     let missing = missing_on_target(experiment, settings, report);
@@ -102,16 +95,17 @@ pub(super) fn evaluate(
              machine a higher vm.mips"
         )));
     }
-    let stays = if stayed == totals.refused_by_sender { cause::SENDER_QUEUE_FULL } else { LOST };
+    let stays = match stayed == totals.refused_by_sender {
+        true => cause::SENDER_QUEUE_FULL,
+        false => cause::UNEXPLAINED,
+    };
+    let follows_rules = settings.gateway.follows_rules();
     for journey in &journeys.0 {
         let sent = numbered.frame(journey.number);
-        let has_left = journey.monitored.is_some();
-        let unrouted = has_left && is_unrouted(journey.number);
-        match (journey.arrivals.is_empty(), unrouted) {
-            (false, _) => counts.received += 1,
-            (true, true) => counts.unrouted += 1,
-            (true, false) => counts.lost += 1,
-        }
+        let fate = sent.zip(journey.monitored).map(|(sent, at_ns)| {
+            let now = Nanos::from_nanos(at_ns);
+            expected.fate(now, &sent)
+        });
         for &arrival in &journey.arrivals {
             let taps = journey.taps().with(Tap::TargetEnd, report.received[arrival].time_ns);
             for (metric, histogram) in Metric::ALL.iter().zip(&mut histograms) {
@@ -120,21 +114,30 @@ pub(super) fn evaluate(
                 }
             }
             let received = &arrived[arrival];
-            altered += u64::from(sent.is_some_and(|sent| !expected.holds(&sent, received)));
+            altered += u64::from(fate.as_ref().is_some_and(|fate| !fate.holds(received)));
             lines.arrived(journey.number, sent.as_ref(), received, &taps)?;
         }
         if journey.arrivals.is_empty() {
-            let outcome = match (has_left, unrouted) {
-                (false, _) => stays,
-                (true, true) => cause::NO_RULE,
-                (true, false) => LOST,
+            let by_rules = fate.as_ref().filter(|_| follows_rules).and_then(|fate| fate.stopped_by);
+            let cause = match journey.monitored {
+                None => stays,
+                Some(_) => by_rules.unwrap_or(cause::UNEXPLAINED),
             };
-            lines.missed(journey.number, sent.as_ref(), outcome, &journey.taps())?;
+            missed.add(cause);
+            lines.missed(journey.number, sent.as_ref(), cause, &journey.taps())?;
         }
     }
 
     let rules = rules(experiment, settings, report);
-    let refused = refused(report, &counts, &rules);
+    let stopped = stopped(experiment, report, &missed);
+    let mut endings = missed.endings(&stopped);
+    let sent = journeys.0.len() as u64;
+    endings.add(Ending::Received, sent - endings.total());
+    let counts = Counts {
+        duplicated: paired.duplicated,
+        reordered: paired.reordered,
+        ..Counts::of(&endings)
+    };
     let on_source = journeys.0.iter().filter(|journey| journey.monitored.is_some());
     let on_source = on_source.filter_map(|journey| numbered.frame(journey.number));
     let on_target = if is_delivered { &[][..] } else { &arrived };
@@ -168,7 +171,7 @@ pub(super) fn evaluate(
         machine: Some(machine),
         duration_ns: totals.duration_ns,
         counts,
-        refused,
+        stopped,
         buses,
         rules,
         metrics: metrics.collect(),
@@ -321,27 +324,35 @@ fn decoded(frames: &[Vec<u8>]) -> Result<Vec<Frame>, String> {
     frames.map_err(|error| format!("the guest reported something that is no frame: {error}"))
 }
 
-/// Whether no rule takes the frame of that number on the source bus.
-fn unrouted<'a>(
-    experiment: &'a Experiment,
-    settings: &Vm,
-    numbered: &Numbered,
-) -> impl Fn(u64) -> bool + 'a {
-    let follows_rules = settings.gateway.follows_rules();
-    let rules = experiment.rules.as_ref().filter(|_| follows_rules);
-    let source = rules.and_then(|rules| rules.bus(&experiment.buses.first()?.name));
-    // Whether a rule takes a frame depends on its identifier only.
-    let by_id: Vec<bool> = (0..numbered.can_ids.len())
-        .map(|index| {
-            let Some((rules, frame)) = rules.zip(numbered.with_id(0, index)) else { return false };
-            let takes =
-                |rule: &candor_route::Rule| Some(rule.from) == source && rule.matches(&frame);
-            !rules.rules.iter().any(takes)
-        })
-        .collect();
-    move |number| {
-        let index = (number % by_id.len().max(1) as u64) as usize;
-        by_id.get(index).copied().unwrap_or(false)
+/// Frames that did not arrive, by what should have stopped them.
+#[derive(Default)]
+struct Missed(BTreeMap<&'static str, u64>);
+
+impl Missed {
+    fn add(&mut self, cause: &'static str) {
+        *self.0.entry(cause).or_default() += 1;
+    }
+
+    fn of(&self, cause: &str) -> u64 {
+        self.0.get(cause).copied().unwrap_or(0)
+    }
+
+    /// How these frames ended. What the rules refuse at any time is known frame by frame; of what
+    /// they refuse for its time, the gateway's counters say how much it was.
+    fn endings(&self, stopped: &[Stopped]) -> Endings {
+        let is_paced = |name: &str| PACED.iter().any(|cause| cause.name() == name);
+        let is_open = |name: &str| is_paced(name) || name == cause::UNEXPLAINED;
+        let sum = |is_wanted: &dyn Fn(&str) -> bool| {
+            self.0.iter().filter(|(name, _)| is_wanted(name)).map(|(_, count)| count).sum::<u64>()
+        };
+        let counted = stopped.iter().filter(|stopped| is_paced(&stopped.cause));
+        let open = sum(&is_open);
+        let paced = counted.map(|stopped| stopped.frames).sum::<u64>().min(open);
+        let known = self.0.iter().filter(|(name, _)| !is_open(name));
+        let mut endings: Endings = known.map(|(name, count)| (*name, *count)).collect();
+        endings.add(Ending::Refused, paced);
+        endings.add(Ending::Lost, open - paced);
+        endings
     }
 }
 
@@ -364,51 +375,76 @@ fn rules(experiment: &Experiment, settings: &Vm, report: &Report) -> Vec<RuleCou
     let destinations = table.rules.iter().flat_map(|rule| rule.to.iter().map(move |to| (rule, to)));
     destinations
         .zip(&report.jobs)
-        .map(|((rule, to), count)| RuleCounts {
-            name: rule.name.clone(),
-            to: table.buses.get(usize::from(to.0)).map_or(String::new(), |bus| bus.name.clone()),
-            handled: count.handled,
-            dropped: count.dropped,
-            deleted: count.deleted,
+        .map(|((rule, to), count)| {
+            let endings: Endings =
+                causes(count, &Missed::default()).map(|(cause, count)| (cause, count)).collect();
+            RuleCounts {
+                name: rule.name.clone(),
+                to: table.buses.get(usize::from(to.0)).map_or("", |bus| &bus.name).to_owned(),
+                handled: count.handled,
+                refused: endings.of(Ending::Refused),
+                lost: endings.of(Ending::Lost),
+            }
         })
         .collect()
 }
 
-/// Frames and copies that got no further, by cause. What nobody counted is `lost`.
-fn refused(report: &Report, counts: &Counts, rules: &[RuleCounts]) -> Vec<Refused> {
+/// What a rule stopped, by cause. can-gw counts two kinds: `dropped` is what the queue of the
+/// destination refused, `deleted` what was over the hop limit or too long after its edit.
+fn causes<'a>(
+    count: &'a JobCount,
+    missed: &Missed,
+) -> impl Iterator<Item = (&'a str, u64)> + use<'a> {
+    let is_too_long = missed.of(Cause::TooLong.name()) > missed.of(cause::HOP_LIMIT);
+    let deleted = if is_too_long { Cause::TooLong.name() } else { cause::HOP_LIMIT };
+    let of_kernel = [(cause::QUEUE_FULL, count.dropped), (deleted, count.deleted)];
+    let knows_causes = !count.causes.is_empty();
+    let of_user = count.causes.iter().map(|(cause, count)| (cause.as_str(), *count));
+    of_user.chain(of_kernel.into_iter().filter(move |_| !knows_causes)).filter(|(_, n)| *n > 0)
+}
+
+/// Frames and copies that got no further, by cause. What nobody counted is unexplained.
+fn stopped(experiment: &Experiment, report: &Report, missed: &Missed) -> Vec<Stopped> {
     let totals = &report.totals;
-    let at = |place: &str, rule: &str, cause: &str, frames: u64| Refused {
-        place: place.into(),
-        rule: rule.into(),
-        cause: cause.into(),
-        frames,
+    let at_gateway = |cause, frames| Stopped::new("gateway", "", cause, frames);
+    let table = experiment.rules.as_ref();
+    let names = table.iter().flat_map(|table| &table.rules);
+    let names = names.flat_map(|rule| rule.to.iter().map(|_| rule.name.as_str()));
+    let of_rules: Vec<_> = names
+        .zip(&report.jobs)
+        .flat_map(|(rule, count)| {
+            causes(count, missed)
+                .map(move |(cause, count)| Stopped::new("rule", rule, cause, count))
+        })
+        .collect();
+    let by_rules = |name: &str| -> u64 {
+        of_rules.iter().filter(|stopped| stopped.cause == name).map(|stopped| stopped.frames).sum()
     };
-    let of_rules = rules.iter().flat_map(|rule| {
-        [
-            at("rule", &rule.name, cause::QUEUE_FULL, rule.dropped),
-            at("rule", &rule.name, "hop_limit", rule.deleted),
-        ]
-    });
     // can-gw counts what a queue refuses too.
-    let dropped: u64 = rules.iter().map(|rule| rule.dropped).sum();
-    let queue_full = totals.overflow_of_queue.saturating_sub(dropped);
-    let mut refused = vec![
-        at("sender", "", cause::SENDER_QUEUE_FULL, totals.refused_by_sender),
-        at("gateway", "", cause::RX_OVERFLOW, totals.overflow_of_controller),
-        at("gateway", "", cause::BACKLOG_FULL, totals.overflow_of_backlog),
-        at("gateway", "", cause::SOCKET_FULL, totals.overflow_of_gateway),
-        at("gateway", "", cause::NO_RULE, counts.unrouted),
-        at("gateway", "", cause::QUEUE_FULL, queue_full),
+    let queue_full = totals.overflow_of_queue.saturating_sub(by_rules(cause::QUEUE_FULL));
+    let mut stopped = vec![
+        Stopped::new("sender", "", cause::SENDER_QUEUE_FULL, totals.refused_by_sender),
+        at_gateway(cause::RX_OVERFLOW, totals.overflow_of_controller),
+        at_gateway(cause::BACKLOG_FULL, totals.overflow_of_backlog),
+        at_gateway(cause::SOCKET_FULL, totals.overflow_of_gateway),
+        at_gateway(cause::QUEUE_FULL, queue_full),
     ];
-    refused.extend(of_rules);
-    let told: u64 = refused
-        .iter()
-        .filter(|refused| refused.cause != cause::NO_RULE)
-        .map(|refused| refused.frames)
-        .sum();
-    refused.push(at("gateway", "", LOST, counts.lost.saturating_sub(told)));
-    refused.retain(|refused| refused.frames > 0);
-    refused
+    // What the rules say of a frame and no counter does: those that no rule takes, and `returning`,
+    // which can-gw does not count.
+    let of_frames = missed.0.iter().filter(|(name, _)| {
+        cause::ending(name) != Ending::Lost && !PACED.iter().any(|cause| cause.name() == **name)
+    });
+    stopped.extend(
+        of_frames.map(|(name, &count)| at_gateway(name, count.saturating_sub(by_rules(name)))),
+    );
+    stopped.extend(of_rules);
+    let endings = missed.endings(&stopped);
+    let explained: Endings =
+        stopped.iter().map(|stopped| (stopped.cause.as_str(), stopped.frames)).collect();
+    let unexplained = endings.of(Ending::Lost).saturating_sub(explained.of(Ending::Lost));
+    stopped.push(at_gateway(cause::UNEXPLAINED, unexplained));
+    stopped.retain(|stopped| stopped.frames > 0);
+    stopped
 }
 
 /// The buses, with the load that the exact bits of their frames make.

@@ -1,11 +1,14 @@
 //! What a gateway should make of a frame: the copies that the rules put on the target bus, by way of
-//! virtual buses if they say so. What arrives is held against it, frame by frame.
+//! virtual buses if they say so, or why there are none. What arrives is held against it, frame by
+//! frame.
 
 use std::collections::VecDeque;
 
 use candor_bed::order::Gateway;
-use candor_route::counters::Outcome;
-use candor_route::engine::{Engine, Forward, Passage};
+use candor_lat::cause;
+use candor_route::counters::{Cause, Outcome};
+use candor_route::engine::{Egress, Engine, Forward, Passage};
+use candor_route::program::JobIndex;
 use candor_route::{BusIndex, Table};
 use candor_time::Nanos;
 use candor_wire::Frame;
@@ -45,13 +48,39 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// Whether `arrived` is what should become of `sent`.
-    pub(super) fn holds(&mut self, sent: &Frame, arrived: &Frame) -> bool {
+    /// What should become of `sent`, which the gateway gets `now`. Frames are asked for in their
+    /// order: rules remember them.
+    pub(super) fn fate(&mut self, now: Nanos, sent: &Frame) -> Fate {
         match self {
-            Self::Same => sent == arrived,
-            Self::Rules(rules) => rules.copies(sent).contains(arrived),
-            Self::Unknown => true,
+            Self::Same => Fate { copies: Some(vec![*sent]), ..Fate::default() },
+            Self::Rules(rules) => rules.fate(now, sent),
+            Self::Unknown => Fate::default(),
         }
+    }
+}
+
+/// What should become of a frame.
+#[derive(Default)]
+pub(super) struct Fate {
+    /// The copies that come out on the target bus; `None` if nobody knows.
+    copies: Option<Vec<Frame>>,
+    /// What stops it, if no copy comes out.
+    pub(super) stopped_by: Option<&'static str>,
+}
+
+/// Causes that depend on the time at which a gateway has a frame, or on what went out before: here
+/// both are known only about.
+pub(super) const PACED: [Cause; 3] = [Cause::Rate, Cause::Sampled, Cause::Unchanged];
+
+impl Fate {
+    /// Whether the rules may have decided in another way than they do here.
+    pub(super) fn is_paced(&self) -> bool {
+        self.stopped_by.is_some_and(|name| PACED.iter().any(|cause| cause.name() == name))
+    }
+
+    /// Whether `arrived` is what should become of the frame.
+    pub(super) fn holds(&self, arrived: &Frame) -> bool {
+        self.is_paced() || self.copies.as_ref().is_none_or(|copies| copies.contains(arrived))
     }
 }
 
@@ -62,25 +91,58 @@ impl<'a> Rules<'a> {
         Some(Self { table, engine: Engine::new(table), source, target })
     }
 
-    /// The copies that come out on the target bus.
-    fn copies(&mut self, sent: &Frame) -> Vec<Frame> {
-        let mut copies = Vec::new();
-        let first = (self.source, *sent, Passage::received_on(self.source));
-        let mut hops = VecDeque::from([first]);
-        while let Some((bus, frame, passage)) = hops.pop_front() {
-            self.engine.handle(Nanos::ZERO, bus, &frame, passage, &mut |copy: Forward<'_>| {
-                let bus = self.table.buses.get(usize::from(copy.to.0));
-                if bus.is_some_and(|bus| bus.is_virtual) {
-                    // A virtual bus gives back what is sent with echo, and nothing else.
-                    if copy.echo {
-                        hops.push_back((copy.to, *copy.frame, copy.passage));
-                    }
-                } else if copy.to == self.target {
-                    copies.push(*copy.frame);
-                }
-                Outcome::Handled
-            });
+    fn fate(&mut self, now: Nanos, sent: &Frame) -> Fate {
+        let mut way = Way {
+            table: self.table,
+            target: self.target,
+            hops: VecDeque::from([(self.source, *sent, Passage::received_on(self.source))]),
+            copies: Vec::new(),
+            refused: None,
+            is_matched: false,
+        };
+        while let Some((bus, frame, passage)) = way.hops.pop_front() {
+            self.engine.handle(now, bus, &frame, passage, &mut way);
         }
-        copies
+        let no_rule = match (way.is_matched, self.table.refuses_others) {
+            (true, _) => cause::NO_FURTHER_RULE,
+            (false, true) => cause::NOT_ALLOWED,
+            (false, false) => cause::NO_RULE,
+        };
+        let stopped_by = match way.copies.is_empty() {
+            true => Some(way.refused.map_or(no_rule, Cause::name)),
+            false => None,
+        };
+        Fate { copies: Some(way.copies), stopped_by }
+    }
+}
+
+/// Follows a frame through the rules.
+struct Way<'a> {
+    table: &'a Table,
+    target: BusIndex,
+    hops: VecDeque<(BusIndex, Frame, Passage)>,
+    copies: Vec<Frame>,
+    refused: Option<Cause>,
+    is_matched: bool,
+}
+
+impl Egress for Way<'_> {
+    fn forward(&mut self, copy: Forward<'_>) -> Outcome {
+        self.is_matched = true;
+        let bus = self.table.buses.get(usize::from(copy.to.0));
+        if bus.is_some_and(|bus| bus.is_virtual) {
+            // A virtual bus gives back what is sent with echo, and nothing else.
+            if copy.echo {
+                self.hops.push_back((copy.to, *copy.frame, copy.passage));
+            }
+        } else if copy.to == self.target {
+            self.copies.push(*copy.frame);
+        }
+        Outcome::Handled
+    }
+
+    fn refused(&mut self, _: JobIndex, cause: Cause) {
+        self.is_matched = true;
+        self.refused.get_or_insert(cause);
     }
 }

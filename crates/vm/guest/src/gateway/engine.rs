@@ -59,10 +59,12 @@ pub(super) fn run(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally,
 pub(super) fn count(engine: &Engine, tally: &mut Tally) {
     for job in engine.counters().jobs() {
         tally.refused += job.refused(Cause::QueueFull);
+        let causes = Cause::ALL.map(|cause| (cause.name().to_owned(), job.refused(cause)));
         tally.jobs.push(JobCount {
             handled: job.handled,
             dropped: job.dropped(),
             deleted: job.deleted(),
+            causes: causes.into_iter().filter(|(_, count)| *count > 0).collect(),
         });
     }
 }

@@ -67,11 +67,11 @@ impl Running {
         for rule in &snapshot.rules {
             let refused = |cause: &str| rule.stopped.get(cause).copied().unwrap_or(0);
             tally.refused += refused("queue_full");
-            let deleted = refused("hop_limit") + refused("too_long");
             tally.jobs.push(JobCount {
                 handled: rule.handled,
-                dropped: rule.refused() + rule.lost() - deleted,
-                deleted,
+                dropped: refused("down") + refused("queue_full") + refused("unsupported"),
+                deleted: refused("hop_limit") + refused("too_long"),
+                causes: rule.stopped.iter().map(|(cause, count)| (cause.clone(), *count)).collect(),
             });
         }
         for latency in &snapshot.latencies {
