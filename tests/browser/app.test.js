@@ -7,7 +7,7 @@ const app = require("../../crates/lab/src/report/app.js");
 
 const experiment = (id, axes, p99, sent = 10) => ({
   id, experiment: id, title: "", testbed: "sim", conditions: "model", axes,
-  counts: { sent, lost: 0 }, buses: [],
+  counts: { sent, received: sent, not_routed: 0, refused: 0, lost: 0 }, buses: [],
   metrics: p99 === null ? {} : { total_latency: { count: sent, p99_ns: p99 } },
 });
 
@@ -56,7 +56,8 @@ test("a search finds all its words, a filter exactly its value", () => {
 });
 
 test("what has no value is sorted last either way", () => {
-  const by = (key, descending) => ids(app.sorted(REPORT.experiments, "total_latency", { key, descending }));
+  const names = new Map(REPORT.experiments.map(({ id }) => [id, id]));
+  const by = (key, descending) => ids(app.sorted(REPORT.experiments, "total_latency", { key, descending }, names));
   assert.deepEqual(by("p99", false), ["half-2", "half-10", "flood-2", "flood-10"]);
   assert.deepEqual(by("p99", true), ["flood-2", "half-10", "half-2", "flood-10"]);
   assert.deepEqual(by("name", false), ["flood-2", "flood-10", "half-2", "half-10"]);
@@ -72,7 +73,7 @@ test("a choice keeps the places of the others", () => {
 
 test("a state survives the address", () => {
   const state = {
-    chosen: ["half-10", null, "flood-2"], metric: "total_latency", view: "histogram", scale: "linear",
+    chosen: ["half-10", null, "flood-2"], metric: "total_latency", view: "histogram", scale: "linear", colour: "rules",
     sort: { key: "p99", descending: true }, search: "a & b=c", filters: { "traffic.kind": "half" },
   };
   assert.deepEqual(app.stateFromHash(app.stateToHash(state), REPORT), state);
@@ -86,10 +87,117 @@ test("an address of another report does no harm", () => {
   assert.deepEqual(state, { ...app.initialState(REPORT), chosen: [null, "half-2"] });
 });
 
-test("the first forty-two series all look different", () => {
-  const theme = { series: ["1", "2", "3", "4", "5", "6", "7"] };
-  const looks = Array.from({ length: 42 }, (_, place) => Object.values(app.styleOf(place, theme)).join());
-  assert.equal(new Set(looks).size, 42);
+// The colours of both themes as the page has them.
+const CSS = require("node:fs").readFileSync(require.resolve("../../crates/lab/src/report/style.css"), "utf8");
+const list = (name) => [...CSS.matchAll(new RegExp(`--${name}: ([^;]+);`, "g"))].map(([, colours]) => colours.split(/\s+/));
+const panels = list("panel").map(([colour]) => colour);
+
+/** Red, green and blue as light, from 0 to 1. */
+const light = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255)
+  .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+
+/** Lightness and two axes of hue, in which equal distances look alike (Ottosson: Oklab, 2020). */
+function oklab(colour) {
+  const [r, g, b] = light(colour);
+  const [l, m, s] = [
+    0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b,
+    0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b,
+    0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b,
+  ].map(Math.cbrt);
+  return [
+    0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s,
+    1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s,
+    0.0259040371 * l + 0.7827717662 * m - 0.808675766 * s,
+  ];
+}
+
+/** The contrast of two colours (Web Content Accessibility Guidelines 2.1). */
+function contrast(a, b) {
+  const of = (colour) => light(colour).reduce((sum, value, at) => sum + value * [0.2126, 0.7152, 0.0722][at], 0.05);
+  return Math.max(of(a), of(b)) / Math.min(of(a), of(b));
+}
+
+test("the colours of eighteen series are told apart, and from the panel", () => {
+  assert.equal(list("series").length, 2);
+  list("series").forEach((colours, theme) => {
+    assert.equal(colours.length, 18);
+    colours.forEach((colour, at) => {
+      assert.ok(contrast(colour, panels[theme]) >= 2.5, `${colour} on ${panels[theme]}`);
+      for (const other of colours.slice(0, at)) {
+        const distance = Math.hypot(...oklab(colour).map((value, axis) => value - oklab(other)[axis]));
+        assert.ok(distance >= 0.09, `${colour} and ${other}: ${distance.toFixed(3)}`);
+      }
+    });
+  });
+});
+
+test("the first hundred and eight series all look different", () => {
+  const theme = { series: list("series")[0] };
+  const looks = Array.from({ length: 108 }, (_, place) => Object.values(app.styleOf(place, theme)).join());
+  assert.equal(new Set(looks).size, 108);
+});
+
+test("a ramp goes from its first colour to its last", () => {
+  const ramp = ["#000000", "#ff0000", "#ffff00"];
+  assert.deepEqual([-1, 0, 0.25, 0.5, 1, 2].map((part) => app.rampColour(ramp, part)),
+    ["#000000", "#000000", "#800000", "#ff0000", "#ffff00", "#ffff00"]);
+  const theme = { series: list("series")[0], ramp };
+  assert.deepEqual([...app.axisStyles(["1", "5", "10"], theme).values()].map(({ color }) => color), ramp);
+  assert.equal(app.axisStyles(["cpu", "none"], theme).get("none").color, theme.series[1]);
+});
+
+test("names come from the axes that differ", () => {
+  const of = (id, title, axes) => ({ id, experiment: id, title, axes });
+  const named = (...experiments) => [...app.namesOf(experiments).values()];
+  const axes = (kind, load) => ({ "traffic.kind": kind, "load.kind": load, "vm.mips": "500" });
+  assert.deepEqual(named(of("a", "One", {}), of("b", "Two", {})), ["One", "Two"]);
+  assert.deepEqual(named(of("a", "T", axes("half", "none")), of("b", "T", axes("flood", "none"))), ["traffic half", "traffic flood"]);
+  assert.deepEqual(named(of("a", "T", axes("half", "none")), of("b", "T", axes("flood", "cpu"))),
+    ["traffic half · load none", "traffic flood · load cpu"]);
+  assert.deepEqual(named(of("a", "T", axes("half", "none")), of("b", "T", axes("flood", "none")), of("c", "U", {})),
+    ["T: traffic half", "T: traffic flood", "U"]);
+  assert.deepEqual(named(of("a", "T", {}), of("b", "T", {})), ["a", "b"], "nothing differs");
+  assert.deepEqual(named({ id: "x 1", experiment: "x", title: "x", axes: {} }, { id: "x 2", experiment: "x", title: "x", axes: {} }), ["x 1", "x 2"]);
+  assert.deepEqual([...app.axisNames(["a.size", "b.size", "load.kind"]).values()], ["a.size", "b.size", "load"]);
+});
+
+test("all curves are read at one place", () => {
+  const points = [[10, 100], [20, 40], [1_000, 1]];
+  assert.deepEqual([0, 10, 11, 20, 1_000, 1_001].map((ns) => app.atLeast(points, ns)), [100, 100, 40, 40, 1, 0]);
+  assert.equal(app.atLeast([], 5), 0);
+  const series = Array.from({ length: 50 }, (_, id) => ({ id, level: id }));
+  const read = ({ level }) => ({ value: level, text: String(level) });
+  const at = (pointer) => app.readout(series, read, 1, pointer, 8);
+  for (const [pointer, nearest, above, below] of [[49, 49, 0, 42], [0, 0, 42, 0], [25, 25, 20, 22]]) {
+    const found = at(pointer);
+    assert.deepEqual([found.nearest, found.above, found.below, found.rows.length], [nearest, above, below, 8]);
+    assert.ok(found.rows.some(({ id }) => id === nearest));
+  }
+  assert.equal(app.readout(series.slice(0, 3), read, 1, 1, 8).rows.length, 3);
+});
+
+test("what is drawn of a profile keeps its ends and its steps", () => {
+  const points = Array.from({ length: 2_000 }, (_, at) => [1_000 + at, 2_000 - at]);
+  const drawn = app.visible(points, (ns) => ns, 100, 50);
+  assert.ok(drawn.length < 200, `${drawn.length} points`);
+  assert.deepEqual([drawn[0], drawn.at(-1)], [points[0], points.at(-1)]);
+  assert.deepEqual(app.visible(points.slice(0, 2), (ns) => ns, 10, 10), points.slice(0, 2));
+});
+
+test("exactly what is wanted is chosen, in its place", () => {
+  assert.deepEqual(app.chosenExactly(["a", null, "c"], ["c", "d", "e"]), ["d", "e", "c"]);
+  assert.deepEqual(app.chosenExactly(["a", "b"], []), []);
+  assert.deepEqual(app.chosenExactly([], ["a"]), ["a"]);
+});
+
+test("what ran last is chosen, also against an older address", () => {
+  const report = { ...REPORT, latest: ["half-2"], run: "b" };
+  assert.deepEqual(app.initialState(report).chosen, ["half-2"]);
+  const older = app.stateToHash({ ...app.initialState(REPORT), chosen: ["flood-2"], scale: "linear", search: "flood" }, "a");
+  const state = app.stateFromHash(older, report);
+  assert.deepEqual([state.chosen, state.scale, state.search], [["half-2"], "linear", ""]);
+  const same = app.stateFromHash(older.replace("run=a", "run=b"), report);
+  assert.deepEqual([same.chosen, same.search], [["flood-2"], "flood"]);
 });
 
 test("bins hold every frame of a profile", () => {

@@ -1,11 +1,10 @@
 // The report in a real browser: opened from disk, with the network off.
 //
-// CANDOR is the program that writes the report, CHROMIUM the browser. SCREENSHOTS, if set, is a
-// folder for pictures of the page, wide and narrow, light and dark.
+// CANDOR is the program that runs the experiments and writes the report, CHROMIUM the browser.
+// SCREENSHOTS, if set, is a folder for pictures of the page, wide and narrow, light and dark.
 "use strict";
 
 const assert = require("node:assert/strict");
-const { execFileSync } = require("node:child_process");
 const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");
@@ -14,16 +13,14 @@ const test = require("node:test");
 const { chromium } = require("playwright-core");
 const fixture = require("./fixture.js");
 
-const CANDOR = process.env.CANDOR ?? path.join(__dirname, "../../target/debug/candor");
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const THREE = "#metric=gateway_latency&show=one-at-a-time-none&show=half-ethernet&show=flood-ethernet";
 
-let dir, browser, page, trouble;
+let dir, many, browser, page, trouble;
 
 test.before(async () => {
   dir = fs.mkdtempSync(path.join(os.tmpdir(), "candor-report-"));
   fixture.write(dir);
-  execFileSync(CANDOR, ["lab", "report", dir], { stdio: ["ignore", "ignore", "inherit"] });
   // Chromium's sandbox does not work for root, as in most containers.
   const args = process.getuid() === 0 ? ["--no-sandbox"] : [];
   browser = await chromium.launch({ executablePath: CHROMIUM, args });
@@ -31,7 +28,7 @@ test.before(async () => {
 
 test.after(async () => {
   await browser?.close();
-  if (dir) fs.rmSync(dir, { recursive: true });
+  for (const folder of [dir, many]) if (folder) fs.rmSync(folder, { recursive: true });
 });
 
 test.afterEach(async () => {
@@ -40,7 +37,7 @@ test.afterEach(async () => {
 });
 
 /** Opens the report; everything it complains about or loads from elsewhere is noted. */
-async function open(hash = "", options = {}) {
+async function open(hash = "", options = {}, folder = dir) {
   const context = await browser.newContext({ viewport: { width: 1400, height: 1000 }, offline: true, acceptDownloads: true, ...options });
   page = await context.newPage();
   trouble = [];
@@ -49,48 +46,68 @@ async function open(hash = "", options = {}) {
   page.on("request", (request) => {
     if (!/^(file|data|blob):/.test(request.url())) trouble.push(`loads ${request.url()}`);
   });
-  await page.goto(pathToFileURL(path.join(dir, "index.html")).href + hash);
+  await page.goto(pathToFileURL(path.join(folder, "index.html")).href + hash);
   await page.waitForSelector("body[data-ready]");
 }
 
 /** Waits until the overlay shows so many series. */
 const seriesCount = (count) => page.waitForFunction((count) =>
-  new Set((document.getElementById("overlay").data ?? []).map(({ legendgroup }) => legendgroup)).size === count, count);
+  (document.getElementById("overlay").data ?? []).filter(({ mode }) => mode === "lines").length === count, count);
 const overlay = (read) => page.evaluate(`(${read})(document.getElementById("overlay"))`);
 const names = () => page.locator("#rows .name").allTextContents();
 const box = (id) => page.locator(`#rows input[data-experiment="${id}"]`);
 
-test("opens with a few experiments, their figures and their world", async () => {
+const result = (id) => fixture.result(dir, id);
+/** A number as the page writes it. */
+const shown = (number) => number.toLocaleString("en-US");
+
+test("opens on what ran last, with its figures and its world", async () => {
   await open();
-  await seriesCount(3);
-  assert.equal((await names()).length, 7);
+  await seriesCount(6);
+  const all = await names();
+  assert.equal(all.length, 8);
+  assert.deepEqual(all.slice(0, 2), ["traffic one-at-a-time · load none", "traffic one-at-a-time · load ethernet"].map((name) => `A gateway under test: ${name}`));
+  assert.equal(new Set(all).size, 8, "every name is another");
   const head = await page.locator("#conditions").innerText();
   assert.match(head, /model/);
-  assert.match(head, /model mpc5200-2\.6\.33, virtual time/);
   assert.match(await page.locator("footer").innerText(), /no measurements/);
   assert.equal(await page.locator("#formula").innerText(), "gateway_latency = target_end - source_end - transmission");
-  const row = await page.locator("#rows tr", { hasText: "flood-ethernet" }).innerText();
-  assert.match(row, /10,000\s+2,0\d\d \(20\.\d.%\)\s+97\.4.% in/);
+});
+
+test("every frame that was sent is in one column of the table", async () => {
+  await open();
+  for (const id of ["endings", "flood-ethernet", "half-none"]) {
+    const { counts } = result(id);
+    assert.equal(counts.sent, counts.received + counts.not_routed + counts.refused + counts.lost);
+    const cells = await page.locator("#rows tr", { has: box(id) }).locator("td").allInnerTexts();
+    const numbers = cells.slice(4, 9).map((text) => text.replace(/ \(.*\)/, ""));
+    assert.deepEqual(numbers, ["sent", "received", "not_routed", "refused", "lost"].map((key) => shown(counts[key])));
+  }
+  const { counts } = result("endings");
+  assert.ok(Math.min(...Object.values(counts).slice(0, 5)) > 0, "all four endings are there");
 });
 
 test("columns sort both ways by click and by keyboard", async () => {
   await open();
-  const max = page.locator("#columns th", { hasText: "Max" });
-  await max.locator("button").click();
-  assert.equal(await max.getAttribute("aria-sort"), "descending");
-  assert.equal((await names())[0], "Flood, Ethernet load");
-  await max.locator("button").press("Enter");
-  assert.equal(await max.getAttribute("aria-sort"), "ascending");
-  assert.equal((await names()).at(-1), "Flood, Ethernet load");
+  const lost = page.locator("#columns th", { hasText: "Lost" });
+  const ids = () => page.locator("#rows input").evaluateAll((boxes) => boxes.map(({ dataset }) => dataset.experiment));
+  const most = ["endings", "flood-ethernet", "flood-none"].sort((a, b) => result(b).counts.lost - result(a).counts.lost)[0];
+  await lost.locator("button").click();
+  assert.equal(await lost.getAttribute("aria-sort"), "descending");
+  assert.ok([most, fixture.EDITED].includes((await ids())[0]));
+  await lost.locator("button").press("Enter");
+  assert.equal(await lost.getAttribute("aria-sort"), "ascending");
+  assert.ok([most, fixture.EDITED].includes((await ids()).at(-1)));
   await page.locator("#columns button", { hasText: "Experiment" }).click();
-  assert.equal((await names())[1], "50 % bus load");
+  const sorted = (await names()).filter((name) => name.startsWith("A gateway"));
+  assert.deepEqual(sorted, [...sorted].sort());
 });
 
 test("search and axis filters narrow the table", async () => {
   await open();
   await page.fill("#search", "ethernet half");
-  assert.deepEqual(await names(), ["50 % bus load, Ethernet load"]);
-  assert.match(await page.locator("#shown").innerText(), /^1 of 7 shown/);
+  assert.deepEqual(await names(), ["A gateway under test: traffic half · load ethernet"]);
+  assert.match(await page.locator("#shown").innerText(), /^1 of 8 shown/);
   await page.fill("#search", "");
   await page.selectOption('select[data-axis="load.kind"]', { label: "none" });
   assert.equal((await names()).length, 3);
@@ -115,17 +132,66 @@ test("choosing experiments changes the series and the panels below", async () =>
   assert.match(await page.locator("#overlay-hint").innerText(), /Choose experiments/);
 });
 
+test("all, none and shown are chosen by one click", async () => {
+  await open("#show=half-none");
+  await seriesCount(1);
+  await page.click("#choose-all");
+  await seriesCount(8);
+  await page.fill("#search", "flood");
+  assert.equal(await page.locator("#choose-shown").innerText(), "Shown (2)");
+  await page.click("#choose-shown");
+  await seriesCount(2);
+  await page.click("#choose-none");
+  await page.waitForSelector("#overlay", { state: "hidden" });
+});
+
 test("profiles fall from all frames to the worst case", async () => {
   await open(THREE);
   await seriesCount(3);
-  const [line, end] = await overlay((plot) => plot.data.filter(({ legendgroup }) => legendgroup === "flood-ethernet")
-    .map(({ x, y, hovertext, line }) => ({ x, y, hovertext, shape: line?.shape })));
-  const result = JSON.parse(fs.readFileSync(path.join(dir, "results/flood-ethernet.json")));
+  const plot = await overlay((plot) => plot.data.map(({ x, y, line, legendgroup }) => ({ x, y, shape: line?.shape, legendgroup })));
+  const line = plot.find(({ legendgroup }) => legendgroup === "flood-ethernet");
+  const { counts, metrics } = result("flood-ethernet");
   assert.equal(line.shape, "vh");
-  assert.equal(line.y[0], result.counts.received);
-  assert.equal(line.x.at(-1) * 1000, result.metrics.gateway_latency.max_ns);
-  assert.deepEqual([end.x, end.y], [[line.x.at(-1)], [line.y.at(-1)]]);
-  assert.match(line.hovertext[0], /^<b>7,9\d\d frames<\/b> took at least <b>3\d\.\d\d.µs<\/b>/);
+  assert.equal(line.y[0], counts.received);
+  assert.equal(Math.round(line.x.at(-1) * 1000), metrics.gateway_latency.max_ns);
+  const marks = plot.at(-1);
+  assert.ok(marks.x.includes(line.x.at(-1)) && marks.x.length === 3, "the worst case is marked");
+});
+
+test("pointing at the chart reads all curves at one latency", async () => {
+  await open(THREE);
+  await seriesCount(3);
+  const area = await page.locator("#overlay .nsewdrag").first().boundingBox();
+  await page.mouse.move(area.x + area.width * 0.4, area.y + area.height * 0.3);
+  await page.locator("#readout").waitFor();
+  const lines = await page.locator("#readout li").allInnerTexts();
+  assert.equal(lines.length, 3);
+  // The same from the results: how many frames took at least so long.
+  const at = await overlay((plot) => plot._fullLayout.xaxis.p2d(0.4 * plot._fullLayout.xaxis._length) * 1000);
+  for (const id of ["one-at-a-time-none", "half-ethernet", "flood-ethernet"]) {
+    const number = result(id).metrics.gateway_latency.profile.find(([ns]) => ns >= at)?.[1] ?? 0;
+    const line = lines.find((line) => line.includes(id.replace(/-(none|ethernet)$/, " · load $1")));
+    assert.ok(line.includes(`\n${shown(number)} (`), `${line} ${number}`);
+  }
+  assert.equal(await page.locator("#readout .nearest").count(), 1);
+  await page.mouse.move(area.x + area.width * 0.4, area.y + area.height + 300);
+  await page.locator("#readout").waitFor({ state: "hidden" });
+  await page.locator("#overlay-box").focus();
+  await page.keyboard.press("ArrowRight");
+  await page.locator("#readout").waitFor();
+  await page.keyboard.press("Escape");
+  await page.locator("#readout").waitFor({ state: "hidden" });
+});
+
+test("curves are coloured by an axis", async () => {
+  await open();
+  await seriesCount(6);
+  await page.selectOption("#colour", { label: "load" });
+  await page.waitForFunction(() => document.getElementById("overlay").data.some(({ name }) => name === "load ethernet"));
+  const lines = await overlay((plot) => plot.data.filter(({ mode }) => mode === "lines").map(({ name, line, showlegend }) => [name, line.color, showlegend]));
+  assert.deepEqual([...new Set(lines.map(([name]) => name))].sort(), ["load ethernet", "load none"]);
+  assert.equal(new Set(lines.map(([, colour]) => colour)).size, 2);
+  assert.equal(lines.filter(([, , isInLegend]) => isInLegend).length, 2);
 });
 
 test("the axis, the view and the metric are switched", async () => {
@@ -139,7 +205,7 @@ test("the axis, the view and the metric are switched", async () => {
   await page.locator("label", { hasText: "Histogram" }).click();
   await page.waitForFunction(() => document.getElementById("overlay").layout.yaxis.type !== "log");
   const sums = await overlay((plot) => plot.data.map(({ y }) => y.reduce((a, b) => a + b)));
-  assert.deepEqual(sums.slice(0, 2), [3000, 3000]);
+  assert.deepEqual(sums, ["one-at-a-time-none", "half-ethernet", "flood-ethernet"].map((id) => result(id).counts.received));
   await page.selectOption("#metric", "bus_wait");
   await page.waitForFunction(() => document.getElementById("overlay").layout.xaxis.title.text.startsWith("Wait for the target bus"));
   assert.equal(await page.locator("#formula").innerText(), "bus_wait = target_start - loaded");
@@ -153,41 +219,52 @@ test("exports are the profiles on show", async () => {
   const lines = fs.readFileSync(await csv.path(), "utf8").trimEnd().split("\n");
   assert.equal(lines[0], "experiment,metric,latency_ns,frames_at_least");
   const last = lines.filter((line) => line.startsWith("half-ethernet,")).at(-1);
-  const { max_ns } = JSON.parse(fs.readFileSync(path.join(dir, "results/half-ethernet.json"))).metrics.gateway_latency;
-  assert.equal(last, `half-ethernet,gateway_latency,${max_ns},1`);
+  const [max_ns, worst] = result("half-ethernet").metrics.gateway_latency.profile.at(-1);
+  assert.equal(last, `half-ethernet,gateway_latency,${max_ns},${worst}`);
   const [svg] = await Promise.all([page.waitForEvent("download"), page.click("#export-svg")]);
   assert.equal(svg.suggestedFilename(), "gateway_latency-profile.svg");
-  assert.match(fs.readFileSync(await svg.path(), "utf8"), /^<svg .*Flood, Ethernet load/s);
+  assert.match(fs.readFileSync(await svg.path(), "utf8"), /^<svg .*load ethernet/s);
 });
 
 test("time charts appear when they come into view", async () => {
-  await open(THREE);
+  await open("#metric=gateway_latency&show=one-at-a-time-none&show=half-ethernet&show=endings");
   await seriesCount(3);
-  const panel = page.locator('.detail[data-experiment="flood-ethernet"]');
+  const panel = page.locator('.detail[data-experiment="endings"]');
   assert.equal(await panel.locator(".main-svg").count(), 0, "not drawn before it is seen");
   await panel.scrollIntoViewIfNeeded();
   await panel.locator(".main-svg").first().waitFor();
   const traces = await panel.locator(".chart").evaluate((plot) => plot.data.map(({ x, yaxis }) => [x.length, yaxis ?? "y"]));
-  assert.equal(traces.length, 3, "latencies and two causes");
-  assert.ok(traces[0][0] > 1_000 && traces[0][0] <= 4_000, `${traces[0][0]} points`);
-  assert.deepEqual(traces.slice(1).map(([, axis]) => axis), ["y2", "y2"]);
-  assert.match(await panel.locator(".thinned").innerText(), /Of every 8 frames/);
+  const causes = [...new Set(result("endings").stopped.map(({ cause }) => cause))];
+  assert.equal(traces.length, 1 + causes.length, "latencies, and a row per cause");
+  assert.ok(traces[0][0] > 100 && traces[0][0] <= 4_000, `${traces[0][0]} points`);
+  assert.ok(traces.slice(1).every(([, axis]) => axis === "y2"));
+  assert.deepEqual((await panel.locator(".chart").evaluate((plot) => plot.layout.yaxis2.ticktext)).sort(), causes.sort());
+  assert.match(await panel.locator(".thinned").innerText(), /^$|Of every/);
 });
 
-test("a panel tells what was refused, the loads and how to repeat it", async () => {
-  await open("#show=flood-ethernet");
+test("a panel tells what became of the frames, the loads and how to repeat it", async () => {
+  await open("#show=endings");
   const panel = page.locator(".detail");
   const text = await panel.innerText();
-  for (const part of [/egress_full\s+gateway · all/, /in\s+500\s+10,000\s+0\s+0\s+97\.4.%/, /all\s+out\s+7,9\d\d/, /candor lab run campaigns\/simple\.toml --only flood-ethernet --seed 1/]) {
-    assert.match(text, part);
+  const { counts, stopped, buses } = result("endings");
+  const sum = `${shown(counts.sent)} sent = ${shown(counts.received)} received + ${shown(counts.not_routed)} not routed + `
+    + `${shown(counts.refused)} refused + ${shown(counts.lost)} lost`;
+  assert.ok(text.includes(sum), text);
+  const endings = { not_routed: "Not routed", refused: "Refused", lost: "Lost" };
+  const rows = await panel.locator("section", { hasText: "Frames that did not pass" }).locator("tbody tr").allInnerTexts();
+  for (const { cause, ending, frames } of stopped) {
+    assert.ok(rows.some((row) => row.startsWith(`${endings[ending]}\t${cause}\t`) && row.includes(`\t${shown(frames)}\t`)), rows.join("\n"));
   }
-  assert.match(text, /10,000 frames sent: 7,9\d\d received, 2,0\d\d lost/);
+  assert.equal(rows.length, stopped.length);
+  assert.match(await panel.locator(".cause", { hasText: "queue_full" }).getAttribute("title"), /queue of the destination was full/);
+  assert.ok(text.includes(`${buses[1].load_percent.toFixed(1)}\u202f%`), "the load of the slow bus");
+  assert.match(text, /candor lab run .*experiments\/endings\.toml --only endings --seed 1/);
   await panel.locator("button", { hasText: "Copy" }).click();
   await panel.locator("button", { hasText: "Copied" }).waitFor();
   const config = panel.locator("pre.config");
   assert.ok(!(await config.isVisible()));
   await panel.locator("summary").press("Enter");
-  assert.match(await config.innerText(), /\[traffic\]\nkind = "flood"/);
+  assert.match(await config.innerText(), /kind = "periodic"/);
 });
 
 test("an address brings a view back", async () => {
@@ -197,11 +274,11 @@ test("an address brings a view back", async () => {
   await page.fill("#search", "flood");
   await page.locator("#columns button", { hasText: "p99.9" }).click();
   await box("flood-none").uncheck();
-  await seriesCount(2);
+  await seriesCount(5);
   const hash = new URL(page.url()).hash;
   await page.context().close();
   await open(hash);
-  await seriesCount(2);
+  await seriesCount(5);
   assert.equal(await page.inputValue("#metric"), "total_latency");
   assert.equal(await page.inputValue("#search"), "flood");
   assert.ok(await page.isChecked('input[value="linear"]'));
@@ -211,17 +288,86 @@ test("an address brings a view back", async () => {
   await seriesCount(1);
 });
 
+test("after another run the page shows that run", async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "candor-report-"));
+  try {
+    fixture.run(folder, "matrix.toml");
+    await open("", {}, folder);
+    await seriesCount(6);
+    await box("flood-none").uncheck();
+    await seriesCount(5);
+    const { hash } = new URL(page.url());
+    await page.context().close();
+    await open(hash, {}, folder);
+    await seriesCount(5);
+    await page.context().close();
+    fixture.run(folder, "endings.toml");
+    for (const address of ["", hash]) {
+      await open(address, {}, folder);
+      await seriesCount(1);
+      assert.equal((await names())[0], "Four endings");
+      assert.ok(await box("endings").isChecked());
+      await page.context().close();
+    }
+  } finally {
+    fs.rmSync(folder, { recursive: true });
+  }
+});
+
 test("texts from data never become markup", async () => {
-  await open("#show=zz hostile %26 100%25&show=half-none".replaceAll(" ", "%20"));
+  await open(`#show=${encodeURIComponent(fixture.EDITED)}&show=half-none`);
   await seriesCount(2);
   const panel = page.locator(".detail").first();
   await panel.scrollIntoViewIfNeeded();
-  await panel.getByText("There is no file with one line per frame").waitFor();
+  await panel.getByText("There is no time chart").waitFor();
+  const area = await page.locator("#overlay .nsewdrag").first().boundingBox();
+  await page.mouse.move(area.x + area.width / 2, area.y + area.height / 2);
+  await page.locator("#readout").waitFor();
   assert.equal(await page.evaluate(() => globalThis.attacked), undefined);
   assert.equal(await page.locator("img").count(), 0);
   assert.ok((await names()).includes(fixture.HOSTILE));
   assert.equal(await panel.locator("h2").innerText(), fixture.HOSTILE);
   assert.match(await page.locator("#overlay .legendtext").first().textContent(), /^<script>globalThis/);
+});
+
+test("300 experiments stay readable", async () => {
+  many = fs.mkdtempSync(path.join(os.tmpdir(), "candor-report-"));
+  const printed = fixture.run(many, "many.toml");
+  assert.match(printed, /no line per frame \(CSV\).*120,000 frames.*--set per_frame=true/);
+  assert.deepEqual(fs.readdirSync(path.join(many, "results")).filter((name) => name.endsWith(".csv")), []);
+  await open("", {}, many);
+  await seriesCount(7);
+  const all = await names();
+  assert.equal(new Set(all).size, 300, "every name is another");
+  assert.match(all[0], /^traffic one-at-a-time · load none · length 2 · filters 0$/);
+  // The table has its own scroll area beside the chart, and its head stays.
+  const scroll = page.locator("#table-scroll");
+  const [table, chart] = [await scroll.boundingBox(), await page.locator("#overlay").boundingBox()];
+  assert.ok(table.x + table.width <= chart.x, "beside one another");
+  assert.ok(table.y + table.height <= 1000, "the table ends on the screen");
+  const top = () => page.locator("#columns th").first().evaluate((th) => th.getBoundingClientRect().top);
+  const before = await top();
+  await scroll.evaluate((element) => (element.scrollTop = 3_000));
+  assert.equal(await top(), before, "the head stays");
+  assert.ok(await box("flood-ethernet-8-2048").count() === 1);
+  const started = Date.now();
+  await page.click("#choose-all");
+  await seriesCount(300);
+  const took = Date.now() - started;
+  assert.ok(took < 20_000, `300 curves took ${took} ms`);
+  assert.equal(await page.locator("#overlay .legend").count(), 0, "no legend of 300 names");
+  assert.equal(await page.locator(".detail").count(), 6);
+  await page.click("#more");
+  assert.equal(await page.locator(".detail").count(), 12);
+  const area = await page.locator("#overlay .nsewdrag").first().boundingBox();
+  await page.mouse.move(area.x + area.width / 2, area.y + area.height / 2);
+  await page.locator("#readout").waitFor();
+  const lines = await page.locator("#readout li").count();
+  const rest = (await page.locator("#readout .hint").allInnerTexts()).map((text) => Number(text.match(/\d+/)[0]));
+  assert.equal(lines + rest.reduce((a, b) => a + b, 0), 300, "every curve is shown or counted");
+  await page.selectOption("#colour", { label: "filters" });
+  await page.waitForFunction(() => document.querySelectorAll("#overlay .legendtext").length === 10);
+  if (process.env.SCREENSHOTS) await page.screenshot({ path: path.join(process.env.SCREENSHOTS, "report-many.png") });
 });
 
 test("a chart file that is gone is named", async () => {

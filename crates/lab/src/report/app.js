@@ -1,8 +1,9 @@
 // The page of a latency report. First pure functions, which `node --test` checks; then the page.
 //
-// Data come from scripts beside this one: data.js calls candorReport() once; the charts of an
-// experiment call candorChart() when they are wanted. Nothing is ever fetched. Text from data
-// enters the document through textContent only, and plots through plotText().
+// Data come from scripts beside this one: data.js calls candorReport() once; the profiles of an
+// experiment call candorProfiles(), and its frames candorFrames(), when they are wanted. Nothing is
+// ever fetched. Text from data enters the document through textContent only, and plots through
+// plotText().
 "use strict";
 
 // ---- Numbers and words ---------------------------------------------------------------------
@@ -29,7 +30,7 @@ function percent(part, whole) {
 /** The unit of an axis that reaches up to `ns`: up to 10,000 of a unit before the next one. */
 const axisUnit = (ns) => UNITS.findLast(([size]) => Math.abs(ns) < 1e4 * size) ?? UNITS[0];
 
-const frames = (number) => `${count(number)} ${number === 1 ? "frame" : "frames"}`;
+const framesText = (number) => `${count(number)} ${number === 1 ? "frame" : "frames"}`;
 
 /** Text for Plotly, which reads a little markup and templates in its strings. */
 const plotText = (text) =>
@@ -42,15 +43,18 @@ const figure = (experiment, metric, key) => experiment.metrics[metric]?.[`${key}
 const busiest = (experiment) =>
   experiment.buses.reduce((top, bus) => (bus.load_percent > (top?.load_percent ?? -1) ? bus : top), null);
 
+/** How frames end: `sent` is the sum of these counts. */
+const ENDINGS = [["received", "Received"], ["not_routed", "Not routed"], ["refused", "Refused"], ["lost", "Lost"]];
+
 /** The columns of the table: what they sort by. The name is sorted as text, the others as numbers. */
 const COLUMNS = [
-  { key: "name", label: "Experiment", value: (e) => e.title || e.experiment },
+  { key: "name", label: "Experiment", value: (e, metric, names) => names.get(e.id) },
   { key: "p50", label: "p50", value: (e, metric) => figure(e, metric, "p50") },
   { key: "p99", label: "p99", value: (e, metric) => figure(e, metric, "p99") },
   { key: "p999", label: "p99.9", value: (e, metric) => figure(e, metric, "p999") },
   { key: "max", label: "Max", value: (e, metric) => figure(e, metric, "max") },
   { key: "sent", label: "Sent", value: (e) => e.counts.sent },
-  { key: "lost", label: "Lost", value: (e) => e.counts.lost },
+  ...ENDINGS.map(([key, label]) => ({ key, label, value: (e) => e.counts[key] })),
   { key: "load", label: "Busiest bus", value: (e) => busiest(e)?.load_percent ?? null },
 ];
 
@@ -71,26 +75,79 @@ function axesOf(experiments) {
 
 const axisText = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
+/** The shortest end of each axis that names it alone: `traffic.kind` is `traffic`, `vm.mips` is `mips`. */
+function axisNames(axes) {
+  const parts = axes.map((axis) => axis.replace(/(.)\.kind$/, "$1").split("."));
+  const end = (part, length) => part.slice(-length).join(".");
+  return new Map(axes.map((axis, index) => {
+    const own = parts[index];
+    const isTaken = (length) => parts.some((other, at) => at !== index && end(other, length) === end(own, length));
+    let length = 1;
+    while (length < own.length && isTaken(length)) length += 1;
+    return [axis, isTaken(length) ? axis : end(own, length)];
+  }));
+}
+
+/** Groups by a key, in the order of first appearance. */
+function groupBy(list, keyOf) {
+  const groups = new Map();
+  for (const item of list) {
+    const key = keyOf(item);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(item);
+  }
+  return groups;
+}
+
+/**
+ * A name for each experiment, by its id, each a different one. A title is a name if only one
+ * experiment has it. Others are named by the axes in which they differ; what has none, or the same
+ * ones as another, by its own name, and what shares even that by its id.
+ */
+function namesOf(experiments) {
+  const names = new Map();
+  const titles = groupBy(experiments, (e) => e.title || e.experiment);
+  for (const [title, group] of titles) {
+    if (group.length === 1) {
+      names.set(group[0].id, title);
+      continue;
+    }
+    const axes = axesOf(group).map(([axis]) => axis);
+    const short = axisNames(axes);
+    const inAxes = (e) => axes.filter((axis) => axis in e.axes)
+      .map((axis) => `${short.get(axis)} ${axisText(e.axes[axis])}`).join(" · ");
+    const isOwn = group.every((e) => e.title === "" || e.title === e.experiment);
+    const prefix = titles.size > 1 && !isOwn ? `${title}: ` : "";
+    for (const [text, same] of groupBy(group, inAxes)) {
+      for (const e of same) names.set(e.id, text !== "" && same.length === 1 ? prefix + text : e.experiment);
+    }
+  }
+  for (const same of groupBy(experiments, (e) => names.get(e.id)).values()) {
+    if (same.length > 1) same.forEach((e) => names.set(e.id, e.id));
+  }
+  return names;
+}
+
 /** Whether every word of the search and every chosen axis value is found. */
-function matches(experiment, { search, filters }) {
+function matches(experiment, { search, filters }, names) {
   for (const [axis, wanted] of Object.entries(filters)) {
     if (!(axis in experiment.axes) || axisText(experiment.axes[axis]) !== wanted) return false;
   }
   const axes = Object.entries(experiment.axes).map(([axis, value]) => `${axis}=${axisText(value)}`);
   const { title, experiment: name, testbed, conditions } = experiment;
-  const text = [title, name, testbed, conditions, ...axes].join("\n").toLowerCase();
+  const text = [names?.get(experiment.id), title, name, testbed, conditions, ...axes].join("\n").toLowerCase();
   return search.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
 
 /** Sorted by a column; what has no value comes last either way. */
-function sorted(experiments, metric, sort) {
+function sorted(experiments, metric, sort, names) {
   const column = COLUMNS.find(({ key }) => key === sort.key);
   if (!column) return [...experiments];
   const collator = new Intl.Collator("en", { numeric: true });
   const compare = (a, b) => (typeof a === "string" ? collator.compare(a, b) : a - b);
   const sign = sort.descending ? -1 : 1;
   return experiments
-    .map((experiment) => [column.value(experiment, metric), experiment])
+    .map((experiment) => [column.value(experiment, metric, names), experiment])
     .sort(([a], [b]) => {
       if (a === null || b === null) return (a === null) - (b === null);
       return sign * compare(a, b);
@@ -125,6 +182,33 @@ function bins(points, from, to, number, isLog) {
   return counts.map((frames, bin) => [unscale(low + bin * width), unscale(low + (bin + 1) * width), frames]);
 }
 
+/** How many frames of a profile took at least `ns`. */
+function atLeast(points, ns) {
+  let [low, high] = [0, points.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (points[middle][0] < ns) low = middle + 1;
+    else high = middle;
+  }
+  return points[low]?.[1] ?? 0;
+}
+
+/** The points of a profile that can be told apart on `columns` by `rows` pixels, ends included. */
+function visible(points, place, columns, rows) {
+  if (points.length <= 2) return points;
+  const x = ([ns]) => Math.log(Math.max(place(ns), Number.MIN_VALUE));
+  const y = ([, frames]) => Math.log(frames);
+  const [first, last] = [points[0], points.at(-1)];
+  const step = [Math.abs(x(last) - x(first)) / columns, Math.abs(y(first) - y(last)) / rows];
+  const kept = [first];
+  for (const point of points.slice(1, -1)) {
+    const previous = kept.at(-1);
+    if (x(point) - x(previous) >= step[0] || y(previous) - y(point) >= step[1]) kept.push(point);
+  }
+  kept.push(last);
+  return kept;
+}
+
 /** Undoes the differences in a chart file. */
 function runningSum(differences) {
   let sum = 0;
@@ -133,36 +217,44 @@ function runningSum(differences) {
 
 // ---- What the user chose, as text after the # of the address -----------------------------------
 
-const SERIES_DEFAULT = 3;
+/** So many of the experiments that ran last are chosen at first. */
+const SERIES_DEFAULT = 7;
 
 /** The state of a page that was opened without one. */
 function initialState(report) {
   const { metrics, experiments } = report;
   const used = metrics.filter(({ key }) => experiments.some((e) => e.metrics[key]?.count > 0));
   const metric = used.find(({ key }) => key === "gateway_latency") ?? used[0] ?? metrics[0];
+  const latest = report.latest?.length ? report.latest : experiments.map(({ id }) => id);
   return {
     // One place per series: an experiment keeps its colour while others come and go.
-    chosen: experiments.slice(0, SERIES_DEFAULT).map(({ id }) => id),
+    chosen: latest.slice(0, SERIES_DEFAULT),
     metric: metric.key,
     view: "profile",
     scale: "log",
+    colour: "",
     sort: { key: "", descending: false },
     search: "",
     filters: {},
   };
 }
 
-function stateToHash({ chosen, metric, view, scale, sort, search, filters }) {
+function stateToHash({ chosen, metric, view, scale, colour, sort, search, filters }, run) {
   const parts = new URLSearchParams({ metric, view, scale });
+  if (run) parts.set("run", run);
   chosen.forEach((id) => parts.append("show", id ?? ""));
   if (chosen.length === 0) parts.append("show", "");
+  if (colour) parts.set("colour", colour);
   if (sort.key) parts.set("sort", (sort.descending ? "-" : "") + sort.key);
   if (search) parts.set("find", search);
   for (const [axis, value] of Object.entries(filters)) parts.append("axis", `${axis}=${value}`);
   return `#${parts}`;
 }
 
-/** Reads a state; what makes no sense for this report is left at its default. */
+/**
+ * Reads a state; what makes no sense for this report is left at its default. After another run the
+ * experiments of that run are chosen: what ran last is what is shown.
+ */
 function stateFromHash(hash, report) {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
   const state = initialState(report);
@@ -172,7 +264,10 @@ function stateFromHash(hash, report) {
   pick("metric", report.metrics.map(({ key }) => key));
   pick("view", ["profile", "histogram"]);
   pick("scale", ["log", "linear"]);
-  if (parts.has("show")) {
+  const axes = axesOf(report.experiments);
+  pick("colour", axes.map(([axis]) => axis));
+  const isSameRun = !parts.has("run") || parts.get("run") === report.run;
+  if (parts.has("show") && isSameRun) {
     const ids = new Set(report.experiments.map(({ id }) => id));
     const known = parts.getAll("show").map((id) => (ids.delete(id) ? id : null));
     state.chosen = known.slice(0, known.findLastIndex((id) => id !== null) + 1);
@@ -182,9 +277,9 @@ function stateFromHash(hash, report) {
   if (COLUMNS.some((column) => column.key === key)) {
     state.sort = { key, descending: sort.startsWith("-") };
   }
-  state.search = parts.get("find") ?? "";
-  for (const filter of parts.getAll("axis")) {
-    const [axis, values] = axesOf(report.experiments).find(([axis]) => filter.startsWith(`${axis}=`)) ?? [];
+  state.search = isSameRun ? parts.get("find") ?? "" : "";
+  for (const filter of isSameRun ? parts.getAll("axis") : []) {
+    const [axis, values] = axes.find(([axis]) => filter.startsWith(`${axis}=`)) ?? [];
     const value = filter.slice((axis?.length ?? 0) + 1);
     if (values?.includes(value)) state.filters[axis] = value;
   }
@@ -201,15 +296,50 @@ function toggled(chosen, id) {
   return free < 0 ? [...chosen, id] : chosen.with(free, id);
 }
 
+/** Exactly these, those chosen already in their places. */
+function chosenExactly(chosen, ids) {
+  const wanted = new Set(ids);
+  const kept = chosen.map((id) => (wanted.delete(id) ? id : null));
+  for (const id of wanted) {
+    const free = kept.indexOf(null);
+    if (free < 0) kept.push(id);
+    else kept[free] = id;
+  }
+  return kept.slice(0, kept.findLastIndex((id) => id !== null) + 1);
+}
+
 // ---- Plots ---------------------------------------------------------------------------------------
 
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 
-/** Colour and dash of the series in that place: all different for the first 42. */
-const styleOf = (place, theme) => ({
-  color: theme.series[place % theme.series.length],
-  dash: DASHES[place % DASHES.length],
-});
+/** More curves than this, and a legend would be larger than the chart. */
+const LEGEND_MOST = 12;
+
+/** Colour and dash of the series in that place: all different for the first 108. */
+function styleOf(place, theme) {
+  const round = Math.floor(place / theme.series.length);
+  return { color: theme.series[place % theme.series.length], dash: DASHES[(place + round) % DASHES.length] };
+}
+
+/** The colour at a part from 0 to 1 of a ramp of colours such as `#0072b2`. */
+function rampColour(ramp, part) {
+  const at = Math.min(Math.max(part, 0), 1) * (ramp.length - 1);
+  const [from, to] = [Math.floor(at), Math.ceil(at)];
+  const channel = (colour, index) => parseInt(colour.slice(1 + 2 * index, 3 + 2 * index), 16);
+  const mixed = [0, 1, 2].map((index) => {
+    const value = channel(ramp[from], index) * (1 - (at - from)) + channel(ramp[to], index) * (at - from);
+    return Math.round(value).toString(16).padStart(2, "0");
+  });
+  return `#${mixed.join("")}`;
+}
+
+/** A style for each value of an axis: numbers along a ramp, words each in a colour of their own. */
+function axisStyles(values, theme) {
+  const isOrdered = values.length > 2 && values.every((value) => /^\d+(\.\d+)?\D{0,3}$/.test(value));
+  return new Map(values.map((value, index) => [value, isOrdered
+    ? { color: rampColour(theme.ramp, index / (values.length - 1)), dash: "solid" }
+    : styleOf(index, theme)]));
+}
 
 function layout(theme, axes) {
   const axis = (own) => ({
@@ -236,68 +366,116 @@ function latencyAxis(title, scale, points) {
   const floor = least === Infinity ? 1 : least;
   const place = (ns) => (scale === "log" ? Math.max(ns, floor) : ns) / size;
   const axis = { title: { text: `${plotText(title)} (${unit})` }, type: scale, nticks: 6, tickformat: "," };
-  return { place, axis };
+  return { place, axis, size };
 }
 
-/** The overlaid latency profiles: a curve and the mark of the worst case for each. */
-function profilePlot(series, title, scale, theme) {
-  const { place, axis } = latencyAxis(title, scale, series.flatMap(({ points }) => points));
-  const data = series.flatMap(({ id, name, points, style }) => {
-    const hovertext = points.map(([ns, n]) => `<b>${frames(n)}</b> took at least <b>${duration(ns)}</b><br>${plotText(name)}`);
-    const [worst, worstCount] = points.at(-1);
-    const common = { name: plotText(name), legendgroup: id, hoverinfo: "text" };
-    return [
-      {
-        ...common, type: "scatter", mode: "lines", line: { ...style, width: 2, shape: "vh" },
-        x: points.map(([ns]) => place(ns)), y: points.map(([, n]) => n), hovertext,
-      },
-      {
-        ...common, type: "scatter", mode: "markers", showlegend: false, hovertext: [hovertext.at(-1)],
-        marker: { color: style.color, size: 8, line: { color: theme.panel, width: 1.5 } },
-        x: [place(worst)], y: [worstCount], cliponaxis: false,
-      },
-    ];
+/** The legend of the curves: each by its name, or each value of an axis once. */
+function legendOf(series) {
+  const seen = new Set();
+  return series.map(({ id, name, group }) => {
+    const text = group ?? name;
+    const isFirst = !seen.has(text);
+    seen.add(text);
+    return { name: plotText(text), legendgroup: group === undefined ? id : text, showlegend: isFirst };
   });
-  const most = Math.max(...series.map(({ points }) => points[0][1]));
+}
+
+const hasLegend = (legend) => legend.filter(({ showlegend }) => showlegend).length <= LEGEND_MOST;
+
+/**
+ * The overlaid latency profiles: a curve for each, and the marks of the worst cases. `read` tells
+ * the frames of a series at a place of the axis.
+ */
+function profilePlot(series, title, scale, theme) {
+  const { place, axis, size } = latencyAxis(title, scale, series.flatMap(({ points }) => points));
+  const legend = legendOf(series);
+  const width = series.length > 40 ? 1.25 : 2;
+  const data = series.map(({ points, style }, index) => {
+    const shown = visible(points, place, 1600, 900);
+    return {
+      ...legend[index], type: "scatter", mode: "lines", hoverinfo: "skip",
+      line: { ...style, width, shape: "vh" }, x: shown.map(([ns]) => place(ns)), y: shown.map(([, n]) => n),
+    };
+  });
+  const worst = series.map(({ points }) => points.at(-1));
+  data.push({
+    type: "scatter", mode: "markers", showlegend: false, hoverinfo: "skip", cliponaxis: false,
+    marker: { color: series.map(({ style }) => style.color), size: series.length > 40 ? 5 : 8, line: { color: theme.panel, width: 1.5 } },
+    x: worst.map(([ns]) => place(ns)), y: worst.map(([, n]) => n),
+  });
+  const most = series.reduce((most, { points }) => Math.max(most, points[0][1]), 1);
   const yaxis = {
     title: { text: "Frames with at least this latency" }, type: "log",
     range: [-0.18, Math.log10(most) + 0.12], dtick: 1, tickformat: ",",
   };
-  return { data, layout: layout(theme, { xaxis: axis, yaxis }) };
+  const read = ({ points }, at) => {
+    const number = atLeast(points, at * size);
+    return { value: number, text: `${count(number)} (${percent(number, points[0][1])})` };
+  };
+  const head = (at) => `at least ${duration(Math.round(at * size))}`;
+  return { data, read, head, layout: layout(theme, { xaxis: axis, yaxis, showlegend: hasLegend(legend) }) };
 }
 
 /** The classic histograms over one another. */
 function histogramPlot(series, title, scale, theme) {
   const all = series.flatMap(({ points }) => points);
-  const { place, axis } = latencyAxis(title, scale, all);
+  const { place, axis, size } = latencyAxis(title, scale, all);
   const times = all.map(([ns]) => ns).filter((ns) => scale !== "log" || ns > 0);
   const from = times.reduce((a, b) => Math.min(a, b), Infinity);
   const to = times.reduce((a, b) => Math.max(a, b), -Infinity);
-  const data = series.map(({ id, name, points, style }) => {
-    const bars = times.length ? bins(points, from, to, 100, scale === "log") : [];
+  const legend = legendOf(series);
+  const allBars = new Map(series.map(({ id, points }) =>
+    [id, times.length ? bins(points, from, to, 100, scale === "log") : []]));
+  const data = series.map(({ id, style }, index) => {
+    const bars = allBars.get(id);
     return {
-      type: "scatter", mode: "lines", name: plotText(name), legendgroup: id, hoverinfo: "text",
-      line: { ...style, width: 1.75, shape: "hv" }, fill: "tozeroy", fillcolor: `${style.color}26`,
+      ...legend[index], type: "scatter", mode: "lines", hoverinfo: "skip",
+      line: { ...style, width: 1.75, shape: "hv" },
+      ...(series.length > LEGEND_MOST ? {} : { fill: "tozeroy", fillcolor: `${style.color}26` }),
       x: [...bars.map(([from]) => place(from)), place(to)], y: [...bars.map(([, , n]) => n), 0],
-      hovertext: bars.map(([from, to, n]) => `<b>${frames(n)}</b> from ${duration(Math.round(from))} to ${duration(Math.round(to))}<br>${plotText(name)}`),
     };
   });
   const yaxis = { title: { text: "Frames" }, rangemode: "tozero", tickformat: "," };
-  return { data, layout: layout(theme, { xaxis: axis, yaxis }) };
+  const barAt = (bars, at) => bars.find(([from, to]) => at * size >= from && at * size < to);
+  const read = ({ id }, at) => {
+    const [, , number] = barAt(allBars.get(id), at) ?? [0, 0, 0];
+    return { value: number, text: count(number) };
+  };
+  const head = (at) => {
+    const bar = barAt([...allBars.values()][0] ?? [], at);
+    return bar ? `${duration(Math.round(bar[0]))} to ${duration(Math.round(bar[1]))}` : duration(Math.round(at * size));
+  };
+  return { data, read, head, layout: layout(theme, { xaxis: axis, yaxis, showlegend: hasLegend(legend) }) };
 }
 
-/** A frame that no rule takes is no loss. */
-const causeColour = (cause, theme) => (cause === "no_rule" ? theme.muted : theme.warn);
+/**
+ * What all curves say at one place of the axis, the highest first: at most `most` of them, those
+ * around the value that the pointer is at, and how many are above and below.
+ */
+function readout(series, read, at, pointer, most) {
+  const rows = series.map((one) => ({ ...one, ...read(one, at) })).sort((a, b) => b.value - a.value);
+  const distance = ({ value }) => Math.abs(Math.log1p(value) - Math.log1p(Math.max(pointer, 0)));
+  let nearest = 0;
+  rows.forEach((row, index) => {
+    if (distance(row) < distance(rows[nearest])) nearest = index;
+  });
+  const above = Math.max(Math.min(nearest - Math.floor(most / 2), rows.length - most), 0);
+  const shown = rows.slice(above, above + most);
+  return { rows: shown, nearest: rows[nearest]?.id, above, below: rows.length - above - shown.length };
+}
 
-/** Latency over time, and below it when frames were refused, a row per cause. */
-function timePlot(chart, metric, title, scale, style, theme) {
-  const kept = chart.frames.latencies[metric] ?? { number: [], time_ns: [], latency_ns: [] };
+/** Only losses are alarming: not routed and refused is what the rules say. */
+const causeColour = (ending, theme) => (ending === "lost" ? theme.warn : theme.muted);
+
+/** Latency over time, and below it when frames were stopped, a row per cause. */
+function timePlot(frames, metric, title, scale, style, theme, endingOf) {
+  const kept = frames.latencies[metric] ?? { number: [], time_ns: [], latency_ns: [] };
   const times = runningSum(kept.time_ns);
   const numbers = runningSum(kept.number);
-  const refused = Object.entries(chart.frames.refused).map(([cause, list]) => ({
+  const stopped = Object.entries(frames.stopped).map(([cause, list]) => ({
     cause, times: runningSum(list.time_ns), numbers: runningSum(list.number), frames: list.frames,
   }));
-  const ends = [times, ...refused.map(({ times }) => times)].flatMap((list) => [list[0], list.at(-1)]);
+  const ends = [times, ...stopped.map(({ times }) => times)].flatMap((list) => [list[0], list.at(-1)]);
   const start = ends.filter((ns) => ns !== undefined).reduce((a, b) => Math.min(a, b), Infinity);
   const end = ends.filter((ns) => ns !== undefined).reduce((a, b) => Math.max(a, b), start);
   const [size, unit] = axisUnit(end - start);
@@ -309,23 +487,23 @@ function timePlot(chart, metric, title, scale, style, theme) {
     x: since(times), y: kept.latency_ns.map(place),
     hovertext: kept.latency_ns.map((ns, i) => `<b>${duration(ns)}</b><br>frame ${count(numbers[i])} at ${duration(times[i] - start)}`),
   }];
-  refused.forEach(({ cause, times, numbers, frames: lost }, row) => data.push({
+  stopped.forEach(({ cause, times, numbers, frames: list }, row) => data.push({
     type: "scatter", mode: "markers", hoverinfo: "text", yaxis: "y2",
-    marker: { color: causeColour(cause, theme), symbol: "line-ns-open", size: 9, line: { width: 1.25 } },
+    marker: { color: causeColour(endingOf(cause), theme), symbol: "line-ns-open", size: 9, line: { width: 1.25 } },
     x: since(times), y: times.map(() => row),
-    hovertext: times.map((ns, i) => `<b>${frames(lost[i])}</b>: ${plotText(cause)}<br>from frame ${count(numbers[i])} at ${duration(ns - start)}`),
+    hovertext: times.map((ns, i) => `<b>${framesText(list[i])}</b>: ${plotText(cause)}<br>from frame ${count(numbers[i])} at ${duration(ns - start)}`),
   }));
-  const strip = refused.length ? Math.min(0.06 + 0.07 * refused.length, 0.5) : 0;
+  const strip = stopped.length ? Math.min(0.06 + 0.07 * stopped.length, 0.5) : 0;
   const own = {
-    xaxis: { title: { text: `Time since the first frame (${unit})` }, anchor: refused.length ? "y2" : "y", showgrid: false },
+    xaxis: { title: { text: `Time since the first frame (${unit})` }, anchor: stopped.length ? "y2" : "y", showgrid: false },
     yaxis: { ...axis, domain: [strip && strip + 0.04, 1] },
     showlegend: false,
   };
-  if (refused.length) {
+  if (stopped.length) {
     own.yaxis2 = {
       domain: [0, strip], automargin: true, fixedrange: true, zeroline: false, showgrid: false,
-      range: [refused.length - 0.4, -0.6], tickvals: refused.map((_, row) => row),
-      ticktext: refused.map(({ cause }) => plotText(cause)), tickfont: { color: theme.muted },
+      range: [stopped.length - 0.4, -0.6], tickvals: stopped.map((_, row) => row),
+      ticktext: stopped.map(({ cause }) => plotText(cause)), tickfont: { color: theme.muted },
     };
   }
   return { data, layout: layout(theme, own) };
@@ -336,41 +514,65 @@ function timePlot(chart, metric, title, scale, style, theme) {
 if (typeof document !== "undefined") startPage();
 
 function startPage() {
+  /** From so many experiments on, the table stands beside the charts. */
+  const MANY = 13;
+  /** So many panels of chosen experiments are shown, and so many more each time. */
+  const PANELS = 6;
+  /** So many lines has the readout of a chart at most. */
+  const READOUT_LINES = 18;
+
   const $ = (id) => document.getElementById(id);
-  const charts = new Map();
-  const waiting = new Map();
   let report = null;
+  let names = null;
+  let causes = null;
   let state = null;
+  let panels = PANELS;
 
   window.candorReport = (data) => {
     report = data;
+    names = namesOf(report.experiments);
+    causes = new Map(report.causes.map((cause) => [cause.name, cause]));
     state = stateFromHash(location.hash, report);
+    document.body.classList.toggle("many", report.experiments.length >= MANY);
     buildHead();
     buildControls();
     buildColumns();
+    buildReadout();
     render();
     document.body.dataset.ready = "true";
   };
 
-  window.candorChart = (id, chart) => {
-    charts.set(id, chart);
-    waiting.get(id)?.resolve();
-  };
+  // -- Files of experiments, each loaded once.
 
-  /** The charts of an experiment, loaded once. */
-  function load(id) {
-    if (charts.has(id)) return Promise.resolve();
-    if (!waiting.has(id)) {
-      let done;
-      const promise = new Promise((resolve, reject) => (done = { resolve, reject }));
-      waiting.set(id, { ...done, promise });
-      const script = document.createElement("script");
-      script.src = `report/charts/${encodeURIComponent(id)}.js`;
-      script.onerror = () => waiting.get(id).reject(new Error(`report/charts/${id}.js is missing; run \`candor lab report\` on this folder again`));
-      document.head.append(script);
-    }
-    return waiting.get(id).promise;
+  /** A folder of scripts that hand over something of an experiment. */
+  function shelf(folder) {
+    const found = new Map();
+    const waiting = new Map();
+    return {
+      get: (id) => found.get(id),
+      put(id, content) {
+        found.set(id, content);
+        waiting.get(id)?.resolve();
+      },
+      load(id) {
+        if (found.has(id)) return Promise.resolve();
+        if (!waiting.has(id)) {
+          let done;
+          const promise = new Promise((resolve, reject) => (done = { resolve, reject }));
+          waiting.set(id, { ...done, promise });
+          const script = document.createElement("script");
+          script.src = `report/${folder}/${encodeURIComponent(id)}.js`;
+          script.onerror = () => waiting.get(id).reject(new Error(`report/${folder}/${id}.js is missing; run \`candor lab report\` on this folder again`));
+          document.head.append(script);
+        }
+        return waiting.get(id).promise;
+      },
+    };
   }
+  const profiles = shelf("charts");
+  const perFrame = shelf("frames");
+  window.candorProfiles = profiles.put;
+  window.candorFrames = perFrame.put;
 
   /** An element with properties and children; strings become text. */
   function h(tag, properties = {}, ...children) {
@@ -387,27 +589,45 @@ function startPage() {
     const style = getComputedStyle(document.documentElement);
     const value = (name) => style.getPropertyValue(`--${name}`).trim();
     const names = ["panel", "text", "muted", "line", "warn", "sans"];
-    return { ...Object.fromEntries(names.map((name) => [name, value(name)])), series: value("series").split(/\s+/) };
+    const lists = ["series", "ramp"].map((name) => [name, value(name).split(/\s+/)]);
+    return { ...Object.fromEntries(names.map((name) => [name, value(name)])), ...Object.fromEntries(lists) };
   }
 
   const experimentOf = (id) => report.experiments.find((experiment) => experiment.id === id);
   const chosen = () => state.chosen.map((id, place) => ({ id, place })).filter(({ id }) => id !== null);
   const metricOf = (key) => report.metrics.find((metric) => metric.key === key);
+  const shownRows = () => sorted(report.experiments.filter((e) => matches(e, state, names)), state.metric, state.sort, names);
+
+  /** How each chosen experiment is drawn, by its id: `group` is what it shares a colour with. */
+  function styles(colours) {
+    const values = state.colour && axesOf(report.experiments).find(([axis]) => axis === state.colour)?.[1];
+    if (!values) return new Map(chosen().map(({ id, place }) => [id, { style: styleOf(place, colours) }]));
+    const byValue = axisStyles(values, colours);
+    const short = axisNames([state.colour]).get(state.colour);
+    return new Map(chosen().map(({ id, place }) => {
+      const value = experimentOf(id).axes[state.colour];
+      if (value === undefined) return [id, { style: styleOf(place, colours), group: `no ${short}` }];
+      return [id, { style: byValue.get(axisText(value)), group: `${short} ${axisText(value)}` }];
+    }));
+  }
 
   // -- Head and controls, built once.
 
   function buildHead() {
     const all = report.experiments;
     const distinct = (key) => [...new Set(all.map((e) => e[key]).filter((value) => value !== "" && value !== null))];
-    const spans = [`${all.length} ${all.length === 1 ? "experiment" : "experiments"}`];
+    const spans = [`${count(all.length)} ${all.length === 1 ? "experiment" : "experiments"}`];
     const conditions = distinct("conditions");
     spans.push(...(conditions.length <= 2 ? conditions : [`${conditions.length} sets of conditions`]));
     const seeds = distinct("seed_text");
     if (seeds.length === 1) spans.push(`seed ${seeds[0]}`);
     spans.push(...distinct("candor").map((version) => `candor ${version}`));
     const testbeds = distinct("testbed");
-    if (all.length === 1 && all[0].title) $("headline").textContent = all[0].title;
-    document.title = all.length === 1 && all[0].title ? `${all[0].title} – latency report` : "Latency report";
+    const titles = distinct("title");
+    if (titles.length === 1) {
+      $("headline").textContent = titles[0];
+      document.title = `${titles[0]} – latency report`;
+    }
     $("conditions").replaceChildren(...testbeds.map(badge), ...spans.map((text) => h("span", {}, text)));
     const limits = {
       sim: "Experiments on the testbed “sim” are computed from a model with published parameters. They are no measurements of a real machine.",
@@ -431,14 +651,23 @@ function startPage() {
       }
     }
     $("search").oninput = (event) => change({ search: event.target.value });
-    for (const [axis, values] of axesOf(report.experiments)) {
+    const axes = axesOf(report.experiments);
+    const short = axisNames(axes.map(([axis]) => axis));
+    for (const [axis, values] of axes) {
       const select = h("select", { "data-axis": axis },
         h("option", { value: "" }, "all"), values.map((value) => h("option", { value: `=${value}` }, value)));
       select.onchange = () => {
         const { [axis]: _, ...filters } = state.filters;
         change({ filters: select.value ? { ...filters, [axis]: select.value.slice(1) } : filters });
       };
-      $("filters").append(h("label", { className: "field" }, axis, select));
+      $("filters").append(h("label", { className: "field", title: axis }, short.get(axis), select));
+    }
+    $("colour").append(h("option", { value: "" }, "experiment"), ...axes.map(([axis]) => h("option", { value: axis }, short.get(axis))));
+    $("colour").onchange = (event) => change({ colour: event.target.value });
+    $("colour-field").hidden = axes.length === 0;
+    const choose = { "choose-all": () => report.experiments, "choose-none": () => [], "choose-shown": shownRows };
+    for (const [id, wanted] of Object.entries(choose)) {
+      $(id).onclick = () => change({ chosen: chosenExactly(state.chosen, wanted().map((e) => e.id)) });
     }
     $("export-svg").onclick = exportSvg;
     $("export-csv").onclick = exportCsv;
@@ -470,7 +699,7 @@ function startPage() {
 
   function change(part) {
     state = { ...state, ...part };
-    history.replaceState(null, "", stateToHash(state));
+    history.replaceState(null, "", stateToHash(state, report.run));
     render();
   }
 
@@ -483,62 +712,71 @@ function startPage() {
 
   function showControls() {
     $("metric").value = state.metric;
+    $("colour").value = state.colour;
     $("formula").textContent = `${state.metric} = ${metricOf(state.metric).formula}`;
     $("overlay-title").textContent = state.view === "profile" ? "Latency profile" : "Histogram";
     for (const name of ["view", "scale"]) {
       for (const input of document.getElementsByName(name)) input.checked = input.value === state[name];
     }
     if ($("search").value !== state.search) $("search").value = state.search;
-    for (const select of $("filters").querySelectorAll("select")) {
+    for (const select of $("filters").querySelectorAll("select[data-axis]")) {
       const value = state.filters[select.dataset.axis];
       select.value = value === undefined ? "" : `=${value}`;
     }
   }
 
   function showRows() {
-    const shown = sorted(report.experiments.filter((e) => matches(e, state)), state.metric, state.sort);
+    const shown = shownRows();
     const total = report.experiments.length;
-    $("shown").textContent = `${shown.length} of ${total} shown, ${chosen().length} chosen`;
+    $("shown").textContent = `${count(shown.length)} of ${count(total)} shown, ${count(chosen().length)} chosen`;
+    $("choose-shown").textContent = shown.length === total ? "Shown" : `Shown (${count(shown.length)})`;
     for (const th of $("columns").children) {
       if (th.dataset.key !== state.sort.key) th.removeAttribute("aria-sort");
       else th.setAttribute("aria-sort", state.sort.descending ? "descending" : "ascending");
     }
     const focused = document.activeElement?.dataset?.experiment;
-    const colours = theme();
+    const drawn = styles(theme());
     const none = h("tr", { className: "empty" }, h("td", { colSpan: COLUMNS.length }, "No experiment matches. Clear the search or choose “all”."));
-    $("rows").replaceChildren(...(shown.length ? shown.map((e) => row(e, colours)) : [none]));
+    $("rows").replaceChildren(...(shown.length ? shown.map((e) => row(e, drawn)) : [none]));
     for (const input of $("rows").querySelectorAll("input")) {
-      if (input.dataset.experiment === focused) input.focus();
+      if (input.dataset.experiment === focused) input.focus({ preventScroll: true });
     }
   }
 
-  function row(experiment, colours) {
-    const place = state.chosen.indexOf(experiment.id);
-    const box = h("input", { type: "checkbox", checked: place >= 0, "data-experiment": experiment.id });
-    box.onchange = () => change({ chosen: toggled(state.chosen, experiment.id) });
-    const title = experiment.title || experiment.experiment;
-    const name = h("label", {}, box, swatch(place, colours), h("span", { className: "name" }, title),
-      title === experiment.id ? null : h("small", {}, experiment.id));
-    const { sent, lost } = experiment.counts;
+  function row(experiment, drawn) {
+    const { id, counts } = experiment;
+    const box = h("input", { type: "checkbox", checked: drawn.has(id), "data-experiment": id });
+    box.onchange = () => change({ chosen: toggled(state.chosen, id) });
+    const title = names.get(id);
+    const name = h("label", { title: id }, box, swatch(drawn.get(id)?.style), h("span", { className: "name" }, title),
+      title === id ? null : h("small", {}, id));
     const bus = busiest(experiment);
     const cells = COLUMNS.slice(1, 5).map(({ value }) => h("td", {}, time(value(experiment, state.metric))));
-    cells.push(h("td", {}, count(sent)));
-    cells.push(lost > 0
-      ? h("td", { className: "bad" }, `${count(lost)} (${percent(lost, sent)})`)
-      : h("td", { className: "zero" }, "0"));
+    cells.push(h("td", {}, count(counts.sent)));
+    cells.push(...ENDINGS.map(([key]) => ended(key, counts)));
     cells.push(h("td", {}, bus ? [`${bus.load_percent.toFixed(1)}\u202f%`, " ", h("span", { className: "bus", title: bus.name }, bus.name)] : "–"));
-    return h("tr", {}, h("th", { scope: "row" }, name), cells);
+    const line = h("tr", { className: drawn.has(id) ? "chosen" : "" }, h("th", { scope: "row" }, name), cells);
+    line.onmouseenter = () => highlight(id);
+    line.onmouseleave = () => highlight(null);
+    return line;
   }
 
-  function swatch(place, colours) {
+  /** How many frames ended in a way; losses stand out. */
+  function ended(key, counts) {
+    const number = counts[key];
+    const classes = { received: "", not_routed: "zero", refused: "", lost: "bad" };
+    const share = key === "lost" && number > 0 ? ` (${percent(number, counts.sent)})` : "";
+    return h("td", { className: number === 0 && key !== "received" ? "zero" : classes[key] }, `${count(number)}${share}`);
+  }
+
+  function swatch(style) {
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     svg.setAttribute("class", "swatch");
     svg.setAttribute("aria-hidden", "true");
-    if (place < 0) return svg;
+    if (!style) return svg;
     const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-    const { color, dash } = styleOf(place, colours);
     const pattern = { solid: "", dash: "8 4", dot: "2 3", dashdot: "8 3 2 3", longdash: "13 4", longdashdot: "13 3 2 3" };
-    const attributes = { x1: 1, x2: "97%", y1: 5, y2: 5, stroke: color, "stroke-width": 3, "stroke-dasharray": pattern[dash] };
+    const attributes = { x1: 1, x2: "97%", y1: 5, y2: 5, stroke: style.color, "stroke-width": 3, "stroke-dasharray": pattern[style.dash] };
     for (const [name, value] of Object.entries(attributes)) line.setAttribute(name, value);
     svg.append(line);
     return svg;
@@ -555,13 +793,14 @@ function startPage() {
   // -- One panel per chosen experiment.
 
   function showDetails() {
-    const panels = new Map([...$("details").children].map((panel) => [panel.dataset.experiment, panel]));
-    const wanted = chosen().map(({ id, place }) => {
-      const panel = panels.get(id) ?? detail(experimentOf(id));
-      panel.querySelector(".swatch").replaceWith(swatch(place, theme()));
+    const there = new Map([...$("details").children].map((panel) => [panel.dataset.experiment, panel]));
+    const drawn = styles(theme());
+    const wanted = chosen().slice(0, panels).map(({ id }) => {
+      const panel = there.get(id) ?? detail(experimentOf(id));
+      panel.querySelector(".swatch").replaceWith(swatch(drawn.get(id).style));
       return panel;
     });
-    for (const panel of panels.values()) {
+    for (const panel of there.values()) {
       if (!wanted.includes(panel)) {
         seen.unobserve(panel.querySelector(".chart"));
         Plotly.purge(panel.querySelector(".chart"));
@@ -571,18 +810,33 @@ function startPage() {
     if (wanted.length !== current.length || wanted.some((panel, index) => panel !== current[index])) {
       $("details").replaceChildren(...wanted);
     }
+    const more = chosen().length - wanted.length;
+    $("more").hidden = more <= 0;
+    $("more").textContent = `Show ${Math.min(more, PANELS)} more of ${count(more)} chosen experiments`;
+    $("more").onclick = () => {
+      panels += PANELS;
+      showDetails();
+    };
+  }
+
+  /** `20,000 sent = 10,612 received + 0 not routed + 0 refused + 9,388 lost` */
+  function sum({ counts }) {
+    const { sent, duplicated, reordered } = counts;
+    const parts = ENDINGS.map(([key, label]) => `${count(counts[key])} ${label.toLowerCase()}`);
+    const also = [[duplicated, "further copies received"], [reordered, "out of order"]]
+      .filter(([number]) => number > 0).map(([number, word]) => `; ${count(number)} ${word}`);
+    return `${count(sent)} sent = ${parts.join(" + ")}${also.join("")}`;
   }
 
   function detail(experiment) {
-    const { sent, received, lost, unrouted, local, duplicated, reordered } = experiment.counts;
-    const became = [[unrouted, "not routed"], [local, "on other buses"], [duplicated, "duplicated"], [reordered, "reordered"]]
-      .filter(([number]) => number > 0).map(([number, word]) => `, ${count(number)} ${word}`);
     const chart = h("div", { className: "chart short" });
+    const title = names.get(experiment.id);
     const panel = h("section", { className: "panel detail", "data-experiment": experiment.id },
       h("div", { className: "panel-head" },
         h("div", {},
-          h("h2", {}, swatch(-1), experiment.title || experiment.experiment),
-          h("p", { className: "hint" }, `${frames(sent)} sent: ${count(received)} received, ${count(lost)} lost${became.join("")}`),
+          h("h2", {}, swatch(), title),
+          title === experiment.id ? null : h("p", { className: "hint" }, experiment.id),
+          h("p", { className: "sum" }, sum(experiment)),
           h("p", { className: "hint" }, badge(experiment.testbed), ` ${experiment.conditions}`),
           (experiment.notes ?? []).map((note) => h("p", { className: "hint" }, `Note: ${note}`)))),
       h("h3", {}, "Over time"),
@@ -590,7 +844,7 @@ function startPage() {
       h("p", { className: "hint thinned" }),
       h("div", { className: "halves" },
         h("div", {}, metricsTable(experiment)),
-        h("div", {}, refusedTable(experiment), busesTable(experiment), rulesTable(experiment), machineTable(experiment))),
+        h("div", {}, stoppedTable(experiment), busesTable(experiment), rulesTable(experiment), machineTable(experiment))),
       repeat(experiment));
     seen.observe(chart);
     return panel;
@@ -612,12 +866,19 @@ function startPage() {
     return part("Where the time goes", ["Metric", "min", "p50", "p99", "max"], rows);
   }
 
-  function refusedTable(experiment) {
-    const rows = experiment.refused.map(({ where, rule, cause, frames }) => [
-      cause, [where, rule].filter(Boolean).join(" · "), count(frames), percent(frames, experiment.counts.sent),
-    ]);
-    return part("Refused frames", ["Cause", "Where", "Frames", "Of sent"], rows)
-      ?? h("section", {}, h("h3", {}, "Refused frames"), h("p", { className: "hint" }, "None."));
+  /** What stopped frames: not routed first, losses last, as in the sum above. */
+  function stoppedTable(experiment) {
+    const order = ENDINGS.map(([key]) => key);
+    const label = (ending) => ENDINGS.find(([key]) => key === ending)?.[1] ?? ending;
+    const rows = [...experiment.stopped]
+      .sort((a, b) => order.indexOf(a.ending) - order.indexOf(b.ending) || b.frames - a.frames)
+      .map(({ where, rule, cause, ending, frames }) => [
+        h("span", { className: ending === "lost" ? "bad" : "" }, label(ending)),
+        h("span", { title: causes.get(cause)?.meaning ?? "", className: "cause" }, cause),
+        [where, rule].filter(Boolean).join(" · "), count(frames), percent(frames, experiment.counts.sent),
+      ]);
+    return part("Frames that did not pass", ["Ending", "Cause", "Where", "Frames", "Of sent"], rows)
+      ?? h("section", {}, h("h3", {}, "Frames that did not pass"), h("p", { className: "hint" }, "None."));
   }
 
   function busesTable(experiment) {
@@ -637,9 +898,9 @@ function startPage() {
   }
 
   function rulesTable(experiment) {
-    const rows = experiment.rules.map(({ name, to, handled, dropped, deleted }) =>
-      [name, to, count(handled), count(dropped), count(deleted)]);
-    return part("Rules", ["Rule", "To", "Handled", "Dropped", "Deleted"], rows);
+    const rows = experiment.rules.map(({ name, to, handled, refused, lost }) =>
+      [name, to, count(handled), count(refused), h("span", { className: lost > 0 ? "bad" : "" }, count(lost))]);
+    return part("Rules", ["Rule", "To", "Handled", "Refused", "Lost"], rows);
   }
 
   /** The machine that an experiment ran on, and what it took there. */
@@ -706,14 +967,16 @@ function startPage() {
   }, { rootMargin: "300px" });
   let drawn = "";
   let drawing = 0;
+  /** What the overlay shows, for the readout. */
+  let shownPlot = null;
 
   async function drawCharts() {
     const colours = theme();
-    const wanted = JSON.stringify([state.chosen, state.metric, state.view, state.scale, colours]);
+    const wanted = JSON.stringify([state.chosen, state.metric, state.view, state.scale, state.colour, colours]);
     if (wanted === drawn) return; // the search or the order of the table changed
     drawn = wanted;
     const turn = ++drawing;
-    const loaded = await Promise.allSettled(chosen().map(({ id }) => load(id)));
+    const loaded = await Promise.allSettled(chosen().map(({ id }) => profiles.load(id)));
     if (turn !== drawing) return; // something else was chosen meanwhile
     const missing = loaded.filter(({ status }) => status === "rejected").map(({ reason }) => reason.message);
     drawOverlay(missing);
@@ -724,52 +987,145 @@ function startPage() {
   }
 
   function series(colours) {
-    return chosen().map(({ id, place }) => {
-      const experiment = experimentOf(id);
-      const points = charts.get(id)?.profiles[state.metric] ?? [];
-      return { id, name: experiment.title || experiment.experiment, points, style: styleOf(place, colours) };
+    const drawn = styles(colours);
+    return chosen().map(({ id }) => {
+      const points = profiles.get(id)?.[state.metric] ?? [];
+      return { id, name: names.get(id), points, ...drawn.get(id) };
     }).filter(({ points }) => points.length > 0);
   }
 
   function overlay(colours) {
     const plot = state.view === "profile" ? profilePlot : histogramPlot;
-    return plot(series(colours), metricOf(state.metric).label, state.scale, colours);
+    const shown = series(colours);
+    return { series: shown, ...plot(shown, metricOf(state.metric).label, state.scale, colours) };
   }
 
   function drawOverlay(missing) {
     const shown = series(theme());
-    const hints = [...missing];
+    const hints = missing.slice(0, 3);
+    if (missing.length > 3) hints.push(`${count(missing.length - 3)} more files are missing.`);
     if (chosen().length === 0) hints.push("Choose experiments in the table to lay their latency profiles over one another.");
     else if (shown.length < chosen().length - missing.length) hints.push("Some of the chosen experiments have no frame with this metric.");
+    if (shown.length > LEGEND_MOST && !state.colour) hints.push("Point at the chart or at a line of the table to see which curve is which.");
     $("overlay-hint").textContent = hints.join(" ");
     $("export-csv").disabled = $("export-svg").disabled = shown.length === 0;
+    hideReadout();
     if (shown.length === 0) {
       Plotly.purge($("overlay"));
-      $("overlay").hidden = true;
+      $("overlay-box").hidden = true;
+      shownPlot = null;
       return;
     }
-    $("overlay").hidden = false;
-    const { data, layout } = overlay(theme());
-    Plotly.react($("overlay"), data, layout, config);
+    $("overlay-box").hidden = false;
+    shownPlot = overlay(theme());
+    Plotly.react($("overlay"), shownPlot.data, shownPlot.layout, config);
   }
 
-  function drawTime(panel) {
+  let highlighted = null;
+
+  /** Draws one curve thicker than the others; `null` for none. */
+  function highlight(id) {
+    if (!shownPlot || id === highlighted) return;
+    const width = (id, width) => {
+      const index = shownPlot.series.findIndex((one) => one.id === id);
+      if (index >= 0) Plotly.restyle($("overlay"), { "line.width": width }, [index]);
+    };
+    const usual = shownPlot.data[0].line.width;
+    if (highlighted !== null) width(highlighted, usual);
+    if (id !== null) width(id, usual + 2.5);
+    highlighted = id;
+  }
+
+  // -- The readout: what all curves say at one place of the axis.
+
+  let cursor = 0.5;
+
+  function buildReadout() {
+    const box = $("overlay-box");
+    const inside = () => {
+      const { _offset: left, _length: width } = $("overlay")._fullLayout.xaxis;
+      const { _offset: top, _length: height } = $("overlay")._fullLayout.yaxis;
+      return { left, top, width, height };
+    };
+    box.onmousemove = (event) => {
+      if (!shownPlot) return;
+      const { left, top, width, height } = inside();
+      const from = $("overlay").getBoundingClientRect();
+      const [x, y] = [event.clientX - from.left - left, event.clientY - from.top - top];
+      if (x < 0 || x > width || y < 0 || y > height || event.buttons !== 0) return hideReadout();
+      showReadout(x / width, y / height);
+    };
+    box.onmouseleave = hideReadout;
+    box.onblur = hideReadout;
+    box.onkeydown = (event) => {
+      const step = { ArrowLeft: -0.01, ArrowRight: 0.01, PageDown: -0.1, PageUp: 0.1 }[event.key];
+      if (event.key === "Escape") hideReadout();
+      if (step === undefined || !shownPlot) return;
+      event.preventDefault();
+      showReadout(Math.min(Math.max(cursor + step, 0), 1), 0.5);
+    };
+  }
+
+  /** At these parts of the width and the height of the plot. */
+  function showReadout(part, height) {
+    cursor = part;
+    const { xaxis, yaxis } = $("overlay")._fullLayout;
+    const at = xaxis.p2d(part * xaxis._length);
+    const pointer = yaxis.p2d(height * yaxis._length);
+    const { rows, nearest, above, below } = readout(shownPlot.series, shownPlot.read, at, pointer, READOUT_LINES);
+    const rest = (number, where) => (number > 0 ? h("p", { className: "hint" }, `… ${count(number)} ${where}`) : null);
+    const line = ({ id, name, style, text }) => h("li", { className: id === nearest ? "nearest" : "" },
+      swatch(style), h("span", { className: "name" }, name), h("span", { className: "value" }, text));
+    const panel = $("readout");
+    panel.replaceChildren(...[
+      h("p", { className: "at" }, shownPlot.head(at)), rest(above, "above"), h("ul", {}, rows.map(line)), rest(below, "below"),
+    ].filter(Boolean));
+    panel.hidden = $("crosshair").hidden = false;
+    $("crosshair").style.left = `${xaxis._offset + part * xaxis._length}px`;
+    $("crosshair").style.top = `${yaxis._offset}px`;
+    $("crosshair").style.height = `${yaxis._length}px`;
+    // Beside the line, on the side where there is more room.
+    const isLeft = part > 0.5;
+    const beside = xaxis._offset + part * xaxis._length;
+    panel.style.left = isLeft ? "auto" : `${beside + 14}px`;
+    panel.style.right = isLeft ? `${$("overlay").clientWidth - beside + 14}px` : "auto";
+    highlight(shownPlot.series.length > 1 ? nearest : null);
+  }
+
+  function hideReadout() {
+    if ($("readout").hidden) return;
+    $("readout").hidden = $("crosshair").hidden = true;
+    highlight(null);
+  }
+
+  async function drawTime(panel) {
     const target = panel.querySelector(".chart");
     const { experiment: id } = panel.dataset;
-    const place = state.chosen.indexOf(id);
-    const chart = charts.get(id);
-    if (!chart || place < 0 || target.dataset.drawn) return;
+    if (target.dataset.drawn) return;
     target.dataset.drawn = "true";
     const hint = panel.querySelector(".thinned");
-    if (!chart.frames || chart.frames.count === 0) {
+    const say = (text) => {
       target.hidden = true;
-      hint.textContent = "There is no file with one line per frame, so there is no time chart.";
-      return;
+      hint.textContent = text;
+    };
+    if (!experimentOf(id).has_frames) {
+      return say("There is no time chart, because no line per frame was written; set per_frame = true in the experiment to have both.");
     }
-    const every = chart.frames.frames_per_bucket;
+    try {
+      await perFrame.load(id);
+    } catch (error) {
+      return say(error.message);
+    }
+    const place = state.chosen.indexOf(id);
+    if (place < 0 || !panel.isConnected) return;
+    const frames = perFrame.get(id);
+    if (frames.count === 0) return say("No frame was sent.");
+    const every = frames.frames_per_bucket;
     hint.textContent = every > 2 ? `Of every ${count(every)} frames the fastest and the slowest are drawn.` : "";
     const colours = theme();
-    const { data, layout } = timePlot(chart, state.metric, metricOf(state.metric).label, state.scale, styleOf(place, colours), colours);
+    const ending = (cause) => causes.get(cause)?.ending ?? "lost";
+    const { style } = styles(colours).get(id);
+    const { data, layout } = timePlot(frames, state.metric, metricOf(state.metric).label, state.scale, style, colours, ending);
     Plotly.react(target, data, layout, config);
   }
 
@@ -794,7 +1150,8 @@ function startPage() {
 
 if (typeof module !== "undefined") {
   module.exports = {
-    axesOf, axisUnit, bins, count, duration, initialState, matches, percent, plotText, profilePlot,
-    profilesCsv, runningSum, sorted, stateFromHash, stateToHash, styleOf, timePlot, toggled,
+    ENDINGS, atLeast, axesOf, axisNames, axisStyles, axisUnit, bins, chosenExactly, count, duration,
+    initialState, matches, namesOf, percent, plotText, profilePlot, profilesCsv, rampColour, readout,
+    runningSum, sorted, stateFromHash, stateToHash, styleOf, timePlot, toggled, visible,
   };
 }
