@@ -140,7 +140,11 @@ pub const CAUSES: [Cause; 29] = {
         cause(HOP_LIMIT, Refused, "it has passed the gateway as often as it may"),
         cause("deleted", Refused, "can-gw: over the hop limit, or too long after the edit"),
         cause(SENDER_QUEUE_FULL, Lost, "the transmit queue of its sender was full"),
-        cause(MERGED, Lost, "another node sent the very same frame at the same time, and one was seen"),
+        cause(
+            MERGED,
+            Lost,
+            "another node sent the very same frame at the same time, and one was seen",
+        ),
         cause(BUS_OFF, Lost, "the gateway's controller was bus-off"),
         cause(RX_OVERFLOW, Lost, "the receive FIFO of the gateway's controller was full"),
         cause(BACKLOG_FULL, Lost, "the host's receive queue, shared with Ethernet, was full"),
