@@ -12,34 +12,41 @@ A command is a line that begins with `$ ` in a fenced block marked `console`:
     ```
 
 * The lines that follow are what it prints, on standard output and standard error together. None:
-  it may print anything. A line `...` stands for any number of lines.
+  it may print anything. A line `...` stands for any number of lines; it cannot stand alone, since
+  then nothing would be compared.
 * It must end with exit code 0, or with the one that a comment at its end names.
 * A command that ends in `\\` goes on in the next line.
-* `cargo run --release -- X` runs `candor X` of FOLDER-OF-CANDOR, which is first on the search path.
-  `./test` is only checked to be there: it is what runs this. Other commands of cargo and commands
-  that need root belong in a block marked `sh`, which is not run.
-* All commands of a file run in one scratch copy of the repository, in their order.
-* A command that reads ../shared is skipped with a printed line if that folder is absent, unless the
-  environment variable CI is `true`: then it fails.
+* A command that ends in ` &` runs beside those that follow, which begin when it has printed the first
+  line that is shown. At the end of its block it gets SIGINT, as from Ctrl-C, and must end.
+* FOLDER-OF-CANDOR is first on the search path. The two commands of README.md that build the program
+  and test it are run by clone.py, letter by letter, and not here. Other commands of cargo and
+  commands that need root belong in a block marked `sh`, which is not run.
+* All commands of a file run in one scratch copy of the repository, in their order. Nothing else is
+  beside it: what a reader does not have, no command may need.
+* Each file shows at least one command.
 
 Exit code 0 if all is as shown, 1 if not.
 """
 
 import difflib
+import itertools
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 120
 ANYTHING = "..."
-CANDOR_BY_CARGO = re.compile(r"\bcargo run (?:--quiet |-q )?--release(?: --quiet| -q)? -- ")
-NOT_RUN = re.compile(r"(?:^|[;&|])\s*(cargo|sudo|apt|apt-get|git|cd)\b")
+NOT_RUN = re.compile(r"(?:^|[;&|])\s*(cargo|sudo|apt|apt-get|git|cd|\./test)(?=\s|$)")
+# Where README.md shows the two commands that clone.py runs.
+TWO_COMMANDS = "## Two commands"
 EXIT_COMMENT = re.compile(r"\s#\s*exit (\d+)\s*$")
 
 
@@ -50,6 +57,7 @@ class Command:
     place: str
     text: str
     exit_code: int
+    block: int = 0
     expected: list[str] = field(default_factory=list)
 
 
@@ -57,6 +65,7 @@ def commands(name, text):
     """All commands in the `console` blocks of a Markdown text."""
     found = []
     fence = None
+    block = 0
     is_console = False
     continued = False
     for number, line in enumerate(text.splitlines(), start=1):
@@ -64,6 +73,7 @@ def commands(name, text):
         if mark and fence is None:
             fence, is_console, continued = mark[1], mark[2].strip() == "console", False
             in_block = False
+            block += 1
         elif mark and mark[1].startswith(fence) and not mark[2].strip():
             fence = None
         elif fence is None or not is_console:
@@ -73,7 +83,7 @@ def commands(name, text):
             command.text = command.text[:-1] + line.removeprefix("> ").strip()
             continued = command.text.endswith("\\")
         elif line.startswith("$ "):
-            found.append(Command(f"{name}:{number}", line[2:].strip(), 0))
+            found.append(Command(f"{name}:{number}", line[2:].strip(), 0, block))
             in_block = True
             continued = found[-1].text.endswith("\\")
         elif in_block:
@@ -85,8 +95,21 @@ def commands(name, text):
     for command in found:
         while command.expected and not command.expected[-1]:
             command.expected.pop()
+        if command.expected == [ANYTHING]:
+            raise ValueError(f"{command.place}: `{ANYTHING}` alone compares nothing; show some of the output")
         if comment := EXIT_COMMENT.search(command.text):
             command.exit_code = int(comment[1])
+    return found
+
+
+def two_commands(readme):
+    """The commands of the first console block below `## Two commands`: the demo and `./test`."""
+    _, _, below = readme.partition(f"\n{TWO_COMMANDS}\n")
+    block = re.search(r"^```console\n.*?^```$", below, re.DOTALL | re.MULTILINE)
+    found = [command.text for command in commands("README.md", block[0])] if block else []
+    if len(found) != 2 or not found[0].startswith("cargo ") or not found[1].startswith("./test"):
+        raise ValueError(f"README.md: below `{TWO_COMMANDS}` a console block should show the command of the "
+                         f"demo and `./test`; found {found}")
     return found
 
 
@@ -124,53 +147,103 @@ def difference(expected, printed):
 
 def run(command, scratch, environment):
     """What is wrong with the command, or None."""
-    text = CANDOR_BY_CARGO.sub("candor ", command.text)
-    if text.split()[0] == "./test":
-        return None if os.access(scratch / "test", os.X_OK) else "./test is no program"
-    if word := NOT_RUN.search(text):
+    if word := NOT_RUN.search(command.text):
         return f"`{word[1]}` cannot be tested here; mark the block `sh` instead of `console`"
+    with tempfile.TemporaryFile() as output:
+        process = start(command.text, scratch, environment, output)
+        return verdict(command, process, output)
+
+
+def start(text, scratch, environment, output):
+    """Starts a command, in a session of its own, so that what it starts can be ended with it."""
+    return subprocess.Popen(["bash", "-c", text], cwd=scratch, env=environment, stdin=subprocess.DEVNULL,
+                            stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+
+
+def lines(output):
+    output.seek(0)
+    return [line.rstrip() for line in output.read().decode(errors="replace").splitlines()]
+
+
+def verdict(command, process, output):
+    """Waits for a command; what is wrong with how it ended and what it printed, or None."""
     try:
-        outcome = subprocess.run(
-            ["bash", "-c", text],
-            cwd=scratch,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=TIMEOUT_S,
-        )
+        exit_code = process.wait(TIMEOUT_S)
     except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
         return f"it did not end within {TIMEOUT_S} s"
-    printed = [line.rstrip() for line in outcome.stdout.decode(errors="replace").splitlines()]
+    printed = lines(output)
     while printed and not printed[-1]:
         printed.pop()
-    if outcome.returncode != command.exit_code:
+    if exit_code != command.exit_code:
         shown = "\n".join(f"    {line}" for line in printed[-20:])
-        return f"exit code {outcome.returncode}, not {command.exit_code}\n{shown}"
+        return f"exit code {exit_code}, not {command.exit_code}\n{shown}"
     lost = missing(command.expected, printed) if command.expected else None
     if lost is not None:
         return f"it prints something else\n{difference(lost, printed)}"
     return None
 
 
+class Beside:
+    """A command that runs beside others."""
+
+    def __init__(self, command, scratch, environment):
+        self.command = command
+        self.output = tempfile.TemporaryFile()
+        # Without a shell in between, so that the signal reaches the program and its exit code is seen.
+        text = "exec " + command.text.removesuffix("&").strip()
+        self.process = start(text, scratch, environment, self.output)
+
+    def is_ready(self):
+        """Waits for the first line that is shown; whether it came."""
+        first = self.command.expected[:1]
+        deadline = time.monotonic() + TIMEOUT_S
+        while first and lines(self.output)[:1] != first:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def end(self):
+        """What is wrong with how it ended and what it printed, or None."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGINT)
+        trouble = verdict(self.command, self.process, self.output)
+        self.output.close()
+        return trouble
+
+
 def check(name, text, scratch, environment):
     """Runs the commands of one file; returns how many there are and how many failed."""
     try:
         found = commands(name, text)
+        elsewhere = two_commands(text) if name == "README.md" else []
+        if not found:
+            raise ValueError(f"{name}: no command is shown; mark a block `console`")
     except ValueError as error:
         print(f"FAIL {error}")
         return 1, 1
+    found = [command for command in found if command.text not in elsewhere]
     failed = 0
-    for command in found:
-        shared_is_absent = not (scratch.parent / "shared").exists()
-        if "../shared" in command.text and shared_is_absent and environment.get("CI") != "true":
-            print(f"skipped: {command.place}: ../shared/data is absent")
-            continue
-        trouble = run(command, scratch, environment)
+
+    def report(command, trouble):
+        nonlocal failed
         failed += trouble is not None
-        print(f"{'FAIL' if trouble else 'ok  '} {command.place}: {command.text}")
+        print(f"{'FAIL' if trouble else 'ok  '} {command.place}: {command.text}", flush=True)
         if trouble:
             print(f"    {trouble}")
+
+    for _, block in itertools.groupby(found, lambda command: command.block):
+        beside = []
+        for command in block:
+            if command.text.endswith(" &"):
+                beside.append(Beside(command, scratch, environment))
+                beside[-1].is_ready()
+            else:
+                report(command, run(command, scratch, environment))
+        for other in beside:
+            report(other.command, other.end())
     return len(found), failed
 
 
@@ -211,13 +284,7 @@ def main(arguments):
             scratch = Path(folder) / "candor"
             scratch.mkdir()
             copy_repository(scratch)
-            shared = ROOT.parent / "shared"
-            if shared.exists():
-                (Path(folder) / "shared").symlink_to(shared)
             of_file = check(file.name, file.read_text(), scratch, environment)
-        if file == ROOT / "README.md" and of_file[0] == 0:
-            print("FAIL README.md shows no command; mark its blocks `console`")
-            failed += 1
         total += of_file[0]
         failed += of_file[1]
     print(f"{total} commands, {failed} failed")

@@ -11,6 +11,7 @@ import unittest
 from pathlib import Path
 
 import check
+import clone
 
 CANDOR = """\
 #!/bin/sh
@@ -39,7 +40,11 @@ class Extraction(unittest.TestCase):
         self.assertEqual(found[0].exit_code, 0)
 
     def test_a_block_that_is_not_understood_is_refused(self):
-        for text in ["```console\noutput first\n```\n", "```console\n$ candor a\n"]:
+        for text in [
+            "```console\noutput first\n```\n",
+            "```console\n$ candor a\n",
+            "```console\n$ candor a\n...\n```\n",
+        ]:
             with self.assertRaises(ValueError):
                 check.commands("a.md", text)
 
@@ -89,7 +94,6 @@ class Running(unittest.TestCase):
             "$ candor a\n",
             "$ candor a\ncandor a\ntalk\n",
             "$ candor a\n...\ntalk\n",
-            "$ cargo run --release -- a b\ncandor a b\ntalk\n",
             "$ candor fail  # exit 2\n",
             "$ candor git cargo\n",
         ]:
@@ -106,22 +110,56 @@ class Running(unittest.TestCase):
             ("$ sudo candor a\n", "`sudo` cannot be tested here"),
             ("$ cargo bench\n", "`cargo` cannot be tested here"),
             ("$ candor a && cd b\n", "`cd` cannot be tested here"),
-            ("$ ./test\n", "./test is no program"),
+            ("$ cargo run --release -- a\n", "`cargo` cannot be tested here"),
+            ("$ ./test\n", "`./test` cannot be tested here"),
             ("candor a\n", "begins with a line `$ command`"),
         ]:
             self.assertEqual(self.failures(block), (1, 1), block)
             self.assertIn(reason, self.report.getvalue())
 
+    def test_a_command_beside_others_is_interrupted_at_the_end_of_its_block(self):
+        program = [
+            "import signal",
+            "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])",
+            "print(1)",
+            'open("ready", "w")',
+            "signal.sigwait([signal.SIGINT])",
+            "print(2)",
+        ]
+        blocked = f"python3 -uc '{'; '.join(program)}'"
+        self.assertEqual(self.failures(f"$ {blocked} &\n1\n2\n$ until test -e ready; do :; done\n"), (2, 0))
+        self.assertEqual(self.failures(f"$ {blocked} &\n1\n3\n$ candor a\n"), (2, 1))
+        self.assertEqual(self.failures("$ sleep 60 &\n$ candor a\n"), (2, 1), "the signal kills it")
+        self.assertEqual(self.failures("$ false &\n1\n$ candor a\n"), (2, 1))
+
     def test_commands_share_their_folder(self):
         self.assertEqual(self.failures("$ candor a > file\n$ cat file\ncandor a\n"), (2, 0))
         self.assertEqual(self.failures("$ cat file another\n"), (1, 1))
 
-    def test_recordings_are_skipped_only_outside_of_ci(self):
-        block = "$ test -e ../shared\n"
-        self.assertEqual(self.failures(block), (1, 0))
-        self.assertIn("skipped: a.md:2: ../shared/data is absent", self.report.getvalue())
-        self.environment["CI"] = "true"
-        self.assertEqual(self.failures(block), (1, 1))
+    def test_a_file_without_a_command_fails(self):
+        with contextlib.redirect_stdout(io.StringIO()) as report:
+            self.assertEqual(check.check("a.md", "# Title\n", self.scratch, self.environment), (1, 1))
+        self.assertIn("a.md: no command is shown", report.getvalue())
+
+
+class TwoCommands(unittest.TestCase):
+    def test_they_stand_below_their_heading(self):
+        block = "```console\n$ cargo run -- demo  # a comment\n$ ./test\n```\n"
+        text = f"# Title\n```console\n$ candor a\n```\n\n## Two commands\n\nText.\n\n{block}"
+        self.assertEqual(check.two_commands(text), ["cargo run -- demo  # a comment", "./test"])
+
+    def test_what_is_not_two_commands_is_refused(self):
+        for block in ["", "```console\n$ ./test\n```\n", "```console\n$ ./test\n$ cargo run\n```\n"]:
+            with self.assertRaises(ValueError):
+                check.two_commands(f"\n## Two commands\n{block}")
+
+
+class Chain(unittest.TestCase):
+    def test_each_package_waits_for_the_dependency_that_is_done_last(self):
+        packages = {"a": (0.0, 4.0), "b": (0.0, 1.0), "c": (4.0, 6.0), "d": (6.5, 9.0), "e": (0.0, 8.0)}
+        needs = {"d": {"c", "b"}, "c": {"a", "b"}, "e": {"d"}}
+        self.assertEqual(clone.longest_chain(packages, needs, "d"), [("a", 4.0), ("c", 2.0), ("d", 3.0)])
+        self.assertEqual(clone.longest_chain(packages, needs, "e"), [("e", 8.0)])
 
 
 if __name__ == "__main__":
