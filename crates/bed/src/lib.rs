@@ -81,6 +81,10 @@ pub mod meeting {
     pub const EXIT_DONE: u8 = 16;
     /// Exit value of a guest that has said in its report why it could not: QEMU's status is 35.
     pub const EXIT_FAILED: u8 = 17;
+    /// The functions of the guest program that are called right before the first frame and right
+    /// after the last one: in between the host counts instructions.
+    pub const MARKS: [&str; 2] =
+        ["candor_guest::host::counting_begins", "candor_guest::host::counting_ends"];
     /// Where the initramfs holds the kernel's modules, `NAME.ko` each, uncompressed.
     pub const MODULES: &str = "/modules";
 }

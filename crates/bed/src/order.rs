@@ -40,9 +40,9 @@ pub struct Measurement {
     pub seed: u64,
     /// Whether received frames are reported with their data.
     pub wants_frames: bool,
-    /// Stop the machine before the first frame and after the last one, so that the host can watch
-    /// the instructions in between, and report [`Message::Symbols`](crate::Message::Symbols).
-    pub wants_stops: bool,
+    /// Whether the functions of the kernel are reported
+    /// ([`Message::Symbols`](crate::Message::Symbols)).
+    pub wants_symbols: bool,
 }
 
 /// What the five controllers of the bed are.

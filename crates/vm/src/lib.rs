@@ -15,6 +15,7 @@
 //! nanoseconds.
 
 mod cache;
+mod counting;
 mod ending;
 mod error;
 pub mod initramfs;

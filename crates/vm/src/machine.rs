@@ -311,7 +311,7 @@ impl Machine {
 }
 
 /// A value within an option of QEMU: commas are doubled.
-fn option(value: &str) -> String {
+pub(crate) fn option(value: &str) -> String {
     value.replace(',', ",,")
 }
 

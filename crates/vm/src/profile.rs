@@ -1,21 +1,22 @@
 //! Where the instructions go: every instruction between the first frame and the last one, counted by
 //! function.
 //!
-//! The guest stops itself before the first frame and after the last. In between QEMU executes one
-//! instruction at a time and names the address of each. That takes QEMU longer, but not the guest:
-//! its time is the number of instructions, so the latencies are those of an undisturbed run.
+//! A plugin of QEMU counts them by address (see `plugin/lib.rs`), between two marks in the guest
+//! program. Nothing stops for it, so a profile is one of the very run that [`Machine::run`] makes: the
+//! report is the same. The names of functions come from a second run, whose guest reports them.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
 
+use candor_bed::order::Measurement;
 use candor_bed::report::Symbol;
-use candor_bed::{Order, Report};
+use candor_bed::{Order, Report, meeting};
 use object::{Object, ObjectSymbol, SymbolKind};
 use rustc_demangle::demangle;
 
+use crate::counting::{Counting, Counts};
 use crate::error::Error;
 use crate::machine::{Machine, Watch};
-use crate::qmp::Process;
+use crate::seat::agreed;
 
 /// Instructions of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,50 +52,53 @@ impl Profile {
     }
 }
 
-/// Counts by address.
-type Counts = Arc<Mutex<HashMap<u64, u64>>>;
-
 impl Machine {
-    /// Performs `order`, a measurement, and counts its instructions.
+    /// Performs `order`, a measurement, and counts its instructions. The report is that of a run
+    /// that is not counted.
     ///
     /// # Errors
     /// As [`Machine::run`]; the order is no measurement, or QEMU cannot count.
     pub fn profile(&self, order: &Order, watch: &dyn Watch) -> Result<(Report, Profile), Error> {
-        let mut order = order.clone();
-        match &mut order {
-            Order::Measure(measurement) => measurement.wants_stops = true,
-            _ => return Err(Error::Other("only a measurement can be profiled".into())),
-        }
-        let counts = Counts::default();
-        let counting = Arc::clone(&counts);
-        let take_line = Box::new(move |line: &[u8]| {
-            let Some(address) = traced(line) else { return false };
-            if let Ok(mut counts) = counting.lock() {
-                *counts.entry(address).or_insert(0) += 1;
-            }
-            true
-        });
-        let mut stopped = |process: &mut Process, stops: u32| match stops {
-            1 => {
-                one_by_one(process, true, watch)?;
-                process.human("log exec,nochain", watch).map(drop)
-            }
-            _ => {
-                process.human("log none", watch)?;
-                one_by_one(process, false, watch)
-            }
+        let Order::Measure(measurement) = order else {
+            return Err(Error::Other("only a measurement can be profiled".into()));
         };
-        let (report, _) = self.run_with(&order, watch, take_line, &mut stopped)?;
-        let counts = counts.lock().map(|counts| counts.clone()).unwrap_or_default();
-        if counts.is_empty() {
-            let reason = "this QEMU does not trace instructions (log exec); \
-                          use a version that Candor was tried with, 7.2 or later";
-            return Err(Error::Other(reason.into()));
-        }
-        let mut symbols = report.symbols.clone();
-        symbols.extend(program_symbols(self.init));
+        let mut symbols = program_symbols(self.init);
+        let marks = marks(&symbols)?;
+        let (report, counts) = agreed(|| self.counted(order, marks, watch))?;
+        symbols.extend(self.symbols(measurement, watch)?);
         Ok((report, by_function(&counts, &symbols)))
     }
+
+    /// Performs `order` once and counts between the marks; tells whether nothing could disturb it.
+    fn counted(
+        &self,
+        order: &Order,
+        marks: [u64; 2],
+        watch: &dyn Watch,
+    ) -> Result<((Report, Counts), bool), Error> {
+        let counting = Counting::new(marks, &self.identity().qemu)?;
+        let (report, is_undisturbed) = self.run_with(order, &counting.options(), watch)?;
+        Ok(((report, counting.counts()?), is_undisturbed))
+    }
+
+    /// The functions of the kernel, where a run of `measurement` has them.
+    fn symbols(&self, measurement: &Measurement, watch: &dyn Watch) -> Result<Vec<Symbol>, Error> {
+        let telling = Measurement { wants_symbols: true, ..measurement.clone() };
+        let (report, _) = self.run_with(&Order::Measure(Box::new(telling)), &[], watch)?;
+        Ok(report.symbols)
+    }
+}
+
+/// Where the guest program says that the first frame comes, and that the last one has come.
+fn marks(symbols: &[Symbol]) -> Result<[u64; 2], Error> {
+    let address = |name: &str| {
+        let symbol = symbols.iter().find(|symbol| symbol.name == name);
+        symbol.map(|symbol| symbol.address).ok_or_else(|| {
+            Error::Other(format!("the guest program has no function {name}; please report it"))
+        })
+    };
+    let [begin, end] = meeting::MARKS;
+    Ok([address(begin)?, address(end)?])
 }
 
 /// The functions of the guest program, which is at fixed addresses.
@@ -109,36 +113,12 @@ fn program_symbols(init: &[u8]) -> Vec<Symbol> {
         .collect()
 }
 
-/// Executes one instruction at a time, or as many as QEMU likes.
-fn one_by_one(process: &mut Process, is_on: bool, watch: &dyn Watch) -> Result<(), Error> {
-    let state = if is_on { "on" } else { "off" };
-    // Renamed in QEMU 8.1.
-    let answer = process.human(&format!("one-insn-per-tb {state}"), watch)?;
-    if answer.is_empty() {
-        return Ok(());
-    }
-    match process.human(&format!("singlestep {state}"), watch)? {
-        answer if answer.is_empty() => Ok(()),
-        answer => Err(Error::Other(format!("this QEMU cannot count instructions: {answer}"))),
-    }
-}
-
-/// The address in a line such as
-/// `Trace 0: 0x7f8 [0000000000000000/ffffffff81000000/00c0b0b3/ff000201] name`.
-fn traced(line: &[u8]) -> Option<u64> {
-    let rest = line.strip_prefix(b"Trace ")?;
-    let bracket = rest.iter().position(|&byte| byte == b'[')?;
-    let mut fields = rest.get(bracket + 1..)?.split(|&byte| byte == b'/');
-    let address = fields.nth(1)?;
-    u64::from_str_radix(std::str::from_utf8(address).ok()?, 16).ok()
-}
-
 /// Where the kernel places what it shares with programs, such as the reading of clocks, and the
 /// libraries of a command; nobody tells their functions.
 const LIBRARIES: u64 = 0x7F00_0000_0000;
 
 /// Looks addresses up in `symbols`.
-fn by_function(counts: &HashMap<u64, u64>, symbols: &[Symbol]) -> Profile {
+fn by_function(counts: &Counts, symbols: &[Symbol]) -> Profile {
     let mut symbols: Vec<_> = symbols.iter().collect();
     symbols.sort_by_key(|symbol| symbol.address);
     let mut functions = BTreeMap::new();
@@ -169,16 +149,6 @@ fn by_function(counts: &HashMap<u64, u64>, symbols: &[Symbol]) -> Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn traced_lines_are_read() {
-        let line =
-            b"Trace 0: 0x7f8b4c000100 [0000000000000000/ffffffff8108c0d0/00c0b0b3/ff000201] \n";
-        assert_eq!(traced(line), Some(0xFFFF_FFFF_8108_C0D0));
-        for line in [&b"qemu: fatal"[..], b"Trace 0: x", b"Trace 0: 0x1 [0/zz/0/0]", b""] {
-            assert_eq!(traced(line), None);
-        }
-    }
 
     #[test]
     fn addresses_find_their_functions() {

@@ -29,9 +29,6 @@ pub(crate) enum Event {
     Ended,
 }
 
-/// Sees every line that QEMU writes to standard error; those it does not take are complaints.
-pub(crate) type TakeLine = Box<dyn FnMut(&[u8]) -> bool + Send>;
-
 /// A running QEMU.
 pub(crate) struct Process {
     child: Child,
@@ -44,13 +41,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `command`, which shall have its monitor on `stdio` and wait for `cont`. `take_line` sees what it writes to
-    /// standard error.
-    pub(crate) fn start(
-        command: &mut Command,
-        take_line: TakeLine,
-        watch: &dyn Watch,
-    ) -> Result<Self, Error> {
+    /// Starts `command`, which shall have its monitor on `stdio` and wait for `cont`.
+    pub(crate) fn start(command: &mut Command, watch: &dyn Watch) -> Result<Self, Error> {
         let io = |error| Error::Other(format!("QEMU cannot be started: {error}"));
         let seat = Seat::take()?;
         let (monitor, theirs) = UnixStream::pair().map_err(io)?;
@@ -60,10 +52,8 @@ impl Process {
             .stdout(Stdio::from(theirs))
             .stderr(Stdio::piped());
         let mut child = command.spawn().map_err(io)?;
-        let complaints = child
-            .stderr
-            .take()
-            .map(|stderr| std::thread::spawn(move || complaints(stderr, take_line)));
+        let stderr = child.stderr.take();
+        let complaints = stderr.map(|stderr| std::thread::spawn(move || complaints(stderr)));
         // The command would keep its copies of the socket open: then nobody would see QEMU end.
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let reader = BufReader::new(monitor.try_clone().map_err(io)?);
@@ -231,8 +221,8 @@ impl Drop for Process {
     }
 }
 
-/// Reads to the end; returns the first lines that `take_line` does not take.
-fn complaints(stderr: ChildStderr, mut take_line: TakeLine) -> String {
+/// Reads to the end; returns the first lines.
+fn complaints(stderr: ChildStderr) -> String {
     const MOST: usize = 4096;
     let mut reader = BufReader::with_capacity(1 << 16, stderr);
     let mut said = Vec::new();
@@ -240,15 +230,10 @@ fn complaints(stderr: ChildStderr, mut take_line: TakeLine) -> String {
     while reader.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
         // The cable of the bed leads nowhere else, as it should.
         let is_harmless = line.ends_with(b"is not connected to host network\n");
-        if !take_line(&line) && !is_harmless && said.len() < MOST {
+        if !is_harmless && said.len() < MOST {
             said.extend_from_slice(&line);
         }
         line.clear();
     }
     String::from_utf8_lossy(&said).into_owned()
-}
-
-/// Takes no line: all are complaints.
-pub(crate) fn no_line() -> TakeLine {
-    Box::new(|_| false)
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::ending::{Ended, console, evaluate, guest_seconds, is_past};
 use crate::error::Error;
 use crate::machine::{Files, Machine, Watch, quoted, scratch};
-use crate::qmp::{Event, Process, TakeLine, no_line};
+use crate::qmp::{Event, Process};
 use crate::seat::agreed;
 
 /// Time of its own that a guest gets for whatever an order does besides sending frames.
@@ -24,22 +24,20 @@ impl Machine {
     /// As [`Machine::ready`]; or the guest dies, hangs, reports a failure, or reports nonsense; or
     /// measurements are disturbed again and again.
     pub fn run(&self, order: &Order, watch: &dyn Watch) -> Result<Report, Error> {
-        let run = || self.run_with(order, watch, no_line(), &mut |_, _| Ok(()));
+        let run = || self.run_with(order, &[], watch);
         match order {
             Order::Measure(_) => agreed(run),
             Order::Conform(_) | Order::Command(_) => run().map(|(report, _)| report),
         }
     }
 
-    /// Performs `order` once; tells whether nothing could disturb it. `take_line` sees what QEMU
-    /// writes to standard error; `stopped` is called with the count of stops each time the guest stops
-    /// itself.
+    /// Performs `order` once; tells whether nothing could disturb it. `options` are more options of
+    /// QEMU, which change nothing that the guest could notice.
     pub(crate) fn run_with(
         &self,
         order: &Order,
+        options: &[String],
         watch: &dyn Watch,
-        take_line: TakeLine,
-        stopped: &mut dyn FnMut(&mut Process, u32) -> Result<(), Error>,
     ) -> Result<(Report, bool), Error> {
         let saved = self.saved_state(watch)?;
         let scratch = scratch()?;
@@ -49,19 +47,16 @@ impl Machine {
             .map_err(|error| Error::write(&order_file, error))?;
         let files = Files { console: &console_file, report: &report, order: &order_file };
         let mut command = self.command(&saved.initramfs, &files);
-        command.args(["-incoming", "defer"]);
-        let mut process = Process::start(&mut command, take_line, watch)?;
+        command.args(["-incoming", "defer"]).args(options);
+        let mut process = Process::start(&mut command, watch)?;
         restored(&mut process, &saved.state, watch)?;
         let limit_s = guest_seconds(&mut process, watch)? + limit_s(order);
         process.go_on(watch)?;
 
-        let mut stops = 0;
         loop {
             match process.event_or_idle(watch)? {
                 Some(Event::Ended) => break,
                 Some(Event::Named(name)) if name == "GUEST_PANICKED" => {
-                    stops += 1;
-                    stopped(&mut process, stops)?;
                     process.go_on(watch)?;
                 }
                 Some(Event::Named(_)) => {}

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::ending::{boot_failure, console, is_past};
 use crate::error::Error;
 use crate::machine::{Files, Machine, Watch, quoted, scratch};
-use crate::qmp::{Event, Process, no_line};
+use crate::qmp::{Event, Process};
 
 /// A kernel that has not reached `/init` after so much of its own time never will.
 const BOOT_LIMIT_S: u64 = 120;
@@ -109,7 +109,7 @@ impl Machine {
         fs::write(&order, b"none").map_err(|error| Error::write(&order, error))?;
         let files = Files { console: &console_file, report: &report, order: &order };
         let mut command = self.command(initramfs, &files);
-        let mut process = Process::start(&mut command, no_line(), watch)?;
+        let mut process = Process::start(&mut command, watch)?;
         process.go_on(watch)?;
         loop {
             match process.event_or_idle(watch)? {

@@ -65,7 +65,7 @@ pub(super) fn order(experiment: &Experiment, settings: &Vm) -> Result<Measuremen
         files: settings.files.clone(),
         seed: experiment.seed,
         wants_frames: true,
-        wants_stops: false,
+        wants_symbols: false,
     })
 }
 

@@ -12,7 +12,6 @@ use candor_linux::realtime::lock_memory;
 use crate::bed::{self, Bed};
 use crate::failure::{Context, FAULT, Failure};
 use crate::gateway::{self, Tally};
-use crate::host::Stop;
 use crate::load::{FloodPing, Hackbench};
 use crate::tester::{Seen, Tester};
 use crate::{system, watchdog};
@@ -36,9 +35,8 @@ pub(crate) fn measure(
     let ping = ping.transpose()?;
     bed::settings(&order.settings, &mut notes)?;
     let hackbench = hackbench.map(Hackbench::start).transpose()?;
-    let stop = order.wants_stops.then(Stop::open).transpose()?;
 
-    let seen = tester.run(|| stop.as_ref().map_or(Ok(()), Stop::now))?;
+    let seen = tester.run()?;
 
     let ping_replies = ping.map_or(Ok(0), FloodPing::stop)?;
     let hackbench_messages = hackbench.map_or(Ok(0), Hackbench::stop)?;
@@ -52,7 +50,7 @@ pub(crate) fn measure(
         ));
     }
     messages.extend(notes.into_iter().map(Message::Note));
-    if order.wants_stops {
+    if order.wants_symbols {
         messages.push(Message::Symbols(system::symbols()?));
     }
     messages.push(Message::Totals(totals(counted, &seen, &tally)));

@@ -26,6 +26,7 @@ use candor_linux::realtime::{Policy, Task, set_policy};
 use candor_time::{Instant, Nanos};
 
 use crate::failure::{Context, FAULT, Failure};
+use crate::host;
 use ear::{Ear, MOST_BUFFERED};
 use pace::Departures;
 
@@ -132,10 +133,9 @@ impl Tester {
         Ok(Self { sending, monitor, receiver, policy, departures, timeout })
     }
 
-    /// Sends everything and hears what comes of it. `stop` is called before the first frame and when
-    /// the last one has come to its end.
-    pub(crate) fn run(mut self, stop: impl Fn() -> Result<(), Failure>) -> Result<Seen, Failure> {
-        stop()?;
+    /// Sends everything and hears what comes of it.
+    pub(crate) fn run(mut self) -> Result<Seen, Failure> {
+        host::counting_begins();
         set_policy(Task::This, self.policy).at("tester", FAULT)?;
         let begin = clock::now::<Realtime>() + LEAD;
         let cpu = clock::now::<ThreadCpu>();
@@ -148,7 +148,7 @@ impl Tester {
         }
         let cpu = clock::now::<ThreadCpu>() - cpu;
         self.settle()?;
-        stop()?;
+        host::counting_ends();
         let overflow = self.monitor.overflow()? + self.receiver.overflow()?;
         let (monitored, _, _) = self.monitor.into_parts();
         let (received, frames, without_number) = self.receiver.into_parts();
