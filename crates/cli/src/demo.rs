@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use candor_lab::experiment::{self, Options};
 use candor_lab::run::Settings;
 use candor_lab::testbed::Testbeds;
-use candor_lab::{Experiment, output, report, run};
+use candor_lab::{Experiment, report, run};
 use candor_lat::Metric;
 use candor_lat::text::{self, Canvas, Charset, Scale, Series};
 use clap::Args;
@@ -13,6 +13,7 @@ use clap::Args;
 use crate::Answer;
 use crate::lab::{overview, quoted};
 use crate::output::print;
+use crate::overwrite::Overwriting;
 use crate::progress::{Bar, catch_interrupt};
 
 /// The files of the demo, so that it runs anywhere.
@@ -30,13 +31,16 @@ pub(crate) struct Demo {
     /// The folder for results and report
     #[arg(long, default_value = "candor-report", value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    overwriting: Overwriting,
 }
 
 pub(crate) fn run(arguments: &Demo) -> Answer {
     let fail = |error: candor_lab::Error| error.to_string();
+    arguments.overwriting.folder(&arguments.out)?;
     run::prepare(&arguments.out).map_err(fail)?;
     let folder = arguments.out.join("experiment");
-    write_files(&folder)?;
+    write_files(&folder, arguments.overwriting)?;
     let file = folder.join("small-car.toml");
     let campaign = experiment::load(&file, &Options::default()).map_err(fail)?;
 
@@ -89,14 +93,9 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
     Ok(true)
 }
 
-fn write_files(folder: &Path) -> Result<(), String> {
-    let fail = |path: &Path, error: std::io::Error| {
-        format!("{} cannot be written: {error}; name another folder with --out", path.display())
-    };
-    std::fs::create_dir_all(folder).map_err(|error| fail(folder, error))?;
-    for (name, text) in FILES {
-        let path = folder.join(name);
-        output::replace(&path, text.as_bytes()).map_err(|error| fail(&path, error))?;
-    }
-    Ok(())
+fn write_files(folder: &Path, overwriting: Overwriting) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|error| {
+        format!("{} cannot be written: {error}; name another folder with --out", folder.display())
+    })?;
+    FILES.iter().try_for_each(|(name, text)| overwriting.write(&folder.join(name), text.as_bytes()))
 }

@@ -32,6 +32,7 @@ use serde_json::{Value, json};
 
 use crate::Answer;
 use crate::output::{duration, json_line, print, table, thousands};
+use crate::overwrite::Overwriting;
 use crate::progress::{Bar, catch_interrupt, is_interrupted};
 
 /// Bars of a classic histogram.
@@ -129,6 +130,8 @@ struct Running {
     /// The folder for results and report
     #[arg(long, default_value = "candor-report", value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    overwriting: Overwriting,
     /// How many experiments run at a time; as many as there are processors if not given
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -164,6 +167,8 @@ pub(crate) struct List {
 pub(crate) struct Report {
     /// The folder with the results
     dir: PathBuf,
+    #[command(flatten)]
+    overwriting: Overwriting,
 }
 
 #[derive(Args)]
@@ -212,7 +217,7 @@ pub(crate) fn run(command: &LabCommand) -> Answer {
     match command {
         LabCommand::Run(arguments) => run_experiments(arguments),
         LabCommand::List(arguments) => list(arguments),
-        LabCommand::Report(arguments) => report_on(&arguments.dir),
+        LabCommand::Report(arguments) => report_on(arguments),
         LabCommand::Show(arguments) => show(arguments),
         LabCommand::Claims(arguments) => claims(arguments),
         LabCommand::Profile(arguments) => profile::profile(arguments),
@@ -303,6 +308,7 @@ fn execute(
     );
     catch_interrupt();
     // Before QEMU is looked for: whatever else is wrong, this is told first.
+    running.overwriting.folder(&running.out)?;
     run::prepare(&running.out).map_err(|error| error.to_string())?;
     let is_vm = |experiment: &Experiment| experiment.world.testbed() == Testbed::Vm;
     let machines = match campaign.experiments.iter().any(is_vm) {
@@ -484,7 +490,9 @@ fn how_many(experiments: &[Experiment]) -> String {
     format!("{} experiments: {}", number(experiments.len()), parts.join(", "))
 }
 
-fn report_on(dir: &Path) -> Answer {
+fn report_on(arguments: &Report) -> Answer {
+    let dir = &arguments.dir;
+    arguments.overwriting.folder(dir)?;
     report::write(dir, None).map_err(|error| error.to_string())?;
     eprintln!("report: {}", dir.join("index.html").display());
     Ok(true)
@@ -702,7 +710,10 @@ fn claims(arguments: &Claims) -> Answer {
         .experiments
         .retain(|experiment| claims.iter().any(|claim| claim.is_about(&experiment.name)));
     let outcome = match arguments.no_run {
-        true => found(&arguments.running.out)?,
+        true => {
+            arguments.running.overwriting.folder(&arguments.running.out)?;
+            found(&arguments.running.out)?
+        }
         false => execute(&arguments.selection, &arguments.running, &campaign)?,
     };
     let results = outcome.results();

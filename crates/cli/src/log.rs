@@ -39,6 +39,8 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use crate::overwrite::{Overwriting, refusal};
+
 /// Look into recordings of CAN traffic and convert them
 #[derive(Subcommand)]
 pub(crate) enum LogCommand {
@@ -84,6 +86,8 @@ pub(crate) struct ConvertArgs {
     /// The format to write, if the ending of OUT does not tell (candump on standard output)
     #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
     to: Option<&'static Format>,
+    #[command(flatten)]
+    overwriting: Overwriting,
     #[command(flatten)]
     input: InputArgs,
 }
@@ -146,7 +150,12 @@ fn info(args: &InfoArgs) -> Result<(), String> {
 
 fn convert(args: &ConvertArgs) -> Result<(), String> {
     let mut recording = args.input.open(&args.input_file).map_err(explain)?;
-    let mut writer = recording::create(&args.output_file, args.to).map_err(explain)?;
+    let existing = args.overwriting.existing();
+    let refuse = |error: RecordingError| match error.is_existing() {
+        true => refusal(&args.output_file),
+        false => explain(error),
+    };
+    let mut writer = recording::create(&args.output_file, args.to, existing).map_err(refuse)?;
     let format = writer.format();
     let to_stdout = args.output_file.as_os_str() == "-";
     let progress = Progress::of(&recording, !to_stdout);

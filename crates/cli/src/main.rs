@@ -10,6 +10,7 @@ mod frame;
 mod lab;
 mod log;
 mod output;
+mod overwrite;
 mod progress;
 mod route;
 mod vm;

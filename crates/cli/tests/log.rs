@@ -179,13 +179,13 @@ fn a_failed_convert_leaves_the_good_file_alone() {
     fs::write(&path, "good").unwrap();
     let path = path.to_str().unwrap();
 
-    let malformed = failure(&["convert", "-", path, "--to", "candump"], LOG);
+    let malformed = failure(&["convert", "-", path, "--to", "candump", "--force"], LOG);
     assert!(
         malformed.contains("standard input:8:16: the time is in seconds")
             && malformed.ends_with("; or pass over such records with --skip-malformed\n"),
         "{malformed}"
     );
-    let two_buses = failure(&["convert", "-", path, "--skip-malformed"], LOG);
+    let two_buses = failure(&["convert", "-", path, "--skip-malformed", "--force"], LOG);
     assert!(two_buses.contains("good.pcap: the format holds one interface"), "{two_buses}");
     assert_eq!(fs::read_to_string(path).unwrap(), "good");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -241,7 +241,7 @@ fn recorded_buses_survive_conversion() {
     let folder = tempfile::tempdir().unwrap();
     let convert = |from: &Path, name: &str| {
         let to = folder.path().join(name);
-        success(&["convert", from.to_str().unwrap(), to.to_str().unwrap()], "");
+        success(&["convert", from.to_str().unwrap(), to.to_str().unwrap(), "--force"], "");
         to
     };
     for log in

@@ -15,6 +15,7 @@ pub mod claims;
 pub mod dbc;
 mod error;
 pub mod experiment;
+pub mod folder;
 pub mod output;
 pub mod profile;
 pub mod recording;

@@ -19,6 +19,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+/// What happens to a file that is already there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays as it is, and the output is refused with [`ErrorKind::AlreadyExists`].
+    Keep,
+    /// The output replaces it.
+    Replace,
+}
+
 /// Puts `bytes` in place of the file at `path`, as a whole or not at all.
 ///
 /// # Errors
@@ -35,34 +44,49 @@ pub struct Target {
     out: Box<dyn Write + Send>,
     /// The temporary file and the name it gets at the end.
     rename: Option<(PathBuf, PathBuf)>,
+    /// What happens to a file that has this name by then.
+    existing: Existing,
 }
 
 impl Target {
     /// Standard output.
     #[must_use]
     pub fn stdout() -> Self {
-        Self { out: Box::new(io::stdout()), rename: None }
+        Self { out: Box::new(io::stdout()), rename: None, existing: Existing::Replace }
     }
 
-    /// A file that replaces `path` at the end. A path that is there and no regular file, such as a
-    /// named pipe or `/dev/null`, is written directly: it must not be replaced.
+    /// A file that replaces `path` at the end; see [`Target::create`].
     ///
     /// # Errors
     /// The folder cannot be written, or `path` is a folder.
     pub fn file(path: &Path) -> io::Result<Self> {
-        let existing = match fs::metadata(path) {
+        Self::create(path, Existing::Replace)
+    }
+
+    /// A file that takes the name `path` at the end. A path that is there and no regular file, such
+    /// as a named pipe or `/dev/null`, is written directly and never replaced.
+    ///
+    /// # Errors
+    /// The folder cannot be written, or `path` is a folder; [`ErrorKind::AlreadyExists`] if the file
+    /// is there and may not be replaced.
+    pub fn create(path: &Path, existing: Existing) -> io::Result<Self> {
+        let metadata = match fs::metadata(path) {
             Ok(metadata) if metadata.is_file() => Some(metadata),
             Ok(_) => {
                 let file = OpenOptions::new().write(true).open(path)?;
-                return Ok(Self { out: Box::new(file), rename: None });
+                return Ok(Self { out: Box::new(file), rename: None, existing });
             }
             Err(_) => None,
         };
+        // A link to nowhere is a name that is taken, too.
+        if existing == Existing::Keep && fs::symlink_metadata(path).is_ok() {
+            return Err(io::Error::new(ErrorKind::AlreadyExists, "the file exists"));
+        }
         // A symbolic link stays one.
-        let path = if existing.is_some() { fs::canonicalize(path)? } else { path.to_owned() };
+        let path = if metadata.is_some() { fs::canonicalize(path)? } else { path.to_owned() };
         let (file, temporary) = create_beside(&path)?;
-        let target = Self { out: Box::new(file), rename: Some((temporary, path)) };
-        if let (Some(metadata), Some((temporary, _))) = (existing, &target.rename) {
+        let target = Self { out: Box::new(file), rename: Some((temporary, path)), existing };
+        if let (Some(metadata), Some((temporary, _))) = (metadata, &target.rename) {
             fs::set_permissions(temporary, metadata.permissions())?;
         }
         Ok(target)
@@ -77,14 +101,38 @@ impl Target {
     /// Puts the file in its place.
     ///
     /// # Errors
-    /// The last bytes cannot be written, or the file cannot be renamed.
+    /// The last bytes cannot be written, or the file cannot be renamed. A file that has appeared
+    /// under the name and may not be replaced is [`ErrorKind::AlreadyExists`]; the output is kept in
+    /// the temporary file, which the error names.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()?;
         if let Some((temporary, path)) = &self.rename {
-            fs::rename(temporary, path)?;
+            match self.existing {
+                Existing::Replace => fs::rename(temporary, path)?,
+                Existing::Keep => match rename_new(temporary, path) {
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                        let kept = temporary.display().to_string();
+                        self.rename = None;
+                        let message = format!("another file took its name; the output is {kept}");
+                        return Err(io::Error::new(ErrorKind::AlreadyExists, message));
+                    }
+                    renamed => renamed?,
+                },
+            }
             self.rename = None;
         }
         Ok(())
+    }
+}
+
+/// Renames a file unless the new name is taken.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Ok(()) => fs::remove_file(from),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(error),
+        // A file system without links, such as FAT.
+        Err(_) if fs::symlink_metadata(to).is_ok() => Err(ErrorKind::AlreadyExists.into()),
+        Err(_) => fs::rename(from, to),
     }
 }
 
@@ -153,6 +201,29 @@ mod tests {
         target.finish().unwrap();
         assert_eq!(names(folder.path()), ["a.csv"]);
         assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_file_that_is_to_stay_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        let create = || Target::create(&path, Existing::Keep);
+        fs::write(&path, "old").unwrap();
+        assert_eq!(create().err().unwrap().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(names(folder.path()), ["a.csv"]);
+        fs::remove_file(&path).unwrap();
+
+        let (mut first, mut second) = (create().unwrap(), create().unwrap());
+        first.write_all(b"first").unwrap();
+        second.write_all(b"second").unwrap();
+        first.finish().unwrap();
+        let error = second.finish().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        assert!(error.to_string().ends_with(".a.csv.1.part"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(fs::read(folder.path().join(".a.csv.1.part")).unwrap(), b"second");
+        // What is no regular file is written and not replaced.
+        Target::create(Path::new("/dev/null"), Existing::Keep).unwrap().finish().unwrap();
     }
 
     #[test]

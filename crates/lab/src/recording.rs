@@ -32,15 +32,20 @@ use candor_wire::log::{FORMATS, Format, Record};
 pub use self::statistics::{
     BusStatistics, BusyBits, IdStatistics, LogStatistics, MAX_IDS, Pause, PeriodStatistics,
 };
-use crate::output::Target;
+use crate::output::{Existing, Target};
 
 /// Creates a recording in the file `path`, or on standard output if that is `-`.
 ///
 /// The format is the given one, else that of the file name, else candump on standard output.
 ///
 /// # Errors
-/// The file cannot be created, or no format is given.
-pub fn create(path: &Path, format: Option<&'static Format>) -> Result<Writer, RecordingError> {
+/// The file cannot be created, is there and may not be replaced
+/// ([`RecordingError::is_existing`]), or no format is given.
+pub fn create(
+    path: &Path,
+    format: Option<&'static Format>,
+    existing: Existing,
+) -> Result<Writer, RecordingError> {
     let is_stdout = path.as_os_str() == "-";
     let name = if is_stdout { "standard output".into() } else { path.display().to_string() };
     let format = match format {
@@ -48,7 +53,10 @@ pub fn create(path: &Path, format: Option<&'static Format>) -> Result<Writer, Re
         None if is_stdout => FORMATS[0],
         None => format_of_name(&name)?,
     };
-    let target = if is_stdout { Ok(Target::stdout()) } else { Target::file(path) };
+    let target = match is_stdout {
+        true => Ok(Target::stdout()),
+        false => Target::create(path, existing),
+    };
     let target = target.map_err(|error| RecordingError::unwritable(&name, error))?;
     Ok(Writer { sink: Sink::new(&name, target, format), name })
 }
@@ -96,10 +104,10 @@ mod tests {
         let missing = Path::new("no-such-folder/a.log");
         let error = open(missing, None).err().unwrap().to_string();
         assert!(error.starts_with("no-such-folder/a.log: cannot be read: "), "{error}");
-        let error = create(missing, None).err().unwrap().to_string();
+        let error = create(missing, None, Existing::Keep).err().unwrap().to_string();
         assert!(error.starts_with("no-such-folder/a.log: cannot be written: "), "{error}");
         assert_eq!(
-            create(Path::new("a.xyz"), None).err().unwrap().to_string(),
+            create(Path::new("a.xyz"), None, Existing::Keep).err().unwrap().to_string(),
             "a.xyz: the ending stands for no format; use one of log, pcap, pcapng, or name the \
              format"
         );
@@ -112,8 +120,9 @@ mod tests {
         let files = || fs::read_dir(folder.path()).unwrap().count();
         let record = Recording::new("", LOG, None).unwrap().next().unwrap().unwrap();
         fs::write(&path, "good").unwrap();
+        assert!(create(&path, None, Existing::Keep).err().unwrap().is_existing());
 
-        let mut writer = create(&path, None).unwrap();
+        let mut writer = create(&path, None, Existing::Replace).unwrap();
         for _ in 0..10_000 {
             writer.write(&record, "can0").unwrap();
         }
@@ -121,7 +130,7 @@ mod tests {
         drop(writer);
         assert_eq!((fs::read(&path).unwrap(), files()), (b"good".to_vec(), 1));
 
-        let mut writer = create(&path, None).unwrap();
+        let mut writer = create(&path, None, Existing::Replace).unwrap();
         writer.write(&record, "can7").unwrap();
         writer.finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"(0000000001.000000) can7 123#11\n");

@@ -343,6 +343,12 @@ impl RecordingError {
         matches!(&self.0.1, Problem::Io(_, error) if error.kind() == ErrorKind::BrokenPipe)
     }
 
+    /// Whether the recording was not written since its file is already there.
+    #[must_use]
+    pub fn is_existing(&self) -> bool {
+        matches!(&self.0.1, Problem::Io(_, error) if error.kind() == ErrorKind::AlreadyExists)
+    }
+
     /// Whether the format cannot hold a record, while others may still be written.
     #[must_use]
     pub fn is_unfit(&self) -> bool {

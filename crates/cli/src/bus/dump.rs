@@ -44,6 +44,7 @@ use super::file::{LogFile, record};
 use super::live::{self, End, Follower, Out, TotalsLine};
 use crate::Answer;
 use crate::output::json_line;
+use crate::overwrite::Overwriting;
 
 #[derive(Args)]
 pub(crate) struct DumpArgs {
@@ -80,6 +81,8 @@ pub(crate) struct DumpArgs {
     /// Write what is shown into a recording too; its ending tells the format
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+    #[command(flatten)]
+    overwriting: Overwriting,
     /// Print JSON Lines: an object of type "frame" each, in the end one of type "port" each
     #[arg(long)]
     json: bool,
@@ -151,7 +154,9 @@ pub(super) fn run(args: &DumpArgs) -> Answer {
     };
     let titles = named::titles(&args.ports);
     let log = match &args.log {
-        Some(path) => Some(LogFile::create(path, titles.len(), args.nanoseconds)?),
+        Some(path) => {
+            Some(LogFile::create(path, titles.len(), args.nanoseconds, args.overwriting)?)
+        }
         None => None,
     };
     let mut capture = live::capture(&args.ports, errors)?;

@@ -11,6 +11,8 @@ use candor_time::{Instant, Nanos};
 use candor_wire::log::{Direction, Encoder, FORMATS, Format, InterfaceIndex, Record};
 use serde::Serialize;
 
+use crate::overwrite::Overwriting;
+
 /// A recording that grows.
 pub(super) struct LogFile {
     name: String,
@@ -34,7 +36,12 @@ const KEPT_BACK: Nanos = Nanos::from_millis(500);
 
 impl LogFile {
     /// Creates a file for frames of so many ports.
-    pub(super) fn create(path: &Path, ports: usize, nanoseconds: bool) -> Result<Self, String> {
+    pub(super) fn create(
+        path: &Path,
+        ports: usize,
+        nanoseconds: bool,
+        overwriting: Overwriting,
+    ) -> Result<Self, String> {
         let name = path.display().to_string();
         let Some(format) = Format::by_file_name(&name) else {
             let endings: Vec<_> = FORMATS
@@ -53,9 +60,7 @@ impl LogFile {
                 format.title
             ));
         }
-        let target = Target::file(path).map_err(|error| {
-            format!("{name}: cannot be written: {error}; check the folder and its permissions")
-        })?;
+        let target = overwriting.target(path)?;
         let mut buffer = Vec::with_capacity(2 * BUFFER_LEN);
         let encoder = format.encoder(&mut buffer);
         let due = clock::now::<Monotonic>() + KEPT_BACK;

@@ -21,6 +21,7 @@ use super::file::{FileLine, LogFile};
 use super::live::{self, End, Follower, TotalsLine, read_size};
 use crate::Answer;
 use crate::output::{json_line, print};
+use crate::overwrite::Overwriting;
 
 #[derive(Args)]
 pub(crate) struct RecordArgs {
@@ -48,6 +49,8 @@ pub(crate) struct RecordArgs {
     /// The other formats always have them
     #[arg(short = 'N', long)]
     nanoseconds: bool,
+    #[command(flatten)]
+    overwriting: Overwriting,
     /// Print JSON Lines: an object of type "file" each, then one of type "port" each
     #[arg(long)]
     json: bool,
@@ -63,6 +66,7 @@ pub(super) fn run(args: &RecordArgs) -> Answer {
         begun: 0,
         ports: titles.len(),
         nanoseconds: args.nanoseconds,
+        overwriting: args.overwriting,
     };
     let file = files.next()?;
     let mut capture = live::capture(&args.ports, errors)?;
@@ -150,6 +154,7 @@ struct Files {
     begun: u32,
     ports: usize,
     nanoseconds: bool,
+    overwriting: Overwriting,
 }
 
 impl Files {
@@ -159,7 +164,7 @@ impl Files {
             Some(_) => numbered(&self.base, self.begun),
             None => self.base.clone(),
         };
-        LogFile::create(&path, self.ports, self.nanoseconds)
+        LogFile::create(&path, self.ports, self.nanoseconds, self.overwriting)
     }
 
     fn is_full(&self, file: &LogFile) -> bool {
@@ -198,8 +203,9 @@ mod tests {
 
     #[test]
     fn a_format_that_does_not_fit_is_refused_at_once() {
-        let error =
-            |name: &str, ports| LogFile::create(Path::new(name), ports, false).err().unwrap();
+        let error = |name: &str, ports| {
+            LogFile::create(Path::new(name), ports, false, Overwriting::default()).err().unwrap()
+        };
         assert!(error("drive.txt", 1).starts_with("drive.txt: no format of recordings ends"));
         assert!(error("drive.pcap", 2).contains("take .log or .pcapng for several ports"));
     }

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use candor_lab::output;
 use candor_route::{cangw, file};
 use clap::Args;
 
 use super::{Notation, Rules, plural, read_rules};
 use crate::Answer;
 use crate::output::print;
+use crate::overwrite::Overwriting;
 
 #[derive(Args)]
 pub(crate) struct ConvertArgs {
@@ -21,6 +21,8 @@ pub(crate) struct ConvertArgs {
     /// What to write; if not given, the ending of OUT tells, else it is the other notation than IN
     #[arg(long, value_name = "NOTATION")]
     to: Option<Notation>,
+    #[command(flatten)]
+    overwriting: Overwriting,
 }
 
 pub(super) fn run(args: &ConvertArgs) -> Answer {
@@ -54,9 +56,7 @@ pub(super) fn run(args: &ConvertArgs) -> Answer {
     };
     match output {
         None => print(&text)?,
-        Some(path) => output::replace(path, text.as_bytes()).map_err(|error| {
-            format!("{}: cannot be written: {error}; check the folder", path.display())
-        })?,
+        Some(path) => args.overwriting.write(path, text.as_bytes())?,
     }
     eprintln!("{}", plural(table.rules.len(), "rule"));
     Ok(true)

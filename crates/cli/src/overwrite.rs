@@ -1,0 +1,73 @@
+//! `--force`: commands replace no file that is already there unless they are told to.
+//!
+//! A folder of results is another matter: running experiments again replaces what earlier runs left
+//! there. `--force` is needed where somebody else's page or files are in the way.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use candor_lab::folder;
+use candor_lab::output::{Existing, Target};
+use clap::Args;
+
+/// Whether a command may replace files.
+#[derive(Args, Clone, Copy, Default)]
+pub(crate) struct Overwriting {
+    /// Replace files that are already there
+    #[arg(long)]
+    force: bool,
+}
+
+impl Overwriting {
+    /// What happens to a file that is already there.
+    pub(crate) const fn existing(self) -> Existing {
+        if self.force { Existing::Replace } else { Existing::Keep }
+    }
+
+    /// A file that takes its name when it is complete.
+    pub(crate) fn target(self, path: &Path) -> Result<Target, String> {
+        Target::create(path, self.existing()).map_err(|error| failure(path, &error))
+    }
+
+    /// Writes a whole file. One that already has these contents stays as it is.
+    pub(crate) fn write(self, path: &Path, bytes: &[u8]) -> Result<(), String> {
+        if std::fs::read(path).is_ok_and(|present| present == bytes) {
+            return Ok(());
+        }
+        let mut target = self.target(path)?;
+        let written = io::Write::write_all(&mut target, bytes).and_then(|()| target.finish());
+        written.map_err(|error| failure(path, &error))
+    }
+
+    /// Refuses a folder for results in which a report would replace somebody else's files.
+    pub(crate) fn folder(self, dir: &Path) -> Result<(), String> {
+        if self.force {
+            return Ok(());
+        }
+        match folder::foreign(dir) {
+            Ok(None) => Ok(()),
+            Ok(Some(path)) => Err(format!(
+                "{} is not part of a report; choose another folder, or replace what is in this one \
+                 with --force",
+                path.display()
+            )),
+            Err(error) => Err(format!("{}: cannot be read: {error}", dir.display())),
+        }
+    }
+}
+
+/// Why a file is not replaced, and what to do.
+pub(crate) fn refusal(path: &Path) -> String {
+    format!("{} already exists; choose another name, or replace it with --force", path.display())
+}
+
+/// Why a file could not be created.
+fn failure(path: &Path, error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::AlreadyExists => refusal(path),
+        _ => format!(
+            "{}: cannot be written: {error}; check the folder and its permissions",
+            path.display()
+        ),
+    }
+}

@@ -1,0 +1,106 @@
+//! Commands replace no file that is already there, unless `--force` says so.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+const LOG: &str = "(1.000000) can0 123#11\n";
+const RULES: &str = "[bus]\na = \"can0\"\nb = \"can1\"\n\n[[rule]]\nfrom = \"a\"\nto = \"b\"\n";
+const EXPERIMENT: &str = "\
+count = 20
+bus.in.bitrate = \"1M\"
+bus.out.bitrate = \"1M\"
+gateway.delay = \"35us\"
+traffic.kind = \"half\"
+";
+
+/// Every command that writes a file: its words, and the file.
+const WRITERS: &[(&str, &str)] = &[
+    ("bus record can0=file:drive.log?speed=max --output there.log", "there.log"),
+    ("bus record can0=file:drive.log?speed=max -o there.log --split 1M", "there-0001.log"),
+    ("bus dump can0=file:drive.log?speed=max --log there.log", "there.log"),
+    ("log convert drive.log there.pcapng", "there.pcapng"),
+    ("route convert rules.toml there.sh", "there.sh"),
+    ("lab run experiment.toml --out there", "there/index.html"),
+    ("lab claims claims.toml --out there", "there/index.html"),
+    ("lab report finished", "finished/index.html"),
+    ("demo --out there", "there/index.html"),
+    ("demo --out there", "there/experiment/small-car.toml"),
+];
+
+fn scene() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("drive.log", LOG);
+    write("rules.toml", RULES);
+    write("experiment.toml", EXPERIMENT);
+    let claim =
+        "[[claim]]\nid = \"A\"\nsays = \"none is lost\"\nvalue = \"half lost\"\nat_most = 0\n";
+    write("claims.toml", &format!("{EXPERIMENT}name = \"half\"\n{claim}"));
+    folder
+}
+
+fn candor(folder: &Path, words: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_candor"))
+        .args(words.split(' '))
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+#[track_caller]
+fn run(folder: &Path, words: &str, code: i32) -> String {
+    let output = candor(folder, words);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{words}: {stderr}");
+    stderr
+}
+
+#[test]
+fn a_file_that_is_there_is_only_replaced_by_force() {
+    const MINE: &str = "mine, of an hour's work";
+    for (words, file) in WRITERS {
+        let scene = scene();
+        let path = scene.path().join(file);
+        if words.contains("lab report") {
+            run(scene.path(), "lab run experiment.toml --out finished", 0);
+        }
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, MINE).unwrap();
+        let stderr = run(scene.path(), words, 2);
+        assert!(stderr.contains(file) && stderr.contains("--force"), "{words}: {stderr}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), MINE, "{words}");
+        run(scene.path(), &format!("{words} --force"), 0);
+        assert_ne!(fs::read(&path).unwrap(), MINE.as_bytes(), "{words}");
+    }
+}
+
+#[test]
+fn a_new_file_takes_no_force() {
+    for (words, _) in WRITERS.iter().filter(|(words, _)| !words.starts_with("lab report")) {
+        run(scene().path(), words, 0);
+    }
+}
+
+#[test]
+fn a_recording_is_not_converted_into_itself() {
+    let scene = scene();
+    run(scene.path(), "log convert drive.log drive.log", 2);
+    assert_eq!(fs::read_to_string(scene.path().join("drive.log")).unwrap(), LOG);
+    run(scene.path(), "log convert drive.log drive.log --force", 0);
+    let log = fs::read_to_string(scene.path().join("drive.log")).unwrap();
+    assert_eq!(log, "(0000000001.000000) can0 123#11\n");
+}
+
+#[test]
+fn experiments_may_run_again_into_their_own_folder() {
+    let scene = scene();
+    for _ in 0..2 {
+        run(scene.path(), "lab run experiment.toml --out own", 0);
+        run(scene.path(), "lab report own", 0);
+        run(scene.path(), "demo --out car", 0);
+    }
+}
