@@ -156,6 +156,21 @@ fn experiments_of_machines_say_so() {
 }
 
 #[test]
+fn identifiers_are_set_as_they_are_written() {
+    let scene = Scene::new(CAMPAIGN);
+    for (set, frame) in [
+        ("traffic.id=0x124", "124#"),
+        ("traffic.id=[0x124, 0x125]", "125#"),
+        ("traffic.id=0x18FEF100x", "18FEF100#"),
+    ] {
+        let only = ["--only", "calm", "--set", "count=4", "--set", set];
+        scene.run(&[&["run", "two.toml", "--out", "out"], &only[..]].concat(), 0);
+        let frames = fs::read_to_string(scene.out().join("results/calm.csv")).unwrap();
+        assert!(frames.contains(frame), "{set}: {frames}");
+    }
+}
+
+#[test]
 fn what_machines_need_is_told_in_one_sentence() {
     let scene = Scene::new(KERNEL);
     let empty = scene.0.path().join("empty");
@@ -361,6 +376,24 @@ fn what_is_wrong_is_told_with_place_and_remedy_before_anything_is_written() {
         (CAMPAIGN, &["--shard", "0/3"], &["such as 3/8"]),
         (CAMPAIGN, &["--shard", "4/3"], &["such as 3/8"]),
         (CAMPAIGN, &["--shard", "3"], &["such as 3/8"]),
+        (
+            CAMPAIGN,
+            &["--set", "bus.oit.bitrate=500k"],
+            &["--set bus.oit.bitrate=500k: there is no bus `oit`; did you mean `out`?"],
+        ),
+        (CAMPAIGN, &["--set", "bus.lin.bitrate=20k"], &["the buses are in, out"]),
+        (CAMPAIGN, &["--kernel", "9.9"], &["--kernel 9.9 has no effect", "--testbed vm"]),
+        (CAMPAIGN, &["--mips", "250"], &["--mips 250 has no effect"]),
+        (CAMPAIGN, &["--set", "vm.mips=250"], &["--set vm.mips=250 has no effect"]),
+        (CAMPAIGN, &["--set", "traffic.log=a.log"], &["has no effect", "traffic.kind=replay"]),
+        (
+            CAMPAIGN,
+            &["--only", "flood", "--set", "traffic.turnaround_longest=1ms"],
+            &["has no effect", "traffic.kind=one-at-a-time"],
+        ),
+        (KERNEL, &["--set", "gateway.profile=mpc5200-2.6.33"], &["has no effect"]),
+        (CAMPAIGN, &["--set", "title=7"], &["write --set 'title=\"7\"'"]),
+        (CAMPAIGN, &["--set", "traffic.id=0x800"], &["--set traffic.id=0x800x"]),
         (CAMPAIGN, &["--kernel", "./bzImage"], &["--kernel ./bzImage is a file", "--modules DIR"]),
         (CAMPAIGN, &["--modules", "lib"], &["--kernel"]),
         (KERNEL, &["--mips", "400"], &["--mips", "400 MIPS is not possible"]),

@@ -158,8 +158,13 @@ impl Findings {
     /// unreadable.
     pub fn wrong_type(&self, name: &str, value: &Value, expected: &str) {
         if !value.is_unreadable() {
-            let found = value.type_name();
-            self.error(&value.origin, format!("`{name}` is {found}, expected {expected}"));
+            let message = format!("`{name}` is {}, expected {expected}", value.type_name());
+            match value.origin.source().argument_in_quotes() {
+                Some(quoted) if expected.starts_with("text") => {
+                    self.error_with_hint(&value.origin, message, format!("write {quoted}"));
+                }
+                _ => self.error(&value.origin, message),
+            }
         }
     }
 

@@ -110,6 +110,32 @@ mod tests {
     }
 
     #[test]
+    fn text_that_looks_like_a_number_is_told_how_to_be_text() {
+        for (text, spelling) in [
+            ("title=7", "--set 'title=\"7\"'"),
+            ("traffic.log=2024-01-01", ""),
+            ("traffic.log=0x7", "--set 'traffic.log=\"0x7\"'"),
+        ] {
+            let findings = Findings::new();
+            let table = setting("--set", text).unwrap();
+            let (key, _) = text.split_once('=').unwrap();
+            let path: Vec<_> = key.split('.').collect();
+            let value = table.get_path(&path).unwrap();
+            if value.as_str().is_none() {
+                findings.wrong_type(key, value, "text in quotes");
+            }
+            let told = findings.to_string();
+            assert_eq!(told.is_empty(), spelling.is_empty(), "{told}");
+            assert!(told.contains(spelling), "{told}");
+            if !spelling.is_empty() {
+                let quoted = spelling.trim_start_matches("--set ").trim_matches('\'');
+                let table = setting("--set", quoted).unwrap();
+                assert!(table.get_path(&path).unwrap().as_str().is_some(), "{quoted}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_no_setting_says_so() {
         for text in ["", "count", "=1", "a b=1", "a.=1", "[x]\ny=1", "#=1", "a\nb=1"] {
             let error = setting("--set", text).unwrap_err();

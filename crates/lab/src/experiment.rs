@@ -13,6 +13,7 @@
 //! Every setting is read and checked in every world; a world takes what it needs, leaves alone what
 //! is another's, and refuses what it cannot host.
 
+mod effect;
 mod gateway;
 mod matrix;
 mod reader;
@@ -253,7 +254,11 @@ impl Options {
     /// Lays over a draft what the command line says.
     fn lay_over(&self, table: &mut Table) -> Result<(), Error> {
         for set in &self.set {
-            table.merge(candor_config::setting("--set", set).map_err(Error::Other)?);
+            let over = candor_config::setting("--set", set).map_err(Error::Other)?;
+            if let Some((bus, hint)) = effect::unknown_bus(table, &over) {
+                return Err(Error::Other(format!("--set {set}: there is no bus `{bus}`; {hint}")));
+            }
+            table.merge(over);
         }
         let merge = |table: &mut Table, option: &str, setting: &str| {
             table.merge(candor_config::setting(option, setting).map_err(Error::Other)?);
@@ -275,6 +280,23 @@ impl Options {
         }
         if let Some(mips) = self.mips.filter(|_| is_vm) {
             merge(table, "--mips", &format!("vm.mips={mips}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Options {
+    /// Refuses options that none of the experiments uses.
+    fn require_effect(&self, experiments: &[Experiment]) -> Result<(), Error> {
+        for set in &self.set {
+            let over = candor_config::setting("--set", set).map_err(Error::Other)?;
+            effect::require(set, &over, experiments)?;
+        }
+        if let Some(kernel) = &self.kernel {
+            effect::User::Vm.require(&format!("{KERNEL_OPTION} {kernel}"), experiments)?;
+        }
+        if let Some(mips) = self.mips {
+            effect::User::Vm.require(&format!("--mips {mips}"), experiments)?;
         }
         Ok(())
     }
@@ -314,11 +336,11 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let matrix = table.remove("matrix");
     let claims = crate::claims::read(table.remove("claim").as_ref(), &findings);
     let title = table.get("title").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let mut drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &findings);
-    for draft in &mut drafts {
+    let drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &findings);
+    let mut selected = select(name, drafts, options.only.as_deref())?;
+    for draft in &mut selected {
         options.lay_over(&mut draft.table)?;
     }
-    let selected = select(name, drafts, options.only.as_deref())?;
     let mut experiments = Vec::with_capacity(selected.len());
     let mut is_open = Vec::with_capacity(selected.len());
     for draft in selected {
@@ -328,6 +350,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     if findings.has_errors() {
         return Err(Error::Findings(findings));
     }
+    options.require_effect(&experiments)?;
     let frames = experiments.iter().map(frames_at_most).fold(0, u64::saturating_add);
     let is_too_many = frames > MOST_LINES;
     for (experiment, is_open) in experiments.iter_mut().zip(&is_open) {

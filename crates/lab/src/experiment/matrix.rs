@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use candor_config::{Data, Findings, Table, Value};
 
+use super::effect::unknown_bus;
+
 /// Experiments at most in one campaign.
 const MAX_EXPERIMENTS: usize = 100_000;
 
@@ -91,6 +93,14 @@ fn spread(mut drafts: Vec<Draft>, matrix: Option<&Value>, findings: &Findings) -
         findings.wrong_type("matrix", matrix, "a table");
         return drafts;
     };
+    for draft in &drafts {
+        if let Some((bus, hint)) = unknown_bus(&draft.table, axes) {
+            let message =
+                format!("the matrix sets bus `{bus}`, which the experiment does not have");
+            findings.error_with_hint(&matrix.origin, message, hint);
+            return drafts;
+        }
+    }
     for (path, value) in leaves(axes, &mut Vec::new()) {
         let Some(values) = value.as_array() else {
             findings.wrong_type(&path.join("."), value, "a list of values");
@@ -125,7 +135,10 @@ impl Draft {
 }
 
 /// Every value of a table that is no table, with its path. A quoted key may hold dots.
-fn leaves<'a>(table: &'a Table, path: &mut Vec<String>) -> Vec<(Vec<String>, &'a Value)> {
+pub(super) fn leaves<'a>(
+    table: &'a Table,
+    path: &mut Vec<String>,
+) -> Vec<(Vec<String>, &'a Value)> {
     let mut found = Vec::new();
     for entry in table.entries() {
         let depth = path.len();

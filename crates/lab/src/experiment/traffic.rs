@@ -1,6 +1,6 @@
 //! The traffic of an experiment.
 
-use candor_config::{Origin, Section};
+use candor_config::{Data, Origin, Section, Value};
 use candor_sim::Discipline;
 use candor_time::Nanos;
 use candor_wire::frame::{BRS, EFF_FLAG, EFF_MASK, SFF_MASK, fd_dlc};
@@ -62,17 +62,8 @@ impl Reader<'_> {
     }
 
     fn numbered(&self, section: &mut Section<'_>) -> Option<Numbered> {
-        let can_ids: Vec<_> = section
-            .strings("id")
-            .into_iter()
-            .filter_map(|(text, origin)| match parse_id(text) {
-                Ok(can_id) => Some(can_id),
-                Err(reason) => {
-                    self.findings.error(origin, format!("`{text}` is no identifier: {reason}"));
-                    None
-                }
-            })
-            .collect();
+        let can_ids: Vec<_> =
+            section.values("id").into_iter().filter_map(|value| self.identifier(value)).collect();
         let length = section.integer("length", 0..=64).unwrap_or(8);
         let is_fd = section.boolean("fd").unwrap_or(length > 8);
         let fill = section.integer("fill", 0..=u8::MAX).unwrap_or(0x55);
@@ -166,12 +157,7 @@ impl Reader<'_> {
     /// A message of `[[traffic.message]]`.
     fn message(&self, mut entry: Section<'_>) -> Message {
         entry.require(&["id", "period", "node"]);
-        let text = entry.string("id").unwrap_or("0x0");
-        let can_id = parse_id(text).unwrap_or_else(|reason| {
-            let message = format!("`{text}` is no identifier: {reason}");
-            self.findings.error(entry.origin_of("id"), message);
-            0
-        });
+        let can_id = entry.value("id").and_then(|value| self.identifier(value)).unwrap_or(0);
         let length = entry.integer("length", 0..=64).unwrap_or(8);
         if fd_dlc(length).is_none() {
             let message = format!("no frame has {length} bytes");
@@ -183,7 +169,7 @@ impl Reader<'_> {
             self.findings.error(entry.origin_of("period"), message);
         }
         let message = Message {
-            name: entry.string("name").unwrap_or(text).to_owned(),
+            name: entry.string("name").map_or_else(|| show_id(can_id), str::to_owned),
             node: entry.string("node").unwrap_or_default().to_owned(),
             can_id,
             length,
@@ -257,6 +243,41 @@ impl Reader<'_> {
     }
 }
 
+impl Reader<'_> {
+    /// An identifier: text, or a number as far as standard identifiers go. A number does not say how
+    /// many bits its identifier has.
+    fn identifier(&self, value: &Value) -> Option<u32> {
+        let read = match &value.data {
+            Data::String(text) => {
+                parse_id(text).map_err(|reason| format!("`{text}` is no identifier: {reason}"))
+            }
+            Data::Integer(number) => standard_id(*number),
+            _ => {
+                self.findings.wrong_type("id", value, "an identifier such as \"0x123\"");
+                return None;
+            }
+        };
+        read.map_err(|message| self.findings.error(&value.origin, message)).ok()
+    }
+}
+
+fn standard_id(number: i64) -> Result<u32, String> {
+    match u32::try_from(number) {
+        Ok(id @ 0..=SFF_MASK) => Ok(id),
+        Ok(id @ 0..=EFF_MASK) => Err(format!(
+            "0x{id:X} is no standard identifier; write an extended one as text that ends in x: \
+             \"0x{id:X}x\", or --set traffic.id=0x{id:X}x"
+        )),
+        _ => Err(format!("{number} is no identifier: an identifier is at most 0x1FFFFFFFx")),
+    }
+}
+
+/// An identifier as files have it.
+fn show_id(can_id: u32) -> String {
+    let is_extended = can_id & EFF_FLAG != 0;
+    format!("0x{:X}{}", can_id & EFF_MASK, if is_extended { "x" } else { "" })
+}
+
 /// An identifier: `0x123`, or `0x18FEF100x` for an extended one.
 fn parse_id(text: &str) -> Result<u32, &'static str> {
     const EXPECTED: &str = "expected 0x123, or 0x18FEF100x for an extended one";
@@ -284,6 +305,11 @@ mod tests {
     fn identifiers_are_read_as_in_rule_files() {
         assert_eq!(parse_id("0x123"), Ok(0x123));
         assert_eq!(parse_id("0x18FEF100x"), Ok(0x98FE_F100));
+        assert_eq!(standard_id(0x124), Ok(0x124));
+        for number in [-1, 0x800, 0x1FFF_FFFF, 0x2000_0000, i64::MAX] {
+            assert!(standard_id(number).is_err(), "{number}");
+        }
+        assert_eq!((show_id(0x123), show_id(0x98FE_F100)), ("0x123".into(), "0x18FEF100x".into()));
         for text in ["123", "0x800", "0x20000000x", "0x", "0xG", ""] {
             assert!(parse_id(text).is_err(), "{text}");
         }

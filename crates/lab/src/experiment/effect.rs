@@ -1,0 +1,127 @@
+//! What the command line sets must change something: names that the file does not know and settings
+//! that no selected experiment uses are errors.
+//!
+//! A file may set what only some of its experiments use. On the command line such a setting is
+//! a mistake, and a run that ignores it gives a wrong answer without a word.
+
+use candor_config::{Table, Value, did_you_mean};
+
+use super::matrix::{leaves, matches_glob};
+use super::{Experiment, Pace, Testbed, Traffic};
+use crate::error::Error;
+
+/// Who uses a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum User {
+    Sim,
+    Vm,
+    Numbered,
+    OneAtATime,
+    Periodic,
+    Replay,
+}
+
+/// The settings that not every experiment uses. A pattern stands for dotted keys.
+const USERS: [(&str, User); 30] = [
+    ("vm", User::Vm),
+    ("vm.*", User::Vm),
+    ("load.groups", User::Vm),
+    ("load.ping_bytes", User::Vm),
+    ("gateway.priority", User::Vm),
+    ("gateway.receive_buffer", User::Vm),
+    ("gateway.gather", User::Vm),
+    ("gateway.measures", User::Vm),
+    ("gateway.command", User::Vm),
+    ("gateway.files", User::Vm),
+    ("gateway.profile", User::Sim),
+    ("gateway.delay", User::Sim),
+    ("gateway.egress", User::Sim),
+    ("instrument", User::Sim),
+    ("bus.*.bit_error_rate", User::Sim),
+    ("bus.*.restart", User::Sim),
+    ("traffic.id", User::Numbered),
+    ("traffic.length", User::Numbered),
+    ("traffic.fd", User::Numbered),
+    ("traffic.fill", User::Numbered),
+    ("traffic.timeout", User::Numbered),
+    ("traffic.turnaround_*", User::OneAtATime),
+    ("traffic.nodes*", User::Periodic),
+    ("traffic.dbc", User::Periodic),
+    ("traffic.message", User::Periodic),
+    ("traffic.queue", User::Periodic),
+    ("traffic.log", User::Replay),
+    ("traffic.interface", User::Replay),
+    ("traffic.speed", User::Replay),
+    ("traffic.bus", User::Replay),
+];
+
+impl User {
+    fn is(self, experiment: &Experiment) -> bool {
+        let testbed = experiment.world.testbed();
+        match (self, &experiment.traffic) {
+            (Self::Sim, _) => testbed == Testbed::Sim,
+            (Self::Vm, _) => testbed == Testbed::Vm,
+            (Self::Numbered, traffic) => matches!(traffic, Traffic::Numbered { .. }),
+            (Self::OneAtATime, traffic) => {
+                matches!(traffic, Traffic::Numbered { pace: Pace::OneAtATime { .. }, .. })
+            }
+            (Self::Periodic, traffic) => matches!(traffic, Traffic::Periodic { .. }),
+            (Self::Replay, traffic) => matches!(traffic, Traffic::Replay { .. }),
+        }
+    }
+
+    /// Why a setting has no effect without such an experiment, and what to do.
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::Sim => "no experiment runs on the sim testbed; add --testbed sim",
+            Self::Vm => "no experiment runs on the vm testbed; add --testbed vm",
+            Self::Numbered => {
+                "no experiment sends numbered frames; set traffic.kind to one-at-a-time, half or \
+                 flood"
+            }
+            Self::OneAtATime => {
+                "no experiment sends one frame at a time; set traffic.kind=one-at-a-time"
+            }
+            Self::Periodic => "no experiment sends periodic messages; set traffic.kind=periodic",
+            Self::Replay => "no experiment replays a recording; set traffic.kind=replay",
+        }
+    }
+
+    /// Refuses `option` unless one of the experiments uses what it sets.
+    pub(super) fn require(self, option: &str, experiments: &[Experiment]) -> Result<(), Error> {
+        if experiments.iter().any(|experiment| self.is(experiment)) {
+            return Ok(());
+        }
+        Err(Error::Other(format!("{option} has no effect: {}", self.advice())))
+    }
+}
+
+/// Refuses what `--set` gave as the table `over` unless one of the experiments uses it.
+pub(super) fn require(set: &str, over: &Table, experiments: &[Experiment]) -> Result<(), Error> {
+    for (path, _) in leaves(over, &mut Vec::new()) {
+        let key = path.join(".");
+        let users = USERS.iter().filter(|(pattern, _)| matches_glob(pattern, &key));
+        for (_, user) in users {
+            user.require(&format!("--set {set}"), experiments)?;
+        }
+    }
+    Ok(())
+}
+
+/// A bus that `over` has and `table` has not, and the one that may be meant: what is laid over an
+/// experiment changes its buses and adds none.
+pub(super) fn unknown_bus(table: &Table, over: &Table) -> Option<(String, String)> {
+    let known = table.get("bus").and_then(Value::as_table)?;
+    let bus_of = |path: Vec<String>| match &path[..] {
+        [bus, name, ..] if bus == "bus" => Some(name.clone()),
+        _ => None,
+    };
+    let mut buses = leaves(over, &mut Vec::new()).into_iter().filter_map(|(path, _)| bus_of(path));
+    let unknown = buses.find(|name| known.get(name).is_none())?;
+    let names = || known.entries().iter().map(|entry| entry.key.as_str());
+    let hint = match did_you_mean(&unknown, names()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("the buses are {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    Some((unknown, hint))
+}
