@@ -18,7 +18,8 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use candor_config::{Findings, MAX_BYTES};
-use candor_route::{Table, cangw, file};
+use candor_lab::kind::Kind;
+use candor_route::{Table, cangw};
 use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
 
@@ -112,7 +113,7 @@ fn read_rules(path: &Path) -> Result<Rules, String> {
     let text = read(path).map_err(|reason| format!("{name}: {reason}"))?;
     let notation = if cangw::is_cangw(&text) { Notation::Cangw } else { Notation::Toml };
     let (table, findings) = match notation {
-        Notation::Toml => file::parse_with(&name, &text, &|included| {
+        Notation::Toml => candor_gateway::parse_rules(&name, &text, &|included| {
             read_bytes(&path.parent().unwrap_or(Path::new("")).join(included))
         }),
         Notation::Cangw => cangw::import(&name, &text),

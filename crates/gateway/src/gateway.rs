@@ -14,6 +14,8 @@ use candor_linux::wake::Wake;
 use candor_port::{Address, Receiver, Transmitter, Wanted, driver};
 use candor_route::counters::{BusCounters, Counters, JobCounters};
 use candor_route::engine::{Engine, Succession};
+#[cfg(feature = "service")]
+use candor_route::file::BadPort;
 use candor_route::program::Program;
 use candor_route::{Bus, BusIndex, Table};
 use candor_time::{Instant, Nanos};
@@ -68,19 +70,54 @@ struct Named {
     queue_depth: usize,
 }
 
-fn named(bus: &Bus) -> Result<Named, Error> {
-    let fail = |reason: String| Error::Other(format!("bus `{}`: {reason}", bus.name));
-    let mut address: Address =
-        bus.port.parse().map_err(|error: candor_port::AddressError| fail(error.to_string()))?;
+/// Reads the name of a port; or reason and remedy.
+fn named(bus: &Bus) -> Result<Named, (String, String)> {
+    let mut address: Address = bus.port.parse().map_err(|error: candor_port::AddressError| {
+        (error.reason().to_owned(), error.remedy().to_owned())
+    })?;
     let queue_depth = match address.take_option("queue") {
         None => QUEUE_DEPTH,
         Some(text) => {
-            text.parse().ok().filter(|depth| (1..=MOST_QUEUE_DEPTH).contains(depth)).ok_or_else(
-                || fail(format!("`queue={text}` is not 1 to {MOST_QUEUE_DEPTH} frames")),
-            )?
+            let depth = text.parse().ok().filter(|depth| (1..=MOST_QUEUE_DEPTH).contains(depth));
+            depth.ok_or_else(|| {
+                let remedy = format!("a queue holds 1 to {MOST_QUEUE_DEPTH} frames");
+                (format!("`queue={text}` is no length of a queue"), remedy)
+            })?
         }
     };
     Ok(Named { address, queue_depth })
+}
+
+/// The ports that a gateway cannot use for these rules, on whichever machine.
+#[cfg(feature = "service")]
+pub(crate) fn bad_ports(table: &Table) -> Vec<BadPort> {
+    let planned = plan::plan(table, Plane::User).unwrap_or_default();
+    let check = |(index, bus)| {
+        let (reason, remedy) = check_port(table, &planned, index, bus).err()?;
+        Some(BadPort { bus: index, reason, remedy })
+    };
+    (0..=u16::MAX).map(BusIndex).zip(&table.buses).filter_map(check).collect()
+}
+
+/// What is wrong with a port, and what to do.
+#[cfg(feature = "service")]
+fn check_port(
+    table: &Table,
+    planned: &[Planned],
+    index: BusIndex,
+    bus: &Bus,
+) -> Result<(), (String, String)> {
+    let named = named(bus)?;
+    let wanted = wanted(table, planned, index, &named, true);
+    match driver::check(&named.address, wanted) {
+        Ok(()) => Ok(()),
+        // What no rule uses is not opened.
+        Err(_) if !wanted.receiver && !wanted.transmitter => Ok(()),
+        Err(error) => {
+            let remedy = error.remedy().unwrap_or("`candor bus list` shows the kinds of ports");
+            Err((error.reason().to_owned(), remedy.to_owned()))
+        }
+    }
 }
 
 /// What the rules want of a port. A port of the network is opened whole if it is used at all: one of
@@ -273,7 +310,9 @@ impl Gateway {
         // First everything that may fail.
         let mut opened = Vec::new();
         for (index, bus) in (0_u16..).zip(&table.buses) {
-            let named = named(bus)?;
+            let named = named(bus).map_err(|(reason, remedy)| {
+                Error::Other(format!("bus `{}`: {reason}; {remedy}", bus.name))
+            })?;
             let wanted = wanted(&table, &planned, BusIndex(index), &named, self.config.measures);
             let same = self
                 .lines

@@ -5,9 +5,11 @@ use std::fs::File;
 use std::io::{Error as IoError, Read};
 use std::path::Path;
 
-use candor_config::MAX_BYTES;
-use candor_route::file;
+use candor_config::{Findings, MAX_BYTES};
+use candor_route::Table;
+use candor_route::file::{self, Include};
 
+use crate::gateway::bad_ports;
 use crate::{Error, Rules};
 
 /// The most that is read of any file: more than the largest DBC files have.
@@ -36,12 +38,19 @@ pub fn read_rules(path: &Path) -> Result<Rules, Error> {
         included.borrow_mut().push(name.to_owned());
         read(&folder.join(name), MOST_BYTES)
     };
-    let (table, findings) = file::parse_with(&name, &text, &include);
+    let (table, findings) = parse_rules(&name, &text, &include);
     let included = included.into_inner();
     match table {
         Some(table) => Ok(Rules { table, warnings: findings.to_string(), included }),
         None => Err(Error::Rules(findings)),
     }
+}
+
+/// Reads a rule file as a gateway takes it: with its ports checked as far as that is possible
+/// without the machine. What passes here is refused later only for what the machine has or lacks.
+#[must_use]
+pub fn parse_rules(name: &str, text: &str, include: Include<'_>) -> (Option<Table>, Findings) {
+    file::parse_for(name, text, include, &bad_ports)
 }
 
 fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {

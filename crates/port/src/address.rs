@@ -33,6 +33,20 @@ impl AddressError {
     }
 }
 
+impl AddressError {
+    /// Why it is no name of a port.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// What to write instead.
+    #[must_use]
+    pub fn remedy(&self) -> &str {
+        &self.remedy
+    }
+}
+
 impl fmt::Display for AddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` names no port: {}; {}", self.text, self.reason, self.remedy)

@@ -45,6 +45,18 @@ impl Error {
         self
     }
 
+    /// Why the port cannot be used.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// What to do, where that is known.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&str> {
+        self.remedy.as_deref()
+    }
+
     /// Whether it is worth to try again later.
     #[must_use]
     pub const fn is_passing(&self) -> bool {

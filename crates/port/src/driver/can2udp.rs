@@ -44,13 +44,20 @@ pub(super) static DRIVER: Driver = Driver {
         datagrams::STAMPS,
         datagrams::BUFFER,
     ],
+    check: |address, wanted| settings(address, wanted).map(drop),
     open,
 };
 
-fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+/// What the name says, apart from addresses.
+struct Settings {
+    version: Version,
+    interface: Option<u16>,
+    has_sender_stamps: bool,
+}
+
+fn settings(address: &Address, wanted: Wanted) -> Result<Settings, Error> {
     let name = address.to_string();
-    let fail = |error| Error::kernel(&*name, &error);
-    let listen = datagrams::resolve(&name, address.place(), PORT)?;
+    let listen = datagrams::literal(&name, address.place(), PORT)?;
     let version = match address.option("version") {
         None | Some("2") => Version::V2,
         Some("1") => Version::V1,
@@ -59,14 +66,35 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
                 .with_remedy("version=1 or version=2"));
         }
     };
-    let interface: Option<u16> = address.parsed("interface_id", "0")?;
+    match address.option("peer") {
+        Some(peer) => drop(datagrams::literal(&name, peer, PORT)?),
+        None if wanted.transmitter && listen.is_some_and(|listen| listen.is_ipv6()) => {
+            return Err(no_broadcast(&name));
+        }
+        None => {}
+    }
+    datagrams::receive_buffer(address)?;
+    Ok(Settings {
+        version,
+        interface: address.parsed("interface_id", "0")?,
+        has_sender_stamps: datagrams::has_sender_stamps(address)?,
+    })
+}
+
+fn no_broadcast(name: &str) -> Error {
+    Error::new(name, "IPv6 has no address for all of the network")
+        .with_remedy("say where to transmit: peer=[2001:db8::1]:4858")
+}
+
+fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+    let name = address.to_string();
+    let fail = |error| Error::kernel(&*name, &error);
+    let Settings { version, interface, has_sender_stamps } = settings(address, wanted)?;
+    let listen = datagrams::resolve(&name, address.place(), PORT)?;
     let peer = match address.option("peer") {
         Some(peer) => datagrams::resolve(&name, peer, PORT)?,
         None if listen.is_ipv4() => SocketAddr::from((Ipv4Addr::BROADCAST, listen.port())),
-        None if wanted.transmitter => {
-            return Err(Error::new(&*name, "IPv6 has no address for all of the network")
-                .with_remedy("say where to transmit: peer=[2001:db8::1]:4858"));
-        }
+        None if wanted.transmitter => return Err(no_broadcast(&name)),
         None => listen,
     };
     // A port that no other socket has, so that what comes back can be told.
@@ -92,7 +120,6 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
             };
             let socket = socket.map_err(fail)?;
             datagrams::prepare(&name, &socket, address, wanted)?;
-            let has_sender_stamps = datagrams::has_sender_stamps(address)?;
             let reads = Unpacker { interface, has_sender_stamps };
             let own = Own::new(sender.as_deref());
             Some(Inlet::new(&name, Arc::new(socket), reads, own, wanted))

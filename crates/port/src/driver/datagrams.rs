@@ -45,17 +45,50 @@ const ENOUGH: usize = 256;
 
 // ---- Names --------------------------------------------------------------------------------------
 
+/// `place` cannot be used as `host:port`.
+fn no_place(name: &str, reason: String) -> Error {
+    Error::new(name, reason).with_remedy("write host:port, 192.0.2.1:port or [2001:db8::1]:port")
+}
+
+/// Whether no port stands behind the host.
+fn is_bare(place: &str) -> bool {
+    place.ends_with(']') || !place.contains(':')
+}
+
+/// The address of `host:port` if the host is an address and not a name; the port may be left out.
+/// Refuses what no machine understands.
+pub(super) fn literal(
+    name: &str,
+    place: &str,
+    default_port: u16,
+) -> Result<Option<SocketAddr>, Error> {
+    if !is_bare(place) && place.rsplit_once(':').is_none_or(|(host, _)| is_unbracketed(host)) {
+        let reason = format!("the port of `{place}` cannot be told from the address");
+        return Err(no_place(name, reason));
+    }
+    let whole = if is_bare(place) { format!("{place}:{default_port}") } else { place.to_owned() };
+    if let Ok(address) = whole.parse() {
+        return Ok(Some(address));
+    }
+    let is_host = |host: &str| {
+        !host.is_empty() && !host.starts_with('[') && !host.contains(char::is_whitespace)
+    };
+    let is_possible = whole
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| is_host(host) && port.parse::<u16>().is_ok());
+    match is_possible {
+        true => Ok(None),
+        false => Err(no_place(name, format!("`{place}` is not understood"))),
+    }
+}
+
 /// The address of `host:port`; the port may be left out.
 pub(super) fn resolve(name: &str, place: &str, default_port: u16) -> Result<SocketAddr, Error> {
-    let fail = |reason: String| {
-        Error::new(name, reason)
-            .with_remedy("write host:port, 192.0.2.1:port or [2001:db8::1]:port")
-    };
-    let is_bare = place.ends_with(']') || !place.contains(':');
-    if !is_bare && place.rsplit_once(':').is_none_or(|(host, _)| is_unbracketed(host)) {
-        return Err(fail(format!("the port of `{place}` cannot be told from the address")));
+    if let Some(address) = literal(name, place, default_port)? {
+        return Ok(address);
     }
-    let found = match is_bare {
+    let fail = |reason| no_place(name, reason);
+    let found = match is_bare(place) {
         true => format!("{place}:{default_port}").to_socket_addrs(),
         false => place.to_socket_addrs(),
     };
@@ -84,6 +117,11 @@ pub(super) fn has_sender_stamps(address: &Address) -> Result<bool, Error> {
     }
 }
 
+/// The bytes that may wait to be received.
+pub(super) fn receive_buffer(address: &Address) -> Result<u32, Error> {
+    Ok(address.parsed("buffer", "1048576")?.unwrap_or(DEFAULT_BUFFER))
+}
+
 /// Sets a socket up to be received from.
 pub(super) fn prepare(
     name: &str,
@@ -92,7 +130,7 @@ pub(super) fn prepare(
     wanted: Wanted,
 ) -> Result<(), Error> {
     let fail = |error| Error::kernel(name, &error);
-    let buffer = address.parsed("buffer", "1048576")?.unwrap_or(DEFAULT_BUFFER);
+    let buffer = receive_buffer(address)?;
     udp::set_receive_buffer(socket, buffer).map_err(fail)?;
     udp::count_overflow(socket).map_err(fail)?;
     state::set_stamps(socket, wanted.stamps).map_err(fail)

@@ -38,6 +38,7 @@ pub(super) static DRIVER: Driver = Driver {
         ("interface", "the interface to replay, of several; the one to write (can0)"),
         ("replace", "true: a file that is there may be replaced"),
     ],
+    check,
     open,
 };
 
@@ -46,12 +47,26 @@ const BATCH: usize = 256;
 /// How long records are kept back, to be written together.
 const KEPT_BACK: Nanos = Nanos::from_millis(500);
 
-fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
     let name = address.to_string();
     if wanted.receiver && wanted.transmitter {
         return Err(Error::new(name, "a recording is read or written, not both")
             .with_remedy("use two files, or only one direction of this one"));
     }
+    speed(address)?;
+    may_replace(address)?;
+    if wanted.transmitter {
+        recording::format_of_name(address.place()).map_err(|error| failure(&name, &error))?;
+    }
+    Ok(())
+}
+
+fn may_replace(address: &Address) -> Result<bool, Error> {
+    Ok(address.parsed("replace", "true")?.unwrap_or(false))
+}
+
+fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+    let name = address.to_string();
     let capabilities = Capabilities {
         fd: true,
         remote: true,
@@ -79,8 +94,8 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
             name: name.into(),
         }));
     } else if wanted.transmitter {
-        let may_replace = address.parsed("replace", "true")?.unwrap_or(false);
-        port.transmitter = Some(Box::new(Recorder::create(&name, path, may_replace, address)?));
+        let recorder = Recorder::create(&name, path, may_replace(address)?, address)?;
+        port.transmitter = Some(Box::new(recorder));
     }
     Ok(port)
 }

@@ -22,6 +22,8 @@ pub struct Driver {
     pub example: &'static str,
     /// Its options: key, what it does.
     pub options: &'static [(&'static str, &'static str)],
+    /// Refuses a name that cannot be opened, whatever the machine.
+    check: fn(&Address, Wanted) -> Result<(), Error>,
     open: fn(&Address, Wanted) -> Result<Port, Error>,
 }
 
@@ -36,12 +38,29 @@ pub static DRIVERS: &[&Driver] = &[
     &file::DRIVER,
 ];
 
+/// Checks the name of a port as far as that is possible without the machine: the driver, its options
+/// and their values, and whether the port can be used as wanted. [`open`] begins with the same.
+///
+/// # Errors
+/// What is wrong with the name, and a remedy.
+pub fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
+    let driver = find(address)?;
+    (driver.check)(address, wanted)
+}
+
 /// Opens a port.
 ///
 /// # Errors
 /// There is no such driver or option, or the port cannot be opened; what was tried, why, and a
 /// remedy.
 pub fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+    let driver = find(address)?;
+    (driver.check)(address, wanted)?;
+    (driver.open)(address, wanted)
+}
+
+/// The driver of a port, which has the options that the name has.
+fn find(address: &Address) -> Result<&'static Driver, Error> {
     let known = DRIVERS.iter().find(|driver| driver.name == address.driver());
     let Some(driver) = known else {
         let names: Vec<_> = DRIVERS.iter().map(|driver| driver.name).collect();
@@ -60,7 +79,7 @@ pub fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
             return Err(Error::new(address.to_string(), reason).with_remedy(remedy));
         }
     }
-    (driver.open)(address, wanted)
+    Ok(driver)
 }
 
 #[cfg(test)]
@@ -100,5 +119,59 @@ mod tests {
             let error = open(&name.parse().unwrap(), Wanted::BOTH).err().unwrap();
             assert_eq!(error.to_string(), told);
         }
+    }
+
+    #[test]
+    fn what_no_machine_can_open_is_told_without_one() {
+        for (name, told) in [
+            ("can:can0", "there is no driver `can`"),
+            ("can0?buffer=much", "`buffer=much` is not understood"),
+            ("packet:can0?ring=-1", "`ring=-1` is not understood"),
+            ("file:drive.log", "a recording is read or written, not both"),
+            ("sim:a?queue=0", "a queue of 0 frames"),
+            ("sim:a?bitrate=fast", "`bitrate=fast` is not understood"),
+            ("can2udp:0.0.0.0?version=3", "there is no version `3`"),
+            ("can2udp:0.0.0.0:port", "`0.0.0.0:port` is not understood"),
+            ("can2udp:[::]:4858", "IPv6 has no address for all of the network"),
+            ("can2udp:0.0.0.0?stamps=mine", "there are no `mine` stamps"),
+            ("multicast:192.0.2.1", "`192.0.2.1` is no group"),
+            ("multicast:239.0.0.1?hop_limit=256", "`hop_limit=256` is not understood"),
+            ("multicast:[ff02::1]?interface=192.0.2.1", "a group of IPv6 has an interface"),
+            ("cannelloni:host:20000", "`host:20000` names no transport"),
+            ("cannelloni:udp://host:20000?role=server", "`role` means nothing with udp"),
+            ("cannelloni:udp://host:70000", "`host:70000` is not understood"),
+            ("cannelloni:udp://host:20000?mtu=9", "packets of 9 bytes"),
+            ("cannelloni:udp://192.0.2.1?listen=[::]:20000", "are not of one kind"),
+            ("cannelloni:udp://host?any_peer=yes", "`any_peer=yes` is not understood"),
+            ("cannelloni:tcp://host:20000?role=both", "there is no role `both`"),
+            ("cannelloni:tcp://host:20000?peer=other", "`peer` means nothing without role=server"),
+            ("cannelloni:tcp://host:20000?flush=soon", "`flush=soon` is no time"),
+        ] {
+            let address = name.parse().unwrap();
+            let error = check(&address, Wanted::BOTH).unwrap_err();
+            assert!(error.to_string().contains(told), "{name}: {error}");
+            assert_eq!(open(&address, Wanted::BOTH).err(), Some(error), "{name}");
+        }
+        for (name, told) in [
+            ("file:drive.txt", "the ending stands for no format"),
+            ("file:drive.log?replace=yes", "`replace=yes` is not understood"),
+        ] {
+            let error = check(&name.parse().unwrap(), Wanted::TRANSMITTER).unwrap_err();
+            assert!(error.to_string().contains(told), "{name}: {error}");
+        }
+        let error = check(&"file:drive.log?speed=0".parse().unwrap(), Wanted::RECEIVER);
+        assert!(error.unwrap_err().to_string().contains("speed"));
+    }
+
+    #[test]
+    fn examples_are_fine_on_any_machine() {
+        for driver in DRIVERS {
+            let address: Address = driver.example.parse().unwrap();
+            for wanted in [Wanted::RECEIVER, Wanted::TRANSMITTER] {
+                assert_eq!(check(&address, wanted), Ok(()), "{address}");
+            }
+        }
+        let host = "cannelloni:udp://gateway.example:20000?listen=20001".parse().unwrap();
+        assert_eq!(check(&host, Wanted::BOTH), Ok(()));
     }
 }

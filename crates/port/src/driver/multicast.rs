@@ -35,21 +35,45 @@ pub(super) static DRIVER: Driver = Driver {
         datagrams::STAMPS,
         datagrams::BUFFER,
     ],
+    check: |address, _| settings(address).map(drop),
     open,
 };
+
+/// What the name says.
+struct Settings {
+    group: IpAddr,
+    port: u16,
+    hop_limit: u8,
+    has_sender_stamps: bool,
+}
+
+fn settings(address: &Address) -> Result<Settings, Error> {
+    let name = address.to_string();
+    let place = address.place();
+    let ip = place.strip_prefix('[').and_then(|place| place.strip_suffix(']')).unwrap_or(place);
+    let group: IpAddr = ip.parse().ok().filter(IpAddr::is_multicast).ok_or_else(|| {
+        Error::new(&*name, format!("`{place}` is no group"))
+            .with_remedy("groups are 224.0.0.0/4 and [ff00::]/8, such as 239.74.163.2")
+    })?;
+    let interface = address.option("interface");
+    if group.is_ipv6() && interface.is_some_and(|name| name.parse::<Ipv4Addr>().is_ok()) {
+        let reason = "a group of IPv6 has an interface, not an address of IPv4";
+        return Err(Error::new(&*name, reason).with_remedy("interface=eth0"));
+    }
+    datagrams::receive_buffer(address)?;
+    Ok(Settings {
+        group,
+        port: address.parsed("port", "43113")?.unwrap_or(PORT),
+        hop_limit: address.parsed("hop_limit", "1")?.unwrap_or(1),
+        has_sender_stamps: datagrams::has_sender_stamps(address)?,
+    })
+}
 
 fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
     let name = address.to_string();
     let fail = |error| Error::kernel(&*name, &error);
-    let place = address.place();
-    let ip = place.strip_prefix('[').and_then(|place| place.strip_suffix(']')).unwrap_or(place);
-    let group = ip.parse().ok().filter(IpAddr::is_multicast).ok_or_else(|| {
-        Error::new(&*name, format!("`{place}` is no group"))
-            .with_remedy("groups are 224.0.0.0/4 and [ff00::]/8, such as 239.74.163.2")
-    })?;
-    let port = address.parsed("port", "43113")?.unwrap_or(PORT);
-    let hop_limit: u8 = address.parsed("hop_limit", "1")?.unwrap_or(1);
-    let via = via(&name, address, group)?;
+    let Settings { group, port, hop_limit, has_sender_stamps } = settings(address)?;
+    let via = via(&name, address)?;
     let group_address = SocketAddr::new(group, port);
 
     let any: IpAddr = match group {
@@ -70,7 +94,7 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
             let socket = udp::bind_shared(group_address).map_err(fail)?;
             udp::join(&socket, group, via).map_err(fail)?;
             datagrams::prepare(&name, &socket, address, wanted)?;
-            let reads = Unpacker { has_sender_stamps: datagrams::has_sender_stamps(address)? };
+            let reads = Unpacker { has_sender_stamps };
             let own = Own::new(sender.as_deref());
             Some(Inlet::new(&name, Arc::new(socket), reads, own, wanted))
         }
@@ -94,12 +118,10 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
 }
 
 /// The interface that `interface` names.
-fn via(name: &str, address: &Address, group: IpAddr) -> Result<Via, Error> {
+fn via(name: &str, address: &Address) -> Result<Via, Error> {
     let Some(interface) = address.option("interface") else { return Ok(Via::Routes) };
     match interface.parse::<Ipv4Addr>() {
-        Ok(ip) if group.is_ipv4() => Ok(Via::Address(ip)),
-        Ok(_) => Err(Error::new(name, "a group of IPv6 has an interface, not an address of IPv4")
-            .with_remedy("interface=eth0")),
+        Ok(ip) => Ok(Via::Address(ip)),
         Err(_) => interface_index(interface)
             .map(Via::Interface)
             .map_err(|error| Error::kernel(name, &error)),

@@ -34,6 +34,7 @@ pub(super) static DRIVER: Driver = Driver {
         ("send_buffer", "bytes that may wait in the kernel to be transmitted, some 800 per frame"),
         ("past_queue", "true: frames go past the queue of the interface straight to the driver"),
     ],
+    check: |address, _| settings(address).map(drop),
     open,
 };
 
@@ -42,12 +43,19 @@ const RING_LEN: usize = 1_024;
 /// Frames that are handed over at once.
 const BATCH: usize = 256;
 
+/// The frames of the ring, the bytes of the send buffer, whether frames go past the queue.
+fn settings(address: &Address) -> Result<(usize, Option<u32>, bool), Error> {
+    Ok((
+        address.parsed("ring", "4096")?.unwrap_or(RING_LEN),
+        address.parsed("send_buffer", "8192")?,
+        address.parsed("past_queue", "true")?.unwrap_or(false),
+    ))
+}
+
 fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
     let name = address.to_string();
     let interface = address.place();
-    let ring_len = address.parsed("ring", "4096")?.unwrap_or(RING_LEN);
-    let send_buffer = address.parsed("send_buffer", "8192")?;
-    let goes_past_queue = address.parsed("past_queue", "true")?.unwrap_or(false);
+    let (ring_len, send_buffer, goes_past_queue) = settings(address)?;
     let fail = |error| failure(&name, interface, &error);
 
     let capabilities =

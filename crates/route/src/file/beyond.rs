@@ -128,6 +128,10 @@ impl<'a> Files<'a> {
         }
     }
 
+    pub(super) fn into_databases(self) -> BTreeMap<BusIndex, Rc<Database>> {
+        self.databases
+    }
+
     pub(super) fn database(&self, bus: BusIndex) -> Option<&Database> {
         self.databases.get(&bus).map(|database| &**database)
     }

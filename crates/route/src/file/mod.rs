@@ -11,6 +11,7 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
+use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use candor_config::{
     Data, Entry, Findings, Origin, Section, Severity, Source, Value, did_you_mean, quoted,
 };
+use candor_signals::Database;
 use candor_wire::frame::{BRS, ESI};
 
 use crate::check::{Place, check};
@@ -46,14 +48,55 @@ pub fn parse(name: &str, text: &str) -> (Option<Table>, Findings) {
 /// The same with the DBC files and tables of identifiers that it names.
 #[must_use]
 pub fn parse_with(name: &str, text: &str, include: Include<'_>) -> (Option<Table>, Findings) {
+    parse_for(name, text, include, &|_| Vec::new())
+}
+
+/// The DBC files that a rule file names for its buses, as far as they can be read. `include` is that of
+/// [`parse_with`].
+#[must_use]
+pub fn databases(name: &str, text: &str, include: Include<'_>) -> BTreeMap<BusIndex, Rc<Database>> {
+    let findings = Findings::new();
+    let mut files = Files::new(include);
+    if let Some(document) = candor_config::parse(&Source::new(name, text), &findings) {
+        let mut root = Section::new(&document, &findings);
+        buses(root.table_entries("bus"), &findings, &mut files);
+    }
+    files.into_databases()
+}
+
+/// A port that the rules cannot use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadPort {
+    /// Its bus.
+    pub bus: BusIndex,
+    /// Why not.
+    pub reason: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// The same for a program that opens the ports: `ports` tells which of them it cannot use for what
+/// the rules do. It is asked only if there are no other errors.
+#[must_use]
+pub fn parse_for(
+    name: &str,
+    text: &str,
+    include: Include<'_>,
+    ports: &dyn Fn(&Table) -> Vec<BadPort>,
+) -> (Option<Table>, Findings) {
     let findings = Findings::new();
     let source = Source::new(name, text);
-    let table = read(&source, &findings, &mut Files::new(include));
+    let table = read(&source, &findings, &mut Files::new(include), ports);
     (table.filter(|_| !findings.has_errors()), findings)
 }
 
 /// The rules that could be read; whatever else there is becomes findings.
-fn read(source: &Arc<Source>, findings: &Findings, files: &mut Files<'_>) -> Option<Table> {
+fn read(
+    source: &Arc<Source>,
+    findings: &Findings,
+    files: &mut Files<'_>,
+    ports: &dyn Fn(&Table) -> Vec<BadPort>,
+) -> Option<Table> {
     let document = candor_config::parse(source, findings)?;
     let mut root = Section::new(&document, findings);
     root.require(&["bus"]);
@@ -100,7 +143,20 @@ fn read(source: &Arc<Source>, findings: &Findings, files: &mut Files<'_>) -> Opt
     };
     let table = Table { buses, rules, max_hops, refuses_others };
     check(&table, &origin, findings);
+    if !findings.has_errors() {
+        for BadPort { bus, reason, remedy } in ports(&table) {
+            let entry = bus_entries.get(usize::from(bus.0));
+            let origin = entry.map_or_else(|| Origin::whole(source), port_origin);
+            findings.error_with_hint(&origin, reason, remedy);
+        }
+    }
     Some(table)
+}
+
+/// Where the port of a bus stands.
+fn port_origin(bus: &Entry) -> Origin {
+    let port = bus.value.as_table().and_then(|table| table.get("port")).unwrap_or(&bus.value);
+    port.origin.clone()
 }
 
 /// The buses; one that cannot be read keeps its name, so that rules may still refer to it.

@@ -41,6 +41,7 @@ pub(super) static DRIVER: Driver = Driver {
         ("role", "tcp: client connects (default), server waits to be connected to"),
         ("peer", "tcp: the only host that may connect to a server"),
     ],
+    check,
     open,
 };
 
@@ -51,7 +52,30 @@ const PORT: u16 = 20_000;
 const ONLY_UDP: &[&str] = &["listen", "mtu", "any_peer", "buffer"];
 const ONLY_TCP: &[&str] = &["role", "peer"];
 
+/// What carries datagrams, with the place of the peer.
+enum Transport<'a> {
+    Udp(&'a str),
+    Tcp(&'a str),
+}
+
+fn check(address: &Address, _: Wanted) -> Result<(), Error> {
+    let (transport, _) = settings(address)?;
+    match transport {
+        Transport::Udp(place) => udp::check(address, place),
+        Transport::Tcp(place) => tcp::check(address, place),
+    }
+}
+
 fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+    let (transport, flush) = settings(address)?;
+    match transport {
+        Transport::Udp(place) => udp::open(address, place, flush, wanted),
+        Transport::Tcp(place) => tcp::open(address, place, flush, wanted),
+    }
+}
+
+/// The transport, and how long frames wait for others at most.
+fn settings(address: &Address) -> Result<(Transport<'_>, Nanos), Error> {
     let name = address.to_string();
     let flush = match address.option("flush") {
         Some("0") => None,
@@ -69,11 +93,11 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
     match address.place().split_once("://") {
         Some(("udp", place)) => {
             refuse(ONLY_TCP, "udp")?;
-            udp::open(address, place, flush, wanted)
+            Ok((Transport::Udp(place), flush))
         }
         Some(("tcp", place)) => {
             refuse(ONLY_UDP, "tcp")?;
-            tcp::open(address, place, flush, wanted)
+            Ok((Transport::Tcp(place), flush))
         }
         _ => Err(Error::new(&*name, format!("`{}` names no transport", address.place()))
             .with_remedy("write cannelloni:udp://host:20000 or cannelloni:tcp://host:20000")),

@@ -45,6 +45,36 @@ const PIECE: usize = 8_192;
 /// How often a half that only transmits reads before it goes on.
 const PIECES: usize = 16;
 
+/// Who connects to whom.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RoleName {
+    Client,
+    Server,
+}
+
+fn role(address: &Address) -> Result<RoleName, Error> {
+    match address.option("role") {
+        None | Some("client") if address.option("peer").is_some() => {
+            Err(Error::new(address.to_string(), "`peer` means nothing without role=server")
+                .with_remedy("leave it out"))
+        }
+        None | Some("client") => Ok(RoleName::Client),
+        Some("server") => Ok(RoleName::Server),
+        Some(other) => Err(Error::new(address.to_string(), format!("there is no role `{other}`"))
+            .with_remedy("role=client or role=server")),
+    }
+}
+
+/// Refuses what no machine can open.
+pub(super) fn check(address: &Address, place: &str) -> Result<(), Error> {
+    let name = address.to_string();
+    role(address)?;
+    for place in [Some(place), address.option("peer")].into_iter().flatten() {
+        datagrams::literal(&name, place, super::PORT)?;
+    }
+    Ok(())
+}
+
 pub(super) fn open(
     address: &Address,
     place: &str,
@@ -53,15 +83,9 @@ pub(super) fn open(
 ) -> Result<Port, Error> {
     let name = address.to_string();
     let end = datagrams::resolve(&name, place, super::PORT)?;
-    let role = match address.option("role") {
-        None | Some("client") => {
-            if address.option("peer").is_some() {
-                return Err(Error::new(&*name, "`peer` means nothing without role=server")
-                    .with_remedy("leave it out"));
-            }
-            Role::Client(end)
-        }
-        Some("server") => {
+    let role = match role(address)? {
+        RoleName::Client => Role::Client(end),
+        RoleName::Server => {
             let peer = match address.option("peer") {
                 Some(host) => Some(datagrams::resolve(&name, host, super::PORT)?.ip()),
                 None => None,
@@ -73,10 +97,6 @@ pub(super) fn open(
                         .with_remedy("choose another port, or an address of this machine")
                 })?;
             Role::Server(listener, peer)
-        }
-        Some(other) => {
-            return Err(Error::new(&*name, format!("there is no role `{other}`"))
-                .with_remedy("role=client or role=server"));
         }
     };
     Ok(port(role, flush, wanted))

@@ -18,6 +18,23 @@ use crate::{
 
 const DEFAULT_MTU: usize = 1_500;
 
+/// Refuses what no machine can open.
+pub(super) fn check(address: &Address, place: &str) -> Result<(), Error> {
+    let name = address.to_string();
+    let peer = datagrams::literal(&name, place, super::PORT)?;
+    if let Some(listen) = address.option("listen").filter(|text| text.parse::<u16>().is_err()) {
+        let listen = datagrams::literal(&name, listen, super::PORT)?;
+        if let (Some(listen), Some(peer)) = (listen, peer) {
+            of_one_kind(&name, listen, peer)?;
+        }
+    }
+    // A host that is known by name has room for the smaller headers.
+    let any = SocketAddr::from(([0, 0, 0, 0], 0));
+    payload(&name, address, peer.unwrap_or(any))?;
+    datagrams::receive_buffer(address)?;
+    super::truth(address, "any_peer").map(drop)
+}
+
 pub(super) fn open(
     address: &Address,
     place: &str,
@@ -74,11 +91,16 @@ fn listener(name: &str, address: &Address, peer: SocketAddr) -> Result<SocketAdd
         return Ok(SocketAddr::new(any, port));
     }
     let listen = datagrams::resolve(name, listen, super::PORT)?;
-    if listen.is_ipv4() != peer.is_ipv4() {
-        return Err(Error::new(name, format!("{listen} and {peer} are not of one kind"))
-            .with_remedy("both must be of IPv4, or both of IPv6"));
-    }
+    of_one_kind(name, listen, peer)?;
     Ok(listen)
+}
+
+fn of_one_kind(name: &str, listen: SocketAddr, peer: SocketAddr) -> Result<(), Error> {
+    if listen.is_ipv4() == peer.is_ipv4() {
+        return Ok(());
+    }
+    Err(Error::new(name, format!("{listen} and {peer} are not of one kind"))
+        .with_remedy("both must be of IPv4, or both of IPv6"))
 }
 
 /// The bytes of a datagram, without the headers of IP (20 or 40 bytes) and UDP (8).

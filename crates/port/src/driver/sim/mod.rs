@@ -54,6 +54,7 @@ pub(super) static DRIVER: Driver = Driver {
         ("data_bitrate", "the bit rate of the data phase of CAN FD (2M)"),
         ("queue", "frames of this station that may wait for the bus, 1 to 128 (16)"),
     ],
+    check: |address, _| station(address).map(drop),
     open,
 };
 
@@ -72,7 +73,8 @@ const PAUSE: Nanos = Nanos::from_millis(1);
 /// How long a hub may take to answer.
 const MOST_SILENCE: Duration = Duration::from_secs(2);
 
-fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+/// What the name says of the station, and the length of its queue.
+fn station(address: &Address) -> Result<(Station, usize), Error> {
     let asked = |key: &str, such_as: &str| -> Result<u32, Error> {
         Ok(address.parsed::<Bitrate>(key, such_as)?.map_or(0, Bitrate::bits_per_second))
     };
@@ -87,13 +89,18 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
         return Err(Error::new(address.to_string(), "the name of the bus is too long")
             .with_remedy(format!("it may have {MOST_NAME_LEN} bytes")));
     }
-    let mut station = Station {
+    let station = Station {
         name: address.to_string().into(),
         bus: address.place().into(),
         number: RandomState::new().build_hasher().finish(),
         asked,
         found: asked,
     };
+    Ok((station, queue))
+}
+
+fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+    let (mut station, queue) = station(address)?;
     let mut port = Port {
         capabilities: Capabilities {
             fd: true,

@@ -48,17 +48,22 @@ pub(super) static DRIVER: Driver = Driver {
         ("buffer", "bytes that may wait to be received, some 800 per frame"),
         ("send_buffer", "bytes that may wait in the kernel to be transmitted, some 800 per frame"),
     ],
+    check: |address, _| buffers(address).map(drop),
     open,
 };
 
 /// Every class of error reports.
 const ALL_ERRORS: u32 = 0x1FFF_FFFF;
 
+/// The bytes of both buffers, where they are given.
+fn buffers(address: &Address) -> Result<(Option<u32>, Option<u32>), Error> {
+    Ok((address.parsed("buffer", "1048576")?, address.parsed("send_buffer", "8192")?))
+}
+
 fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
     let name = address.to_string();
     let interface = address.place();
-    let buffer: Option<u32> = address.parsed("buffer", "1048576")?;
-    let send_buffer: Option<u32> = address.parsed("send_buffer", "8192")?;
+    let (buffer, send_buffer) = buffers(address)?;
     let fail = |error| failure(&name, interface, &error);
 
     let mut port =
