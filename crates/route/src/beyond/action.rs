@@ -10,6 +10,7 @@ use candor_wire::frame::RTR_FLAG;
 use candor_wire::{Field, Frame};
 
 use super::e2e::E2e;
+use super::exact::{self, Exact};
 use crate::cause::Cause;
 use crate::edit::{Crc8, Operands, Operator, Step, Working, XorChecksum};
 
@@ -81,6 +82,8 @@ pub struct Signal {
     pub clamp: Option<(f64, f64)>,
     /// Where it is written.
     pub to: Place,
+    /// How it is computed if it is too wide for `f64`; made by [`Signal::new`].
+    exact: Option<Box<Exact>>,
 }
 
 /// Another message.
@@ -158,6 +161,10 @@ impl Place {
                 return Err(Cause::OutOfRange);
             }
         }
+        self.put(data, written)
+    }
+
+    fn put(&self, data: &mut [u8], written: i128) -> Result<(), Cause> {
         self.field.put(data, written).map_err(|error| match error {
             PutError::OutOfRange { .. } => Cause::OutOfRange,
             PutError::TooShort { .. } => Cause::TooShort,
@@ -284,10 +291,39 @@ impl Action {
     }
 }
 
+/// A signal of more than 53 bits whose scales and offsets have too many digits to compute it exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inexact;
+
 impl Signal {
+    /// A number that is read from `from`, computed and written to `to`.
+    ///
+    /// # Errors
+    /// It would lose its low bits.
+    pub fn new(
+        from: Place,
+        of_received: bool,
+        factor: f64,
+        addend: f64,
+        clamp: Option<(f64, f64)>,
+        to: Place,
+    ) -> Result<Self, Inexact> {
+        let is_wide = exact::is_needed(&from, &to);
+        let mut signal = Self { from, of_received, factor, addend, clamp, to, exact: None };
+        if is_wide {
+            signal.exact = Some(Box::new(Exact::of(&signal).ok_or(Inexact)?));
+        }
+        Ok(signal)
+    }
+
     fn run(&self, received: &Working, working: &mut Working) -> Result<(), Cause> {
         let source = if self.of_received { received } else { &*working };
         let bytes = source.data.get(..source.byte_len()).unwrap_or_default();
+        if let Some(exact) = &self.exact {
+            let written = exact.run(self.from.field.get(bytes).ok_or(Cause::TooShort)?)?;
+            let len = working.byte_len();
+            return self.to.put(working.data.get_mut(..len).unwrap_or_default(), written);
+        }
         let value = self.from.read(bytes).ok_or(Cause::TooShort)?;
         let value = value * self.factor + self.addend;
         let value = self.clamp.map_or(value, |(least, most)| value.max(least).min(most));
@@ -315,7 +351,7 @@ mod tests {
     }
 
     fn signal(from: Place, to: Place) -> Signal {
-        Signal { from, of_received: true, factor: 1.0, addend: 0.0, clamp: None, to }
+        Signal::new(from, true, 1.0, 0.0, None, to).unwrap()
     }
 
     fn operate(operator: Operator, operands: Operands) -> Action {

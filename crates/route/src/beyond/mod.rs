@@ -5,12 +5,14 @@
 //! | `payload.rs` | which data and lengths a rule takes |
 //! | `pace.rs` | how often it fires: rate limits, down-sampling, on change |
 //! | `action.rs` | ordered edits: bytes, signals, counters, identifiers out of a table |
+//! | `exact.rs` | signals of more than 53 bits |
 //! | `e2e.rs` | AUTOSAR end-to-end protection, profiles 1 and 2 |
 //! | `convert.rs` | classical to CAN FD and back |
 
 pub mod action;
 pub mod convert;
 pub mod e2e;
+mod exact;
 pub mod pace;
 pub mod payload;
 

@@ -17,7 +17,7 @@ use candor_wire::frame::{EFF_FLAG, EFF_MASK, FD_LENGTHS, RTR_FLAG, SFF_MASK, fd_
 use candor_wire::{ByteOrder, Field, Id};
 
 use super::{array, crc8, data_size, hex_bytes, id_word, operands, xor_checksum};
-use crate::beyond::action::{Action, Copy, Counter, Message, Place, Remap, Signal};
+use crate::beyond::action::{Action, Copy, Counter, Inexact, Message, Place, Remap, Signal};
 use crate::beyond::e2e::{E2e, Inclusion, Profile1};
 use crate::beyond::pace::{DEFAULT_IDS, OnChange, Pace, Per};
 use crate::beyond::payload::{Bytes, Payload};
@@ -613,8 +613,19 @@ impl StepReader<'_> {
             self.findings.error_with_hint(section.origin(), message, hint);
             return None;
         }
-        let of_received = into.is_some();
-        Some(Action::Signal(Box::new(Signal { from, of_received, factor, addend, clamp, to })))
+        let name = from.name.clone();
+        match Signal::new(from, into.is_some(), factor, addend, clamp, to) {
+            Ok(signal) => Some(Action::Signal(Box::new(signal))),
+            Err(Inexact) => {
+                let message = format!(
+                    "`{name}` has more than 53 bits, and these scales and offsets have too many \
+                     digits to compute it exactly"
+                );
+                let hint = "use fewer digits, or pass its bytes on with `copy`";
+                self.findings.error_with_hint(section.origin(), message, hint);
+                None
+            }
+        }
     }
 
     /// `[least, most]`; nothing if it cannot be read.

@@ -284,7 +284,7 @@ fn show_action(action: &Action, gate: Gate) -> String {
 }
 
 fn show_signal(signal: &Signal) -> String {
-    let Signal { from, of_received, factor, addend, clamp, to } = signal;
+    let Signal { from, of_received, factor, addend, clamp, to, .. } = signal;
     let mut parts = Vec::from([format!("from = {{ {} }}", show_place(from))]);
     if *of_received {
         parts.push(format!("into = {{ {} }}", show_place(to)));

@@ -165,12 +165,13 @@ fn places(gate: Gate) -> impl Strategy<Value = Place> {
 fn signals(gate: Gate) -> impl Strategy<Value = Action> {
     let clamp = (numbers(), numbers()).prop_map(|(a, b)| (a.min(b), a.max(b)));
     (places(gate), prop::option::of(places(gate)), numbers(), numbers(), prop::option::of(clamp))
-        .prop_map(|(from, to, factor, addend, clamp)| {
+        .prop_filter_map("too many digits", |(from, to, factor, addend, clamp)| {
             let of_received = to.is_some();
             let is_idle = !of_received && factor == 1.0 && addend == 0.0 && clamp.is_none();
             let factor = if is_idle { 2.0 } else { factor };
             let to = to.unwrap_or_else(|| from.clone());
-            Action::Signal(Box::new(Signal { from, of_received, factor, addend, clamp, to }))
+            let signal = Signal::new(from, of_received, factor, addend, clamp, to).ok()?;
+            Some(Action::Signal(Box::new(signal)))
         })
 }
 

@@ -1,0 +1,237 @@
+//! [`Exact`]: computing with signals of more than 53 bits.
+//!
+//! An `f64` holds whole numbers of up to 53 bits exactly. Wider signals are computed with whole
+//! numbers of 128 bits instead: scales and offsets are decimal fractions, and all of them have
+//! a common power of ten as their denominator.
+
+use alloc::format;
+
+use super::action::{Place, Signal};
+use crate::cause::Cause;
+
+/// The most bits of a whole number that an `f64` holds exactly (IEEE 754).
+const F64_BITS: u8 = f64::MANTISSA_DIGITS as u8;
+/// Magnitudes from here on stand for "no bound"; no field holds such a number.
+const UNBOUNDED: f64 = 1e30;
+/// The largest magnitude of an intermediate result: half of what an `i128` holds, so that it can be
+/// doubled to round.
+const MOST: i128 = 1 << 126;
+
+/// `(raw * factor + addend - offset) / scale`, each a whole number of the same unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub(super) struct Exact {
+    factor: i128,
+    addend: i128,
+    /// The least and the greatest value before it is written.
+    clamp: Option<(i128, i128)>,
+    offset: i128,
+    scale: i128,
+    /// The least and the greatest number that is written.
+    range: Option<(i128, i128)>,
+}
+
+/// Whether what is computed for this signal may need more bits than an `f64` has.
+pub(super) const fn is_needed(from: &Place, to: &Place) -> bool {
+    from.field.bits() > F64_BITS || to.field.bits() > F64_BITS
+}
+
+impl Exact {
+    /// How `signal` is computed; `None` if its scales and offsets have too many digits.
+    pub(super) fn of(signal: &Signal) -> Option<Self> {
+        let number = Decimal::of;
+        let own = number(signal.factor)?;
+        let factor = number(signal.from.scale)?.times(own)?;
+        let addend = number(signal.from.offset)?.times(own)?.plus(number(signal.addend)?)?;
+        let (offset, scale) = (number(signal.to.offset)?, number(signal.to.scale)?);
+        let (clamp, range) = (bounds(signal.clamp)?, bounds(signal.to.range)?);
+        let ends = [clamp.0, clamp.1, range.0, range.1].into_iter().flatten();
+        let places = [factor, addend, offset, scale].into_iter().chain(ends).map(|it| it.places);
+        let places = places.max()?;
+        let whole = |decimal: Decimal| decimal.whole(places);
+        let (factor, addend) = (whole(factor)?, whole(addend)?);
+        let (offset, scale) = (whole(offset)?, whole(scale)?);
+        let most =
+            factor.checked_abs()?.checked_mul(1 << 64)?.checked_add(addend.checked_abs()?)?;
+        if scale == 0 || most.checked_add(offset.checked_abs()?)? >= MOST {
+            return None;
+        }
+        let end = |end: Option<Decimal>, open: i128| {
+            Some(end.map_or(Some(open), whole)?.clamp(-MOST, MOST))
+        };
+        let clamp = match signal.clamp {
+            Some(_) => Some((end(clamp.0, -MOST)?, end(clamp.1, MOST)?)),
+            None => None,
+        };
+        let written = |end: i128| Some(divide(end.checked_sub(offset)?, scale));
+        let range = match signal.to.range {
+            Some(_) => {
+                let ends = (
+                    range.0.map_or(Some(None), |end| Some(written(whole(end)?)))?,
+                    range.1.map_or(Some(None), |end| Some(written(whole(end)?)))?,
+                );
+                // With a negative scale the greatest value is the least number.
+                let (least, most) = if scale < 0 { (ends.1, ends.0) } else { ends };
+                Some((least.unwrap_or(i128::MIN), most.unwrap_or(i128::MAX)))
+            }
+            None => None,
+        };
+        Some(Self { factor, addend, clamp, offset, scale, range })
+    }
+
+    /// The number that is written for `raw`, of 64 bits at most.
+    pub(super) fn run(&self, raw: i128) -> Result<i128, Cause> {
+        let value = raw * self.factor + self.addend;
+        let value = self.clamp.map_or(value, |(least, most)| value.max(least).min(most));
+        let written = divide(value - self.offset, self.scale);
+        match self.range {
+            Some((least, most)) if written < least || written > most => Err(Cause::OutOfRange),
+            _ => Ok(written),
+        }
+    }
+}
+
+/// The nearest whole number; halves go away from zero.
+const fn divide(number: i128, by: i128) -> i128 {
+    let (whole, rest) = (number / by, number % by);
+    let is_away = rest.unsigned_abs() * 2 >= by.unsigned_abs();
+    match (is_away, (number < 0) == (by < 0)) {
+        (false, _) => whole,
+        (true, true) => whole + 1,
+        (true, false) => whole - 1,
+    }
+}
+
+/// Both ends, each `None` if it is none.
+#[expect(clippy::type_complexity, reason = "a pair of ends, either of which may be open")]
+fn bounds(ends: Option<(f64, f64)>) -> Option<(Option<Decimal>, Option<Decimal>)> {
+    let end = |end: f64| match end.abs() < UNBOUNDED {
+        true => Decimal::of(end).map(Some),
+        false => Some(None),
+    };
+    match ends {
+        Some((least, most)) => Some((end(least)?, end(most)?)),
+        None => Some((None, None)),
+    }
+}
+
+/// A decimal fraction: `digits / 10^places`.
+#[derive(Clone, Copy, Debug)]
+struct Decimal {
+    digits: i128,
+    places: u32,
+}
+
+impl Decimal {
+    /// What a person wrote for `number`: the shortest fraction that stands for it.
+    fn of(number: f64) -> Option<Self> {
+        let text = format!("{number}");
+        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+        let digits = format!("{whole}{fraction}").parse().ok()?;
+        Some(Self { digits, places: u32::try_from(fraction.len()).ok()? })
+    }
+
+    fn times(self, other: Self) -> Option<Self> {
+        let digits = self.digits.checked_mul(other.digits)?;
+        Some(Self { digits, places: self.places.checked_add(other.places)? })
+    }
+
+    fn plus(self, other: Self) -> Option<Self> {
+        let places = self.places.max(other.places);
+        let digits = self.whole(places)?.checked_add(other.whole(places)?)?;
+        Some(Self { digits, places })
+    }
+
+    /// In units of `10^-places`, which are no larger than its own.
+    fn whole(self, places: u32) -> Option<i128> {
+        let more = places.checked_sub(self.places)?;
+        self.digits.checked_mul(10_i128.checked_pow(more)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::String;
+    use candor_wire::{ByteOrder, Field};
+    use proptest::prelude::*;
+
+    fn place(bits: u8, is_signed: bool, scale: f64, offset: f64) -> Place {
+        let field = Field::new(0, bits, ByteOrder::Intel, is_signed).unwrap();
+        Place { name: String::new(), field, scale, offset, range: None }
+    }
+
+    fn signal(from: Place, factor: f64, addend: f64, to: Place) -> Signal {
+        Signal::new(from, true, factor, addend, None, to).unwrap()
+    }
+
+    fn run(signal: &Signal, raw: i128) -> Result<i128, Cause> {
+        Exact::of(signal).unwrap().run(raw)
+    }
+
+    #[test]
+    fn every_bit_counts() {
+        let wide = |scale, offset| place(64, false, scale, offset);
+        for (from, factor, addend, to, raw, written) in [
+            (wide(1.0, 0.0), 1.0, 1.0, wide(1.0, 0.0), (1 << 53) + 1, (1 << 53) + 2),
+            (wide(1.0, 0.0), 1.0, 0.0, wide(1.0, 0.0), u64::MAX.into(), u64::MAX.into()),
+            (wide(0.1, -40.0), 1.0, 0.0, wide(0.1, -40.0), u64::MAX.into(), u64::MAX.into()),
+            (
+                wide(0.001, 0.0),
+                1.0,
+                0.0,
+                wide(0.01, 0.0),
+                12_345_678_901_234_567_895,
+                1_234_567_890_123_456_790,
+            ),
+            (wide(1.0, 0.0), 1.0, 0.0, wide(-1.0, 0.0), 7, -7),
+            (wide(1.0, 0.0), 0.5, 0.0, wide(1.0, 0.0), 5, 3),
+            (wide(1.0, 0.0), -0.5, 0.0, wide(1.0, 0.0), 5, -3),
+        ] {
+            assert_eq!(run(&signal(from, factor, addend, to), raw), Ok(written), "{raw}");
+        }
+    }
+
+    #[test]
+    fn bounds_are_exact_too() {
+        let most = (1_u64 << 54) as f64;
+        let mut to = place(64, false, 1.0, 0.0);
+        to.range = Some((f64::MIN, most));
+        let limited = signal(place(64, false, 1.0, 0.0), 1.0, 0.0, to.clone());
+        assert_eq!(run(&limited, 1 << 54), Ok(1 << 54));
+        assert_eq!(run(&limited, (1 << 54) + 1), Err(Cause::OutOfRange));
+        let clamped = Signal { clamp: Some((3.0, most)), ..limited };
+        assert_eq!(run(&clamped, (1 << 54) + 1), Ok(1 << 54));
+        assert_eq!(run(&clamped, 0), Ok(3));
+        to.range = Some((-100.0, 0.0));
+        to.scale = -2.0;
+        let down = signal(place(64, false, 1.0, 0.0), -1.0, 0.0, to);
+        assert_eq!((run(&down, 100), run(&down, 102)), (Ok(50), Err(Cause::OutOfRange)));
+    }
+
+    #[test]
+    fn too_many_digits_are_told() {
+        let from = place(64, false, 1e-20, 0.0);
+        assert!(Signal::new(from, true, 1e-20, 0.0, None, place(64, false, 1.0, 0.0)).is_err());
+        // As far as an f64 is exact, it computes them.
+        let from = place(53, false, 1e-20, 0.0);
+        assert!(Signal::new(from, true, 1e-20, 0.0, None, place(53, false, 1.0, 0.0)).is_ok());
+    }
+
+    proptest! {
+        /// Where no bit is lost either way, both give the same.
+        #[test]
+        fn it_is_what_floating_point_numbers_give(
+            raw in 0..1_i128 << 40,
+            factor in -50..50_i32,
+            addend in -1_000..1_000_i32,
+            scale in 1..9_i32,
+        ) {
+            let to = place(64, true, f64::from(scale), 0.0);
+            let signal = signal(place(64, true, 1.0, 0.0), factor.into(), addend.into(), to);
+            let value = raw as f64 * f64::from(factor) + f64::from(addend);
+            let expected = (value / f64::from(scale)).round() as i128;
+            prop_assert_eq!(run(&signal, raw), Ok(expected));
+        }
+    }
+}
