@@ -31,6 +31,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::Answer;
+use crate::color;
 use crate::output::{duration, json_line, print, table, thousands};
 use crate::overwrite::Overwriting;
 use crate::progress::{Bar, catch_interrupt, is_interrupted};
@@ -235,9 +236,7 @@ fn load(selection: &Selection) -> Result<Campaign, String> {
     };
     let mut campaign =
         experiment::load(&selection.file, &options).map_err(|error| error.to_string())?;
-    if !campaign.warnings.is_empty() {
-        eprint!("{}", campaign.warnings);
-    }
+    color::eprint_findings(&campaign.warnings);
     if let Some(Shard { number, of }) = selection.shard {
         campaign.experiments = run::shard(campaign.experiments, number, of);
     }

@@ -1,14 +1,16 @@
 //! `candor`: arguments, rendering, exit codes. Everything else is in the crates below.
 //!
 //! Exit codes: 0 yes, 1 no (a check failed, a claim does not hold), 2 error. Data goes to standard
-//! output, talk to standard error. A reader that goes away early is no error.
+//! output, messages to standard error. A reader that goes away early is no error.
 
 mod bus;
+mod color;
 mod demo;
 mod doctor;
 mod frame;
 mod lab;
 mod log;
+mod manual;
 mod output;
 mod overwrite;
 mod progress;
@@ -17,16 +19,28 @@ mod vm;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::color::Color;
 
 /// A CAN gateway and the laboratory that measures it.
 ///
 /// Try `candor demo` first: it simulates the gateway of a small car and shows how long frames take.
 #[derive(Parser)]
-#[command(version, propagate_version = true, infer_subcommands = true, max_term_width = 100)]
+#[command(
+    name = "candor",
+    version = env!("CANDOR_VERSION"),
+    propagate_version = true,
+    infer_subcommands = true,
+    max_term_width = 100
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+    /// Use colours: auto (on a terminal, unless NO_COLOR is set), always or never
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
+    color: Color,
 }
 
 #[derive(Subcommand)]
@@ -41,7 +55,7 @@ enum Command {
     /// Watch buses, send to them, and measure their load
     #[command(subcommand)]
     Bus(bus::BusCommand),
-    /// Check, explain and convert the rules of a gateway
+    /// Run a gateway, watch it and change its rules; check, explain and convert rules
     #[command(subcommand)]
     Route(route::RouteCommand),
     /// Run experiments and report their latencies
@@ -50,15 +64,27 @@ enum Command {
     /// Get the Linux kernels for virtual machines
     #[command(subcommand)]
     Vm(vm::VmCommand),
-    /// Tell what this machine can do: CAN, real time, rights, the laboratory
+    /// Show what this machine can do: CAN, real time, rights, the laboratory
     Doctor(doctor::Doctor),
+    /// Print the completions of a shell
+    ///
+    /// Example, for bash: candor completions bash > ~/.local/share/bash-completion/completions/candor
+    Completions(manual::Completions),
+    /// Write manual pages
+    ///
+    /// Example: candor man --out ~/.local/share/man/man1
+    Man(manual::ManPages),
 }
 
 /// Whether the answer is yes; an error is one sentence, or findings with their places.
 type Answer = Result<bool, String>;
 
 fn main() -> ExitCode {
-    let answer = match Arguments::parse().command {
+    let color = Color::of_arguments(std::env::args());
+    let matches = Arguments::command().color(color.for_help()).get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    color::choose(arguments.color);
+    let answer = match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Frame(arguments) => frame::run(&arguments),
         Command::Log(command) => log::run(command),
@@ -67,6 +93,8 @@ fn main() -> ExitCode {
         Command::Lab(command) => lab::run(&command),
         Command::Vm(command) => vm::run(&command),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
+        Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
     };
     match answer {
         Ok(true) => ExitCode::SUCCESS,
@@ -75,7 +103,7 @@ fn main() -> ExitCode {
             let message = message.trim_end();
             // Findings begin with their own places.
             let prefix = if message.contains('\n') { "" } else { "candor: " };
-            eprintln!("{prefix}{message}");
+            eprintln!("{prefix}{}", color::finding_text(message, color::on_stderr()));
             ExitCode::from(2)
         }
     }

@@ -43,6 +43,7 @@ use serde::Serialize;
 use super::file::{LogFile, record};
 use super::live::{self, End, Follower, Out, TotalsLine};
 use crate::Answer;
+use crate::color::{self, Style};
 use crate::output::json_line;
 use crate::overwrite::Overwriting;
 
@@ -172,8 +173,18 @@ pub(super) fn run(args: &DumpArgs) -> Answer {
     };
     let left = args.count.unwrap_or(u64::MAX);
     let out = Out::new();
-    let mut dump =
-        Dump { titles, selection, view, shape, log, out, shown: 0, left, line: String::new() };
+    let mut dump = Dump {
+        titles,
+        selection,
+        view,
+        shape,
+        log,
+        out,
+        shown: 0,
+        left,
+        line: String::new(),
+        has_colors: color::on_stdout(),
+    };
     let followed = live::follow(&mut capture, End::after(args.time), stop, &mut dump);
     let finished = dump.finish(&capture);
     followed.and(finished)?;
@@ -198,6 +209,8 @@ struct Dump {
     shown: u64,
     left: u64,
     line: String,
+    /// Whether what frames mean is in colours: errors in red, signals in cyan.
+    has_colors: bool,
 }
 
 impl Follower for Dump {
@@ -237,9 +250,11 @@ impl Dump {
         match &mut self.shape {
             Shape::Columns(columns) => {
                 columns.write(&mut self.line, captured.time, title, frame);
-                let words = report::words(frame);
-                let words = words.or_else(|| self.view.as_ref()?.describe(frame));
+                let (report, view) = (report::words(frame), self.view.as_ref());
+                let style = if report.is_some() { Style::Error } else { Style::Hint };
+                let words = report.or_else(|| view?.describe(frame));
                 if let Some(words) = words {
+                    let words = if self.has_colors { style.paint(&words) } else { words };
                     // Writing to a string does not fail.
                     let _ = write!(self.line, "  {words}");
                 }

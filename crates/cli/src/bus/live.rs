@@ -17,6 +17,8 @@ use candor_time::{Instant, Nanos};
 use candor_wire::Frame;
 use serde::Serialize;
 
+use crate::color;
+
 /// Set when somebody wants the command to end.
 static STOP: Stop = Stop::new(false);
 
@@ -176,10 +178,7 @@ pub(super) fn database(path: &Path) -> Result<Database, String> {
     let database = Database::load(path, &findings);
     match database {
         Some(database) => {
-            let text = findings.to_string();
-            if !text.is_empty() {
-                eprint!("{text}");
-            }
+            color::eprint_findings(&findings);
             Ok(database)
         }
         None => Err(findings.to_string()),

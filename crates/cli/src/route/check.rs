@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use super::{Rules, json_lines, plural, read_rules};
 use crate::Answer;
+use crate::color;
 use crate::output::print;
 
 #[derive(Args)]
@@ -45,7 +46,7 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
         let planned = planned.into_iter().map(Line::Plan);
         print(&json_lines(lines.chain(planned).chain([summary]))?)?;
     } else {
-        print(&findings.to_string())?;
+        print(&color::findings(&findings, color::on_stdout()))?;
         if args.plan && table.is_some() {
             let row = |line: PlanLine| vec![line.rule, line.plane.to_owned(), line.reason];
             let rows: Vec<_> = planned.into_iter().map(row).collect();

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::{Notation, Rules, plural, read_rules};
 use crate::Answer;
+use crate::color;
 use crate::output::print;
 use crate::overwrite::Overwriting;
 
@@ -27,7 +28,7 @@ pub(crate) struct ConvertArgs {
 
 pub(super) fn run(args: &ConvertArgs) -> Answer {
     let Rules { name, notation, table, findings } = read_rules(&args.input)?;
-    eprint!("{findings}");
+    color::eprint_findings(&findings);
     let Some(table) = table else { return Ok(false) };
     let output = args.output.as_deref().filter(|path| path.as_os_str() != "-");
     let by_ending = output.and_then(Path::extension).and_then(|ending| match ending.to_str()? {

@@ -9,6 +9,7 @@ use candor_gateway::{Config, Service, Snapshot};
 use clap::{Args, ValueEnum};
 
 use crate::Answer;
+use crate::color;
 use crate::output::{print, table, thousands};
 
 #[derive(Args)]
@@ -93,7 +94,10 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
             Ok(true)
         }
         Err(candor_gateway::Error::Rules(findings)) => {
-            eprint!("{findings}");
+            if let Some(message) = Kind::Rules.mix_up(&args.file) {
+                return Err(message);
+            }
+            color::eprint_findings(&findings);
             Ok(false)
         }
         Err(candor_gateway::Error::Plane(refused)) => {
