@@ -16,6 +16,8 @@ mod replay;
 mod send;
 mod sending;
 
+pub(crate) use live::database;
+
 use clap::Subcommand;
 
 use crate::Answer;

@@ -106,6 +106,12 @@ fn parse_testbed(name: &str) -> Result<Testbed, String> {
     })
 }
 
+fn parse_jobs(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| {
+        "expected 1 or more; leave it out to run as many as there are processors".into()
+    })
+}
+
 /// One part of so many.
 #[derive(Clone, Copy)]
 struct Shard {
@@ -134,7 +140,7 @@ struct Running {
     #[command(flatten)]
     overwriting: Overwriting,
     /// How many experiments run at a time; as many as there are processors if not given
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_jobs)]
     jobs: Option<NonZeroUsize>,
     /// Run vm experiments even if they were run before, and keep nothing
     #[arg(long)]
@@ -577,7 +583,10 @@ pub(crate) fn overview(finished: &[Ran]) -> String {
                 figures.map_or("-".into(), |figures| duration(figure(figures) as f64))
             };
             let load = |index: usize| {
-                result.buses.get(index).map_or("-".into(), |bus| format!("{:.1}", bus.load_percent))
+                result
+                    .buses
+                    .get(index)
+                    .map_or("-".into(), |bus| format!("{:.1} %", bus.load_percent))
             };
             let mut row = vec![
                 result.experiment.clone(),
@@ -599,6 +608,7 @@ pub(crate) fn overview(finished: &[Ran]) -> String {
             row
         })
         .collect();
+    let loads = [0, 1].map(|index| load_head(finished, index));
     let mut head = vec![
         "experiment",
         ">sent",
@@ -610,9 +620,8 @@ pub(crate) fn overview(finished: &[Ran]) -> String {
         ">p99",
         ">p99.9",
         ">max",
-        ">load 1 %",
-        ">load 2 %",
     ];
+    head.extend(loads.iter().map(String::as_str));
     if has_cached {
         head.push("");
     }
@@ -631,6 +640,16 @@ pub(crate) fn overview(finished: &[Ran]) -> String {
         out.push_str(&details(&ran.result));
     }
     out
+}
+
+/// The head of a column of bus loads: the name of the bus, if it has the same name everywhere.
+fn load_head(finished: &[Ran], index: usize) -> String {
+    let mut names = finished.iter().filter_map(|ran| ran.result.buses.get(index));
+    let first = names.next().map(|bus| bus.name.as_str());
+    match first.filter(|first| names.all(|bus| bus.name == *first)) {
+        Some(name) => format!(">load of {name}"),
+        None => format!(">load of bus {}", index + 1),
+    }
 }
 
 /// What became of the frames, bus by bus and cause by cause.

@@ -32,6 +32,7 @@ mod decode;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use candor_lab::kind::Kind;
 use candor_lab::recording::{self, IdStatistics, LogStatistics, Recording, RecordingError};
 use candor_wire::log::{FORMATS, Format, InterfaceIndex};
 use candor_wire::{Bitrate, Id, Timing};
@@ -123,11 +124,12 @@ pub(crate) fn run(command: LogCommand) -> Result<bool, String> {
 }
 
 fn info(args: &InfoArgs) -> Result<(), String> {
-    let mut recording = args.input.open(&args.file).map_err(explain)?;
+    let mut recording = args.input.open(&args.file)?;
     let progress = Progress::of(&recording, true);
     let mut statistics = LogStatistics::default();
     while let Some(record) = recording.next() {
-        let record = record.map_err(|error| explain_malformed(error, statistics.frames()))?;
+        let record =
+            record.map_err(|error| explain_malformed(error, statistics.frames(), &args.file))?;
         statistics.add(&record);
         progress.show(&recording, statistics.frames());
     }
@@ -140,6 +142,9 @@ fn info(args: &InfoArgs) -> Result<(), String> {
     if args.json { info.write_json(&mut text) } else { info.write_text(&mut text) }
         .map_err(|error| format!("cannot render the statistics: {error}"))?;
     report_skipped(&recording);
+    if statistics.frames() == 0 {
+        eprintln!("note: {}: the recording has no frames", args.file.display());
+    }
     match io::stdout().write_all(&text) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(format!("standard output: cannot be written: {error}; check where it goes"))
@@ -149,7 +154,7 @@ fn info(args: &InfoArgs) -> Result<(), String> {
 }
 
 fn convert(args: &ConvertArgs) -> Result<(), String> {
-    let mut recording = args.input.open(&args.input_file).map_err(explain)?;
+    let mut recording = args.input.open(&args.input_file)?;
     let existing = args.overwriting.existing();
     let refuse = |error: RecordingError| match error.is_existing() {
         true => refusal(&args.output_file),
@@ -161,7 +166,7 @@ fn convert(args: &ConvertArgs) -> Result<(), String> {
     let progress = Progress::of(&recording, !to_stdout);
     let (mut records, mut directions) = (0, 0);
     while let Some(record) = recording.next() {
-        let record = record.map_err(|error| explain_malformed(error, records))?;
+        let record = record.map_err(|error| explain_malformed(error, records, &args.input_file))?;
         let name = recording.interfaces().name(record.interface);
         match writer.write(&record, name) {
             Err(error) if error.is_broken_pipe() => return Ok(()),
@@ -192,8 +197,10 @@ fn convert(args: &ConvertArgs) -> Result<(), String> {
 }
 
 impl InputArgs {
-    fn open(&self, file: &Path) -> Result<Recording, RecordingError> {
-        Ok(recording::open(file, self.from)?.skip_malformed(self.skip_malformed))
+    fn open(&self, file: &Path) -> Result<Recording, String> {
+        let recording = recording::open(file, self.from)
+            .map_err(|error| Kind::Recording.mix_up(file).unwrap_or_else(|| explain(error)))?;
+        Ok(recording.skip_malformed(self.skip_malformed))
     }
 }
 
@@ -201,14 +208,13 @@ fn explain(error: RecordingError) -> String {
     error.to_string()
 }
 
-/// Explains what came after so many good records. If there were none, then to skip the first would
-/// be no good advice.
-fn explain_malformed(error: RecordingError, records: u64) -> String {
+/// Explains an error that came after so many good records. If there were none, the file is perhaps
+/// no recording at all.
+fn explain_malformed(error: RecordingError, records: u64, file: &Path) -> String {
     if records > 0 && error.can_be_skipped() {
-        format!("{error}; or pass over such records with --skip-malformed")
-    } else {
-        explain(error)
+        return format!("{error}; or skip such records with --skip-malformed");
     }
+    Kind::Recording.mix_up(file).unwrap_or_else(|| explain(error))
 }
 
 fn report_skipped(recording: &Recording) {

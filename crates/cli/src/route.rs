@@ -118,6 +118,11 @@ fn read_rules(path: &Path) -> Result<Rules, String> {
         }),
         Notation::Cangw => cangw::import(&name, &text),
     };
+    if table.is_none()
+        && let Some(message) = Kind::Rules.mix_up(path)
+    {
+        return Err(message);
+    }
     Ok(Rules { name, notation, table, findings })
 }
 

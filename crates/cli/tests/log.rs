@@ -79,8 +79,9 @@ can1  12345678       2    4-8     21.000  21.000  21.000      0.000  100.00 %
     assert_eq!(stdout, expected);
     assert_eq!(
         stderr,
-        "note: malformed records skipped: 1; the first: standard input:8:16: the time is in \
-         seconds with 1 to 9 decimals, as in `(1436509052.249713)`; correct the line\n"
+        "note: malformed records skipped: 1; the first: standard input:8:16: this is not a \
+         time; expected seconds with 1 to 9 decimals in parentheses, for example \
+         `(1436509052.249713)`\n"
     );
 }
 
@@ -141,8 +142,9 @@ fn info_prints_json_lines() {
 
 #[test]
 fn an_empty_log_is_a_log() {
-    let (stdout, _) = success(&["info", "-", "--from", "candump"], "");
+    let (stdout, stderr) = success(&["info", "-", "--from", "candump"], "");
     assert_eq!(stdout, "-: candump log\nframes  0\nids     0\n");
+    assert_eq!(stderr, "note: -: the recording has no frames\n");
 }
 
 #[test]
@@ -181,8 +183,8 @@ fn a_failed_convert_leaves_the_good_file_alone() {
 
     let malformed = failure(&["convert", "-", path, "--to", "candump", "--force"], LOG);
     assert!(
-        malformed.contains("standard input:8:16: the time is in seconds")
-            && malformed.ends_with("; or pass over such records with --skip-malformed\n"),
+        malformed.contains("standard input:8:16: this is not a time")
+            && malformed.ends_with("; or skip such records with --skip-malformed\n"),
         "{malformed}"
     );
     let two_buses = failure(&["convert", "-", path, "--skip-malformed", "--force"], LOG);
@@ -196,7 +198,10 @@ fn what_cannot_be_done_is_said_in_one_sentence() {
     for (arguments, message) in [
         (&["info", "no-such.log"][..], "no-such.log: cannot be read: No such file"),
         (&["info", "."], ".: cannot be read: Is a directory"),
-        (&["info", "-"], "standard input: begins like none of the formats candump, pcap, pcapng;"),
+        (
+            &["info", "-"],
+            "standard input: this is no recording in the formats candump, pcap, pcapng;",
+        ),
         (&["convert", "-", "x.xyz", "--from", "candump"], "x.xyz: the ending stands for no format"),
         (
             &["convert", "-", "no/x.log", "--from", "candump"],

@@ -36,6 +36,7 @@ use self::sim::Sim;
 use self::vm::Vm;
 use crate::claims::Claim;
 use crate::error::Error;
+use crate::kind::Kind;
 use crate::traffic::{Message, Numbered};
 
 /// Frames sent unless a count is given; a recording is sent whole.
@@ -317,9 +318,24 @@ pub(crate) fn locate(base: &Path, path: &str) -> PathBuf {
 /// # Errors
 /// The file cannot be read, or has findings.
 pub fn load(path: &Path, options: &Options) -> Result<Campaign, Error> {
-    let text = std::fs::read_to_string(path).map_err(|error| Error::read(path, error))?;
+    let mix_up = |error| Kind::Experiment.mix_up(path).map_or(error, Error::Other);
+    let text = read_text(path).map_err(mix_up)?;
     let base = path.parent().unwrap_or(Path::new(""));
-    parse(&path.display().to_string(), &text, base, options)
+    parse(&path.display().to_string(), &text, base, options).map_err(|error| match error {
+        Error::Findings(_) => mix_up(error),
+        error => error,
+    })
+}
+
+fn read_text(path: &Path) -> Result<String, Error> {
+    let bytes = std::fs::read(path).map_err(|error| Error::read(path, error))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let byte = error.utf8_error().valid_up_to();
+        Error::Other(format!(
+            "{}: byte {byte} is not UTF-8; experiment files are text in UTF-8",
+            path.display()
+        ))
+    })
 }
 
 /// Reads a campaign from `text`; other files are looked for in `base`.
@@ -580,6 +596,10 @@ mod tests {
         let two = "bus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\n";
         let flood = "traffic.kind = 'flood'\n";
         let periodic = "traffic.kind = 'periodic'\n";
+        let folder = tempfile::tempdir().unwrap();
+        let empty = folder.path().join("empty.log");
+        std::fs::write(&empty, "# nothing happened\n").unwrap();
+        let empty = empty.display();
         for (text, parts) in [
             (format!("{two}{flood}gateway.tx_queue = 5"), &["either a `profile` or a `delay`"][..]),
             (
@@ -627,6 +647,14 @@ mod tests {
             (
                 format!("{two}traffic = {{ kind = 'replay', log = 'absent.log' }}"),
                 &["absent.log cannot be read"],
+            ),
+            (
+                format!("{two}traffic = {{ kind = 'replay', log = '{empty}' }}"),
+                &["empty.log has no frames to send"],
+            ),
+            (
+                format!("{two}{flood}[matrix]\nbus.oit.bitrate = ['1M']"),
+                &["the matrix sets bus `oit`", "did you mean `out`?"],
             ),
             (
                 format!("{two}{flood}[matrix]\ncount = 5"),

@@ -16,6 +16,7 @@ pub mod dbc;
 mod error;
 pub mod experiment;
 pub mod folder;
+pub mod kind;
 pub mod output;
 pub mod profile;
 pub mod recording;

@@ -373,7 +373,8 @@ impl fmt::Display for RecordingError {
             Problem::UnknownContent => {
                 write!(
                     f,
-                    "{name}: begins like none of the formats {}; convert it, or name its format",
+                    "{name}: this is no recording in the formats {}; convert other formats with \
+                     python-can, `python3 -m can.logconvert IN OUT.log`",
                     list(|f| f.name)
                 )
             }
@@ -475,8 +476,8 @@ mod tests {
         assert_eq!(format("a.log", b"").unwrap(), "candump");
         assert_eq!(
             format("a.xyz", b"?").unwrap_err().to_string(),
-            "a.xyz: begins like none of the formats candump, pcap, pcapng; convert it, or name its \
-             format"
+            "a.xyz: this is no recording in the formats candump, pcap, pcapng; convert other formats \
+             with python-can, `python3 -m can.logconvert IN OUT.log`"
         );
     }
 }

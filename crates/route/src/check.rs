@@ -385,7 +385,9 @@ impl Subject<'_> {
                 "`{}` is source and destination, but frames do not leave where they came in",
                 checker.bus_name(rule.from)
             );
-            checker.error(self.at("to"), message, "add `allow_return = true`");
+            let hint = "write the bus that frames are to go to; `allow_return = true` really sends \
+                        them back to the bus that they came from";
+            checker.error(self.at("to"), message, hint);
         }
         for (at, &to) in rule.to.iter().enumerate() {
             let name = checker.bus_name(to);

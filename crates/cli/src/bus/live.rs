@@ -10,6 +10,7 @@ use candor_bus::capture::{Capture, Captured, Next, Totals};
 use candor_bus::named::NamedPort;
 use candor_bus::outlet::Stop;
 use candor_config::Findings;
+use candor_lab::kind::Kind;
 use candor_linux::clock::{self, Monotonic};
 use candor_port::Wanted;
 use candor_signals::Database;
@@ -173,7 +174,7 @@ impl<'a> TotalsLine<'a> {
 }
 
 /// Reads a DBC file. Warnings go to standard error.
-pub(super) fn database(path: &Path) -> Result<Database, String> {
+pub(crate) fn database(path: &Path) -> Result<Database, String> {
     let findings = Findings::new();
     let database = Database::load(path, &findings);
     match database {
@@ -181,7 +182,7 @@ pub(super) fn database(path: &Path) -> Result<Database, String> {
             color::eprint_findings(&findings);
             Ok(database)
         }
-        None => Err(findings.to_string()),
+        None => Err(Kind::Dbc.mix_up(path).unwrap_or_else(|| findings.to_string())),
     }
 }
 

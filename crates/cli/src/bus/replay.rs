@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use candor_bus::counted;
 use candor_bus::outlet::{Outcome, Outlet, RealTime, Stop};
 use candor_bus::schedule::Schedule;
+use candor_lab::kind::Kind as FileKind;
 use candor_port::Address;
 use candor_port::recording::{self, Recording};
 use candor_time::Nanos;
@@ -114,6 +115,7 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
         routes: Vec::new(),
         left_out: 0,
         error_reports: 0,
+        has_records: false,
     };
     let mut result = Ok(());
     for pass in 0..args.times {
@@ -137,12 +139,16 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
             eprintln!("{}: {} {why}", args.file.display(), counted(count, what));
         }
     }
+    if !replay.has_records {
+        eprintln!("{}: the recording has no frames", args.file.display());
+    }
     result?;
     Ok(is_complete)
 }
 
 fn open(file: &Path, skips: bool) -> Result<Recording, String> {
-    let recording = recording::open(file, None).map_err(|error| error.to_string())?;
+    let recording = recording::open(file, None)
+        .map_err(|error| FileKind::Recording.mix_up(file).unwrap_or_else(|| error.to_string()))?;
     Ok(recording.skip_malformed(skips))
 }
 
@@ -168,6 +174,8 @@ struct Replay<'a> {
     routes: Vec<Option<usize>>,
     left_out: u64,
     error_reports: u64,
+    /// Whether the recording has anything at all.
+    has_records: bool,
 }
 
 impl Replay<'_> {
@@ -182,6 +190,7 @@ impl Replay<'_> {
         let mut last = self.begin;
         while let Some(record) = recording.next() {
             let record = record.map_err(|error| error.to_string())?;
+            self.has_records = true;
             let since_first = record.time_ns.saturating_sub(*first.get_or_insert(record.time_ns));
             let due = self.begin + self.args.speed.due(Nanos::from_nanos(since_first));
             // A record that is earlier than the one before goes with it.

@@ -18,15 +18,16 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
 
 use candor_bus::words::{View, number};
-use candor_config::Findings;
 use candor_lab::recording::Recording;
-use candor_signals::{Database, Decoded};
+use candor_signals::Decoded;
 use candor_wire::Frame;
 use candor_wire::log::{Direction, Encoder, Format, Record};
 use clap::Args;
 use serde::Serialize;
 
-use super::{InputArgs, Progress, explain, explain_malformed, report_skipped};
+use crate::bus::database;
+
+use super::{InputArgs, Progress, explain_malformed, report_skipped};
 
 #[derive(Args)]
 pub(crate) struct DecodeArgs {
@@ -83,12 +84,10 @@ struct Counts {
 }
 
 pub(super) fn run(args: &DecodeArgs) -> Result<(), String> {
-    let findings = Findings::new();
-    let database = Database::load(&args.dbc, &findings).ok_or_else(|| findings.to_string())?;
-    eprint!("{findings}");
+    let database = database(&args.dbc)?;
     let view = View::new(database, &args.message, &args.signal);
     let view = view.map_err(|error| error.to_string())?;
-    let mut recording = args.input.open(&args.file).map_err(explain)?;
+    let mut recording = args.input.open(&args.file)?;
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     match decode(args, &view, &mut recording, &mut out) {
         Ok(counts) => {
@@ -134,8 +133,8 @@ fn decode(
     let mut line = Vec::new();
     let mut encoder = format.encoder(&mut line);
     while let Some(record) = recording.next() {
-        let record =
-            record.map_err(|error| Stop::Error(explain_malformed(error, counts.frames)))?;
+        let record = record
+            .map_err(|error| Stop::Error(explain_malformed(error, counts.frames, &args.file)))?;
         let frame = &record.frame;
         counts.frames += 1;
         counts.known += u64::from(view.message(frame).is_some());

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use candor_gateway::plan::Plane;
 use candor_gateway::snapshot::PortSnapshot;
 use candor_gateway::{Config, Service, Snapshot};
+use candor_lab::kind::Kind;
 use clap::{Args, ValueEnum};
 
 use crate::Answer;

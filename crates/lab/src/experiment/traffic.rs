@@ -8,6 +8,7 @@ use candor_wire::frame::{BRS, EFF_FLAG, EFF_MASK, SFF_MASK, fd_dlc};
 use super::reader::Reader;
 use super::{Pace, Traffic, locate};
 use crate::dbc;
+use crate::recording;
 use crate::traffic::{Message, Numbered};
 
 /// The kinds of traffic as files name them.
@@ -236,6 +237,13 @@ impl Reader<'_> {
                 format!("{log} cannot be read: {error}"),
                 hint,
             );
+            return None;
+        }
+        // Whatever else may be wrong with it is told with its place when it is read.
+        let first = || recording::open(&path, None).map(|mut recording| recording.next());
+        if path.is_file() && matches!(first(), Ok(None)) {
+            let hint = "name a recording with frames";
+            self.findings.error_with_hint(log_origin, format!("{log} has no frames to send"), hint);
             return None;
         }
         self.input(log, &path);

@@ -37,10 +37,10 @@ pub(super) static FORMAT: Format = Format {
     encoder: |_| Box::new(CandumpEncoder),
 };
 
-const EXPECTED: &str = "a line reads `(1436509052.249713) can0 123#DEADBEEF`; record it with \
-                        `candump -l` or `candump -L`";
-const BAD_TIME: &str =
-    "the time is in seconds with 1 to 9 decimals, as in `(1436509052.249713)`; correct the line";
+const EXPECTED: &str = "this is not a line of a candump log; expected time, interface and frame, \
+                        for example `(1436509052.249713) can0 123#DEADBEEF`";
+const BAD_TIME: &str = "this is not a time; expected seconds with 1 to 9 decimals in parentheses, \
+                        for example `(1436509052.249713)`";
 const LATE_TIME: &str =
     "the time is beyond 18446744073 s, the end of 64-bit nanoseconds; correct the line";
 const BAD_END: &str = "only `R` or `T` may follow the frame; remove the rest of the line";
@@ -324,17 +324,17 @@ mod tests {
     #[test]
     fn malformed_lines_say_where_and_why() {
         for (line, message) in [
-            ("can0 123 [4] 11 22 33 44", "1:1: a line reads"),
-            ("()", "1:2: the time is in seconds"),
-            ("(12) can0 1#", "1:4: the time is in seconds"),
-            ("(12.) can0 1#", "1:5: the time is in seconds"),
-            ("(-1.0) can0 1#", "1:2: the time is in seconds"),
-            ("(1.0000000001) can0 123#", "1:13: the time is in seconds"),
-            ("(2026-11-20 12:00:00.5) can0 123#", "1:6: the time is in seconds"),
+            ("can0 123 [4] 11 22 33 44", "1:1: this is not a line of a candump log"),
+            ("()", "1:2: this is not a time"),
+            ("(12) can0 1#", "1:4: this is not a time"),
+            ("(12.) can0 1#", "1:5: this is not a time"),
+            ("(-1.0) can0 1#", "1:2: this is not a time"),
+            ("(1.0000000001) can0 123#", "1:13: this is not a time"),
+            ("(2026-11-20 12:00:00.5) can0 123#", "1:6: this is not a time"),
             ("(18446744073.709551616) can0 123#", "1:2: the time is beyond 18446744073 s"),
             ("(99999999999999999999999999.5) can0 123#", "1:2: the time is beyond"),
-            ("(1.0)", "1:6: a line reads"),
-            ("(1.0) can0", "1:11: a line reads"),
+            ("(1.0)", "1:6: this is not a line of a candump log"),
+            ("(1.0) can0", "1:11: this is not a line of a candump log"),
             ("(1.0) can0 123", "1:15: `#` is missing after the identifier"),
             ("(1.0) can0 123#112g", "1:19: a data byte is two hex digits"),
             ("(1.0) can0 900#11", "1:12: standard identifier 0x900"),

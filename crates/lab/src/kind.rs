@@ -1,0 +1,191 @@
+//! [`Kind`]: what a file is that was given in place of another.
+//!
+//! Rule files, experiments, DBC files and recordings are easily mixed up on a command line. A reader
+//! that cannot make sense of a file asks here, and says which command the file is for.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use candor_wire::log::Format;
+
+use crate::result::SCHEMA;
+
+/// How much of a file is looked at.
+const HEAD_LEN: u64 = 64 << 10;
+
+/// A kind of file that Candor reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Rules of a gateway, in TOML or as commands of cangw.
+    Rules,
+    /// Experiments.
+    Experiment,
+    /// Messages and signals.
+    Dbc,
+    /// A recording.
+    Recording,
+    /// The result of an experiment.
+    Result,
+}
+
+impl Kind {
+    /// The kind of a file that begins like this, if it is clear.
+    #[must_use]
+    pub fn of(head: &[u8]) -> Option<Self> {
+        // DBC files may be in any character set, so only ASCII words are looked for.
+        let text = String::from_utf8_lossy(head);
+        let has_line = |is_it: &dyn Fn(&str) -> bool| text.lines().map(str::trim).any(is_it);
+        let has_table =
+            |names: &[&str]| has_line(&|line| names.iter().any(|name| is_table_or_key(line, name)));
+        if Format::by_content(head).is_some() {
+            Some(Self::Recording)
+        } else if has_line(&|line| line.starts_with("BO_ ") || line.starts_with("BU_:")) {
+            Some(Self::Dbc)
+        } else if text.trim_start().starts_with('{') && text.contains(family()) {
+            Some(Self::Result)
+        } else if has_table(&["rule"]) || candor_route::cangw::is_cangw(&text) {
+            Some(Self::Rules)
+        } else if has_table(&["traffic", "experiment", "matrix", "claim"]) {
+            Some(Self::Experiment)
+        } else {
+            None
+        }
+    }
+
+    /// Why the file at `path` cannot be used as `self`, if it is clearly something else: one sentence
+    /// with the command that takes it.
+    #[must_use]
+    pub fn mix_up(self, path: &Path) -> Option<String> {
+        let mut head = Vec::new();
+        let file = File::open(path).ok().filter(|file| is_regular(file))?;
+        file.take(HEAD_LEN).read_to_end(&mut head).ok()?;
+        let shown = path.display();
+        if let Some(message) = foreign_log(self, &head) {
+            return Some(format!("{shown}: {message}"));
+        }
+        let found = Self::of(&head).filter(|&found| found != self)?;
+        Some(format!("{shown}: {}", found.advice(&shown.to_string())))
+    }
+
+    fn advice(self, path: &str) -> String {
+        match self {
+            Self::Rules => format!("this is a rule file; `candor route check {path}` checks it"),
+            Self::Experiment => {
+                format!("this is an experiment file; `candor lab run {path}` runs it")
+            }
+            Self::Dbc => format!(
+                "this is a DBC file; use it with a recording: `candor log decode LOG --dbc {path}`"
+            ),
+            Self::Recording => {
+                format!("this is a recording; `candor log info {path}` shows what it holds")
+            }
+            Self::Result => {
+                "this is the result of an experiment; `candor lab show` and `candor lab \
+                             report` take its folder"
+                    .into()
+            }
+        }
+    }
+}
+
+fn is_regular(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.is_file())
+}
+
+/// What the schemas of all versions have in common.
+fn family() -> &'static str {
+    SCHEMA.split('/').next().unwrap_or(SCHEMA)
+}
+
+/// Whether a line of TOML begins the table, or sets the key, of that name.
+fn is_table_or_key(line: &str, name: &str) -> bool {
+    let is_table = line.starts_with('[');
+    let Some(rest) = line.trim_start_matches('[').trim_start().strip_prefix(name) else {
+        return false;
+    };
+    match rest.trim_start().chars().next() {
+        Some(']') => is_table,
+        Some('.') => true,
+        Some('=') => !is_table,
+        _ => false,
+    }
+}
+
+/// Formats of recordings that other programs write and Candor does not read, by how they begin.
+const FOREIGN_LOGS: [(&str, &[u8]); 5] = [
+    ("Vector BLF", b"LOGG"),
+    ("ASAM MDF", b"MDF "),
+    ("Vector ASC", b"date "),
+    ("PEAK TRC", b";$FILEVERSION"),
+    ("CSV", b"timestamp,"),
+];
+
+/// What to do with a recording of another program.
+fn foreign_log(wanted: Kind, head: &[u8]) -> Option<String> {
+    if wanted != Kind::Recording {
+        return None;
+    }
+    let (name, _) = FOREIGN_LOGS.iter().find(|(_, begins)| head.starts_with(begins))?;
+    Some(format!(
+        "this is a recording in the {name} format; convert it to a candump log with python-can: \
+         `python3 -m can.logconvert IN OUT.log`"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_told_apart() {
+        for (text, kind) in [
+            ("[bus]\na = \"can0\"\n\n[[rule]]\nfrom = \"a\"\n", Some(Kind::Rules)),
+            ("cangw -A -s can0 -d can1 -e\n", Some(Kind::Rules)),
+            (
+                "count = 5\nbus.a.bitrate = \"1M\"\ntraffic.kind = \"flood\"\n",
+                Some(Kind::Experiment),
+            ),
+            ("[bus.in]\nbitrate = 1\n[traffic]\nkind = \"half\"\n", Some(Kind::Experiment)),
+            ("[[ experiment ]]\nname = \"a\"\n", Some(Kind::Experiment)),
+            ("VERSION \"\"\n\nBU_: A B\n\nBO_ 291 M: 8 A\n", Some(Kind::Dbc)),
+            ("(1.000000) can0 123#11\n", Some(Kind::Recording)),
+            ("{\n  \"schema\": \"candor-result/1\",\n", Some(Kind::Result)),
+            ("[rules]\n", None),
+            ("trafficking = 1\n[traffic\n", None),
+            ("Dear reader,\n", None),
+            ("", None),
+        ] {
+            assert_eq!(Kind::of(text.as_bytes()), kind, "{text}");
+        }
+    }
+
+    #[test]
+    fn examples_are_what_they_are() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for (file, kind) in [
+            ("examples/small-car.toml", Kind::Experiment),
+            ("examples/small-car.rules.toml", Kind::Rules),
+            ("examples/small-car.dbc", Kind::Dbc),
+            ("campaigns/gateway-timing.toml", Kind::Experiment),
+        ] {
+            let path = root.join(file);
+            assert_eq!(Kind::of(&std::fs::read(&path).unwrap()), Some(kind), "{file}");
+            assert_eq!(kind.mix_up(&path), None);
+            let other = if kind == Kind::Dbc { Kind::Rules } else { Kind::Dbc };
+            assert!(other.mix_up(&path).unwrap().contains(": this is a"), "{file}");
+        }
+    }
+
+    #[test]
+    fn recordings_of_other_programs_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("drive.blf");
+        std::fs::write(&path, b"LOGG\x90\0\0\0\x05\0").unwrap();
+        let message = Kind::Recording.mix_up(&path).unwrap();
+        assert!(message.contains("Vector BLF") && message.contains("can.logconvert"), "{message}");
+        assert_eq!(Kind::Recording.mix_up(&folder.path().join("absent")), None);
+        // Nothing is taken from a pipe.
+        assert_eq!(Kind::Recording.mix_up(Path::new("-")), None);
+    }
+}
