@@ -112,7 +112,9 @@ fn not_found(database: &Database, name: &str) -> NotFound {
     }
 }
 
-fn show_value(decoded: &Decoded<'_>) -> String {
+/// A signal with its value and unit.
+#[must_use]
+pub fn show_value(decoded: &Decoded<'_>) -> String {
     let name = &decoded.signal.name;
     match decoded.value_name() {
         Some(value) => format!("{name} {value}"),

@@ -88,30 +88,200 @@ fn warnings_alone_are_no_failure() {
 fn a_frame_is_explained() {
     let (stdout, _) = run(&["explain", "-", "powertrain", "201#01020304"], RULES, 0);
     let expected = "\
-201#01020304 from powertrain (can0)
+201#01020304 from powertrain (can0): forwarded to body (can1) as 321#010203
 
-\"the rest\" does not take it (-:13:1)
-  because everything but \"0x201\" does not match: this is what it leaves out
-
-\"speed\" takes it (-:5:1)
-  because \"0x201\" matches, among the kernel's single standard identifiers
+\"speed\" (-:5:1) takes it: \"0x201\" matches
   set  id      0x201 -> 0x321
   set  length  4 -> 3
   xor_checksum byte 2  03 -> 03
-  becomes 321#010203
-  to body (can1)
+  to body (can1) as 321#010203
+
+1 other rule does not take it; --all says why
 ";
     assert_eq!(stdout, expected);
+    let (stdout, _) = run(&["explain", "-", "powertrain", "201#01020304", "--all"], RULES, 0);
+    let not_taken = "\
+not taken by
+  \"the rest\" (-:13:1): everything but \"0x201\" does not match: this is what it leaves out
+";
+    assert_eq!(
+        stdout,
+        expected.replace("1 other rule does not take it; --all says why\n", not_taken)
+    );
 
     let (stdout, _) = run(&["explain", "-", "can0", "202#", "--json"], RULES, 0);
     let lines: Vec<&str> = stdout.lines().collect();
-    let expected = "{\"type\":\"rule\",\"data\":{\"rule\":\"the rest\",\"line\":13,\"column\":1,\
-                    \"taken\":true,\"reason\":\"everything but \\\"0x201\\\" matches, among the \
-                    kernel's inverted filters\",\"list\":\"inverted\",\"steps\":[],\
-                    \"result\":\"202#\",\"copies\":[{\"bus\":\"body\",\"interface\":\"can1\",\
-                    \"refused\":null,\"hops_left\":0}]}}";
-    assert_eq!(lines.first().copied(), Some(expected));
-    assert_eq!(lines.len(), 2);
+    assert_eq!(
+        lines[0],
+        "{\"type\":\"verdict\",\"data\":{\"bus\":\"powertrain\",\"frame\":\"202#\",\
+         \"verdict\":\"forwarded\",\"text\":\"forwarded to body (can1)\",\"message\":null,\
+         \"signals\":[]}}"
+    );
+    assert_eq!(
+        lines[2],
+        "{\"type\":\"rule\",\"data\":{\"pass\":1,\"bus\":\"powertrain\",\"frame\":\"202#\",\
+         \"rule\":\"the rest\",\"line\":13,\"column\":1,\"taken\":true,\
+         \"reason\":\"everything but \\\"0x201\\\" matches\",\"list\":\"inverted\",\"steps\":[],\
+         \"result\":\"202#\",\"copies\":[{\"bus\":\"body\",\"interface\":\"can1\",\
+         \"refused\":null,\"hops_left\":0,\"next_pass\":null,\"message\":null,\"signals\":[]}]}}"
+    );
+    assert_eq!(lines.len(), 3);
+}
+
+#[test]
+fn an_explanation_begins_with_the_verdict() {
+    const ONE: &str = "[bus]\na = \"can0\"\nb = \"can1\"\n\n[[rule]]\nname = \"r\"\nfrom = \"a\"\n\
+                       to = \"b\"\nmatch = [0x123]\n";
+    let refuse = format!("default = \"refuse\"\n{ONE}");
+    let shorter = format!("{ONE}edit = [{{ copy = {{ from = 7, to = 0 }} }}]\n");
+    for (rules, frame, verdict) in [
+        (ONE, "124#", "124# from a (can0): not forwarded: no rule takes it"),
+        (&refuse, "124#", "124# from a (can0): refused: no rule takes it"),
+        (ONE, "123#", "123# from a (can0): forwarded to b (can1)"),
+        (
+            &shorter,
+            "123#00",
+            "123#00 from a (can0): refused by rule \"r\": it has fewer bytes than the edit works on",
+        ),
+    ] {
+        let (stdout, _) = run(&["explain", "-", "a", frame], rules, 0);
+        assert_eq!(stdout.lines().next(), Some(verdict));
+    }
+}
+
+#[test]
+fn a_chain_over_virtual_buses_is_explained_to_its_end() {
+    const CHAIN: &str = "\
+max_hops = 2
+
+[bus]
+a = \"can0\"
+v = \"vcan0\"
+b = \"can1\"
+
+[[rule]]
+name = \"second\"
+from = \"v\"
+to = \"b\"
+set = { id = \"0x102\" }
+
+[[rule]]
+name = \"first\"
+from = \"a\"
+to = \"v\"
+set = { id = \"0x101\" }
+echo = true
+";
+    let (stdout, _) = run(&["explain", "-", "a", "100#11"], CHAIN, 0);
+    let expected = "\
+100#11 from a (can0): forwarded to b (can1) as 102#11
+
+\"first\" (-:14:1) takes it: every frame but error reports matches
+  set  id      0x100 -> 0x101
+  to v (vcan0) as 101#11
+
+pass 2: 101#11 comes back from v (vcan0)
+
+\"second\" (-:8:1) takes it: every frame but error reports matches
+  set  id      0x101 -> 0x102
+  to b (can1) as 102#11
+";
+    assert_eq!(stdout, expected);
+    let one_hop = CHAIN.replace("max_hops = 2", "max_hops = 1");
+    let (stdout, _) = run(&["explain", "-", "a", "100#11"], &one_hop, 0);
+    let refused = "  not to b (can1): it has passed the gateway as often as max_hops allows\n";
+    assert!(stdout.ends_with(refused), "{stdout}");
+}
+
+#[test]
+fn signals_are_explained_with_their_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let dbc = "BU_: A\n\nBO_ 513 Motor: 2 A\n SG_ Speed : 0|16@1+ (0.5,0) [0|0] \"rpm\" A\n";
+    fs::write(folder.path().join("car.dbc"), dbc).unwrap();
+    let rules = "[bus]\na = { port = \"can0\", dbc = \"car.dbc\" }\n\
+                 b = { port = \"can1\", dbc = \"car.dbc\" }\n\n\
+                 [[rule]]\nfrom = \"a\"\nto = \"b\"\nmatch = [\"message Motor\"]\n\
+                 edit = [{ signal = \"Speed\", scale = 2 }]\n";
+    let path = folder.path().join("rules.toml");
+    fs::write(&path, rules).unwrap();
+    let path = path.to_str().unwrap();
+    let (stdout, _) = run(&["explain", path, "a", "201#0A00"], "", 0);
+    let [first, came_in, .., last] = &stdout.lines().collect::<Vec<_>>()[..] else { panic!() };
+    assert_eq!(*first, "201#0A00 from a (can0): forwarded to b (can1) as 201#1400");
+    assert_eq!((*came_in, *last), ("  Motor: Speed 5 rpm", "     Motor: Speed 10 rpm"));
+    let (stdout, _) = run(&["explain", path, "a", "201#0A00", "--json"], "", 0);
+    let signal = "\"message\":\"Motor\",\"signals\":[{\"name\":\"Speed\",\"value\":5.0,\
+                  \"unit\":\"rpm\",\"text\":null}]";
+    assert!(stdout.lines().next().unwrap().contains(signal), "{stdout}");
+    assert!(stdout.contains(&signal.replace("5.0", "10.0")), "{stdout}");
+}
+
+#[test]
+fn what_run_refuses_on_any_machine_check_refuses_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rules.toml");
+    for (a, b, extra, told) in [
+        (
+            "file:a.log",
+            "sim:check-b",
+            "[[rule]]\nfrom = \"b\"\nto = \"a\"\n",
+            "read or written, not both",
+        ),
+        ("file:a.log", "file:b.txt", "", "the ending stands for no format"),
+        ("sim:check-a?queue=0", "sim:check-b", "", "`queue=0` is no length of a queue"),
+        ("sim:check-a?speed=1", "sim:check-b", "", "has no option `speed`"),
+        ("sim:check-a", "can2udp:host:port", "", "`host:port` is not understood"),
+        ("sim:check-a", "tunnel:host:1", "", "there is no driver `tunnel`"),
+        ("sim:check-a", "cannelloni:host:1", "", "names no transport"),
+        ("sim:check-a", "can0?buffer=big", "", "`buffer=big` is not understood"),
+    ] {
+        let rules = format!(
+            "[bus]\na = \"{a}\"\nb = {{ port = \"{b}\" }}\n\n[[rule]]\nfrom = \"a\"\nto = \"b\"\n{extra}"
+        );
+        fs::write(&path, &rules).unwrap();
+        let path = path.to_str().unwrap();
+        let (stdout, stderr) = run(&["check", path], "", 1);
+        assert!(stdout.contains(told) && stdout.contains("hint: "), "{rules}\n{stdout}");
+        assert!(
+            stdout.starts_with(&format!("{path}:2:")) || stdout.starts_with(&format!("{path}:3:"))
+        );
+        assert!(stderr.ends_with("1 error, 0 warnings\n"), "{stderr}");
+        // The same finding, with the same place.
+        let (_, stderr) = run(&["run", path], "", 1);
+        assert_eq!(stderr, stdout);
+    }
+}
+
+#[test]
+fn a_port_that_no_rule_uses_is_not_asked_for_more_than_it_is() {
+    let rules = "[bus]\na = \"file:a.log\"\nb = \"file:b.log\"\nc = \"file:c.log\"\n\n\
+                 [[rule]]\nfrom = \"a\"\nto = \"b\"\n";
+    let (stdout, _) = run(&["check", "-"], rules, 0);
+    assert!(stdout.contains("warning: no rule uses bus `c`"), "{stdout}");
+}
+
+#[test]
+fn other_files_are_called_what_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        fs::write(folder.path().join(name), text).unwrap();
+        folder.path().join(name).to_str().unwrap().to_owned()
+    };
+    let experiment = file("x.toml", "bus.a.bitrate = \"1M\"\ntraffic.kind = \"flood\"\n");
+    let dbc = file("x.dbc", "BU_: A\n\nBO_ 513 Motor: 2 A\n");
+    let log = file("x.log", "(1.000000) can0 123#11\n");
+    for (path, told) in [
+        (&experiment, "this is an experiment file; `candor lab run"),
+        (&dbc, "this is a DBC file"),
+        (&log, "this is a recording; `candor log info"),
+    ] {
+        for arguments in [&["check", path][..], &["run", path], &["explain", path, "a", "1#"]] {
+            let arguments: Vec<_> =
+                arguments.iter().map(|word| if *word == "1#" { "001#" } else { word }).collect();
+            let (_, stderr) = run(&arguments, "", 2);
+            assert!(stderr.starts_with(&format!("candor: {path}: {told}")), "{stderr}");
+        }
+    }
 }
 
 #[test]

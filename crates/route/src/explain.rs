@@ -8,14 +8,33 @@ use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG};
 use crate::beyond::action;
 use crate::cause::Cause;
 use crate::edit::{Step, TooLong};
+use crate::engine::Passage;
 use crate::table::List;
 use crate::{BusIndex, Filter, Rule, Table};
 
 /// What becomes of a frame that came in fresh on a bus.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// Every rule of the bus, in the order in which the kernel meets them: by receive list, within
-    /// a list as written.
+    /// The frame as it came in, then its copies that come back to the gateway, in the order in which
+    /// they are sent.
+    pub passes: Vec<Pass>,
+    /// Whether there are more than [`MOST_PASSES`], which are left out.
+    pub is_cut: bool,
+}
+
+/// How many passes are explained at most: rules that copy and send back may make very many.
+pub const MOST_PASSES: usize = 256;
+
+/// A frame that meets the rules of a bus.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pass {
+    /// The bus.
+    pub bus: BusIndex,
+    /// The frame.
+    pub frame: Frame,
+    /// Where it first came in, and how often it was passed on.
+    pub passage: Passage,
+    /// Every rule of the bus, as written.
     pub rules: Vec<Explained>,
 }
 
@@ -82,24 +101,45 @@ pub struct Copy {
     pub refused: Option<Cause>,
     /// How often the gateway passes the copy on again, should it come back.
     pub hops_left: u8,
+    /// Whether it comes back, being sent with echo: the index of its pass.
+    pub pass: Option<usize>,
 }
 
-/// Explains what the rules of `table` do with `frame`, fresh from `bus`.
+/// Explains what the rules of `table` do with `frame`, fresh from `bus`, and with each copy that
+/// comes back to the gateway.
 #[must_use]
 pub fn explain(table: &Table, bus: BusIndex, frame: &Frame) -> Explanation {
+    let mut passes = Vec::from([pass(table, bus, *frame, Passage::received_on(bus))]);
+    let (mut at, mut is_cut) = (0, false);
+    while let (next, Some(current)) = (passes.len(), passes.get_mut(at)) {
+        at += 1;
+        let mut back = Vec::new();
+        let origin = current.passage.origin;
+        for explained in &mut current.rules {
+            let rule = table.rules.get(explained.rule).filter(|rule| rule.echo);
+            let (Some(_), Verdict::Taken(taken)) = (rule, &mut explained.verdict) else { continue };
+            let Ok(frame) = taken.result else { continue };
+            for copy in taken.copies.iter_mut().filter(|copy| copy.refused.is_none()) {
+                if next + back.len() == MOST_PASSES {
+                    is_cut = true;
+                    break;
+                }
+                copy.pass = Some(next + back.len());
+                let hops = table.effective_max_hops().saturating_sub(copy.hops_left);
+                back.push((copy.to, frame, Passage { origin, hops }));
+            }
+        }
+        let back = back.into_iter().map(|(bus, frame, passage)| pass(table, bus, frame, passage));
+        passes.extend(back);
+    }
+    Explanation { passes, is_cut }
+}
+
+fn pass(table: &Table, bus: BusIndex, frame: Frame, passage: Passage) -> Pass {
     let of_bus = table.rules.iter().enumerate().filter(|(_, rule)| rule.from == bus);
-    let mut rules: Vec<(List, Explained)> = of_bus
-        .map(|(index, rule)| {
-            let verdict = verdict(table, rule, frame);
-            let list = match &verdict {
-                Verdict::Taken(taken) => taken.list,
-                _ => filters(rule).iter().map(|filter| filter.list()).min().unwrap_or(List::All),
-            };
-            (list, Explained { rule: index, verdict })
-        })
-        .collect();
-    rules.sort_by_key(|&(list, _)| list);
-    Explanation { rules: rules.into_iter().map(|(_, explained)| explained).collect() }
+    let explained =
+        |(index, rule)| Explained { rule: index, verdict: verdict(table, rule, &frame, passage) };
+    Pass { bus, frame, passage, rules: of_bus.map(explained).collect() }
 }
 
 const ANY: [Filter; 1] = [Filter::ANY];
@@ -109,7 +149,7 @@ fn filters(rule: &Rule) -> &[Filter] {
     if rule.filters.is_empty() { &ANY } else { &rule.filters }
 }
 
-fn verdict(table: &Table, rule: &Rule, frame: &Frame) -> Verdict {
+fn verdict(table: &Table, rule: &Rule, frame: &Frame, passage: Passage) -> Verdict {
     if !rule.gate.takes(frame) {
         return Verdict::OtherKind;
     }
@@ -127,7 +167,7 @@ fn verdict(table: &Table, rule: &Rule, frame: &Frame) -> Verdict {
     }
     let mut steps = Vec::new();
     let result = result(rule, frame, &mut steps);
-    let copies = rule.to.iter().map(|&to| copy(table, rule, to, result)).collect();
+    let copies = rule.to.iter().map(|&to| copy(table, rule, to, result, passage)).collect();
     Verdict::Taken(Taken { filter, list: filter.list(), steps, result, copies })
 }
 
@@ -148,14 +188,28 @@ fn result(rule: &Rule, frame: &Frame, steps: &mut Vec<Step>) -> Result<Frame, Ca
     Ok(converted)
 }
 
-/// The copy for one destination. A fresh frame has not been passed on yet, so the hop limit does
-/// not refuse it; it only bounds what may follow.
-fn copy(table: &Table, rule: &Rule, to: BusIndex, result: Result<Frame, Cause>) -> Copy {
+/// The copy for one destination. The hop limit of a rule counts from the first pass, as in the
+/// engine.
+fn copy(
+    table: &Table,
+    rule: &Rule,
+    to: BusIndex,
+    result: Result<Frame, Cause>,
+    passage: Passage,
+) -> Copy {
     let max_hops = table.effective_max_hops();
-    let refused =
-        if to == rule.from && !rule.allow_return { Some(Cause::Returning) } else { result.err() };
-    let hops_left = rule.limit_hops.unwrap_or(max_hops).min(max_hops).saturating_sub(1);
-    Copy { to, refused, hops_left }
+    let refused = if passage.hops >= max_hops {
+        Some(Cause::HopLimit)
+    } else if to == passage.origin && !rule.allow_return {
+        Some(Cause::Returning)
+    } else {
+        result.err()
+    };
+    let hops = match (passage.hops, rule.limit_hops) {
+        (0, Some(limit)) => (max_hops + 1).saturating_sub(limit),
+        (hops, _) => hops + 1,
+    };
+    Copy { to, refused, hops_left: max_hops.saturating_sub(hops), pass: None }
 }
 
 /// The first reason why `filter` does not match; `None` if it does.
@@ -185,8 +239,9 @@ mod tests {
     use super::*;
     use crate::counters::Outcome;
     use crate::edit::{Edit, Operands, Operator};
-    use crate::engine::{Engine, Forward, Passage};
+    use crate::engine::{Engine, Forward};
     use crate::{Bus, Gate};
+    use alloc::collections::VecDeque;
     use alloc::vec;
     use candor_time::Nanos;
 
@@ -216,19 +271,20 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_explained_in_the_order_in_which_they_fire() {
+    fn rules_are_explained_as_they_are_written() {
         let explanation = explain(&table(), A, &"123#11".parse().unwrap());
-        let order: Vec<_> = explanation.rules.iter().map(|explained| explained.rule).collect();
-        assert_eq!(order, [2, 3, 4, 1, 0]);
-        let [fd, except, all, masked, single] = &explanation.rules[..] else { panic!() };
+        let [pass] = &explanation.passes[..] else { panic!() };
+        let order: Vec<_> = pass.rules.iter().map(|explained| explained.rule).collect();
+        assert_eq!(order, [0, 1, 2, 3, 4]);
+        let [single, masked, fd, except, all] = &pass.rules[..] else { panic!() };
         assert_eq!(fd.verdict, Verdict::OtherKind);
         assert_eq!(except.verdict, Verdict::Excluded(Filter::ANY, Filter::standard(0x123)));
         let Verdict::Taken(all) = &all.verdict else { panic!() };
         assert_eq!(
             all.copies,
             [
-                Copy { to: A, refused: Some(Cause::Returning), hops_left: 2 },
-                Copy { to: B, refused: None, hops_left: 2 }
+                Copy { to: A, refused: Some(Cause::Returning), hops_left: 2, pass: None },
+                Copy { to: B, refused: None, hops_left: 2, pass: None }
             ]
         );
         let Verdict::Taken(masked) = &masked.verdict else { panic!() };
@@ -238,27 +294,93 @@ mod tests {
         assert_eq!(single.result, Ok("321#11".parse().unwrap()));
     }
 
-    #[test]
-    fn what_is_explained_is_what_the_engine_does() {
-        let mut engine = Engine::new(&table());
-        for text in ["123#11", "124#", "123#R", "00000123#", "123##011", "20000004#00"] {
-            let frame = text.parse().unwrap();
-            let mut told = Vec::new();
-            for explained in explain(&table(), A, &frame).rules {
-                let Verdict::Taken(taken) = explained.verdict else { continue };
-                let out = taken.result.unwrap();
-                let sent = taken.copies.iter().filter(|copy| copy.refused.is_none());
-                told.extend(sent.map(|copy| (copy.to, out, 3 - copy.hops_left)));
-            }
-            let mut done = Vec::new();
-            engine.handle(Nanos::ZERO, A, &frame, Passage::received_on(A), &mut |copy: Forward<
-                '_,
-            >| {
-                done.push((copy.to, *copy.frame, copy.passage.hops));
+    /// What the engine sends for a frame and for each copy that comes back: where, what, hops.
+    fn sent_by_engine(table: &Table, frame: Frame) -> Vec<(BusIndex, Frame, u8)> {
+        let mut engine = Engine::new(table);
+        let mut sent = Vec::new();
+        let mut waiting = VecDeque::from([(A, frame, Passage::received_on(A))]);
+        while let Some((bus, frame, passage)) = waiting.pop_front() {
+            engine.handle(Nanos::ZERO, bus, &frame, passage, &mut |copy: Forward<'_>| {
+                sent.push((copy.to, *copy.frame, copy.passage.hops));
+                if copy.echo {
+                    waiting.push_back((copy.to, *copy.frame, copy.passage));
+                }
                 Outcome::Handled
             });
-            assert_eq!(told, done, "{text}");
         }
+        sent.sort_by_key(|&(to, frame, hops)| (hops, to, frame.can_id()));
+        sent
+    }
+
+    fn explained(table: &Table, frame: Frame) -> Vec<(BusIndex, Frame, u8)> {
+        let mut sent = Vec::new();
+        for pass in explain(table, A, &frame).passes {
+            for explained in pass.rules {
+                let Verdict::Taken(taken) = explained.verdict else { continue };
+                let copies = taken.copies.iter().filter(|copy| copy.refused.is_none());
+                let hops = |copy: &Copy| table.effective_max_hops() - copy.hops_left;
+                sent.extend(copies.map(|copy| (copy.to, taken.result.unwrap(), hops(copy))));
+            }
+        }
+        sent.sort_by_key(|&(to, frame, hops)| (hops, to, frame.can_id()));
+        sent
+    }
+
+    #[test]
+    fn what_is_explained_is_what_the_engine_does() {
+        for text in ["123#11", "124#", "123#R", "00000123#", "123##011", "20000004#00"] {
+            let frame = text.parse().unwrap();
+            assert_eq!(explained(&table(), frame), sent_by_engine(&table(), frame), "{text}");
+        }
+    }
+
+    /// Frames go from a over two virtual buses to b, and get another identifier at each.
+    fn chain(max_hops: u8) -> Table {
+        let bus = |name: &str, is_virtual| Bus { name: name.into(), port: name.into(), is_virtual };
+        let rule = |from: u16, to: u16, id: u32, echo| {
+            let set = Operands { can_id: Some(id), ..Operands::default() };
+            let edit = Edit { set, ..Edit::default() };
+            let name = alloc::format!("{from} to {to}");
+            Rule { edit, echo, ..Rule::new(name, BusIndex(from), BusIndex(to)) }
+        };
+        Table {
+            buses: vec![bus("a", false), bus("b", false), bus("v", true), bus("w", true)],
+            rules: vec![rule(2, 3, 0x102, true), rule(0, 2, 0x101, true), rule(3, 1, 0x103, false)],
+            max_hops,
+            refuses_others: false,
+        }
+    }
+
+    #[test]
+    fn chains_are_followed_to_their_end() {
+        let frame = "100#11".parse().unwrap();
+        let explanation = explain(&chain(3), A, &frame);
+        let frames: Vec<_> =
+            explanation.passes.iter().map(|pass| (pass.bus.0, pass.frame.can_id())).collect();
+        assert_eq!(frames, [(0, 0x100), (2, 0x101), (3, 0x102)]);
+        let Verdict::Taken(last) = &explanation.passes[2].rules[0].verdict else { panic!() };
+        assert_eq!((last.copies[0].to, last.copies[0].refused), (B, None));
+        for max_hops in 1..=4 {
+            let table = chain(max_hops);
+            assert_eq!(explained(&table, frame), sent_by_engine(&table, frame), "{max_hops} hops");
+        }
+        // One hop too few.
+        let explanation = explain(&chain(2), A, &frame);
+        let Verdict::Taken(last) = &explanation.passes[2].rules[0].verdict else { panic!() };
+        assert_eq!(last.copies[0].refused, Some(Cause::HopLimit));
+    }
+
+    #[test]
+    fn an_explanation_has_an_end() {
+        let echoing = |name: &str| Rule {
+            to: vec![B, B, B, B],
+            echo: true,
+            allow_return: true,
+            ..Rule::new(name, B, B)
+        };
+        let table = Table { rules: vec![echoing("x"), echoing("y")], max_hops: 6, ..chain(6) };
+        let explanation = explain(&table, B, &"123#".parse().unwrap());
+        assert_eq!((explanation.passes.len(), explanation.is_cut), (MOST_PASSES, true));
     }
 
     #[test]

@@ -230,14 +230,17 @@ proptest! {
             let mut engine = Engine::new(&table);
             for bus in (0..BUSES).map(BusIndex) {
                 let mut told = Vec::new();
-                for explained in explain(&table, bus, &frame).rules {
+                for explained in explain(&table, bus, &frame).passes.swap_remove(0).rules {
                     let Verdict::Taken(taken) = explained.verdict else { continue };
                     for copy in taken.copies {
                         let rule = &table.rules[explained.rule].name;
                         let result = copy.refused.map_or(taken.result, Err);
-                        told.push((rule.clone(), copy.to, result));
+                        told.push((taken.list, (rule.clone(), copy.to, result)));
                     }
                 }
+                // Rules fire by receive list, and are explained as they are written.
+                told.sort_by_key(|&(list, _)| list);
+                let told: Vec<_> = told.into_iter().map(|(_, told)| told).collect();
                 let mut done = Done { jobs: engine.program().jobs().to_vec(), done: Vec::new() };
                 let passage = Passage::received_on(bus);
                 engine.handle(Nanos::ZERO, bus, &frame, passage, &mut done);

@@ -1,33 +1,43 @@
 //! `candor route explain`: what the rules do with one frame, and why.
 //!
-//! `--json` prints one object of type `rule` for every rule of the bus, in the order in which the
-//! kernel meets them:
+//! `--json` prints one object of type `verdict`, then one of type `rule` for every rule that the frame
+//! meets, in the order of the file:
 //!
-//! | field | |
+//! | field of `verdict` | |
 //! |---|---|
+//! | `bus`, `frame` | where the frame comes in, and the frame |
+//! | `verdict` | `forwarded`, `refused`, or `ignored` (no rule takes it, and nothing counts it) |
+//! | `text` | the same as a sentence |
+//! | `message`, `signals` | by the DBC file of the bus: its name, or null; `name`, `value`, `unit`, `text` |
+//!
+//! | field of `rule` | |
+//! |---|---|
+//! | `pass`, `bus`, `frame` | 1 for the frame as it came in; copies that come back make further passes |
 //! | `rule`, `line`, `column` | name and place |
 //! | `taken`, `reason` | whether it takes the frame, and why |
 //! | `list` | the kernel's receive list of the filter that matched, or null |
 //! | `steps` | of the edit: `operation`, `field`, `before` and `after` |
 //! | `result` | the frame that goes out; null if none does |
-//! | `copies` | `bus`, `interface`, `refused` (a cause, or null) and `hops_left` if it comes back |
+//! | `copies` | `bus`, `interface`, `refused` (a cause, or null), `hops_left`, `next_pass` (or null), `message`, `signals` |
 
-use std::fmt::Write as _;
-use std::path::PathBuf;
+mod json;
+mod words;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use candor_config::did_you_mean;
-use candor_route::counters::Cause;
-use candor_route::edit::Step;
-use candor_route::explain::{self, Explained, Mismatch, Taken, Verdict};
-use candor_route::table::List;
-use candor_route::{Bus, BusIndex, Filter, Gate, Rule, Table, pattern};
+use candor_route::explain::{self, Copy, Explained, Explanation, Pass, Taken, Verdict};
+use candor_route::{Bus, BusIndex, Rule, Table, file};
+use candor_signals::{Database, Decoded};
 use candor_wire::Frame;
-use candor_wire::frame::{BRS, ESI};
 use clap::Args;
-use serde::Serialize;
 
-use super::{Rules, json_lines, read_rules};
+use self::words::{StepLine, reason, refusal, step_line};
+use super::{Notation, Rules, plural, read, read_bytes, read_rules};
 use crate::Answer;
+use crate::color;
 use crate::output::print;
 
 #[derive(Args)]
@@ -38,27 +48,39 @@ pub(crate) struct ExplainArgs {
     bus: String,
     /// The frame, such as 123#DEADBEEF
     frame: Frame,
-    /// Print JSON Lines: one object of type "rule" for every rule of the bus
+    /// Say of every rule that does not take the frame why not
     #[arg(long)]
+    all: bool,
+    /// Print JSON Lines: one object of type "verdict", then one of type "rule" for every rule
+    #[arg(long, conflicts_with = "all")]
     json: bool,
 }
 
 pub(super) fn run(args: &ExplainArgs) -> Answer {
-    let Rules { name, table, findings, .. } = read_rules(&args.file)?;
+    let Rules { name, table, findings, notation } = read_rules(&args.file)?;
     let Some(table) = table else {
-        eprint!("{findings}");
+        color::eprint_findings(&findings);
         return Ok(false);
     };
     let bus = bus(&table, &args.bus).map_err(|reason| format!("{name}: {reason}"))?;
+    let databases = match notation {
+        Notation::Toml => databases(&args.file),
+        Notation::Cangw => BTreeMap::new(),
+    };
     let explanation = explain::explain(&table, bus, &args.frame);
-    let scene = Scene { table: &table, file: &name, frame: &args.frame };
-    if args.json {
-        let lines = explanation.rules.iter().filter_map(|rule| Some(Line::Rule(scene.line(rule)?)));
-        print(&json_lines(lines)?)?;
-    } else {
-        print(&scene.text(bus, &explanation.rules))?;
-    }
+    let scene = Scene { table: &table, file: &name, databases, explanation: &explanation };
+    print(&if args.json { scene.json()? } else { scene.text(args.all) })?;
     Ok(true)
+}
+
+/// The DBC files of buses. What cannot be read was told with the rules.
+fn databases(path: &Path) -> BTreeMap<BusIndex, Rc<Database>> {
+    if path.as_os_str() == "-" {
+        return BTreeMap::new();
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let include = |included: &str| read_bytes(&folder.join(included));
+    read(path).map_or_else(|_| BTreeMap::new(), |text| file::databases("", &text, &include))
 }
 
 fn bus(table: &Table, name: &str) -> Result<BusIndex, String> {
@@ -84,7 +106,15 @@ fn bus(table: &Table, name: &str) -> Result<BusIndex, String> {
 struct Scene<'a> {
     table: &'a Table,
     file: &'a str,
-    frame: &'a Frame,
+    databases: BTreeMap<BusIndex, Rc<Database>>,
+    explanation: &'a Explanation,
+}
+
+/// What becomes of a frame.
+struct Fate {
+    /// The word in JSON.
+    word: &'static str,
+    text: String,
 }
 
 impl Scene<'_> {
@@ -103,259 +133,170 @@ impl Scene<'_> {
         })
     }
 
-    fn text(&self, bus: BusIndex, rules: &[Explained]) -> String {
-        let mut out = format!("{} from {}\n", self.frame, self.bus_title(bus));
-        if rules.is_empty() {
-            out.push_str("no rule takes frames from this bus\n");
-        }
-        for explained in rules {
-            let Some(rule) = self.table.rules.get(explained.rule) else { continue };
-            let (line, column) = rule.position;
-            let is_taken = matches!(explained.verdict, Verdict::Taken(_));
-            let verb = if is_taken { "takes it" } else { "does not take it" };
-            push(
-                &mut out,
-                format_args!("\n{:?} {verb} ({}:{line}:{column})\n", rule.name, self.file),
-            );
-            push(&mut out, format_args!("  because {}\n", self.reason(rule, &explained.verdict)));
-            if let Verdict::Taken(taken) = &explained.verdict {
-                self.taken(&mut out, taken);
+    fn rule(&self, explained: &Explained) -> Option<&Rule> {
+        self.table.rules.get(explained.rule)
+    }
+
+    /// Every copy with its rule and what goes out.
+    fn copies(&self) -> impl Iterator<Item = (&Rule, &Taken, &Copy)> {
+        let rules = self.explanation.passes.iter().flat_map(|pass| &pass.rules);
+        rules.flat_map(|explained| {
+            let taken = taken(explained).zip(self.rule(explained));
+            taken
+                .into_iter()
+                .flat_map(|(taken, rule)| taken.copies.iter().map(move |copy| (rule, taken, copy)))
+        })
+    }
+
+    fn fate(&self) -> Fate {
+        // What rules take from a virtual bus again has not arrived yet.
+        let is_virtual = |copy: &Copy| self.bus(copy.to).is_some_and(|bus| bus.is_virtual);
+        let goes_on = |copy: &Copy| {
+            let next = copy.pass.and_then(|pass| self.explanation.passes.get(pass));
+            next.is_some_and(|next| next.rules.iter().any(|explained| taken(explained).is_some()))
+        };
+        let arrives = |copy: &Copy| copy.refused.is_none() && !(is_virtual(copy) && goes_on(copy));
+        let sent: Vec<String> = self
+            .copies()
+            .filter(|(_, _, copy)| arrives(copy))
+            .filter_map(|(_, taken, copy)| Some(self.arrival(taken.result.ok()?, copy)))
+            .collect();
+        let refused: Vec<String> = self
+            .copies()
+            .filter_map(|(rule, _, copy)| Some((rule, copy.refused?)))
+            .map(|(rule, cause)| format!("rule {:?}: {}", rule.name, refusal(cause)))
+            .collect();
+        let refuses_others = self.table.refuses_others;
+        match (sent.is_empty(), refused.is_empty()) {
+            (false, _) => {
+                Fate { word: "forwarded", text: format!("forwarded {}", sent.join(", ")) }
             }
+            (true, false) => {
+                Fate { word: "refused", text: format!("refused by {}", refused.join("; ")) }
+            }
+            (true, true) if refuses_others => {
+                Fate { word: "refused", text: "refused: no rule takes it".into() }
+            }
+            (true, true) => {
+                Fate { word: "ignored", text: "not forwarded: no rule takes it".into() }
+            }
+        }
+    }
+
+    /// Where a copy goes, and as what if it was changed.
+    fn arrival(&self, result: Frame, copy: &Copy) -> String {
+        let came_in = self.explanation.passes.first().map(|pass| pass.frame);
+        let to = format!("to {}", self.bus_title(copy.to));
+        if came_in == Some(result) { to } else { format!("{to} as {result}") }
+    }
+
+    fn text(&self, shows_all: bool) -> String {
+        let Some(first) = self.explanation.passes.first() else { return String::new() };
+        let from = self.bus_title(first.bus);
+        let mut out = format!("{} from {from}: {}\n", first.frame, self.fate().text);
+        if let Some(words) = self.words(first.bus, &first.frame) {
+            out.push_str(&format!("  {words}\n"));
+        }
+        for (index, pass) in self.explanation.passes.iter().enumerate() {
+            if index > 0 {
+                let bus = self.bus_title(pass.bus);
+                out.push_str(&format!(
+                    "\npass {}: {} comes back from {bus}\n",
+                    index + 1,
+                    pass.frame
+                ));
+            }
+            self.pass(&mut out, pass, shows_all);
+        }
+        if self.explanation.is_cut {
+            out.push_str("\nthe copies come back more often than is shown here\n");
         }
         out
     }
 
-    fn taken(&self, out: &mut String, taken: &Taken) {
-        for step in self.steps(taken) {
-            let StepLine { operation, field, before, after } = step;
-            push(out, format_args!("  {operation:<4} {field:<7} {before} -> {after}\n"));
+    fn pass(&self, out: &mut String, pass: &Pass, shows_all: bool) {
+        if pass.rules.is_empty() {
+            out.push_str("\nno rule takes frames from this bus\n");
+            return;
         }
-        if let (Ok(result), false) = (taken.result, taken.steps.is_empty()) {
-            push(out, format_args!("  becomes {result}\n"));
+        let mut others = Vec::new();
+        for explained in &pass.rules {
+            let Some(rule) = self.rule(explained) else { continue };
+            let (line, column) = rule.position;
+            let place = format!("{:?} ({}:{line}:{column})", rule.name, self.file);
+            let reason = reason(rule, &explained.verdict);
+            match taken(explained) {
+                Some(taken) => {
+                    out.push_str(&format!("\n{place} takes it: {reason}\n"));
+                    self.taken(out, &pass.frame, taken);
+                }
+                None => others.push(format!("  {place}: {reason}\n")),
+            }
+        }
+        let count = others.len();
+        match (count, shows_all) {
+            (0, _) => {}
+            (_, true) => out.push_str(&format!("\nnot taken by\n{}", others.concat())),
+            (1, false) => out.push_str("\n1 other rule does not take it; --all says why\n"),
+            (_, false) => {
+                let rules = plural(count, "other rule");
+                out.push_str(&format!("\n{rules} do not take it; --all says why\n"));
+            }
+        }
+    }
+
+    fn taken(&self, out: &mut String, frame: &Frame, taken: &Taken) {
+        for step in steps(frame, taken) {
+            let StepLine { operation, field, before, after } = step;
+            out.push_str(&format!("  {operation:<4} {field:<7} {before} -> {after}\n"));
         }
         for copy in &taken.copies {
             let bus = self.bus_title(copy.to);
-            match copy.refused {
-                Some(cause) => push(out, format_args!("  not to {bus}: {}\n", refusal(cause))),
-                None => push(out, format_args!("  to {bus}\n")),
+            match (copy.refused, taken.result) {
+                (Some(cause), _) | (None, Err(cause)) => {
+                    out.push_str(&format!("  not to {bus}: {}\n", refusal(cause)));
+                }
+                (None, Ok(result)) => {
+                    let becomes = if taken.steps.is_empty() {
+                        String::new()
+                    } else {
+                        format!(" as {result}")
+                    };
+                    out.push_str(&format!("  to {bus}{becomes}\n"));
+                    if let Some(words) = self.words(copy.to, &result) {
+                        out.push_str(&format!("     {words}\n"));
+                    }
+                }
             }
         }
     }
 
-    fn reason(&self, rule: &Rule, verdict: &Verdict) -> String {
-        match verdict {
-            Verdict::OtherKind if rule.gate == Gate::Fd => "it is for CAN FD frames".into(),
-            Verdict::OtherKind => "it is for classical frames".into(),
-            Verdict::NoFilter(reasons) => no_filter(reasons),
-            Verdict::Excluded(filter, except) => {
-                let except = pattern::show(*except);
-                format!("{} matches, but \"{except}\" is excluded", filter_title(rule, *filter))
-            }
-            Verdict::OtherPayload(filter) => {
-                let title = filter_title(rule, *filter);
-                format!("{title} matches, but the rule takes other data or lengths")
-            }
-            Verdict::Taken(taken) => {
-                let title = filter_title(rule, taken.filter);
-                format!("{title} matches, among the kernel's {}", list_title(taken.list))
-            }
-        }
+    /// A frame by the DBC file of a bus.
+    fn words(&self, bus: BusIndex, frame: &Frame) -> Option<String> {
+        let (message, values) = self.decode(bus, frame)?;
+        let values: Vec<_> = values.iter().map(candor_bus::words::show_value).collect();
+        Some(format!("{message}: {}", values.join(", ")))
     }
 
-    fn steps(&self, taken: &Taken) -> Vec<StepLine> {
-        let size = if self.frame.is_fd() { 64 } else { 8 };
-        taken.steps.iter().map(|step| step_line(step, size)).collect()
-    }
-
-    fn line(&self, explained: &Explained) -> Option<RuleLine<'_>> {
-        let rule = self.table.rules.get(explained.rule)?;
-        let taken = match &explained.verdict {
-            Verdict::Taken(taken) => Some(taken),
-            _ => None,
-        };
-        let copies = taken.map_or(&[][..], |taken| &taken.copies).iter().filter_map(|copy| {
-            let bus = self.bus(copy.to)?;
-            Some(CopyLine {
-                bus: &bus.name,
-                interface: &bus.port,
-                refused: copy.refused.map(|cause| cause.name()),
-                hops_left: copy.hops_left,
-            })
-        });
-        Some(RuleLine {
-            rule: &rule.name,
-            line: rule.position.0,
-            column: rule.position.1,
-            taken: taken.is_some(),
-            reason: self.reason(rule, &explained.verdict),
-            list: taken.map(|taken| list_name(taken.list)),
-            steps: taken.map_or_else(Vec::new, |taken| self.steps(taken)),
-            result: taken.and_then(|taken| Some(taken.result.ok()?.to_string())),
-            copies: copies.collect(),
-        })
+    /// The message that a frame is on a bus, and its signals.
+    fn decode<'f>(
+        &'f self,
+        bus: BusIndex,
+        frame: &'f Frame,
+    ) -> Option<(&'f str, Vec<Decoded<'f>>)> {
+        let message = self.databases.get(&bus)?.message_of(frame)?;
+        Some((&message.name, message.decode(frame).collect()))
     }
 }
 
-fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing to a string does not fail.
-    let _ = out.write_fmt(text);
-}
-
-fn filter_title(rule: &Rule, filter: Filter) -> String {
-    if rule.filters.is_empty() {
-        "every frame but error reports".into()
-    } else {
-        show_filter(filter)
+fn taken(explained: &Explained) -> Option<&Taken> {
+    match &explained.verdict {
+        Verdict::Taken(taken) => Some(taken),
+        _ => None,
     }
 }
 
-fn show_filter(filter: Filter) -> String {
-    if filter.inverted {
-        let plain = Filter { inverted: false, ..filter };
-        format!("everything but \"{}\"", pattern::show(plain))
-    } else {
-        format!("\"{}\"", pattern::show(filter))
-    }
-}
-
-/// The first reasons of a long list.
-fn no_filter(reasons: &[(Filter, Mismatch)]) -> String {
-    const SHOWN: usize = 3;
-    let told = reasons.iter().take(SHOWN).map(|&(filter, mismatch)| {
-        let reason = match mismatch {
-            Mismatch::ErrorReport => "one of them is an error report, the other is not".into(),
-            Mismatch::IdLength => "the identifier has the other length".into(),
-            Mismatch::Remote => "one of them is a remote frame, the other is not".into(),
-            Mismatch::Bits(bits) => format!("the identifier differs in 0x{bits:X}"),
-            Mismatch::Inverted => "this is what it leaves out".into(),
-        };
-        format!("{} does not match: {reason}", show_filter(filter))
-    });
-    let more = reasons.len().saturating_sub(SHOWN);
-    let more = (more > 0).then(|| format!("nor do {more} more"));
-    told.chain(more).collect::<Vec<_>>().join("; ")
-}
-
-fn list_title(list: List) -> &'static str {
-    match list {
-        List::Error => "filters for error reports",
-        List::All => "filters without a mask",
-        List::Masked => "masked filters",
-        List::Inverted => "inverted filters",
-        List::Extended => "single extended identifiers",
-        List::Standard => "single standard identifiers",
-    }
-}
-
-fn list_name(list: List) -> &'static str {
-    match list {
-        List::Error => "error",
-        List::All => "all",
-        List::Masked => "masked",
-        List::Inverted => "inverted",
-        List::Extended => "extended",
-        List::Standard => "standard",
-    }
-}
-
-fn refusal(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Returning => "frames do not leave where they came in",
-        Cause::TooLong => "the frame became too long and is deleted",
-        Cause::TooShort => "it has fewer bytes than the edit works on",
-        Cause::OutOfRange => "a signal takes a value that it cannot have there",
-        Cause::Unmapped => "its identifier is not in the table of the rule",
-        Cause::Unconvertible => "the other kind of frame has nothing like it",
-        // The other causes depend on more than the frame; an explanation does not give them.
-        other => other.name(),
-    }
-}
-
-fn step_line(step: &Step, size: usize) -> StepLine {
-    let line = |operation: &'static str, field: &str, before: String, after: String| StepLine {
-        operation,
-        field: field.to_owned(),
-        before,
-        after,
-    };
-    let word = |word: u32| pattern::show_identifier(word).unwrap_or(format!("word 0x{word:X}"));
-    let bytes = |bytes: &[u8; 64]| {
-        let bytes: Vec<_> = bytes.iter().take(size).map(|byte| format!("{byte:02X}")).collect();
-        bytes.join(" ")
-    };
-    let checksum = |name, done: &Option<(usize, u8, u8)>| match done {
-        Some((index, before, after)) => {
-            line(name, &format!("byte {index}"), format!("{before:02X}"), format!("{after:02X}"))
-        }
-        None => line(name, "none", "an index lies before the first byte".into(), "skipped".into()),
-    };
-    match step {
-        Step::Id(operator, before, after) => {
-            line(operator.name(), "id", word(*before), word(*after))
-        }
-        Step::Len(operator, before, after) => {
-            line(operator.name(), "length", before.to_string(), after.to_string())
-        }
-        Step::Flags(operator, before, after) => {
-            line(operator.name(), "flags", show_flags(*before), show_flags(*after))
-        }
-        Step::Data(operator, before, after) => {
-            line(operator.name(), "data", bytes(before), bytes(after))
-        }
-        Step::Crc8(done) => checksum("crc8", done),
-        Step::XorChecksum(done) => checksum("xor_checksum", done),
-        Step::TooLong(len) => line("end", "length", len.to_string(), "deleted".into()),
-        Step::Message(before, after, len) => {
-            line("message", "id", word(*before), format!("{}, {len} bytes", word(*after)))
-        }
-        Step::Remap(before, after) => line("remap", "id", word(*before), word(*after)),
-        Step::Bytes(key, before, after) => line(key, "data", bytes(before), bytes(after)),
-        Step::Converted(is_fd) => {
-            let kinds = ["classical", "fd"];
-            let [before, after] = if *is_fd { kinds } else { [kinds[1], kinds[0]] };
-            line("convert", "kind", before.into(), after.into())
-        }
-    }
-}
-
-fn show_flags(flags: u8) -> String {
-    let names = [(BRS, "brs"), (ESI, "esi")];
-    let set: Vec<_> =
-        names.iter().filter(|(bit, _)| flags & bit != 0).map(|&(_, name)| name).collect();
-    if set.is_empty() { "none".into() } else { set.join("+") }
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", content = "data", rename_all = "lowercase")]
-enum Line<'a> {
-    Rule(RuleLine<'a>),
-}
-
-#[derive(Serialize)]
-struct RuleLine<'a> {
-    rule: &'a str,
-    line: u32,
-    column: u32,
-    taken: bool,
-    reason: String,
-    list: Option<&'static str>,
-    steps: Vec<StepLine>,
-    result: Option<String>,
-    copies: Vec<CopyLine<'a>>,
-}
-
-#[derive(Serialize)]
-struct StepLine {
-    operation: &'static str,
-    field: String,
-    before: String,
-    after: String,
-}
-
-#[derive(Serialize)]
-struct CopyLine<'a> {
-    bus: &'a str,
-    interface: &'a str,
-    refused: Option<&'static str>,
-    hops_left: u8,
+fn steps(frame: &Frame, taken: &Taken) -> Vec<StepLine> {
+    let size = if frame.is_fd() { 64 } else { 8 };
+    taken.steps.iter().map(|step| step_line(step, size)).collect()
 }
