@@ -54,7 +54,7 @@ async function open(hash = "", options = {}, folder = dir) {
 const seriesCount = (count) => page.waitForFunction((count) =>
   (document.getElementById("overlay").data ?? []).filter(({ mode }) => mode === "lines").length === count, count);
 const overlay = (read) => page.evaluate(`(${read})(document.getElementById("overlay"))`);
-const names = () => page.locator("#rows .name").allTextContents();
+const names = () => page.locator("#rows input").evaluateAll((boxes) => boxes.map((box) => box.getAttribute("aria-label")));
 const box = (id) => page.locator(`#rows input[data-experiment="${id}"]`);
 
 const result = (id) => fixture.result(dir, id);
@@ -66,7 +66,7 @@ test("opens on what ran last, with its figures and its world", async () => {
   await seriesCount(6);
   const all = await names();
   assert.equal(all.length, 8);
-  assert.deepEqual(all.slice(0, 2), ["traffic one-at-a-time · load none", "traffic one-at-a-time · load ethernet"].map((name) => `A gateway under test: ${name}`));
+  assert.deepEqual(all.slice(0, 2), ["load none · traffic one-at-a-time", "load ethernet · traffic one-at-a-time"].map((name) => `A gateway under test: ${name}`));
   assert.equal(new Set(all).size, 8, "every name is another");
   const head = await page.locator("#conditions").innerText();
   assert.match(head, /model/);
@@ -80,7 +80,8 @@ test("every frame that was sent is in one column of the table", async () => {
     const { counts } = result(id);
     assert.equal(counts.sent, counts.received + counts.not_routed + counts.refused + counts.lost);
     const cells = await page.locator("#rows tr", { has: box(id) }).locator("td").allInnerTexts();
-    const numbers = cells.slice(4, 9).map((text) => text.replace(/ \(.*\)/, ""));
+    // Behind two axes and four latencies.
+    const numbers = cells.slice(6, 11).map((text) => text.replace(/ \(.*\)/, ""));
     assert.deepEqual(numbers, ["sent", "received", "not_routed", "refused", "lost"].map((key) => shown(counts[key])));
   }
   const { counts } = result("endings");
@@ -101,12 +102,14 @@ test("columns sort both ways by click and by keyboard", async () => {
   await page.locator("#columns button", { hasText: "Experiment" }).click();
   const sorted = (await names()).filter((name) => name.startsWith("A gateway"));
   assert.deepEqual(sorted, [...sorted].sort());
+  await page.locator("#columns button", { hasText: "traffic" }).click();
+  assert.equal((await ids())[0].replace(/-[a-z]+$/, ""), "flood", "by an axis, what has none last");
 });
 
 test("search and axis filters narrow the table", async () => {
   await open();
   await page.fill("#search", "ethernet half");
-  assert.deepEqual(await names(), ["A gateway under test: traffic half · load ethernet"]);
+  assert.deepEqual(await names(), ["A gateway under test: load ethernet · traffic half"]);
   assert.match(await page.locator("#shown").innerText(), /^1 of 8 shown/);
   await page.fill("#search", "");
   await page.selectOption('select[data-axis="load.kind"]', { label: "none" });
@@ -170,7 +173,7 @@ test("pointing at the chart reads all curves at one latency", async () => {
   const at = await overlay((plot) => plot._fullLayout.xaxis.p2d(0.4 * plot._fullLayout.xaxis._length) * 1000);
   for (const id of ["one-at-a-time-none", "half-ethernet", "flood-ethernet"]) {
     const number = result(id).metrics.gateway_latency.profile.find(([ns]) => ns >= at)?.[1] ?? 0;
-    const line = lines.find((line) => line.includes(id.replace(/-(none|ethernet)$/, " · load $1")));
+    const line = lines.find((line) => line.includes(id.replace(/(.*)-(none|ethernet)$/, "load $2 · traffic $1")));
     assert.ok(line.includes(`\n${shown(number)} (`), `${line} ${number}`);
   }
   assert.equal(await page.locator("#readout .nearest").count(), 1);
@@ -339,7 +342,7 @@ test("300 experiments stay readable", async () => {
   await seriesCount(7);
   const all = await names();
   assert.equal(new Set(all).size, 300, "every name is another");
-  assert.match(all[0], /^traffic one-at-a-time · load none · length 2 · filters 0$/);
+  assert.match(all[0], /^filters 0 · load none · traffic one-at-a-time · length 2$/);
   // The table has its own scroll area beside the chart, and its head stays.
   const scroll = page.locator("#table-scroll");
   const [table, chart] = [await scroll.boundingBox(), await page.locator("#overlay").boundingBox()];
@@ -349,7 +352,11 @@ test("300 experiments stay readable", async () => {
   const before = await top();
   await scroll.evaluate((element) => (element.scrollTop = 3_000));
   assert.equal(await top(), before, "the head stays");
-  assert.ok(await box("flood-ethernet-8-2048").count() === 1);
+  // One line per experiment, and the axes in columns of their own.
+  const heights = await page.locator("#rows tr").evaluateAll((lines) => lines.map((line) => line.offsetHeight));
+  assert.ok(Math.max(...heights) <= 32, `${Math.max(...heights)} px`);
+  const heads = await page.locator("#columns th.axis").allInnerTexts();
+  assert.deepEqual(heads.map((head) => head.trim()), ["filters", "load", "traffic", "length"]);
   const started = Date.now();
   await page.click("#choose-all");
   await seriesCount(300);

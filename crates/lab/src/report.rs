@@ -117,7 +117,8 @@ pub fn write(dir: &Path, latest: Option<&[String]>) -> Result<Report, Error> {
         }
         let has_frames = thinned.is_some();
         let seed_text = result.seed.to_string();
-        page.experiments.push(Experiment { id, seed_text, has_frames, result });
+        let idle_rules = take_idle_rules(&mut result);
+        page.experiments.push(Experiment { id, seed_text, has_frames, idle_rules, result });
     }
     page.arrange();
     remove_stale(&charts, &page, |_| true)?;
@@ -203,6 +204,9 @@ struct Experiment {
     seed_text: String,
     /// Whether there is a time chart.
     has_frames: bool,
+    /// Rules and destinations that took no frame: left out of the result, since there may be
+    /// thousands.
+    idle_rules: usize,
     #[serde(flatten)]
     result: ResultFile,
 }
@@ -311,6 +315,13 @@ fn parse(path: &Path, text: &[u8]) -> Result<ResultFile, Error> {
 fn take_profiles(result: &mut ResultFile) -> BTreeMap<String, Vec<(i64, u64)>> {
     let profiles = result.metrics.iter_mut();
     profiles.map(|(key, figures)| (key.clone(), core::mem::take(&mut figures.profile))).collect()
+}
+
+/// Takes out the rules that took no frame; how many they were.
+fn take_idle_rules(result: &mut ResultFile) -> usize {
+    let all = result.rules.len();
+    result.rules.retain(|rule| rule.handled + rule.refused + rule.lost > 0);
+    all - result.rules.len()
 }
 
 /// The files of a folder with that extension, in no order.

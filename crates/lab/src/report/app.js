@@ -46,7 +46,7 @@ const busiest = (experiment) =>
 /** How frames end: `sent` is the sum of these counts. */
 const ENDINGS = [["received", "Received"], ["not_routed", "Not routed"], ["refused", "Refused"], ["lost", "Lost"]];
 
-/** The columns of the table: what they sort by. The name is sorted as text, the others as numbers. */
+/** The columns of every table: what they sort by. The name is sorted as text, the others as numbers. */
 const COLUMNS = [
   { key: "name", label: "Experiment", value: (e, metric, names) => names.get(e.id) },
   { key: "p50", label: "p50", value: (e, metric) => figure(e, metric, "p50") },
@@ -57,6 +57,17 @@ const COLUMNS = [
   ...ENDINGS.map(([key, label]) => ({ key, label, value: (e) => e.counts[key] })),
   { key: "load", label: "Busiest bus", value: (e) => busiest(e)?.load_percent ?? null },
 ];
+
+/** The columns of the table of these experiments: behind the name one for each axis. */
+function columnsOf(experiments) {
+  const axes = axesOf(experiments).map(([axis]) => axis);
+  const short = axisNames(axes);
+  const column = (axis) => ({
+    key: `axis.${axis}`, label: short.get(axis), axis,
+    value: (e) => (axis in e.axes ? axisText(e.axes[axis]) : null),
+  });
+  return [COLUMNS[0], ...axes.map(column), ...COLUMNS.slice(1)];
+}
 
 /** The axes in which experiments differ, each with its values. */
 function axesOf(experiments) {
@@ -140,8 +151,8 @@ function matches(experiment, { search, filters }, names) {
 }
 
 /** Sorted by a column; what has no value comes last either way. */
-function sorted(experiments, metric, sort, names) {
-  const column = COLUMNS.find(({ key }) => key === sort.key);
+function sorted(experiments, metric, sort, names, columns = COLUMNS) {
+  const column = columns.find(({ key }) => key === sort.key);
   if (!column) return [...experiments];
   const collator = new Intl.Collator("en", { numeric: true });
   const compare = (a, b) => (typeof a === "string" ? collator.compare(a, b) : a - b);
@@ -274,7 +285,7 @@ function stateFromHash(hash, report) {
   }
   const sort = parts.get("sort") ?? "";
   const key = sort.replace(/^-/, "");
-  if (COLUMNS.some((column) => column.key === key)) {
+  if (columnsOf(report.experiments).some((column) => column.key === key)) {
     state.sort = { key, descending: sort.startsWith("-") };
   }
   state.search = isSameRun ? parts.get("find") ?? "" : "";
@@ -353,6 +364,7 @@ function layout(theme, axes) {
     font: { family: theme.sans, size: 12.5, color: theme.text },
     hoverlabel: { font: { family: theme.sans, size: 13 }, align: "left" },
     margin: { l: 56, r: 14, t: 12, b: 46 },
+    modebar: { orientation: "v", bgcolor: "rgba(0,0,0,0)", color: theme.line, activecolor: theme.muted },
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", itemclick: false, itemdoubleclick: false },
     xaxis: axis(xaxis), yaxis: axis(yaxis), ...rest,
   };
@@ -524,6 +536,7 @@ function startPage() {
   const $ = (id) => document.getElementById(id);
   let report = null;
   let names = null;
+  let columns = null;
   let causes = null;
   let state = null;
   let panels = PANELS;
@@ -531,6 +544,7 @@ function startPage() {
   window.candorReport = (data) => {
     report = data;
     names = namesOf(report.experiments);
+    columns = columnsOf(report.experiments);
     causes = new Map(report.causes.map((cause) => [cause.name, cause]));
     state = stateFromHash(location.hash, report);
     document.body.classList.toggle("many", report.experiments.length >= MANY);
@@ -596,7 +610,7 @@ function startPage() {
   const experimentOf = (id) => report.experiments.find((experiment) => experiment.id === id);
   const chosen = () => state.chosen.map((id, place) => ({ id, place })).filter(({ id }) => id !== null);
   const metricOf = (key) => report.metrics.find((metric) => metric.key === key);
-  const shownRows = () => sorted(report.experiments.filter((e) => matches(e, state, names)), state.metric, state.sort, names);
+  const shownRows = () => sorted(report.experiments.filter((e) => matches(e, state, names)), state.metric, state.sort, names, columns);
 
   /** How each chosen experiment is drawn, by its id: `group` is what it shares a colour with. */
   function styles(colours) {
@@ -683,15 +697,20 @@ function startPage() {
   }
 
   function buildColumns() {
-    for (const { key, label } of COLUMNS) {
-      const button = h("button", { type: "button" }, label);
+    // With one title for all, the axes alone tell experiments apart.
+    const titles = new Set(report.experiments.map((e) => e.title));
+    const isBare = titles.size === 1 && columns.length > COLUMNS.length;
+    $("table").classList.toggle("bare", isBare);
+    for (const { key, label, axis } of columns) {
+      const text = isBare && key === "name" ? "Name" : label;
+      const button = h("button", { type: "button", title: axis ?? "" }, text);
       // Text is wanted from A on, numbers from the worst on.
-      const isDescending = key !== "name";
+      const isDescending = key !== "name" && axis === undefined;
       button.onclick = () => {
         const again = state.sort.key === key;
         change({ sort: { key, descending: again ? !state.sort.descending : isDescending } });
       };
-      $("columns").append(h("th", { scope: "col", "data-key": key }, button));
+      $("columns").append(h("th", { scope: "col", "data-key": key, className: axis === undefined ? "" : "axis" }, button));
     }
   }
 
@@ -736,7 +755,7 @@ function startPage() {
     }
     const focused = document.activeElement?.dataset?.experiment;
     const drawn = styles(theme());
-    const none = h("tr", { className: "empty" }, h("td", { colSpan: COLUMNS.length }, "No experiment matches. Clear the search or choose “all”."));
+    const none = h("tr", { className: "empty" }, h("td", { colSpan: columns.length }, "No experiment matches. Clear the search or choose “all”."));
     $("rows").replaceChildren(...(shown.length ? shown.map((e) => row(e, drawn)) : [none]));
     for (const input of $("rows").querySelectorAll("input")) {
       if (input.dataset.experiment === focused) input.focus({ preventScroll: true });
@@ -745,13 +764,17 @@ function startPage() {
 
   function row(experiment, drawn) {
     const { id, counts } = experiment;
-    const box = h("input", { type: "checkbox", checked: drawn.has(id), "data-experiment": id });
+    const box = h("input", { type: "checkbox", checked: drawn.has(id), "data-experiment": id, "aria-label": names.get(id) });
     box.onchange = () => change({ chosen: toggled(state.chosen, id) });
-    const title = names.get(id);
-    const name = h("label", { title: id }, box, swatch(drawn.get(id)?.style), h("span", { className: "name" }, title),
+    const axes = columns.filter(({ axis }) => axis !== undefined);
+    // What the axes say stands in their columns.
+    const hasAxes = axes.some(({ axis }) => axis in experiment.axes);
+    const title = hasAxes ? experiment.title || experiment.experiment : names.get(id);
+    const name = h("label", { title: names.get(id) }, box, swatch(drawn.get(id)?.style), h("span", { className: "name" }, title),
       title === id ? null : h("small", {}, id));
     const bus = busiest(experiment);
-    const cells = COLUMNS.slice(1, 5).map(({ value }) => h("td", {}, time(value(experiment, state.metric))));
+    const cells = axes.map(({ value }) => h("td", { className: "axis" }, value(experiment) ?? "–"));
+    cells.push(...COLUMNS.slice(1, 5).map(({ value }) => h("td", {}, time(value(experiment, state.metric)))));
     cells.push(h("td", {}, count(counts.sent)));
     cells.push(...ENDINGS.map(([key]) => ended(key, counts)));
     cells.push(h("td", {}, bus ? [`${bus.load_percent.toFixed(1)}\u202f%`, " ", h("span", { className: "bus", title: bus.name }, bus.name)] : "–"));
@@ -900,7 +923,9 @@ function startPage() {
   function rulesTable(experiment) {
     const rows = experiment.rules.map(({ name, to, handled, refused, lost }) =>
       [name, to, count(handled), count(refused), h("span", { className: lost > 0 ? "bad" : "" }, count(lost))]);
-    return part("Rules", ["Rule", "To", "Handled", "Refused", "Lost"], rows);
+    const { idle_rules: idle } = experiment;
+    const rest = idle > 0 ? h("p", { className: "hint" }, `${count(idle)} more ${idle === 1 ? "rule has" : "rules have"} taken no frame.`) : null;
+    return h("div", {}, part("Rules", ["Rule", "To", "Handled", "Refused", "Lost"], rows) ?? "", rest);
   }
 
   /** The machine that an experiment ran on, and what it took there. */
@@ -988,9 +1013,11 @@ function startPage() {
 
   function series(colours) {
     const drawn = styles(colours);
+    // In a chart only what the chosen ones differ by is worth its place.
+    const short = namesOf(chosen().map(({ id }) => experimentOf(id)));
     return chosen().map(({ id }) => {
       const points = profiles.get(id)?.[state.metric] ?? [];
-      return { id, name: names.get(id), points, ...drawn.get(id) };
+      return { id, name: short.get(id), points, ...drawn.get(id) };
     }).filter(({ points }) => points.length > 0);
   }
 
@@ -1150,7 +1177,7 @@ function startPage() {
 
 if (typeof module !== "undefined") {
   module.exports = {
-    ENDINGS, atLeast, axesOf, axisNames, axisStyles, axisUnit, bins, chosenExactly, count, duration,
+    ENDINGS, atLeast, axesOf, axisNames, axisStyles, axisUnit, bins, chosenExactly, columnsOf, count, duration,
     initialState, matches, namesOf, percent, plotText, profilePlot, profilesCsv, rampColour, readout,
     runningSum, sorted, stateFromHash, stateToHash, styleOf, timePlot, toggled, visible,
   };
