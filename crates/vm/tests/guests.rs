@@ -150,6 +150,30 @@ fn watching_the_instructions_does_not_change_the_time() {
     }
 }
 
+/// Each gateway comes to an end under each load, also one with a table of files of its own.
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn every_gateway_ends_under_every_load() {
+    let gateways = [
+        Gateway::None,
+        Gateway::Kernel,
+        Gateway::ReadWrite,
+        Gateway::Engine,
+        Gateway::EngineFast,
+        Gateway::Live { measures: false },
+    ];
+    let machine = machine(&kernels()[0]);
+    for gateway in gateways {
+        for (groups, bytes) in [(Some(1), None), (Some(1), Some(60_000))] {
+            let mut loaded = measurement(gateway.clone(), ONE_AT_A_TIME, 3);
+            loaded.load = Load { hackbench_groups: groups, ping_bytes: bytes };
+            let report = run(&machine, &loaded);
+            assert_eq!(report.received.len(), 3, "{gateway:?}, {:?}", loaded.load);
+            assert!(report.totals.hackbench_messages > 0, "{gateway:?}: no load");
+        }
+    }
+}
+
 // ---- Guests that do not behave --------------------------------------------------------------------
 
 fn command(argv: &[&str], files: Vec<candor_bed::order::File>) -> Order {

@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 
 use candor_linux::process::{self, Child, fork};
 
-use crate::failure::{Context, Failure};
+use crate::failure::{Context, FAULT, Failure};
 
 /// Senders in a group, and receivers.
 const TASKS: usize = 20;
@@ -29,7 +29,7 @@ const REMEDY: &str = "take fewer groups";
 #[derive(Debug)]
 pub(crate) struct Hackbench {
     master: Child,
-    control: Option<PipeWriter>,
+    control: PipeWriter,
     started: PipeReader,
     messages: PipeReader,
 }
@@ -50,22 +50,25 @@ impl Hackbench {
             }
         })
         .at(PLACE, REMEDY)?;
-        Ok(Self { master, control, started, messages })
+        let gone = || Failure::new(PLACE, "its pipe is gone", FAULT);
+        Ok(Self { master, control: control.ok_or_else(gone)?, started, messages })
     }
 
     /// Starts it.
     pub(crate) fn start(mut self) -> Result<Self, Failure> {
         let dead = |_| Failure::new(PLACE, "the processes do not start", REMEDY);
-        if let Some(control) = &mut self.control {
-            control.write_all(&[1]).map_err(dead)?;
-        }
+        self.control.write_all(&[1]).map_err(dead)?;
         self.started.read_exact(&mut [0]).map_err(dead)?;
         Ok(self)
     }
 
     /// Ends it; returns how many messages were received.
+    ///
+    /// A gateway with files of its own has a copy of the pipe, so closing it here says nothing: the
+    /// master is told.
     pub(crate) fn stop(mut self) -> Result<u64, Failure> {
-        drop(self.control.take());
+        let dead = |_| Failure::new(PLACE, "the processes died", REMEDY);
+        self.control.write_all(&[1]).map_err(dead)?;
         let mut count = [0; 8];
         let outcome = self.messages.read_exact(&mut count);
         let exit = self.master.wait().at(PLACE, REMEDY)?;
@@ -103,7 +106,7 @@ fn perform(groups: u32, ready: &mut PipeWriter, ordered: &mut PipeReader) -> Res
     }
     drop(count);
     ready.write_all(&[1]).at(PLACE, REMEDY)?;
-    // Comes back when the other end is closed.
+    // Told to stop; or, if the other end is closed, nobody is left to do so.
     let _ = ordered.read(&mut [0]).at(PLACE, REMEDY)?;
     for sender in &senders {
         sender.kill().at(PLACE, REMEDY)?;
