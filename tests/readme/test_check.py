@@ -140,6 +140,8 @@ class Running(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()) as report:
             self.assertEqual(check.check("a.md", "# Title\n", self.scratch, self.environment), (1, 1))
         self.assertIn("a.md: no command is shown", report.getvalue())
+        table = "<!-- table claims: any -->\n| a |\n<!-- end of table -->\n"
+        self.assertEqual(check.check("a.md", table, self.scratch, self.environment), (0, 0))
 
 
 class TwoCommands(unittest.TestCase):

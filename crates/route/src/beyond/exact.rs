@@ -103,7 +103,6 @@ const fn divide(number: i128, by: i128) -> i128 {
 }
 
 /// Both ends, each `None` if it is none.
-#[expect(clippy::type_complexity, reason = "a pair of ends, either of which may be open")]
 fn bounds(ends: Option<(f64, f64)>) -> Option<(Option<Decimal>, Option<Decimal>)> {
     let end = |end: f64| match end.abs() < UNBOUNDED {
         true => Decimal::of(end).map(Some),
