@@ -99,17 +99,22 @@ def compare(found, told):
         labels = {"bus": port["bus"], "port": port["port"]}
         for metric, field in [
             ("received_frames_total", "received"),
-            ("unmatched_frames_total", "unmatched"),
+            ("routed_frames_total", "routed"),
+            ("not_routed_frames_total", "not_routed"),
+            ("refused_frames_total", "refused"),
             ("transmitted_frames_total", "transmitted"),
             ("queue_frames", "queued"),
             ("queue_depth_frames", "queue_depth"),
         ]:
             assert value(f"candor_port_{metric}", **labels) == port[field], (port, metric)
+        assert port["received"] == port["routed"] + port["not_routed"] + port["refused"], port
     for rule in by_type["rule"]:
         assert rule["rule"] == RULE
         labels = {key: rule[key] for key in ("rule", "from", "to")}
         handled = value("candor_rule_copies_total", **labels, outcome="handled", cause="")
         assert handled == rule["handled"] == MATCHED, rule
+        ended = ("handled", "pending", "refused", "lost")
+        assert rule["copies"] == sum(rule[ending] for ending in ended) == MATCHED, rule
     for latency in by_type["latency"]:
         labels = {key: latency[key] for key in ("from", "to")}
         assert value("candor_latency_seconds_count", **labels) == latency["count"]

@@ -227,12 +227,39 @@ fn claims_are_judged_on_the_results_of_shards() {
 fn run_writes_results_and_a_report() {
     let scene = Scene::new(CAMPAIGN);
     let (stdout, stderr) = scene.run(&["run", "two.toml", "--out", "out"], 0);
-    assert!(stdout.starts_with("experiment  sent  received  lost "), "{stdout}");
+    let head = "experiment  sent  received  not routed  refused  lost ";
+    assert!(stdout.starts_with(head), "{stdout}");
     assert_eq!(stderr, "report: out/index.html\n");
     let expected = ["calm.csv", "calm.json", "flood.csv", "flood.json"];
     assert_eq!(names(&scene.out().join("results")), expected);
     let (_, stderr) = scene.run(&["report", "out"], 0);
     assert_eq!(stderr, "report: out/index.html\n");
+}
+
+/// The report opens on the experiments of the last run, whatever else is in the folder.
+#[test]
+fn what_ran_last_is_what_the_report_shows() {
+    let scene = Scene::new(CAMPAIGN);
+    let latest = || fs::read_to_string(scene.out().join("report/latest.json")).unwrap();
+    scene.run(&["run", "two.toml", "--out", "out"], 0);
+    assert_eq!(latest(), "[\"calm\",\"flood\"]");
+    scene.run(&["run", "two.toml", "--out", "out", "--only", "flood"], 0);
+    assert_eq!(latest(), "[\"flood\"]");
+    scene.run(&["report", "out"], 0);
+    assert_eq!(latest(), "[\"flood\"]", "nothing ran");
+    let data = fs::read_to_string(scene.out().join("report/data.js")).unwrap();
+    assert!(data.contains("\"latest\":[\"flood\"]"), "{data}");
+}
+
+#[test]
+fn large_campaigns_say_that_there_is_no_line_per_frame() {
+    let scene = Scene::new(CAMPAIGN);
+    let many = ["run", "two.toml", "--out", "out", "--set", "count=50_001"];
+    let (stdout, _) = scene.run(&many, 0);
+    assert!(stdout.contains("the experiments send 100,002 frames, and above 100,000"), "{stdout}");
+    assert_eq!(names(&scene.out().join("results")), ["calm.json", "flood.json"]);
+    let (stdout, _) = scene.run(&["run", "two.toml", "--out", "out", "--set", "count=50"], 0);
+    assert!(!stdout.contains("no line per frame"), "{stdout}");
 }
 
 #[test]
@@ -248,8 +275,9 @@ fn json_lines_have_the_documented_fields() {
             "cached",
             "sent",
             "received",
+            "not_routed",
+            "refused",
             "lost",
-            "unrouted",
             "total_latency",
             "gateway_latency",
             "file",
@@ -258,6 +286,9 @@ fn json_lines_have_the_documented_fields() {
         let expected = ["count", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
         assert_eq!(keys(&result["gateway_latency"]), expected.into());
         assert_eq!(result["sent"], 200);
+        let number = |key: &str| result[key].as_u64().unwrap();
+        let endings = ["received", "not_routed", "refused", "lost"].map(number);
+        assert_eq!(endings.iter().sum::<u64>(), 200, "{result}");
         assert!(scene.0.path().join(result["file"].as_str().unwrap()).is_file());
     }
     assert_eq!(results[0]["gateway_latency"]["min_ns"], 35_000);
