@@ -16,7 +16,7 @@
 //! | `other_packets` | packets of other protocols in the capture |
 //! | `unlisted_frames` | frames beyond the 65,536 different identifiers that are listed |
 //! | `bitrate`, `data_bitrate` | in bit/s, as given |
-//! | `buses` | of each interface: `interface`, `frames`, `error_reports`, `rate_per_s`, `load_percent` |
+//! | `buses` | of each interface: `interface`, `frames`, `error_reports`, `rate_per_s`, `load_percent`, and the highest load within so long a time: `peak_10ms_percent`, `peak_100ms_percent`, `peak_1s_percent` |
 //!
 //! | field of `id` | |
 //! |---|---|
@@ -41,6 +41,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::overwrite::{Overwriting, refusal};
+
+/// A bus cannot carry more: a second may hold the stamp of one frame more than fits into it.
+const FULL_PERCENT: f64 = 101.0;
 
 /// Look into recordings of CAN traffic and convert them
 #[derive(Subcommand)]
@@ -126,7 +129,9 @@ pub(crate) fn run(command: LogCommand) -> Result<bool, String> {
 fn info(args: &InfoArgs) -> Result<(), String> {
     let mut recording = args.input.open(&args.file)?;
     let progress = Progress::of(&recording, true);
-    let mut statistics = LogStatistics::default();
+    let timing =
+        args.bitrate.map(|nominal| Timing { nominal, data: args.data_bitrate.unwrap_or(nominal) });
+    let mut statistics = LogStatistics::with_timing(timing);
     while let Some(record) = recording.next() {
         let record =
             record.map_err(|error| explain_malformed(error, statistics.frames(), &args.file))?;
@@ -134,8 +139,6 @@ fn info(args: &InfoArgs) -> Result<(), String> {
         progress.show(&recording, statistics.frames());
     }
     progress.clear();
-    let timing =
-        args.bitrate.map(|nominal| Timing { nominal, data: args.data_bitrate.unwrap_or(nominal) });
     let info = Info { file: &args.file, recording: &recording, statistics: &statistics, timing };
 
     let mut text = Vec::new();
@@ -145,6 +148,7 @@ fn info(args: &InfoArgs) -> Result<(), String> {
     if statistics.frames() == 0 {
         eprintln!("note: {}: the recording has no frames", args.file.display());
     }
+    info.report_doubts();
     match io::stdout().write_all(&text) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(format!("standard output: cannot be written: {error}; check where it goes"))
@@ -273,6 +277,29 @@ impl Info<'_> {
         self.statistics.share_percent(index, id, timing)
     }
 
+    /// Says what is wrong with the bit rate.
+    fn report_doubts(&self) {
+        let Some(timing) = self.timing else { return };
+        if let Some(unusual) = timing.unusual() {
+            let meant =
+                unusual.meant().map_or(String::new(), |rate| format!("; was {rate} meant?"));
+            eprintln!("note: {unusual}{meant}");
+        }
+        for (index, bus) in self.statistics.buses() {
+            let [_, _, second] = bus.peaks_percent();
+            let highest = second.or_else(|| bus.load_percent(timing)).unwrap_or(0.0);
+            if highest > FULL_PERCENT {
+                let within = if second.is_some() { "within a second" } else { "in all" };
+                eprintln!(
+                    "note: {}: a load of {highest:.0} % {within} at {}bit/s, which no bus carries: is \
+                     the bit rate right, and is it one bus?",
+                    self.interface(index),
+                    timing.nominal
+                );
+            }
+        }
+    }
+
     fn write_text(&self, out: &mut Vec<u8>) -> io::Result<()> {
         let statistics = self.statistics;
         writeln!(out, "{}: {}", self.file.display(), self.recording.format().title)?;
@@ -324,14 +351,22 @@ impl Info<'_> {
             None => "load".to_owned(),
         };
         let mut rows = vec![row(["bus", "frames", "frames/s", &load])];
+        let has_peaks = self.timing.is_some();
+        if has_peaks {
+            rows[0].extend(["peak 10 ms", "peak 100 ms", "peak 1 s"].map(str::to_owned));
+        }
         rows.extend(self.statistics.buses().map(|(index, bus)| {
             let load = self.timing.and_then(|timing| bus.load_percent(timing));
-            row([
+            let mut cells = row([
                 self.interface(index),
                 &bus.frames().to_string(),
                 &decimals(bus.rate(), 1, ""),
                 &decimals(load, 2, " %"),
-            ])
+            ]);
+            if has_peaks {
+                cells.extend(bus.peaks_percent().map(|peak| decimals(peak, 2, " %")));
+            }
+            cells
         }));
         rows
     }
@@ -373,12 +408,18 @@ impl Info<'_> {
     fn write_json(&self, out: &mut Vec<u8>) -> io::Result<()> {
         let statistics = self.statistics;
         let passed_over = self.recording.passed_over();
-        let buses = statistics.buses().map(|(index, bus)| BusLine {
-            interface: self.interface(index),
-            frames: bus.frames(),
-            error_reports: bus.error_reports(),
-            rate_per_s: bus.rate(),
-            load_percent: self.timing.and_then(|timing| bus.load_percent(timing)),
+        let buses = statistics.buses().map(|(index, bus)| {
+            let [peak_10ms_percent, peak_100ms_percent, peak_1s_percent] = bus.peaks_percent();
+            BusLine {
+                interface: self.interface(index),
+                frames: bus.frames(),
+                error_reports: bus.error_reports(),
+                rate_per_s: bus.rate(),
+                load_percent: self.timing.and_then(|timing| bus.load_percent(timing)),
+                peak_10ms_percent,
+                peak_100ms_percent,
+                peak_1s_percent,
+            }
         });
         let log = Line::Log(LogLine {
             file: self.file.display().to_string(),
@@ -462,6 +503,9 @@ struct BusLine<'a> {
     error_reports: u64,
     rate_per_s: Option<f64>,
     load_percent: Option<f64>,
+    peak_10ms_percent: Option<f64>,
+    peak_100ms_percent: Option<f64>,
+    peak_1s_percent: Option<f64>,
 }
 
 #[derive(Serialize)]

@@ -67,9 +67,9 @@ error reports                                1
 records out of order                         1
 malformed records skipped                    1
 
-bus   frames  frames/s  load at 500k
-can0       4     100.0        1.83 %
-can1       2      47.6        0.64 %
+bus   frames  frames/s  load at 500k  peak 10 ms  peak 100 ms  peak 1 s
+can0       4     100.0        1.83 %      2.24 %            -         -
+can1       2      47.6        0.64 %      2.80 %            -         -
 
 bus   id        frames  bytes  period ms  min ms  max ms  jitter ms     share
 can0  123            3      8     11.000  10.000  12.000      1.000   87.05 %
@@ -120,6 +120,10 @@ fn info_prints_json_lines() {
                     "rate_per_s": 4.0,
                     // The second frame in 250 ms: 29 bits at 500 kbit/s, 57 bits at 2 Mbit/s.
                     "load_percent": 0.0346,
+                    // The second frame takes 86.5 us, which is more than the first one.
+                    "peak_10ms_percent": 0.865,
+                    "peak_100ms_percent": 0.0865,
+                    "peak_1s_percent": null,
                 }],
             }}),
             serde_json::json!({"type": "id", "data": {

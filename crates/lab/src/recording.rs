@@ -21,6 +21,7 @@
 //! # }
 //! ```
 
+mod peak;
 mod statistics;
 
 use std::path::Path;
@@ -29,6 +30,7 @@ pub use candor_port::recording::{Recording, RecordingError, Skipped, open};
 use candor_port::recording::{Sink, format_of_name};
 use candor_wire::log::{FORMATS, Format, Record};
 
+pub use self::peak::PEAK_WINDOWS_NS;
 pub use self::statistics::{
     BusStatistics, BusyBits, IdStatistics, LogStatistics, MAX_IDS, Pause, PeriodStatistics,
 };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::peak::{PEAK_WINDOWS_NS, Peak};
 use candor_wire::log::{InterfaceIndex, Record};
 use candor_wire::{Id, Kind, Timing, bits};
 
@@ -17,6 +18,8 @@ pub const MAX_IDS: usize = 65_536;
 /// rates and loads leave that one out: a saturated bus has a load of exactly 100 %.
 #[derive(Debug, Default)]
 pub struct LogStatistics {
+    /// The bit rates of the buses, which their peaks need.
+    timing: Option<Timing>,
     frames: u64,
     error_reports: u64,
     out_of_order: u64,
@@ -53,6 +56,12 @@ impl Span {
 }
 
 impl LogStatistics {
+    /// With the bit rates of the buses, and so with their peak loads.
+    #[must_use]
+    pub fn with_timing(timing: Option<Timing>) -> Self {
+        Self { timing, ..Self::default() }
+    }
+
     /// Counts one record in.
     pub fn add(&mut self, record: &Record) {
         let time_ns = record.time_ns;
@@ -70,6 +79,9 @@ impl LogStatistics {
             bus.first_frame = length.into();
         }
         bus.busy.add(length);
+        if let Some(timing) = self.timing {
+            bus.add_to_peaks(time_ns, timing.duration_ns(length));
+        }
         let key = (record.interface, record.frame.id());
         if self.ids.len() == MAX_IDS && !self.ids.contains_key(&key) {
             self.unlisted_frames += 1;
@@ -180,9 +192,32 @@ pub struct BusStatistics {
     span: Span,
     busy: BusyBits,
     first_frame: BusyBits,
+    /// As many as [`PEAK_WINDOWS_NS`], if the bit rates are known.
+    peaks: Vec<Peak>,
 }
 
 impl BusStatistics {
+    fn add_to_peaks(&mut self, end_ns: u64, busy_ns: u64) {
+        if self.peaks.is_empty() {
+            self.peaks = PEAK_WINDOWS_NS.map(Peak::new).into();
+        }
+        self.peaks.iter_mut().for_each(|peak| peak.add(end_ns, busy_ns));
+    }
+
+    /// The highest load within 10 ms, 100 ms and 1 s ([`PEAK_WINDOWS_NS`]), wherever in the recording
+    /// they begin, in percent. `None` if the bit rates are not known or the recording is shorter.
+    ///
+    /// More than 100 if the bit rate is too low to be true, or if stamps are coarser than that.
+    #[must_use]
+    pub fn peaks_percent(&self) -> [Option<f64>; 3] {
+        let duration_ns = self.span.duration_ns();
+        let peak = |index: usize| {
+            let peak = self.peaks.get(index)?;
+            (duration_ns >= PEAK_WINDOWS_NS[index]).then(|| peak.percent())
+        };
+        [peak(0), peak(1), peak(2)]
+    }
+
     /// How many frames there are, error reports not counted.
     #[must_use]
     pub fn frames(&self) -> u64 {
