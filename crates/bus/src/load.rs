@@ -1,14 +1,18 @@
 //! [`Meter`]: how busy a bus is, by the exact length of every frame.
 //!
-//! A frame counts in the interval in which it ended, which is when it is received. The bits are
-//! those on the wire: stuff bits, the two rates of CAN FD and the intermission included. What
-//! disturbed frames took, and what error reports tell of, is on no list of frames and not counted.
+//! A frame counts in the interval in which it ended, which is when it is received. The time that it
+//! took counts where it lies: of a frame that was under way when an interval began, one part belongs to
+//! the interval before. So no interval has more than 100 %, however short it is, unless the bit rate is
+//! wrong or stamps are. The bits are those on the wire: stuff bits, the two rates of CAN FD and the
+//! intermission included. What disturbed frames took, and what error reports tell of, is on no list of
+//! frames and not counted.
 
 use std::collections::BTreeMap;
 
 use candor_linux::clock::Realtime;
 use candor_time::{Instant, Nanos};
-use candor_wire::{Bitrate, Frame, Kind, Timing, bits};
+use candor_wire::frame::BRS;
+use candor_wire::{Bitrate, ExtendedId, Frame, Kind, Timing, bits};
 
 /// After a silence of more intervals than that, none is told of but the last.
 const MOST_EMPTY: u64 = 60;
@@ -44,6 +48,16 @@ impl Bits {
         let busy = busy(self.nominal, timing.nominal) + busy(self.data, timing.data);
         if time == Nanos::ZERO { 0.0 } else { busy / time.as_secs_f64() }
     }
+
+    /// How long they take.
+    #[must_use]
+    pub fn time(self, timing: Timing) -> Nanos {
+        let time = |bits: u64, rate: Bitrate| {
+            u128::from(bits) * 1_000_000_000 / u128::from(rate.bits_per_second())
+        };
+        let time = time(self.nominal, timing.nominal) + time(self.data, timing.data);
+        Nanos::from_nanos(u64::try_from(time).unwrap_or(u64::MAX))
+    }
 }
 
 /// What was on the bus in a stretch of time.
@@ -59,6 +73,8 @@ pub struct Stretch {
     pub error_reports: u64,
     /// The bits of the frames.
     pub bits: Bits,
+    /// How long frames took within it; zero if no bit rate is known.
+    pub busy: Nanos,
 }
 
 impl Stretch {
@@ -78,10 +94,19 @@ impl Stretch {
         if self.time == Nanos::ZERO { 0.0 } else { count as f64 / self.time.as_secs_f64() }
     }
 
-    /// How busy the bus was, in percent.
+    /// How busy the bus was, in percent; zero if no bit rate is known.
     #[must_use]
-    pub fn percent(&self, timing: Timing) -> f64 {
-        self.bits.percent(timing, self.time)
+    pub fn percent(&self) -> f64 {
+        if self.time == Nanos::ZERO {
+            return 0.0;
+        }
+        self.busy.as_nanos() as f64 * 100.0 / self.time.as_nanos() as f64
+    }
+
+    /// How much of a frame lies in it.
+    fn part_of(&self, on_wire: OnWire) -> Nanos {
+        let end = self.from + self.time;
+        on_wire.end.min(end).since(on_wire.begin.max(self.from))
     }
 }
 
@@ -96,11 +121,20 @@ pub struct IdLoad {
     pub bits: Bits,
 }
 
+/// When a frame was on the wire.
+#[derive(Clone, Copy, Debug)]
+struct OnWire {
+    begin: Instant<Realtime>,
+    end: Instant<Realtime>,
+}
+
 /// Measures the load of one bus.
 #[derive(Clone, Debug)]
 pub struct Meter {
     interval: Nanos,
     timing: Option<Timing>,
+    /// The longest that a frame takes.
+    longest: Nanos,
     current: Option<Stretch>,
     /// When the last frame ended.
     last: Instant<Realtime>,
@@ -117,12 +151,19 @@ impl Meter {
         Self {
             interval: interval.max(Nanos::from_nanos(1)),
             timing,
+            longest: timing.map_or(Nanos::ZERO, longest_frame),
             current: None,
             last: Instant::ZERO,
             total: Stretch::default(),
             peak: 0.0,
             ids: BTreeMap::new(),
         }
+    }
+
+    /// How long intervals are.
+    #[must_use]
+    pub const fn interval(&self) -> Nanos {
+        self.interval
     }
 
     /// The bit rates of the bus, if they are known.
@@ -157,8 +198,20 @@ impl Meter {
         ids
     }
 
-    /// Says that it is `now`, and tells of the intervals that are over.
-    pub fn advance(&mut self, now: Instant<Realtime>, mut tell: impl FnMut(&Stretch)) {
+    /// Says that it is `now`, and tells of the intervals that are over: so long ago that no frame is to
+    /// come that was under way in them.
+    pub fn advance(&mut self, now: Instant<Realtime>, tell: impl FnMut(&Stretch)) {
+        let settled = Instant::from_nanos(now.as_nanos().saturating_sub(self.longest.as_nanos()));
+        self.close_until(settled, None, tell);
+    }
+
+    /// Closes the intervals that are over at `now`, with the parts of a frame that lie in them.
+    fn close_until(
+        &mut self,
+        now: Instant<Realtime>,
+        on_wire: Option<OnWire>,
+        mut tell: impl FnMut(&Stretch),
+    ) {
         let current = self.current.get_or_insert(Stretch { from: now, ..Stretch::default() });
         let begun = (now - current.from).as_nanos() / self.interval.as_nanos();
         if begun == 0 {
@@ -170,7 +223,8 @@ impl Meter {
             let is_skipped = number + 1 == MOST_EMPTY && begun > MOST_EMPTY;
             let passed = if is_skipped { begun - number } else { 1 };
             let over = self.current.take().unwrap_or(Stretch { from, ..Stretch::default() });
-            let over = Stretch { time: self.interval * passed, ..over };
+            let mut over = Stretch { time: self.interval * passed, ..over };
+            over.busy += on_wire.map_or(Nanos::ZERO, |on_wire| over.part_of(on_wire));
             from = over.from + over.time;
             self.close(&over);
             tell(&over);
@@ -181,16 +235,18 @@ impl Meter {
     /// Counts a frame that ended at `time`, and tells of the intervals that are over. A frame that
     /// is earlier than the one before counts as if it came now.
     pub fn add(&mut self, time: Instant<Realtime>, frame: &Frame, tell: impl FnMut(&Stretch)) {
-        if self.current.is_none() {
-            // What is measured begins with the beginning of this frame.
-            let took = self.timing.zip(bits::length(frame).ok());
-            let took_ns = took.map_or(0, |(timing, length)| timing.duration_ns(length));
-            let from = Instant::from_nanos(time.as_nanos().saturating_sub(took_ns));
-            self.current = Some(Stretch { from, ..Stretch::default() });
-        }
-        self.advance(time, tell);
-        self.last = self.last.max(time);
+        let took = self.timing.zip(bits::length(frame).ok());
+        let took_ns = took.map_or(0, |(timing, length)| timing.duration_ns(length));
+        let end = self.last.max(time);
+        let begin = Instant::from_nanos(end.as_nanos().saturating_sub(took_ns));
+        // What is measured begins with the beginning of the first frame.
+        self.current.get_or_insert(Stretch { from: begin, ..Stretch::default() });
+        let on_wire = OnWire { begin, end };
+        self.close_until(end, Some(on_wire), tell);
+        self.last = end;
         let Some(current) = &mut self.current else { return };
+        let so_far = Stretch { time: end.since(current.from), ..*current };
+        current.busy += so_far.part_of(on_wire);
         if frame.kind() == Kind::Error {
             current.error_reports += 1;
             return;
@@ -212,7 +268,7 @@ impl Meter {
     /// last frame. Tells of it unless it is empty. It is a peak only if there is no whole one.
     pub fn finish(&mut self, end: Option<Instant<Realtime>>, mut tell: impl FnMut(&Stretch)) {
         if let Some(end) = end {
-            self.advance(end, &mut tell);
+            self.close_until(end, None, &mut tell);
         }
         let Some(rest) = self.current.take() else { return };
         if rest.frames + rest.error_reports == 0 {
@@ -236,7 +292,7 @@ impl Meter {
 
     fn load(&self, stretch: &Stretch) -> f64 {
         match self.timing {
-            Some(timing) => stretch.percent(timing),
+            Some(_) => stretch.percent(),
             None => stretch.bits_per_second(),
         }
     }
@@ -249,7 +305,18 @@ impl Meter {
         self.total.frames += over.frames;
         self.total.error_reports += over.error_reports;
         self.total.bits.add(over.bits);
+        self.total.busy += over.busy;
     }
+}
+
+/// The longest frame of a bus: 64 bytes and an extended identifier, with or without bit rate switch.
+fn longest_frame(timing: Timing) -> Nanos {
+    let length = |flags| {
+        let frame = Frame::fd(ExtendedId::ZERO, flags, &[0; 64]).ok()?;
+        bits::worst_length(&frame).ok()
+    };
+    let lengths = [length(0), length(BRS)].into_iter().flatten();
+    Nanos::from_nanos(lengths.map(|length| timing.duration_ns(length)).max().unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -286,7 +353,7 @@ mod tests {
         meter.advance(at(1_000), |stretch| told.push(*stretch));
         let [second] = told[..] else { panic!("{told:?}") };
         assert_eq!((second.frames, second.bits.nominal), (1_000, 112_000));
-        assert_eq!(second.percent(classical().unwrap()), 22.4);
+        assert_eq!(second.percent(), 22.4);
         assert_eq!((second.frames_per_second(), second.bits_per_second()), (1_000.0, 112_000.0));
         assert_eq!(meter.peak(), 22.4);
         assert_eq!(meter.total(), second);
@@ -307,8 +374,46 @@ mod tests {
             meter.add(start + Nanos::from_micros(112) * number, &frame, |_| ());
         }
         meter.finish(None, |_| ());
-        assert!((meter.total().percent(timing) - 100.0).abs() < 1e-9);
+        assert!((meter.total().percent() - 100.0).abs() < 1e-9);
         assert_eq!((meter.total().frames, meter.total().time), (100, Nanos::from_micros(11_200)));
+    }
+
+    #[test]
+    fn no_interval_is_more_than_full_however_short() {
+        // Frames of 112 us back to back; intervals end within them, and the last one lasts 12 us.
+        let timing = Timing::classical("1M".parse().unwrap());
+        let frame = "123#1122334455667788".parse().unwrap();
+        for interval_us in [100, 500, 1_118] {
+            let mut meter = Meter::new(Nanos::from_micros(interval_us), Some(timing));
+            let mut told: Vec<Stretch> = Vec::new();
+            for number in 0..100 {
+                let end = at(0) + Nanos::from_micros(112) * number;
+                meter.add(end, &frame, |stretch| told.push(*stretch));
+            }
+            meter.finish(None, |stretch| told.push(*stretch));
+            for stretch in &told {
+                assert!((stretch.percent() - 100.0).abs() < 1e-9, "{interval_us}: {stretch:?}");
+            }
+            let busy: u64 = told.iter().map(|stretch| stretch.busy.as_nanos()).sum();
+            assert_eq!(busy, 100 * 112_000);
+            assert_eq!(meter.total().busy.as_nanos(), busy);
+        }
+    }
+
+    #[test]
+    fn an_interval_is_open_until_its_last_frame_has_come() {
+        // A frame of 224 us ends 100 us behind the interval in which it began.
+        let mut meter = Meter::new(Nanos::from_millis(10), classical());
+        meter.advance(at(0), |_| ());
+        let frame = "123#1122334455667788".parse().unwrap();
+        let mut told = Vec::new();
+        meter.advance(at(10), |stretch| told.push(*stretch));
+        assert_eq!(told, []);
+        meter.add(at(10) + Nanos::from_micros(100), &frame, |stretch| told.push(*stretch));
+        meter.advance(at(20), |stretch| told.push(*stretch));
+        meter.finish(Some(at(20)), |stretch| told.push(*stretch));
+        let seen: Vec<_> = told.iter().map(|s| (s.frames, s.busy.as_nanos())).collect();
+        assert_eq!(seen, [(0, 124_000), (1, 100_000)]);
     }
 
     #[test]
@@ -319,7 +424,7 @@ mod tests {
         let mut meter = Meter::new(Nanos::from_millis(100), Some(timing));
         let told = told(&mut meter, &[(0, "123##1AABB"), (100, "123##1AABB")]);
         let busy_ns = timing.duration_ns(length) as f64;
-        assert!((told[0].percent(timing) - busy_ns / 1e8 * 100.0).abs() < 1e-9);
+        assert!((told[0].percent() - busy_ns / 1e8 * 100.0).abs() < 1e-9);
         assert!(told[0].bits.data > 0);
     }
 

@@ -74,6 +74,9 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
         .zip(named::titles(&named))
         .map(|(port, title)| {
             let (address, timing) = (&port.port.address, port.known_timing());
+            if let Some(unusual) = timing.and_then(Timing::unusual) {
+                eprintln!("note: {title}: {unusual}");
+            }
             if timing.is_none() {
                 eprintln!(
                     "{title}: no bit rate is known of it, so no load either; write {address}@500k"
@@ -187,6 +190,7 @@ impl Load {
                 return Ok(());
             }
         }
+        self.ports.iter().for_each(doubt);
         if self.json {
             for port in &self.ports {
                 self.out.write(&json_line(&Line::Total(total_line(port, top)))?)?;
@@ -195,6 +199,22 @@ impl Load {
             self.out.write(&totals(&self.ports, top))?;
         }
         self.out.flush()
+    }
+}
+
+/// A bus cannot be busier: stamps are a little late now and then.
+const FULL_PERCENT: f64 = 101.0;
+
+/// Says that a load is more than a bus can carry.
+fn doubt(port: &Measured) {
+    let Some(timing) = port.meter.timing() else { return };
+    let highest = port.meter.peak().max(port.meter.total().percent());
+    if highest > FULL_PERCENT {
+        eprintln!(
+            "note: {}: a load of {highest:.0} % at {}bit/s, which no bus carries: is the bit rate \
+             right, and are the stamps those of the bus?",
+            port.title, timing.nominal
+        );
     }
 }
 
@@ -213,10 +233,10 @@ fn line(port: &Measured, stretch: &Stretch, width: usize) -> String {
     );
     // Writing to a string does not fail.
     let _ = match port.meter.timing() {
-        Some(timing) => write!(
+        Some(_) => write!(
             out,
             "  {:>8}  peak {:>8}",
-            percent(stretch.percent(timing)),
+            percent(stretch.percent()),
             percent(port.meter.peak())
         ),
         None => write!(
@@ -229,6 +249,10 @@ fn line(port: &Measured, stretch: &Stretch, width: usize) -> String {
     if stretch.error_reports > 0 {
         let _ = write!(out, "  {} error reports", stretch.error_reports);
     }
+    if stretch.time < port.meter.interval() {
+        // Its rates are those of a short time.
+        let _ = write!(out, "  in the last {}", stretch.time);
+    }
     out.push('\n');
     out
 }
@@ -236,7 +260,7 @@ fn line(port: &Measured, stretch: &Stretch, width: usize) -> String {
 /// Everything at the end: ports, then their busiest identifiers.
 fn totals(ports: &[Measured], top: usize) -> String {
     let load = |stretch: &Stretch, timing: Option<Timing>| match timing {
-        Some(timing) => percent(stretch.percent(timing)),
+        Some(_) => percent(stretch.percent()),
         None => "-".to_owned(),
     };
     let rows: Vec<_> = ports
@@ -261,7 +285,8 @@ fn totals(ports: &[Measured], top: usize) -> String {
         .flat_map(|port| {
             let (total, timing) = (port.meter.total(), port.meter.timing());
             port.meter.top(top).into_iter().map(move |id| {
-                let share = Stretch { frames: id.frames, bits: id.bits, ..total };
+                let busy = timing.map_or(Nanos::ZERO, |timing| id.bits.time(timing));
+                let share = Stretch { frames: id.frames, bits: id.bits, busy, ..total };
                 vec![
                     port.title.clone(),
                     hex_word(id.can_id),
@@ -327,7 +352,7 @@ fn interval_line<'a>(port: &'a Measured, stretch: &Stretch) -> StretchLine<'a> {
         frames_per_s: stretch.frames_per_second(),
         nominal_bits: stretch.bits.nominal,
         data_bits: stretch.bits.data,
-        load_percent: timing.map(|timing| stretch.percent(timing)),
+        load_percent: timing.map(|_| stretch.percent()),
         peak_percent: timing.map(|_| port.meter.peak()),
     }
 }
