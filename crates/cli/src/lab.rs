@@ -636,8 +636,27 @@ pub(crate) fn overview(finished: &[Ran]) -> String {
             "vm: counted instructions; buses take no time; path lengths, no forecast for a board\n",
         );
     }
-    if let [ran] = finished {
-        out.push_str(&details(&ran.result));
+    match finished {
+        [ran] => out.push_str(&details(&ran.result)),
+        _ => out.push_str(&notes(finished)),
+    }
+    out
+}
+
+/// The notes of simulations: what makes their figures doubtful. Those of machines are in their results.
+fn notes(finished: &[Ran]) -> String {
+    const MOST: usize = 10;
+    let results = finished.iter().map(|ran| &ran.result);
+    let simulated = results.filter(|result| result.testbed == Testbed::Sim.name());
+    let lines: Vec<_> = simulated
+        .flat_map(|result| {
+            result.notes.iter().map(|note| format!("note: {}: {note}\n", result.experiment))
+        })
+        .collect();
+    let mut out = lines.iter().take(MOST).fold(String::new(), |out, line| out + line);
+    if lines.len() > MOST {
+        let more = lines.len() - MOST;
+        out.push_str(&format!("note: {more} more notes; the report and the results have them\n"));
     }
     out
 }

@@ -13,6 +13,7 @@
 
 pub mod claims;
 pub mod dbc;
+mod doubt;
 mod error;
 pub mod experiment;
 pub mod folder;

@@ -194,6 +194,9 @@ pub struct Bus {
     pub error_frames: u64,
     /// How often a controller went bus-off.
     pub bus_offs: u64,
+    /// How often nodes began frames with the same identifier at once, which CAN forbids.
+    #[serde(default)]
+    pub id_collisions: u64,
 }
 
 /// A rule and one of its destinations.

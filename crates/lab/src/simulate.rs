@@ -13,6 +13,7 @@ use candor_sim::{
 };
 use candor_time::Nanos;
 
+use crate::doubt::{self, Demand, Metered, Waits};
 use crate::error::Error;
 use crate::experiment::sim::Sim;
 use crate::experiment::{Experiment, Pace, Testbed, Traffic, World as ExperimentWorld};
@@ -60,7 +61,8 @@ pub fn run<'a>(
 ) -> Result<ResultFile, Error> {
     let mut scene = Scene::new(experiment)?;
     let jobs = scene.jobs(experiment);
-    let mut collector = Collector::new(frames, jobs, scene.way(experiment), watch);
+    let (way, waits) = (scene.way(experiment), Waits::new(experiment));
+    let mut collector = Collector::new(frames, jobs, way, waits, watch);
     collector.head().map_err(Error::lines)?;
     let finished = scene.world.run(&mut collector);
     if let Some(error) = collector.failure.take() {
@@ -83,6 +85,8 @@ struct Scene {
     gateway: Option<HostId>,
     replay_failure: Option<Rc<RefCell<Option<RecordingError>>>>,
     error_reports: Rc<Cell<u64>>,
+    /// What each bus is to carry.
+    demands: Vec<Rc<RefCell<Demand>>>,
 }
 
 impl Scene {
@@ -118,6 +122,7 @@ impl Scene {
             gateway,
             replay_failure: None,
             error_reports: Rc::default(),
+            demands: experiment.buses.iter().map(|_| Rc::default()).collect(),
         };
         scene.add_senders(experiment, settings)?;
         Ok(scene)
@@ -154,6 +159,8 @@ impl Scene {
                 for (stream, (bus, _, messages)) in (0_u64..).zip(nodes) {
                     let random = Random::new(experiment.seed, (4 << 32) + stream);
                     let source = Periodic::new(messages.clone(), random, Rc::clone(&allowance));
+                    let timing = settings.buses[*bus].timing;
+                    let source = Metered::new(source, timing, &self.demands[*bus]);
                     let config = config(Drive::Timed, *discipline, SENDER_QUEUE);
                     let sender = self.world.add_sender(self.buses[*bus], config, Box::new(source));
                     self.senders.push(sender);
@@ -165,6 +172,8 @@ impl Scene {
                 let source = Replay::new(recording, interface.clone(), *speed, allowance);
                 self.replay_failure = Some(source.failure());
                 self.error_reports = source.reports();
+                let timing = settings.buses[*bus].timing;
+                let source = Metered::new(source, timing, &self.demands[*bus]);
                 // The order on the bus was decided when it was recorded.
                 let config = config(Drive::Timed, Discipline::Fifo, REPLAY_QUEUE);
                 let sender = self.world.add_sender(self.buses[*bus], config, Box::new(source));
@@ -224,6 +233,9 @@ impl Scene {
                  frames on the bus"
             )),
         }
+        let statistics: Vec<_> =
+            self.buses.iter().map(|&bus| self.world.bus_statistics(bus)).collect();
+        notes.extend(doubt::notes(experiment, &self.demands, &collected.waits, &statistics));
         let buses = experiment.buses.iter().zip(&self.buses).map(|(config, &bus)| {
             let statistics = self.world.bus_statistics(bus);
             let load = match elapsed {
@@ -238,6 +250,7 @@ impl Scene {
                 load_percent: (load * 1_000.0).round() / 1_000.0,
                 error_frames: statistics.error_frames,
                 bus_offs: statistics.bus_offs,
+                id_collisions: statistics.id_collisions,
             }
         });
         let rules = self.gateway.map_or(Vec::new(), |host| {
@@ -276,7 +289,10 @@ impl Scene {
 fn place_of(job: Option<u32>, cause: &str) -> &'static str {
     match (job, cause) {
         (Some(_), _) => "rule",
-        (None, cause::SENDER_QUEUE_FULL | cause::UNSUPPORTED | cause::UNFINISHED) => "sender",
+        (
+            None,
+            cause::SENDER_QUEUE_FULL | cause::MERGED | cause::UNSUPPORTED | cause::UNFINISHED,
+        ) => "sender",
         (None, _) => "gateway",
     }
 }
@@ -342,6 +358,7 @@ struct Collector<'a> {
     frames: Option<&'a mut dyn Write>,
     failure: Option<io::Error>,
     jobs: Vec<(String, String)>,
+    waits: Waits,
     watch: &'a dyn Watch,
     histograms: Vec<Histogram>,
     way: Way,
@@ -358,11 +375,13 @@ impl<'a> Collector<'a> {
         frames: Option<&'a mut dyn Write>,
         jobs: Vec<(String, String)>,
         way: Way,
+        waits: Waits,
         watch: &'a dyn Watch,
     ) -> Self {
         Self {
             frames,
             failure: None,
+            waits,
             watch,
             histograms: Metric::ALL.iter().map(|_| Histogram::new()).collect(),
             way,
@@ -462,6 +481,11 @@ impl Observer for Collector<'_> {
                 if record.fate == Fate::Forwarded { "forwarded" } else { "delivered" }
             }
         };
+        let waited = record.taps.at(Tap::SourceStart).zip(record.taps.at(Tap::Queued));
+        if let Some((start, queued)) = waited {
+            let wait = Nanos::from_nanos(start.saturating_sub(queued));
+            self.waits.add(record.sender, record.sent.can_id(), wait);
+        }
         self.write_line(record, outcome, ending);
     }
 

@@ -444,3 +444,132 @@ fn chains_over_virtual_buses_deliver_the_last_identifier() {
         }
     }
 }
+
+#[test]
+fn a_wrong_bit_rate_is_told() {
+    // A bus of 500 kbit/s at 48 %: a frame of 112 bits every 464 us, 3 s long.
+    let mut log = String::new();
+    for number in 0..6_466_u64 {
+        let micros = number * 464;
+        let (seconds, micros) = (1_000 + micros / 1_000_000, micros % 1_000_000);
+        log.push_str(&format!("({seconds}.{micros:06}) can0 123#1122334455667788\n"));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.log"), log).unwrap();
+    let notes = |bus: &str| {
+        let text = format!(
+            "bus.in = {bus}\nbus.out.bitrate = '1M'\ngateway.delay = '35us'\n\
+             traffic = {{ kind = 'replay', log = 'a.log' }}\n"
+        );
+        let campaign =
+            experiment::parse("t.toml", &text, folder.path(), &Options::default()).unwrap();
+        let warnings = campaign.warnings.to_string();
+        let (result, _) = try_run(&campaign.experiments[0]).unwrap();
+        (warnings, result.notes)
+    };
+    assert_eq!(notes("{ bitrate = '500k' }"), (String::new(), Vec::new()));
+
+    let (warnings, told) = notes("{ bitrate = '125k' }");
+    assert_eq!(warnings, "");
+    let [note] = &told[..] else { panic!("{told:?}") };
+    assert!(
+        note.starts_with(
+            "bus in at 125kbit/s cannot carry what it is given: its frames need 193 % of the time, \
+             193 % in the busiest second; they waited up to "
+        ),
+        "{note}"
+    );
+
+    let (warnings, told) = notes("{ bitrate = '500' }");
+    let unusual = "no CAN bus has a bit rate of 500 bit/s: they run at 5 kbit/s to 1 Mbit/s";
+    assert!(
+        warnings.contains(unusual) && warnings.contains("did you mean \"500k\"?"),
+        "{warnings}"
+    );
+    assert_eq!(told[0], format!("bus in: {unusual}; was 500k meant?"));
+    assert!(told[1].starts_with("bus in at 500bit/s cannot carry what it is given"), "{told:?}");
+}
+
+/// Two nodes with messages of these identifiers and periods on one bus.
+fn periodic(messages: &[(&str, &str, &str)]) -> String {
+    let mut text = format!(
+        "count = 1000\n{BUSES}gateway.delay = '35us'\n\
+         [traffic]\nkind = 'periodic'\nnodes = {{ in = ['A', 'B'], out = ['C'] }}\n"
+    );
+    for (node, id, period) in messages {
+        text.push_str(&format!(
+            "[[traffic.message]]\nid = '{id}'\nnode = '{node}'\nperiod = '{period}'\noffset = '0us'\n"
+        ));
+    }
+    text
+}
+
+#[test]
+fn messages_that_fall_behind_are_told() {
+    // At 1 Mbit/s: 11 messages of about 115 us in a millisecond are too many, 8 are not.
+    let ids: Vec<_> = (0..11).map(|number| format!("0x{:X}", 0x100 + number)).collect();
+    for (count, is_told) in [(8, false), (11, true)] {
+        let messages: Vec<_> = ids[..count].iter().map(|id| ("A", id.as_str(), "1ms")).collect();
+        let (result, _) = run(&periodic(&messages));
+        assert_eq!(!result.notes.is_empty(), is_told, "{:?}", result.notes);
+        if is_told {
+            assert!(result.notes[0].contains("longer than they may"), "{:?}", result.notes);
+        }
+    }
+}
+
+#[test]
+fn an_identifier_has_one_sender() {
+    let text = periodic(&[("A", "0x100", "1ms"), ("B", "0x100", "1ms")]);
+    let error = experiment::parse("t.toml", &text, Path::new("."), &Options::default());
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("`A` and `B` both send 0x100 on bus in"), "{error}");
+
+    // On two buses it may have one each. Where the gateway brings one to the other, it shows: both
+    // are ready when the bus becomes free.
+    let text = periodic(&[("A", "0x100", "1ms"), ("C", "0x100", "1ms"), ("C", "0x0FF", "1ms")]);
+    let (result, _) = run(&text);
+    let out = &result.buses[1];
+    assert!(out.id_collisions > 0 && out.error_frames > 0, "{out:?}");
+    let note = format!(
+        "bus out: {} times nodes began frames with the same identifier at once (first 0x100), which \
+         makes errors on a bus; give every identifier one sender",
+        out.id_collisions
+    );
+    assert!(result.notes.contains(&note), "{:?}", result.notes);
+}
+
+#[test]
+fn the_model_of_a_kernel_gateway_takes_the_rules_of_can_gw_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = "bus = { in = 'can0', out = 'can1' }\n\
+                 [[rule]]\nname = 'slow'\nfrom = 'in'\nto = 'out'\nmatch = ['0x123']\n\
+                 rate = '10/s'\n";
+    std::fs::write(folder.path().join("rules.toml"), rules).unwrap();
+    let parse = |gateway: &str| {
+        let text = format!(
+            "count = 10\n{BUSES}gateway = {{ {gateway}, rules = 'rules.toml' }}\n\
+             traffic.kind = 'flood'\n"
+        );
+        experiment::parse("t.toml", &text, folder.path(), &Options::default())
+    };
+    let kernel = "profile = 'mpc5200-2.6.33'";
+    let error = parse(kernel).unwrap_err().to_string();
+    assert!(error.contains("can-gw cannot do rule `slow`"), "{error}");
+    assert!(error.contains("kind = \"user\" can do it"), "{error}");
+    for other in [&format!("{kernel}, kind = 'user'"), "delay = '35us'"] {
+        let campaign = parse(other).unwrap();
+        assert!(!campaign.experiments[0].conditions.contains("kernel"), "{other}");
+    }
+
+    let conditions = |gateway: &str| {
+        let text = format!("{BUSES}gateway = {{ {kernel}, {gateway} }}\ntraffic.kind = 'flood'\n");
+        experiment(&text, Path::new(".")).conditions
+    };
+    assert!(conditions("tx_queue = 5").contains("kernel gateway; no load"));
+    assert!(conditions("egress = 'priority'").contains("kernel gateway with egress by priority;"));
+    assert!(
+        conditions("generate.hops = 30")
+            .contains("kernel gateway, which lets frames pass 31 times;")
+    );
+}

@@ -22,6 +22,9 @@ impl Bitrate {
     /// 20 Mbit/s: the fastest data phase of any CAN generation (CAN XL, CiA 610-1).
     pub const MAX: Self = Self(NonZeroU32::new(20_000_000).unwrap());
 
+    /// 10 kbit/s: any data bit rate goes with it.
+    const SLOW: Self = Self(NonZeroU32::new(10_000).unwrap());
+
     /// A bit rate of `bits_per_second`; `None` if zero or above [`Bitrate::MAX`].
     #[must_use]
     pub const fn new(bits_per_second: u32) -> Option<Self> {
@@ -127,6 +130,91 @@ impl Timing {
     }
 }
 
+/// Why no CAN bus runs at some bit rates: a hint at a slip of the pen, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnusualRates {
+    rate: Bitrate,
+    is_data: bool,
+    reason: Unusual,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unusual {
+    Slow,
+    Fast,
+    BelowNominal,
+}
+
+impl Timing {
+    /// The slowest nominal rate: what an SJA1000 reaches at 16 MHz. CiA 301 begins at 10 kbit/s.
+    const SLOWEST: u32 = 5_000;
+    /// The fastest nominal rate (ISO 11898-1:2015).
+    const FASTEST: u32 = 1_000_000;
+    /// The fastest data rate of CAN FD (CiA 601-4, transceivers with signal improvement).
+    const FASTEST_DATA: u32 = 8_000_000;
+
+    /// Why no CAN bus runs at these rates, if that is so.
+    #[must_use]
+    pub const fn unusual(self) -> Option<UnusualRates> {
+        let (nominal, data) = (self.nominal.bits_per_second(), self.data.bits_per_second());
+        if nominal < Self::SLOWEST {
+            Some(UnusualRates { rate: self.nominal, is_data: false, reason: Unusual::Slow })
+        } else if nominal > Self::FASTEST {
+            Some(UnusualRates { rate: self.nominal, is_data: false, reason: Unusual::Fast })
+        } else if data > Self::FASTEST_DATA {
+            Some(UnusualRates { rate: self.data, is_data: true, reason: Unusual::Fast })
+        } else if data < nominal {
+            Some(UnusualRates { rate: self.data, is_data: true, reason: Unusual::BelowNominal })
+        } else {
+            None
+        }
+    }
+}
+
+impl UnusualRates {
+    /// Whether it is the data bit rate of CAN FD.
+    #[must_use]
+    pub const fn is_data(self) -> bool {
+        self.is_data
+    }
+
+    /// The rate that may have been meant: a thousand times as much, where that is one.
+    #[must_use]
+    pub fn meant(self) -> Option<Bitrate> {
+        let meant = Bitrate::new(self.rate.bits_per_second().checked_mul(1_000)?)?;
+        Timing { nominal: if self.is_data { Bitrate::SLOW } else { meant }, data: meant }
+            .unusual()
+            .is_none()
+            .then_some(meant)
+    }
+}
+
+/// A rate with its unit, as people write it.
+struct Unit(Bitrate);
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.bits_per_second() {
+            rate if rate % 1_000_000 == 0 => write!(f, "{} Mbit/s", rate / 1_000_000),
+            rate if rate % 1_000 == 0 => write!(f, "{} kbit/s", rate / 1_000),
+            rate => write!(f, "{rate} bit/s"),
+        }
+    }
+}
+
+impl fmt::Display for UnusualRates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rate, is_data, reason } = *self;
+        let kind = if is_data { "data bit rate" } else { "bit rate" };
+        write!(f, "no CAN bus has a {kind} of {}: ", Unit(rate))?;
+        match (reason, is_data) {
+            (Unusual::BelowNominal, _) => f.write_str("it is lower than the nominal bit rate"),
+            (_, false) => f.write_str("they run at 5 kbit/s to 1 Mbit/s"),
+            (_, true) => f.write_str("CAN FD reaches 8 Mbit/s"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +243,52 @@ mod tests {
             ["", "k", "0", "0k", "-1", "1e6", "21M", "99999999999", "1.5", "1.0005k", "1m", ".5M"]
         {
             assert_eq!(text.parse::<Bitrate>(), Err(ParseBitrateError), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_that_no_bus_has_are_told() {
+        let timing = |nominal: &str, data: &str| Timing {
+            nominal: nominal.parse().unwrap(),
+            data: data.parse().unwrap(),
+        };
+        for (nominal, data, told, meant) in [
+            ("500k", "500k", None, None),
+            ("33.333k", "33.333k", None, None),
+            ("5k", "5k", None, None),
+            ("1M", "8M", None, None),
+            (
+                "500",
+                "500",
+                Some("no CAN bus has a bit rate of 500 bit/s: they run at 5 kbit/s to 1 Mbit/s"),
+                Some("500k"),
+            ),
+            (
+                "2M",
+                "2M",
+                Some("no CAN bus has a bit rate of 2 Mbit/s: they run at 5 kbit/s to 1 Mbit/s"),
+                None,
+            ),
+            (
+                "500k",
+                "2k",
+                Some(
+                    "no CAN bus has a data bit rate of 2 kbit/s: it is lower than the nominal bit rate",
+                ),
+                Some("2M"),
+            ),
+            (
+                "500k",
+                "12M",
+                Some("no CAN bus has a data bit rate of 12 Mbit/s: CAN FD reaches 8 Mbit/s"),
+                None,
+            ),
+        ] {
+            let unusual = timing(nominal, data).unusual();
+            let text = unusual.map(|unusual| unusual.to_string());
+            assert_eq!(text.as_deref(), told, "{nominal}, {data}");
+            let rate = unusual.and_then(UnusualRates::meant).map(|rate| rate.to_string());
+            assert_eq!(rate.as_deref(), meant, "{nominal}, {data}");
         }
     }
 

@@ -38,7 +38,7 @@ pub mod notation;
 pub mod socketcan;
 pub mod tunnel;
 
-pub use bitrate::{Bitrate, Timing};
+pub use bitrate::{Bitrate, Timing, UnusualRates};
 pub use embedded_can::{ExtendedId, Id, StandardId};
 pub use field::{ByteOrder, Field};
 pub use frame::{Frame, FrameError, Kind};

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use candor_config::{Origin, Section, Value};
 use candor_route::Table;
+use candor_route::job::{Inexpressible, plan};
 use candor_route::table::Gate;
 use candor_sim::Discipline;
 use candor_time::Nanos;
@@ -211,6 +212,32 @@ impl Reader<'_> {
             return None;
         }
         table
+    }
+}
+
+/// can-gw's parameter `max_hops` reaches so far (`CGW_MAX_HOPS`, net/can/gw.c).
+const KERNEL_HOPS: u8 = candor_route::table::HOPS_LIMIT;
+
+/// Why frames pass these rules more often than can-gw lets them.
+pub(super) fn beyond_hops(rules: &Table) -> Option<String> {
+    (rules.max_hops > KERNEL_HOPS).then(|| {
+        format!(
+            "a frame would pass can-gw {} times, which lets it pass {KERNEL_HOPS} times at most",
+            rules.max_hops
+        )
+    })
+}
+
+/// What else can-gw cannot do of these rules: the first few reasons.
+pub(super) fn beyond_can_gw(rules: &Table) -> Vec<String> {
+    const MOST: usize = 5;
+    let told = |failure: &Inexpressible| {
+        let name = rules.rules.get(failure.rule).map_or("", |rule| rule.name.as_str());
+        format!("can-gw cannot do rule `{name}`: {}", failure.reason)
+    };
+    match plan(rules) {
+        Ok(_) => Vec::new(),
+        Err(failures) => failures.iter().take(MOST).map(told).collect(),
     }
 }
 

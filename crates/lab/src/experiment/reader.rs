@@ -60,8 +60,12 @@ impl<'a> Reader<'a> {
 fn read_bus(name: &str, table: &Table, findings: &Findings) -> BusConfig {
     let mut bus = Section::new(table, findings);
     bus.require(&["bitrate"]);
-    let nominal = bus.bitrate("bitrate").unwrap_or(Bitrate::MAX);
+    let nominal = bus.bitrate("bitrate");
     let data = bus.bitrate("data_bitrate");
+    if let Some(nominal) = nominal {
+        doubt_rates(&bus, Timing { nominal, data: data.unwrap_or(nominal) }, findings);
+    }
+    let nominal = nominal.unwrap_or(Bitrate::MAX);
     let config = BusConfig {
         name: name.into(),
         timing: Timing { nominal, data: data.unwrap_or(nominal) },
@@ -71,6 +75,17 @@ fn read_bus(name: &str, table: &Table, findings: &Findings) -> BusConfig {
     };
     bus.finish();
     config
+}
+
+/// Warns of bit rates that no bus has.
+fn doubt_rates(bus: &Section<'_>, timing: Timing, findings: &Findings) {
+    let Some(unusual) = timing.unusual() else { return };
+    let key = if unusual.is_data() { "data_bitrate" } else { "bitrate" };
+    let hint = match unusual.meant() {
+        Some(meant) => format!("did you mean \"{meant}\"?"),
+        None => "check the bit rate".into(),
+    };
+    findings.warning(bus.origin_of(key), unusual.to_string(), hint);
 }
 
 /// The SHA-256 of a file, however large, in hex.

@@ -83,11 +83,14 @@ impl Reader<'_> {
                 let profile = load_profile
                     .map_err(|error| self.findings.error(said.origin, error.to_string()))
                     .ok()?;
-                let place = if in_user_space { "user-space" } else { "kernel" };
+                let place = match in_user_space {
+                    true => "user-space gateway".to_owned(),
+                    false => self.kernel_gateway(said)?,
+                };
                 Some(Host {
                     tester: Some(profile.tester),
                     model: Model::Linux(Box::new(linux(profile, said, in_user_space, load))),
-                    description: format!("model {name}, {place} gateway"),
+                    description: format!("model {name}, {place}"),
                 })
             }
             _ => {
@@ -98,6 +101,27 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+}
+
+impl Reader<'_> {
+    /// A gateway in the kernel, which is can-gw: rules that it cannot do are refused, and what the
+    /// model changes about it is said.
+    fn kernel_gateway(&self, said: &gateway::Said<'_>) -> Option<String> {
+        let mut description = "kernel gateway".to_owned();
+        let Some(rules) = &said.rules else { return Some(description) };
+        let reasons = gateway::beyond_can_gw(rules);
+        for reason in &reasons {
+            let hint = "kind = \"user\" can do it";
+            self.findings.error_with_hint(said.rules_origin, reason, hint);
+        }
+        if gateway::beyond_hops(rules).is_some() {
+            description.push_str(&format!(", which lets frames pass {} times", rules.max_hops));
+        }
+        if said.discipline == Some(Discipline::Priority) {
+            description.push_str(" with egress by priority");
+        }
+        reasons.is_empty().then_some(description)
     }
 }
 

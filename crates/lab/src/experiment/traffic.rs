@@ -8,6 +8,7 @@ use candor_wire::frame::{BRS, EFF_FLAG, EFF_MASK, SFF_MASK, fd_dlc};
 use super::reader::Reader;
 use super::{Pace, Traffic, locate};
 use crate::dbc;
+use crate::doubt;
 use crate::recording;
 use crate::traffic::{Message, Numbered};
 
@@ -202,6 +203,16 @@ impl Reader<'_> {
                 let (name, length) = (&message.name, message.length);
                 let text = format!("{name} has {length} bytes, but its bus is classical");
                 self.findings.error(origin, text);
+            }
+            let other = nodes.iter().find(|(at, node, messages)| {
+                let has_id = |other: &Message| other.can_id == message.can_id;
+                *at == bus && *node != message.node && messages.iter().any(has_id)
+            });
+            if let Some((_, other, _)) = other {
+                let (bus, id) = (&self.buses[bus].name, doubt::shown(message.can_id));
+                let text = format!("`{other}` and `{}` both send {id} on bus {bus}", message.node);
+                let hint = "CAN cannot tell apart who sends: give every identifier one node";
+                self.findings.error_with_hint(origin, text, hint);
             }
             match nodes.iter_mut().find(|(at, node, _)| *at == bus && *node == message.node) {
                 Some((_, _, messages)) => messages.push(message),

@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 use candor_bed::order::{self, Controller, File, Settings};
 use candor_config::{Data, Origin, Section, Value, quoted};
 use candor_route::Table;
-use candor_route::job::{Inexpressible, plan};
 use candor_sim::Discipline;
 use candor_time::Nanos;
 use candor_vm::{Spec, Speed};
@@ -35,8 +34,6 @@ const DEFAULT_KERNEL: &str = "6.12";
 const MAX_COUNT: u64 = 200_000;
 /// The largest file that is handed to a guest.
 const MAX_FILE_LEN: u64 = 64 << 20;
-/// can-gw's parameter `max_hops` reaches so far (`CGW_MAX_HOPS`, net/can/gw.c).
-const KERNEL_HOPS: u8 = candor_route::table::HOPS_LIMIT;
 
 /// The settings of an experiment on a virtual machine.
 #[derive(Clone, Debug)]
@@ -348,7 +345,11 @@ impl Reader<'_> {
         }
         let Some(rules) = &gateway.rules else { return is_fine };
         if gateway.kind == Kind::Kernel {
-            for reason in beyond_the_kernel(rules) {
+            let reasons = match gateway::beyond_hops(rules) {
+                Some(reason) => vec![reason],
+                None => gateway::beyond_can_gw(rules),
+            };
+            for reason in reasons {
                 let hint = "kind = \"engine\" can do it";
                 refuse(gateway.rules_origin, &reason, hint);
             }
@@ -474,25 +475,6 @@ fn describe(said: Option<&gateway::Said<'_>>) -> String {
         Kind::Command => {
             format!("command {}", said.command.first().map_or("", |(program, _)| program))
         }
-    }
-}
-
-/// What the kernel's can-gw cannot do of these rules: the first few reasons.
-fn beyond_the_kernel(rules: &Table) -> Vec<String> {
-    const MOST: usize = 5;
-    if rules.max_hops > KERNEL_HOPS {
-        return vec![format!(
-            "a frame would pass can-gw {} times, which lets it pass {KERNEL_HOPS} times at most",
-            rules.max_hops
-        )];
-    }
-    let told = |failure: &Inexpressible| {
-        let name = rules.rules.get(failure.rule).map_or("", |rule| rule.name.as_str());
-        format!("can-gw cannot do rule `{name}`: {}", failure.reason)
-    };
-    match plan(rules) {
-        Ok(_) => Vec::new(),
-        Err(failures) => failures.iter().take(MOST).map(told).collect(),
     }
 }
 

@@ -481,6 +481,7 @@ fn buses(
                 load_percent: (load * 1_000.0).round() / 1_000.0,
                 error_frames: 0,
                 bus_offs: 0,
+                id_collisions: 0,
             }
         })
         .collect()

@@ -66,8 +66,9 @@ impl<G: Gateway> World<G> {
         senders.sort_unstable();
         let sender = senders.remove(0);
         let length = self.length_on(sender).unwrap_or(begun.length);
-        let last = length.without_intermission().total() - 1;
-        Begun { sender, also: senders, length, error: error.map(|at| at.min(last)) }
+        // The error was drawn for the first frame; one that goes on without it may end before.
+        let bits = length.without_intermission().total();
+        Begun { sender, also: senders, length, error: error.filter(|&at| at < bits) }
     }
 
     /// All that begin a frame with this key: `first`, which has begun, and the others, which do now.

@@ -1,0 +1,186 @@
+//! What makes a simulation doubtful although it ran: bit rates that no bus has, buses that cannot carry
+//! what they are given, senders that fall behind, identifiers with two senders.
+//!
+//! A wrong bit rate gives figures as smooth as a right one. These notes say it beside the figures.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use candor_sim::{BusStatistics, Release, Source, Time};
+use candor_time::Nanos;
+use candor_wire::{Timing, bits};
+
+use crate::experiment::{Bus, Experiment, Traffic};
+
+/// What is to be sent on a bus is added up for each of these.
+const WINDOW: Nanos = Nanos::from_secs(1);
+/// More than this is more than a bus can carry: a window may hold the stamp of one frame more than fits.
+const FULL_PERCENT: f64 = 101.0;
+/// A recording was on a bus: its frames wait for one another, and for coarse stamps, but not so long.
+const LONG_WAIT: Nanos = Nanos::from_millis(100);
+
+/// What senders with times want a bus to carry.
+#[derive(Debug, Default)]
+pub(crate) struct Demand {
+    frames: u64,
+    busy_ns: u64,
+    first: Option<Time>,
+    last: Time,
+    /// What the frames of each window take, where there are any.
+    windows: BTreeMap<u64, u64>,
+}
+
+impl Demand {
+    fn add(&mut self, release: &Release, timing: Timing) {
+        let Ok(length) = bits::length(&release.frame) else { return };
+        let taken = timing.duration_ns(length);
+        self.frames += 1;
+        self.busy_ns += taken;
+        self.first = Some(self.first.map_or(release.at, |first| first.min(release.at)));
+        self.last = self.last.max(release.at);
+        let window = release.at.as_nanos() / WINDOW.as_nanos();
+        *self.windows.entry(window).or_default() += taken;
+    }
+
+    /// Percent of the time from the first release to the last that the frames take; nothing of less
+    /// than a window.
+    fn mean_percent(&self) -> Option<f64> {
+        let time = self.last - self.first?;
+        (time >= WINDOW).then(|| percent(self.busy_ns, time))
+    }
+
+    /// Percent of the busiest window.
+    fn peak_percent(&self) -> f64 {
+        percent(self.windows.values().copied().max().unwrap_or(0), WINDOW)
+    }
+}
+
+fn percent(busy_ns: u64, time: Nanos) -> f64 {
+    busy_ns as f64 / time.as_nanos() as f64 * 100.0
+}
+
+/// Adds up what a source wants to send.
+pub(crate) struct Metered<S> {
+    source: S,
+    timing: Timing,
+    demand: Rc<RefCell<Demand>>,
+}
+
+impl<S: Source> Metered<S> {
+    pub(crate) fn new(source: S, timing: Timing, demand: &Rc<RefCell<Demand>>) -> Self {
+        Self { source, timing, demand: Rc::clone(demand) }
+    }
+}
+
+impl<S: Source> Source for Metered<S> {
+    fn next(&mut self) -> Option<Release> {
+        let release = self.source.next()?;
+        self.demand.borrow_mut().add(&release, self.timing);
+        Some(release)
+    }
+}
+
+/// How long frames of senders with times waited for their bus.
+#[derive(Debug)]
+pub(crate) struct Waits {
+    /// By sender: its bus, and by identifier word how long a frame may wait.
+    senders: Vec<(usize, BTreeMap<u32, Nanos>)>,
+    /// By bus: the longest wait, and frames that waited longer than they may.
+    of_buses: Vec<(Nanos, u64)>,
+}
+
+impl Waits {
+    /// For the senders of an experiment, in the order in which they were added.
+    pub(crate) fn new(experiment: &Experiment) -> Self {
+        let senders = match &experiment.traffic {
+            Traffic::Periodic { nodes, .. } => nodes
+                .iter()
+                .map(|(bus, _, messages)| {
+                    // The next one is due then.
+                    let periods = messages.iter().map(|message| (message.can_id, message.period));
+                    (*bus, periods.collect())
+                })
+                .collect(),
+            Traffic::Replay { bus, .. } => vec![(*bus, BTreeMap::new())],
+            Traffic::Numbered { .. } => Vec::new(),
+        };
+        Self { senders, of_buses: vec![(Nanos::ZERO, 0); experiment.buses.len()] }
+    }
+
+    /// A frame of `sender` waited so long.
+    pub(crate) fn add(&mut self, sender: u32, can_id: u32, wait: Nanos) {
+        let Some((bus, limits)) = self.senders.get(sender as usize) else { return };
+        let Some((longest, late)) = self.of_buses.get_mut(*bus) else { return };
+        *longest = (*longest).max(wait);
+        *late += u64::from(wait > limits.get(&can_id).copied().unwrap_or(LONG_WAIT));
+    }
+}
+
+/// What is doubtful about a bus, after the run.
+pub(crate) fn notes(
+    experiment: &Experiment,
+    demands: &[Rc<RefCell<Demand>>],
+    waits: &Waits,
+    statistics: &[BusStatistics],
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (index, bus) in experiment.buses.iter().enumerate() {
+        notes.extend(unusual(bus));
+        let overload = demands.get(index).zip(waits.of_buses.get(index));
+        notes.extend(overload.and_then(|(demand, &wait)| overloaded(bus, &demand.borrow(), wait)));
+        notes.extend(statistics.get(index).and_then(|statistics| collided(bus, statistics)));
+    }
+    notes
+}
+
+fn unusual(bus: &Bus) -> Option<String> {
+    let unusual = bus.timing.unusual()?;
+    let meant = unusual.meant().map_or(String::new(), |rate| format!("; was {rate} meant?"));
+    Some(format!("bus {}: {unusual}{meant}", bus.name))
+}
+
+fn overloaded(bus: &Bus, demand: &Demand, (longest, late): (Nanos, u64)) -> Option<String> {
+    let peak = demand.peak_percent();
+    let needs = match demand.mean_percent() {
+        Some(mean) if mean > FULL_PERCENT => {
+            format!("its frames need {mean:.0} % of the time, {peak:.0} % in the busiest second")
+        }
+        _ if peak > FULL_PERCENT => format!("its frames need {peak:.0} % of the busiest second"),
+        _ if late > 0 => "its senders fall behind".into(),
+        _ => return None,
+    };
+    let mut note = format!(
+        "bus {} at {}bit/s cannot carry what it is given: {needs}",
+        bus.name, bus.timing.nominal
+    );
+    if longest > Nanos::ZERO {
+        note.push_str(&format!("; they waited up to {longest}"));
+    }
+    if late > 0 {
+        note.push_str(&format!(", {late} of {} longer than they may", demand.frames));
+    }
+    note.push_str("; is the bit rate right?");
+    Some(note)
+}
+
+fn collided(bus: &Bus, statistics: &BusStatistics) -> Option<String> {
+    let can_id = statistics.collision_id?;
+    let times = statistics.id_collisions;
+    Some(format!(
+        "bus {}: {times} times nodes began frames with the same identifier at once (first {}), which \
+         makes errors on a bus; give every identifier one sender",
+        bus.name,
+        shown(can_id)
+    ))
+}
+
+/// An identifier as experiments write it.
+pub(crate) fn shown(can_id: u32) -> String {
+    use candor_wire::frame::{EFF_FLAG, EFF_MASK, SFF_MASK};
+    if can_id & EFF_FLAG != 0 {
+        format!("0x{:X}x", can_id & EFF_MASK)
+    } else {
+        format!("0x{:X}", can_id & SFF_MASK)
+    }
+}
