@@ -11,8 +11,9 @@
 //!
 //! The lock is taken in the first place that can be written and that nobody but this user and root can
 //! change: a folder that belongs to another user, that others can write to, or that is a symbolic link
-//! is passed over. Lock files have mode 0600 and their folders 0700, so that no other user can open a
-//! lock file, and whoever cannot open it cannot lock it. For the same reason the locks of other users
+//! is passed over. Lock files have mode 0600, so that no other user can open one, and whoever cannot open
+//! it cannot lock it. Folders are made with mode 0700, but for `/run/candor`, which has 0755 as when
+//! systemd makes it: services of other users have their folders in it. For the same reason the locks of other users
 //! are not seen, except by root, who sees all of them in `/run/candor` and in the folders of services
 //! within it. The file stays when the lock is given back: that it is there means nothing.
 
@@ -26,6 +27,8 @@ use std::path::{Path, PathBuf};
 use crate::folder::{Folder, Writers};
 use crate::{Errno, Error};
 
+/// Where root and services have their locks and sockets.
+const SYSTEM: &str = "/run/candor";
 /// What is read of a lock file at most.
 const MAX_LEN: u64 = 4096;
 /// Folders within a place that are looked into at most.
@@ -110,7 +113,7 @@ impl Lock {
 
 /// Tries one place.
 fn attempt(place: &Path, key: &str) -> io::Result<Outcome> {
-    let folder = Folder::open_or_make(place, 0o700)?;
+    let folder = Folder::open_or_make(place, mode_of(place, 0o700))?;
     folder.check(Writers::Owner)?;
     let name = file_name(key);
     if let Some(holder) = held_within(&folder, &name) {
@@ -132,6 +135,13 @@ fn attempt(place: &Path, key: &str) -> io::Result<Outcome> {
         }
     }
     Err(io::Error::other("the lock file is removed again and again"))
+}
+
+/// The mode with which a place is made that has `mode` elsewhere: others must be able to enter the one
+/// for root and services, but there is nothing in it that they can open.
+#[must_use]
+pub fn mode_of(place: &Path, mode: u32) -> u32 {
+    if place == Path::new(SYSTEM) { 0o755 } else { mode }
 }
 
 /// Whether both are the same file.
@@ -190,7 +200,7 @@ fn places(
     temporary: &Path,
     user: u32,
 ) -> Vec<PathBuf> {
-    let mut places = vec![PathBuf::from("/run/candor")];
+    let mut places = vec![PathBuf::from(SYSTEM)];
     // systemd lists several folders with colons; the first one will do.
     places.extend(
         variable("RUNTIME_DIRECTORY")
@@ -313,6 +323,8 @@ mod tests {
         let Outcome::Taken(lock) = take(std::slice::from_ref(&place), "key") else { panic!() };
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
         assert_eq!((mode(lock.path()), mode(&place)), (0o600, 0o700));
+        assert_eq!(mode_of(&place, 0o700), 0o700);
+        assert_eq!(mode_of(Path::new("/run/candor"), 0o700), 0o755);
     }
 
     #[test]
