@@ -1,6 +1,6 @@
 //! [`Gateway`]: ports opened, workers at work, rules changed between two frames.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,6 +27,7 @@ use crate::kernel::Jobs;
 use crate::latency::Latency;
 use crate::output::Output;
 use crate::plan::{self, Doer, Plane, Planned};
+use crate::retired::{Key, Retired};
 use crate::snapshot::{PortSnapshot, RuleSnapshot, Snapshot};
 use crate::worker::{Lane, Routes, Stamps, Station, Worker, lock};
 
@@ -219,7 +220,7 @@ pub struct Gateway {
     lines: Vec<Line>,
     generations: Vec<Generation>,
     /// What rules and buses counted in generations that are over.
-    rule_sums: BTreeMap<(String, String, String), JobCounters>,
+    rule_sums: Retired<JobCounters>,
     bus_sums: BTreeMap<String, BusCounters>,
     latencies: BTreeMap<(String, String), Arc<Latency>>,
     jobs: Option<Jobs>,
@@ -244,7 +245,7 @@ impl Gateway {
             planned: Vec::new(),
             lines: Vec::new(),
             generations: Vec::new(),
-            rule_sums: BTreeMap::new(),
+            rule_sums: Retired::default(),
             bus_sums: BTreeMap::new(),
             latencies: BTreeMap::new(),
             jobs: None,
@@ -504,13 +505,14 @@ impl Gateway {
     /// Adds up generations of which no copy is pending any more.
     fn fold(&mut self) {
         let (rule_sums, bus_sums) = (&mut self.rule_sums, &mut self.bus_sums);
+        rule_sums.begin();
         self.generations.retain(|generation| {
             let jobs = generation.counters.jobs();
             if generation.is_current || jobs.iter().any(|job| job.pending > 0) {
                 return true;
             }
             for (key, counted) in keys(&generation.program).zip(jobs) {
-                *rule_sums.entry(key).or_default() += counted;
+                *rule_sums.entry(key) += counted;
             }
             let names = generation.program.buses().iter().map(|bus| bus.name.clone());
             for (name, counted) in names.zip(generation.counters.buses()) {
@@ -518,6 +520,21 @@ impl Gateway {
             }
             false
         });
+        self.forget();
+    }
+
+    /// Bounds what is kept of rules, buses and pairs of buses that are not in use any more.
+    fn forget(&mut self) {
+        let current = self.generations.iter().filter(|generation| generation.is_current);
+        let in_use: BTreeSet<Key> = current.flat_map(|it| keys(&it.program)).collect();
+        self.rule_sums.prune(|key| in_use.contains(key));
+        let in_kernel = self.kernel_keys();
+        if let Some(jobs) = &mut self.jobs {
+            jobs.forget(&in_kernel);
+        }
+        let is_there = |name: &String| self.table.buses.iter().any(|bus| bus.name == *name);
+        self.bus_sums.retain(|name, _| is_there(name));
+        self.latencies.retain(|(from, to), _| is_there(from) && is_there(to));
     }
 
     /// Opens ports again whose interfaces have come anew, so that sockets on them lead nowhere, and
@@ -595,7 +612,7 @@ impl Gateway {
                 ..RuleSnapshot::default()
             })
         }
-        for (key, counted) in &self.rule_sums {
+        for (key, counted) in self.rule_sums.iter() {
             entry(&mut rules, key).count(counted);
         }
         let mut buses = self.bus_sums.clone();

@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::AddAssign;
 
 use candor_linux::netlink::Netlink;
 use candor_route::netlink::{self as jobs, Counters, Request};
 use candor_route::{BusIndex, Table};
 
 use crate::Error;
+use crate::retired::{Key, Retired};
 
 /// What a rule and one of its destinations counted in the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,8 +23,13 @@ pub(crate) struct JobSums {
     pub(crate) deleted: u64,
 }
 
-/// A rule, its source and one of its destinations.
-type Key = (String, String, String);
+impl AddAssign for JobSums {
+    fn add_assign(&mut self, more: Self) {
+        self.handled += more.handled;
+        self.dropped += more.dropped;
+        self.deleted += more.deleted;
+    }
+}
 
 /// A job that was added.
 struct Added {
@@ -38,18 +45,19 @@ pub(crate) struct Jobs {
     netlink: Netlink,
     added: Vec<Added>,
     /// By rule, source and destination.
-    sums: BTreeMap<Key, JobSums>,
+    sums: Retired<JobSums>,
 }
 
 impl Jobs {
     pub(crate) fn new() -> Result<Self, Error> {
-        Ok(Self { netlink: Netlink::open()?, added: Vec::new(), sums: BTreeMap::new() })
+        Ok(Self { netlink: Netlink::open()?, added: Vec::new(), sums: Retired::default() })
     }
 
     /// Makes the jobs those of `rules` of `table`, by index. A job that is the same to the last bit
     /// stays.
     pub(crate) fn change(&mut self, table: &Table, rules: &[usize]) -> Result<(), Error> {
         let wanted = self.wanted(table, rules)?;
+        self.sums.begin();
         // Up to here they counted for the rules that they were of.
         self.count()?;
         let mut listed = self.listed()?;
@@ -83,7 +91,7 @@ impl Jobs {
         // The kernel deletes the jobs of an interface that goes away by itself.
         let mut old: Vec<_> = old.map(|(job, is_there)| is_there.then_some(job)).collect();
         for ((payload, key), place) in wanted.into_iter().zip(places) {
-            self.sums.entry(key.clone()).or_default();
+            self.sums.entry(key.clone());
             let kept = place.and_then(|at| old.get_mut(at)).and_then(Option::take);
             let seen = kept.map_or_else(Counters::default, |job| job.seen);
             self.added.push(Added { payload, key, seen });
@@ -162,7 +170,7 @@ impl Jobs {
                 continue;
             };
             let (_, now) = listed.swap_remove(at);
-            let sums = self.sums.entry(job.key.clone()).or_default();
+            let sums = self.sums.entry(job.key.clone());
             let more = |now: u32, seen: u32| u64::from(now.wrapping_sub(seen));
             sums.handled += more(now.handled, job.seen.handled);
             sums.dropped += more(now.dropped, job.seen.dropped);
@@ -186,8 +194,14 @@ impl Jobs {
         }
     }
 
-    pub(crate) fn sums(&self) -> &BTreeMap<Key, JobSums> {
-        &self.sums
+    /// What each rule counted, those included that are not in use any more.
+    pub(crate) fn sums(&self) -> impl Iterator<Item = (&Key, &JobSums)> {
+        self.sums.iter()
+    }
+
+    /// Bounds what is kept of rules that are not among these any more.
+    pub(crate) fn forget(&mut self, in_use: &[Key]) {
+        self.sums.prune(|key| in_use.contains(key));
     }
 }
 

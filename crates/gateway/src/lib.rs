@@ -24,6 +24,7 @@ mod latency;
 pub mod metrics;
 mod output;
 pub mod plan;
+mod retired;
 #[cfg(feature = "service")]
 mod rules;
 pub mod snapshot;
