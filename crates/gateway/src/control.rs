@@ -41,9 +41,11 @@
 //! # Limits
 //!
 //! See [`Limits`]. A line that is too long, or is no request, is answered with an `error`, and the
-//! next line is read as if nothing had been. One client more than the limit is told so and
-//! disconnected; so is a client that does not take an answer in time, and one that watches nothing
-//! and asks nothing for a long time. Clients have threads of their own: none of them can hold up
+//! next line is read as if nothing had been. A client that does not take an answer in time is
+//! disconnected; so is one that watches nothing and asks nothing for a long time. If there are as many
+//! clients as there may be, a new one takes the place of the one that has been without an answer or a
+//! snapshot for the longest time, if that is a second or more; if it is not, the new one is told so and
+//! disconnected. So clients that only hold connections never keep others out. Clients have threads of their own: none of them can hold up
 //! the gateway or another client.
 //!
 //! # Who may

@@ -17,12 +17,17 @@
 //! | `candor_latency_max_seconds` | `from`, `to` | the longest |
 //! | `candor_latency_unusable_total` | `from`, `to` | frames whose time stamp could not be used |
 //!
-//! All counters are since the start of the process. A rule that was taken out keeps its counters.
+//! All counters are since the start of the process. A rule that was taken out keeps its counters, but
+//! the number of such series is bounded: of the rules that are not in use, one by one for each
+//! destination, the 256 that were taken out last are shown under their own names. What those before them
+//! counted is added up in one series with `rule="(retired rules)"` and no buses, so that sums over all
+//! rules never fall. A bus that was taken out takes the latencies of its pairs with it.
 //!
 //! Only loopback addresses are served, unless [`Exposure::Public`] is asked for: there is no password.
 //! Each request has a connection of its own, which ends with the answer. A connection has
-//! [`MAX_REQUEST`] bytes and [`PATIENCE`] for its request and as long for the answer; more
-//! connections than [`MAX_CLIENTS`] are turned away.
+//! [`MAX_REQUEST`] bytes and [`PATIENCE`] for its request and as long for the answer. With
+//! [`MAX_CLIENTS`] connections a new one takes the place of the oldest whose request has not come within
+//! a second; if there is none, the new one is turned away.
 
 mod http;
 mod text;
@@ -39,12 +44,15 @@ pub use http::{Asked, MAX_REQUEST, Refusal, asked};
 pub use text::text;
 
 use crate::Snapshot;
-use crate::control::clients::{self, Came, Clients, Service};
+use crate::control::clients::{self, Came, Clients, Pulse, Room, Service};
 
 /// Connections at once.
 pub const MAX_CLIENTS: usize = 8;
 /// How long a request may take to come, and its answer to be taken.
 pub const PATIENCE: Nanos = Nanos::from_secs(5);
+/// A connection that has been there for so long gives way to a new one if there is no room: whoever can
+/// connect could hold all of them with requests that never come.
+const ROOM: Room = Room { clients: MAX_CLIENTS, idle: Nanos::from_secs(1) };
 /// How much more is read of a request that was refused before its end, so that the answer arrives.
 const MAX_REST: usize = 64 << 10;
 const REST_PATIENCE: Nanos = Nanos::from_millis(200);
@@ -124,7 +132,7 @@ impl Listening {
         snapshot: impl FnMut() -> Snapshot + Send + 'static,
     ) -> io::Result<Exporter> {
         let exporter = Exporting { snapshot: Mutex::new(snapshot) };
-        let clients = Clients::serve("metrics", self.listener, MAX_CLIENTS, exporter)?;
+        let clients = Clients::serve("metrics", self.listener, ROOM, exporter)?;
         Ok(Exporter { _clients: clients, address: self.address })
     }
 }
@@ -149,7 +157,7 @@ struct Exporting<F> {
 }
 
 impl<F: FnMut() -> Snapshot + Send + 'static> Service<TcpStream> for Exporting<F> {
-    fn serve(&self, mut client: TcpStream) {
+    fn serve(&self, mut client: TcpStream, pulse: &Pulse) {
         let end = clock::now::<Monotonic>() + PATIENCE;
         let mut request = Vec::new();
         let mut piece = [0; 2048];
@@ -157,6 +165,7 @@ impl<F: FnMut() -> Snapshot + Send + 'static> Service<TcpStream> for Exporting<F
             match asked(&request) {
                 Asked::More => {}
                 Asked::Metrics { head_only } => {
+                    pulse.busy();
                     let snapshot = (self.snapshot.lock().unwrap_or_else(PoisonError::into_inner))();
                     break http::answer(&text(&snapshot), head_only);
                 }
@@ -171,6 +180,10 @@ impl<F: FnMut() -> Snapshot + Send + 'static> Service<TcpStream> for Exporting<F
             }
         };
         send(&mut client, &answer, PATIENCE);
+    }
+
+    fn displace(&self, client: &mut TcpStream) {
+        clients::write_all(client, &Refusal::TooSlow.answer(), Nanos::ZERO);
     }
 
     fn turn_away(&self, mut client: TcpStream) {

@@ -244,7 +244,9 @@ fn wait_for_hangup(mut stream: &UnixStream) {
 
 #[test]
 fn one_client_too_many_is_told_so() {
-    let scene = scene(Limits { clients: 2, ..Limits::default() });
+    // None of them is idle for so long.
+    let gives_way = Nanos::from_secs(1_000);
+    let scene = scene(Limits { clients: 2, gives_way, ..Limits::default() });
     let mut first = Plain::connect(&scene.path);
     let mut second = Plain::connect(&scene.path);
     for client in [&mut first, &mut second] {
@@ -260,6 +262,36 @@ fn one_client_too_many_is_told_so() {
     let fourth = (0..1_000_000).find_map(|_| Client::connect(&scene.path).ok());
     assert!(fourth.is_some());
     second.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
+}
+
+#[test]
+fn idle_clients_give_way() {
+    let gives_way = Nanos::from_millis(1);
+    let scene = scene(Limits { clients: 4, gives_way, ..Limits::default() });
+    // One watches, and so has something to do again and again; the others only hold connections.
+    let watching = Client::connect(&scene.path).unwrap();
+    let mut snapshots = watching.watch(Nanos::from_millis(10)).unwrap();
+    let mut idle: Vec<_> = (0..3).map(|_| Plain::connect(&scene.path)).collect();
+    for client in &mut idle {
+        client.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    let before = scene.handler.lock().unwrap().snapshots;
+    assert!(snapshots.any(|snapshot| snapshot.unwrap().uptime_ns > before));
+    let late: Vec<_> = (0..3)
+        .map(|_| {
+            let mut client = Client::connect(&scene.path).unwrap();
+            assert!(client.request(&Request::Stats).is_ok(), "locked out");
+            client
+        })
+        .collect();
+    for client in &mut idle {
+        let told = client.hear().unwrap();
+        assert!(told.contains("4 clients were connected, and another one came"), "{told}");
+        assert_eq!(client.hear(), None);
+    }
+    assert!(snapshots.next().unwrap().is_ok(), "who watches stays");
+    drop(late);
 }
 
 #[test]

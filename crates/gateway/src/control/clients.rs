@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -63,10 +64,49 @@ macro_rules! listener {
 listener!(UnixListener, UnixStream);
 listener!(TcpListener, TcpStream);
 
-/// What is done for one client, and what for one too many.
+/// What is done for one client, for one that has to give way, and for one too many.
 pub(crate) trait Service<S>: Send + Sync + 'static {
-    fn serve(&self, client: S);
+    /// Serves a client; tells by `pulse` when something was done for it.
+    fn serve(&self, client: S, pulse: &Pulse);
+    /// Tells a client that has to give way to another one.
+    fn displace(&self, client: &mut S);
     fn turn_away(&self, client: S);
+}
+
+/// How many clients there may be, and which of them give way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Clients at once.
+    pub(crate) clients: usize,
+    /// How long nothing was done for a client that gives way to a new one if there is no room.
+    pub(crate) idle: Nanos,
+}
+
+/// When something was done for a client last.
+#[derive(Debug)]
+pub(crate) struct Pulse(AtomicU64);
+
+/// Something is being done: no instant is as late.
+const BUSY: u64 = u64::MAX;
+
+impl Pulse {
+    fn new() -> Self {
+        Self(AtomicU64::new(clock::now::<Monotonic>().as_nanos()))
+    }
+
+    /// Something is being done, however long it takes.
+    pub(crate) fn busy(&self) {
+        self.0.store(BUSY, Ordering::Relaxed);
+    }
+
+    /// It has been done.
+    pub(crate) fn beat(&self) {
+        self.0.store(clock::now::<Monotonic>().as_nanos(), Ordering::Relaxed);
+    }
+
+    fn last(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Clients being served. Dropping it ends their connections and takes no more; their threads end by
@@ -82,7 +122,7 @@ impl Clients {
     pub(crate) fn serve<L: Listener>(
         name: &str,
         listener: L,
-        limit: usize,
+        room: Room,
         service: impl Service<L::Stream>,
     ) -> io::Result<Self> {
         listener.dont_wait()?;
@@ -94,7 +134,7 @@ impl Clients {
             name: name.to_owned(),
             listener,
             stopped,
-            limit,
+            room,
             service: Arc::new(service),
             connected: Arc::default(),
             count: 0,
@@ -116,7 +156,13 @@ impl Drop for Clients {
 }
 
 /// The connections there are, by number.
-type Connected<S> = Arc<Mutex<HashMap<u64, S>>>;
+type Connected<S> = Arc<Mutex<HashMap<u64, Guest<S>>>>;
+
+/// A connection, and when something was done for it last.
+struct Guest<S> {
+    stream: S,
+    pulse: Arc<Pulse>,
+}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -126,7 +172,7 @@ struct Accepting<L: Listener, S> {
     name: String,
     listener: L,
     stopped: UnixStream,
-    limit: usize,
+    room: Room,
     service: Arc<S>,
     connected: Connected<L::Stream>,
     count: u64,
@@ -157,30 +203,48 @@ impl<L: Listener, S: Service<L::Stream>> Accepting<L, S> {
         let Ok(copy) = client.copy().and_then(|copy| client.dont_wait().map(|()| copy)) else {
             return;
         };
-        {
-            let mut connected = lock(&self.connected);
-            if connected.len() >= self.limit {
-                drop(connected);
-                self.service.turn_away(client);
-                return;
-            }
-            self.count += 1;
-            connected.insert(self.count, copy);
+        let pulse = Arc::new(Pulse::new());
+        if lock(&self.connected).len() >= self.room.clients && !self.make_room() {
+            self.service.turn_away(client);
+            return;
         }
+        self.count += 1;
+        let guest = Guest { stream: copy, pulse: Arc::clone(&pulse) };
+        lock(&self.connected).insert(self.count, guest);
         let place = Place { connected: Arc::clone(&self.connected), number: self.count };
         let service = Arc::clone(&self.service);
         // If there can be no thread the closure is dropped, and the connection with it.
         let _ = thread::Builder::new().name(self.name.clone()).spawn(move || {
             let _place = place;
-            service.serve(client);
+            service.serve(client, &pulse);
         });
     }
+
+    /// Ends the connection for which nothing was done for the longest time, if that was long enough.
+    fn make_room(&self) -> bool {
+        let mut connected = lock(&self.connected);
+        let pulses = connected.iter().map(|(&number, guest)| (number, guest.pulse.last()));
+        let now = clock::now::<Monotonic>().as_nanos();
+        let Some(number) = longest_idle(pulses, now, self.room.idle) else { return false };
+        if let Some(mut guest) = connected.remove(&number) {
+            self.service.displace(&mut guest.stream);
+            guest.stream.end(Shutdown::Both);
+        }
+        true
+    }
+}
+
+/// Of connections with their pulses, the one that has been idle for the longest time, and for so long
+/// at least.
+fn longest_idle(pulses: impl Iterator<Item = (u64, u64)>, now: u64, idle: Nanos) -> Option<u64> {
+    let (number, last) = pulses.min_by_key(|&(_, last)| last)?;
+    (now.checked_sub(last)? >= idle.as_nanos()).then_some(number)
 }
 
 impl<L: Listener, S> Drop for Accepting<L, S> {
     fn drop(&mut self) {
-        for client in lock(&self.connected).values() {
-            client.end(Shutdown::Both);
+        for guest in lock(&self.connected).values() {
+            guest.stream.end(Shutdown::Both);
         }
     }
 }
@@ -193,8 +257,8 @@ struct Place<S: Stream> {
 
 impl<S: Stream> Drop for Place<S> {
     fn drop(&mut self) {
-        if let Some(client) = lock(&self.connected).remove(&self.number) {
-            client.end(Shutdown::Both);
+        if let Some(guest) = lock(&self.connected).remove(&self.number) {
+            guest.stream.end(Shutdown::Both);
         }
     }
 }
@@ -255,4 +319,29 @@ pub(crate) fn read(client: &mut impl Stream, bytes: &mut [u8], until: Instant<Mo
 pub(crate) fn left_until(end: Instant<Monotonic>) -> Nanos {
     let left = end.as_nanos().saturating_sub(clock::now::<Monotonic>().as_nanos());
     Nanos::from_nanos(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_that_was_idle_longest_gives_way() {
+        let chosen = |pulses: &[(u64, u64)]| {
+            longest_idle(pulses.iter().copied(), 1_000, Nanos::from_nanos(100))
+        };
+        for (pulses, expected) in [
+            (&[][..], None),
+            (&[(1, 900)], Some(1)),
+            (&[(1, 901)], None),
+            (&[(1, 800), (2, 10), (3, 900)], Some(2)),
+            // What is busy stays, whatever the time.
+            (&[(1, BUSY)], None),
+            (&[(1, BUSY), (2, 5)], Some(2)),
+            // Something was done just now.
+            (&[(1, 1_001)], None),
+        ] {
+            assert_eq!(chosen(pulses), expected, "{pulses:?}");
+        }
+    }
 }

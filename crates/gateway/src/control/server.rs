@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use candor_linux::clock::{self, Monotonic};
 use candor_linux::folder::{Folder, Writers};
-use candor_linux::lock::{Lock, Outcome};
+use candor_linux::lock::{self, Lock, Outcome};
 use candor_linux::peer::{self, own_group, own_user};
 use candor_linux::process::is_alive;
 use candor_time::{Instant, Nanos};
 
-use super::clients::{self, Came, Clients, Service};
+use super::clients::{self, Came, Clients, Pulse, Room, Service};
 use super::protocol::{Lines, TooLong};
 use super::{Answer, Handler, PROTOCOL, Request, Version};
 
@@ -61,9 +61,12 @@ pub struct Limits {
     pub patience: Nanos,
     /// How long a client may ask for nothing, and watch nothing.
     pub idle: Nanos,
+    /// If there is no room for one more client, the one that has been without an answer or a snapshot
+    /// for the longest time gives way, if that is so long.
+    pub gives_way: Nanos,
 }
 
-/// 16 clients, 32 KiB, 5 s, 10 min.
+/// 16 clients, 32 KiB, 5 s, 10 min, 1 s.
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -71,6 +74,7 @@ impl Default for Limits {
             line_bytes: 32 << 10,
             patience: Nanos::from_secs(5),
             idle: Nanos::from_secs(600),
+            gives_way: Nanos::from_secs(1),
         }
     }
 }
@@ -155,7 +159,8 @@ impl Listening {
     ) -> io::Result<Server> {
         let Self { listener, file } = self;
         let service = Control { handler, limits };
-        let clients = Clients::serve("control", listener, limits.clients, service)?;
+        let room = Room { clients: limits.clients, idle: limits.gives_way };
+        let clients = Clients::serve("control", listener, room, service)?;
         Ok(Server { _clients: clients, file })
     }
 }
@@ -184,7 +189,8 @@ impl Server {
 
     fn bind_in(parent: &Path, path: &Path, access: Access) -> Result<Listening, BindError> {
         let fail = |attempt| move |error| BindError::Io { path: path.to_owned(), attempt, error };
-        let folder = Folder::open_or_make(parent, access.folder_mode());
+        let mode = lock::mode_of(parent, access.folder_mode());
+        let folder = Folder::open_or_make(parent, mode);
         let folder = folder.map_err(fail("use its folder"))?;
         folder.check(Writers::Group).map_err(fail("use its folder"))?;
         if access == Access::Group {
@@ -341,9 +347,15 @@ struct Control<H> {
 }
 
 impl<H: Handler + 'static> Service<UnixStream> for Control<H> {
-    fn serve(&self, client: UnixStream) {
+    fn serve(&self, client: UnixStream, pulse: &Pulse) {
         let lines = Lines::new(self.limits.line_bytes);
-        Session { control: self, client, lines, watch: None }.run();
+        Session { control: self, client, pulse, lines, watch: None }.run();
+    }
+
+    fn displace(&self, client: &mut UnixStream) {
+        let limit = self.limits.clients;
+        let message = format!("disconnected: {limit} clients were connected, and another one came");
+        clients::write_all(client, &Answer::error(message).encode(), Nanos::ZERO);
     }
 
     fn turn_away(&self, mut client: UnixStream) {
@@ -376,6 +388,7 @@ enum Flow {
 struct Session<'a, H> {
     control: &'a Control<H>,
     client: UnixStream,
+    pulse: &'a Pulse,
     lines: Lines,
     watch: Option<Watch>,
 }
@@ -394,7 +407,10 @@ impl<H: Handler> Session<'_, H> {
                 Came::Bytes(count) => {
                     silent_since = clock::now::<Monotonic>();
                     self.lines.push(piece.get(..count).unwrap_or_default());
-                    if self.requests() == Flow::End {
+                    self.pulse.busy();
+                    let flow = self.requests();
+                    self.pulse.beat();
+                    if flow == Flow::End {
                         return;
                     }
                 }
@@ -428,8 +444,11 @@ impl<H: Handler> Session<'_, H> {
         let (late, interval) = (now - watch.next, watch.interval);
         let missed = late.as_nanos() / interval.as_nanos();
         watch.next += interval * (missed + 1);
+        self.pulse.busy();
         let snapshot = self.control.handler().snapshot();
-        self.send(&Answer::Snapshot(Box::new(snapshot)))
+        let flow = self.send(&Answer::Snapshot(Box::new(snapshot)));
+        self.pulse.beat();
+        flow
     }
 
     /// Answers the requests that are there.
