@@ -16,6 +16,16 @@ impl Table {
     }
 }
 
+impl Value {
+    /// The value as TOML, in one line.
+    #[must_use]
+    pub fn to_toml_string(&self) -> String {
+        let mut out = String::new();
+        write_inline(&mut out, self);
+        out
+    }
+}
+
 /// `text` as a TOML string in quotes.
 #[must_use]
 pub fn quoted(text: &str) -> String {

@@ -17,6 +17,7 @@ mod effect;
 mod gateway;
 mod matrix;
 mod reader;
+mod seeds;
 pub mod sim;
 mod traffic;
 pub mod vm;
@@ -69,6 +70,8 @@ const LEAST_RECORDED_LEN: u64 = 32;
 pub struct Experiment {
     /// The name, unique in its campaign and fit for a file.
     pub name: String,
+    /// The name in the file of experiments: the runs with several seeds share it.
+    pub group: String,
     /// What it is about.
     pub title: String,
     /// Its place in the matrix.
@@ -353,15 +356,24 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let claims = crate::claims::read(table.remove("claim").as_ref(), &findings);
     let title = table.get("title").and_then(Value::as_str).unwrap_or_default().to_owned();
     let drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &findings);
-    let mut selected = select(name, drafts, options.only.as_deref())?;
-    for draft in &mut selected {
-        options.lay_over(&mut draft.table)?;
+    let only = options.only.as_deref();
+    let mut repeated = Vec::with_capacity(drafts.len());
+    for mut draft in drafts {
+        let is_meant = only.is_none_or(|glob| seeds::is_meant(&draft, glob));
+        match options.lay_over(&mut draft.table) {
+            Ok(()) => repeated.extend(seeds::repeat(draft, options.seed)),
+            Err(error) if is_meant => return Err(error),
+            // What the command line sets need not fit an experiment that is not chosen.
+            Err(_) => {}
+        }
     }
+    matrix::refuse_equal_names(&repeated, &findings);
+    let selected = select(name, repeated, only)?;
     let mut experiments = Vec::with_capacity(selected.len());
     let mut is_open = Vec::with_capacity(selected.len());
     for draft in selected {
         is_open.push(draft.table.get("per_frame").is_none());
-        experiments.extend(read(draft, base, options.seed, &findings));
+        experiments.extend(read(draft, base, &findings));
     }
     if findings.has_errors() {
         return Err(Error::Findings(findings));
@@ -388,10 +400,12 @@ fn frames_at_most(experiment: &Experiment) -> u64 {
 fn select(file: &str, drafts: Vec<Draft>, only: Option<&str>) -> Result<Vec<Draft>, Error> {
     let Some(glob) = only else { return Ok(drafts) };
     let (selected, others): (Vec<_>, Vec<_>) =
-        drafts.into_iter().partition(|draft| matches_glob(glob, &draft.name));
+        drafts.into_iter().partition(|draft| seeds::is_meant(draft, glob));
     if selected.is_empty() {
-        let names: Vec<_> = others.iter().take(10).map(|draft| draft.name.as_str()).collect();
-        let more = if others.len() > 10 { ", ..." } else { "" };
+        let mut names: Vec<_> = others.iter().map(|draft| draft.group.as_str()).collect();
+        names.dedup();
+        let more = if names.len() > 10 { ", ..." } else { "" };
+        names.truncate(10);
         return Err(Error::Other(format!(
             "{file}: no experiment matches `{glob}`; there are {}{more}",
             names.join(", ")
@@ -430,15 +444,16 @@ impl<'a> Said<'a> {
 }
 
 /// Reads one experiment; findings tell what is wrong with it.
-fn read(draft: Draft, base: &Path, seed: Option<u64>, findings: &Findings) -> Option<Experiment> {
-    let Draft { name, axes, table } = draft;
+fn read(draft: Draft, base: &Path, findings: &Findings) -> Option<Experiment> {
+    let Draft { name, group, seed, axes, table } = draft;
     let mut file = Section::new(&table, findings);
     file.require(&["bus", "traffic"]);
     file.string("name");
-    let title = file.string("title").unwrap_or(&name).to_owned();
+    let title = file.string("title").unwrap_or(&group).to_owned();
     let testbeds = Testbed::ALL.map(|testbed| (testbed.name(), testbed));
     let testbed = file.one_of("testbed", &testbeds);
     let own_seed = file.integer("seed", 0..=i64::MAX.unsigned_abs());
+    let _ = file.integer("seeds", 1..=seeds::MOST);
     let count = file.integer("count", 1..=i64::MAX.unsigned_abs());
     let per_frame = file.boolean("per_frame");
 
@@ -472,6 +487,7 @@ fn read(draft: Draft, base: &Path, seed: Option<u64>, findings: &Findings) -> Op
     let whole = if matches!(traffic, Traffic::Replay { .. }) { u64::MAX } else { DEFAULT_COUNT };
     Some(Experiment {
         name,
+        group,
         title,
         axes,
         config: table.to_toml_string(),

@@ -17,6 +17,7 @@ mod doubt;
 mod error;
 pub mod experiment;
 pub mod folder;
+pub mod group;
 pub mod kind;
 pub mod output;
 pub mod profile;

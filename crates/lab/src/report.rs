@@ -408,6 +408,7 @@ mod tests {
         let result = ResultFile {
             schema: SCHEMA.into(),
             experiment: "one".into(),
+            group: None,
             title: "</script><b>One</b>".into(),
             candor: "0.1.0".into(),
             command: "candor lab run one.toml".into(),

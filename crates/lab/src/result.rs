@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use candor_config::{Findings, Source, Table};
 use candor_lat::cause::{self, Ending};
 use candor_lat::{Endings, Histogram, Metric};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ pub struct ResultFile {
     pub schema: String,
     /// The experiment's name.
     pub experiment: String,
+    /// The name of the experiment of which this is a run, if it runs with several seeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// What it is about.
     pub title: String,
     /// The version that made it.
@@ -258,6 +262,25 @@ impl Figures {
         })
     }
 
+    /// The figures of so many latencies, quantiles exact; `None` if there are none.
+    #[must_use]
+    pub fn exact(mut latencies: Vec<i64>) -> Option<Self> {
+        let figures = Self::of(&latencies.iter().copied().collect())?;
+        latencies.sort_unstable();
+        // Nearest rank: so many are at most this.
+        let quantile = |permille: usize| {
+            let rank = (latencies.len() * permille).div_ceil(1_000).max(1);
+            latencies.get(rank - 1).copied()
+        };
+        Some(Self {
+            p50_ns: quantile(500)?,
+            p90_ns: quantile(900)?,
+            p99_ns: quantile(990)?,
+            p999_ns: quantile(999)?,
+            ..figures
+        })
+    }
+
     /// The figure of that name: `min`, `p50`, `p90`, `p99`, `p999`, `max`, `mean`, `stddev`.
     #[must_use]
     pub fn figure_ns(&self, name: &str) -> Option<f64> {
@@ -275,6 +298,28 @@ impl Figures {
     }
 }
 
+/// Every setting of a resolved experiment by its path, such as `traffic.kind`, as TOML.
+pub(crate) fn settings(config: &str) -> BTreeMap<String, String> {
+    let table = candor_config::parse(&Source::new("config", config), &Findings::new());
+    let mut settings = BTreeMap::new();
+    if let Some(table) = table {
+        flatten(&table, "", &mut settings);
+    }
+    settings
+}
+
+/// The values of a table by their paths.
+fn flatten(table: &Table, path: &str, settings: &mut BTreeMap<String, String>) {
+    for entry in table.entries() {
+        let path =
+            if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
+        match entry.value.as_table() {
+            Some(table) => flatten(table, &path, settings),
+            None => drop(settings.insert(path, entry.value.to_toml_string())),
+        }
+    }
+}
+
 impl ResultFile {
     /// A result that says of which experiment it is, and nothing yet of what happened.
     pub(crate) fn of(experiment: &Experiment, command: String) -> Self {
@@ -285,6 +330,7 @@ impl ResultFile {
         Self {
             schema: SCHEMA.into(),
             experiment: experiment.name.clone(),
+            group: (experiment.group != experiment.name).then(|| experiment.group.clone()),
             title: experiment.title.clone(),
             candor: env!("CARGO_PKG_VERSION").into(),
             command,
@@ -304,6 +350,31 @@ impl ResultFile {
             notes: Vec::new(),
             effort: None,
         }
+    }
+
+    /// The name of the experiment, without the seed if it runs with several.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        self.group.as_deref().unwrap_or(&self.experiment)
+    }
+
+    /// Every setting by its path, such as `traffic.kind`, as TOML.
+    #[must_use]
+    pub fn settings(&self) -> BTreeMap<String, String> {
+        settings(&self.config)
+    }
+
+    /// Frames lost, in percent of those sent; `None` if none was sent.
+    #[must_use]
+    pub fn lost_percent(&self) -> Option<f64> {
+        let Counts { sent, lost, .. } = self.counts;
+        (sent > 0).then(|| lost as f64 / sent as f64 * 100.0)
+    }
+
+    /// Whether the gateway's host had something else to do.
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        self.settings().get("load.kind").is_some_and(|kind| kind != "\"none\"")
     }
 
     /// The figures of a metric.
@@ -350,5 +421,19 @@ mod tests {
             let row = format!("| `{}` | {} | ", known.name, known.ending.label());
             assert!(GATEWAY.contains(&row), "docs/gateway.md has no row {row}");
         }
+    }
+
+    #[test]
+    fn exact_quantiles_are_latencies_that_were_measured() {
+        assert!(Figures::exact(Vec::new()).is_none());
+        // Far beyond where a histogram has a bucket for every nanosecond.
+        let latencies: Vec<i64> = (1..=1_000).rev().map(|n| 1_000_000 + n * 3).collect();
+        let figures = Figures::exact(latencies).unwrap();
+        for (figure, rank) in [("p50", 500), ("p90", 900), ("p99", 990), ("p999", 999)] {
+            let expected = f64::from(1_000_000 + rank * 3);
+            assert_eq!(figures.figure_ns(figure), Some(expected), "{figure}");
+        }
+        assert_eq!((figures.min_ns, figures.max_ns, figures.count), (1_000_003, 1_003_000, 1_000));
+        assert_eq!(Figures::exact(vec![7]).unwrap().p999_ns, 7);
     }
 }

@@ -514,7 +514,8 @@ fn a_sender_that_is_late_is_noted() {
         ("flood", 300_000, true),
         ("half", 300_000, true),
         ("flood", 10_000, false),
-        ("one-at-a-time", 300_000, false),
+        ("one-at-a-time", 300_000, true),
+        ("one-at-a-time", 10_000, false),
     ] {
         let lab = Lab::new(move |measurement| {
             let mut report = perfect(measurement);
@@ -523,7 +524,11 @@ fn a_sender_that_is_late_is_noted() {
         });
         let (result, _) = lab.one(&TWO.replace("one-at-a-time", kind));
         assert_eq!(result.notes.len(), usize::from(is_noted), "{kind} {late_ns}");
-        let says = |note: &String| note.contains("up to 300us late") && note.contains("11.4 %");
+        let says = |note: &String| {
+            note.contains("up to 300us late")
+                && note.contains("end_to_end")
+                && note.contains("11.4 %") == (kind != "one-at-a-time")
+        };
         assert!(result.notes.iter().all(says), "{:?}", result.notes);
     }
 }
@@ -1148,4 +1153,76 @@ fn instructions_are_told_per_frame_that_arrived() {
     let supply = ByHand { log: Arc::clone(&deaf.log), makes: Arc::clone(&deaf.makes) };
     let error = Machines::new(Box::new(supply), None).profile(&experiments[0], &Unwatched);
     assert_eq!(error.unwrap_err().to_string(), "a: no frame arrived");
+}
+
+#[test]
+fn an_experiment_under_load_runs_with_several_seeds() {
+    let names = |text: &str, options: &Options| -> Vec<(String, String, u64)> {
+        let campaign = experiment::parse("t.toml", text, Path::new("."), options).unwrap();
+        let named = |e: Experiment| (e.name, e.group, e.seed);
+        campaign.experiments.into_iter().map(named).collect()
+    };
+    let busy = format!("name = 'busy'\n{TWO}load.kind = 'cpu'\n");
+    let all = names(&busy, &Options::default());
+    assert_eq!(all.len(), 5);
+    assert_eq!(all[4], ("busy-seed-5".into(), "busy".into(), 5));
+    // One seed keeps its name, so that the command of a result gives the same files again.
+    let one = Options { seed: Some(4), ..Options::default() };
+    assert_eq!(names(&busy, &one), [("busy-seed-4".into(), "busy".into(), 4)]);
+    for only in ["busy", "bus*"] {
+        let options = Options { only: Some(only.into()), ..Options::default() };
+        assert_eq!(names(&busy, &options).len(), 5, "{only}");
+    }
+    let options = Options { only: Some("busy-seed-2".into()), ..Options::default() };
+    assert_eq!(names(&busy, &options), [("busy-seed-2".into(), "busy".into(), 2)]);
+
+    for (text, count) in [
+        (format!("{busy}seeds = 1\n"), 1),
+        (format!("{busy}seeds = 3\n"), 3),
+        (
+            busy.replace("'vm'", "'sim'")
+                .replace("gateway.kind = 'kernel'", "gateway.delay = '1us'"),
+            1,
+        ),
+        (format!("name = 'calm'\n{TWO}"), 1),
+        (format!("name = 'calm'\n{TWO}seeds = 2\n"), 2),
+        (format!("name = 'calm'\nseed = 7\n{TWO}seeds = 2\n"), 2),
+    ] {
+        assert_eq!(names(&text, &Options::default()).len(), count, "{text}");
+    }
+    assert_eq!(
+        names(&format!("name = 'calm'\nseed = 7\nseeds = 2\n{TWO}"), &Options::default())[1].2,
+        8
+    );
+    let message = refused(&format!("seeds = 0\n{TWO}"));
+    assert!(message.contains("`seeds` is 0, but 1 to 100 is possible"), "{message}");
+}
+
+#[test]
+fn runs_with_several_seeds_have_results_of_their_own() {
+    let lab = Lab::new(seeded);
+    let outcome = lab.run(&format!("name = 'busy'\nseeds = 3\n{TWO}load.kind = 'ethernet'\n"));
+    let results = outcome.results();
+    let seeds: Vec<_> = lab.log.orders.lock().unwrap().iter().map(|order| order.seed).collect();
+    assert_eq!(seeds, [1, 2, 3]);
+    let groups = candor_lab::group::groups(&results);
+    assert_eq!((groups.len(), groups[0].name, groups[0].runs.len()), (1, "busy", 3));
+    assert!(results.iter().all(ResultFile::is_loaded));
+    assert_eq!(results[1].axes.get("seed").map(String::as_str), Some("2"));
+    assert_eq!(lab.files().len(), 6, "JSON and CSV of each");
+}
+
+#[test]
+fn quantiles_of_machines_are_exact() {
+    // Beyond 4096 ns a histogram counts in buckets: 100,003 ns would be rounded.
+    let lab = Lab::new(|measurement| {
+        let mut report = perfect(measurement);
+        report.received.iter_mut().for_each(|stamp| stamp.time_ns += 100_003 - 14_000);
+        report
+    });
+    let (result, _) = lab.one(TWO);
+    let figures = result.metric(Metric::GatewayLatency).unwrap();
+    for figure in ["min", "p50", "p90", "p99", "p999", "max"] {
+        assert_eq!(figures.figure_ns(figure), Some(100_003.0), "{figure}");
+    }
 }

@@ -14,6 +14,10 @@ const MAX_EXPERIMENTS: usize = 100_000;
 pub(super) struct Draft {
     /// Unique, and fit for a file.
     pub(super) name: String,
+    /// The same without the seed, if there are several.
+    pub(super) group: String,
+    /// The seed, if the file does not say it.
+    pub(super) seed: Option<u64>,
     /// Its place in the matrix.
     pub(super) axes: Vec<(String, String)>,
     /// Its settings.
@@ -41,7 +45,7 @@ pub(super) fn multiply(
     match variants {
         None => {
             let name = table.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-            drafts.push(Draft { name, axes: Vec::new(), table: table.clone() });
+            drafts.push(Draft::new(name, table.clone()));
         }
         Some(Value { data: Data::Array(variants), .. }) => {
             for variant in variants {
@@ -54,16 +58,21 @@ pub(super) fn multiply(
         }
     }
     let mut drafts = spread(drafts, matrix, findings);
-    let mut seen = BTreeSet::new();
     for draft in &mut drafts {
         draft.name = file_name(&draft.name);
-        if !seen.insert(draft.name.clone()) {
-            let message = format!("two experiments are called `{}`", draft.name);
-            let hint = "give each a name of its own";
-            findings.error_with_hint(draft.table.origin(), message, hint);
-        }
+        draft.group = draft.name.clone();
     }
     drafts
+}
+
+/// Results are files, so each experiment needs a name of its own.
+pub(super) fn refuse_equal_names(drafts: &[Draft], findings: &Findings) {
+    let mut seen = BTreeSet::new();
+    for draft in drafts.iter().filter(|draft| !seen.insert(&draft.name)) {
+        let message = format!("two experiments are called `{}`", draft.name);
+        let hint = "give each a name of its own";
+        findings.error_with_hint(draft.table.origin(), message, hint);
+    }
 }
 
 /// The experiments of one `[[experiment]]` table: it may have a matrix of its own, beside the one
@@ -83,7 +92,7 @@ fn overlay(table: &Table, variant: &Value, findings: &Findings) -> Vec<Draft> {
     let mut table = table.clone();
     let name = name.to_owned();
     table.merge(over);
-    spread(vec![Draft { name, axes: Vec::new(), table }], matrix.as_ref(), findings)
+    spread(vec![Draft::new(name, table)], matrix.as_ref(), findings)
 }
 
 /// Multiplies drafts by the lists of a matrix.
@@ -119,6 +128,10 @@ fn spread(mut drafts: Vec<Draft>, matrix: Option<&Value>, findings: &Findings) -
 }
 
 impl Draft {
+    fn new(name: String, table: Table) -> Self {
+        Self { group: name.clone(), name, seed: None, axes: Vec::new(), table }
+    }
+
     /// The same at one place further on an axis of the matrix.
     fn with(&self, path: &[String], value: &Value) -> Self {
         let mut draft = self.clone();

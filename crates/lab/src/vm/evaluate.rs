@@ -20,7 +20,7 @@ use candor_bed::order::Gateway;
 use candor_bed::report::{JobCount, Stamp};
 use candor_lat::cause::{self, Ending};
 use candor_lat::pairing::{Limits, Outcome, Pairing};
-use candor_lat::{Endings, Histogram, Metric, Tap, Taps};
+use candor_lat::{Endings, Metric, Tap, Taps};
 use candor_route::counters::Cause;
 use candor_time::Nanos;
 use candor_wire::{Frame, bits, socketcan};
@@ -79,7 +79,7 @@ pub(super) fn evaluate(
 
     let mut expected = Expected::new(experiment, &settings.gateway);
     let mut altered = 0_u64;
-    let mut histograms: Vec<_> = Metric::ALL.iter().map(|_| Histogram::new()).collect();
+    let mut latencies: Vec<_> = Metric::ALL.iter().map(|_| Vec::new()).collect();
     let mut lines = Lines::new(frames, is_delivered)?;
     let mut missed = Missed::default();
     // A frame that the monitor did not see never left, usually because the sender's queue was full.
@@ -108,10 +108,8 @@ pub(super) fn evaluate(
         });
         for &arrival in &journey.arrivals {
             let taps = journey.taps().with(Tap::TargetEnd, report.received[arrival].time_ns);
-            for (metric, histogram) in Metric::ALL.iter().zip(&mut histograms) {
-                if let Some(value) = metric.value(&taps, TRANSMISSION_NS) {
-                    histogram.record(value);
-                }
+            for (metric, latencies) in Metric::ALL.iter().zip(&mut latencies) {
+                latencies.extend(metric.value(&taps, TRANSMISSION_NS));
             }
             let received = &arrived[arrival];
             altered += u64::from(fate.as_ref().is_some_and(|fate| !fate.holds(received)));
@@ -142,10 +140,9 @@ pub(super) fn evaluate(
     let on_source = on_source.filter_map(|journey| numbered.frame(journey.number));
     let on_target = if is_delivered { &[][..] } else { &arrived };
     let buses = buses(&experiment.buses, totals.duration_ns, on_source, on_target);
-    let metrics = Metric::ALL
-        .iter()
-        .zip(&histograms)
-        .filter_map(|(metric, histogram)| Some((metric.key().to_owned(), Figures::of(histogram)?)));
+    let metrics = Metric::ALL.iter().zip(latencies).filter_map(|(metric, latencies)| {
+        Some((metric.key().to_owned(), Figures::exact(latencies)?))
+    });
     let mut notes = report.notes.clone();
     if missing > 0 {
         notes.push(format!(
@@ -155,9 +152,7 @@ pub(super) fn evaluate(
     if altered > 0 {
         notes.push(format!("{altered} frames arrived other than the rules make them"));
     }
-    if *pace == Pace::Flood || *pace == Pace::Half {
-        notes.extend(lateness(experiment, numbered, &buses, totals.latest_departure_ns));
-    }
+    notes.extend(lateness(experiment, numbered, *pace, &buses, totals.latest_departure_ns));
     let too_much = buses.iter().filter(|bus| bus.load_percent > FULL_PERCENT);
     notes.extend(too_much.map(|bus| {
         format!(
@@ -487,20 +482,27 @@ fn buses(
         .collect()
 }
 
-/// A sender that could not keep its times: then the traffic was another than was wanted.
+/// A sender that could not keep its times: then the traffic was another than was wanted, and what
+/// made it late is in `end_to_end` alone.
 fn lateness(
     experiment: &Experiment,
     numbered: &Numbered,
+    pace: Pace,
     buses: &[Bus],
     latest_ns: u64,
 ) -> Option<String> {
     let source = experiment.buses.first()?;
     let length = bits::length(&numbered.frame(0)?).ok()?;
-    let load = buses.first()?.load_percent;
+    let load = match pace {
+        Pace::OneAtATime { .. } => String::new(),
+        Pace::Half | Pace::Flood => {
+            format!("; the load of the bus was {:.1} %", buses.first()?.load_percent)
+        }
+    };
     (latest_ns > source.timing.duration_ns(length)).then(|| {
         format!(
-            "frames left up to {} late, because their sender shares the processor with the gateway: \
-             the load of the bus was {load:.1} %",
+            "frames left up to {} late, because their sender shares the processor with the gateway; \
+             gateway_latency does not contain that, end_to_end does{load}",
             Nanos::from_nanos(latest_ns)
         )
     })

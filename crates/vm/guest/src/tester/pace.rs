@@ -7,12 +7,17 @@ use candor_wire::bits;
 use crate::failure::Failure;
 use crate::random::Random;
 
+/// The longest timer tick of a kernel (`CONFIG_HZ=250`, as Debian builds most of them). The first frame of
+/// paced traffic leaves at an instant within it that the seed chooses: which frames meet a timer
+/// interrupt, or a packet of the load, differs from seed to seed.
+const TICK_NS: u64 = 4_000_000;
+
 /// Departures, worked out before anything is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Departures {
     /// Each so long after the arrival of the one before, in nanoseconds.
     AfterArrival(Vec<u64>),
-    /// Each at its time, in nanoseconds since the first one.
+    /// Each at its time, in nanoseconds since the beginning.
     At(Vec<u64>),
 }
 
@@ -26,10 +31,11 @@ impl Departures {
             }
             Pace::Paced { period_percent } => {
                 let timing = timing(bus)?;
+                let first = Random::new(seed).between(0, TICK_NS - 1);
                 let mut scaled = 0;
                 let mut times = Vec::new();
                 for number in 0..traffic.count {
-                    times.push(scaled / 100);
+                    times.push(first + scaled / 100);
                     let frame = frame(traffic, number)?;
                     let length = bits::length(&frame).map_err(|error| {
                         Failure::new("traffic", error, "send data or remote frames")
@@ -82,9 +88,24 @@ mod tests {
                 u64::from(bits::length(&frame).unwrap().total()) * 1_000
             };
             assert!((111_000..135_000).contains(&duration(0)));
-            let second = duration(0) * factor;
-            assert_eq!(times, [0, second, second + duration(1) * factor]);
+            let first = times[0];
+            assert!(first < TICK_NS, "{first}");
+            let second = first + duration(0) * factor;
+            assert_eq!(times, [first, second, second + duration(1) * factor]);
         }
+    }
+
+    #[test]
+    fn the_first_paced_frame_leaves_when_the_seed_says() {
+        let traffic = traffic(Pace::Paced { period_percent: 100 }, 1);
+        let first = |seed| match Departures::new(&traffic, BUS, seed) {
+            Ok(Departures::At(times)) => times[0],
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(first(1), first(1));
+        let mut firsts: Vec<_> = (1..=5).map(first).collect();
+        firsts.dedup();
+        assert_eq!(firsts.len(), 5, "{firsts:?}");
     }
 
     #[test]
