@@ -1,13 +1,16 @@
 //! `candor lab`: experiments, their results, the report, and claims about them.
 //!
-//! `candor lab run --json` prints an object of type `result` per experiment: `experiment`, `testbed`,
-//! `cached`, `sent`, `received`, `not_routed`, `refused`, `lost` (`sent` is the sum of the four),
-//! `total_latency` and `gateway_latency` (each with
-//! `min_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `max_ns`, or null), `file`. `candor lab list
+//! `candor lab run --json` prints an object of type `result` per run: `experiment`, `group` (the same
+//! without the seed), `seed`, `testbed`, `cached`, `sent`, `received`, `not_routed`, `refused`, `lost`
+//! (`sent` is the sum of the four), `total_latency`, `gateway_latency` and `end_to_end` (each with
+//! `count`, `min_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `max_ns`, or null), `file`. `candor lab list
 //! --json` prints one of type `experiment`: `name`, `title`, `testbed`, `conditions`, `axes`. `candor
 //! lab claims --json` prints one of type `claim`: `id`, `says`, `published`, `bounds`, `each` (null
-//! if it is the only one), `value` (null if it could not be found), `agrees`, `note`.
+//! if it is the only one), `value` (null if it was not found or differs between seeds), `seeds`, `least`,
+//! `most`, `agrees`, `agreement` (`yes`, `no`, `depends`, `too few seeds`, `missing`), `note`; then one of
+//! type `claim_group` per id: `id`, `claims`, and how many of them are of each agreement.
 
+mod claims;
 mod profile;
 
 use std::collections::BTreeSet;
@@ -15,10 +18,10 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use candor_lab::claims::{Claim, Verdict};
 use candor_lab::experiment::vm::KernelChoice;
 use candor_lab::experiment::{self, Options, Testbed, World};
-use candor_lab::result::{Figures, ResultFile, Stopped};
+use candor_lab::group::{Group, groups};
+use candor_lab::result::{ResultFile, Stopped};
 use candor_lab::run::{Difference, Outcome, Settings, results_of};
 use candor_lab::runner::Ran;
 use candor_lab::testbed::Testbeds;
@@ -30,9 +33,10 @@ use candor_lat::{Ending, Metric};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use self::claims::Judged;
 use crate::Answer;
 use crate::color;
-use crate::output::{duration, json_line, print, table, thousands};
+use crate::output::{duration, duration_range, json_line, number_range, print, table, thousands};
 use crate::overwrite::Overwriting;
 use crate::progress::{Bar, catch_interrupt, is_interrupted};
 
@@ -212,6 +216,9 @@ pub(crate) struct Claims {
     /// Run nothing: judge the results that are in the folder, such as those of several shards
     #[arg(long)]
     no_run: bool,
+    /// Only claims whose id matches; * stands for anything, ? for one character
+    #[arg(long, value_name = "GLOB")]
+    claim: Option<String>,
     /// Print a table in Markdown
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
@@ -226,7 +233,7 @@ pub(crate) fn run(command: &LabCommand) -> Answer {
         LabCommand::List(arguments) => list(arguments),
         LabCommand::Report(arguments) => report_on(arguments),
         LabCommand::Show(arguments) => show(arguments),
-        LabCommand::Claims(arguments) => claims(arguments),
+        LabCommand::Claims(arguments) => judge_claims(arguments),
         LabCommand::Profile(arguments) => profile::profile(arguments),
     }
 }
@@ -269,7 +276,7 @@ fn kernel(selection: &Selection) -> Result<Option<KernelChoice>, String> {
 /// The command that runs one experiment again.
 fn command_for(selection: &Selection, experiment: &Experiment) -> String {
     let mut command = format!("candor lab run {}", quoted(&selection.file.display().to_string()));
-    command.push_str(&format!(" --only {}", quoted(&experiment.name)));
+    command.push_str(&format!(" --only {}", quoted(&experiment.group)));
     for set in &selection.set {
         command.push_str(&format!(" --set {}", quoted(set)));
     }
@@ -558,6 +565,8 @@ fn summary(out: &Path, ran: &Ran) -> Result<String, String> {
     let file = results_of(out).join(format!("{}.json", result.experiment));
     json_line(&json!({"type": "result", "data": {
         "experiment": result.experiment,
+        "group": result.group(),
+        "seed": result.seed,
         "testbed": result.testbed,
         "cached": ran.is_cached,
         "sent": result.counts.sent,
@@ -567,64 +576,28 @@ fn summary(out: &Path, ran: &Ran) -> Result<String, String> {
         "lost": result.counts.lost,
         "total_latency": latency(Metric::TotalLatency),
         "gateway_latency": latency(Metric::GatewayLatency),
+        "end_to_end": latency(Metric::EndToEnd),
         "file": file.display().to_string(),
     }}))
 }
 
-/// The figures of all results, and of a few the details.
+/// The figures of all results, and of a few the details. The runs of one experiment with several seeds
+/// share a row.
 pub(crate) fn overview(finished: &[Ran]) -> String {
-    let has_cached = finished.iter().any(|ran| ran.is_cached);
-    let rows: Vec<_> = finished
-        .iter()
-        .map(|ran| {
-            let result = &ran.result;
-            let figures = result.metric(Metric::GatewayLatency);
-            let figure = |figure: fn(&Figures) -> i64| {
-                figures.map_or("-".into(), |figures| duration(figure(figures) as f64))
-            };
-            let load = |index: usize| {
-                result
-                    .buses
-                    .get(index)
-                    .map_or("-".into(), |bus| format!("{:.1} %", bus.load_percent))
-            };
-            let mut row = vec![
-                result.experiment.clone(),
-                thousands(result.counts.sent),
-                thousands(result.counts.received),
-                thousands(result.counts.not_routed),
-                thousands(result.counts.refused),
-                thousands(result.counts.lost),
-                figure(|figures| figures.p50_ns),
-                figure(|figures| figures.p99_ns),
-                figure(|figures| figures.p999_ns),
-                figure(|figures| figures.max_ns),
-                load(0),
-                load(1),
-            ];
-            if has_cached {
-                row.push(if ran.is_cached { "cached" } else { "" }.into());
-            }
-            row
-        })
-        .collect();
+    let groups = groups(finished.iter().map(|ran| &ran.result));
+    let columns = Columns {
+        has_runs: groups.iter().any(|group| group.runs.len() > 1),
+        has_load: groups.iter().any(is_loaded_vm),
+        has_instructions: groups.iter().any(|group| group.range(instructions).is_some()),
+        has_cached: finished.iter().any(|ran| ran.is_cached),
+    };
+    let is_cached = |group: &Group<'_>| {
+        let mut runs = finished.iter().filter(|ran| ran.result.group() == group.name);
+        runs.all(|ran| ran.is_cached)
+    };
     let loads = [0, 1].map(|index| load_head(finished, index));
-    let mut head = vec![
-        "experiment",
-        ">sent",
-        ">received",
-        ">not routed",
-        ">refused",
-        ">lost",
-        ">p50",
-        ">p99",
-        ">p99.9",
-        ">max",
-    ];
-    head.extend(loads.iter().map(String::as_str));
-    if has_cached {
-        head.push("");
-    }
+    let head = columns.head(&loads);
+    let rows: Vec<_> = groups.iter().map(|group| columns.row(group, is_cached(group))).collect();
     let mut out = table(&head, &rows);
     let is_of = |testbed: Testbed| finished.iter().any(|ran| ran.result.testbed == testbed.name());
     out.push('\n');
@@ -635,6 +608,18 @@ pub(crate) fn overview(finished: &[Ran]) -> String {
         out.push_str(
             "vm: counted instructions; buses take no time; path lengths, no forecast for a board\n",
         );
+    }
+    if columns.has_instructions {
+        out.push_str("instructions: of the gateway's process, for each frame that arrived\n");
+    }
+    if columns.has_load {
+        out.push_str(
+            "e2e: end to end, from when a frame was due; under load the gateway latency alone misses \
+             the frames that left late\n",
+        );
+    }
+    if columns.has_runs {
+        out.push_str("a..b: the smallest and the largest value over the seeds\n");
     }
     match finished {
         [ran] => out.push_str(&details(&ran.result)),
@@ -668,6 +653,79 @@ fn load_head(finished: &[Ran], index: usize) -> String {
     match first.filter(|first| names.all(|bus| bus.name == *first)) {
         Some(name) => format!(">load of {name}"),
         None => format!(">load of bus {}", index + 1),
+    }
+}
+
+/// In `vm` the sender shares the processor with the load, so it may be late.
+fn is_loaded_vm(group: &Group<'_>) -> bool {
+    let is = |run: &&ResultFile| run.testbed == Testbed::Vm.name() && run.is_loaded();
+    group.runs.iter().any(is)
+}
+
+/// The columns of [`overview`] that are not always there.
+struct Columns {
+    has_runs: bool,
+    has_load: bool,
+    has_instructions: bool,
+    has_cached: bool,
+}
+
+/// Instructions of the gateway's process per frame that arrived.
+fn instructions(result: &ResultFile) -> Option<f64> {
+    result.effort?.gateway_instructions_per_frame
+}
+
+impl Columns {
+    /// `loads` are the heads of the columns with the loads of the buses.
+    fn head<'a>(&self, loads: &'a [String; 2]) -> Vec<&'a str> {
+        let mut head = vec!["experiment"];
+        head.extend(self.has_runs.then_some(">runs"));
+        head.extend([">sent", ">received", ">not routed", ">refused", ">lost"]);
+        head.extend([">p50", ">p99", ">p99.9", ">max"]);
+        if self.has_load {
+            head.extend([">e2e p50", ">e2e p99", ">e2e max"]);
+        }
+        head.extend(self.has_instructions.then_some(">instructions"));
+        head.extend(loads.iter().map(String::as_str));
+        head.extend(self.has_cached.then_some(""));
+        head
+    }
+
+    fn row(&self, group: &Group<'_>, is_cached: bool) -> Vec<String> {
+        let latency = |metric: Metric, figure: &str| {
+            let range = group.range(|run| run.metric(metric)?.figure_ns(figure));
+            range.map_or("-".into(), |range| duration_range(range.least, range.most))
+        };
+        let load = |index: usize| {
+            let range = group.range(|run| Some(run.buses.get(index)?.load_percent));
+            range.map_or("-".into(), |range| {
+                format!("{} %", number_range(range.least, range.most, 1))
+            })
+        };
+        let mut row = vec![group.name.to_owned()];
+        row.extend(self.has_runs.then(|| group.runs.len().to_string()));
+        row.push(thousands(group.sum(|run| run.counts.sent)));
+        row.push(thousands(group.sum(|run| run.counts.received)));
+        row.push(thousands(group.sum(|run| run.counts.not_routed)));
+        row.push(thousands(group.sum(|run| run.counts.refused)));
+        row.push(thousands(group.sum(|run| run.counts.lost)));
+        let figures = ["p50", "p99", "p999", "max"];
+        row.extend(figures.map(|figure| latency(Metric::GatewayLatency, figure)));
+        if self.has_load {
+            let is_loaded = is_loaded_vm(group);
+            let end_to_end = |figure| match is_loaded {
+                true => latency(Metric::EndToEnd, figure),
+                false => String::new(),
+            };
+            row.extend(["p50", "p99", "max"].map(end_to_end));
+        }
+        if self.has_instructions {
+            let range = group.range(instructions);
+            row.push(range.map_or("-".into(), |range| number_range(range.least, range.most, 0)));
+        }
+        row.extend([load(0), load(1)]);
+        row.extend(self.has_cached.then(|| if is_cached { "cached" } else { "" }.to_owned()));
+        row
     }
 }
 
@@ -734,7 +792,7 @@ fn stopped(all: &[Stopped]) -> String {
     table(&["stopped", "cause", "where", "rule", ">frames"], &rows)
 }
 
-fn claims(arguments: &Claims) -> Answer {
+fn judge_claims(arguments: &Claims) -> Answer {
     let mut campaign = load(&arguments.selection)?;
     if campaign.claims.is_empty() {
         return Err(format!(
@@ -742,10 +800,17 @@ fn claims(arguments: &Claims) -> Answer {
             arguments.selection.file.display()
         ));
     }
+    if let Some(glob) = &arguments.claim {
+        campaign.claims.retain(|claim| experiment::matches_glob(glob, &claim.id));
+        if campaign.claims.is_empty() {
+            let file = arguments.selection.file.display();
+            return Err(format!("{file}: no claim has an id that matches `{glob}`"));
+        }
+    }
     let claims = &campaign.claims;
     campaign
         .experiments
-        .retain(|experiment| claims.iter().any(|claim| claim.is_about(&experiment.name)));
+        .retain(|experiment| claims.iter().any(|claim| claim.is_about(&experiment.group)));
     let outcome = match arguments.no_run {
         true => {
             arguments.running.overwriting.folder(&arguments.running.out)?;
@@ -754,114 +819,15 @@ fn claims(arguments: &Claims) -> Answer {
         false => execute(&arguments.selection, &arguments.running, &campaign)?,
     };
     let results = outcome.results();
-    let judged: Vec<_> =
-        campaign.claims.iter().map(|claim| (claim, claim.judge(&results))).collect();
-    if arguments.json {
-        let lines: Result<String, String> = judged.iter().map(claim_line).collect();
-        print(&lines?)?;
-    } else {
-        let (head, rows) = verdicts(&judged, value_head(&results));
-        let text = if arguments.markdown {
-            let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-            let rule = vec!["---".to_owned(); head.len()];
-            let rows: String = rows.iter().map(|row| line(row)).collect();
-            format!("{}{}{rows}", line(&head), line(&rule))
-        } else {
-            // Notes are for files: on a terminal they would break the lines.
-            let cut = |row: &Vec<String>| row[..row.len() - 1].to_vec();
-            let head: Vec<_> = cut(&head).into_iter().map(right).collect();
-            let head: Vec<_> = head.iter().map(String::as_str).collect();
-            table(&head, &rows.iter().map(cut).collect::<Vec<_>>())
-        };
-        print(&text)?;
+    let judged: Vec<_> = campaign.claims.iter().map(|claim| Judged::new(claim, &results)).collect();
+    match arguments.json {
+        true => print(&claims::lines(&judged)?)?,
+        false => print(&claims::text(&judged, value_head(&results), arguments.markdown))?,
     }
-    let agreeing = judged.iter().filter(|(_, verdict)| verdict.agrees).count();
-    eprintln!("{agreeing} of {} claims agree", judged.len());
+    claims::tell(&judged);
     let wanted = if arguments.no_run { results.len() } else { campaign.experiments.len() };
     let is_same = finish(&arguments.running.out, &outcome, wanted, !arguments.no_run)?;
-    Ok(is_same && agreeing == judged.len())
-}
-
-/// A claim and what became of it.
-type Judged<'a> = (&'a Claim, Verdict);
-
-/// The object of type `claim`.
-fn claim_line((claim, verdict): &Judged<'_>) -> Result<String, String> {
-    json_line(&json!({"type": "claim", "data": {
-        "id": claim.id,
-        "says": claim.says,
-        "published": claim.published,
-        "bounds": claim.bounds(),
-        "each": claim.each,
-        "value": verdict.value,
-        "agrees": verdict.agrees,
-        "note": claim.note,
-    }}))
-}
-
-/// A column of numbers by its name.
-fn right(name: String) -> String {
-    let is_text = ["id", "claim", "published", "agreement is", "agrees"].contains(&name.as_str());
-    if is_text { name } else { format!(">{name}") }
-}
-
-/// Head and rows of a table. Claims that are made of each of several things share a row: a column per
-/// thing, and a value that does not agree says so.
-fn verdicts(judged: &[Judged<'_>], value_head: &str) -> (Vec<String>, Vec<Vec<String>>) {
-    let shown = |value: Option<f64>| {
-        value.map_or("-".into(), |value| {
-            let digits = if value.abs() < 10.0 { 2 } else { 1 };
-            format!("{value:.digits$}")
-        })
-    };
-    let mut things: Vec<&str> = Vec::new();
-    for (claim, _) in judged {
-        things.extend(claim.each.as_deref().filter(|each| !things.contains(each)));
-    }
-    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-    if things.is_empty() {
-        let value = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.1}"));
-        let row = |(claim, verdict): &Judged<'_>| {
-            let agrees = if verdict.agrees { "yes" } else { "no" };
-            vec![
-                claim.id.clone(),
-                claim.says.clone(),
-                claim.published.clone(),
-                value(verdict.value),
-                claim.bounds(),
-                agrees.into(),
-                claim.note.clone(),
-            ]
-        };
-        let head =
-            words(&["id", "claim", "published", value_head, "agreement is", "agrees", "note"]);
-        return (head, judged.iter().map(row).collect());
-    }
-    let head =
-        [words(&["id", "claim", "published", "agreement is"]), words(&things), words(&["note"])]
-            .concat();
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut last = None;
-    for (claim, verdict) in judged {
-        let same = (&claim.id, &claim.says, claim.bounds());
-        if last.as_ref() != Some(&same) || claim.each.is_none() {
-            let start = [&claim.id, &claim.says, &claim.published, &claim.bounds()];
-            let start = start.into_iter().cloned();
-            let row = start.chain(vec![String::new(); things.len()]).chain([claim.note.clone()]);
-            rows.push(row.collect());
-            last = Some(same);
-        }
-        let disagrees = if verdict.agrees || verdict.value.is_none() { "" } else { " no" };
-        let cell = format!("{}{disagrees}", shown(verdict.value));
-        // One that is made of nothing in particular stands in the first column.
-        let column = claim.each.as_deref().and_then(|each| things.iter().position(|t| *t == each));
-        if let Some(row) = rows.last_mut()
-            && let Some(place) = row.get_mut(4 + column.unwrap_or(0))
-        {
-            *place = cell;
-        }
-    }
-    (head, rows)
+    Ok(is_same && judged.iter().all(|judged| judged.verdict.agrees()))
 }
 
 /// The results in a folder, as if they had just been made.

@@ -17,12 +17,24 @@
 //! with `gateway_instructions` (for each frame that arrived). `refused` is what the rules refuse; it
 //! is no loss.
 //!
-//! `each = ["6.1", "6.12"]` makes a claim of each, in which `{each}` stands for one of them.
+//! `each = ["6.1", "6.12"]` makes a claim of each, in which `{each}` stands for one of them. `{sent}` in
+//! `says` stands for the number of frames that the experiment sent.
+//!
+//! An experiment with several seeds has a value for each. A claim holds if all are within its bounds, does
+//! not hold if none is, and otherwise depends on the seed. In `vm` the largest latencies, and everything
+//! under load, are one draw of many, so with fewer than three seeds there is no verdict on them.
+
+use std::collections::BTreeSet;
 
 use candor_config::{Findings, Section, Table, Value};
 use candor_lat::{Ending, Metric};
 
+use crate::experiment::Testbed;
+use crate::group::Range;
 use crate::result::ResultFile;
+
+/// Seeds from which on a claim about chance has a verdict.
+const ENOUGH_SEEDS: usize = 3;
 
 /// A statement about results.
 #[derive(Clone, Debug)]
@@ -80,12 +92,59 @@ impl Figure {
 }
 
 /// A claim held against results.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
-    /// The value found; `None` if an experiment is missing or has no such figure.
-    pub value: Option<f64>,
-    /// Whether it lies within the bounds.
-    pub agrees: bool,
+    /// The values found, one for each seed; `None` if an experiment is missing or has no such figure.
+    pub found: Option<Range>,
+    /// Whether they lie within the bounds.
+    pub agreement: Agreement,
+}
+
+/// Whether the values of a claim lie within its bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agreement {
+    /// All of them.
+    Yes,
+    /// None of them.
+    No,
+    /// Some of them.
+    Depends,
+    /// It is a matter of chance, and there are too few seeds to tell.
+    TooFewSeeds,
+    /// There is no value.
+    Missing,
+}
+
+impl Agreement {
+    /// All of them, in the order of tables.
+    pub const ALL: [Self; 5] =
+        [Self::Yes, Self::Depends, Self::No, Self::TooFewSeeds, Self::Missing];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::Depends => "depends",
+            Self::TooFewSeeds => "too few seeds",
+            Self::Missing => "missing",
+        }
+    }
+}
+
+impl Verdict {
+    /// Whether the claim holds.
+    #[must_use]
+    pub fn agrees(&self) -> bool {
+        self.agreement == Agreement::Yes
+    }
+
+    /// The value, if it is the same for all seeds.
+    #[must_use]
+    pub fn value(&self) -> Option<f64> {
+        self.found.filter(|found| found.least == found.most).map(|found| found.least)
+    }
 }
 
 impl Term {
@@ -115,8 +174,15 @@ impl Term {
         Ok(Self { experiment: experiment.into(), figure })
     }
 
-    fn value(&self, results: &[ResultFile]) -> Option<f64> {
-        let result = results.iter().find(|result| result.experiment == self.experiment)?;
+    /// The runs of its experiment.
+    fn runs<'a>(&self, results: &'a [ResultFile]) -> Vec<&'a ResultFile> {
+        let is_meant = |result: &&ResultFile| {
+            result.group() == self.experiment || result.experiment == self.experiment
+        };
+        results.iter().filter(is_meant).collect()
+    }
+
+    fn value(&self, result: &ResultFile) -> Option<f64> {
         let counts = result.counts;
         Some(match &self.figure {
             Figure::Latency(metric, figure) => result.metric(*metric)?.figure_ns(figure)? / 1_000.0,
@@ -129,34 +195,84 @@ impl Term {
             Figure::GatewayInstructions => result.effort?.gateway_instructions_per_frame?,
         })
     }
+
+    /// Whether another seed may give another value: in `vm`, everything under load, and all latencies
+    /// but the shortest and the median. A simulation is what its seed makes it.
+    fn is_chance(&self, result: &ResultFile) -> bool {
+        let is_exact = match &self.figure {
+            Figure::Latency(_, figure) => ["min", "p50"].contains(&figure.as_str()),
+            _ => true,
+        };
+        result.testbed == Testbed::Vm.name() && (!is_exact || result.is_loaded())
+    }
 }
 
 impl Claim {
     /// Holds the claim against `results`.
     #[must_use]
     pub fn judge(&self, results: &[ResultFile]) -> Verdict {
-        let term = |term: &Option<Term>, neutral: f64| match term {
+        let terms: Vec<_> =
+            self.terms().iter().map(|term| term.map(|term| (term, term.runs(results)))).collect();
+        let present = || terms.iter().flatten();
+        let several = present().filter(|(_, runs)| runs.len() > 1);
+        let mut seeds: BTreeSet<_> =
+            several.flat_map(|(_, runs)| runs.iter().map(|run| Some(run.seed))).collect();
+        if seeds.is_empty() {
+            seeds.insert(None);
+        }
+        let values = seeds.into_iter().filter_map(|seed| self.value(&terms, seed));
+        let values: Vec<f64> = values.collect();
+        let Some(found) = Range::of(values.iter().copied()) else {
+            return Verdict { found: None, agreement: Agreement::Missing };
+        };
+        let is_chance =
+            present().any(|(term, runs)| runs.first().is_some_and(|run| term.is_chance(run)));
+        let within = values.iter().filter(|value| self.holds(**value)).count();
+        let agreement = match within {
+            _ if is_chance && found.count < ENOUGH_SEEDS => Agreement::TooFewSeeds,
+            within if within == values.len() => Agreement::Yes,
+            0 => Agreement::No,
+            _ => Agreement::Depends,
+        };
+        Verdict { found: Some(found), agreement }
+    }
+
+    /// value, minus, over, over_minus
+    fn terms(&self) -> [Option<&Term>; 4] {
+        [Some(&self.value), self.minus.as_ref(), self.over.as_ref(), self.over_minus.as_ref()]
+    }
+
+    /// The value with the runs of that seed; of experiments with one run, with that one.
+    fn value(&self, terms: &[Option<(&Term, Vec<&ResultFile>)>], seed: Option<u64>) -> Option<f64> {
+        let reckon = |at: usize, neutral: f64| match terms.get(at)? {
             None => Some(neutral),
-            Some(term) => term.value(results),
+            Some((term, runs)) => match runs.as_slice() {
+                [only] => term.value(only),
+                runs => term.value(runs.iter().find(|run| Some(run.seed) == seed)?),
+            },
         };
-        let value = self.value.value(results).and_then(|value| {
-            let divisor = term(&self.over, 1.0)? - term(&self.over_minus, 0.0)?;
-            let dividend = value - term(&self.minus, 0.0)?;
-            (divisor != 0.0).then_some(dividend / divisor)
-        });
-        let within = |value: f64| {
-            self.at_least.is_none_or(|least| value >= least)
-                && self.at_most.is_none_or(|most| value <= most)
-        };
-        Verdict { value, agrees: value.is_some_and(within) }
+        let dividend = reckon(0, 0.0)? - reckon(1, 0.0)?;
+        let divisor = reckon(2, 1.0)? - reckon(3, 0.0)?;
+        (divisor != 0.0).then_some(dividend / divisor)
+    }
+
+    /// Whether a value is within the bounds.
+    #[must_use]
+    pub fn holds(&self, value: f64) -> bool {
+        self.at_least.is_none_or(|least| value >= least)
+            && self.at_most.is_none_or(|most| value <= most)
+    }
+
+    /// How many frames its experiment sent, in each run.
+    #[must_use]
+    pub fn sent(&self, results: &[ResultFile]) -> Option<u64> {
+        self.value.runs(results).first().map(|run| run.counts.sent)
     }
 
     /// Whether it says something about the experiment of that name.
     #[must_use]
     pub fn is_about(&self, experiment: &str) -> bool {
-        let terms = [Some(&self.value), self.minus.as_ref(), self.over.as_ref()];
-        let mut terms = terms.into_iter().chain([self.over_minus.as_ref()]).flatten();
-        terms.any(|term| term.experiment == experiment)
+        self.terms().into_iter().flatten().any(|term| term.experiment == experiment)
     }
 
     /// The bounds as people write them.

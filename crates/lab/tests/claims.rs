@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use candor_lab::claims::Agreement;
 use candor_lab::experiment::{self, Options};
 use candor_lab::result::{Counts, Effort, Figures, ResultFile};
 use candor_lab::simulate::{self, Unwatched};
@@ -39,7 +40,7 @@ fn judge(claim: &str) -> (Option<f64>, bool) {
     let campaign = experiment::parse("t.toml", &text, Path::new("."), &Options::default());
     let campaign = campaign.unwrap_or_else(|error| panic!("{error}"));
     let verdict = campaign.claims[0].judge(&results());
-    (verdict.value, verdict.agrees)
+    (verdict.value(), verdict.agrees())
 }
 
 #[test]
@@ -94,7 +95,7 @@ fn an_experiment_that_sent_nothing_lost_no_percent() {
     let mut results = results();
     results[0].counts = Counts::default();
     let verdict = campaign.claims[0].judge(&results);
-    assert_eq!((verdict.value, verdict.agrees), (None, false));
+    assert_eq!((verdict.value(), verdict.agrees()), (None, false));
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn a_claim_of_each_is_several() {
         .iter()
         .map(|claim| {
             let verdict = claim.judge(&results());
-            (claim.each.as_deref(), verdict.value, verdict.agrees)
+            (claim.each.as_deref(), verdict.value(), verdict.agrees())
         })
         .collect();
     let expected = [
@@ -129,13 +130,13 @@ fn instructions_are_a_figure_where_they_are_counted() {
     );
     let campaign = experiment::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
     let mut results = results();
-    assert_eq!(campaign.claims[0].judge(&results).value, None);
+    assert_eq!(campaign.claims[0].judge(&results).value(), None);
     for (result, instructions) in results.iter_mut().zip([3_000.0, 6_000.0]) {
         let gateway_instructions_per_frame = Some(instructions);
         result.effort = Some(Effort { gateway_instructions_per_frame, ..Effort::default() });
     }
     let verdict = campaign.claims[0].judge(&results);
-    assert_eq!((verdict.value, verdict.agrees), (Some(0.5), true));
+    assert_eq!((verdict.value(), verdict.agrees()), (Some(0.5), true));
 }
 
 #[test]
@@ -200,4 +201,72 @@ fn what_is_wrong_with_a_claim_is_told_with_its_place() {
             .any(|line| line.starts_with(&format!("t.toml:{place}")) && line.contains(part));
         assert!(told, "{place} {part} is missing in\n{error}");
     }
+}
+
+/// The results of `one` on a machine, with those largest latencies for the seeds from 1 on.
+fn seeded(load: &str, longest_ns: &[i64]) -> Vec<ResultFile> {
+    let [one, _] = results().try_into().unwrap();
+    let with = |(seed, &max_ns): (u64, &i64)| {
+        let mut result = one.clone();
+        result.testbed = "vm".into();
+        result.seed = seed;
+        result.group = Some("one".into());
+        result.experiment = format!("one-seed-{seed}");
+        result.config = format!("load.kind = '{load}'\n");
+        result.metrics.get_mut("gateway_latency").unwrap().max_ns = max_ns;
+        result
+    };
+    (1..).zip(longest_ns).map(with).collect()
+}
+
+#[test]
+fn no_verdict_comes_from_one_draw() {
+    let longest = "value = 'one gateway_latency max'\nat_most = 100";
+    let shortest = "value = 'one gateway_latency min'\nat_most = 100";
+    let lost = "value = 'one lost'\nat_most = 5";
+    for (claim, load, longest_ns, agreement) in [
+        (longest, "cpu", &[90_000, 91_000, 92_000][..], Agreement::Yes),
+        (longest, "cpu", &[190_000, 191_000, 192_000], Agreement::No),
+        (longest, "cpu", &[508_000, 21_000, 10_800], Agreement::Depends),
+        (longest, "cpu", &[90_000], Agreement::TooFewSeeds),
+        (longest, "cpu", &[508_000], Agreement::TooFewSeeds),
+        (longest, "cpu", &[90_000, 91_000], Agreement::TooFewSeeds),
+        // The largest of a machine without load meets a timer interrupt or not.
+        (longest, "none", &[90_000], Agreement::TooFewSeeds),
+        (shortest, "none", &[90_000], Agreement::Yes),
+        (shortest, "cpu", &[90_000], Agreement::TooFewSeeds),
+        (lost, "none", &[90_000], Agreement::Yes),
+        (lost, "cpu", &[90_000], Agreement::TooFewSeeds),
+    ] {
+        let text = format!("{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'so'\n{claim}\n");
+        let campaign = experiment::parse("t.toml", &text, Path::new("."), &Options::default());
+        let verdict = campaign.unwrap().claims[0].judge(&seeded(load, longest_ns));
+        assert_eq!(verdict.agreement, agreement, "{claim} {load} {longest_ns:?}");
+        assert_eq!(verdict.agrees(), agreement == Agreement::Yes);
+        assert_eq!(verdict.found.unwrap().count, longest_ns.len());
+    }
+}
+
+#[test]
+fn seeds_are_held_against_their_own() {
+    let mut results = seeded("cpu", &[100_000, 200_000, 300_000]);
+    let others = seeded("none", &[50_000, 100_000, 150_000]).into_iter().map(|mut other| {
+        other.group = Some("other".into());
+        other
+    });
+    results.extend(others);
+    let text = format!(
+        "{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'of {{sent}}'\nvalue = 'one gateway_latency max'\n\
+         over = 'other gateway_latency max'\nat_least = 2\n"
+    );
+    let campaign = experiment::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+    let claim = &campaign.claims[0];
+    let verdict = claim.judge(&results);
+    assert_eq!((verdict.value(), verdict.agreement), (Some(2.0), Agreement::Yes));
+    assert_eq!(claim.sent(&results), Some(20));
+    // Against one run only, each seed is held against that one.
+    results.truncate(4);
+    let verdict = claim.judge(&results);
+    let found = verdict.found.unwrap();
+    assert_eq!((found.least, found.most, verdict.agreement), (2.0, 6.0, Agreement::Yes));
 }

@@ -1,0 +1,240 @@
+//! Claims and what became of them, as tables and as JSON.
+
+use std::collections::BTreeMap;
+
+use candor_lab::claims::{Agreement, Claim, Verdict};
+use candor_lab::group::Range;
+use candor_lab::result::ResultFile;
+use serde_json::json;
+
+use crate::output::{json_line, number_range, table, thousands};
+
+/// Decimals at most.
+const MOST_DIGITS: usize = 6;
+
+/// A claim and what became of it.
+pub(super) struct Judged<'a> {
+    claim: &'a Claim,
+    /// What it says, with the number of frames.
+    says: String,
+    pub(super) verdict: Verdict,
+}
+
+impl<'a> Judged<'a> {
+    pub(super) fn new(claim: &'a Claim, results: &[ResultFile]) -> Self {
+        let sent = claim.sent(results).map_or("?".into(), thousands);
+        let says = claim.says.replace("{sent}", &sent);
+        Self { claim, says, verdict: claim.judge(results) }
+    }
+
+    /// The values found, with as many digits as show on which side of a bound they are.
+    fn shown(&self) -> String {
+        let Some(Range { least, most, .. }) = self.verdict.found else { return "-".into() };
+        let misleads = |digits: usize, value: f64| {
+            let rounded = format!("{value:.digits$}").parse().unwrap_or(value);
+            self.claim.holds(rounded) != self.claim.holds(value)
+        };
+        let usual = if most.abs() < 10.0 { 2 } else { 1 };
+        let digits = (usual..MOST_DIGITS)
+            .find(|&digits| !misleads(digits, least) && !misleads(digits, most));
+        number_range(least, most, digits.unwrap_or(MOST_DIGITS))
+    }
+
+    /// The same with the verdict, unless it is a plain yes.
+    fn cell(&self) -> String {
+        match self.verdict.agreement {
+            Agreement::Yes => self.shown(),
+            Agreement::Missing => String::new(),
+            other => format!("{} {}", self.shown(), other.word()),
+        }
+    }
+}
+
+/// Objects of type `claim`, then of type `claim_group`.
+pub(super) fn lines(judged: &[Judged<'_>]) -> Result<String, String> {
+    let claim = |judged: &Judged<'_>| {
+        let Judged { claim, says, verdict } = judged;
+        json_line(&json!({"type": "claim", "data": {
+            "id": claim.id,
+            "says": says,
+            "published": claim.published,
+            "bounds": claim.bounds(),
+            "each": claim.each,
+            "value": verdict.value(),
+            "seeds": verdict.found.map(|found| found.count),
+            "least": verdict.found.map(|found| found.least),
+            "most": verdict.found.map(|found| found.most),
+            "agrees": verdict.agrees(),
+            "agreement": verdict.agreement.word(),
+            "note": claim.note,
+        }}))
+    };
+    let group = |(id, counts): &(&str, Counts)| {
+        let mut data = json!({"id": id, "claims": counts.total()});
+        for agreement in Agreement::ALL {
+            data[agreement.word()] = json!(counts.of(agreement));
+        }
+        json_line(&json!({"type": "claim_group", "data": data}))
+    };
+    judged.iter().map(claim).chain(by_group(judged).iter().map(group)).collect()
+}
+
+/// The claims as a table, and how many of each group hold as another.
+pub(super) fn text(judged: &[Judged<'_>], value_head: &str, is_markdown: bool) -> String {
+    let (head, rows) = verdicts(judged, value_head);
+    let (group_head, group_rows) = group_table(judged);
+    if is_markdown {
+        return format!("{}\n{}", markdown(&head, &rows), markdown(&group_head, &group_rows));
+    }
+    // Notes are for files: on a terminal they would break the lines.
+    let cut = |row: &Vec<String>| row[..row.len() - 1].to_vec();
+    let head = aligned(cut(&head));
+    let rows: Vec<_> = rows.iter().map(cut).collect();
+    format!("{}\n{}", plain(&head, &rows), plain(&aligned(group_head), &group_rows))
+}
+
+/// On standard error: how many hold.
+pub(super) fn tell(judged: &[Judged<'_>]) {
+    let counts = Counts::of_all(judged.iter());
+    eprintln!("{} of {} claims agree", counts.of(Agreement::Yes), judged.len());
+    if counts.of(Agreement::Depends) > 0 {
+        eprintln!("{} depend on the seed", counts.of(Agreement::Depends));
+    }
+    if counts.of(Agreement::TooFewSeeds) > 0 {
+        eprintln!(
+            "{} are a matter of chance and have too few seeds; set `seeds` to 3 or more",
+            counts.of(Agreement::TooFewSeeds)
+        );
+    }
+}
+
+fn plain(head: &[String], rows: &[Vec<String>]) -> String {
+    table(&head.iter().map(String::as_str).collect::<Vec<_>>(), rows)
+}
+
+fn markdown(head: &[String], rows: &[Vec<String>]) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let rule = vec!["---".to_owned(); head.len()];
+    let rows: String = rows.iter().map(|row| line(row)).collect();
+    format!("{}{}{rows}", line(head), line(&rule))
+}
+
+/// Columns of numbers are aligned to the right.
+fn aligned(head: Vec<String>) -> Vec<String> {
+    const TEXT: [&str; 5] = ["id", "claim", "published", "agreement is", "agrees"];
+    let align = |name: String| if TEXT.contains(&&*name) { name } else { format!(">{name}") };
+    head.into_iter().map(align).collect()
+}
+
+/// How many claims are of each agreement.
+#[derive(Clone, Copy, Default)]
+struct Counts([usize; Agreement::ALL.len()]);
+
+impl Counts {
+    fn of_all<'a>(judged: impl Iterator<Item = &'a Judged<'a>>) -> Self {
+        let mut counts = Self::default();
+        for judged in judged {
+            counts.add(judged.verdict.agreement);
+        }
+        counts
+    }
+
+    fn place(agreement: Agreement) -> usize {
+        Agreement::ALL.iter().position(|&other| other == agreement).unwrap_or(0)
+    }
+
+    fn add(&mut self, agreement: Agreement) {
+        self.0[Self::place(agreement)] += 1;
+    }
+
+    fn of(&self, agreement: Agreement) -> usize {
+        self.0[Self::place(agreement)]
+    }
+
+    fn total(&self) -> usize {
+        self.0.iter().sum()
+    }
+}
+
+/// The counts of each id, in the order in which the ids come first.
+fn by_group<'a>(judged: &'a [Judged<'_>]) -> Vec<(&'a str, Counts)> {
+    let mut ids: Vec<&str> = Vec::new();
+    let mut counts: BTreeMap<&str, Counts> = BTreeMap::new();
+    for judged in judged {
+        let id = judged.claim.id.as_str();
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+        counts.entry(id).or_default().add(judged.verdict.agreement);
+    }
+    ids.into_iter().map(|id| (id, counts.get(id).copied().unwrap_or_default())).collect()
+}
+
+fn group_table(judged: &[Judged<'_>]) -> (Vec<String>, Vec<Vec<String>>) {
+    let groups = by_group(judged);
+    let all = Counts::of_all(judged.iter());
+    // What nothing is of needs no column.
+    let is_there = |agreement: &Agreement| *agreement == Agreement::Yes || all.of(*agreement) > 0;
+    let columns: Vec<_> = Agreement::ALL.into_iter().filter(is_there).collect();
+    let mut head = vec!["id".to_owned(), "claims".to_owned()];
+    head.extend(columns.iter().map(|agreement| agreement.word().to_owned()));
+    let row = |(id, counts): &(&str, Counts)| {
+        let numbers = columns.iter().map(|&agreement| counts.of(agreement).to_string());
+        let start = [(*id).to_owned(), counts.total().to_string()];
+        start.into_iter().chain(numbers).collect::<Vec<_>>()
+    };
+    let mut rows: Vec<_> = groups.iter().map(row).collect();
+    rows.push(row(&("all", all)));
+    (head, rows)
+}
+
+/// Head and rows of a table. Claims that are made of each of several things share a row: a column per
+/// thing, and a value that does not agree says so.
+fn verdicts(judged: &[Judged<'_>], value_head: &str) -> (Vec<String>, Vec<Vec<String>>) {
+    let mut things: Vec<&str> = Vec::new();
+    for judged in judged {
+        things.extend(judged.claim.each.as_deref().filter(|each| !things.contains(each)));
+    }
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    if things.is_empty() {
+        let row = |judged: &Judged<'_>| {
+            let claim = judged.claim;
+            vec![
+                claim.id.clone(),
+                judged.says.clone(),
+                claim.published.clone(),
+                judged.shown(),
+                claim.bounds(),
+                judged.verdict.agreement.word().into(),
+                claim.note.clone(),
+            ]
+        };
+        let head =
+            words(&["id", "claim", "published", value_head, "agreement is", "agrees", "note"]);
+        return (head, judged.iter().map(row).collect());
+    }
+    let head =
+        [words(&["id", "claim", "published", "agreement is"]), words(&things), words(&["note"])]
+            .concat();
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut last = None;
+    for judged in judged {
+        let claim = judged.claim;
+        let same = (&claim.id, &claim.says, claim.bounds());
+        if last.as_ref() != Some(&same) || claim.each.is_none() {
+            let start = [&claim.id, &judged.says, &claim.published, &claim.bounds()];
+            let start = start.into_iter().cloned();
+            let row = start.chain(vec![String::new(); things.len()]).chain([claim.note.clone()]);
+            rows.push(row.collect());
+            last = Some(same);
+        }
+        // One that is made of nothing in particular stands in the first column.
+        let column = claim.each.as_deref().and_then(|each| things.iter().position(|t| *t == each));
+        if let Some(row) = rows.last_mut()
+            && let Some(place) = row.get_mut(4 + column.unwrap_or(0))
+        {
+            *place = judged.cell();
+        }
+    }
+    (head, rows)
+}
