@@ -11,6 +11,7 @@
 //! type `claim_group` per id: `id`, `claims`, and how many of them are of each agreement.
 
 mod claims;
+mod compare;
 mod profile;
 
 use std::collections::BTreeSet;
@@ -71,6 +72,15 @@ pub(crate) enum LabCommand {
     ///
     /// Example: candor lab profile campaigns/vm-quick.toml --only kernel --set count=50
     Profile(profile::Profile),
+    /// Compare the results in two folders: what became slower, by how much, and where
+    ///
+    /// Exits with 1 if the shortest or the median latency without load, the instructions per frame or
+    /// the lost frames are worse than --allow permits. Figures under load are shown as ranges over
+    /// their seeds and give no verdict. Counts kept with `candor lab profile --out` show in which
+    /// function the difference is.
+    ///
+    /// Example: candor lab compare before after --allow 1%
+    Compare(compare::Compare),
 }
 
 #[derive(Args)]
@@ -235,6 +245,7 @@ pub(crate) fn run(command: &LabCommand) -> Answer {
         LabCommand::Show(arguments) => show(arguments),
         LabCommand::Claims(arguments) => judge_claims(arguments),
         LabCommand::Profile(arguments) => profile::profile(arguments),
+        LabCommand::Compare(arguments) => compare::compare(arguments),
     }
 }
 

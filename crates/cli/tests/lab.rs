@@ -271,6 +271,8 @@ fn json_lines_have_the_documented_fields() {
     for result in &results {
         let expected = [
             "experiment",
+            "group",
+            "seed",
             "testbed",
             "cached",
             "sent",
@@ -280,6 +282,7 @@ fn json_lines_have_the_documented_fields() {
             "lost",
             "total_latency",
             "gateway_latency",
+            "end_to_end",
             "file",
         ];
         assert_eq!(keys(result), expected.into());
@@ -294,10 +297,34 @@ fn json_lines_have_the_documented_fields() {
     assert_eq!(results[0]["gateway_latency"]["min_ns"], 35_000);
     assert_eq!(results[0]["lost"], 0);
 
-    let claims = scene.json(&["claims", "two.toml", "--out", "out", "--json"], "claim", 0);
+    let arguments = ["claims", "two.toml", "--out", "out", "--json"];
+    let (stdout, _) = scene.run(&arguments, 0);
+    let of_type = |kind: &str| -> Vec<Value> {
+        let lines = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(|line| line["type"] == kind).map(|mut line| line["data"].take()).collect()
+    };
+    let claims = of_type("claim");
     assert_eq!(claims.len(), 2);
-    let expected = ["id", "says", "published", "bounds", "each", "value", "agrees", "note"];
+    let expected = [
+        "id",
+        "says",
+        "published",
+        "bounds",
+        "each",
+        "value",
+        "seeds",
+        "least",
+        "most",
+        "agrees",
+        "agreement",
+        "note",
+    ];
     assert_eq!(keys(&claims[0]), expected.into());
+    let groups = of_type("claim_group");
+    assert_eq!(groups.len(), 2);
+    let expected = ["id", "claims", "yes", "no", "depends", "too few seeds", "missing"];
+    assert_eq!(keys(&groups[0]), expected.into());
+    assert_eq!((&groups[0]["id"], &groups[0]["yes"]), (&"A".into(), &1.into()));
     assert_eq!((&claims[0]["value"], &claims[0]["agrees"]), (&0.0.into(), &true.into()));
 }
 
@@ -330,7 +357,8 @@ fn a_claim_that_does_not_hold_is_a_no() {
     let scene = Scene::new(CAMPAIGN);
     let (stdout, stderr) = scene.run(&["claims", "two.toml", "--out", "out"], 0);
     let last = |text: &str| -> Vec<String> {
-        text.lines().skip(2).map(|line| line.split("  ").last().unwrap().trim().into()).collect()
+        let claims = text.lines().skip(2).take_while(|line| !line.is_empty());
+        claims.map(|line| line.split("  ").last().unwrap().trim().into()).collect()
     };
     assert_eq!(last(&stdout), ["yes", "yes"], "{stdout}");
     assert_eq!(stderr, "2 of 2 claims agree\nreport: out/index.html\n");
@@ -342,8 +370,11 @@ fn a_claim_that_does_not_hold_is_a_no() {
 
     // An experiment that did not run gives no value.
     let only = ["claims", "two.toml", "--out", "out", "--only", "calm", "--json"];
-    let claims = scene.json(&only, "claim", 1);
-    assert_eq!((&claims[1]["value"], &claims[1]["agrees"]), (&Value::Null, &false.into()));
+    let (stdout, _) = scene.run(&only, 1);
+    let claim: Value = serde_json::from_str(stdout.lines().nth(1).unwrap()).unwrap();
+    let data = &claim["data"];
+    assert_eq!((&data["value"], &data["agrees"]), (&Value::Null, &false.into()));
+    assert_eq!(data["agreement"], "missing");
 
     let (stdout, _) = scene.run(&["claims", "two.toml", "--out", "out", "--markdown"], 0);
     assert!(stdout.starts_with("| id | claim | published | model |"), "{stdout}");
@@ -364,6 +395,11 @@ fn claims_of_each_share_a_row() {
     assert!(lines[2].starts_with("| A | lost |  | at most 0 | 0.00 | "), "{stdout}");
     assert!(lines[2].ends_with(" no |  |"), "{stdout}");
     assert_eq!(lines[3], "| B | sent |  | at least 1 | 200.0 | 200.0 |  |");
+    let groups = ["| A | 2 | 1 | 1 |", "| B | 2 | 2 | 0 |", "| all | 4 | 3 | 1 |"];
+    assert_eq!(
+        lines[5..],
+        [&["| id | claims | yes | no |", "| --- | --- | --- | --- |"], &groups[..]].concat()
+    );
     assert!(stderr.starts_with("3 of 4 claims agree\n"), "{stderr}");
 }
 
@@ -574,4 +610,148 @@ fn an_interrupt_keeps_what_is_finished() {
     assert!(stdout.contains("\"experiment\":\"calm\""), "{stdout}");
     assert_eq!(names(&results), ["calm.csv", "calm.json"]);
     assert!(scene.out().join("index.html").is_file());
+}
+
+#[test]
+fn claims_are_chosen_by_id_and_shown_with_enough_digits() {
+    // 200 frames of which the flood loses some: the limit is just above.
+    let text = CAMPAIGN.split("[[claim]]").next().unwrap().to_owned()
+        + "[[claim]]\nid = \"near\"\nsays = \"of {sent}\"\nvalue = \"calm gateway_latency min\"\n\
+           at_least = 35.0004\n[[claim]]\nid = \"other\"\nsays = \"so\"\nvalue = \"flood lost\"\n\
+           at_most = 0\n";
+    let scene = Scene::new(&text);
+    let arguments = ["claims", "two.toml", "--out", "out", "--markdown", "--claim", "n*"];
+    let (stdout, stderr) = scene.run(&arguments, 1);
+    assert!(stdout.contains("| near | of 200 |  | 35.0 | at least 35.0004 | no |"), "{stdout}");
+    assert!(stderr.starts_with("0 of 1 claims agree\n"), "{stderr}");
+    assert_eq!(names(&scene.out().join("results")), ["calm.csv", "calm.json"]);
+
+    let text = text.replace("35.0004", "34.9996");
+    let scene = Scene::new(&text);
+    let (stdout, _) = scene.run(&arguments, 0);
+    assert!(stdout.contains("| 35.0 | at least 34.9996 | yes |"), "{stdout}");
+    // 35.0 would look as if it were above the limit.
+    let text = text
+        .replace("at_least = 34.9996", "at_most = 34.9996\nover = \"calm sent\"")
+        .replace("at_most = 34.9996", "at_most = 0.174");
+    let scene = Scene::new(&text);
+    let (stdout, _) = scene.run(&arguments, 1);
+    assert!(stdout.contains("| 0.175 | at most 0.174 | no |"), "{stdout}");
+
+    let (_, stderr) = scene.run(&["claims", "two.toml", "--claim", "x*"], 2);
+    assert!(stderr.contains("no claim has an id that matches `x*`"), "{stderr}");
+}
+
+/// Two folders of results: `before`, and `after` with another delay of the gateway.
+fn compared(delay: &str) -> Scene {
+    let scene = Scene::new(CAMPAIGN);
+    scene.run(&["run", "two.toml", "--out", "before", "--only", "calm"], 0);
+    let set = format!("gateway.delay={delay}");
+    scene.run(&["run", "two.toml", "--out", "after", "--only", "calm", "--set", &set], 0);
+    scene
+}
+
+#[test]
+fn what_became_slower_is_a_no() {
+    let scene = compared("35.1us");
+    let (stdout, _) = scene.run(&["compare", "before", "after"], 1);
+    let shown = "\
+changed        before  after
+-------------  ------  --------
+gateway.delay  \"35us\"  \"35.1us\"
+
+experiment  figure    before     after  difference  instructions           verdict
+----------  ------  --------  --------  ----------  ------------  -------  -------
+calm        min     35000 ns  35100 ns     +100 ns                +0.29 %  slower
+calm        p50     35007 ns  35103 ns      +96 ns                +0.27 %  slower
+
+1 experiments compared: 2 exact figures slower, 0 faster, 0 the same
+";
+    assert_eq!(stdout, shown);
+    for (allow, code) in [("1%", 0), ("0.1%", 1), ("100ns", 0), ("99ns", 1), ("1us", 0)] {
+        scene.run(&["compare", "before", "after", "--allow", allow], code);
+    }
+    scene.run(&["compare", "after", "before"], 0);
+    let (stdout, _) = scene.run(&["compare", "before", "before"], 0);
+    assert!(stdout.contains("nothing was changed"), "{stdout}");
+    assert!(stdout.ends_with("0 exact figures slower, 0 faster, 2 the same\n"), "{stdout}");
+}
+
+#[test]
+fn a_comparison_in_json_has_the_documented_fields() {
+    let scene = compared("35.1us");
+    let (stdout, _) = scene.run(&["compare", "before", "after", "--json"], 1);
+    let lines: Vec<Value> =
+        stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |kind: &str| lines.iter().find(|line| line["type"] == kind).map(|l| &l["data"]);
+    assert_eq!(keys(of("changed").unwrap()), ["setting", "before", "after"].into());
+    let figure = of("figure").unwrap();
+    let expected = [
+        "experiment",
+        "metric",
+        "figure",
+        "unit",
+        "seed",
+        "before",
+        "after",
+        "difference",
+        "difference_percent",
+        "difference_instructions",
+        "verdict",
+        "is_allowed",
+    ];
+    assert_eq!(keys(figure), expected.into());
+    assert_eq!((&figure["difference"], &figure["verdict"]), (&100.0.into(), &"slower".into()));
+    let verdict = of("verdict").unwrap();
+    let expected = ["pairs", "slower", "faster", "same", "not_allowed", "allow", "agrees"];
+    assert_eq!(keys(verdict), expected.into());
+    assert_eq!(verdict["agrees"], false);
+}
+
+#[test]
+fn two_values_of_a_setting_in_one_folder_are_compared() {
+    let text = CAMPAIGN.split("[[experiment]]").next().unwrap().to_owned()
+        + "[matrix]\n\"gateway.delay\" = [\"35us\", \"36us\"]\n";
+    let scene = Scene::new(&text);
+    scene.run(&["run", "two.toml", "--out", "both"], 0);
+    let by = |values: &str, code| {
+        scene.run(&["compare", "both", "--by", &format!("gateway.delay={values}")], code)
+    };
+    assert!(by("35us,36us", 1).0.contains("+1000 ns"));
+    by("36us,35us", 0);
+    let (_, stderr) = by("35us,37us", 2);
+    assert!(stderr.contains("no experiment has gateway.delay = 37us"), "{stderr}");
+}
+
+#[test]
+fn what_cannot_be_compared_is_told_with_the_remedy() {
+    let scene = compared("36us");
+    for (arguments, part) in [
+        (&["compare", "before", "absent"][..], "run `candor lab run FILE --out DIR` first"),
+        (&["compare", "before"], "<AFTER>"),
+        (&["compare", "before", "after", "--allow", "1"], "write 1%, 50ns or 0.2us"),
+        (&["compare", "before", "--by", "a=b"], "two values"),
+    ] {
+        let (_, stderr) = scene.run(arguments, 2);
+        assert!(stderr.contains(part), "{arguments:?}: {stderr}");
+    }
+    let other = ["run", "two.toml", "--out", "other", "--set", "count=20"];
+    scene.run(&other, 0);
+    let (_, stderr) = scene.run(&["compare", "other", "before", "--json"], 2);
+    assert!(stderr.contains("run the same file with the same options"), "{stderr}");
+}
+
+#[test]
+fn runs_with_several_seeds_share_a_row_with_ranges() {
+    let scene = Scene::new(CAMPAIGN);
+    let set = ["--set", "seeds=3", "--set", "bus.in.bit_error_rate=0.0001"];
+    let arguments = [&["run", "two.toml", "--out", "out", "--only", "flood"], &set[..]].concat();
+    let (stdout, _) = scene.run(&arguments, 0);
+    let lines: Vec<_> = stdout.lines().collect();
+    assert!(lines[0].starts_with("experiment  runs  sent"), "{stdout}");
+    assert!(lines[2].starts_with("flood          3   600"), "{stdout}");
+    assert!(lines[2].contains(".."), "seeds differ: {stdout}");
+    assert!(stdout.contains("the smallest and the largest value over the seeds"), "{stdout}");
+    let results = names(&scene.out().join("results"));
+    assert!(results.contains(&"flood-seed-3.json".to_owned()), "{results:?}");
 }

@@ -12,6 +12,7 @@
 //! keeps what comes out.
 
 pub mod claims;
+pub mod compare;
 pub mod dbc;
 mod doubt;
 mod error;

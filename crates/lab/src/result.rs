@@ -298,6 +298,51 @@ impl Figures {
     }
 }
 
+/// The name of the layout of [`ProfileFile`].
+pub const PROFILE_SCHEMA: &str = "candor-profile/1";
+
+/// Where the instructions of one experiment went: what `DIR/profiles/<experiment>.json` holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ProfileFile {
+    /// [`PROFILE_SCHEMA`].
+    pub schema: String,
+    /// The experiment's name.
+    pub experiment: String,
+    /// The version that made it.
+    pub candor: String,
+    /// The machine it ran on.
+    pub machine: Machine,
+    /// The seed.
+    pub seed: u64,
+    /// Every setting, as TOML.
+    pub config: String,
+    /// Frames that arrived.
+    pub frames: u64,
+    /// Instructions between the first frame and the last.
+    pub instructions: u64,
+    /// The same by function, most first.
+    pub functions: Vec<FunctionCount>,
+}
+
+/// Instructions in one function, without those that it calls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionCount {
+    /// Its name; the address where none is known.
+    pub name: String,
+    /// `kernel`, the name of a module, `program` or `library`.
+    pub place: String,
+    /// How many.
+    pub instructions: u64,
+}
+
+impl ProfileFile {
+    /// So many instructions, per frame.
+    #[must_use]
+    pub fn per_frame(&self, instructions: u64) -> f64 {
+        instructions as f64 / self.frames.max(1) as f64
+    }
+}
+
 /// Every setting of a resolved experiment by its path, such as `traffic.kind`, as TOML.
 pub(crate) fn settings(config: &str) -> BTreeMap<String, String> {
     let table = candor_config::parse(&Source::new("config", config), &Findings::new());

@@ -4,6 +4,9 @@
 //! `function` per function, most first: `experiment`, `place`, `function` (only the latter),
 //! `instructions`, `frames`, `instructions_per_frame`.
 
+use std::path::PathBuf;
+
+use candor_lab::compare;
 use candor_lab::experiment::Testbed;
 use candor_lab::runner::Watch;
 use candor_lab::vm::{Breakdown, Emulator};
@@ -22,6 +25,9 @@ pub(crate) struct Profile {
     /// How many functions are listed; 0 for all
     #[arg(long, default_value_t = 15, value_name = "N")]
     top: usize,
+    /// Also keep the counts in this folder, for `candor lab compare`
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Print JSON Lines: objects of type "place" and "function"
     #[arg(long)]
     json: bool,
@@ -55,6 +61,10 @@ pub(super) fn profile(arguments: &Profile) -> Answer {
         let breakdown = machines
             .profile(experiment, &UntilInterrupted)
             .map_err(|error| format!("{}: {error}", experiment.name))?;
+        if let Some(out) = &arguments.out {
+            let kept = compare::keep(out, &breakdown.to_file(experiment));
+            eprintln!("kept: {}", kept.map_err(|error| error.to_string())?.display());
+        }
         match arguments.json {
             true => print(&lines(&breakdown, arguments.top)?)?,
             false => print(&text(&breakdown, arguments.top))?,

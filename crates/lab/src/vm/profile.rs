@@ -10,6 +10,7 @@ use candor_vm::Profile;
 use super::{Machines, order, settings};
 use crate::error::Error;
 use crate::experiment::Experiment;
+use crate::result::{self, FunctionCount, PROFILE_SCHEMA, ProfileFile};
 use crate::runner::Watch;
 
 /// What an experiment's instructions were spent on.
@@ -21,9 +22,32 @@ pub struct Breakdown {
     pub frames: u64,
     /// The instructions.
     pub profile: Profile,
+    /// The machine.
+    pub machine: result::Machine,
 }
 
 impl Breakdown {
+    /// The same as it is kept.
+    #[must_use]
+    pub fn to_file(&self, experiment: &Experiment) -> ProfileFile {
+        let count = |function: &candor_vm::Function| FunctionCount {
+            name: function.name.clone(),
+            place: function.place.clone(),
+            instructions: function.instructions,
+        };
+        ProfileFile {
+            schema: PROFILE_SCHEMA.into(),
+            experiment: self.experiment.clone(),
+            candor: env!("CARGO_PKG_VERSION").into(),
+            machine: self.machine.clone(),
+            seed: experiment.seed,
+            config: experiment.config.clone(),
+            frames: self.frames,
+            instructions: self.profile.instructions,
+            functions: self.profile.functions.iter().map(count).collect(),
+        }
+    }
+
     /// So many instructions, per frame.
     #[must_use]
     pub fn per_frame(&self, instructions: u64) -> f64 {
@@ -46,6 +70,7 @@ impl Machines {
             return Err(Error::Other(format!("{}: no frame arrived", experiment.name)));
         }
         let frames = report.received.len() as u64;
-        Ok(Breakdown { experiment: experiment.name.clone(), frames, profile })
+        let machine = slot.machine.describe();
+        Ok(Breakdown { experiment: experiment.name.clone(), frames, profile, machine })
     }
 }

@@ -1,0 +1,357 @@
+//! `candor lab compare`: a verdict between two runs.
+//!
+//! `--json` prints objects of the types `changed`, `figure`, `range`, `function`, `unpaired`, `note` and
+//! `verdict`; docs/experiments.md describes their fields.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use candor_lab::compare::{
+    Allowance, Comparison, Figure, FunctionChange, Ranges, Side, Unit, Verdict, compare as held,
+};
+use candor_lab::group::Range;
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::Answer;
+use crate::output::{duration_range, json_line, print, signed, table};
+
+#[derive(Args)]
+pub(crate) struct Compare {
+    /// The folder with the results before the change
+    before: PathBuf,
+    /// The folder with the results after it
+    #[arg(required_unless_present = "by", conflicts_with = "by")]
+    after: Option<PathBuf>,
+    /// Compare two values of one setting within one folder, such as vm.kernel=6.12,6.12-rt
+    #[arg(long, value_name = "KEY=BEFORE,AFTER")]
+    by: Option<By>,
+    /// How much worse is still accepted: 1%, 50ns, 0.2us
+    #[arg(long, default_value = "0%", value_name = "N%|TIME")]
+    allow: Allowance,
+    /// How many functions are listed; 0 for all
+    #[arg(long, default_value_t = 15, value_name = "N")]
+    top: usize,
+    /// Print JSON Lines
+    #[arg(long)]
+    json: bool,
+}
+
+/// Two values of one setting.
+#[derive(Clone)]
+struct By {
+    setting: String,
+    before: String,
+    after: String,
+}
+
+impl FromStr for By {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('=').and_then(|(setting, values)| {
+            let (before, after) = values.split_once(',')?;
+            Some((setting, before, after))
+        });
+        let (setting, before, after) =
+            parts.ok_or("expected a setting and two values, such as vm.kernel=6.12,6.12-rt")?;
+        Ok(Self { setting: setting.into(), before: before.into(), after: after.into() })
+    }
+}
+
+pub(super) fn compare(arguments: &Compare) -> Answer {
+    let (before, after) = sides(arguments)?;
+    let comparison = held(&before, &after);
+    let compared = comparison.figures.len() + comparison.ranges.len();
+    if compared == 0 {
+        return Err(nothing(&comparison));
+    }
+    match arguments.json {
+        true => print(&lines(&comparison, arguments.allow)?)?,
+        false => print(&text(&comparison, arguments))?,
+    }
+    Ok(agrees(&comparison, arguments.allow))
+}
+
+fn sides(arguments: &Compare) -> Result<(Side, Side), String> {
+    let read = |dir: &PathBuf| Side::read(dir).map_err(|error| error.to_string());
+    let before = read(&arguments.before)?;
+    let Some(By { setting, before: old, after: new }) = &arguments.by else {
+        let after = arguments.after.as_ref().map(read).transpose()?.unwrap_or_default();
+        return Ok((before, after));
+    };
+    let side = |value: &String| {
+        let side = before.with(setting, value);
+        match side.results.is_empty() && side.profiles.is_empty() {
+            true => Err(format!(
+                "{}: no experiment has {setting} = {value}; `candor lab list FILE --json` shows the \
+                 settings that differ",
+                arguments.before.display()
+            )),
+            false => Ok(side),
+        }
+    };
+    Ok((side(old)?, side(new)?))
+}
+
+fn nothing(comparison: &Comparison) -> String {
+    let some =
+        |names: &[String]| names.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match comparison.pairs {
+        0 => format!(
+            "no experiment of one side has the settings of one of the other: before there are {}, \
+             after there are {}; run the same file with the same options on both sides",
+            some(&comparison.only_before),
+            some(&comparison.only_after)
+        ),
+        _ => format!(
+            "there is no figure to compare{}",
+            comparison.notes.first().map_or(String::new(), |note| format!(": {note}"))
+        ),
+    }
+}
+
+fn agrees(comparison: &Comparison, allow: Allowance) -> bool {
+    comparison.not_allowed(allow).next().is_none()
+}
+
+fn text(comparison: &Comparison, arguments: &Compare) -> String {
+    let mut parts = vec![changed(comparison)];
+    parts.push(figures(&comparison.figures, arguments.allow));
+    parts.push(ranges(&comparison.ranges));
+    parts.push(functions(&comparison.functions, arguments.top));
+    parts.push(unpaired("before", &comparison.only_before));
+    parts.push(unpaired("after", &comparison.only_after));
+    parts.extend(comparison.notes.iter().map(|note| format!("note: {note}\n")));
+    parts.push(summary(comparison, arguments.allow));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
+
+fn changed(comparison: &Comparison) -> String {
+    if comparison.changed.is_empty() {
+        return "nothing was changed: settings and kernel are the same on both sides\n".into();
+    }
+    let shown = |value: &str| if value.is_empty() { "-".to_owned() } else { value.to_owned() };
+    let row = |changed: &candor_lab::compare::Changed| {
+        vec![changed.setting.clone(), shown(&changed.before), shown(&changed.after)]
+    };
+    let rows: Vec<_> = comparison.changed.iter().map(row).collect();
+    table(&["changed", "before", "after"], &rows)
+}
+
+/// A figure in its unit.
+fn shown(value: f64, unit: Unit) -> String {
+    match unit {
+        // All digits: a difference of a few instructions must show.
+        Unit::Nanoseconds => format!("{value:.0} ns"),
+        Unit::Instructions => format!("{value:.1}"),
+        Unit::Frames => format!("{value:.0}"),
+        Unit::Percent => format!("{value:.2} %"),
+    }
+}
+
+fn figures(figures: &[Figure], allow: Allowance) -> String {
+    if figures.is_empty() {
+        return String::new();
+    }
+    let row = |figure: &Figure| {
+        let percent = figure.difference_percent();
+        let verdict = match (figure.verdict(), figure.is_allowed(allow)) {
+            (Verdict::Slower, true) => "slower, allowed",
+            (Verdict::Slower, false) if figure.unit == Unit::Frames => "more lost",
+            (Verdict::Faster, _) if figure.unit == Unit::Frames => "fewer lost",
+            (verdict, _) => verdict.word(),
+        };
+        let difference = figure.difference();
+        let instructions = figure.difference_instructions().filter(|_| difference != 0.0);
+        vec![
+            figure.experiment.clone(),
+            figure.figure.to_owned(),
+            shown(figure.before, figure.unit),
+            shown(figure.after, figure.unit),
+            match figure.unit {
+                _ if difference == 0.0 => "0".into(),
+                Unit::Nanoseconds => format!("{} ns", signed(difference, 0)),
+                Unit::Frames => signed(difference, 0),
+                Unit::Instructions | Unit::Percent => String::new(),
+            },
+            instructions.map_or(String::new(), |count| signed(count, 1)),
+            percent.filter(|p| *p != 0.0).map_or(String::new(), |p| format!("{} %", signed(p, 2))),
+            verdict.to_owned(),
+        ]
+    };
+    let head = [
+        "experiment",
+        "figure",
+        ">before",
+        ">after",
+        ">difference",
+        ">instructions",
+        ">",
+        "verdict",
+    ];
+    table(&head, &figures.iter().map(row).collect::<Vec<_>>())
+}
+
+fn ranges(ranges: &[Ranges]) -> String {
+    if ranges.is_empty() {
+        return String::new();
+    }
+    let cell = |range: &Range, unit: Unit| match unit {
+        Unit::Nanoseconds => duration_range(range.least, range.most),
+        _ => format!("{:.2}..{:.2} %", range.least, range.most),
+    };
+    let row = |range: &Ranges| {
+        let metric = range.metric.map_or("", |metric| metric.key());
+        vec![
+            range.experiment.clone(),
+            format!("{metric} {}", range.figure).trim().to_owned(),
+            range.before.count.to_string(),
+            cell(&range.before, range.unit),
+            range.after.count.to_string(),
+            cell(&range.after, range.unit),
+            range.trend.word().to_owned(),
+        ]
+    };
+    let head = ["under load", "figure", ">seeds", ">before", ">seeds", ">after", "ranges"];
+    table(&head, &ranges.iter().map(row).collect::<Vec<_>>())
+}
+
+fn functions(functions: &[FunctionChange], top: usize) -> String {
+    if functions.is_empty() {
+        return String::new();
+    }
+    let listed = if top == 0 { functions.len() } else { top };
+    let mut out = String::new();
+    for of_experiment in functions.chunk_by(|a, b| a.experiment == b.experiment) {
+        let row = |change: &FunctionChange| {
+            vec![
+                change.experiment.clone(),
+                change.function.clone(),
+                change.place.clone(),
+                format!("{:.1}", change.before),
+                format!("{:.1}", change.after),
+                signed(change.difference(), 1),
+            ]
+        };
+        let rows: Vec<_> = of_experiment.iter().take(listed).map(row).collect();
+        let head = ["instructions per frame", "function", "place", ">before", ">after", ">"];
+        out.push_str(&table(&head, &rows));
+        if of_experiment.len() > listed {
+            out.push_str(&format!("and {} more functions\n", of_experiment.len() - listed));
+        }
+    }
+    out
+}
+
+fn unpaired(side: &str, names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        names => format!("only {side}, not compared: {}\n", names.join(", ")),
+    }
+}
+
+fn summary(comparison: &Comparison, allow: Allowance) -> String {
+    let [slower, faster, same] =
+        [Verdict::Slower, Verdict::Faster, Verdict::Same].map(|verdict| comparison.count(verdict));
+    let beyond = comparison.not_allowed(allow).count();
+    let mut out = format!(
+        "{} experiments compared: {slower} exact figures slower, {faster} faster, {same} the same",
+        comparison.pairs
+    );
+    if beyond < slower {
+        out.push_str(&format!("; {beyond} of them by more than {allow}"));
+    }
+    out.push('\n');
+    out
+}
+
+fn lines(comparison: &Comparison, allow: Allowance) -> Result<String, String> {
+    let line = |kind: &str, data: Value| json_line(&json!({"type": kind, "data": data}));
+    let mut out = Vec::new();
+    for changed in &comparison.changed {
+        let data = json!({
+            "setting": changed.setting, "before": changed.before, "after": changed.after,
+        });
+        out.push(line("changed", data));
+    }
+    let metric = |metric: Option<candor_lat::Metric>| metric.map(candor_lat::Metric::key);
+    for figure in &comparison.figures {
+        let data = json!({
+            "experiment": figure.experiment,
+            "metric": metric(figure.metric),
+            "figure": figure.figure,
+            "unit": figure.unit.name(),
+            "seed": figure.seed,
+            "before": figure.before,
+            "after": figure.after,
+            "difference": figure.difference(),
+            "difference_percent": figure.difference_percent(),
+            "difference_instructions": figure.difference_instructions(),
+            "verdict": figure.verdict().word(),
+            "is_allowed": figure.is_allowed(allow),
+        });
+        out.push(line("figure", data));
+    }
+    let range =
+        |range: &Range| json!({"seeds": range.count, "least": range.least, "most": range.most});
+    for ranges in &comparison.ranges {
+        let data = json!({
+            "experiment": ranges.experiment,
+            "metric": metric(ranges.metric),
+            "figure": ranges.figure,
+            "unit": ranges.unit.name(),
+            "before": range(&ranges.before),
+            "after": range(&ranges.after),
+            "verdict": ranges.trend.word().replace(' ', "_"),
+        });
+        out.push(line("range", data));
+    }
+    for change in &comparison.functions {
+        let data = json!({
+            "experiment": change.experiment,
+            "place": change.place,
+            "function": change.function,
+            "before": change.before,
+            "after": change.after,
+            "difference": change.difference(),
+        });
+        out.push(line("function", data));
+    }
+    for (side, names) in [("before", &comparison.only_before), ("after", &comparison.only_after)] {
+        let unpaired = |name| line("unpaired", json!({"side": side, "experiment": name}));
+        out.extend(names.iter().map(unpaired));
+    }
+    out.extend(comparison.notes.iter().map(|note| line("note", json!({"text": note}))));
+    let data = json!({
+        "pairs": comparison.pairs,
+        "slower": comparison.count(Verdict::Slower),
+        "faster": comparison.count(Verdict::Faster),
+        "same": comparison.count(Verdict::Same),
+        "not_allowed": comparison.not_allowed(allow).count(),
+        "allow": allow.to_string(),
+        "agrees": agrees(comparison, allow),
+    });
+    out.push(line("verdict", data));
+    out.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_values_of_a_setting_are_read() {
+        let by: By = "vm.kernel=6.12,6.12-rt".parse().unwrap();
+        assert_eq!((&*by.setting, &*by.before, &*by.after), ("vm.kernel", "6.12", "6.12-rt"));
+        for text in ["", "vm.kernel", "vm.kernel=6.12"] {
+            assert!(text.parse::<By>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_are_shown_to_the_nanosecond() {
+        assert_eq!(shown(16_502.0, Unit::Nanoseconds), "16502 ns");
+    }
+}

@@ -1,0 +1,187 @@
+//! Two runs of the same experiments compared: what became slower, by how much, and in which function.
+//!
+//! ```text
+//!  before: results, profiles --+                +--> figures   exact: min, p50, instructions, lost
+//!                              +-- pairing -----+--> ranges    under load: over the seeds
+//!  after:  results, profiles --+   by settings  +--> functions instructions per frame
+//! ```
+//!
+//! Without load the shortest and the median latency of a `vm` experiment are exact: they change only
+//! if the path of a frame changes. Which frames meet a timer interrupt or the load is chance, so
+//! everything else is shown as a range over seeds, and no verdict comes from it.
+
+mod allowance;
+mod figures;
+mod functions;
+mod pairing;
+mod read;
+
+pub use self::allowance::Allowance;
+pub use self::figures::{Figure, Ranges, Trend, Unit, Verdict};
+pub use self::functions::FunctionChange;
+pub use self::pairing::Changed;
+use self::pairing::{Item, pair};
+pub use self::read::{keep, profiles_of};
+use crate::group::{Group, groups};
+use crate::result::{ProfileFile, ResultFile};
+
+/// What one side of a comparison has.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    /// Its results.
+    pub results: Vec<ResultFile>,
+    /// Its counts of instructions.
+    pub profiles: Vec<ProfileFile>,
+}
+
+impl Side {
+    /// What of both kinds has this value of a setting, such as `vm.kernel` and `6.12`.
+    #[must_use]
+    pub fn with(&self, setting: &str, value: &str) -> Self {
+        let has = |config: &str| pairing::has(config, setting, value);
+        Self {
+            results: self.results.iter().filter(|r| has(&r.config)).cloned().collect(),
+            profiles: self.profiles.iter().filter(|p| has(&p.config)).cloned().collect(),
+        }
+    }
+}
+
+/// What differs between two sides.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison {
+    /// What each side has in common and the other side has otherwise.
+    pub changed: Vec<Changed>,
+    /// How many experiments have a partner.
+    pub pairs: usize,
+    /// Exact figures.
+    pub figures: Vec<Figure>,
+    /// Figures under load, over the seeds.
+    pub ranges: Vec<Ranges>,
+    /// Instructions by function, those of each experiment together, largest difference first.
+    pub functions: Vec<FunctionChange>,
+    /// Experiments before that have no partner after.
+    pub only_before: Vec<String>,
+    /// Experiments after that have no partner before.
+    pub only_after: Vec<String>,
+    /// What makes the sides less comparable.
+    pub notes: Vec<String>,
+}
+
+impl Comparison {
+    /// Exact figures that are worse than `allowance` permits.
+    pub fn not_allowed(&self, allowance: Allowance) -> impl Iterator<Item = &Figure> {
+        self.figures.iter().filter(move |figure| !figure.is_allowed(allowance))
+    }
+
+    /// How many exact figures have that verdict.
+    #[must_use]
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.figures.iter().filter(|figure| figure.verdict() == verdict).count()
+    }
+}
+
+/// Compares two sides.
+#[must_use]
+pub fn compare(before: &Side, after: &Side) -> Comparison {
+    let (old, new) = (groups(&before.results), groups(&after.results));
+    let pairing = pair(&items(&old), &items(&new));
+    let name = |groups: &[Group<'_>], index: &usize| groups[*index].name.to_owned();
+    let mut comparison = Comparison {
+        pairs: pairing.pairs.len(),
+        only_before: pairing.only_before.iter().map(|index| name(&old, index)).collect(),
+        only_after: pairing.only_after.iter().map(|index| name(&new, index)).collect(),
+        notes: notes(before, after),
+        changed: pairing.changed,
+        ..Comparison::default()
+    };
+    for (old, new) in pairing.pairs.iter().map(|&(old_at, new_at)| (&old[old_at], &new[new_at])) {
+        match old.runs.iter().chain(&new.runs).any(|run| run.is_loaded()) {
+            true => comparison.ranges.extend(figures::ranges(old, new)),
+            false => match figures::exact(old, new) {
+                Some(figures) => comparison.figures.extend(figures),
+                None => comparison.notes.push(format!(
+                    "{}: the two sides ran with different seeds, so no figure is compared",
+                    new.name
+                )),
+            },
+        }
+        comparison.notes.extend(inputs(old, new));
+    }
+    profiles(before, after, &mut comparison);
+    comparison
+}
+
+fn items(groups: &[Group<'_>]) -> Vec<Item> {
+    let item = |group: &Group<'_>| {
+        let run = group.runs[0];
+        Item::new(&run.config, run.machine.as_ref(), &run.candor)
+    };
+    groups.iter().map(item).collect()
+}
+
+/// The same for counts of instructions.
+fn profiles(before: &Side, after: &Side, comparison: &mut Comparison) {
+    let items = |side: &Side| -> Vec<Item> {
+        let item = |p: &ProfileFile| Item::new(&p.config, Some(&p.machine), &p.candor);
+        side.profiles.iter().map(item).collect()
+    };
+    let pairing = pair(&items(before), &items(after));
+    if comparison.changed.is_empty() {
+        comparison.changed = pairing.changed;
+    }
+    for (old, new) in pairing.pairs {
+        let (old, new) = (&before.profiles[old], &after.profiles[new]);
+        comparison.figures.extend(functions::total(old, new));
+        comparison.functions.extend(functions::changes(old, new));
+    }
+}
+
+/// What changes figures although no kernel did.
+fn notes(before: &Side, after: &Side) -> Vec<String> {
+    let machines = |side: &Side| -> Vec<crate::result::Machine> {
+        side.results.iter().filter_map(|result| result.machine.clone()).collect()
+    };
+    let (before, after) = (machines(before), machines(after));
+    let mut notes = Vec::new();
+    let mut differs = |what: &str, of: &dyn Fn(&crate::result::Machine) -> String| {
+        let values = |machines: &[crate::result::Machine]| {
+            let mut values: Vec<_> = machines.iter().map(of).collect();
+            values.sort();
+            values.dedup();
+            values.join(", ")
+        };
+        let (old, new) = (values(&before), values(&after));
+        if old != new && !old.is_empty() && !new.is_empty() {
+            notes.push(format!(
+                "{what} is {old} before and {new} after, which changes figures by itself"
+            ));
+        }
+    };
+    differs("QEMU", &|machine| machine.qemu.clone());
+    differs("the speed", &|machine| format!("{} MIPS", machine.mips));
+    differs("the guest program", &|machine| machine.guest_sha256.chars().take(12).collect());
+    let is_packaged = |machines: &[crate::result::Machine], is: bool| {
+        !machines.is_empty() && machines.iter().all(|machine| machine.package.is_some() == is)
+    };
+    if is_packaged(&before, true) && is_packaged(&after, false)
+        || is_packaged(&before, false) && is_packaged(&after, true)
+    {
+        notes.push(
+            "one side is a kernel of Debian's and the other is not, so their configurations differ \
+             too; to see what a patch does, build both with one configuration"
+                .into(),
+        );
+    }
+    notes
+}
+
+/// Files that a pair of experiments read and that are not the same.
+fn inputs(old: &Group<'_>, new: &Group<'_>) -> Option<String> {
+    let files = |group: &Group<'_>| {
+        let inputs = group.runs[0].inputs.iter();
+        inputs.map(|input| (input.path.clone(), input.sha256.clone())).collect::<Vec<_>>()
+    };
+    let (old, other) = (files(old), files(new));
+    let path = old.iter().chain(&other).find(|file| !old.contains(file) || !other.contains(file));
+    path.map(|(path, _)| format!("{}: {path} is not the same file on both sides", new.name))
+}

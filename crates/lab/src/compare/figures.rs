@@ -1,0 +1,262 @@
+//! Figures of a pair: exact ones, and ranges over seeds.
+
+use candor_lat::Metric;
+
+use super::Allowance;
+use crate::group::{Group, Range};
+use crate::result::ResultFile;
+
+/// Seeds on each side from which ranges are worth comparing.
+pub(crate) const ENOUGH_SEEDS: usize = 3;
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Instructions per frame.
+    Instructions,
+    /// Frames.
+    Frames,
+    /// Percent of the frames.
+    Percent,
+}
+
+impl Unit {
+    /// The name in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::Instructions => "instructions",
+            Self::Frames => "frames",
+            Self::Percent => "percent",
+        }
+    }
+}
+
+/// What became of an exact figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No difference.
+    Same,
+    /// Less: faster, or fewer frames lost.
+    Faster,
+    /// More.
+    Slower,
+}
+
+impl Verdict {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+        }
+    }
+}
+
+/// An exact figure on both sides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// The experiment, as it is called after.
+    pub experiment: String,
+    /// The metric, of latencies.
+    pub metric: Option<Metric>,
+    /// `min`, `p50`, `instructions` or `lost`.
+    pub figure: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    /// The seed: of several, the one with the largest increase.
+    pub seed: u64,
+    /// The value before.
+    pub before: f64,
+    /// The value after.
+    pub after: f64,
+    /// How many nanoseconds an instruction takes, in `vm`.
+    pub ns_per_instruction: Option<f64>,
+}
+
+impl Figure {
+    /// After without before.
+    #[must_use]
+    pub fn difference(&self) -> f64 {
+        self.after - self.before
+    }
+
+    /// The same in percent of before.
+    #[must_use]
+    pub fn difference_percent(&self) -> Option<f64> {
+        (self.before != 0.0).then(|| self.difference() / self.before * 100.0)
+    }
+
+    /// The same in instructions, where they are counted.
+    #[must_use]
+    pub fn difference_instructions(&self) -> Option<f64> {
+        match self.unit {
+            Unit::Instructions => Some(self.difference()),
+            Unit::Nanoseconds => Some(self.difference() / self.ns_per_instruction?),
+            Unit::Frames | Unit::Percent => None,
+        }
+    }
+
+    /// What became of it.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        match self.difference() {
+            difference if difference > 0.0 => Verdict::Slower,
+            difference if difference < 0.0 => Verdict::Faster,
+            _ => Verdict::Same,
+        }
+    }
+
+    /// Whether it is not worse than that.
+    #[must_use]
+    pub fn is_allowed(&self, allowance: Allowance) -> bool {
+        let difference = self.difference();
+        let most = match (allowance, self.unit) {
+            (Allowance::Percent(percent), _) => self.before * percent / 100.0,
+            (Allowance::Nanoseconds(ns), Unit::Nanoseconds) => ns,
+            (Allowance::Nanoseconds(ns), Unit::Instructions) => {
+                self.ns_per_instruction.map_or(0.0, |each| ns / each)
+            }
+            (Allowance::Nanoseconds(_), Unit::Frames | Unit::Percent) => 0.0,
+        };
+        difference <= 0.0 || difference <= most
+    }
+}
+
+/// Where a range is against the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trend {
+    /// They have values in common: no difference shows.
+    Overlap,
+    /// All values are higher than all before.
+    Higher,
+    /// All values are lower than all before.
+    Lower,
+    /// Too few runs to say anything.
+    TooFewSeeds,
+}
+
+impl Trend {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Overlap => "overlap",
+            Self::Higher => "higher",
+            Self::Lower => "lower",
+            Self::TooFewSeeds => "too few seeds",
+        }
+    }
+
+    fn of(before: &Range, after: &Range) -> Self {
+        if before.count.min(after.count) < ENOUGH_SEEDS {
+            Self::TooFewSeeds
+        } else if before.overlaps(after) {
+            Self::Overlap
+        } else if after.least > before.most {
+            Self::Higher
+        } else {
+            Self::Lower
+        }
+    }
+}
+
+/// A figure over several seeds on both sides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranges {
+    /// The experiment, as it is called after.
+    pub experiment: String,
+    /// The metric, of latencies.
+    pub metric: Option<Metric>,
+    /// `p50`, `p99`, `max` or `lost_percent`.
+    pub figure: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    /// The range before.
+    pub before: Range,
+    /// The range after.
+    pub after: Range,
+    /// One against the other.
+    pub trend: Trend,
+}
+
+/// The exact figures of two groups of runs; `None` if they have no seed in common.
+pub(super) fn exact(before: &Group<'_>, after: &Group<'_>) -> Option<Vec<Figure>> {
+    let same_seed = |new: &&ResultFile| before.runs.iter().any(|old| old.seed == new.seed);
+    let common: Vec<_> = after.runs.iter().copied().filter(same_seed).collect();
+    if common.is_empty() {
+        return None;
+    }
+    let figures = KINDS.iter().filter_map(|kind| {
+        let of_seed = |new: &&ResultFile| {
+            let old = before.runs.iter().find(|old| old.seed == new.seed)?;
+            kind.figure(after.name, old, new)
+        };
+        let all = common.iter().filter_map(of_seed);
+        all.max_by(|a, b| a.difference().total_cmp(&b.difference()))
+    });
+    // That nothing is lost on either side need not be said.
+    Some(figures.filter(|f| f.unit != Unit::Frames || f.before + f.after > 0.0).collect())
+}
+
+/// A kind of exact figure.
+struct Kind {
+    metric: Option<Metric>,
+    figure: &'static str,
+    unit: Unit,
+}
+
+const KINDS: [Kind; 4] = [
+    Kind { metric: Some(Metric::GatewayLatency), figure: "min", unit: Unit::Nanoseconds },
+    Kind { metric: Some(Metric::GatewayLatency), figure: "p50", unit: Unit::Nanoseconds },
+    Kind { metric: None, figure: "instructions", unit: Unit::Instructions },
+    Kind { metric: None, figure: "lost", unit: Unit::Frames },
+];
+
+impl Kind {
+    fn value(&self, result: &ResultFile) -> Option<f64> {
+        match (self.metric, self.unit) {
+            (Some(metric), _) => result.metric(metric)?.figure_ns(self.figure),
+            (None, Unit::Instructions) => result.effort?.gateway_instructions_per_frame,
+            (None, _) => Some(result.counts.lost as f64),
+        }
+    }
+
+    fn figure(&self, name: &str, old: &ResultFile, new: &ResultFile) -> Option<Figure> {
+        Some(Figure {
+            experiment: name.to_owned(),
+            metric: self.metric,
+            figure: self.figure,
+            unit: self.unit,
+            seed: new.seed,
+            before: self.value(old)?,
+            after: self.value(new)?,
+            ns_per_instruction: new.machine.as_ref().map(|machine| f64::from(1 << machine.shift)),
+        })
+    }
+}
+
+/// The figures of two groups under load.
+pub(super) fn ranges(before: &Group<'_>, after: &Group<'_>) -> Vec<Ranges> {
+    let range = |metric: Option<Metric>, figure: &'static str, unit, of: Of<'_>| {
+        let (old, new) = (before.range(of)?, after.range(of)?);
+        let trend = Trend::of(&old, &new);
+        let experiment = after.name.to_owned();
+        Some(Ranges { experiment, metric, figure, unit, before: old, after: new, trend })
+    };
+    let metric = Metric::EndToEnd;
+    let latencies = ["p50", "p99", "max"].into_iter().filter_map(|figure| {
+        let of = |result: &ResultFile| result.metric(metric)?.figure_ns(figure);
+        range(Some(metric), figure, Unit::Nanoseconds, &of)
+    });
+    let lost = range(None, "lost_percent", Unit::Percent, &ResultFile::lost_percent);
+    let lost = lost.filter(|lost| lost.before.most + lost.after.most > 0.0);
+    latencies.chain(lost).collect()
+}
+
+type Of<'a> = &'a dyn Fn(&ResultFile) -> Option<f64>;

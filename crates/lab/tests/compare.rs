@@ -1,0 +1,245 @@
+//! Two runs compared: which figures count, what is only shown, and what has no partner.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use candor_lab::compare::{Allowance, Comparison, Figure, Side, Trend, Verdict, compare};
+use candor_lab::experiment::{self, Options};
+use candor_lab::result::{
+    Effort, Figures, FunctionCount, Machine, PROFILE_SCHEMA, ProfileFile, ResultFile,
+};
+use candor_lab::simulate::{self, Unwatched};
+
+const EXPERIMENT: &str = "\
+name = 'one'
+count = 10
+bus.in.bitrate = '1M'
+bus.out.bitrate = '1M'
+gateway.delay = '35us'
+traffic.kind = 'one-at-a-time'
+";
+
+fn machine(kernel: &str) -> Machine {
+    Machine {
+        kernel: kernel.into(),
+        release: format!("{kernel}-test"),
+        package: None,
+        kernel_sha256: format!("sha of {kernel}"),
+        guest_sha256: "22".into(),
+        qemu: "7.2.22".into(),
+        flags: Vec::new(),
+        shift: 1,
+        mips: 500,
+    }
+}
+
+/// A result of a machine with those latencies at `min`, `p50`, and as the largest one.
+fn result(name: &str, kernel: &str, [min, p50, max]: [i64; 3]) -> ResultFile {
+    let campaign = experiment::parse("t.toml", EXPERIMENT, Path::new("."), &Options::default());
+    let experiment = &campaign.unwrap().experiments[0];
+    let mut result = simulate::run(experiment, "again".into(), None, &Unwatched).unwrap();
+    result.experiment = name.into();
+    result.testbed = "vm".into();
+    result.machine = Some(machine(kernel));
+    result.config = format!("name = '{name}'\nload.kind = 'none'\nvm.kernel = '{kernel}'\n");
+    for figures in result.metrics.values_mut() {
+        let figures: &mut Figures = figures;
+        (figures.min_ns, figures.p50_ns, figures.max_ns) = (min, p50, max);
+        figures.p99_ns = max;
+    }
+    result
+}
+
+/// The same experiment under load with several seeds; `longest` has an entry for each.
+fn loaded(kernel: &str, longest: &[i64]) -> Vec<ResultFile> {
+    let one = |(seed, &max): (u64, &i64)| {
+        let mut result = result("busy", kernel, [15_000, 16_000, max]);
+        result.group = Some("busy".into());
+        result.experiment = format!("busy-seed-{seed}");
+        result.seed = seed;
+        result.config = result.config.replace("'none'", "'cpu'");
+        result
+    };
+    (1..).zip(longest).map(one).collect()
+}
+
+fn side(results: Vec<ResultFile>) -> Side {
+    Side { results, profiles: Vec::new() }
+}
+
+fn figure<'a>(comparison: &'a Comparison, name: &str) -> &'a Figure {
+    comparison.figures.iter().find(|figure| figure.figure == name).unwrap()
+}
+
+#[test]
+fn exact_figures_have_a_verdict_in_nanoseconds_and_instructions() {
+    let before = side(vec![result("one", "a", [15_000, 16_000, 40_000])]);
+    let mut changed = result("one", "b", [15_000, 16_014, 90_000]);
+    changed.counts.lost = 2;
+    let after = side(vec![changed]);
+    let comparison = compare(&before, &after);
+    assert_eq!(comparison.pairs, 1);
+    assert_eq!(figure(&comparison, "min").verdict(), Verdict::Same);
+    let p50 = figure(&comparison, "p50");
+    assert_eq!(p50.verdict(), Verdict::Slower);
+    // An instruction takes 2 ns.
+    assert_eq!((p50.difference(), p50.difference_instructions()), (14.0, Some(7.0)));
+    assert!((p50.difference_percent().unwrap() - 0.0875).abs() < 1e-9);
+    assert_eq!(figure(&comparison, "lost").difference(), 2.0);
+    // The largest latency is one draw: it is no figure, however large the difference.
+    assert!(comparison.figures.iter().all(|figure| figure.figure != "max"));
+    assert_eq!(comparison.count(Verdict::Slower), 2);
+
+    let back = compare(&after, &before);
+    assert_eq!(back.not_allowed(Allowance::default()).count(), 0, "faster is allowed");
+    let same = compare(&before, &before);
+    assert_eq!(same.count(Verdict::Same), same.figures.len());
+    assert!(same.changed.is_empty() && !same.figures.is_empty());
+}
+
+#[test]
+fn an_allowance_is_for_each_figure() {
+    let before = side(vec![result("one", "a", [15_000, 16_000, 0])]);
+    let after = side(vec![result("one", "b", [15_014, 16_160, 0])]);
+    let comparison = compare(&before, &after);
+    for (allowance, not_allowed) in
+        [("0%", 2), ("0.5%", 1), ("1%", 0), ("14ns", 1), ("13ns", 2), ("0.16us", 0)]
+    {
+        let allowance: Allowance = allowance.parse().unwrap();
+        assert_eq!(comparison.not_allowed(allowance).count(), not_allowed, "{allowance}");
+    }
+}
+
+#[test]
+fn instructions_per_frame_count_where_they_are_known() {
+    let with = |kernel: &str, instructions: f64| {
+        let mut result = result("one", kernel, [1, 2, 3]);
+        let gateway_instructions_per_frame = Some(instructions);
+        result.effort = Some(Effort { gateway_instructions_per_frame, ..Effort::default() });
+        side(vec![result])
+    };
+    let comparison = compare(&with("a", 9_000.5), &with("b", 9_010.5));
+    let instructions = figure(&comparison, "instructions");
+    assert_eq!(instructions.difference_instructions(), Some(10.0));
+    assert!(!instructions.is_allowed("19ns".parse().unwrap()));
+    assert!(instructions.is_allowed("20ns".parse().unwrap()));
+}
+
+#[test]
+fn under_load_there_are_ranges_and_no_verdict() {
+    for (before, after, trend) in [
+        (&[508_000, 21_000, 10_800][..], &[527_000, 509_000, 11_000][..], Trend::Overlap),
+        (&[21_000, 10_800, 22_000], &[527_000, 509_000, 508_000], Trend::Higher),
+        (&[527_000, 509_000, 508_000], &[21_000, 10_800, 22_000], Trend::Lower),
+        (&[21_000], &[527_000], Trend::TooFewSeeds),
+        (&[21_000, 22_000, 23_000], &[527_000, 528_000], Trend::TooFewSeeds),
+    ] {
+        let comparison = compare(&side(loaded("a", before)), &side(loaded("b", after)));
+        let max = comparison.ranges.iter().find(|range| range.figure == "max").unwrap();
+        assert_eq!(max.trend, trend, "{before:?} {after:?}");
+        assert_eq!((max.before.count, max.after.count), (before.len(), after.len()));
+        assert!(comparison.figures.is_empty(), "nothing under load is exact");
+        assert_eq!(max.metric.map(candor_lat::Metric::key), Some("end_to_end"));
+    }
+}
+
+#[test]
+fn of_several_seeds_the_largest_increase_counts() {
+    let seeds = |kernel: &str, medians: &[i64]| {
+        let one = |(seed, &p50): (u64, &i64)| {
+            let mut result = result("one", kernel, [1_000, p50, 9_000]);
+            result.group = Some("one".into());
+            result.seed = seed;
+            result
+        };
+        side((1..).zip(medians).map(one).collect())
+    };
+    let comparison = compare(&seeds("a", &[100, 100, 100]), &seeds("b", &[100, 130, 90]));
+    let p50 = figure(&comparison, "p50");
+    assert_eq!((p50.seed, p50.difference()), (2, 30.0));
+
+    let mut other = seeds("b", &[100]);
+    other.results[0].seed = 9;
+    let comparison = compare(&seeds("a", &[100]), &other);
+    assert!(comparison.figures.is_empty());
+    assert!(comparison.notes[0].contains("different seeds"), "{:?}", comparison.notes);
+}
+
+#[test]
+fn what_has_no_partner_and_what_disturbs_is_said() {
+    let mut other_qemu = result("one", "b", [1, 2, 3]);
+    other_qemu.machine.as_mut().unwrap().qemu = "8.2.0".into();
+    other_qemu.machine.as_mut().unwrap().package = Some("linux-image 6.12".into());
+    let before = side(vec![result("one", "a", [1, 2, 3]), result("two", "a", [1, 2, 3])]);
+    let mut lone = result("three", "b", [1, 2, 3]);
+    lone.config.push_str("count = 7\n");
+    lone.machine.clone_from(&other_qemu.machine);
+    let comparison = compare(&before, &side(vec![other_qemu, lone]));
+    assert_eq!(comparison.only_before, ["two"]);
+    assert_eq!(comparison.only_after, ["three"]);
+    let changed: BTreeMap<_, _> =
+        comparison.changed.iter().map(|c| (c.setting.as_str(), c.after.as_str())).collect();
+    assert_eq!(changed.get("vm.kernel"), Some(&"\"b\""));
+    assert_eq!(changed.get("kernel"), Some(&"b-test"));
+    for part in ["QEMU is 7.2.22 before and 8.2.0 after", "configurations differ"] {
+        assert!(comparison.notes.iter().any(|note| note.contains(part)), "{part}");
+    }
+}
+
+#[test]
+fn one_folder_is_cut_by_a_setting() {
+    let both = side(vec![result("one", "a", [1, 2, 3]), result("one", "b", [1, 5, 3])]);
+    let comparison = compare(&both.with("vm.kernel", "a"), &both.with("vm.kernel", "b"));
+    assert_eq!(comparison.pairs, 1);
+    assert_eq!(figure(&comparison, "p50").difference(), 3.0);
+    assert!(both.with("vm.kernel", "c").results.is_empty());
+}
+
+#[test]
+fn functions_are_told_with_the_largest_difference_first() {
+    let profile = |kernel: &str, frames: u64, functions: &[(&str, u64)]| ProfileFile {
+        schema: PROFILE_SCHEMA.into(),
+        experiment: "one".into(),
+        candor: "0.1.0".into(),
+        machine: machine(kernel),
+        seed: 1,
+        config: format!("count = 10\nvm.kernel = '{kernel}'\n"),
+        frames,
+        instructions: functions.iter().map(|(_, count)| count).sum(),
+        functions: functions
+            .iter()
+            .map(|&(name, instructions)| FunctionCount {
+                name: name.into(),
+                place: "kernel".into(),
+                instructions,
+            })
+            .collect(),
+    };
+    let old = profile("a", 10, &[("can_rcv", 1_000), ("skb_clone", 500), ("kfree", 70)]);
+    let new = profile(
+        "b",
+        10,
+        &[("can_rcv.isra.0", 900), ("can_rcv.cold", 170), ("skb_clone", 500), ("mine", 40)],
+    );
+    let profiled = |profile| Side { results: Vec::new(), profiles: vec![profile] };
+    let comparison = compare(&profiled(old), &profiled(new));
+    let told: Vec<_> =
+        comparison.functions.iter().map(|c| (c.function.as_str(), c.difference())).collect();
+    assert_eq!(told, [("can_rcv", 7.0), ("kfree", -7.0), ("mine", 4.0)]);
+    let total = &comparison.figures[0];
+    assert_eq!((total.figure, total.difference()), ("instructions", 4.0));
+    let sum: f64 = comparison.functions.iter().map(|change| change.difference()).sum();
+    assert_eq!(sum, total.difference());
+}
+
+#[test]
+fn a_folder_without_results_may_have_counts_and_a_broken_file_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Side::read(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("candor lab run FILE --out DIR"), "{error}");
+    let profiles = candor_lab::compare::profiles_of(folder.path());
+    std::fs::create_dir_all(&profiles).unwrap();
+    std::fs::write(profiles.join("a.json"), "{}").unwrap();
+    let error = Side::read(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("a.json") && error.contains("candor lab profile"), "{error}");
+}
