@@ -57,7 +57,7 @@ pub struct Comparison {
     pub figures: Vec<Figure>,
     /// Figures under load, over the seeds.
     pub ranges: Vec<Ranges>,
-    /// Instructions by function, those of each experiment together, largest difference first.
+    /// Instructions of all functions of an experiment, then by function, largest difference first.
     pub functions: Vec<FunctionChange>,
     /// Experiments before that have no partner after.
     pub only_before: Vec<String>,
@@ -131,7 +131,6 @@ fn profiles(before: &Side, after: &Side, comparison: &mut Comparison) {
     }
     for (old, new) in pairing.pairs {
         let (old, new) = (&before.profiles[old], &after.profiles[new]);
-        comparison.figures.extend(functions::total(old, new));
         comparison.functions.extend(functions::changes(old, new));
     }
 }

@@ -118,11 +118,39 @@ fn instructions_per_frame_count_where_they_are_known() {
         result.effort = Some(Effort { gateway_instructions_per_frame, ..Effort::default() });
         side(vec![result])
     };
-    let comparison = compare(&with("a", 9_000.5), &with("b", 9_010.5));
+    let comparison = compare(&with("a", 9_000.5), &with("b", 9_030.5));
     let instructions = figure(&comparison, "instructions");
-    assert_eq!(instructions.difference_instructions(), Some(10.0));
-    assert!(!instructions.is_allowed("19ns".parse().unwrap()));
-    assert!(instructions.is_allowed("20ns".parse().unwrap()));
+    assert_eq!(instructions.difference_instructions(), Some(30.0));
+    assert!(!instructions.is_allowed("59ns".parse().unwrap()));
+    assert!(instructions.is_allowed("60ns".parse().unwrap()));
+    // Timer interrupts are among them, and hit more or less often.
+    let comparison = compare(&with("a", 9_000.5), &with("b", 9_013.5));
+    assert_eq!(figure(&comparison, "instructions").verdict(), Verdict::Same);
+}
+
+#[test]
+fn seven_instructions_are_a_difference_and_those_of_another_boot_are_none() {
+    // An instruction takes 2 ns.
+    for (p50, verdict) in [
+        (16_000, Verdict::Same),
+        (16_012, Verdict::Same),
+        (15_988, Verdict::Same),
+        (16_014, Verdict::Slower),
+        (15_986, Verdict::Faster),
+    ] {
+        let before = side(vec![result("one", "a", [15_000, 16_000, 0])]);
+        let after = side(vec![result("one", "b", [15_000, p50, 0])]);
+        let comparison = compare(&before, &after);
+        assert_eq!(figure(&comparison, "p50").verdict(), verdict, "{p50}");
+        let is_allowed = figure(&comparison, "p50").is_allowed(Allowance::default());
+        assert_eq!(is_allowed, verdict != Verdict::Slower);
+    }
+    // On PREEMPT_RT the shortest one moves more.
+    for (min, verdict) in [(15_044, Verdict::Same), (15_052, Verdict::Slower)] {
+        let before = side(vec![result("one", "6.12-rt", [15_000, 16_000, 0])]);
+        let after = side(vec![result("one", "6.12-rt", [min, 16_000, 0])]);
+        assert_eq!(figure(&compare(&before, &after), "min").verdict(), verdict, "{min}");
+    }
 }
 
 #[test]
@@ -154,7 +182,7 @@ fn of_several_seeds_the_largest_increase_counts() {
         };
         side((1..).zip(medians).map(one).collect())
     };
-    let comparison = compare(&seeds("a", &[100, 100, 100]), &seeds("b", &[100, 130, 90]));
+    let comparison = compare(&seeds("a", &[100, 100, 100]), &seeds("b", &[100, 130, 60]));
     let p50 = figure(&comparison, "p50");
     assert_eq!((p50.seed, p50.difference()), (2, 30.0));
 
@@ -225,11 +253,11 @@ fn functions_are_told_with_the_largest_difference_first() {
     let comparison = compare(&profiled(old), &profiled(new));
     let told: Vec<_> =
         comparison.functions.iter().map(|c| (c.function.as_str(), c.difference())).collect();
-    assert_eq!(told, [("can_rcv", 7.0), ("kfree", -7.0), ("mine", 4.0)]);
-    let total = &comparison.figures[0];
-    assert_eq!((total.figure, total.difference()), ("instructions", 4.0));
-    let sum: f64 = comparison.functions.iter().map(|change| change.difference()).sum();
-    assert_eq!(sum, total.difference());
+    assert_eq!(told, [("(all)", 4.0), ("can_rcv", 7.0), ("kfree", -7.0), ("mine", 4.0)]);
+    let sum: f64 = comparison.functions[1..].iter().map(|change| change.difference()).sum();
+    assert_eq!(sum, 4.0);
+    // Timer interrupts are among them, so they give no verdict.
+    assert!(comparison.figures.is_empty());
 }
 
 #[test]

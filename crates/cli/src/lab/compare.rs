@@ -62,7 +62,7 @@ impl FromStr for By {
 pub(super) fn compare(arguments: &Compare) -> Answer {
     let (before, after) = sides(arguments)?;
     let comparison = held(&before, &after);
-    let compared = comparison.figures.len() + comparison.ranges.len();
+    let compared = comparison.figures.len() + comparison.ranges.len() + comparison.functions.len();
     if compared == 0 {
         return Err(nothing(&comparison));
     }
@@ -289,6 +289,7 @@ fn lines(comparison: &Comparison, allow: Allowance) -> Result<String, String> {
             "difference": figure.difference(),
             "difference_percent": figure.difference_percent(),
             "difference_instructions": figure.difference_instructions(),
+            "resolution": figure.resolution(),
             "verdict": figure.verdict().word(),
             "is_allowed": figure.is_allowed(allow),
         });

@@ -4,10 +4,20 @@ use candor_lat::Metric;
 
 use super::Allowance;
 use crate::group::{Group, Range};
-use crate::result::ResultFile;
+use crate::result::{Machine, ResultFile};
 
 /// Seeds on each side from which ranges are worth comparing.
 pub(crate) const ENOUGH_SEEDS: usize = 3;
+
+/// Instructions by which another boot of the same kernel moves the shortest and the median latency: tables
+/// lie elsewhere and are searched in another order. Eight boots of Linux 6.12 and five of 6.12-rt with
+/// parameters that mean nothing moved them by up to 5.
+const BOOT_INSTRUCTIONS: f64 = 6.0;
+/// The same for the shortest latency on PREEMPT_RT, which they moved by up to 22.
+const RT_MIN_INSTRUCTIONS: f64 = 25.0;
+/// The same for the instructions of a process, which contain the timer interrupts that hit it. Those boots,
+/// and five seeds, moved them by up to 20 of 26,000.
+const PROCESS_INSTRUCTIONS: f64 = 25.0;
 
 /// What a figure counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +87,8 @@ pub struct Figure {
     pub after: f64,
     /// How many nanoseconds an instruction takes, in `vm`.
     pub ns_per_instruction: Option<f64>,
+    /// Whether one side is a PREEMPT_RT kernel.
+    pub is_rt: bool,
 }
 
 impl Figure {
@@ -102,13 +114,27 @@ impl Figure {
         }
     }
 
+    /// Differences up to this are none, in the figure's unit: another boot makes them.
+    #[must_use]
+    pub fn resolution(&self) -> f64 {
+        match (self.unit, self.ns_per_instruction) {
+            (Unit::Nanoseconds, Some(each)) if self.is_rt && self.figure == "min" => {
+                RT_MIN_INSTRUCTIONS * each
+            }
+            (Unit::Nanoseconds, Some(each)) => BOOT_INSTRUCTIONS * each,
+            (Unit::Instructions, _) => PROCESS_INSTRUCTIONS,
+            // A simulation has no boots.
+            _ => 0.0,
+        }
+    }
+
     /// What became of it.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         match self.difference() {
+            difference if difference.abs() <= self.resolution() => Verdict::Same,
             difference if difference > 0.0 => Verdict::Slower,
-            difference if difference < 0.0 => Verdict::Faster,
-            _ => Verdict::Same,
+            _ => Verdict::Faster,
         }
     }
 
@@ -124,7 +150,7 @@ impl Figure {
             }
             (Allowance::Nanoseconds(_), Unit::Frames | Unit::Percent) => 0.0,
         };
-        difference <= 0.0 || difference <= most
+        self.verdict() != Verdict::Slower || difference <= most
     }
 }
 
@@ -237,8 +263,13 @@ impl Kind {
             before: self.value(old)?,
             after: self.value(new)?,
             ns_per_instruction: new.machine.as_ref().map(|machine| f64::from(1 << machine.shift)),
+            is_rt: [old, new].into_iter().flat_map(|result| &result.machine).any(is_rt),
         })
     }
+}
+
+fn is_rt(machine: &Machine) -> bool {
+    machine.release.contains("-rt")
 }
 
 /// The figures of two groups under load.

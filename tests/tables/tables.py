@@ -1,0 +1,333 @@
+"""Makes the tables of the documents again, and compares them with what is published.
+
+    python3 tests/tables/tables.py CANDOR [NAME...]            a part of each table, compared
+    python3 tests/tables/tables.py CANDOR --whole [NAME...]    all of each table, compared
+    python3 tests/tables/tables.py CANDOR --write [NAME...]    all of each table, written
+    python3 tests/tables/tables.py --list
+
+A published table stands between two comments:
+
+    <!-- table NAME: MACHINE -->
+    <!-- end of table -->
+
+NAME is an entry of TABLES below, which knows the command. MACHINE is the kernels and the QEMU that the
+table is of, written by --write; another machine has other figures, so there nothing is compared.
+
+What is compared are the cells that were made again, each with the published one. A part has fewer rows, or
+fewer columns with figures; each table says how many cells a part has at least, so that a part that makes
+nothing fails.
+
+Exit code 0 if everything compared is as published, 1 if not, 77 if a table is of another machine.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+ROOT = Path(__file__).resolve().parents[2]
+OTHER_MACHINE = 77
+# The column of a Markdown table that is for people.
+NOTE = "note"
+
+
+class Broken(Exception):
+    """A table cannot be made or compared; the message says why."""
+
+
+@dataclass
+class Made:
+    """A table that a command printed, and the machines that it ran on."""
+
+    text: str
+    machines: list[str]
+
+
+@dataclass
+class Table:
+    """A published table."""
+
+    document: str
+    make: Callable[["Candor", list[str]], Made]
+    # Arguments that make a part of it, and how many cells that part has at least.
+    part: list[str]
+    least_cells: int
+    # How many columns at the beginning name a row.
+    key_columns: int
+
+
+class Candor:
+    """The program, in a folder for its results."""
+
+    def __init__(self, program, folder):
+        self.program = program
+        self.folder = folder
+
+    def run(self, arguments, codes=(0,)):
+        """Standard output of `candor ARGUMENTS`."""
+        outcome = subprocess.run(
+            [self.program, *arguments],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "NO_COLOR": "1"},
+        )
+        if outcome.returncode not in codes:
+            command = " ".join(["candor", *arguments])
+            raise Broken(f"{command}: exit code {outcome.returncode}")
+        return outcome.stdout
+
+    def out(self, name):
+        return str(Path(self.folder) / name)
+
+    def results(self, out):
+        """All results in a folder, by name."""
+        paths = sorted((Path(out) / "results").glob("*.json"))
+        results = [json.loads(path.read_text()) for path in paths]
+        return {result["experiment"]: result for result in results}
+
+
+def machines(results):
+    """The kernels and QEMU of results, as the comment in front of a table names them."""
+    found = set()
+    for result in results.values():
+        if machine := result.get("machine"):
+            found.add(f"Linux {machine['release']}")
+            found.add(f"QEMU {machine['qemu'].split()[0]}")
+    return sorted(found) or ["any"]
+
+
+def claims(file):
+    def make(candor, arguments):
+        out = candor.out("claims")
+        # A claim that does not hold is exit code 1, and figures all the same.
+        text = candor.run(
+            ["lab", "claims", file, "--markdown", "--out", out, *JOBS, *arguments], codes=(0, 1)
+        )
+        return Made(text, machines(candor.results(out)))
+
+    return make
+
+
+def overview(file):
+    """What `candor lab run` prints, without what was kept from an earlier run."""
+
+    def make(candor, arguments):
+        out = candor.out("run")
+        text = candor.run(["lab", "run", file, "--out", out, *JOBS, *arguments])
+        head, _, _ = text.partition("\n\n")
+        lines = without_cached(head.splitlines())
+        return Made("\n".join(["```text", *lines, "```", ""]), machines(candor.results(out)))
+
+    return make
+
+
+def without_cached(lines):
+    """A table without the last column, which says what was kept from an earlier run."""
+    if not any(line.endswith("  cached") for line in lines):
+        return lines
+    head, rule, *rows = lines
+    rows = [line.removesuffix("cached").rstrip() for line in rows]
+    return [head, rule.removesuffix("  ------"), *rows]
+
+
+def duration(ns):
+    """As candor shows it: three digits that matter."""
+    for size, unit, scale in [(1e3, "ns", 1), (1e6, "us", 1e3), (1e9, "ms", 1e6)]:
+        if abs(ns) < size:
+            value = ns / scale
+            break
+    else:
+        value, unit = ns / 1e9, "s"
+    digits = 0 if unit == "ns" or abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{digits}f} {unit}"
+
+
+def latencies(file, rows, columns):
+    """A row per experiment, in Markdown: titles, then figures of the gateway latency."""
+
+    def make(candor, arguments):
+        out = candor.out("latencies")
+        candor.run(["lab", "run", file, "--out", out, *JOBS, *arguments])
+        results = candor.results(out)
+        lines = [row(["gateway", *columns]), row(["---"] * (1 + len(columns)))]
+        for name, title in rows.items():
+            if name in results:
+                figures = results[name]["metrics"]["gateway_latency"]
+                cells = [duration(figures[f"{column}_ns"]) for column in columns.values()]
+                lines.append(row([title, *cells]))
+        return Made("\n".join(lines) + "\n", machines(results))
+
+    return make
+
+
+def row(cells):
+    return f"| {' | '.join(cells)} |"
+
+
+LIVE = {
+    "user": "a loop of `read` and `write`",
+    "engine-fast": "rule engine, fast",
+    "live": "live",
+    "live-unmeasured": "live with `--no-latency`",
+    "rules-1": "live, 1 rule",
+    "rules-100": "live, 100 rules",
+    "rules-1000": "live, 1,000 rules",
+    "rules-10000": "live, 10,000 rules",
+}
+PERCENTILES = {"p50": "p50", "p99": "p99", "p99.9": "p999", "worst": "max"}
+JOBS = ["--jobs", os.environ.get("CANDOR_JOBS", "1")]
+
+TABLES = {
+    "sim-claims": Table(
+        "docs/claims.md", claims("campaigns/gateway-timing-sim.toml"), [], 120, 2
+    ),
+    "vm-claims": Table(
+        "docs/claims.md",
+        claims("campaigns/gateway-timing.toml"),
+        ["--claim", "G7", "--only", "modify-*-one-at-a-time-6.12*"],
+        10,
+        2,
+    ),
+    "vm-quick": Table("docs/kernel-lab.md", overview("campaigns/vm-quick.toml"), [], 30, 1),
+    "flood": Table(
+        "docs/kernel-lab.md", overview("campaigns/flood.toml"), ["--only", "live*"], 14, 1
+    ),
+    "live-gateway": Table(
+        "docs/performance.md",
+        latencies("campaigns/live-gateway.toml", LIVE, PERCENTILES),
+        ["--only", "live*"],
+        8,
+        1,
+    ),
+}
+
+def marked(document, name):
+    """Everything up to the table, its machines, the table, and everything behind it."""
+    pattern = re.compile(
+        rf"(.*<!-- table {re.escape(name)}(?:: ([^>]*?))? -->\n)(.*?)(<!-- end of table -->.*)", re.S
+    )
+    found = pattern.fullmatch(document)
+    if not found:
+        raise Broken(f"there is no `<!-- table {name} -->` with an end")
+    return found[1], (found[2] or "").split("; "), found[3], found[4]
+
+
+def cells_of(text, key_columns):
+    """The cells of all tables in a text: {(row, column): cell}. The first columns name a row of the
+    first table, the first one that of a further table."""
+    found = {}
+    head = None
+    tables = 0
+    for line in text.splitlines():
+        if line.startswith("|"):
+            cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+            cells = [cell.strip("| ") for cell in cells]
+        elif line and not line.startswith(("```", "<")):
+            cells = re.split(r"  +", line.strip())
+        else:
+            head = None
+            continue
+        if head is None:
+            head = cells
+            tables += 1
+        elif not set("".join(cells)) <= set("-| :"):
+            name = tuple(cells[:key_columns]) if tables == 1 else ("counts", *cells[:1])
+            for column, cell in zip(head[len(name) :], cells[len(name) :]):
+                if cell and column != NOTE:
+                    found[(name, column)] = cell
+    return found
+
+
+def compare(name, table, made, is_whole):
+    """What is not as published."""
+    published = (ROOT / table.document).read_text()
+    _, of_machines, text, _ = marked(published, name)
+    if not set(made.machines) <= set(of_machines):
+        there = ", ".join(sorted(set(made.machines) - set(of_machines)))
+        raise OtherMachine(f"published for {', '.join(of_machines)}, but here is {there}")
+    old, new = cells_of(text, table.key_columns), cells_of(made.text, table.key_columns)
+    if not is_whole:
+        # The counts of claims are those of all claims.
+        new = {key: cell for key, cell in new.items() if key[0][0] != "counts"}
+    if len(new) < table.least_cells:
+        raise Broken(f"only {len(new)} cells were made, expected {table.least_cells}")
+    wrong = [
+        f"{' / '.join(row)}, {column}: published {old.get((row, column), 'nothing')}, made {cell}"
+        for (row, column), cell in new.items()
+        if old.get((row, column)) != cell
+    ]
+    if is_whole:
+        gone = [key for key in old if key not in new]
+        wrong += [f"{' / '.join(row)}, {column}: published, not made" for row, column in gone]
+    return len(new), wrong
+
+
+class OtherMachine(Exception):
+    """The published table is of another kernel or QEMU."""
+
+
+def write(name, table, made):
+    path = ROOT / table.document
+    before, _, _, after = marked(path.read_text(), name)
+    before = re.sub(
+        rf"<!-- table {re.escape(name)}[^>]* -->\n$",
+        f"<!-- table {name}: {'; '.join(made.machines)} -->\n",
+        before,
+    )
+    path.write_text(f"{before}{made.text}{after}")
+
+
+def one(name, candor, mode):
+    """Makes one table; returns its exit code."""
+    table = TABLES[name]
+    try:
+        made = table.make(candor, table.part if mode == "part" else [])
+        if mode == "write":
+            write(name, table, made)
+            print(f"written {name} in {table.document}", flush=True)
+            return 0
+        count, wrong = compare(name, table, made, mode == "whole")
+    except OtherMachine as other:
+        print(f"not compared: {name}: {other}; write it again with --write", flush=True)
+        return OTHER_MACHINE
+    except Broken as broken:
+        print(f"FAIL {name}: {broken}", flush=True)
+        return 1
+    for line in wrong:
+        print(f"FAIL {name} in {table.document}: {line}", flush=True)
+    if not wrong:
+        print(f"ok   {name}: {count} cells as published", flush=True)
+    return 1 if wrong else 0
+
+
+def main(arguments):
+    if arguments == ["--list"]:
+        for name, table in TABLES.items():
+            print(f"{name}  {table.document}")
+        return 0
+    modes = [word for word in arguments if word in ("--whole", "--write")]
+    names = [word for word in arguments if word not in modes]
+    if not names or len(modes) > 1 or any(name not in TABLES for name in names[1:]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    program = str(Path(names[0]).resolve())
+    mode = modes[0].strip("-") if modes else "part"
+    codes = []
+    for name in names[1:] or TABLES:
+        with tempfile.TemporaryDirectory() as folder:
+            codes.append(one(name, Candor(program, folder), mode))
+    for code in (1, OTHER_MACHINE):
+        if code in codes:
+            return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,105 @@
+"""That a published table which is not what is made fails, each way in which it can be."""
+
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import tables
+
+DOCUMENT = """Words.
+
+<!-- table claims: Linux 6.12; QEMU 7.2 -->
+| id | claim | 6.1 | 6.12 | note |
+| --- | --- | --- | --- | --- |
+| G1 | best | 1.00 | 2.00 no | of people |
+| G2 | worst | 3.00 | 4.00 | |
+
+| id | claims | yes |
+| --- | --- | --- |
+| G1 | 2 | 1 |
+<!-- end of table -->
+More words.
+"""
+PART = """| id | claim | 6.12 | note |
+| --- | --- | --- | --- |
+| G1 | best | 2.00 no | other words |
+| G2 | worst | 4.00 | |
+
+| id | claims | yes |
+| --- | --- | --- |
+| G1 | 1 | 0 |
+"""
+MACHINES = ["Linux 6.12", "QEMU 7.2"]
+
+
+class Tables(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        root = Path(folder.name)
+        self.document = root / "claims.md"
+        self.document.write_text(DOCUMENT)
+        patch = mock.patch.object(tables, "ROOT", root)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.table = tables.Table("claims.md", None, [], 2, 2)
+
+    def compare(self, text, is_whole=False, machines=MACHINES):
+        return tables.compare("claims", self.table, tables.Made(text, machines), is_whole)
+
+    def test_a_part_is_held_against_its_cells(self):
+        self.assertEqual(self.compare(PART), (2, []))
+        _, wrong = self.compare(PART.replace("4.00", "4.01"))
+        self.assertEqual(wrong, ["G2 / worst, 6.12: published 4.00, made 4.01"])
+        _, wrong = self.compare(PART.replace("2.00 no", "2.00"))
+        self.assertEqual(len(wrong), 1)
+        _, wrong = self.compare(PART.replace("best", "renamed"))
+        self.assertIn("published nothing", wrong[0])
+
+    def test_a_whole_table_has_every_published_cell(self):
+        whole = DOCUMENT.split("-->\n")[1].split("<!--")[0]
+        self.assertEqual(self.compare(whole, True)[1], [])
+        _, wrong = self.compare(whole.replace("| G1 | 2 | 1 |", "| G1 | 2 | 2 |"), True)
+        self.assertEqual(wrong, ["counts / G1, yes: published 1, made 2"])
+        _, wrong = self.compare(whole.replace("| G2 | worst | 3.00 | 4.00 | |\n", ""), True)
+        self.assertEqual(len(wrong), 2)
+
+    def test_a_part_that_makes_nothing_is_broken(self):
+        with self.assertRaises(tables.Broken):
+            self.compare("\n".join(PART.splitlines()[:2]))
+
+    def test_another_machine_is_not_compared(self):
+        with self.assertRaises(tables.OtherMachine):
+            self.compare(PART, machines=["Linux 6.13", "QEMU 7.2"])
+
+    def test_a_table_without_marks_is_broken(self):
+        with self.assertRaises(tables.Broken):
+            tables.marked(DOCUMENT, "others")
+
+    def test_writing_replaces_the_table_and_its_machines_alone(self):
+        tables.write("claims", self.table, tables.Made(PART, ["Linux 6.13"]))
+        text = self.document.read_text()
+        self.assertTrue(text.startswith("Words.\n\n<!-- table claims: Linux 6.13 -->\n| id |"))
+        self.assertTrue(text.endswith("<!-- end of table -->\nMore words.\n"))
+        self.assertIn(PART, text)
+
+    def test_what_was_kept_does_not_show(self):
+        plain = ["experiment  p50", "----------  ---", "kernel       15"]
+        kept = ["experiment  p50", "----------  ---  ------", "kernel       15  cached"]
+        self.assertEqual(tables.without_cached(kept), plain)
+        self.assertEqual(tables.without_cached(plain), plain)
+
+    def test_text_tables_have_cells_too(self):
+        text = "```text\nexperiment  p50      max\n----------  -------  ---\nkernel      15.0 us  -\n```\n"
+        self.assertEqual(
+            tables.cells_of(text, 1), {(("kernel",), "p50"): "15.0 us", (("kernel",), "max"): "-"}
+        )
+
+    def test_durations_look_as_candor_shows_them(self):
+        for ns, shown in [(999, "999 ns"), (16_502, "16.5 us"), (526_000, "526 us"), (1.5e6, "1.50 ms")]:
+            self.assertEqual(tables.duration(ns), shown)
+
+
+if __name__ == "__main__":
+    unittest.main()
