@@ -108,12 +108,11 @@ struct Others {
     refused: [Cell; Cause::ALL.len()],
 }
 
-/// What is told later of the pending copies of a job. Apart from the rest, since another thread may
-/// tell it.
+/// What is told later of the pending copies of a job, by whichever threads.
 #[derive(Debug, Default)]
 struct Settled {
-    handled: Cell,
-    refused: [Cell; Cause::ALL.len()],
+    handled: AtomicU64,
+    refused: [AtomicU64; Cause::ALL.len()],
 }
 
 #[derive(Debug, Default)]
@@ -159,9 +158,8 @@ impl Counters {
                 let of = |cells: &[Cell; Cause::ALL.len()], cause: usize| {
                     cells.get(cause).map_or(0, Cell::get)
                 };
-                let late = settled.handled.get();
-                let late_refused: [u64; Cause::ALL.len()] =
-                    core::array::from_fn(|cause| of(&settled.refused, cause));
+                let late = settled.handled.load(Ordering::Relaxed);
+                let late_refused = settled.refused.each_ref().map(|it| it.load(Ordering::Relaxed));
                 let told = late + late_refused.iter().sum::<u64>();
                 JobCounters {
                     handled: handled.get() + late,
@@ -207,15 +205,16 @@ impl Counters {
         }
     }
 
-    /// Tells the fate of a copy that was [`Outcome::Pending`]. Any one thread may, always the same
-    /// for a job.
+    /// Tells the fate of a copy that was [`Outcome::Pending`]. Any thread may, several at once too.
     pub fn settle(&self, job: JobIndex, outcome: Outcome) {
         let Some(settled) = self.0.settled.get(job.0 as usize) else { return };
-        match outcome {
-            Outcome::Handled => settled.handled.add(1),
-            Outcome::Refused(cause) => settled.refused[cause as usize].add(1),
-            Outcome::Pending => {}
-        }
+        let count = match outcome {
+            Outcome::Handled => &settled.handled,
+            Outcome::Refused(cause) => &settled.refused[cause as usize],
+            Outcome::Pending => return,
+        };
+        // Copies that waited take a slow path anyway, so a locked addition costs nothing that counts.
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
     #[inline]

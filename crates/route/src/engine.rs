@@ -555,6 +555,29 @@ mod tests {
     }
 
     #[test]
+    fn several_threads_may_settle_at_once() {
+        const EACH: u64 = 100_000;
+        let rule = crate::table::Rule::new("all", BusIndex(0), BusIndex(1));
+        let table = Table { rules: vec![rule], ..Table::default() };
+        let counters = Counters::new(&Program::new(&table));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for number in 0..EACH {
+                        let outcome = match number % 2 {
+                            0 => Outcome::Handled,
+                            _ => Outcome::Refused(Cause::Stale),
+                        };
+                        counters.settle(JobIndex(0), outcome);
+                    }
+                });
+            }
+        });
+        let job = counters.jobs()[0];
+        assert_eq!((job.handled, job.refused(Cause::Stale)), (EACH * 3 / 2, EACH * 3 / 2));
+    }
+
+    #[test]
     fn pending_copies_are_settled_later() {
         let mut engine = Engine::new(&table(vec![Rule::new("all", A, B)]));
         let frame = "123#".parse().unwrap();
