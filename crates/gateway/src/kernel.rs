@@ -4,7 +4,7 @@
 //! added before those that they replace are deleted, so that no frame is lost. For that moment a
 //! frame may be passed on by both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
 use std::ops::AddAssign;
 
@@ -40,6 +40,17 @@ struct Added {
     seen: Counters,
 }
 
+/// Jobs of the kernel and what they counted, by what they are told with. Jobs that are the same to the
+/// last bit count for each other.
+#[derive(Default)]
+struct Listed(HashMap<Vec<u8>, VecDeque<Counters>>);
+
+impl Listed {
+    fn take(&mut self, payload: &[u8]) -> Option<Counters> {
+        self.0.get_mut(payload)?.pop_front()
+    }
+}
+
 /// The jobs of can-gw that belong to this gateway.
 pub(crate) struct Jobs {
     netlink: Netlink,
@@ -61,21 +72,16 @@ impl Jobs {
         // Up to here they counted for the rules that they were of.
         self.count()?;
         let mut listed = self.listed()?;
-        let mut is_listed = |job: &Added| {
-            let at = listed.iter().position(|(payload, _)| *payload == job.payload);
-            at.map(|at| listed.swap_remove(at)).is_some()
-        };
-        let is_there: Vec<bool> = self.added.iter().map(&mut is_listed).collect();
-        let mut is_free = is_there.clone();
-        let place_of = |payload: &[u8]| {
-            let mut places = is_free.iter_mut().zip(&self.added).enumerate();
-            let (at, (is_free, _)) =
-                places.find(|(_, (is_free, job))| **is_free && job.payload == payload)?;
-            *is_free = false;
-            Some(at)
-        };
-        let places: Vec<Option<usize>> =
-            wanted.iter().map(|(payload, _)| payload.as_slice()).map(place_of).collect();
+        let is_there: Vec<bool> =
+            self.added.iter().map(|job| listed.take(&job.payload).is_some()).collect();
+        let mut free: HashMap<&[u8], VecDeque<usize>> = HashMap::new();
+        for (at, job) in self.added.iter().enumerate().filter(|(at, _)| is_there[*at]) {
+            free.entry(&job.payload).or_default().push_back(at);
+        }
+        let places: Vec<Option<usize>> = wanted
+            .iter()
+            .map(|(payload, _)| free.get_mut(payload.as_slice()).and_then(VecDeque::pop_front))
+            .collect();
         let fresh = wanted.iter().zip(&places).filter(|(_, place)| place.is_none());
         let fresh: Vec<&[u8]> = fresh.map(|((payload, _), _)| payload.as_slice()).collect();
         for (index, payload) in fresh.iter().enumerate() {
@@ -145,10 +151,14 @@ impl Jobs {
     }
 
     /// The jobs of the kernel, whoever added them.
-    fn listed(&mut self) -> Result<Vec<(Vec<u8>, Counters)>, Error> {
-        let listed = self.netlink.jobs()?;
-        let decoded = listed.iter().filter_map(|payload| jobs::decode(payload).ok());
-        Ok(decoded.map(|(job, counters)| (jobs::encode(&job), counters)).collect())
+    fn listed(&mut self) -> Result<Listed, Error> {
+        let mut listed = Listed::default();
+        for payload in self.netlink.jobs()? {
+            if let Ok((job, counters)) = jobs::decode(&payload) {
+                listed.0.entry(jobs::encode(&job)).or_default().push_back(counters);
+            }
+        }
+        Ok(listed)
     }
 
     /// Reads what the jobs counted.
@@ -165,11 +175,7 @@ impl Jobs {
         }
         let mut listed = self.listed()?;
         for job in added {
-            // Jobs that are the same to the last bit count for each other.
-            let Some(at) = listed.iter().position(|(payload, _)| *payload == job.payload) else {
-                continue;
-            };
-            let (_, now) = listed.swap_remove(at);
+            let Some(now) = listed.take(&job.payload) else { continue };
             let sums = self.sums.entry(job.key.clone());
             let more = |now: u32, seen: u32| u64::from(now.wrapping_sub(seen));
             sums.handled += more(now.handled, job.seen.handled);
@@ -182,8 +188,8 @@ impl Jobs {
 
     /// Whether all jobs are still there: those of an interface go when it goes.
     pub(crate) fn are_whole(&mut self) -> bool {
-        let Ok(listed) = self.listed() else { return false };
-        self.added.iter().all(|job| listed.iter().any(|(payload, _)| *payload == job.payload))
+        let Ok(mut listed) = self.listed() else { return false };
+        self.added.iter().all(|job| listed.take(&job.payload).is_some())
     }
 
     /// Deletes all of them; what they counted stays known.

@@ -130,34 +130,42 @@ fn obstacle(table: &Table, rule: &Rule) -> Option<String> {
 /// Rules that follow each other over a bus that gives frames back stay together: how often a frame
 /// has been passed on is known to one of the two only.
 fn keep_together(table: &Table, planned: &mut [Planned]) {
-    let mut from: BTreeMap<BusIndex, Vec<usize>> = BTreeMap::new();
+    // By bus: the rules whose copies come back from it, and those that then take them.
+    let mut meetings: BTreeMap<BusIndex, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
     for (index, rule) in table.rules.iter().enumerate() {
-        from.entry(rule.from).or_default().push(index);
+        meetings.entry(rule.from).or_default().1.push(index);
+        for &to in &rule.to {
+            let bus = table.buses.get(usize::from(to.0));
+            if rule.echo || bus.is_some_and(|bus| bus.is_virtual) {
+                meetings.entry(to).or_default().0.push(index);
+            }
+        }
     }
-    let returns = |rule: &Rule, to: BusIndex| {
-        rule.echo || table.buses.get(usize::from(to.0)).is_some_and(|bus| bus.is_virtual)
-    };
+    meetings.retain(|_, (into, from)| !into.is_empty() && !from.is_empty());
     loop {
-        let mut moved = None;
-        for (index, rule) in table.rules.iter().enumerate() {
-            for &to in rule.to.iter().filter(|&&to| returns(rule, to)) {
-                for &next in from.get(&to).map_or(&[][..], Vec::as_slice) {
-                    let doers = (planned[index].doer, planned[next].doer);
-                    moved = match doers {
-                        (Doer::Kernel, Doer::User) => Some((index, next)),
-                        (Doer::User, Doer::Kernel) => Some((next, index)),
-                        _ => moved,
+        let mut has_moved = false;
+        for (into, from) in meetings.values() {
+            let rules = || into.iter().chain(from).copied();
+            let Some(other) = rules().find(|&rule| planned[rule].doer == Doer::User) else {
+                continue;
+            };
+            let name = table.rules.get(other).map_or("", |rule| rule.name.as_str());
+            for rule in rules() {
+                if planned[rule].doer == Doer::Kernel {
+                    has_moved = true;
+                    planned[rule] = Planned {
+                        rule,
+                        doer: Doer::User,
+                        reason: format!(
+                            "it meets {name:?}, which is in user space, on a bus that gives frames back"
+                        ),
                     };
                 }
             }
         }
-        let Some((rule, other)) = moved else { return };
-        let name = table.rules.get(other).map_or("", |rule| rule.name.as_str());
-        planned[rule] = Planned {
-            rule,
-            doer: Doer::User,
-            reason: format!("frames go on to or come from {name:?}, which is in user space"),
-        };
+        if !has_moved {
+            return;
+        }
     }
 }
 
