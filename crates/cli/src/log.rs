@@ -222,6 +222,9 @@ fn explain_malformed(error: RecordingError, records: u64, file: &Path) -> String
 }
 
 fn report_skipped(recording: &Recording) {
+    if let Some(cut) = recording.cut() {
+        eprintln!("note: {cut}; what comes before it was read");
+    }
     let skipped = recording.skipped();
     if let Some(first) = &skipped.first {
         eprintln!("note: malformed records skipped: {}; the first: {first}", skipped.count);

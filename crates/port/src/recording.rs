@@ -68,6 +68,8 @@ pub struct Recording {
     is_over: bool,
     skips_malformed: bool,
     skipped: Skipped,
+    has_records: bool,
+    cut: Option<RecordingError>,
 }
 
 /// Malformed records that were passed over on request.
@@ -104,6 +106,8 @@ impl Recording {
             is_over: false,
             skips_malformed: false,
             skipped: Skipped::default(),
+            has_records: false,
+            cut: None,
         };
         recording.format = match format {
             Some(format) => format,
@@ -142,6 +146,13 @@ impl Recording {
     #[must_use]
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
+    }
+
+    /// Where the file ends inside a record, once that was found: its recorder was stopped, or its disk
+    /// was full. The records before are whole, and that one is passed over.
+    #[must_use]
+    pub fn cut(&self) -> Option<&RecordingError> {
+        self.cut.as_ref()
     }
 
     /// The size of the file, if it is one.
@@ -201,11 +212,17 @@ impl Recording {
             match self.decoder.decode(&self.buffer[self.start..self.end], self.at_end) {
                 Ok(Step::Record { consumed, record }) => {
                     self.consume(consumed);
+                    self.has_records = true;
                     return Ok(Some(record));
                 }
                 Ok(Step::Skip { consumed }) => self.consume(consumed),
                 Ok(Step::NeedMore) => self.fill()?,
                 Ok(Step::End) => return Ok(None),
+                Err(error) if error.is_cut() && self.has_records => {
+                    self.consume(error.resume.unwrap_or(0));
+                    self.cut = Some(RecordingError::new(&self.name, Problem::Malformed(error)));
+                    return Ok(None);
+                }
                 Err(error) => self.skip(error)?,
             }
         }
@@ -435,6 +452,44 @@ mod tests {
             Some(error.to_string())
         );
         assert_eq!(recording.consumed_bytes(), LOG.len() as u64);
+    }
+
+    #[test]
+    fn a_file_that_ends_inside_a_record_is_read_as_far_as_it_goes() {
+        let record = |time_ns: u64| Record {
+            time_ns,
+            interface: candor_wire::log::InterfaceIndex(0),
+            direction: None,
+            frame: "123#1122334455667788".parse().unwrap(),
+        };
+        for format in FORMATS {
+            let mut sink = Sink::new("a", Vec::new(), format);
+            let mut ends = Vec::new();
+            for second in 1..=3 {
+                sink.write(&record(second * 1_000_000_000), "can0").unwrap();
+                ends.push(sink.buffer.len());
+            }
+            let whole = sink.into_inner().unwrap();
+            for len in ends[0]..=whole.len() {
+                let bytes = std::io::Cursor::new(whole[..len].to_vec());
+                let mut recording = Recording::new("a", bytes, Some(format)).unwrap();
+                let records: Vec<_> = recording.by_ref().map(Result::unwrap).collect();
+                let expected = ends.iter().filter(|&&end| end <= len).count();
+                // The last line of a text may be whole without its line feed, and a number that lost
+                // digits is a number.
+                let is_text = format.name == "candump";
+                let is_right =
+                    records.len() == expected || is_text && records.len() == expected + 1;
+                assert!(is_right, "{}: {len} bytes", format.name);
+                let is_cut = !ends.contains(&len) && records.len() == expected;
+                assert_eq!(recording.cut().is_some(), is_cut, "{}: {len} bytes", format.name);
+                assert_eq!(recording.skipped().count, 0);
+                assert_eq!(recording.consumed_bytes(), len as u64, "{}", format.name);
+            }
+        }
+        // What is no recording at all stays an error.
+        let mut recording = Recording::new("a.log", &b"hello"[..], None).unwrap();
+        assert!(recording.next().unwrap().is_err());
     }
 
     /// Gives what it was given, piece by piece, and then fails if asked further.

@@ -142,6 +142,9 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
     if !replay.has_records {
         eprintln!("{}: the recording has no frames", args.file.display());
     }
+    if let Some(cut) = first.cut() {
+        eprintln!("{cut}; what comes before it was replayed");
+    }
     result?;
     Ok(is_complete)
 }

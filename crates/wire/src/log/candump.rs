@@ -20,7 +20,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::{
-    Decoder, Direction, EncodeError, Encoder, Format, InterfaceError, Interfaces, LogError,
+    CUT, Decoder, Direction, EncodeError, Encoder, Format, InterfaceError, Interfaces, LogError,
     MAX_LINE_LEN, NANOS_PER_SECOND, PassedOver, Position, Reason, Record, Step,
 };
 use crate::frame::FrameError;
@@ -87,10 +87,13 @@ impl Decoder for CandumpDecoder {
             None if window.is_empty() => return Ok(Step::End),
             None => (window, window.len()),
         };
+        // Lines end with a line feed, but for one that was not written to its end.
+        let is_cut = consumed == line.len() && self.lines > 0;
         let parsed = self.parse_line(line);
         let step = match parsed {
             Ok(Some(record)) => Ok(Step::Record { consumed, record }),
             Ok(None) => Ok(Step::Skip { consumed }),
+            Err((at, _)) if is_cut => Err(self.error((at, CUT), Some(consumed))),
             Err(error) => Err(self.error(error, Some(consumed))),
         };
         self.lines += 1;

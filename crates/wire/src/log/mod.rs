@@ -379,6 +379,20 @@ impl fmt::Display for Reason {
     }
 }
 
+/// The last record of a recorder that was stopped in the middle of it.
+const CUT: Reason = Reason::Text(
+    "the file ends inside this record, as when a recorder was stopped or its disk full",
+);
+
+impl LogError {
+    /// Whether the recording only ends too early: inside a record, behind which there is nothing. What
+    /// comes before it is whole.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.reason == CUT
+    }
+}
+
 impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.position, self.reason)

@@ -20,8 +20,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{
-    Decoder, EncodeError, Encoder, Format, Interfaces, LogError, MAX_RECORD_LEN, NANOS_PER_SECOND,
-    Position, Reason, Record, Step, UNNAMED,
+    CUT, Decoder, EncodeError, Encoder, Format, Interfaces, LogError, MAX_RECORD_LEN,
+    NANOS_PER_SECOND, Position, Reason, Record, Step, UNNAMED,
 };
 use crate::Frame;
 use crate::frame::FrameError;
@@ -227,10 +227,6 @@ impl PcapDecoder {
         Ok(Record { time_ns, interface, direction: None, frame })
     }
 }
-
-/// The last record of a recorder that was killed.
-pub(super) const CUT: Reason =
-    Reason::Text("the file ends inside this record; skip malformed records to read the others");
 
 struct PcapEncoder {
     /// The one interface, once a record named it.

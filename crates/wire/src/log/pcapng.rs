@@ -23,9 +23,9 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::pcap::{CUT, LINK_TYPE, Order, packet};
+use super::pcap::{LINK_TYPE, Order, packet};
 use super::{
-    Decoder, Direction, EncodeError, Encoder, Format, InterfaceIndex, Interfaces, LogError,
+    CUT, Decoder, Direction, EncodeError, Encoder, Format, InterfaceIndex, Interfaces, LogError,
     MAX_INTERFACES, MAX_RECORD_LEN, NANOS_PER_SECOND, PassedOver, Position, Reason, Record, Step,
 };
 use crate::socketcan::{self, IdOrder};

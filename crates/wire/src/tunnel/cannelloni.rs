@@ -224,6 +224,22 @@ impl<'a> Datagram<'a> {
     }
 }
 
+/// How many frames can be read at the start of a datagram that [`Datagram::decode`] refuses: those
+/// that stand before the fault. None if its header is not right.
+#[must_use]
+pub fn readable_frames(bytes: &[u8]) -> u32 {
+    let Some(&[VERSION, DATA, _, c0, c1]) = bytes.first_chunk::<HEADER_LEN>() else { return 0 };
+    let (mut offset, mut frames) = (HEADER_LEN, 0);
+    for _ in 0..u16::from_be_bytes([c0, c1]) {
+        match Header::read(bytes, offset) {
+            Ok(header) if header.data.1 <= bytes.len() => offset = header.data.1,
+            _ => break,
+        }
+        frames += 1;
+    }
+    frames
+}
+
 /// A datagram that is being filled.
 #[derive(Clone, Debug)]
 pub struct Outgoing<B> {
@@ -625,6 +641,32 @@ mod tests {
     }
 
     /// What a stream gives, piece by piece.
+    #[test]
+    fn frames_before_a_fault_are_told() {
+        let mut outgoing = Outgoing::new([0; 1_472]);
+        for _ in 0..200 {
+            if outgoing.push(&"123#11".parse().unwrap()).is_err() {
+                break;
+            }
+        }
+        let whole = outgoing.finish(0).to_vec();
+        assert_eq!(readable_frames(&whole), 200);
+        for (len, frames) in [(0, 0), (4, 0), (5, 0), (10, 0), (11, 1), (whole.len() - 1, 199)] {
+            assert_eq!(readable_frames(&whole[..len]), frames, "{len} bytes");
+        }
+        let mut wrong = whole.clone();
+        // The length of the fourth frame.
+        wrong[HEADER_LEN + 3 * 6 + 4] = 9;
+        assert_eq!(readable_frames(&wrong), 3);
+        wrong[0] = 1;
+        assert_eq!(readable_frames(&wrong), 0);
+        // What is behind the frames that it says it has is a fault too.
+        let mut surplus = whole;
+        surplus.push(0);
+        assert!(Datagram::decode(&surplus).is_err());
+        assert_eq!(readable_frames(&surplus), 200);
+    }
+
     fn read(stream: &[u8], pieces: impl Iterator<Item = usize>) -> (Vec<Frame>, Option<Malformed>) {
         let (mut decoder, mut frames, mut rest) = (Stream::new(), Vec::new(), stream);
         for len in pieces {
