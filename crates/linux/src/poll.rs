@@ -1,6 +1,6 @@
 //! Waiting until something can be read or written.
 
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use candor_time::Nanos;
 use libc::{c_int, c_short};
@@ -42,6 +42,21 @@ pub fn wait_or_signal(
     Ok(wait_once(file, interest, timeout)?.unwrap_or(false))
 }
 
+/// Waits until one of several files can be read, or has an error to be fetched, at most `timeout`
+/// (`None`: for ever); a signal whose handler is called ends it too. False if none is ready.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn wait_any_or_signal(files: &[BorrowedFd<'_>], timeout: Option<Nanos>) -> Result<bool, Error> {
+    let entry = |file: &BorrowedFd<'_>| libc::pollfd {
+        fd: file.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut entries: Vec<_> = files.iter().map(entry).collect();
+    Ok(poll(&mut entries, timeout)?.unwrap_or(false))
+}
+
 /// `None` if a signal ended it.
 fn wait_once(
     file: &impl AsFd,
@@ -52,11 +67,16 @@ fn wait_once(
         Interest::Read => libc::POLLIN,
         Interest::Write => libc::POLLOUT,
     };
-    let mut entry = libc::pollfd { fd: file.as_fd().as_raw_fd(), events, revents: 0 };
+    poll(&mut [libc::pollfd { fd: file.as_fd().as_raw_fd(), events, revents: 0 }], timeout)
+}
+
+/// Whether one of the entries is ready; `None` if a signal ended it.
+fn poll(entries: &mut [libc::pollfd], timeout: Option<Nanos>) -> Result<Option<bool>, Error> {
     let timeout = timeout.map(|timeout| timespec(timeout.as_nanos()));
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: one entry that can be written, a time that can be read or null, no signal mask.
-    match check(unsafe { libc::ppoll(&mut entry, 1, timeout, std::ptr::null()) }) {
+    let (place, count) = (entries.as_mut_ptr(), entries.len() as libc::nfds_t);
+    // SAFETY: `count` entries that can be written, a time that can be read or null, no signal mask.
+    match check(unsafe { libc::ppoll(place, count, timeout, std::ptr::null()) }) {
         Ok(count) => Ok(Some(count > 0)),
         Err(Errno(libc::EINTR)) => Ok(None),
         Err(errno) => Err(Error::new("wait for", "a socket", errno)),
@@ -163,5 +183,18 @@ mod tests {
         assert_eq!(poll.wait(None).unwrap().collect::<Vec<_>>(), [7]);
         assert_eq!(wait(&theirs, Interest::Read, None), Ok(true));
         assert!(poll.add(&theirs, Interest::Read, 9).unwrap_err().is(libc::EEXIST));
+    }
+
+    #[test]
+    fn one_of_several_files_is_enough() {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let (_other, silent) = UnixStream::pair().unwrap();
+        let files = [silent.as_fd(), theirs.as_fd()];
+        let wait = || wait_any_or_signal(&files, Some(Nanos::from_micros(50)));
+        assert_eq!(wait(), Ok(false));
+        ours.write_all(b"x").unwrap();
+        assert_eq!(wait(), Ok(true));
+        assert_eq!(wait_any_or_signal(&files[..1], Some(Nanos::ZERO)), Ok(false));
+        assert_eq!(wait_any_or_signal(&[], Some(Nanos::ZERO)), Ok(false));
     }
 }

@@ -65,6 +65,16 @@ pub fn set_unsent_bound(stream: &TcpStream, bytes: u32) -> Result<(), Error> {
         .map_err(|errno| Error::new("bound what waits in", "a connection", errno))
 }
 
+/// Bounds what the kernel keeps until the other end has said that it has it (`SO_SNDBUF`). The kernel
+/// takes twice as much, as it counts its own administration too.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn set_send_buffer(stream: &TcpStream, bytes: u32) -> Result<(), Error> {
+    set_option(stream.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes)
+        .map_err(|errno| Error::new("bound what is under way on", "a connection", errno))
+}
+
 /// Gives a connection up after `patience` without an answer, whether something was sent
 /// (`TCP_USER_TIMEOUT`) or not (`SO_KEEPALIVE`, asks three times).
 ///
