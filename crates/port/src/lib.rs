@@ -25,12 +25,14 @@
 mod address;
 pub mod driver;
 mod error;
+mod estate;
 mod port;
 pub mod recording;
 
 pub use address::{Address, AddressError};
 pub use error::Error;
+pub use estate::{Endpoint, Estate};
 pub use port::{
-    Capabilities, Count, Origin, Port, Progress, Received, Receiver, ReceiverCounters, Sent, Stamp,
-    Transmitter, TransmitterCounters, Wanted,
+    Capabilities, Count, Message, Origin, Port, Progress, Received, Receiver, ReceiverCounters,
+    Sent, Stamp, Transmitter, TransmitterCounters, Trouble, Wanted,
 };

@@ -1,13 +1,13 @@
 //! [`Port`]: what every driver gives.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use candor_linux::clock::{Hardware, Monotonic, Realtime};
 use candor_time::{Instant, Nanos};
 use candor_wire::Frame;
 
-use crate::Error;
+use crate::{Endpoint, Error};
 
 /// What a caller needs of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,18 @@ pub struct Capabilities {
     pub ordered: bool,
     /// Nothing is lost between two ports that keep up.
     pub reliable: bool,
+    /// What a port receives at a time.
+    pub message: Message,
+}
+
+/// What a port receives at a time, and so what is dropped or malformed as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Message {
+    /// A frame.
+    #[default]
+    Frame,
+    /// A datagram, with frames in it.
+    Datagram,
 }
 
 /// An open port.
@@ -71,6 +83,8 @@ pub struct Port {
     pub receiver: Option<Box<dyn Receiver>>,
     /// The half that transmits, likewise.
     pub transmitter: Option<Box<dyn Transmitter>>,
+    /// What a port that replaces this one could not have beside it.
+    pub endpoint: Option<Endpoint>,
 }
 
 /// Where a received frame comes from.
@@ -125,6 +139,12 @@ pub trait Receiver: Send {
     /// # Errors
     /// The port cannot go on: the interface went down or away. It may work again later.
     fn receive(&mut self, take: &mut dyn FnMut(&Received)) -> Result<Progress, Error>;
+
+    /// Whether it has frames that the kernel does not have any more: the next call hands them over
+    /// without waiting.
+    fn has_more(&self) -> bool {
+        false
+    }
 
     /// What it counts; stays valid when the receiver is in another thread.
     fn counters(&self) -> Arc<ReceiverCounters>;
@@ -195,21 +215,55 @@ impl Count {
     }
 }
 
+/// Why a port does not work at present. All clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub struct Trouble(Arc<Mutex<Option<String>>>);
+
+impl Trouble {
+    /// It does not work, for this reason.
+    pub fn set(&self, reason: impl Into<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.into());
+    }
+
+    /// It works.
+    pub fn clear(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// The reason, if it does not work.
+    #[must_use]
+    pub fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// What a receiver counts. What a port does not know stays zero.
+///
+/// [`Capabilities::message`] says what `malformed` and `overflow` count: where frames travel together,
+/// how many were in a datagram that never came is not known.
 #[derive(Debug, Default)]
 pub struct ReceiverCounters {
     /// Frames handed over, error reports included.
     pub frames: Count,
     /// Error reports of the controller among them.
     pub error_reports: Count,
-    /// Datagrams or records that were no frame: cut, of another version, with impossible lengths.
+    /// Datagrams whose frames were handed over.
+    pub datagrams: Count,
+    /// Messages that are not what they should be: cut, of another version, with impossible lengths.
     pub malformed: Count,
-    /// Frames that the kernel dropped because the receiver was too slow (`SO_RXQ_OVFL`).
+    /// Frames that were refused with malformed datagrams, as far as they could be read: those before
+    /// the fault.
+    pub malformed_frames: Count,
+    /// Datagrams from others than the peer; connections of others than the peer.
+    pub foreign: Count,
+    /// Messages that the kernel dropped because the receiver was too slow (`SO_RXQ_OVFL`).
     pub overflow: Count,
-    /// Datagrams that are missing by their sequence numbers.
+    /// Datagrams that never came by their sequence numbers, without those in `overflow`.
     pub missing: Count,
     /// Datagrams that came again or late by their sequence numbers.
     pub out_of_order: Count,
+    /// Why nothing comes, if so.
+    pub trouble: Trouble,
 }
 
 /// What a transmitter counts.
@@ -220,8 +274,11 @@ pub struct TransmitterCounters {
     /// How often there was no room (`ENOBUFS`, `EAGAIN`): each time a frame had to wait or was
     /// refused.
     pub full: Count,
-    /// Frames that were taken and then lost: what was kept back when the peer went away.
+    /// Frames that were taken and then lost: what was kept back, or sent and not acknowledged, when
+    /// the peer went away.
     pub lost: Count,
     /// Datagrams or batches sent.
     pub datagrams: Count,
+    /// Why nothing leaves, if so.
+    pub trouble: Trouble,
 }

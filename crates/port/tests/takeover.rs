@@ -105,6 +105,9 @@ fn frames_in_flight_are_counted_and_the_bus_goes_on() {
         receiver.receive(&mut |received| heard.push(received.frame)).unwrap();
     }
     assert_eq!(heard, [frame("123#AA")]);
+    // Who transmits looks for the new one while it waits, and not before.
+    assert_eq!(transmitter.transmit(&frame("124#BB"), false), Sent::Full);
+    transmitter.wait(Nanos::ZERO);
     assert_eq!(transmitter.transmit(&frame("124#BB"), false), Sent::Taken);
     let counters = transmitter.counters();
     let lost = counters.lost.get();

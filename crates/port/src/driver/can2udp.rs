@@ -22,7 +22,9 @@ use candor_wire::tunnel::can2udp::{Datagram, MAX_LEN, PORT, Version};
 
 use super::Driver;
 use super::datagrams::{self, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes};
-use crate::{Address, Capabilities, Error, Port, ReceiverCounters, Wanted};
+use crate::{
+    Address, Capabilities, Endpoint, Error, Estate, Message, Port, ReceiverCounters, Wanted,
+};
 
 /// The driver.
 pub(super) static DRIVER: Driver = Driver {
@@ -86,7 +88,7 @@ fn no_broadcast(name: &str) -> Error {
         .with_remedy("say where to transmit: peer=[2001:db8::1]:4858")
 }
 
-fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
     let name = address.to_string();
     let fail = |error| Error::kernel(&*name, &error);
     let Settings { version, interface, has_sender_stamps } = settings(address, wanted)?;
@@ -112,17 +114,24 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
         }
         false => None,
     };
+    let mut endpoint = None;
     let receiver = match wanted.receiver {
         true => {
-            let socket = match is_shared(listen, peer).map_err(fail)? {
-                true => udp::bind_shared(listen),
-                false => udp::bind(listen),
+            let socket = match estate.udp(listen) {
+                Some(socket) => socket,
+                None => {
+                    let socket = match is_shared(listen, peer).map_err(fail)? {
+                        true => udp::bind_shared(listen),
+                        false => udp::bind(listen),
+                    };
+                    Arc::new(socket.map_err(fail)?)
+                }
             };
-            let socket = socket.map_err(fail)?;
+            endpoint = Some(Endpoint::Udp(Arc::clone(&socket)));
             datagrams::prepare(&name, &socket, address, wanted)?;
             let reads = Unpacker { interface, has_sender_stamps };
             let own = Own::new(sender.as_deref());
-            Some(Inlet::new(&name, Arc::new(socket), reads, own, wanted))
+            Some(Inlet::new(&name, socket, reads, own, wanted))
         }
         false => None,
     };
@@ -138,9 +147,11 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
             hardware_stamps: false,
             ordered: false,
             reliable: false,
+            message: Message::Datagram,
         },
         receiver: receiver.map(|receiver| Box::new(receiver) as _),
         transmitter: transmitter.map(|transmitter| Box::new(transmitter) as _),
+        endpoint,
     })
 }
 
@@ -162,14 +173,15 @@ impl Reads for Unpacker {
     fn read(
         &mut self,
         datagram: &udp::Datagram<'_>,
+        _overflow: u32,
         _counters: &ReceiverCounters,
         take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
     ) -> Contents {
-        let Ok(datagram) = Datagram::decode(datagram.bytes) else { return Contents::Malformed };
+        let Ok(datagram) = Datagram::decode(datagram.bytes) else { return Contents::Malformed(0) };
         if self.interface.is_some_and(|interface| interface != datagram.interface) {
-            return Contents::Good;
+            return Contents::Nothing;
         }
-        let Some(frame) = datagram.frame else { return Contents::Malformed };
+        let Some(frame) = datagram.frame else { return Contents::Malformed(0) };
         let stamp = datagram.time_ns.filter(|_| self.has_sender_stamps);
         take(&frame, stamp.map(Instant::from_nanos));
         Contents::Good

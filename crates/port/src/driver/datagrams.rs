@@ -7,8 +7,8 @@
 //!
 //! - A batch of datagrams takes one system call; frames are decoded straight from where the kernel
 //!   put them.
-//! - What is no datagram of the format is counted and passed over, as is what comes from others than
-//!   the peer. That nobody listens at the other end is no error: somebody may, later. The sockets are
+//! - What is no datagram of the format is counted and passed over, and so is what comes from others
+//!   than the peer. That nobody listens at the other end is no error: somebody may, later. The sockets are
 //!   not connected, so that the kernel does not report it either.
 //! - What was transmitted comes back if it was sent to all or to a group. It is told by where it
 //!   comes from: frames leave by a socket with a port that no other socket of this machine has.
@@ -186,17 +186,22 @@ impl Own {
 pub(super) enum Contents {
     /// All of its frames were handed over.
     Good,
-    /// It is none of the format.
-    Malformed,
+    /// It is none of the format; so many frames before the fault can be read, and are refused with it.
+    Malformed(u32),
+    /// It is from somebody else than the peer.
+    Foreign,
+    /// It is for another port, or says nothing.
+    Nothing,
 }
 
 /// How frames are in a datagram.
 pub(super) trait Reads: Send {
     /// Hands over the frames of a datagram, each with the sender's stamp if it has one, or none at
-    /// all.
+    /// all. `overflow` is how many datagrams the kernel dropped before this one.
     fn read(
         &mut self,
         datagram: &Datagram<'_>,
+        overflow: u32,
         counters: &ReceiverCounters,
         take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
     ) -> Contents;
@@ -214,6 +219,8 @@ pub(super) struct Inlet<R> {
     next: usize,
     filled: usize,
     drops: Drops,
+    /// How many the kernel dropped since the last datagram that was read.
+    before_next: u32,
     counters: Arc<ReceiverCounters>,
 }
 
@@ -227,6 +234,8 @@ impl<R: Reads> Inlet<R> {
     ) -> Self {
         Self {
             name: name.into(),
+            // Another port may have had the socket before.
+            drops: Drops::since(state::memory(&*socket).map_or(0, |memory| memory.dropped)),
             socket,
             reads,
             own,
@@ -234,13 +243,15 @@ impl<R: Reads> Inlet<R> {
             inbox: Inbox::new(),
             next: 0,
             filled: 0,
-            drops: Drops::default(),
+            before_next: 0,
             counters: Arc::default(),
         }
     }
 
     fn count_overflow(&mut self, dropped: u32) {
-        self.counters.overflow.add(self.drops.more(dropped));
+        let more = self.drops.more(dropped);
+        self.counters.overflow.add(more);
+        self.before_next = self.before_next.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
     }
 
     /// What was dropped last no datagram tells yet.
@@ -284,9 +295,10 @@ impl<R: Reads> Receiver for Inlet<R> {
             let (wanted, counters) = (self.wanted, &*self.counters);
             let mut error_reports = 0;
             let before = count;
+            let overflow = std::mem::take(&mut self.before_next);
             let contents = match datagram.is_cut {
-                true => Contents::Malformed,
-                false => self.reads.read(&datagram, counters, &mut |frame, sender| {
+                true => Contents::Malformed(0),
+                false => self.reads.read(&datagram, overflow, counters, &mut |frame, sender| {
                     let is_report = frame.kind() == Kind::Error;
                     if is_report && !wanted.error_reports {
                         return;
@@ -300,9 +312,21 @@ impl<R: Reads> Receiver for Inlet<R> {
             };
             counters.frames.add((count - before) as u64);
             counters.error_reports.add(error_reports);
-            counters.malformed.add(u64::from(contents == Contents::Malformed));
+            match contents {
+                Contents::Good => counters.datagrams.add(1),
+                Contents::Malformed(frames) => {
+                    counters.malformed.add(1);
+                    counters.malformed_frames.add(u64::from(frames));
+                }
+                Contents::Foreign => counters.foreign.add(1),
+                Contents::Nothing => {}
+            }
         }
         Ok(if count == 0 { Progress::Interrupted } else { Progress::Frames(count) })
+    }
+
+    fn has_more(&self) -> bool {
+        self.next < self.filled
     }
 
     fn counters(&self) -> Arc<ReceiverCounters> {

@@ -11,6 +11,11 @@ pub(super) struct Drops {
 }
 
 impl Drops {
+    /// Of a socket that another port had before, for which the kernel says `count` now.
+    pub(super) const fn since(count: u32) -> Self {
+        Self { newest: count }
+    }
+
     /// How many more there are if the kernel says `count`.
     pub(super) fn more(&mut self, count: u32) -> u64 {
         // Half of all numbers lie ahead; what lies behind is older.

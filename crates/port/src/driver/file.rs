@@ -6,26 +6,30 @@
 //! of the recording. Malformed records are counted and passed over as long as their end can be
 //! found; else the replay ends with the place.
 //!
+//! A file that ends inside a record, since its recorder was stopped, ends there for the replay too,
+//! and that record counts as malformed.
+//!
 //! **Transmitted** frames are written with the time of the machine (`CLOCK_REALTIME`), in the format
-//! that the ending of the name stands for. The file grows as it is written: twice a second, when
-//! [`Transmitter::flush`] is called, and at the end. A file that is there already is left alone
-//! unless `replace=true` is given. Writing may wait for the disk.
+//! that the ending of the name stands for: see [`recorder`]. The file grows twice a second, when
+//! [`Transmitter::flush`](crate::Transmitter::flush) is called, and at the end. A file that is there
+//! already is left alone unless `replace=true` is given; then it is replaced by the first write.
 
-use std::fs::OpenOptions;
-use std::io::ErrorKind;
+mod recorder;
+
 use std::path::Path;
 use std::sync::Arc;
 
-use candor_linux::clock::{self, Monotonic, Realtime};
+use candor_linux::clock::{self, Monotonic};
 use candor_time::{Instant, Nanos};
-use candor_wire::log::{Direction, InterfaceIndex, Record};
-use candor_wire::{Frame, Kind};
+use candor_wire::Kind;
+use candor_wire::log::Record;
 
+use self::recorder::Recorder;
 use super::Driver;
-use crate::recording::{self, Recording, RecordingError, Sink};
+use crate::recording::{self, Recording, RecordingError};
 use crate::{
-    Address, Capabilities, Error, Origin, Port, Progress, Received, Receiver, ReceiverCounters,
-    Sent, Stamp, Transmitter, TransmitterCounters, Wanted,
+    Address, Capabilities, Error, Estate, Message, Origin, Port, Progress, Received, Receiver,
+    ReceiverCounters, Stamp, Wanted,
 };
 
 /// The driver.
@@ -44,8 +48,6 @@ pub(super) static DRIVER: Driver = Driver {
 
 /// Frames that are handed over at once.
 const BATCH: usize = 256;
-/// How long records are kept back, to be written together.
-const KEPT_BACK: Nanos = Nanos::from_millis(500);
 
 fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
     let name = address.to_string();
@@ -65,7 +67,7 @@ fn may_replace(address: &Address) -> Result<bool, Error> {
     Ok(address.parsed("replace", "true")?.unwrap_or(false))
 }
 
-fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
     let name = address.to_string();
     let capabilities = Capabilities {
         fd: true,
@@ -76,8 +78,9 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
         hardware_stamps: false,
         ordered: true,
         reliable: true,
+        message: Message::Frame,
     };
-    let mut port = Port { capabilities, receiver: None, transmitter: None };
+    let mut port = Port { capabilities, receiver: None, transmitter: None, endpoint: None };
     let path = Path::new(address.place());
     if wanted.receiver {
         let recording = recording::open(path, None).map_err(|error| failure(&name, &error))?;
@@ -165,7 +168,8 @@ impl Replay {
         }
         loop {
             let record = self.recording.next().transpose();
-            self.counters.malformed.set(self.recording.skipped().count);
+            let cut = u64::from(self.recording.cut().is_some());
+            self.counters.malformed.set(self.recording.skipped().count + cut);
             let record = match record {
                 Ok(Some(record)) => record,
                 Ok(None) => return self.end(),
@@ -254,117 +258,6 @@ impl Receiver for Replay {
     }
 }
 
-/// The half that transmits.
-struct Recorder {
-    sink: Sink<std::fs::File>,
-    interface: Box<str>,
-    /// Frames that are kept back, and until when.
-    kept_back: u64,
-    flush_due: Option<Instant<Monotonic>>,
-    counters: Arc<TransmitterCounters>,
-}
-
-impl Recorder {
-    fn create(
-        name: &str,
-        path: &Path,
-        may_replace: bool,
-        address: &Address,
-    ) -> Result<Self, Error> {
-        let file_name = path.display().to_string();
-        let format =
-            recording::format_of_name(&file_name).map_err(|error| failure(name, &error))?;
-        // A named pipe or a device is there, and is written to.
-        let is_special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
-        let mut options = OpenOptions::new();
-        options.write(true);
-        match (is_special, may_replace) {
-            (true, _) => {}
-            (false, true) => drop(options.create(true).truncate(true)),
-            (false, false) => drop(options.create_new(true)),
-        }
-        let file = options.open(path).map_err(|error| {
-            let is_there = error.kind() == ErrorKind::AlreadyExists;
-            let failure = failure(name, &RecordingError::unwritable(&file_name, error));
-            if is_there {
-                return Error::new(name, "the file is there already")
-                    .with_remedy("choose another name, or say replace=true");
-            }
-            failure
-        })?;
-        Ok(Self {
-            sink: Sink::new(&file_name, file, format),
-            interface: address.option("interface").unwrap_or("can0").into(),
-            kept_back: 0,
-            flush_due: None,
-            counters: Arc::default(),
-        })
-    }
-}
-
-impl Transmitter for Recorder {
-    fn transmit(&mut self, frame: &Frame, _echo: bool) -> Sent {
-        let record = Record {
-            time_ns: clock::now::<Realtime>().as_nanos(),
-            interface: InterfaceIndex(0),
-            direction: Some(Direction::Transmitted),
-            frame: *frame,
-        };
-        match self.sink.write(&record, &self.interface) {
-            Ok(()) => {
-                self.counters.frames.add(1);
-                self.kept_back += 1;
-                if self.sink.is_flushed() {
-                    (self.kept_back, self.flush_due) = (0, None);
-                } else if self.flush_due.is_none() {
-                    self.flush_due = Some(clock::now::<Monotonic>() + KEPT_BACK);
-                }
-                Sent::Taken
-            }
-            Err(error) if error.is_unfit() => Sent::Unsupported,
-            Err(_) => {
-                self.counters.lost.add(self.kept_back);
-                (self.kept_back, self.flush_due) = (0, None);
-                Sent::Down
-            }
-        }
-    }
-
-    fn flush_due(&self) -> Option<Instant<Monotonic>> {
-        self.flush_due
-    }
-
-    fn flush(&mut self) -> Sent {
-        let written = self.sink.flush();
-        let kept_back = std::mem::take(&mut self.kept_back);
-        self.flush_due = None;
-        match written {
-            Ok(()) => Sent::Taken,
-            Err(_) => {
-                self.counters.lost.add(kept_back);
-                Sent::Down
-            }
-        }
-    }
-
-    /// There is always room.
-    fn wait(&mut self, _most: Nanos) {}
-
-    fn is_drained(&mut self) -> bool {
-        self.kept_back == 0
-    }
-
-    fn counters(&self) -> Arc<TransmitterCounters> {
-        Arc::clone(&self.counters)
-    }
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        let _ = self.flush();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -380,12 +273,12 @@ mod tests {
         (1000.003500) can0 125##1AABB\n\
         (1000.006000) can0 126#R\n";
 
-    fn port(name: &str, wanted: Wanted) -> Result<Port, Error> {
+    pub(super) fn port(name: &str, wanted: Wanted) -> Result<Port, Error> {
         driver::open(&name.parse().unwrap(), wanted)
     }
 
     /// A recording, and the name of its port.
-    fn recording(contents: &str) -> (tempfile::TempDir, String) {
+    pub(super) fn recording(contents: &str) -> (tempfile::TempDir, String) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("drive.log");
         fs::write(&path, contents).unwrap();
@@ -477,71 +370,5 @@ mod tests {
             let port = port(&format!("{name}?speed={speed}"), Wanted::RECEIVER);
             assert!(port.err().unwrap().to_string().contains("speed"), "{speed}");
         }
-    }
-
-    #[test]
-    fn what_is_transmitted_is_written() {
-        let folder = tempfile::tempdir().unwrap();
-        for ending in ["log", "pcap", "pcapng"] {
-            let path = folder.path().join("out").with_extension(ending);
-            let name = format!("file:{}?interface=vehicle", path.display());
-            let mut port = port(&name, Wanted::TRANSMITTER).unwrap();
-            let transmitter = port.transmitter.as_mut().unwrap();
-            let begin = clock::now::<Realtime>();
-            let texts = ["123#11", "12345678##1AABB", "126#R4", "7FF#1122334455667788_C"];
-            for text in texts {
-                let frame = text.parse().unwrap();
-                assert_eq!(transmitter.transmit(&frame, false), Sent::Taken);
-            }
-            assert!(transmitter.flush_due().is_some() && !transmitter.is_drained());
-            assert_eq!(transmitter.flush(), Sent::Taken);
-            assert!(transmitter.flush_due().is_none() && transmitter.is_drained());
-            // And what is not flushed is written in the end.
-            assert_eq!(transmitter.transmit(&"127#".parse().unwrap(), true), Sent::Taken);
-            drop(port);
-            let recording = recording::open(&path, None).unwrap();
-            let records: Vec<_> = recording.map(Result::unwrap).collect();
-            let shown: Vec<_> = records.iter().map(|record| record.frame.to_string()).collect();
-            assert_eq!(shown, [&texts[..], &["127#"]].concat(), "{ending}");
-            let times = begin.as_nanos() / 1_000 * 1_000..=clock::now::<Realtime>().as_nanos();
-            assert!(records.iter().all(|record| times.contains(&record.time_ns)), "{ending}");
-        }
-        let text = fs::read_to_string(folder.path().join("out.log")).unwrap();
-        assert!(text.lines().all(|line| line.contains(" vehicle ")), "{text}");
-    }
-
-    #[test]
-    fn a_good_file_is_not_replaced_unasked() {
-        let (_folder, name) = recording(LOG);
-        let path = name.strip_prefix("file:").unwrap();
-        let error = port(&name, Wanted::TRANSMITTER).err().unwrap().to_string();
-        assert!(error.ends_with("is there already; choose another name, or say replace=true"));
-        assert_eq!(fs::read_to_string(path).unwrap(), LOG);
-        drop(port(&format!("{name}?replace=true"), Wanted::TRANSMITTER).unwrap());
-        assert_eq!(fs::read_to_string(path).unwrap(), "");
-        let error = port("file:a.xyz", Wanted::TRANSMITTER).err().unwrap().to_string();
-        assert!(error.contains("the ending stands for no format"), "{error}");
-        assert!(port(&name, Wanted::BOTH).is_err());
-    }
-
-    #[test]
-    fn a_full_disk_is_told_and_counted() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out.log");
-        std::os::unix::fs::symlink("/dev/full", &path).unwrap();
-        let mut port = port(&format!("file:{}", path.display()), Wanted::TRANSMITTER).unwrap();
-        let transmitter = port.transmitter.as_mut().unwrap();
-        let frame = "123#".parse().unwrap();
-        assert_eq!(transmitter.transmit(&frame, false), Sent::Taken);
-        assert_eq!(transmitter.transmit(&frame, false), Sent::Taken);
-        assert_eq!(transmitter.flush(), Sent::Down);
-        // A full buffer is written without being asked.
-        let mut taken = 0;
-        while transmitter.transmit(&frame, false) == Sent::Taken {
-            taken += 1;
-        }
-        assert!(taken > 1_000);
-        let counters = transmitter.counters();
-        assert_eq!((counters.frames.get(), counters.lost.get()), (2 + taken, 2 + taken));
     }
 }

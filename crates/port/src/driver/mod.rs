@@ -10,7 +10,7 @@ mod packet;
 mod sim;
 mod socketcan;
 
-use crate::{Address, Error, Port, Wanted};
+use crate::{Address, Error, Estate, Port, Wanted};
 
 /// A kind of port.
 pub struct Driver {
@@ -24,7 +24,7 @@ pub struct Driver {
     pub options: &'static [(&'static str, &'static str)],
     /// Refuses a name that cannot be opened, whatever the machine.
     check: fn(&Address, Wanted) -> Result<(), Error>,
-    open: fn(&Address, Wanted) -> Result<Port, Error>,
+    open: fn(&Address, Wanted, &Estate) -> Result<Port, Error>,
 }
 
 /// All drivers, in the order in which messages list them.
@@ -54,9 +54,17 @@ pub fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
 /// There is no such driver or option, or the port cannot be opened; what was tried, why, and a
 /// remedy.
 pub fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+    open_after(address, wanted, &Estate::default())
+}
+
+/// Opens a port that may take over what others leave.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_after(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
     let driver = find(address)?;
     (driver.check)(address, wanted)?;
-    (driver.open)(address, wanted)
+    (driver.open)(address, wanted, estate)
 }
 
 /// The driver of a port, which has the options that the name has.

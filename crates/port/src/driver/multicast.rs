@@ -17,7 +17,9 @@ use candor_wire::tunnel::multicast::{Datagram, MAX_LEN, PORT};
 
 use super::Driver;
 use super::datagrams::{self, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes};
-use crate::{Address, Capabilities, Error, Port, ReceiverCounters, Wanted};
+use crate::{
+    Address, Capabilities, Endpoint, Error, Estate, Message, Port, ReceiverCounters, Wanted,
+};
 
 /// The driver.
 pub(super) static DRIVER: Driver = Driver {
@@ -69,7 +71,7 @@ fn settings(address: &Address) -> Result<Settings, Error> {
     })
 }
 
-fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
     let name = address.to_string();
     let fail = |error| Error::kernel(&*name, &error);
     let Settings { group, port, hop_limit, has_sender_stamps } = settings(address)?;
@@ -88,15 +90,27 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
         }
         false => None,
     };
+    let mut endpoint = None;
     let receiver = match wanted.receiver {
         true => {
-            // At the group itself, so that nothing else comes.
-            let socket = udp::bind_shared(group_address).map_err(fail)?;
-            udp::join(&socket, group, via).map_err(fail)?;
+            let socket = match estate.udp(group_address) {
+                Some(socket) => {
+                    // It may be in the group already, by this interface or another one.
+                    let _ = udp::join(&socket, group, via);
+                    socket
+                }
+                None => {
+                    // At the group itself, so that nothing else comes.
+                    let socket = udp::bind_shared(group_address).map_err(fail)?;
+                    udp::join(&socket, group, via).map_err(fail)?;
+                    Arc::new(socket)
+                }
+            };
+            endpoint = Some(Endpoint::Udp(Arc::clone(&socket)));
             datagrams::prepare(&name, &socket, address, wanted)?;
             let reads = Unpacker { has_sender_stamps };
             let own = Own::new(sender.as_deref());
-            Some(Inlet::new(&name, Arc::new(socket), reads, own, wanted))
+            Some(Inlet::new(&name, socket, reads, own, wanted))
         }
         false => None,
     };
@@ -111,9 +125,11 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
             hardware_stamps: false,
             ordered: false,
             reliable: false,
+            message: Message::Datagram,
         },
         receiver: receiver.map(|receiver| Box::new(receiver) as _),
         transmitter: transmitter.map(|transmitter| Box::new(transmitter) as _),
+        endpoint,
     })
 }
 
@@ -136,10 +152,11 @@ impl Reads for Unpacker {
     fn read(
         &mut self,
         datagram: &udp::Datagram<'_>,
+        _overflow: u32,
         _counters: &ReceiverCounters,
         take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
     ) -> Contents {
-        let Ok(datagram) = Datagram::decode(datagram.bytes) else { return Contents::Malformed };
+        let Ok(datagram) = Datagram::decode(datagram.bytes) else { return Contents::Malformed(0) };
         let stamp = datagram.time_ns.filter(|_| self.has_sender_stamps);
         take(&datagram.frame, stamp.map(Instant::from_nanos));
         Contents::Good

@@ -20,8 +20,8 @@ use candor_wire::Kind;
 use super::Driver;
 use super::socketcan::{Outlets, Sockets, capabilities, decode, failure};
 use crate::{
-    Address, Capabilities, Error, Origin, Port, Progress, Received, Receiver, ReceiverCounters,
-    Stamp, Wanted,
+    Address, Capabilities, Error, Estate, Origin, Port, Progress, Received, Receiver,
+    ReceiverCounters, Stamp, Wanted,
 };
 
 /// The driver.
@@ -52,7 +52,7 @@ fn settings(address: &Address) -> Result<(usize, Option<u32>, bool), Error> {
     ))
 }
 
-fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
     let name = address.to_string();
     let interface = address.place();
     let (ring_len, send_buffer, goes_past_queue) = settings(address)?;
@@ -60,7 +60,7 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
 
     let capabilities =
         Capabilities { own_frames: false, hardware_stamps: false, ..capabilities(interface) };
-    let mut port = Port { capabilities, receiver: None, transmitter: None };
+    let mut port = Port { capabilities, receiver: None, transmitter: None, endpoint: None };
     // Nothing arrives before it is started.
     let ring = match wanted.receiver {
         true => Some(Ring::prepare(interface, ring_len).map_err(fail)?),

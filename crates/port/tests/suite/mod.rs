@@ -411,6 +411,14 @@ fn pass(bench: &Bench, frames: &[Frame], wanted: Wanted) -> Vec<Received> {
         }
     }
     flush(transmitter);
+    if bench.is_recording {
+        // It is read once it is written.
+        let end = clock::now::<Monotonic>() + MOST;
+        while !transmitter.is_drained() {
+            assert!(clock::now::<Monotonic>() < end, "what was taken is written: {bench:?}");
+            transmitter.wait(STEP);
+        }
+    }
     let listening = listening.unwrap_or_else(listen);
     let (receiver, mut received) = listening.until_last();
     let after = [&counters.frames, &counters.full, &counters.lost].map(|count| count.get());

@@ -15,13 +15,15 @@
 //! - Neither carries raw DLCs, and error reports are not transmitted: cannelloni would write them on
 //!   its bus.
 
+mod backlog;
+mod dialer;
 mod tcp;
 mod udp;
 
 use candor_time::Nanos;
 
 use super::Driver;
-use crate::{Address, Error, Port, Wanted};
+use crate::{Address, Error, Estate, Port, Wanted};
 
 /// The driver.
 pub(super) static DRIVER: Driver = Driver {
@@ -66,11 +68,11 @@ fn check(address: &Address, _: Wanted) -> Result<(), Error> {
     }
 }
 
-fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
     let (transport, flush) = settings(address)?;
     match transport {
-        Transport::Udp(place) => udp::open(address, place, flush, wanted),
-        Transport::Tcp(place) => tcp::open(address, place, flush, wanted),
+        Transport::Udp(place) => udp::open(address, place, flush, wanted, estate),
+        Transport::Tcp(place) => tcp::open(address, place, flush, wanted, estate),
     }
 }
 

@@ -19,6 +19,8 @@
 //! - A station has room for `queue` frames, in the order in which it transmits them. It is
 //!   [`Sent::Full`] until one of them has been transmitted: with `queue=1`, who transmits decides
 //!   after each frame which one is next, as with a controller of one buffer.
+//! - Looking for the hub anew may take seconds, if its process was stopped: who transmits does that
+//!   in [`Transmitter::wait`] alone.
 //! - Who receives too slowly loses frames, and learns how many with the next one.
 //! - Stamps are the instants of the schedule, exact to the bit within a busy period.
 
@@ -40,8 +42,8 @@ use candor_wire::{Bitrate, Frame, Kind, Timing};
 use self::message::{Inflow, Message, Purpose, Rates, Reader};
 use super::Driver;
 use crate::{
-    Address, Capabilities, Error, Origin, Port, Progress, Received, Receiver, ReceiverCounters,
-    Sent, Stamp, Transmitter, TransmitterCounters, Wanted,
+    Address, Capabilities, Error, Estate, Origin, Port, Progress, Received, Receiver,
+    ReceiverCounters, Sent, Stamp, Transmitter, TransmitterCounters, Wanted,
 };
 
 /// The driver.
@@ -70,6 +72,8 @@ const MOST_NAME_LEN: usize = 64;
 /// How often a hub is looked for while others come and go, and the pause in between.
 const MOST_ATTEMPTS: u32 = 500;
 const PAUSE: Nanos = Nanos::from_millis(1);
+/// How long frames are refused after no hub was to be had.
+const AWAY: Nanos = Nanos::from_secs(1);
 /// How long a hub may take to answer.
 const MOST_SILENCE: Duration = Duration::from_secs(2);
 
@@ -99,7 +103,7 @@ fn station(address: &Address) -> Result<(Station, usize), Error> {
     Ok((station, queue))
 }
 
-fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
     let (mut station, queue) = station(address)?;
     let mut port = Port {
         capabilities: Capabilities {
@@ -111,9 +115,11 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
             hardware_stamps: false,
             ordered: true,
             reliable: true,
+            message: crate::Message::Frame,
         },
         receiver: None,
         transmitter: None,
+        endpoint: None,
     };
     if wanted.receiver {
         let purpose = if wanted.own_frames { Purpose::ReceiveOwn } else { Purpose::Receive };
@@ -132,6 +138,7 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
         stream.set_nonblocking(true).map_err(|error| station.failure(&error))?;
         port.transmitter = Some(Box::new(Mouth {
             stream: Some(stream),
+            is_away_until: Instant::ZERO,
             station,
             reader: Box::new(Reader::new()),
             queue: queue as u64,
@@ -309,8 +316,10 @@ impl Receiver for Ear {
 
 /// The half that transmits.
 struct Mouth {
-    /// `None` after the hub has ended, until the next frame.
+    /// `None` after the hub has ended, until another one is found.
     stream: Option<UnixStream>,
+    /// Until when none is looked for, as none was to be had.
+    is_away_until: Instant<Monotonic>,
     station: Station,
     reader: Box<Reader>,
     queue: u64,
@@ -350,6 +359,26 @@ impl Mouth {
         self.taken.saturating_sub(self.transmitted)
     }
 
+    /// Looks for another hub.
+    fn join(&mut self) {
+        let stream = self.station.join(Purpose::Transmit).ok();
+        self.stream = stream.filter(|stream| stream.set_nonblocking(true).is_ok());
+        if self.stream.is_none() {
+            self.is_away_until = clock::now::<Monotonic>() + AWAY;
+        }
+    }
+
+    /// What becomes of a frame while there is no hub: it waits for the next one, if that is looked for.
+    fn without_hub(&self) -> Sent {
+        match clock::now::<Monotonic>() < self.is_away_until {
+            true => Sent::Down,
+            false => {
+                self.counters.full.add(1);
+                Sent::Full
+            }
+        }
+    }
+
     /// Hands a frame to the hub; `None` if that has ended.
     fn hand_over(&mut self, bytes: &[u8; message::LEN]) -> Option<Sent> {
         let stream = self.stream.as_ref()?;
@@ -386,21 +415,15 @@ impl Transmitter for Mouth {
             }
         }
         let bytes = Message::Transmit(*frame).encode();
-        if let Some(sent) = self.hand_over(&bytes) {
-            return sent;
-        }
-        let Ok(stream) = self.station.join(Purpose::Transmit) else { return Sent::Down };
-        if stream.set_nonblocking(true).is_err() {
-            return Sent::Down;
-        }
-        self.stream = Some(stream);
-        self.hand_over(&bytes).unwrap_or(Sent::Down)
+        self.hand_over(&bytes).unwrap_or_else(|| self.without_hub())
     }
 
     fn wait(&mut self, most: Nanos) {
-        if let Some(stream) = &self.stream {
+        match &self.stream {
             // What goes wrong here is told by the next frame.
-            let _ = poll::wait_or_signal(stream, Interest::Read, Some(most));
+            Some(stream) => drop(poll::wait_or_signal(stream, Interest::Read, Some(most))),
+            None if clock::now::<Monotonic>() >= self.is_away_until => self.join(),
+            None => {}
         }
     }
 

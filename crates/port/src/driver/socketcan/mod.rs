@@ -37,7 +37,7 @@ use candor_wire::socketcan::{self, CAN_MTU, CANFD_MTU, IdOrder};
 use self::receiver::{Batches, OneByOne};
 pub(super) use self::transmitter::{Outlets, Sockets};
 use super::Driver;
-use crate::{Address, Capabilities, Error, Port, Wanted};
+use crate::{Address, Capabilities, Endpoint, Error, Estate, Message, Port, Wanted};
 
 /// The driver.
 pub(super) static DRIVER: Driver = Driver {
@@ -60,18 +60,26 @@ fn buffers(address: &Address) -> Result<(Option<u32>, Option<u32>), Error> {
     Ok((address.parsed("buffer", "1048576")?, address.parsed("send_buffer", "8192")?))
 }
 
-fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
     let name = address.to_string();
     let interface = address.place();
     let (buffer, send_buffer) = buffers(address)?;
     let fail = |error| failure(&name, interface, &error);
 
-    let mut port =
-        Port { capabilities: capabilities(interface), receiver: None, transmitter: None };
+    let mut port = Port {
+        capabilities: capabilities(interface),
+        receiver: None,
+        transmitter: None,
+        endpoint: None,
+    };
     // What a socket transmits does not come back to it, but to all others.
     let mut shared = None;
     if wanted.receiver {
-        let (socket, granted) = receiving(interface, buffer, wanted).map_err(fail)?;
+        let socket =
+            estate.can(interface).map_or_else(|| Socket::open(interface).map(Arc::new), Ok);
+        let socket = socket.map_err(fail)?;
+        let granted = set_up(&socket, buffer, wanted).map_err(fail)?;
+        port.endpoint = Some(Endpoint::Can(interface.into(), Arc::clone(&socket)));
         if wanted.transmitter {
             if let Some(bytes) = send_buffer {
                 socket.set_send_buffer(bytes).map_err(fail)?;
@@ -96,26 +104,19 @@ fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
     Ok(port)
 }
 
-/// A socket that receives what is wanted, and the bytes of its buffer.
-fn receiving(
-    interface: &str,
-    buffer: Option<u32>,
-    wanted: Wanted,
-) -> Result<(Arc<Socket>, u32), linux::Error> {
-    let socket = Socket::open(interface)?;
+/// Lets a socket receive what is wanted. The bytes of its buffer.
+fn set_up(socket: &Socket, buffer: Option<u32>, wanted: Wanted) -> Result<u32, linux::Error> {
     socket.accept_fd()?;
-    if wanted.error_reports {
-        socket.set_error_mask(ALL_ERRORS)?;
-    }
+    socket.set_error_mask(if wanted.error_reports { ALL_ERRORS } else { 0 })?;
     let granted = match buffer {
         Some(bytes) => socket.set_receive_buffer(bytes)?,
-        None => state::receive_buffer(&socket)?,
+        None => state::receive_buffer(socket)?,
     };
     if wanted.stamps && !wanted.sparse_stamps {
         socket.set_stamps(Stamps::Hardware)?;
     }
     socket.set_receive_own(wanted.own_frames)?;
-    Ok((Arc::new(socket), granted))
+    Ok(granted)
 }
 
 /// What the interface says of itself. An interface that cannot be asked is taken for a plain one.
@@ -131,6 +132,7 @@ pub(super) fn capabilities(interface: &str) -> Capabilities {
         hardware_stamps: has_clock,
         ordered: true,
         reliable: true,
+        message: Message::Frame,
     }
 }
 

@@ -54,10 +54,10 @@ impl OneByOne {
         Ok(Self {
             name: name.into(),
             interface: interface.into(),
+            drops: Drops::since(dropped(&socket)),
             socket,
             room: [0; CANFD_MTU],
             counters: Arc::default(),
-            drops: Drops::default(),
             until_check: check_every,
             check_every,
             until_stamp: if stamps { STAMP_EVERY } else { 0 },
@@ -119,6 +119,11 @@ impl Receiver for OneByOne {
     }
 }
 
+/// What a socket has dropped so far.
+fn dropped(socket: &Socket) -> u32 {
+    state::memory(socket).map_or(0, |memory| memory.dropped)
+}
+
 /// A receiver that learns everything that the kernel knows of a frame.
 pub(super) struct Batches {
     name: Box<str>,
@@ -139,10 +144,10 @@ impl Batches {
         Ok(Self {
             name: name.into(),
             interface: interface.into(),
+            drops: Drops::since(dropped(&socket)),
             socket,
             inbox: Inbox::stamped(BATCH),
             counters: Arc::default(),
-            drops: Drops::default(),
         })
     }
 }

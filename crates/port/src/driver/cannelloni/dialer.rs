@@ -1,0 +1,389 @@
+//! [`Dialer`]: makes the connection of a tunnel, and another one when it is lost.
+//!
+//! ```text
+//!  apart -- client: connect ---------------> connecting --> up -- lost --> apart
+//!    ^   -- server: accept --> guests, one of which greets --^      |
+//!    +--- client: a pause, 50 ms to 2 s ----------------------------+
+//! ```
+//!
+//! A server does not wait for one guest alone: whoever greets first is the peer. A guest that does
+//! not greet in time, or says something else, is hung up on. When there are too many, the oldest of
+//! the address with the most guests has to go, so that one host cannot keep others out.
+
+use std::cmp::Reverse;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use candor_linux::clock::{self, Monotonic};
+use candor_linux::poll::{self, Interest};
+use candor_linux::{quick, tcp};
+use candor_time::{Instant, Nanos};
+use candor_wire::tunnel::cannelloni::HELLO;
+
+use crate::Trouble;
+
+/// How long a connection may take until both ends have greeted.
+pub(super) const TO_GREET: Nanos = Nanos::from_secs(5);
+/// How long the other end may be silent where it has to answer, or not read what it is sent.
+const PATIENCE: Nanos = Nanos::from_secs(10);
+/// The pause after a connection that was lost, and after those that did not come about.
+const FIRST_PAUSE: Nanos = Nanos::from_millis(50);
+const LAST_PAUSE: Nanos = Nanos::from_secs(2);
+/// Bytes that the kernel takes before it has sent what it took earlier: what waits there cannot be
+/// overtaken, and its deadlines mean nothing.
+const MOST_UNSENT: u32 = 2_048;
+/// Bytes that may be under way. It bounds what is lost with a connection, and the rate: 640 kB/s for
+/// a peer that answers after 100 ms.
+const MOST_UNDER_WAY: u32 = 65_536;
+/// Guests that may be about to greet.
+const MOST_GUESTS: usize = 64;
+/// Guests that are let in before those that are in are listened to.
+const MOST_AT_ONCE: usize = 16;
+
+// ---- Links --------------------------------------------------------------------------------------
+
+/// A connection.
+pub(super) struct Link {
+    pub(super) stream: TcpStream,
+    /// The other end has greeted.
+    is_greeted: AtomicBool,
+    is_lost: AtomicBool,
+    trouble: Trouble,
+}
+
+impl Link {
+    pub(super) fn is_of_use(&self) -> bool {
+        !self.is_lost.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_greeted(&self) -> bool {
+        self.is_greeted.load(Ordering::Relaxed)
+    }
+
+    /// The other end has greeted.
+    pub(super) fn greet(&self) {
+        if !self.is_greeted.swap(true, Ordering::Relaxed) {
+            self.trouble.clear();
+        }
+    }
+
+    /// Ends it; whoever waits on it wakes up.
+    pub(super) fn lose(&self) {
+        self.is_lost.store(true, Ordering::Relaxed);
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// The connection that there is now, and why there is none.
+#[derive(Clone, Default)]
+pub(super) struct Shared {
+    link: Arc<Mutex<Option<Arc<Link>>>>,
+    pub(super) trouble: Trouble,
+}
+
+impl Shared {
+    pub(super) fn current(&self) -> Option<Arc<Link>> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, link: Option<Arc<Link>>) {
+        let earlier = {
+            let mut current = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *current, link)
+        };
+        drop(earlier);
+    }
+}
+
+/// Makes a stream what a tunnel needs, and greets.
+fn prepare(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(false).is_ok()
+        && stream.set_nodelay(true).is_ok()
+        && tcp::set_patience(stream, PATIENCE).is_ok()
+        && tcp::set_unsent_bound(stream, MOST_UNSENT).is_ok()
+        && tcp::set_send_buffer(stream, MOST_UNDER_WAY).is_ok()
+        && tcp::send(stream, &HELLO) == Ok(Some(HELLO.len()))
+}
+
+// ---- Servers ------------------------------------------------------------------------------------
+
+/// Someone who connected and has not greeted yet.
+struct Guest {
+    stream: TcpStream,
+    source: IpAddr,
+    until: Instant<Monotonic>,
+    /// How much of the greeting came.
+    heard: usize,
+}
+
+/// What a guest has said.
+enum Word {
+    /// Not enough yet.
+    Nothing,
+    /// The greeting.
+    Hello,
+    /// Something else, or goodbye.
+    Wrong,
+}
+
+impl Guest {
+    /// Reads the greeting and no byte behind it.
+    fn listen(&mut self) -> Word {
+        let mut buffer = [0; HELLO.len()];
+        let expected = HELLO.get(self.heard..).unwrap_or_default();
+        let room = buffer.get_mut(..expected.len()).unwrap_or_default();
+        match quick::receive_once(&self.stream, room, false) {
+            Ok(None) => Word::Nothing,
+            Ok(Some(count)) if count > 0 && room.get(..count) == expected.get(..count) => {
+                self.heard += count;
+                if self.heard == HELLO.len() { Word::Hello } else { Word::Nothing }
+            }
+            Ok(Some(_)) | Err(_) => Word::Wrong,
+        }
+    }
+}
+
+/// Where others connect.
+pub(super) struct Door {
+    listener: Arc<TcpListener>,
+    /// The only host that may come in.
+    peer: Option<IpAddr>,
+    guests: Vec<Guest>,
+    /// How many were hung up on since this was asked.
+    hung_up: u64,
+}
+
+impl Door {
+    pub(super) fn new(listener: Arc<TcpListener>, peer: Option<IpAddr>) -> Self {
+        Self { listener, peer, guests: Vec::with_capacity(MOST_GUESTS), hung_up: 0 }
+    }
+
+    /// Someone who has greeted. Waits `most` for that, a signal ends it.
+    fn welcome(&mut self, most: Nanos) -> std::io::Result<Option<TcpStream>> {
+        self.let_in()?;
+        if let Some(stream) = self.listen() {
+            return Ok(Some(stream));
+        }
+        if most > Nanos::ZERO {
+            let now = clock::now::<Monotonic>();
+            let first = self.guests.iter().map(|guest| guest.until).min();
+            let most = first.map_or(most, |first| most.min(first - now));
+            let guests = self.guests.iter().map(|guest| guest.stream.as_fd());
+            let files: Vec<_> = std::iter::once(self.listener.as_fd()).chain(guests).collect();
+            // What goes wrong here is told by accepting.
+            let _ = poll::wait_any_or_signal(&files, Some(most));
+        }
+        Ok(None)
+    }
+
+    fn let_in(&mut self) -> std::io::Result<()> {
+        for _ in 0..MOST_AT_ONCE {
+            let (stream, source) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                // It was gone before it was let in.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                Err(error) => return Err(error),
+            };
+            let is_welcome = self.peer.is_none_or(|peer| peer == source.ip());
+            if !is_welcome || !prepare(&stream) {
+                self.hung_up += 1;
+                continue;
+            }
+            self.make_room();
+            let until = clock::now::<Monotonic>() + TO_GREET;
+            self.guests.push(Guest { stream, source: source.ip(), until, heard: 0 });
+        }
+        Ok(())
+    }
+
+    fn make_room(&mut self) {
+        if self.guests.len() < MOST_GUESTS {
+            return;
+        }
+        let of = |source| self.guests.iter().filter(|guest| guest.source == source).count();
+        // They are in the order in which they came.
+        let worst = (0..self.guests.len())
+            .max_by_key(|&place| (self.guests.get(place).map(|it| of(it.source)), Reverse(place)));
+        if let Some(worst) = worst {
+            self.guests.remove(worst);
+            self.hung_up += 1;
+        }
+    }
+
+    /// The first one who has greeted. Who takes too long, or says something else, has to go.
+    fn listen(&mut self) -> Option<TcpStream> {
+        let now = clock::now::<Monotonic>();
+        let mut place = 0;
+        while let Some(guest) = self.guests.get_mut(place) {
+            match guest.listen() {
+                Word::Hello => return Some(self.guests.remove(place).stream),
+                Word::Nothing if now < guest.until => place += 1,
+                Word::Nothing | Word::Wrong => {
+                    self.guests.remove(place);
+                    self.hung_up += 1;
+                }
+            }
+        }
+        None
+    }
+}
+
+// ---- Dialing ------------------------------------------------------------------------------------
+
+/// Who connects.
+pub(super) enum Role {
+    /// This end, to there.
+    Client(SocketAddr),
+    /// The other one.
+    Server(Door),
+}
+
+enum Stage {
+    /// Nothing is tried before.
+    Apart { until: Instant<Monotonic> },
+    /// Until it is connected, or it is too late.
+    Connecting { stream: TcpStream, until: Instant<Monotonic> },
+    /// Until both have greeted, or it is too late.
+    Up { link: Arc<Link>, until: Instant<Monotonic> },
+}
+
+/// Makes connections.
+pub(super) struct Dialer {
+    role: Role,
+    stage: Stage,
+    /// The next pause.
+    pause: Nanos,
+    shared: Shared,
+}
+
+impl Dialer {
+    pub(super) fn new(role: Role, shared: Shared) -> Self {
+        shared.trouble.set(match role {
+            Role::Client(address) => format!("not connected to {address} yet"),
+            Role::Server(_) => "nobody has connected yet".to_owned(),
+        });
+        let stage = Stage::Apart { until: Instant::ZERO };
+        Self { role, stage, pause: FIRST_PAUSE, shared }
+    }
+
+    /// How many were hung up on since this was asked last.
+    pub(super) fn take_hung_up(&mut self) -> u64 {
+        match &mut self.role {
+            Role::Server(door) => std::mem::take(&mut door.hung_up),
+            Role::Client(_) => 0,
+        }
+    }
+
+    /// The connection, once there is one; else goes on by one step, for which it waits `most`. A
+    /// signal ends that.
+    pub(super) fn step(&mut self, most: Nanos) -> Option<Arc<Link>> {
+        match &self.stage {
+            Stage::Up { link, until } => {
+                let is_greeted = link.is_greeted();
+                let is_late = !is_greeted && clock::now::<Monotonic>() > *until;
+                if link.is_of_use() && !is_late {
+                    if is_greeted {
+                        self.pause = FIRST_PAUSE;
+                    }
+                    return Some(Arc::clone(link));
+                }
+                link.lose();
+                let reason = match is_late {
+                    true => "the other end connected and did not greet",
+                    false => "the connection was lost",
+                };
+                self.part(reason);
+            }
+            Stage::Apart { until } => {
+                let (until, now) = (*until, clock::now::<Monotonic>());
+                if now < until {
+                    if most > Nanos::ZERO {
+                        let _ = clock::sleep_until_or_signal(until.min(now + most));
+                    }
+                    return None;
+                }
+                return self.begin(most);
+            }
+            Stage::Connecting { stream, until } => {
+                let left = *until - clock::now::<Monotonic>();
+                let is_done = poll::wait_or_signal(stream, Interest::Write, Some(left.min(most)));
+                let failure = stream.take_error();
+                match (is_done, failure) {
+                    (Ok(true), Ok(None)) => return self.connected(),
+                    (Ok(false), Ok(None)) if left > Nanos::ZERO => {}
+                    (_, Ok(Some(error)) | Err(error)) => self.part(&error.to_string()),
+                    _ => self.part("the other end does not answer"),
+                }
+            }
+        }
+        None
+    }
+
+    fn begin(&mut self, most: Nanos) -> Option<Arc<Link>> {
+        match &mut self.role {
+            Role::Client(address) => match tcp::connect(*address) {
+                Ok(stream) => {
+                    let until = clock::now::<Monotonic>() + TO_GREET;
+                    self.stage = Stage::Connecting { stream, until };
+                }
+                Err(error) => self.part(&error.to_string()),
+            },
+            Role::Server(door) => match door.welcome(most) {
+                Ok(Some(stream)) => {
+                    let link = self.up(stream, Instant::ZERO);
+                    link.greet();
+                    return Some(link);
+                }
+                Ok(None) => {}
+                Err(error) => self.part(&format!("nobody can be let in: {error}")),
+            },
+        }
+        None
+    }
+
+    fn connected(&mut self) -> Option<Arc<Link>> {
+        let stage = std::mem::replace(&mut self.stage, Stage::Apart { until: Instant::ZERO });
+        let Stage::Connecting { stream, until } = stage else { return None };
+        if !prepare(&stream) {
+            self.part("the connection was lost");
+            return None;
+        }
+        Some(self.up(stream, until))
+    }
+
+    fn up(&mut self, stream: TcpStream, until: Instant<Monotonic>) -> Arc<Link> {
+        let (is_greeted, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
+        let trouble = self.shared.trouble.clone();
+        let link = Arc::new(Link { stream, is_greeted, is_lost, trouble });
+        self.stage = Stage::Up { link: Arc::clone(&link), until };
+        self.shared.set(Some(Arc::clone(&link)));
+        link
+    }
+
+    /// There is no connection. A client tries again later; a server has others to look after, unless
+    /// it cannot let anybody in.
+    fn part(&mut self, reason: &str) {
+        let was_up = matches!(self.stage, Stage::Up { .. });
+        self.shared.set(None);
+        self.shared.trouble.set(match &self.role {
+            Role::Client(address) => format!("not connected to {address}: {reason}"),
+            Role::Server(_) => format!("nobody is connected: {reason}"),
+        });
+        let is_to_wait = matches!(self.role, Role::Client(_)) || !was_up;
+        let pause = if is_to_wait { self.pause } else { Nanos::ZERO };
+        self.stage = Stage::Apart { until: clock::now::<Monotonic>() + pause };
+        self.pause = (self.pause * 2).min(LAST_PAUSE);
+    }
+}
+
+impl Drop for Dialer {
+    fn drop(&mut self) {
+        if let Stage::Up { link, .. } = &self.stage {
+            link.lose();
+        }
+    }
+}
