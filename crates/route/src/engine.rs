@@ -557,9 +557,7 @@ mod tests {
     #[test]
     fn several_threads_may_settle_at_once() {
         const EACH: u64 = 100_000;
-        let rule = crate::table::Rule::new("all", BusIndex(0), BusIndex(1));
-        let table = Table { rules: vec![rule], ..Table::default() };
-        let counters = Counters::new(&Program::new(&table));
+        let counters = Counters::new(&Program::new(&table(vec![Rule::new("all", A, B)])));
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
