@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use candor_linux::clock::{self, Monotonic};
@@ -11,12 +12,13 @@ use candor_linux::netlink::{Link, Netlink};
 use candor_linux::quick;
 use candor_linux::realtime::{self, Policy, Task};
 use candor_linux::wake::Wake;
-use candor_port::{Address, Receiver, Transmitter, Wanted, driver};
+use candor_port::{Address, Endpoint, Estate, Message, Receiver, Transmitter, Wanted, driver};
 use candor_route::counters::{BusCounters, Counters, JobCounters};
 use candor_route::engine::{Engine, Succession};
 #[cfg(feature = "service")]
 use candor_route::file::BadPort;
 use candor_route::program::Program;
+use candor_route::table::List;
 use candor_route::{Bus, BusIndex, Table};
 use candor_time::{Instant, Nanos};
 
@@ -29,7 +31,7 @@ use crate::output::Output;
 use crate::plan::{self, Doer, Plane, Planned};
 use crate::retired::{Key, Retired};
 use crate::snapshot::{PortSnapshot, RuleSnapshot, Snapshot};
-use crate::worker::{Lane, Routes, Stamps, Station, Worker, lock};
+use crate::worker::{Lane, Loops, Routes, Stamps, Station, Worker, lock};
 
 /// How many frames an egress queue holds unless the port says otherwise (`?queue=`).
 const QUEUE_DEPTH: usize = 256;
@@ -51,6 +53,8 @@ pub struct Config {
     pub cpus: Vec<usize>,
     /// Whether latencies are measured.
     pub measures: bool,
+    /// Whether frames are refused that go round between gateways.
+    pub stops_loops: bool,
 }
 
 /// Rules that were read and checked.
@@ -147,7 +151,9 @@ fn wanted(
     Wanted {
         receiver: receiver || is_whole,
         transmitter: transmitter || is_whole,
-        error_reports: rules().any(takes_errors),
+        // A whole port hands them over in any case, so that it stays open when a rule for them comes
+        // or goes: a connection would break.
+        error_reports: is_whole || rules().any(takes_errors),
         own_frames: false,
         stamps: measures,
         sparse_stamps: true,
@@ -156,13 +162,30 @@ fn wanted(
 
 /// A bus that is open.
 struct Line {
+    /// Of a bus and those that replace it, whatever they are called.
+    id: LineId,
     bus: Bus,
     named: Named,
     wanted: Wanted,
+    message: Message,
+    endpoint: Option<Endpoint>,
     station: Arc<Station>,
     threads: Vec<JoinHandle<()>>,
     load: Load,
+    told: Told,
 }
+
+/// What was told of a bus last.
+#[derive(Debug, Default)]
+struct Told {
+    trouble: Option<String>,
+    looping: u64,
+    is_looping: bool,
+}
+
+/// What counters of a bus are kept by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct LineId(u64);
 
 /// How busy the bus of an interface is, and what the kernel lost behind our back.
 #[derive(Clone, Copy, Debug, Default)]
@@ -209,6 +232,8 @@ impl Load {
 struct Generation {
     program: Arc<Program>,
     counters: Counters,
+    /// Whose the counters of its buses are.
+    lines: Vec<LineId>,
     is_current: bool,
 }
 
@@ -221,13 +246,14 @@ pub struct Gateway {
     generations: Vec<Generation>,
     /// What rules and buses counted in generations that are over.
     rule_sums: Retired<JobCounters>,
-    bus_sums: BTreeMap<String, BusCounters>,
+    bus_sums: BTreeMap<LineId, BusCounters>,
     latencies: BTreeMap<(String, String), Arc<Latency>>,
     jobs: Option<Jobs>,
     /// To ask about interfaces.
     netlink: Option<Netlink>,
     started: Instant<Monotonic>,
     changes: u64,
+    last_id: u64,
     rejected: Option<String>,
     wake: Wake,
 }
@@ -252,6 +278,7 @@ impl Gateway {
             netlink: None,
             started: clock::now::<Monotonic>(),
             changes: 0,
+            last_id: 0,
             rejected: None,
             wake: Wake::new()?,
         };
@@ -309,81 +336,144 @@ impl Gateway {
         let counters = Counters::new(&program);
 
         // First everything that may fail.
-        let mut opened = Vec::new();
-        for (index, bus) in (0_u16..).zip(&table.buses) {
-            let named = named(bus).map_err(|(reason, remedy)| {
-                Error::Other(format!("bus `{}`: {reason}; {remedy}", bus.name))
-            })?;
-            let wanted = wanted(&table, &planned, BusIndex(index), &named, self.config.measures);
-            let same = self
-                .lines
-                .iter()
-                .position(|line| line.bus == *bus && line.wanted == wanted && line.named == named);
-            opened.push(match same {
-                Some(line) => Source::Kept(line),
-                None => Source::New(Box::new(self.open(bus, named, wanted)?)),
-            });
+        let opened = self.open_lines(&table, &planned)?;
+        if let Err(error) = self.change_jobs(&table, &planned) {
+            abandon(opened);
+            return Err(error);
         }
-        self.change_jobs(&table, &planned)?;
 
         // From here on nothing fails.
         self.changes += 1;
         let mut old_lines: Vec<_> = std::mem::take(&mut self.lines).into_iter().map(Some).collect();
-        let mut started = Vec::new();
-        for source in opened {
+        let mut waiting = Vec::new();
+        for (source, bus) in opened.into_iter().zip(&table.buses) {
             match source {
                 Source::Kept(index) => {
-                    self.lines.extend(old_lines.get_mut(index).and_then(Option::take));
+                    let line = old_lines.get_mut(index).and_then(Option::take);
+                    self.lines.extend(line.map(|line| Line { bus: bus.clone(), ..line }));
                 }
                 Source::New(new) => {
-                    started.push((self.lines.len(), new.receiver));
-                    self.lines.push(new.line);
+                    let New { line, go } = *new;
+                    waiting.extend(go);
+                    self.lines.push(line);
                 }
             }
         }
         let routes = Arc::new(self.routes(&user));
         let succession =
             self.generations.last().map(|earlier| Succession::new(&earlier.program, &program));
-        // Who holds a lock that a worker wants must not be held up by anybody less urgent.
-        let is_urgent = self.config.priority.is_some_and(|priority| {
-            realtime::set_policy(Task::This, Policy::Fifo(priority)).is_ok()
-        });
-        let mut over = Vec::with_capacity(self.lines.len());
-        for (index, line) in (0_u16..).zip(&self.lines) {
-            let bus = BusIndex(index);
+        let takes_errors = |bus: BusIndex| {
+            let mut rules = user.rules.iter().filter(|rule| rule.from == bus);
+            rules.any(|rule| rule.filters.iter().any(|filter| filter.list() == List::Error))
+        };
+        let lane = |bus: BusIndex| {
             let is_source = user.rules.iter().any(|rule| rule.from == bus);
             let counters = counters.clone();
-            let lane = is_source.then(|| Lane {
+            is_source.then(|| Lane {
                 engine: Engine::of(Arc::clone(&program), counters.clone(), Some(bus)),
                 counters,
                 bus,
                 needs_time: program.needs_time(bus),
+                takes_errors: takes_errors(bus),
                 routes: Arc::clone(&routes),
-            });
+            })
+        };
+        let lanes: Vec<_> = (0..self.lines.len() as u16).map(BusIndex).map(lane).collect();
+        let mut over = Vec::with_capacity(lanes.len());
+        let urgent = Urgent::begin(self.config.priority);
+        for (line, lane) in self.lines.iter().zip(lanes) {
             over.push(line.station.change(lane, |new, old| {
                 if let Some(succession) = &succession {
                     new.engine.succeed(&mut old.engine, succession);
                 }
             }));
         }
-        if is_urgent {
-            let _ = realtime::set_policy(Task::This, Policy::Other);
-        }
+        drop(urgent);
         // What was replaced is freed here, not by a worker.
         drop(over);
-        for mut line in old_lines.into_iter().flatten() {
-            end(&mut line);
+        let mut old_lines: Vec<_> = old_lines.into_iter().flatten().collect();
+        end(&mut old_lines);
+        for old in &old_lines {
+            if let Some(line) = self.lines.iter().find(|line| line.id == old.id) {
+                line.station.inherit(&old.station);
+            }
         }
         for generation in &mut self.generations {
             generation.is_current = false;
         }
-        self.generations.push(Generation { program, counters, is_current: true });
+        let lines = self.lines.iter().map(|line| line.id).collect();
+        self.generations.push(Generation { program, counters, lines, is_current: true });
         self.table = table;
         self.planned = planned;
-        for (index, receiver) in started {
-            self.start_threads(index, receiver)?;
+        // What has arrived meanwhile waits in the sockets.
+        for go in waiting {
+            let _ = go.send(());
         }
         Ok(())
+    }
+
+    /// What becomes of each bus: a port that stays as it is is kept, whatever its bus is called now.
+    /// Others are opened, with threads that wait for the word to begin.
+    fn open_lines(&mut self, table: &Table, planned: &[Planned]) -> Result<Vec<Source>, Error> {
+        let mut needs = Vec::with_capacity(table.buses.len());
+        for (index, bus) in (0_u16..).zip(&table.buses) {
+            let named = named(bus).map_err(|(reason, remedy)| {
+                Error::Other(format!("bus `{}`: {reason}; {remedy}", bus.name))
+            })?;
+            let wanted = wanted(table, planned, BusIndex(index), &named, self.config.measures);
+            needs.push((bus, named, wanted));
+        }
+        let mut is_used = vec![false; self.lines.len()];
+        let mut kept = vec![None; needs.len()];
+        // Under its own name first: two buses may be on one interface.
+        for by_name in [true, false] {
+            for (kept, (bus, named, wanted)) in kept.iter_mut().zip(&needs) {
+                let is_same = |(place, line): &(usize, &Line)| {
+                    line.named == *named
+                        && line.wanted == *wanted
+                        && is_used.get(*place) == Some(&false)
+                        && (!by_name || line.bus.name == bus.name)
+                };
+                if kept.is_none()
+                    && let Some((place, _)) = self.lines.iter().enumerate().find(is_same)
+                {
+                    (*kept, is_used[place]) = (Some(place), true);
+                }
+            }
+        }
+        let leaving = || self.lines.iter().zip(&is_used).filter(|(_, is_used)| !**is_used);
+        let estate = leaving().filter_map(|(line, _)| line.endpoint.clone()).collect();
+        let estate = Estate::new(estate);
+        let of = |line: &Line| (line.id, line.bus.name.clone(), line.named.address.clone());
+        let mut ids: Vec<_> = leaving().map(|(line, _)| of(line)).collect();
+        let mut opened = Vec::with_capacity(needs.len());
+        for (kept, (bus, named, wanted)) in kept.into_iter().zip(needs) {
+            if let Some(place) = kept {
+                opened.push(Source::Kept(place));
+                continue;
+            }
+            // Its counters go on under its name, or else at its place.
+            let place = named.address.place();
+            let earlier = ids
+                .iter()
+                .position(|(_, name, _)| *name == bus.name)
+                .or_else(|| ids.iter().position(|(.., address)| address.place() == place));
+            let id = match earlier {
+                Some(earlier) => ids.swap_remove(earlier).0,
+                None => {
+                    self.last_id += 1;
+                    LineId(self.last_id)
+                }
+            };
+            match self.open(id, bus, named, wanted, &estate) {
+                Ok(new) => opened.push(Source::New(Box::new(new))),
+                Err(error) => {
+                    abandon(opened);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(opened)
     }
 
     fn change_jobs(&mut self, table: &Table, planned: &[Planned]) -> Result<(), Error> {
@@ -406,20 +496,38 @@ impl Gateway {
         }
     }
 
-    fn open(&self, bus: &Bus, named: Named, wanted: Wanted) -> Result<New, Error> {
-        let (receiver, transmitter) = open_port(bus, &named.address, wanted)?;
+    fn open(
+        &self,
+        id: LineId,
+        bus: &Bus,
+        named: Named,
+        wanted: Wanted,
+        estate: &Estate,
+    ) -> Result<New, Error> {
+        let halves = open_port(bus, &named.address, wanted, estate)?;
+        let transmitter = halves.transmitter;
         let output =
             transmitter.map(|transmitter| Arc::new(Output::new(transmitter, named.queue_depth)));
-        let station = Arc::new(Station::new(output));
         let line = Line {
+            id,
             bus: bus.clone(),
             named,
             wanted,
-            station,
+            message: halves.message,
+            endpoint: halves.endpoint,
+            station: Arc::new(Station::new(output)),
             threads: Vec::new(),
             load: Load::default(),
+            told: Told::default(),
         };
-        Ok(New { line, receiver })
+        let mut new = New { line, go: Vec::new() };
+        match self.start_threads(&mut new, halves.receiver) {
+            Ok(()) => Ok(new),
+            Err(error) => {
+                abandon(vec![Source::New(Box::new(new))]);
+                Err(error)
+            }
+        }
     }
 
     fn routes(&mut self, table: &Table) -> Routes {
@@ -438,43 +546,58 @@ impl Gateway {
         Routes { generation: self.changes, stations, latencies }
     }
 
+    /// Starts the threads of a bus, which do nothing until they are told to go.
     fn start_threads(
-        &mut self,
-        index: usize,
+        &self,
+        new: &mut New,
         receiver: Option<Box<dyn Receiver>>,
     ) -> Result<(), Error> {
-        let (config, wake) = (self.config.clone(), self.wake);
-        let Some(line) = self.lines.get_mut(index) else { return Ok(()) };
+        let wake = self.wake;
+        if let Some(output) = &new.line.station.output {
+            let output = Arc::clone(output);
+            self.start_thread("out", new, move || output.drain())?;
+        }
+        let Some(receiver) = receiver else { return Ok(()) };
+        // Stamps of other ports are those of a recording or a sender, by another clock.
+        let stamps = match new.line.named.address.interface() {
+            _ if !self.config.measures => Stamps::Unwanted,
+            Some(_) => Stamps::OfKernel,
+            None => Stamps::Own,
+        };
+        let loops = match new.line.named.address.driver() {
+            // A bus bounds what goes round on it, and a recording does not.
+            _ if new.line.named.address.interface().is_some() => Loops::Ignored,
+            "file" => Loops::Ignored,
+            _ if self.config.stops_loops => Loops::Stopped,
+            _ => Loops::Told,
+        };
+        let worker = Worker { station: Arc::clone(&new.line.station), receiver, stamps, loops };
+        self.start_thread("in", new, move || {
+            *lock(&worker.station.sleeper) = Some(wake.thread());
+            worker.work();
+        })
+    }
+
+    fn start_thread(
+        &self,
+        role: &str,
+        new: &mut New,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<(), Error> {
+        // The kernel shows 15 bytes of a thread's name.
+        let name = format!("{role}/{}", new.line.bus.name).chars().take(15).collect();
+        let (go, told) = mpsc::channel();
+        let config = self.config.clone();
+        let thread = thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
+            set_up_thread(&config);
+            if told.recv().is_ok() {
+                work();
+            }
+        });
         let fail =
             |error: std::io::Error| Error::Other(format!("no thread can be started: {error}"));
-        // The kernel shows 15 bytes of a thread's name.
-        let name = |role: &str| format!("{role}/{}", line.bus.name).chars().take(15).collect();
-        let thread = |role: &str| thread::Builder::new().name(name(role)).stack_size(STACK_BYTES);
-        if let Some(output) = &line.station.output {
-            let (output, config) = (Arc::clone(output), config.clone());
-            let drainer = thread("out").spawn(move || {
-                set_up_thread(&config);
-                output.drain();
-            });
-            line.threads.push(drainer.map_err(fail)?);
-        }
-        if let Some(receiver) = receiver {
-            let station = Arc::clone(&line.station);
-            // Stamps of other ports are those of a recording or a sender, by another clock.
-            let address = &line.named.address;
-            let stamps = match address.interface() {
-                _ if !config.measures => Stamps::Unwanted,
-                Some(_) => Stamps::OfKernel,
-                None => Stamps::Own,
-            };
-            let worker = Worker { station, receiver, stamps };
-            let worker = thread("in").spawn(move || {
-                set_up_thread(&config);
-                *lock(&worker.station.sleeper) = Some(wake.thread());
-                worker.work();
-            });
-            line.threads.push(worker.map_err(fail)?);
-        }
+        new.line.threads.push(thread.map_err(fail)?);
+        new.go.push(go);
         Ok(())
     }
 
@@ -502,6 +625,39 @@ impl Gateway {
         self.fold();
     }
 
+    /// What has gone wrong with ports since this was asked last, and what is right again: a line for
+    /// each. To be called every second. Of interfaces others tell.
+    pub fn news(&mut self) -> Vec<String> {
+        let mut news = Vec::new();
+        for line in &mut self.lines {
+            let looping = line.station.looping.load(Ordering::Relaxed);
+            let more = looping - std::mem::replace(&mut line.told.looping, looping);
+            let was_looping = std::mem::replace(&mut line.told.is_looping, more > 0);
+            let name = &line.bus.name;
+            match (was_looping, more) {
+                (false, 1..) => news.push(format!(
+                    "bus `{name}`: the same frames come again and again, {more} in a second: gateways \
+                     seem to pass them on in a circle; take one of the rules out, or run this gateway \
+                     with --stop-loops"
+                )),
+                (true, 0) => news.push(format!("bus `{name}`: no frames go round any more")),
+                _ => {}
+            }
+            if line.named.address.interface().is_some() {
+                continue;
+            }
+            let trouble = trouble_of(line);
+            if trouble != line.told.trouble {
+                news.push(match &trouble {
+                    Some(trouble) => format!("bus `{name}`: {trouble}"),
+                    None => format!("bus `{name}` works again"),
+                });
+                line.told.trouble = trouble;
+            }
+        }
+        news
+    }
+
     /// Adds up generations of which no copy is pending any more.
     fn fold(&mut self) {
         let (rule_sums, bus_sums) = (&mut self.rule_sums, &mut self.bus_sums);
@@ -514,9 +670,8 @@ impl Gateway {
             for (key, counted) in keys(&generation.program).zip(jobs) {
                 *rule_sums.entry(key) += counted;
             }
-            let names = generation.program.buses().iter().map(|bus| bus.name.clone());
-            for (name, counted) in names.zip(generation.counters.buses()) {
-                *bus_sums.entry(name).or_default() += counted;
+            for (&line, counted) in generation.lines.iter().zip(generation.counters.buses()) {
+                *bus_sums.entry(line).or_default() += counted;
             }
             false
         });
@@ -540,7 +695,8 @@ impl Gateway {
     /// Opens ports again whose interfaces have come anew, so that sockets on them lead nowhere, and
     /// lets the worker of `changed` look again.
     pub fn heal(&mut self, is_new: impl Fn(&str) -> bool, changed: &str) {
-        for line in &self.lines {
+        let urgent = Urgent::begin(self.config.priority);
+        for line in &mut self.lines {
             let Some(interface) = line.named.address.interface() else { continue };
             if interface == changed {
                 line.station.kick();
@@ -548,17 +704,20 @@ impl Gateway {
             if !is_new(interface) {
                 continue;
             }
-            if let Ok((receiver, transmitter)) =
-                open_port(&line.bus, &line.named.address, line.wanted)
-            {
-                if let Some(receiver) = receiver {
+            let halves = open_port(&line.bus, &line.named.address, line.wanted, &Estate::default());
+            if let Ok(halves) = halves {
+                line.endpoint = halves.endpoint;
+                if let Some(receiver) = halves.receiver {
                     line.station.reopen(receiver);
                 }
-                if let (Some(transmitter), Some(output)) = (transmitter, &line.station.output) {
+                if let (Some(transmitter), Some(output)) =
+                    (halves.transmitter, &line.station.output)
+                {
                     output.reopen(transmitter);
                 }
             }
         }
+        drop(urgent);
         let whole = self.jobs.as_mut().is_none_or(Jobs::are_whole);
         if !whole {
             let (table, planned) = (self.table.clone(), self.planned.clone());
@@ -569,6 +728,7 @@ impl Gateway {
 
     /// An interface went away: what waits for it is refused.
     pub fn close(&mut self, interface: &str) {
+        let _urgent = Urgent::begin(self.config.priority);
         for line in &self.lines {
             if line.named.address.interface() == Some(interface)
                 && let Some(output) = &line.station.output
@@ -580,9 +740,7 @@ impl Gateway {
 
     /// Ends its work; what it has done can still be asked.
     pub fn stop(&mut self) {
-        for line in &mut self.lines {
-            end(line);
-        }
+        end(&mut self.lines);
         if let Some(jobs) = &mut self.jobs {
             let _ = jobs.count();
             jobs.delete();
@@ -622,9 +780,8 @@ impl Gateway {
                 rule.count(&counted);
                 rule.in_use |= generation.is_current;
             }
-            let names = generation.program.buses().iter().map(|bus| bus.name.clone());
-            for (name, counted) in names.zip(generation.counters.buses()) {
-                *buses.entry(name).or_default() += counted;
+            for (&line, counted) in generation.lines.iter().zip(generation.counters.buses()) {
+                *buses.entry(line).or_default() += counted;
             }
         }
         let in_kernel = self.kernel_keys();
@@ -656,7 +813,7 @@ impl Gateway {
         }
     }
 
-    fn kernel_keys(&self) -> Vec<(String, String, String)> {
+    fn kernel_keys(&self) -> BTreeSet<(String, String, String)> {
         let name = |bus: BusIndex| {
             self.table.buses.get(usize::from(bus.0)).map_or(String::new(), |bus| bus.name.clone())
         };
@@ -687,33 +844,40 @@ impl Gateway {
         ordered
     }
 
-    fn port(&self, line: &Line, buses: &BTreeMap<String, BusCounters>) -> PortSnapshot {
-        let [_, error_reports, malformed, overflow, missing, out_of_order] = line.station.counts();
+    fn port(&self, line: &Line, buses: &BTreeMap<LineId, BusCounters>) -> PortSnapshot {
+        let received = line.station.counts();
         let output = line.station.output.as_ref();
-        let counts = output.map(|output| output.counts()).unwrap_or_default();
-        let is_closed = output.is_some_and(|output| !output.is_open());
-        let trouble = lock(&line.station.trouble).clone();
+        let sent = output.map(|output| output.counts()).unwrap_or_default();
+        let (is_frame, is_datagram) =
+            (line.message == Message::Frame, line.message == Message::Datagram);
+        let only = |is_so: bool, count: u64| if is_so { count } else { 0 };
         let mut port = PortSnapshot {
             bus: line.bus.name.clone(),
             port: line.bus.port.clone(),
-            trouble: trouble.or_else(|| is_closed.then(|| "the interface is away".into())),
+            trouble: trouble_of(line),
             refuses_unmatched: self.table.refuses_others,
-            error_reports,
-            malformed,
-            overflow,
-            missing,
-            out_of_order,
-            transmitted: counts.transmitted,
-            full: counts.full,
-            lost: counts.lost + line.load.lost,
-            queued: counts.queued,
-            most_queued: counts.most_queued,
-            queue_depth: counts.depth,
+            error_reports: received.error_reports,
+            malformed_frames: only(is_frame, received.malformed) + received.malformed_frames,
+            overflow_frames: only(is_frame, received.overflow),
+            received_datagrams: received.datagrams,
+            malformed_datagrams: only(is_datagram, received.malformed),
+            overflow_datagrams: only(is_datagram, received.overflow),
+            missing_datagrams: received.missing,
+            out_of_order_datagrams: received.out_of_order,
+            foreign: received.foreign,
+            looping: line.station.looping.load(Ordering::Relaxed),
+            transmitted: sent.transmitted,
+            transmitted_datagrams: only(is_datagram, sent.datagrams),
+            full: sent.full,
+            lost: sent.lost + line.load.lost,
+            queued: sent.queued,
+            most_queued: sent.most_queued,
+            queue_depth: sent.depth,
             reopened: line.station.reopened.load(Ordering::Relaxed),
             least_load_percent: line.load.percent,
             ..PortSnapshot::default()
         };
-        port.count(buses.get(&line.bus.name).copied().unwrap_or_default());
+        port.count(buses.get(&line.id).copied().unwrap_or_default());
         let idle = line.station.idle.load(Ordering::Relaxed);
         port.count(BusCounters { received: idle, unmatched: idle });
         port
@@ -724,9 +888,7 @@ impl Gateway {
     pub fn has_ended(&self) -> bool {
         let mut receiving = self.lines.iter().filter(|line| line.wanted.receiver).peekable();
         receiving.peek().is_some()
-            && receiving.all(|line| {
-                lock(&line.station.trouble).as_ref().is_some_and(|it| it.starts_with("ended"))
-            })
+            && receiving.all(|line| line.station.has_ended.load(Ordering::Relaxed))
     }
 }
 
@@ -757,25 +919,88 @@ pub fn plan_lines(table: &Table, planned: &[Planned]) -> Vec<PlanLine> {
     lines
 }
 
+/// This thread at the priority of workers, until it is dropped: who holds a lock that a worker wants
+/// must not be held up by anybody less urgent.
+struct Urgent(Option<Policy>);
+
+impl Urgent {
+    fn begin(priority: Option<u8>) -> Self {
+        let before = priority.and_then(|priority| {
+            let before = realtime::policy(Task::This).ok()?;
+            realtime::set_policy(Task::This, Policy::Fifo(priority)).ok()?;
+            Some(before)
+        });
+        Self(before)
+    }
+}
+
+impl Drop for Urgent {
+    fn drop(&mut self) {
+        if let Some(before) = self.0 {
+            let _ = realtime::set_policy(Task::This, before);
+        }
+    }
+}
+
+/// Why a bus does not work, if so.
+fn trouble_of(line: &Line) -> Option<String> {
+    let station = &line.station;
+    let of_worker = lock(&station.trouble).clone();
+    let output = station.output.as_ref();
+    of_worker
+        .or_else(|| station.counts().trouble)
+        .or_else(|| output.and_then(|output| output.counts().trouble))
+        .or_else(|| {
+            let is_closed = output.is_some_and(|output| !output.is_open());
+            is_closed.then(|| "the interface is away".into())
+        })
+}
+
 /// A port that goes on, or one that was opened.
 enum Source {
     Kept(usize),
     New(Box<New>),
 }
 
+/// A line whose threads wait for the word to begin. If it never comes they end.
 struct New {
     line: Line,
-    receiver: Option<Box<dyn Receiver>>,
+    go: Vec<mpsc::Sender<()>>,
 }
 
-type Halves = (Option<Box<dyn Receiver>>, Option<Box<dyn Transmitter>>);
+/// Closes what was opened for nothing, before this returns.
+fn abandon(sources: Vec<Source>) {
+    for source in sources {
+        if let Source::New(new) = source {
+            let New { mut line, go } = *new;
+            drop(go);
+            for thread in line.threads.drain(..) {
+                let _ = thread.join();
+            }
+        }
+    }
+}
 
-fn open_port(bus: &Bus, address: &Address, wanted: Wanted) -> Result<Halves, Error> {
+/// The halves of a port.
+#[derive(Default)]
+struct Halves {
+    receiver: Option<Box<dyn Receiver>>,
+    transmitter: Option<Box<dyn Transmitter>>,
+    message: Message,
+    endpoint: Option<Endpoint>,
+}
+
+fn open_port(
+    bus: &Bus,
+    address: &Address,
+    wanted: Wanted,
+    estate: &Estate,
+) -> Result<Halves, Error> {
     if !wanted.receiver && !wanted.transmitter {
-        return Ok((None, None));
+        return Ok(Halves::default());
     }
     let fail = |error| Error::Port(bus.name.clone(), error);
-    let port = driver::open(address, wanted).map_err(fail)?;
+    let port = driver::open_after(address, wanted, estate).map_err(fail)?;
     let lacks = |half: &str| {
         let reason = format!("this port has no {half}");
         let error = candor_port::Error::new(address.to_string(), reason);
@@ -787,7 +1012,12 @@ fn open_port(bus: &Bus, address: &Address, wanted: Wanted) -> Result<Halves, Err
     if wanted.transmitter && port.transmitter.is_none() {
         return Err(lacks("transmitter"));
     }
-    Ok((port.receiver, port.transmitter))
+    Ok(Halves {
+        receiver: port.receiver,
+        transmitter: port.transmitter,
+        message: port.capabilities.message,
+        endpoint: port.endpoint,
+    })
 }
 
 /// The table with the rules of user space only; buses stay where they are.
@@ -843,19 +1073,42 @@ fn set_up_thread(config: &Config) {
     let _ = quick::leave_restartable_sequences();
 }
 
-/// Ends the threads of a bus.
-fn end(line: &mut Line) {
-    line.station.is_ending.store(true, Ordering::Relaxed);
-    if let Some(output) = &line.station.output {
-        output.end();
+/// Ends the threads of buses, all at once: first those that receive, so that what they have still
+/// leaves, then those that transmit.
+fn end(lines: &mut [Line]) {
+    for line in &mut *lines {
+        line.station.is_ending.store(true, Ordering::Relaxed);
     }
-    while !line.threads.iter().all(JoinHandle::is_finished) {
-        line.station.kick();
-        let _ = clock::sleep_until(clock::now::<Monotonic>() + Nanos::from_millis(1));
+    wait_until(|| {
+        let mut are_over = true;
+        for line in &*lines {
+            let is_over = line.station.has_left.load(Ordering::Relaxed)
+                || line.threads.iter().all(JoinHandle::is_finished);
+            if !is_over {
+                line.station.kick();
+            }
+            are_over &= is_over;
+        }
+        are_over
+    });
+    for line in &*lines {
+        if let Some(output) = &line.station.output {
+            output.end();
+        }
     }
-    for thread in line.threads.drain(..) {
+    wait_until(|| {
+        let mut threads = lines.iter().flat_map(|line| &line.threads);
+        threads.all(JoinHandle::is_finished)
+    });
+    for thread in lines.iter_mut().flat_map(|line| line.threads.drain(..)) {
         // One that panicked has said so.
         let _ = thread.join();
+    }
+}
+
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        let _ = clock::sleep_until(clock::now::<Monotonic>() + Nanos::from_millis(1));
     }
 }
 

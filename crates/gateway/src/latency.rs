@@ -5,13 +5,32 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use candor_lat::live::{Counts, Live};
-use candor_linux::clock::Realtime;
+use candor_linux::clock::{self, Monotonic, Realtime};
 use candor_time::Instant;
 
 use crate::snapshot::LatencySnapshot;
 
 /// Beyond this a latency is none: the clock was set while the frame was under way.
 const LONGEST_NS: i64 = 60_000_000_000;
+
+/// When a frame arrived, by the clock of whoever noted it. Where it left is read from the same clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// The kernel had it then. Its stamps are of the time of day, which may be set at any time.
+    OfKernel(Instant<Realtime>),
+    /// The worker had it then, by a clock that nobody sets.
+    Own(Instant<Monotonic>),
+}
+
+impl Arrival {
+    /// How long ago that is, in ns.
+    fn elapsed_ns(self) -> i64 {
+        match self {
+            Self::OfKernel(arrival) => clock::now::<Realtime>().signed_nanos_since(arrival),
+            Self::Own(arrival) => clock::now::<Monotonic>().signed_nanos_since(arrival),
+        }
+    }
+}
 
 /// How long frames take from one port to another.
 #[derive(Debug, Default)]
@@ -29,10 +48,14 @@ struct Recent {
 }
 
 impl Latency {
-    /// Counts a frame that arrived and left.
+    /// Counts a frame that arrived then and leaves now.
     #[inline]
-    pub(crate) fn record(&self, arrival: Instant<Realtime>, departure: Instant<Realtime>) {
-        match departure.signed_nanos_since(arrival) {
+    pub(crate) fn record(&self, arrival: Arrival) {
+        self.record_ns(arrival.elapsed_ns());
+    }
+
+    fn record_ns(&self, latency_ns: i64) {
+        match latency_ns {
             latency @ 0..=LONGEST_NS => self.live.record(latency.unsigned_abs()),
             _ => _ = self.unusable.fetch_add(1, Ordering::Relaxed),
         }
@@ -82,23 +105,34 @@ mod tests {
     #[test]
     fn clocks_that_were_set_are_no_latencies() {
         let latency = Latency::default();
-        let at = |nanos: u64| Instant::<Realtime>::from_nanos(nanos);
-        latency.record(at(1_000), at(51_000));
-        latency.record(at(51_000), at(1_000));
-        latency.record(at(0), at(3_600_000_000_000));
+        for latency_ns in [50_000, -50_000, 3_600_000_000_000] {
+            latency.record_ns(latency_ns);
+        }
         let snapshot = latency.snapshot("a", "b");
         assert_eq!((snapshot.count, snapshot.unusable), (1, 2));
         assert_eq!((snapshot.min_ns, snapshot.max_ns), (50_000, 50_000));
     }
 
     #[test]
+    fn what_the_worker_stamps_is_measured_by_a_clock_that_nobody_sets() {
+        let latency = Latency::default();
+        latency.record(Arrival::Own(clock::now()));
+        // The two clocks are decades apart: a stamp of one and a departure of the other are no latency.
+        let monotonic = clock::now::<Monotonic>().as_nanos();
+        latency.record(Arrival::OfKernel(Instant::from_nanos(monotonic)));
+        latency.record(Arrival::OfKernel(clock::now()));
+        let snapshot = latency.snapshot("a", "b");
+        assert_eq!((snapshot.count, snapshot.unusable), (2, 1));
+        assert!(snapshot.max_ns < 1_000_000_000, "{snapshot:?}");
+    }
+
+    #[test]
     fn the_last_second_is_told_apart() {
         let latency = Latency::default();
-        let at = |nanos: u64| Instant::<Realtime>::from_nanos(nanos);
-        latency.record(at(0), at(10_000_000));
+        latency.record_ns(10_000_000);
         latency.tick();
         assert_eq!(latency.snapshot("a", "b").recent_count, 1);
-        latency.record(at(0), at(1_000));
+        latency.record_ns(1_000);
         latency.tick();
         let snapshot = latency.snapshot("a", "b");
         assert_eq!((snapshot.count, snapshot.recent_count), (2, 1));

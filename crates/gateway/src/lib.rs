@@ -14,6 +14,7 @@
 //! | [`control`] | the socket by which it is asked and told |
 //! | [`metrics`] | the same for Prometheus |
 
+mod circle;
 #[cfg(feature = "service")]
 pub mod control;
 mod error;

@@ -50,20 +50,40 @@ pub struct PortSnapshot {
     pub refuses_unmatched: bool,
     /// Error reports of the controller received.
     pub error_reports: u64,
-    /// What arrived and was no frame.
-    pub malformed: u64,
+    /// Frames that were refused because they were malformed, or came in a malformed datagram and could
+    /// be read: those before the fault. A broken record of a recording and a place where a TCP stream
+    /// cannot be understood count as one frame.
+    pub malformed_frames: u64,
     /// Frames that the kernel dropped before they could be received (`SO_RXQ_OVFL`).
-    pub overflow: u64,
-    /// Datagrams that never came, by their sequence numbers.
-    pub missing: u64,
+    pub overflow_frames: u64,
+    /// Datagrams received whose frames were handed over. This and what follows is zero for ports
+    /// without datagrams.
+    pub received_datagrams: u64,
+    /// Datagrams that are none of the format.
+    pub malformed_datagrams: u64,
+    /// Datagrams that the kernel dropped before they could be received (`SO_RXQ_OVFL`). How many frames
+    /// were in them nobody knows.
+    pub overflow_datagrams: u64,
+    /// Datagrams that never came, by their sequence numbers, without those in `overflow_datagrams`. The
+    /// numbers of cannelloni have 8 bits, so of a gap only the remainder modulo 256 is known.
+    pub missing_datagrams: u64,
     /// Datagrams that came late or twice.
-    pub out_of_order: u64,
+    pub out_of_order_datagrams: u64,
+    /// Datagrams from others than the peer; for TCP, connections that were hung up on: of others than
+    /// the peer, or without a greeting.
+    pub foreign: u64,
+    /// Frames that were received again and again in one second, as frames are that several gateways pass
+    /// on in a circle.
+    pub looping: u64,
     /// Frames that the port took for transmission.
     pub transmitted: u64,
+    /// Datagrams sent with them.
+    pub transmitted_datagrams: u64,
     /// How often the port had no room for one (`ENOBUFS`, `EAGAIN`).
     pub full: u64,
-    /// Frames that were taken and then lost: the peer of a tunnel went away, or the interface dropped
-    /// them while it was taken down (`tx_dropped`, which counts those of other programs too).
+    /// Frames that were taken and then lost: the peer of a tunnel went away before it acknowledged them,
+    /// a recording could not be written to its end, or the interface dropped them while it was taken
+    /// down (`tx_dropped`, which counts those of other programs too).
     pub lost: u64,
     /// Frames that wait in its egress queue now.
     pub queued: u64,

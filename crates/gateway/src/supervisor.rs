@@ -181,6 +181,9 @@ pub fn run(
             }
             let mut gateway = lock(&shared.gateway);
             gateway.tick();
+            for line in gateway.news() {
+                observer.tell(&line);
+            }
             if service.until_end && gateway.has_ended() {
                 shared.is_ending.store(true, Ordering::Relaxed);
             }

@@ -7,20 +7,21 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use candor_linux::clock::{self, Monotonic, Realtime};
+use candor_linux::clock::{self, Monotonic};
 use candor_linux::wake::Sleeper;
 use candor_port::{Progress, Received, Receiver, ReceiverCounters};
 use candor_route::BusIndex;
 use candor_route::counters::{Cause, Counters, Outcome};
 use candor_route::engine::{Egress, Engine, Forward, Passage};
 use candor_time::{Instant, Nanos};
-use candor_wire::Frame;
+use candor_wire::{Frame, Kind};
 
-use crate::latency::Latency;
+use crate::circle::Circle;
+use crate::latency::{Arrival, Latency};
 use crate::output::{Output, Parcel};
 
-/// Copies that may wait for the rules of virtual buses: far more than one frame becomes.
-const MOST_HOPS: usize = 4_096;
+/// Copies that may wait for the rules of virtual buses: more than one frame becomes, usually.
+const MOST_HOPS: usize = 1_024;
 /// How long a worker waits before it looks whether its port works again.
 const RETRY: Nanos = Nanos::from_millis(100);
 
@@ -32,9 +33,15 @@ pub(crate) struct Station {
     /// A receiver that shall replace the one that there is.
     successor: Mutex<Option<Box<dyn Receiver>>>,
     pub(crate) is_ending: AtomicBool,
+    /// There is no worker, or it has ended.
+    pub(crate) has_left: AtomicBool,
+    /// No more frames will come.
+    pub(crate) has_ended: AtomicBool,
     /// Why no frames come, if so.
     pub(crate) trouble: Mutex<Option<String>>,
     pub(crate) reopened: AtomicU64,
+    /// Frames received that seem to go round between gateways.
+    pub(crate) looping: AtomicU64,
     /// Frames received while no rule was for this bus.
     pub(crate) idle: AtomicU64,
     received: Mutex<ReceiverSums>,
@@ -45,19 +52,35 @@ pub(crate) struct Station {
 #[derive(Default)]
 struct ReceiverSums {
     counters: Option<Arc<ReceiverCounters>>,
-    before: [u64; 6],
+    before: ReceiverCounts,
 }
 
-/// The counters of a receiver in the order of [`ReceiverSums::before`].
-fn counts(counters: &ReceiverCounters) -> [u64; 6] {
-    [
-        counters.frames.get(),
-        counters.error_reports.get(),
-        counters.malformed.get(),
-        counters.overflow.get(),
-        counters.missing.get(),
-        counters.out_of_order.get(),
-    ]
+/// The counters of all receivers that a bus had.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReceiverCounts {
+    pub(crate) error_reports: u64,
+    pub(crate) datagrams: u64,
+    pub(crate) malformed: u64,
+    pub(crate) malformed_frames: u64,
+    pub(crate) foreign: u64,
+    pub(crate) overflow: u64,
+    pub(crate) missing: u64,
+    pub(crate) out_of_order: u64,
+    /// Why nothing comes now, if so.
+    pub(crate) trouble: Option<String>,
+}
+
+impl ReceiverCounts {
+    fn add(&mut self, counters: &ReceiverCounters) {
+        self.error_reports += counters.error_reports.get();
+        self.datagrams += counters.datagrams.get();
+        self.malformed += counters.malformed.get();
+        self.malformed_frames += counters.malformed_frames.get();
+        self.foreign += counters.foreign.get();
+        self.overflow += counters.overflow.get();
+        self.missing += counters.missing.get();
+        self.out_of_order += counters.out_of_order.get();
+    }
 }
 
 /// The rules for the frames of one bus.
@@ -67,6 +90,8 @@ pub(crate) struct Lane {
     /// What the rules call the bus.
     pub(crate) bus: BusIndex,
     pub(crate) needs_time: bool,
+    /// Whether a rule takes error reports.
+    pub(crate) takes_errors: bool,
     pub(crate) routes: Arc<Routes>,
 }
 
@@ -96,8 +121,11 @@ impl Station {
             output,
             successor: Mutex::new(None),
             is_ending: AtomicBool::new(false),
+            has_left: AtomicBool::new(true),
+            has_ended: AtomicBool::new(false),
             trouble: Mutex::new(None),
             reopened: AtomicU64::new(0),
+            looping: AtomicU64::new(0),
             idle: AtomicU64::new(0),
             received: Mutex::default(),
             sleeper: Mutex::new(None),
@@ -131,20 +159,33 @@ impl Station {
         }
     }
 
-    /// Frames, error reports, malformed, overflow, missing, out of order.
-    pub(crate) fn counts(&self) -> [u64; 6] {
+    /// What its receivers counted.
+    pub(crate) fn counts(&self) -> ReceiverCounts {
         let sums = lock(&self.received);
-        let now = sums.counters.as_ref().map_or([0; 6], |counters| counts(counters));
-        std::array::from_fn(|index| sums.before[index] + now[index])
+        let mut counts = sums.before.clone();
+        if let Some(counters) = &sums.counters {
+            counts.add(counters);
+            counts.trouble = counters.trouble.get();
+        }
+        counts
     }
 
     fn adopt(&self, receiver: &dyn Receiver) {
         let mut sums = lock(&self.received);
         if let Some(earlier) = sums.counters.replace(receiver.counters()) {
-            let earlier = counts(&earlier);
-            for (sum, earlier) in sums.before.iter_mut().zip(earlier) {
-                *sum += earlier;
-            }
+            sums.before.add(&earlier);
+        }
+    }
+
+    /// Goes on counting where another station has ended, which this one replaces.
+    pub(crate) fn inherit(&self, other: &Self) {
+        let before = ReceiverCounts { trouble: None, ..other.counts() };
+        lock(&self.received).before = before;
+        self.looping.store(other.looping.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.idle.store(other.idle.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.reopened.store(other.reopened.load(Ordering::Relaxed), Ordering::Relaxed);
+        if let (Some(output), Some(other)) = (&self.output, &other.output) {
+            output.inherit(other);
         }
     }
 }
@@ -162,7 +203,9 @@ struct Hop {
 struct Copies<'a> {
     routes: &'a Routes,
     counters: &'a Counters,
-    arrival: Option<Instant<Realtime>>,
+    arrival: Option<Arrival>,
+    /// The frame goes round, and that is to end here.
+    is_to_stop: bool,
     hops: &'a mut VecDeque<Hop>,
     /// Destinations that got a copy, as bits of their indices modulo 64.
     touched: &'a mut u64,
@@ -170,10 +213,17 @@ struct Copies<'a> {
 
 impl Egress for Copies<'_> {
     fn forward(&mut self, copy: Forward<'_>) -> Outcome {
+        if self.is_to_stop {
+            return Outcome::Refused(Cause::HopLimit);
+        }
         let Some(station) = self.routes.stations.get(usize::from(copy.to.0)) else {
             return Outcome::Refused(Cause::Down);
         };
         let Some(output) = &station.output else { return Outcome::Refused(Cause::Down) };
+        if copy.echo && self.hops.len() == MOST_HOPS {
+            // Nobody's rules would see it: that is no way to lose a frame.
+            return Outcome::Refused(Cause::QueueFull);
+        }
         let outcome = output.send(Parcel {
             frame: copy.frame,
             echo: copy.echo,
@@ -185,7 +235,7 @@ impl Egress for Copies<'_> {
         });
         *self.touched |= 1 << (copy.to.0 % 64);
         let went_out = !matches!(outcome, Outcome::Refused(_));
-        if copy.echo && went_out && self.hops.len() < MOST_HOPS {
+        if copy.echo && went_out {
             // What this machine sends with echo the rules of that bus see too.
             self.hops.push_back(Hop {
                 station: Arc::clone(station),
@@ -204,6 +254,18 @@ pub(crate) struct Worker {
     pub(crate) station: Arc<Station>,
     pub(crate) receiver: Box<dyn Receiver>,
     pub(crate) stamps: Stamps,
+    pub(crate) loops: Loops,
+}
+
+/// What becomes of frames that go round between gateways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loops {
+    /// They are not looked for.
+    Ignored,
+    /// They are counted and told.
+    Told,
+    /// They are refused as well.
+    Stopped,
 }
 
 /// From when on the latency of a frame is measured.
@@ -222,6 +284,8 @@ struct Desk {
     station: Arc<Station>,
     hops: VecDeque<Hop>,
     stamps: Stamps,
+    loops: Loops,
+    circle: Option<Circle>,
     touched: u64,
     routes: Option<Arc<Routes>>,
 }
@@ -234,18 +298,32 @@ impl Desk {
             self.station.idle.fetch_add(1, Ordering::Relaxed);
             return;
         };
+        if received.frame.kind() == Kind::Error && !lane.takes_errors {
+            // Some ports hand them over in any case. They are no frames, and counted by the port.
+            return;
+        }
         let now = match lane.needs_time {
             true => clock::now::<Monotonic>().since(Instant::ZERO),
             false => Nanos::ZERO,
         };
         let arrival = match (self.stamps, received.stamp.system) {
             (Stamps::Unwanted, _) => None,
-            (Stamps::OfKernel, stamp) => stamp,
-            (Stamps::Own, _) => Some(clock::now::<Realtime>()),
+            (Stamps::OfKernel, stamp) => stamp.map(Arrival::OfKernel),
+            (Stamps::Own, _) => Some(Arrival::Own(clock::now())),
         };
+        let is_round = self.circle.as_mut().is_some_and(|circle| circle.note(&received.frame));
+        if is_round {
+            self.station.looping.fetch_add(1, Ordering::Relaxed);
+        }
         let Lane { engine, counters, bus, routes, .. } = lane;
-        let mut copies =
-            Copies { routes, counters, arrival, hops: &mut self.hops, touched: &mut self.touched };
+        let mut copies = Copies {
+            routes,
+            counters,
+            arrival,
+            is_to_stop: is_round && self.loops == Loops::Stopped,
+            hops: &mut self.hops,
+            touched: &mut self.touched,
+        };
         let passage = Passage::received_on(*bus);
         engine.handle(now, *bus, &received.frame, passage, &mut copies);
         if self.touched != 0 && self.routes.is_none() {
@@ -259,7 +337,7 @@ impl Desk {
 
     /// Lets the rules of other buses see what was sent there with echo.
     #[inline(never)]
-    fn follow(&mut self, arrival: Option<Instant<Realtime>>) {
+    fn follow(&mut self, arrival: Option<Arrival>) {
         while let Some(hop) = self.hops.pop_front() {
             let mut guard = lock(&hop.station.lane);
             let Some(lane) = &mut *guard else { continue };
@@ -276,6 +354,7 @@ impl Desk {
                 routes,
                 counters,
                 arrival,
+                is_to_stop: false,
                 hops: &mut self.hops,
                 touched: &mut self.touched,
             };
@@ -300,16 +379,19 @@ impl Desk {
 impl Worker {
     /// Works until the station ends.
     pub(crate) fn work(self) {
-        let Self { station, mut receiver, stamps } = self;
+        let Self { station, mut receiver, stamps, loops } = self;
+        station.has_left.store(false, Ordering::Relaxed);
         station.adopt(&*receiver);
         let mut desk = Desk {
             station: Arc::clone(&station),
             hops: VecDeque::with_capacity(MOST_HOPS),
             stamps,
+            loops,
+            circle: (loops != Loops::Ignored).then(Circle::new),
             touched: 0,
             routes: None,
         };
-        while !station.is_ending.load(Ordering::Relaxed) {
+        while !station.is_ending.load(Ordering::Relaxed) || receiver.has_more() {
             match receiver.receive(&mut |received| desk.decide(received)) {
                 Ok(Progress::Frames(_)) => {
                     desk.flush();
@@ -317,7 +399,8 @@ impl Worker {
                 }
                 Ok(Progress::Interrupted) => {}
                 Ok(Progress::Ended) => {
-                    *lock(&station.trouble) = Some("ended: no more frames come".into());
+                    *lock(&station.trouble) = Some("no more frames come".into());
+                    station.has_ended.store(true, Ordering::Relaxed);
                     Self::pause(&station, Nanos::from_secs(3_600));
                 }
                 Err(error) => {
@@ -333,9 +416,11 @@ impl Worker {
                 receiver = successor;
                 station.adopt(&*receiver);
                 station.reopened.fetch_add(1, Ordering::Relaxed);
+                station.has_ended.store(false, Ordering::Relaxed);
                 *lock(&station.trouble) = None;
             }
         }
+        station.has_left.store(true, Ordering::Relaxed);
     }
 
     /// Waits, but not when there is something to do.

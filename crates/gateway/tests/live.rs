@@ -172,7 +172,11 @@ fn frames_go_through_and_are_counted() {
     let snapshot = gateway.snapshot();
     assert_balanced(&snapshot, 7);
     let port = &snapshot.ports[0];
-    assert_eq!((port.unmatched, port.malformed, port.overflow), (2, 0, 0), "{port:?}");
+    assert_eq!(
+        (port.unmatched, port.malformed_datagrams, port.overflow_datagrams),
+        (2, 0, 0),
+        "{port:?}"
+    );
     assert_eq!(snapshot.ports[1].transmitted, 3);
     assert_eq!(snapshot.rules[1].stopped["sampled"], 2);
     let latency = &snapshot.latencies[0];
@@ -286,7 +290,7 @@ fn rubbish_is_counted_and_survived() {
     // CVE-2026-37539: a length beyond what a frame has.
     let attack = [2, 0, 0, 0, 1, 0, 0, 1, 0x23, 0x7F, 1, 2, 3];
     stranger.send_to(&attack, ("127.0.0.1", bed.listens)).unwrap();
-    while gateway.snapshot().ports[0].malformed < 301 {
+    while gateway.snapshot().ports[0].malformed_datagrams < 301 {
         thread::yield_now();
     }
     bed.send(&numbered(1));
@@ -330,4 +334,127 @@ fn buses_come_and_go_with_the_rules() {
     let of = |name: &str| snapshot.rules.iter().find(|rule| rule.rule == name).unwrap();
     assert_eq!((of("to b").handled, of("to b").in_use), (3, true));
     assert_eq!((of("to log").handled, of("to log").in_use), (1, false));
+}
+
+/// Changes that leave a port what it is leave it alone, and those that change its options take its
+/// address over: while frames flow, nothing is lost and nothing comes twice.
+#[test]
+fn a_port_is_changed_without_being_closed() {
+    const FRAMES: u64 = 40_000;
+    const WINDOW: u64 = 1_000;
+    let mut bed = Bed::new();
+    let ear = Ear::new(bed.output.take().unwrap());
+    let rule = |from: &str, to: &str, more: &str| {
+        format!(
+            "[[rule]]\nname = \"all\"\nfrom = \"{from}\"\nto = \"{to}\"\nmatch = [0x100]\n{more}"
+        )
+    };
+    let buses = bed.buses.clone();
+    let (here, there) = (buses.replace("\na = ", "\nin = "), buses.replace("\nb = ", "\nout = "));
+    let error_rule = "[[rule]]\nname = \"errors\"\nfrom = \"a\"\nto = \"b\"\nmatch = [\"error\"]\n";
+    let texts = [
+        format!("{buses}{}", rule("a", "b", "")),
+        // Other names.
+        format!("{here}{}", rule("in", "b", "")),
+        format!("{there}{}", rule("a", "out", "")),
+        // A rule for error reports.
+        format!("{buses}{}{error_rule}", rule("a", "b", "")),
+        // Other options on the way in and on the way out.
+        format!(
+            "{}{}",
+            buses.replace("any_peer=true", "any_peer=true&queue=300"),
+            rule("a", "b", "")
+        ),
+        format!(
+            "{}{}",
+            buses.replace("any_peer=true", "any_peer=true&mtu=1400"),
+            rule("a", "b", "")
+        ),
+        // Frames go the other way too.
+        format!("{buses}{}{}", rule("a", "b", ""), rule("b", "a", "").replace("all", "back")),
+    ];
+    let parse = |text: &String| {
+        let (table, findings) = candor_route::file::parse("rules.toml", text);
+        table.unwrap_or_else(|| panic!("{findings}\n{text}"))
+    };
+    let tables: Vec<Table> = texts.iter().map(parse).collect();
+    let rules = |table: &Table| Rules { table: table.clone(), ..Rules::default() };
+    let mut gateway = Gateway::start(Config::default(), rules(&tables[0])).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..FRAMES {
+                while number > ear.count() + WINDOW {
+                    thread::yield_now();
+                }
+                bed.send(&numbered(number));
+                if number % 50 == 49 {
+                    bed.flush();
+                }
+            }
+            bed.flush();
+            is_over.store(true, Ordering::Relaxed);
+        });
+        for table in tables.iter().cycle().skip(1) {
+            let before = ear.count();
+            gateway.load(rules(table)).unwrap_or_else(|error| panic!("{error}"));
+            while ear.count() < before + 1_000 && !is_over.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            if is_over.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+    });
+    let heard = ear.wait_for(FRAMES);
+    assert_eq!(heard.len() as u64, FRAMES);
+    for (expected, frame) in (0..).zip(&heard) {
+        assert_eq!(number_of(frame), expected, "after {expected} frames");
+    }
+    let changes = gateway.changes();
+    gateway.load(rules(&tables[0])).unwrap();
+    gateway.stop();
+    let snapshot = gateway.snapshot();
+    println!("{changes} changes");
+    assert!(changes >= 14, "{changes}");
+    // Counters of ports go on, whatever their buses were called.
+    let [a, b] = ["a", "b"].map(|bus| snapshot.ports.iter().find(|it| it.bus == bus).unwrap());
+    assert_eq!((a.received, a.unmatched, b.transmitted), (FRAMES, 0, FRAMES), "{snapshot:#?}");
+    let handled: u64 = snapshot.rules.iter().map(|rule| rule.handled).sum();
+    assert_eq!(handled, FRAMES);
+}
+
+#[test]
+fn a_change_that_fails_leaves_nothing_behind() {
+    let mut bed = Bed::new();
+    let ear = Ear::new(bed.output.take().unwrap());
+    let rule = "[[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\n";
+    let mut gateway = bed.start(rule);
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("old.pcap");
+    std::fs::write(&log, "what was recorded").unwrap();
+    let [free] = free_ports();
+    // The second and third bus can be opened, the last one cannot.
+    let text = format!(
+        "{}c = \"cannelloni:udp://127.0.0.1:1?listen={free}\"\nlog = \"file:{}?replace=true\"\n\
+         d = \"no-such-if\"\n{rule}\
+         [[rule]]\nfrom = \"a\"\nto = [\"c\", \"log\", \"d\"]\n",
+        bed.buses,
+        log.display(),
+    );
+    let (table, findings) = candor_route::file::parse("rules.toml", &text);
+    let table = table.unwrap_or_else(|| panic!("{findings}"));
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let before = threads();
+    for _ in 0..3 {
+        let error = gateway.load(Rules { table: table.clone(), ..Rules::default() }).unwrap_err();
+        assert!(error.to_string().contains("bus `d`"), "{error}");
+        // The address is free again as soon as it has failed.
+        drop(UdpSocket::bind(("0.0.0.0", free)).unwrap());
+    }
+    assert!(threads() < before + 3, "threads stay");
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "what was recorded");
+    bed.send(&numbered(7));
+    bed.flush();
+    assert_eq!(number_of(&ear.wait_for(1)[0]), 7);
 }

@@ -1,18 +1,23 @@
 //! Queues with a bound, filled once and never grown.
 //!
-//! Every queue of Candor has a depth and counts what it refuses; nothing is lost in silence. Two
-//! disciplines so far: [`Fifo`], as the Linux `pfifo` and the receive buffers of controllers, and
-//! [`ByPriority`], where the smallest key leaves first and equal keys keep their order.
+//! Every queue of Candor has a depth and gives back what it refuses; nothing is lost in silence.
+//! [`Fifo`] is the discipline of the Linux `pfifo` and of the receive buffers of controllers. In
+//! [`ByPriority`] the smallest key leaves first and equal keys keep their order. [`Egress`] is that
+//! with deadlines, and when it is full it gives up its least urgent item.
 //!
 //! Which to use: a FIFO in front of a CAN controller makes urgent frames wait behind others
-//! (priority inversion), so egress wants [`ByPriority`]; a FIFO is right where order is meaning,
-//! such as between a controller and its driver.
+//! (priority inversion), so egress wants [`ByPriority`] or [`Egress`]; a FIFO is right where order is
+//! meaning, such as between a controller and its driver.
 #![no_std]
 
 extern crate alloc;
 
+pub mod egress;
+
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+
+pub use egress::Egress;
 
 /// First in, first out, at most so many.
 #[derive(Clone, Debug)]
@@ -116,30 +121,6 @@ impl<T> ByPriority<T> {
         self.insert((key, self.arrivals, item));
         self.arrivals += 1;
         Ok(())
-    }
-
-    /// Adds `item` as [`ByPriority::push`] does, but a full queue gives up its least urgent item for
-    /// a more urgent one. Takes time as the depth then.
-    ///
-    /// # Errors
-    /// Gives back whichever found no place, and counts it.
-    pub fn push_or_evict(&mut self, key: u32, item: T) -> Result<(), T> {
-        if !self.is_full() {
-            return self.push(key, item);
-        }
-        self.refused += 1;
-        // The least urgent item has no children.
-        let leaves = self.heap.len() / 2..self.heap.len();
-        match leaves.max_by_key(|&leaf| self.rank(leaf)) {
-            Some(last) if self.rank(last).0 > key => {
-                let (_, _, evicted) = self.heap.swap_remove(last);
-                self.rise(last);
-                self.insert((key, self.arrivals, item));
-                self.arrivals += 1;
-                Err(evicted)
-            }
-            _ => Err(item),
-        }
     }
 
     /// Takes the most urgent item out, to be put back if need be: its place stays taken until
@@ -302,7 +283,7 @@ mod tests {
         }
 
         #[test]
-        fn a_full_queue_gives_up_what_is_least_urgent(
+        fn what_is_put_back_has_its_place_again(
             keys in prop::collection::vec(prop::option::weighted(0.8, 0..9_u32), 0..80),
         ) {
             let mut queue = ByPriority::new(7);
@@ -317,14 +298,12 @@ mod tests {
                     prop_assert_eq!(queue.pop(), expected.map(|(_, item)| item));
                     continue;
                 };
-                reference.push((key, arrival));
-                reference.sort_unstable();
-                let lost = if reference.len() > 7 { reference.pop() } else { None };
-                let expected = match lost {
-                    None => Ok(()),
-                    Some((_, item)) => Err(item),
-                };
-                prop_assert_eq!(queue.push_or_evict(key, arrival), expected);
+                let expected = if reference.len() < 7 { Ok(()) } else { Err(arrival) };
+                if expected.is_ok() {
+                    reference.push((key, arrival));
+                    reference.sort_unstable();
+                }
+                prop_assert_eq!(queue.push(key, arrival), expected);
             }
         }
     }

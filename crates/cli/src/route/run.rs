@@ -44,6 +44,9 @@ pub(crate) struct RunArgs {
     /// Allow an address for metrics that other machines can reach
     #[arg(long, requires = "metrics")]
     metrics_public: bool,
+    /// Refuse frames that come again and again, as those do that gateways pass on in a circle
+    #[arg(long)]
+    stop_loops: bool,
     /// End when every recording that is replayed has come to its end
     #[arg(long)]
     until_end: bool,
@@ -80,6 +83,7 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
             priority: args.rt,
             cpus: args.cpu.clone(),
             measures: !args.no_latency,
+            stops_loops: args.stop_loops,
         },
         locks_memory: args.lock_memory,
         control: args.control.clone(),
@@ -144,11 +148,15 @@ fn summary(snapshot: &Snapshot) -> String {
 
 fn port_row(port: &PortSnapshot) -> Vec<String> {
     let troubles = [
-        (port.malformed, "malformed"),
-        (port.overflow, "lost before they could be received"),
-        (port.missing, "datagrams missing"),
-        (port.out_of_order, "datagrams out of order"),
+        (port.malformed_frames, "malformed"),
+        (port.overflow_frames, "lost before they could be received"),
+        (port.malformed_datagrams, "datagrams malformed"),
+        (port.overflow_datagrams, "datagrams lost before they could be received"),
+        (port.missing_datagrams, "datagrams missing"),
+        (port.out_of_order_datagrams, "datagrams out of order"),
+        (port.foreign, "from others than the peer"),
         (port.lost, "lost behind the port"),
+        (port.looping, "in circles"),
     ];
     let troubles: Vec<_> = troubles
         .into_iter()

@@ -5,7 +5,7 @@
 //!
 //! | `type` | fields |
 //! |---|---|
-//! | `port` | `bus`, `port`, `trouble` (why it does not work, or null), `received`, `unmatched`, `refuses_unmatched`, and from these two `routed`, `not_routed` and `refused` (`received` is the sum of the three), `error_reports`, `malformed`, `overflow`, `missing`, `out_of_order`, `transmitted`, `full`, `lost`, `queued`, `most_queued`, `queue_depth`, `reopened`, `least_load_percent` (how busy the bus was in the last second, without stuff bits, or null); `received_per_s`, `transmitted_per_s` |
+//! | `port` | `bus`, `port`, `trouble` (why it does not work, or null), `received`, `unmatched`, `refuses_unmatched`, and from these two `routed`, `not_routed` and `refused` (`received` is the sum of the three), `error_reports`, `malformed_frames`, `overflow_frames`, `received_datagrams`, `malformed_datagrams`, `overflow_datagrams`, `missing_datagrams`, `out_of_order_datagrams`, `foreign`, `looping`, `transmitted`, `transmitted_datagrams`, `full`, `lost`, `queued`, `most_queued`, `queue_depth`, `reopened`, `least_load_percent` (how busy the bus was in the last second, without stuff bits, or null); `received_per_s`, `transmitted_per_s` |
 //! | `rule` | `rule`, `from`, `to`, `plane` (`user` or `kernel`), `in_use`, `copies` (`handled`, `pending`, `refused` and `lost` together), `handled`, `pending`, `refused`, `lost`, `stopped` (an object: those refused and lost by cause); `handled_per_s`, `refused_per_s`, `lost_per_s` |
 //! | `latency` | `from`, `to`, `count`, `sum_ns`, `min_ns`, `p50_ns`, `p99_ns`, `p999_ns`, `max_ns`; `recent_count`, `recent_p50_ns`, `recent_p99_ns` of the last second; `unusable` |
 //! | `summary` | `file`, `pid`, `uptime_ns`, `generation`, `rejected` (why the rules on disk are not those in use, or null) |
@@ -147,11 +147,15 @@ pub(super) fn port_title(port: &PortSnapshot) -> String {
 pub(super) fn remarks(port: &PortSnapshot) -> Vec<String> {
     let counts = [
         ("error reports", port.error_reports),
-        ("malformed", port.malformed),
-        ("overflow", port.overflow),
-        ("missing", port.missing),
-        ("out of order", port.out_of_order),
+        ("malformed frames", port.malformed_frames),
+        ("overflow", port.overflow_frames),
+        ("malformed datagrams", port.malformed_datagrams),
+        ("overflow datagrams", port.overflow_datagrams),
+        ("missing datagrams", port.missing_datagrams),
+        ("out of order datagrams", port.out_of_order_datagrams),
+        ("from others", port.foreign),
         ("lost", port.lost),
+        ("in circles", port.looping),
         ("reopened", port.reopened),
     ];
     let counts = counts.iter().filter(|(_, count)| *count > 0);

@@ -23,9 +23,11 @@ pub struct PortRates {
     pub unmatched: f64,
     /// Frames that the port took for transmission.
     pub transmitted: f64,
-    /// Frames that were lost before or behind the gateway: dropped by the kernel, missing datagrams,
-    /// taken by the port and lost.
+    /// Frames that were lost before or behind the gateway: dropped by the kernel, taken by the port and
+    /// lost.
     pub lost: f64,
+    /// Datagrams that were lost before it, with whatever was in them: dropped by the kernel, missing.
+    pub lost_datagrams: f64,
 }
 
 /// Copies per second of a rule.
@@ -60,6 +62,7 @@ impl Rates {
                 unmatched: rate(old.unmatched, new.unmatched),
                 transmitted: rate(old.transmitted, new.transmitted),
                 lost: rate(lost(old), lost(new)),
+                lost_datagrams: rate(lost_datagrams(old), lost_datagrams(new)),
             }
         };
         let rule = |new: &RuleSnapshot| {
@@ -85,7 +88,13 @@ fn key(rule: &RuleSnapshot) -> (&str, &str, &str, &str) {
 /// Frames that came to nothing though no rule refused them.
 #[must_use]
 pub fn lost(port: &PortSnapshot) -> u64 {
-    port.overflow.saturating_add(port.missing).saturating_add(port.lost)
+    port.overflow_frames.saturating_add(port.lost)
+}
+
+/// Datagrams that came to nothing. How many frames were in them is not known.
+#[must_use]
+pub fn lost_datagrams(port: &PortSnapshot) -> u64 {
+    port.overflow_datagrams.saturating_add(port.missing_datagrams)
 }
 
 #[cfg(test)]
@@ -93,7 +102,8 @@ mod tests {
     use super::*;
 
     fn snapshot(uptime_ms: u64, received: u64, handled: u64, refused: u64) -> Snapshot {
-        let port = PortSnapshot { bus: "a".into(), received, overflow: 4, ..Default::default() };
+        let port =
+            PortSnapshot { bus: "a".into(), received, overflow_frames: 4, ..Default::default() };
         let stopped = [("rate".to_owned(), refused), ("stale".to_owned(), 2 * refused)].into();
         let rule = RuleSnapshot { rule: "r".into(), handled, stopped, ..Default::default() };
         Snapshot {

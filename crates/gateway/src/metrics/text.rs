@@ -12,7 +12,7 @@ use crate::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
 type PortMetric = (&'static str, Kind, &'static str, fn(&PortSnapshot) -> u64);
 
 /// In the order in which they are written.
-const PORT_METRICS: [PortMetric; 18] = [
+const PORT_METRICS: [PortMetric; 24] = [
     ("up", Kind::Gauge, "Whether the port works.", |port| u64::from(port.trouble.is_none())),
     ("received_frames_total", Kind::Counter, "Frames received.", |port| port.received),
     (
@@ -42,33 +42,71 @@ const PORT_METRICS: [PortMetric; 18] = [
     ("error_reports_total", Kind::Counter, "Error reports of the controller.", |port| {
         port.error_reports
     }),
-    ("malformed_total", Kind::Counter, "What arrived and was no frame.", |port| port.malformed),
+    (
+        "malformed_frames_total",
+        Kind::Counter,
+        "Frames refused because they, or the datagram that they came in, were malformed.",
+        |port| port.malformed_frames,
+    ),
     (
         "overflow_frames_total",
         Kind::Counter,
         "Frames that the kernel dropped before they could be received.",
-        |port| port.overflow,
+        |port| port.overflow_frames,
+    ),
+    (
+        "received_datagrams_total",
+        Kind::Counter,
+        "Datagrams received whose frames were handed over.",
+        |port| port.received_datagrams,
+    ),
+    (
+        "malformed_datagrams_total",
+        Kind::Counter,
+        "Datagrams received that are none of the format.",
+        |port| port.malformed_datagrams,
+    ),
+    (
+        "overflow_datagrams_total",
+        Kind::Counter,
+        "Datagrams that the kernel dropped before they could be received.",
+        |port| port.overflow_datagrams,
     ),
     (
         "missing_datagrams_total",
         Kind::Counter,
-        "Datagrams that never came, by their sequence numbers.",
-        |port| port.missing,
+        "Datagrams that never came, by their sequence numbers, modulo 256 for each gap.",
+        |port| port.missing_datagrams,
     ),
     ("out_of_order_datagrams_total", Kind::Counter, "Datagrams that came late or twice.", |port| {
-        port.out_of_order
+        port.out_of_order_datagrams
     }),
+    (
+        "foreign_total",
+        Kind::Counter,
+        "Datagrams or connections that were turned away: from others than the peer, or not greeting.",
+        |port| port.foreign,
+    ),
+    (
+        "looping_frames_total",
+        Kind::Counter,
+        "Frames that were received again and again: several gateways may pass them on in a circle.",
+        |port| port.looping,
+    ),
     (
         "transmitted_frames_total",
         Kind::Counter,
         "Frames that the port took for transmission.",
         |port| port.transmitted,
     ),
+    ("transmitted_datagrams_total", Kind::Counter, "Datagrams sent.", |port| {
+        port.transmitted_datagrams
+    }),
     ("full_total", Kind::Counter, "How often the port had no room for a frame.", |port| port.full),
     (
         "lost_frames_total",
         Kind::Counter,
-        "Frames that the port took and lost: its peer went away.",
+        "Frames that the port took and lost: its peer went away, or its disk is full.",
         |port| port.lost,
     ),
     ("queue_frames", Kind::Gauge, "Frames that wait in the egress queue.", |port| port.queued),

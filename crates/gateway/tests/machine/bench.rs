@@ -449,7 +449,7 @@ pub(crate) fn refused(snapshot: &Snapshot, name: &str, cause: &str) -> u64 {
 /// lost or not routed; none waits, none was lost before.
 pub(crate) fn assert_balanced(snapshot: &Snapshot, bus: &str, sent: u64) {
     let port = port(snapshot, bus);
-    assert_eq!(port.received + port.overflow, sent, "{snapshot:#?}");
+    assert_eq!(port.received + port.overflow_frames, sent, "{snapshot:#?}");
     let copies: u64 = snapshot
         .rules
         .iter()

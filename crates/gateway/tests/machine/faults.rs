@@ -51,14 +51,14 @@ fn overflow() {
             let sent = say(1);
             let before = now();
             let mut all = gateway.stats();
-            while port(&all, "a").received + port(&all, "a").overflow < sent
+            while port(&all, "a").received + port(&all, "a").overflow_frames < sent
                 && now() < before + Nanos::from_millis(100)
             {
                 pause(Nanos::from_millis(1));
                 all = gateway.stats();
             }
-            if port(&all, "a").overflow > 0
-                && port(&all, "a").received + port(&all, "a").overflow >= sent
+            if port(&all, "a").overflow_frames > 0
+                && port(&all, "a").received + port(&all, "a").overflow_frames >= sent
             {
                 break;
             }
@@ -69,7 +69,7 @@ fn overflow() {
         let received = port(&snapshot, "a").received;
         println!(
             "{port_of_a}: {sent} sent, {received} received, {} lost",
-            port(&snapshot, "a").overflow
+            port(&snapshot, "a").overflow_frames
         );
         let heard = ear.exactly(received);
         assert!(heard.windows(2).all(|pair| number_of(&pair[0]) < number_of(&pair[1])), "order");

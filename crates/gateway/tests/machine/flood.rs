@@ -143,7 +143,7 @@ fn flood(rules: &str, length: usize, frames: u64) -> Snapshot {
     let snapshot = gateway.settled("source", frames);
     println!("{frames} frames of {length} bytes; the last one left {} ns late", late.max(0));
     let (source, target) = (port(&snapshot, "source"), port(&snapshot, "target"));
-    assert_eq!((source.received, source.overflow), (frames, 0));
+    assert_eq!((source.received, source.overflow_frames), (frames, 0));
     assert_eq!((rule(&snapshot, "through").handled, target.transmitted), (frames, frames));
     gateway.end();
     snapshot

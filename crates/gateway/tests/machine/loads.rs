@@ -47,7 +47,10 @@ fn floods(arguments: &[&str]) {
         }
         let snapshot = gateway.settled("a", sent);
         assert_balanced(&snapshot, "a", sent);
-        assert_eq!((port(&snapshot, "a").overflow, rule(&snapshot, "all").handled), (0, sent));
+        assert_eq!(
+            (port(&snapshot, "a").overflow_frames, rule(&snapshot, "all").handled),
+            (0, sent)
+        );
         ear.exactly(sent);
         after.push(resident(id));
     }

@@ -88,7 +88,12 @@ fn both_ways(bus: &str, peer: &[&str], keeps_remote_len: bool) {
     let snapshot = gateway.once("all of them counted", |it| port(it, "tunnel").received >= count);
     let tunnel = port(&snapshot, "tunnel");
     assert_eq!(
-        (tunnel.received, tunnel.malformed, tunnel.missing, tunnel.out_of_order),
+        (
+            tunnel.received,
+            tunnel.malformed_frames + tunnel.malformed_datagrams,
+            tunnel.missing_datagrams,
+            tunnel.out_of_order_datagrams,
+        ),
         (count, 0, 0, 0),
         "{tunnel:?}"
     );

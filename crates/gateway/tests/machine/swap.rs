@@ -88,7 +88,7 @@ fn flood() {
     println!("{sent} frames, {changes} changes, {seen} seen on the bus");
     assert!(sent > 1_000 && changes >= ROUNDS * 4 && seen >= ROUNDS * 2);
     assert_balanced(&snapshot, "a", sent);
-    assert_eq!((port(&snapshot, "a").overflow, port(&snapshot, "b").transmitted), (0, sent));
+    assert_eq!((port(&snapshot, "a").overflow_frames, port(&snapshot, "b").transmitted), (0, sent));
     assert_eq!(snapshot.rejected, None);
     gateway.end();
 }

@@ -176,7 +176,8 @@ impl View<'_> {
                 }
             }
         }
-        let is_bad = port.trouble.is_some() || rates::lost(port) > 0;
+        let is_lost = rates::lost(port) + rates::lost_datagrams(port) > 0;
+        let is_bad = port.trouble.is_some() || is_lost;
         let style = if is_bad { self.loud() } else { self.colour(Color::Yellow) };
         let remarks = remarks(port).into_iter().map(|remark| Span::styled(remark, style));
         spaced(remarks.chain(self.causes(causes)))

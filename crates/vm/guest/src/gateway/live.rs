@@ -62,7 +62,7 @@ impl Running {
             ..Tally::default()
         };
         for port in &snapshot.ports {
-            tally.overflow += port.overflow;
+            tally.overflow += port.overflow_frames;
         }
         for rule in &snapshot.rules {
             let refused = |cause: &str| rule.stopped.get(cause).copied().unwrap_or(0);
