@@ -1,10 +1,14 @@
 //! What goes wrong while frames run: buffers and queues that are full, clocks that are set, rules that
 //! loop. Everything that does not arrive is counted, by its cause.
 
+use std::io::Write;
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use candor_linux::clock;
 use candor_time::Nanos;
+use candor_wire::tunnel::cannelloni::HELLO;
 use candor_wire::{Frame, StandardId};
 
 use crate::bench::{
@@ -13,7 +17,8 @@ use crate::bench::{
 };
 use crate::{Check, Need};
 
-pub(crate) const CHECKS: [Check; 7] = [
+pub(crate) const CHECKS: [Check; 8] = [
+    ("a_peer_that_never_reads_holds_up_nobody", Need::Guest, never_reads),
     ("what_overflows_a_receive_buffer_is_counted", Need::Guest, overflow),
     ("a_stopped_controller_fills_the_queue_by_priority", Need::Guest, full_queue),
     ("what_waits_too_long_is_stale", Need::Guest, stale),
@@ -293,4 +298,54 @@ fn error_reports() {
     let snapshot = gateway.settled("a", 1);
     assert_eq!((port(&snapshot, "a").received, port(&snapshot, "a").unmatched), (1, 0));
     gateway.end();
+}
+
+/// A tunnel to somebody who greets and then never reads, beside a bus. At real-time priority, on the
+/// only processor: whoever spins lets nobody else run, not even those who would end it.
+fn never_reads() {
+    const FRAMES: u64 = 20_000;
+    let mut netlink = virtual_buses(&["vcan0", "vcan1"]);
+    netlink.set_up("lo", true).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:20000").unwrap();
+    let rules = "[bus]\nhere = \"vcan0\"\nthere = \"vcan1\"\n\
+         tunnel = \"cannelloni:tcp://127.0.0.1:20000\"\n\
+         [[rule]]\nname = \"tunnel\"\nfrom = \"here\"\nto = \"tunnel\"\ndeadline = \"50ms\"\n\
+         [[rule]]\nname = \"bus\"\nfrom = \"here\"\nto = \"there\"\necho = true\n";
+    let ear = Ear::new("vcan1");
+    let mut gateway = Gateway::start(rules, &["--cpu", "0", "--lock-memory"]);
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.write_all(&HELLO).unwrap();
+    gateway.once("both have greeted", |it| port(it, "tunnel").trouble.is_none());
+    let mut mouth = Mouth::new("vcan0");
+    let begin = now();
+    for number in 0..FRAMES {
+        mouth.say(&numbered(0x100, number));
+        if number % 500 == 499 {
+            // As many as the buffers of sockets have room for.
+            ear.exactly(number + 1);
+        }
+    }
+    let took = now() - begin;
+    let snapshot = gateway.once("nothing waits for the tunnel any more", |it| {
+        it.rules.iter().map(|rule| rule.copies()).sum::<u64>() == 2 * FRAMES
+            && rule(it, "tunnel").pending == 0
+    });
+    assert_balanced(&snapshot, "here", FRAMES);
+    assert_eq!(rule(&snapshot, "bus").handled, FRAMES);
+    let stopped = &rule(&snapshot, "tunnel").stopped;
+    println!("{FRAMES} frames in {took}; stopped on the way to the tunnel: {stopped:?}");
+    assert!(stopped["queue_full"] > 0 && stopped["stale"] > 0, "{snapshot:#?}");
+    // Nothing comes, so there is nothing to do but to look whether the peer reads again.
+    let (begin, before) = (now(), clock::cpu_time_of(gateway.process().id()).unwrap());
+    pause(Nanos::from_millis(500));
+    let used = clock::cpu_time_of(gateway.process().id()).unwrap().as_nanos() - before.as_nanos();
+    let elapsed = (now() - begin).as_nanos();
+    println!("{} us of CPU in {} us", used / 1_000, elapsed / 1_000);
+    assert!(used * 10 < elapsed, "it spins");
+    let begin = now();
+    gateway.end();
+    let took = now() - begin;
+    println!("ended within {took}");
+    assert!(took < Nanos::from_secs(2), "{took}");
+    drop(stream);
 }
