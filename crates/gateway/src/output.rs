@@ -103,7 +103,9 @@ impl State {
     fn flush(&mut self) {
         let Some(transmitter) = &mut self.transmitter else { return };
         self.is_stuck = transmitter.flush() == Sent::Full;
-        self.flush_due = transmitter.flush_due();
+        // What is still due and not stuck would be flushed again at once, without end.
+        let is_to_come = |due: &Instant<Monotonic>| *due > clock::now::<Monotonic>();
+        self.flush_due = transmitter.flush_due().filter(|due| self.is_stuck || is_to_come(due));
     }
 }
 
