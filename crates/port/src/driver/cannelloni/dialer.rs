@@ -387,3 +387,44 @@ impl Drop for Dialer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn a_host_with_many_guests_makes_room_for_others() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut door = Door::new(Arc::new(listener), None);
+        let guest = |last: u8, nanos: u64| Guest {
+            stream: stream.try_clone().unwrap(),
+            source: ip(last),
+            until: Instant::from_nanos(nanos),
+            heard: 0,
+        };
+        // One guest of the first host, many of the second, two of the third.
+        door.guests.push(guest(1, 0));
+        door.guests.push(guest(3, 1));
+        for number in 2..MOST_GUESTS as u64 - 1 {
+            door.guests.push(guest(2, number));
+        }
+        door.guests.push(guest(3, 1_000));
+        assert_eq!(door.guests.len(), MOST_GUESTS);
+        for gone in 2..12 {
+            door.make_room();
+            assert_eq!((door.guests.len(), door.hung_up), (MOST_GUESTS - 1, gone - 1));
+            let first_of_many = door.guests.iter().find(|guest| guest.source == ip(2));
+            let until = first_of_many.unwrap().until.as_nanos();
+            assert_eq!(until, gone + 1, "the oldest of them goes");
+            door.guests.push(guest(2, 2_000 + gone));
+        }
+        assert_eq!(door.guests.iter().filter(|guest| guest.source != ip(2)).count(), 3);
+    }
+
+    fn ip(last: u8) -> IpAddr {
+        Ipv4Addr::new(192, 0, 2, last).into()
+    }
+}
