@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use candor_gateway::Snapshot;
 use candor_linux::clock;
 use candor_time::Nanos;
 use candor_wire::tunnel::cannelloni::HELLO;
@@ -13,11 +14,13 @@ use candor_wire::{Frame, StandardId};
 
 use crate::bench::{
     Ear, Gateway, HEAR, Mouth, SOURCE, Stopped, TALK, TARGET, assert_balanced, frame, now,
-    number_of, numbered, pause, port, refused, rule, start_bed, step_clock, texts, virtual_buses,
+    number_of, numbered, pause, port, records, refused, rule, start_bed, step_clock, texts,
+    virtual_buses,
 };
 use crate::{Check, Need};
 
-pub(crate) const CHECKS: [Check; 8] = [
+pub(crate) const CHECKS: [Check; 9] = [
+    ("a_full_disk_is_told_and_the_recording_stays_whole", Need::Guest, full_disk),
     ("a_peer_that_never_reads_holds_up_nobody", Need::Guest, never_reads),
     ("what_overflows_a_receive_buffer_is_counted", Need::Guest, overflow),
     ("a_stopped_controller_fills_the_queue_by_priority", Need::Guest, full_queue),
@@ -348,4 +351,64 @@ fn never_reads() {
     println!("ended within {took}");
     assert!(took < Nanos::from_secs(2), "{took}");
     drop(stream);
+}
+
+/// A disk with room for a thousand frames fills, and is freed again.
+fn full_disk() {
+    let _netlink = virtual_buses(&["vcan0"]);
+    let disk = std::env::temp_dir().join("disk");
+    std::fs::create_dir_all(&disk).unwrap();
+    let place = disk.display().to_string();
+    candor_linux::mount::mount("tmpfs", &place, "size=128k").unwrap();
+    // All but 48 kB are taken.
+    let filler = disk.join("filler");
+    std::fs::write(&filler, vec![0; 80 << 10]).unwrap();
+    let rules = format!(
+        "[bus]\na = \"vcan0\"\nlog = \"file:{place}/drive.log\"\n\
+         [[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"log\"\n"
+    );
+    let mut mouth = Mouth::new("vcan0");
+    let mut gateway = Gateway::start(&rules, &[]);
+    let mut sent = 0;
+    let say = |mouth: &mut Mouth, gateway: &mut Gateway, sent: &mut u64| {
+        mouth.say(&numbered(0x100, *sent));
+        *sent += 1;
+        if (*sent).is_multiple_of(100) {
+            gateway.settled("a", *sent);
+            // Until it is written: twice a second.
+            pause(Nanos::from_millis(100));
+        }
+        assert!(*sent < 10_000, "the disk never fills");
+    };
+    let trouble = |snapshot: &Snapshot| port(snapshot, "log").trouble.clone();
+    while trouble(&gateway.stats()).is_none() {
+        for _ in 0..100 {
+            say(&mut mouth, &mut gateway, &mut sent);
+        }
+    }
+    let snapshot = gateway.stats();
+    assert!(trouble(&snapshot).unwrap().contains("No space left"), "{snapshot:#?}");
+    while !rule(&gateway.stats(), "all").stopped.contains_key("down") {
+        say(&mut mouth, &mut gateway, &mut sent);
+    }
+    // The file is whole, and can be read meanwhile.
+    let file = disk.join("drive.log");
+    let log = std::fs::read_to_string(&file).unwrap();
+    assert!(log.ends_with('\n'), "half a line");
+    let written = records(&log).len();
+    // With room again everything that was taken is written, and recording goes on.
+    std::fs::remove_file(&filler).unwrap();
+    gateway.once("it works again", |it| trouble(it).is_none());
+    for _ in 0..100 {
+        say(&mut mouth, &mut gateway, &mut sent);
+    }
+    let snapshot = gateway.settled("a", sent);
+    assert_balanced(&snapshot, "a", sent);
+    gateway.end();
+    let (all, log) = (rule(&snapshot, "all"), std::fs::read_to_string(&file).unwrap());
+    let frames = records(&log);
+    println!("{sent} sent, {written} written when the disk was full, {} at the end", frames.len());
+    assert_eq!(frames.len() as u64, all.handled, "what was taken is written: {snapshot:#?}");
+    assert!(frames.windows(2).all(|pair| number_of(&pair[0].1) < number_of(&pair[1].1)), "order");
+    assert_eq!(port(&snapshot, "log").lost, 0);
 }
