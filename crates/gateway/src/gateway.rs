@@ -688,7 +688,7 @@ impl Gateway {
             jobs.forget(&in_kernel);
         }
         let is_there = |name: &String| self.table.buses.iter().any(|bus| bus.name == *name);
-        self.bus_sums.retain(|name, _| is_there(name));
+        self.bus_sums.retain(|id, _| self.lines.iter().any(|line| line.id == *id));
         self.latencies.retain(|(from, to), _| is_there(from) && is_there(to));
     }
 

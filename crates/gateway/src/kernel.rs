@@ -4,7 +4,7 @@
 //! added before those that they replace are deleted, so that no frame is lost. For that moment a
 //! frame may be passed on by both.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
 use std::ops::AddAssign;
 
@@ -206,7 +206,7 @@ impl Jobs {
     }
 
     /// Bounds what is kept of rules that are not among these any more.
-    pub(crate) fn forget(&mut self, in_use: &[Key]) {
+    pub(crate) fn forget(&mut self, in_use: &BTreeSet<Key>) {
         self.sums.prune(|key| in_use.contains(key));
     }
 }
