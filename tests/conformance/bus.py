@@ -63,7 +63,7 @@ def differences(candor, log, folder, has_log2asc):
         port = f"{interface}=file:{one}?speed=max"
         dumped, recorded = folder / "dumped.log", folder / "recorded.log"
         dumped.write_text(run(candor, "bus", "dump", port, "-L"))
-        run(candor, "bus", "record", port, "--output", str(recorded))
+        run(candor, "bus", "record", port, "--output", str(recorded), "--force")
         for made in (dumped, recorded):
             if by_python_can(made) != by_python_can(one):
                 yield f"{log.name}, {interface}: python-can reads {made.stem} differently"

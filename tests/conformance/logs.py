@@ -105,7 +105,7 @@ class Comparison:
         self.skips = 0
 
     def convert(self, source, target, *options):
-        run(self.candor, "log", "convert", source, target, *options)
+        run(self.candor, "log", "convert", source, target, "--force", *options)
         return target
 
     def lines(self, path):

@@ -496,7 +496,7 @@ fn record_ends_in_order_when_interrupted() {
     let scene = Scene::new(&[("old.pcapng", "something older")]);
     let bus = bench("interrupted");
     let generator = scene.start(&format!("generate {bus} --time 60s --rate 1000/s"));
-    let recorder = scene.start(&format!("record can0={bus} -o old.pcapng"));
+    let recorder = scene.start(&format!("record can0={bus} -o old.pcapng --force"));
     // It is at work when its file grows: twice a second.
     let grows = |entry: &Path| {
         entry.extension().is_some_and(|ending| ending == "part")

@@ -289,7 +289,7 @@ impl Recorder {
         let port = format!("{interface}?buffer=16000000");
         let path = file.display().to_string();
         let name = format!("record-{interface}");
-        let arguments = ["bus", "record", &port, "--output", &path, "--nanoseconds"];
+        let arguments = ["bus", "record", &port, "--output", &path, "--force", "--nanoseconds"];
         let mut process = Process::candor(&name, &arguments);
         let mut has_ended = false;
         until(

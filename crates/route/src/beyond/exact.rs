@@ -199,7 +199,9 @@ mod tests {
         let limited = signal(place(64, false, 1.0, 0.0), 1.0, 0.0, to.clone());
         assert_eq!(run(&limited, 1 << 54), Ok(1 << 54));
         assert_eq!(run(&limited, (1 << 54) + 1), Err(Cause::OutOfRange));
-        let clamped = Signal { clamp: Some((3.0, most)), ..limited };
+        let from = place(64, false, 1.0, 0.0);
+        let clamp = Some((3.0, most));
+        let clamped = Signal::new(from, true, 1.0, 0.0, clamp, to.clone()).unwrap();
         assert_eq!(run(&clamped, (1 << 54) + 1), Ok(1 << 54));
         assert_eq!(run(&clamped, 0), Ok(3));
         to.range = Some((-100.0, 0.0));
