@@ -58,7 +58,7 @@ impl Kind {
     #[must_use]
     pub fn mix_up(self, path: &Path) -> Option<String> {
         let mut head = Vec::new();
-        let file = File::open(path).ok().filter(|file| is_regular(file))?;
+        let file = File::open(path).ok().filter(is_regular)?;
         file.take(HEAD_LEN).read_to_end(&mut head).ok()?;
         let shown = path.display();
         if let Some(message) = foreign_log(self, &head) {

@@ -371,8 +371,7 @@ fn rules(experiment: &Experiment, settings: &Vm, report: &Report) -> Vec<RuleCou
     destinations
         .zip(&report.jobs)
         .map(|((rule, to), count)| {
-            let endings: Endings =
-                causes(count, &Missed::default()).map(|(cause, count)| (cause, count)).collect();
+            let endings: Endings = causes(count, &Missed::default()).collect();
             RuleCounts {
                 name: rule.name.clone(),
                 to: table.buses.get(usize::from(to.0)).map_or("", |bus| &bus.name).to_owned(),
