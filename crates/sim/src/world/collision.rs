@@ -96,3 +96,59 @@ impl<G: Gateway> World<G> {
         Some(self.flights[id].length)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use candor_time::Nanos;
+    use candor_wire::Timing;
+
+    use super::*;
+    use crate::event::Time;
+    use crate::flight::PassageTag;
+    use crate::host::{Decision, Settled};
+    use crate::record::{Observer, Record};
+    use crate::sender::{Drive, Release, SenderConfig};
+    use crate::{BusConfig, Discipline};
+
+    struct Nobody;
+    impl Gateway for Nobody {
+        fn decide(&mut self, _: Time, _: u32, _: &Frame, _: PassageTag, _: &mut Decision) {}
+        fn settle(&mut self, _: u32, _: Settled) {}
+    }
+    impl Observer for Nobody {
+        fn record(&mut self, _: &Record<'_>) {}
+    }
+
+    #[test]
+    fn an_error_drawn_for_a_frame_that_gives_in_does_not_hit_the_shorter_one() {
+        let timing = Timing::classical("1M".parse().unwrap());
+        let (bit_error_rate, restart, is_fd) = (0.0, None, false);
+        let mut world: World<Nobody> = World::new(1);
+        let bus =
+            world.add_bus(BusConfig { name: "bus".into(), timing, is_fd, bit_error_rate, restart });
+        world.add_listener(bus);
+        // The longer frame has the recessive bit, in its length.
+        let senders = ["123#1122334455667788", "123#"].map(|frame| {
+            let frame = frame.parse().unwrap();
+            let mut releases = std::iter::once(Release { at: Time::ZERO, frame });
+            let config = SenderConfig {
+                drive: Drive::Timed,
+                discipline: Discipline::Fifo,
+                depth: 1,
+                reload: Nanos::ZERO,
+                fault_rate: 0.0,
+            };
+            let sender = world.add_sender(bus, config, Box::new(move || releases.next()));
+            let controller = world.senders[sender.0 as usize].controller;
+            world.controllers[controller as usize].tec = 200;
+            controller
+        });
+        // An error in a bit that the shorter frame, of 45 bits, does not have: there is none.
+        world.buses[bus.0 as usize].until_error = 60;
+        world.run(&mut Nobody);
+        let statistics = world.bus_statistics(bus);
+        assert_eq!((statistics.frames, statistics.error_frames), (2, 0));
+        let tec = senders.map(|controller| world.controllers[controller as usize].tec);
+        assert_eq!(tec, [200 + 8 - 1, 199]);
+    }
+}
