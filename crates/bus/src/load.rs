@@ -201,6 +201,7 @@ impl Meter {
     /// Says that it is `now`, and tells of the intervals that are over: so long ago that no frame is to
     /// come that was under way in them.
     pub fn advance(&mut self, now: Instant<Realtime>, tell: impl FnMut(&Stretch)) {
+        self.current.get_or_insert(Stretch { from: now, ..Stretch::default() });
         let settled = Instant::from_nanos(now.as_nanos().saturating_sub(self.longest.as_nanos()));
         self.close_until(settled, None, tell);
     }
@@ -350,7 +351,10 @@ mod tests {
         let frames: Vec<_> = (0..1_000).map(|millis| (millis, frame)).collect();
         assert_eq!(told(&mut meter, &frames), []);
         let mut told = Vec::new();
+        // A frame that is under way at the end of the second would come later.
         meter.advance(at(1_000), |stretch| told.push(*stretch));
+        assert_eq!(told, []);
+        meter.advance(at(1_002), |stretch| told.push(*stretch));
         let [second] = told[..] else { panic!("{told:?}") };
         assert_eq!((second.frames, second.bits.nominal), (1_000, 112_000));
         assert_eq!(second.percent(), 22.4);

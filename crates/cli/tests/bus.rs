@@ -438,7 +438,7 @@ fn load_is_exact_for_classical_frames_and_can_fd() {
     let expected = "\
 (0000000000.998880)  can0       100 frames/s   11.20 %  peak  11.20 %
 (0000000001.998880)  can0       100 frames/s   11.20 %  peak  11.20 %
-(0000000002.998880)  can0       102 frames/s   11.40 %  peak  11.20 %
+(0000000002.998880)  can0       102 frames/s   11.40 %  peak  11.20 %  in the last 491 ms
 
 port     time  frames  frames/s     load     peak  error reports
 ----  -------  ------  --------  -------  -------  -------------

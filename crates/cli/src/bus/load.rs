@@ -31,7 +31,7 @@ use serde::Serialize;
 
 use super::live::{self, End, Follower, Out, hex_word};
 use crate::Answer;
-use crate::output::{json_line, table, thousands};
+use crate::output::{duration, json_line, table, thousands};
 
 #[derive(Args)]
 pub(crate) struct LoadArgs {
@@ -251,7 +251,8 @@ fn line(port: &Measured, stretch: &Stretch, width: usize) -> String {
     }
     if stretch.time < port.meter.interval() {
         // Its rates are those of a short time.
-        let _ = write!(out, "  in the last {}", stretch.time);
+        let time = duration(stretch.time.as_nanos() as f64);
+        let _ = write!(out, "  in the last {time}");
     }
     out.push('\n');
     out
