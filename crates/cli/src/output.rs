@@ -86,7 +86,9 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let widths: Vec<_> = (0..head.len()).map(width).collect();
     let line = |row: &[String]| {
         let cells = row.iter().zip(&widths).zip(&is_right).map(|((cell, &width), &is_right)| {
-            if is_right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            // The formatter of the library panics at widths of 65,536 and more.
+            let gap = " ".repeat(width - cell.chars().count().min(width));
+            if is_right { format!("{gap}{cell}") } else { format!("{cell}{gap}") }
         });
         let line = cells.collect::<Vec<_>>().join("  ");
         format!("{}\n", line.trim_end())
@@ -125,5 +127,8 @@ mod tests {
         let rows = vec![vec!["in".into(), "12".into()], vec!["out bus".into(), "3".into()]];
         let expected = "bus      frames\n-------  ------\nin           12\nout bus       3\n";
         assert_eq!(table(&["bus", ">frames"], &rows), expected);
+        let long = "x".repeat(70_000);
+        let shown = table(&["name"], &[vec![long.clone()], vec!["short".into()]]);
+        assert!(shown.contains(&format!("\n{long}\nshort\n")));
     }
 }

@@ -32,6 +32,10 @@ pub enum Place {
 /// kind, and a second at most.
 const BUDGET: usize = 20_000_000;
 
+/// The most characters of the name of a rule or a bus: names are columns of tables and labels of
+/// metrics.
+pub const MOST_NAME_CHARACTERS: usize = 100;
+
 /// How many identifiers all rules may remember together: some 30 MB.
 const MOST_REMEMBERED: u32 = 1 << 18;
 
@@ -41,6 +45,7 @@ pub fn check(table: &Table, origin: &dyn Fn(Place) -> Origin, findings: &Finding
     let regions = table.rules.iter().map(Region::of).collect();
     let checker = Checker { table, regions, origin, findings };
     checker.buses();
+    checker.names();
     for (index, rule) in table.rules.iter().enumerate() {
         let rule = Subject { index, rule, checker: &checker };
         rule.ways();
@@ -91,6 +96,28 @@ impl Checker<'_> {
             if !used.contains(&BusIndex(index as u16)) {
                 let message = format!("no rule uses bus `{}`", bus.name);
                 self.warn(Place::Bus(index), message, "remove it, or write a rule for it");
+            }
+        }
+    }
+
+    /// Names are shown in tables and as labels.
+    fn names(&self) {
+        let buses = self.table.buses.iter().enumerate();
+        let buses = buses.map(|(index, bus)| (Place::Bus(index), "bus", bus.name.as_str()));
+        let rules = self.table.rules.iter().enumerate();
+        let rules =
+            rules.map(|(index, rule)| (Place::Rule(index, "name"), "rule", rule.name.as_str()));
+        for (place, what, name) in buses.chain(rules) {
+            let count = name.chars().count();
+            if count > MOST_NAME_CHARACTERS {
+                let message = format!(
+                    "the name of this {what} has {count} characters, more than {MOST_NAME_CHARACTERS}"
+                );
+                self.error(
+                    place,
+                    message,
+                    "choose a short name: it is shown in tables and metrics",
+                );
             }
         }
     }

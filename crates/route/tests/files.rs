@@ -108,3 +108,30 @@ fn without_a_reader_files_cannot_be_named() {
     assert!(table.is_none());
     assert!(findings.to_string().contains("\"ids.csv\": no other files are read here"));
 }
+
+#[test]
+fn names_have_a_limit() {
+    let told = |rule: &str, bus: &str| {
+        let text = format!(
+            "[bus]\na = \"can0\"\n{bus} = \"can1\"\n\n[[rule]]\nname = \"{rule}\"\nfrom = \"a\"\n\
+             to = \"{bus}\"\nmatch = [\"0x1\"]\n"
+        );
+        let (table, findings) = file::parse("rules.toml", &text);
+        assert_eq!(table.is_none(), findings.has_errors());
+        findings.to_string()
+    };
+    for len in [1, 100] {
+        assert_eq!(told(&"x".repeat(len), "b"), "", "{len}");
+        assert_eq!(told("ü", &"b".repeat(len + 1)).is_empty(), len == 1);
+    }
+    assert_eq!(told(&"ü".repeat(100), "b"), "", "characters, not bytes");
+    for len in [101, 65_536] {
+        let rule = told(&"x".repeat(len), "b");
+        let message = format!("the name of this rule has {len} characters, more than 100");
+        assert!(rule.starts_with(&format!("rules.toml:6:8: error: {message}\n")), "{rule}");
+        assert!(rule.contains("hint: choose a short name"), "{rule}");
+        let bus = told("x", &"b".repeat(len));
+        let message = format!("the name of this bus has {len} characters, more than 100");
+        assert!(bus.starts_with("rules.toml:3:") && bus.contains(&message), "{bus}");
+    }
+}
