@@ -2,8 +2,11 @@
 //! run in a process of its own.
 
 use std::fs;
+use std::io;
 use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 
 use libc::{c_int, pid_t};
 
@@ -123,6 +126,31 @@ pub fn become_user(user: u32) -> Result<(), Error> {
     check(unsafe { libc::setresuid(user, user, user) }).map(drop).map_err(fail)
 }
 
+/// Lets the program that `command` starts end with the thread that starts it, however that one ends
+/// (`PR_SET_PDEATHSIG` with SIGKILL): a process that is killed cannot end its children itself. If the
+/// thread has ended before the program began, the program does not begin.
+pub fn ends_with_parent(command: &mut Command) {
+    ends_with(command, std::process::id());
+}
+
+fn ends_with(command: &mut Command, parent: u32) {
+    let parent = parent as pid_t;
+    let ask = move || {
+        let signal = libc::SIGKILL as libc::c_ulong;
+        // SAFETY: no pointers; only the calling process is told.
+        check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) })
+            .map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
+        // SAFETY: no memory is involved.
+        if unsafe { libc::getppid() } != parent {
+            // Who ended before that tells nobody any more.
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes two system calls, and does not allocate.
+    unsafe { command.pre_exec(ask) };
+}
+
 fn reaped(process: pid_t, flags: c_int) -> Result<Option<Exit>, Error> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
@@ -156,5 +184,21 @@ mod tests {
         let running = std::thread::spawn(|| fork(|| 0));
         let error = running.join().unwrap().unwrap_err();
         assert!(error.to_string().contains("threads"), "{error}");
+    }
+
+    /// The parent that is waited for is not the one that there is: as if it had ended in between.
+    #[test]
+    fn a_program_whose_parent_has_ended_does_not_begin() {
+        let folder = std::env::temp_dir();
+        let file = folder.join(format!("candor-test-{}-began", std::process::id()));
+        let mut command = Command::new("touch");
+        command.arg(&file);
+        ends_with(&mut command, std::process::id() + 1);
+        let error = command.spawn().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ESRCH));
+        assert!(!file.exists());
+        let mut command = Command::new("true");
+        ends_with_parent(&mut command);
+        assert!(command.status().unwrap().success());
     }
 }

@@ -1,18 +1,22 @@
 //! Processes, scheduling, modules, ports.
 
 use std::fs;
+use std::io::{Read, Write, pipe};
 use std::path::Path;
+use std::process::Command;
 
 use candor_linux::clock::{self, Monotonic, Switches};
+use candor_linux::poll::{self, Interest};
 use candor_linux::realtime::{self, Policy, Task};
 use candor_linux::{module, mount, port, process, udp};
 use candor_time::Nanos;
 
 use crate::{Check, Need};
 
-pub(crate) const CHECKS: [Check; 8] = [
+pub(crate) const CHECKS: [Check; 9] = [
     ("a_child_tells_how_it_ended", Need::Nothing, a_child_tells_how_it_ended),
     ("children_are_reaped", Need::Nothing, children_are_reaped),
+    ("a_program_ends_with_who_started_it", Need::Nothing, ends_with_parent),
     ("no_file_left_is_no_answer", Need::Nothing, no_file_left),
     ("real_time_comes_first", Need::Guest, real_time_comes_first),
     ("kernel_threads_are_found", Need::Guest, kernel_threads_are_found),
@@ -63,6 +67,36 @@ fn children_are_reaped() {
         assert!(exits.iter().any(|exit| (exit.id, exit.status) == (id, Ok(status))), "{exits:?}");
     }
     assert_eq!(process::reap(), Ok(None));
+}
+
+/// The program is this one, which waits for its standard input: it comes to its end otherwise only when
+/// this check does.
+fn ends_with_parent() {
+    let (mut told, mut tell) = pipe().unwrap();
+    let (input, keep_open) = pipe().unwrap();
+    let starter = process::fork(|| {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("--wait").stdin(input).stdout(tell.try_clone().unwrap());
+        process::ends_with_parent(&mut command);
+        let program = command.spawn().unwrap();
+        tell.write_all(&program.id().to_ne_bytes()).unwrap();
+        loop {
+            std::thread::park();
+        }
+    })
+    .unwrap();
+    drop(tell);
+    let mut number = [0; 4];
+    told.read_exact(&mut number).unwrap();
+    let program = u32::from_ne_bytes(number);
+    assert!(process::is_alive(program));
+    starter.kill().unwrap();
+    starter.wait().unwrap();
+    // It has the other end of this pipe, which is closed when it ends.
+    let is_over = poll::wait(&told, Interest::Read, Some(Nanos::from_secs(10))).unwrap();
+    drop(keep_open);
+    assert!(is_over, "process {program} goes on");
+    assert_eq!(told.read(&mut [0]).unwrap(), 0);
 }
 
 /// In a process of its own, so that nobody else lacks files.
