@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use candor_linux::Errno;
 use candor_linux::realtime::{self, Policy, Task};
 
 use crate::error::Error;
@@ -49,18 +50,30 @@ impl Seat {
     /// Puts all threads of `process` there; `processor` is the one that runs the guest. Returns
     /// whether that one has the right to come first always.
     pub(crate) fn seat(&self, process: u32, processor: u32) -> Result<bool, Error> {
-        let fail = |error: candor_linux::Error| Error::Other(error.to_string());
         let mut is_first = false;
         for thread in realtime::threads_of(process).map_err(fail)? {
             let task = Task::Id(thread.id);
-            realtime::set_affinity(task, &[self.cpu]).map_err(fail)?;
+            let is_there = if_there(realtime::set_affinity(task, &[self.cpu]))?;
             if thread.id == processor {
                 is_first = realtime::set_policy(task, Policy::Fifo(1)).is_ok();
-            } else {
-                realtime::set_policy(task, Policy::Batch).map_err(fail)?;
+            } else if is_there {
+                if_there(realtime::set_policy(task, Policy::Batch))?;
             }
         }
         Ok(is_first)
+    }
+}
+
+fn fail(error: candor_linux::Error) -> Error {
+    Error::Other(error.to_string())
+}
+
+/// Whether a thread was still there: QEMU ends threads of its own whenever it likes.
+fn if_there(outcome: Result<(), candor_linux::Error>) -> Result<bool, Error> {
+    match outcome {
+        Ok(()) => Ok(true),
+        Err(error) if error.errno().and_then(Errno::name) == Some("ESRCH") => Ok(false),
+        Err(error) => Err(fail(error)),
     }
 }
 
@@ -116,6 +129,30 @@ mod tests {
 
         drop((seats, shared));
         assert!(SEATED.lock().unwrap().values().all(|&guests| guests == 0));
+    }
+
+    #[test]
+    fn a_thread_that_has_just_ended_is_left_out() {
+        // Of this process, whose threads are numbered as others are.
+        let ended = std::thread::spawn(|| {
+            let link = std::fs::read_link("/proc/thread-self").unwrap();
+            link.file_name().unwrap().to_str().unwrap().parse::<u32>().unwrap()
+        });
+        let ended = ended.join().unwrap();
+        while std::path::Path::new(&format!("/proc/self/task/{ended}")).exists() {
+            std::thread::yield_now();
+        }
+        let cpus = realtime::affinity(Task::This).unwrap();
+        for outcome in [
+            realtime::set_affinity(Task::Id(ended), &cpus),
+            realtime::set_policy(Task::Id(ended), Policy::Batch),
+        ] {
+            assert!(outcome.is_err());
+            assert!(!if_there(outcome).unwrap());
+        }
+        assert!(if_there(Ok(())).unwrap());
+        let refused = realtime::set_affinity(Task::This, &[]);
+        assert!(if_there(refused).unwrap_err().to_string().contains("none of these CPUs"));
     }
 
     #[test]
