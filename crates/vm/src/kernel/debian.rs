@@ -24,7 +24,7 @@ use crate::{Cache, Error};
 
 /// A smaller `linux-image` holds nothing: it only names other packages.
 const SMALLEST_IMAGE: u64 = 1 << 20;
-/// Larger files in packages are refused.
+/// Larger files in packages are refused: no kernel comes near it.
 const MAX_LEN: u64 = 256 << 20;
 /// Folders with modules that the needed ones may depend on.
 const LIKELY: &[&str] = &[
@@ -269,7 +269,7 @@ fn take_files(
         if !progress.proceed() {
             return Err(Error::Interrupted);
         }
-        let entry = match entry {
+        let mut entry = match entry {
             Ok(entry) => entry,
             Err(error) => return Ok(Err(error)),
         };
@@ -286,10 +286,17 @@ fn take_files(
             _ if module_name(name).is_some() && is_wanted(&path) => name,
             _ => continue,
         };
+        if entry.size() > MAX_LEN {
+            return Err(Error::Other(format!(
+                "{path} in the package has {} bytes, more than the {MAX_LEN} that are read; choose \
+                 another version, see `candor vm kernels`",
+                entry.size()
+            )));
+        }
         let target = folder.join(target);
         let mut file = File::create(&target).map_err(|error| Error::write(&target, error))?;
         let mut bytes = Vec::new();
-        if let Err(error) = entry.take(MAX_LEN).read_to_end(&mut bytes) {
+        if let Err(error) = entry.read_to_end(&mut bytes) {
             return Ok(Err(error));
         }
         io::Write::write_all(&mut file, &bytes).map_err(|error| Error::write(&target, error))?;
@@ -426,6 +433,23 @@ mod tests {
         let bytes = archive(&[("usr/lib/modules/7.2.1/System.map", &real_map)]);
         take_files(bytes.as_slice(), folder.path(), &is_likely, &patient).unwrap().unwrap();
         assert_eq!(fs::read(folder.path().join("System.map")).unwrap(), real_map);
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_refused_and_not_cut() {
+        let mut header = tar::Header::new_gnu();
+        header.set_path("boot/vmlinuz-1").unwrap();
+        header.set_size(MAX_LEN + 1);
+        header.set_mode(0o644);
+        header.set_cksum();
+        // What would come is not even read.
+        let bytes = header.as_bytes().as_slice();
+        let folder = tempfile::tempdir().unwrap();
+        let outcome = take_files(bytes, folder.path(), &is_likely, &Patience(1000.into()));
+        let message = outcome.unwrap_err().to_string();
+        assert!(message.contains("boot/vmlinuz-1 in the package has 268435457 bytes"), "{message}");
+        assert!(message.contains("candor vm kernels"), "{message}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]
