@@ -1,6 +1,7 @@
 //! Debian's apt with a configuration, lists and a cache of our own: nothing of the machine's is
 //! changed, nothing is installed, and no rights are needed. The machine's own settings of how to
-//! reach the network (`apt.conf`: proxies, certificates, timeouts) apply.
+//! reach the network (`apt.conf`: proxies, certificates, timeouts) apply; settings that allow what is
+//! not signed do not. Where root fetches, apt's sandbox user does the work, if it can get at the folder.
 //!
 //! ```text
 //!  <cache>/apt/  apt.conf            what differs from the machine's settings, given with -c
@@ -10,10 +11,13 @@
 //! ```
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use candor_linux::peer::own_user;
 
 use super::sources::Mirror;
 use super::{Fetching, Progress};
@@ -49,13 +53,46 @@ pub(crate) struct Package {
 #[derive(Debug)]
 pub(crate) struct Apt {
     root: PathBuf,
+    runs_as: RunsAs,
+}
+
+/// As whom apt talks to the network and unpacks what it gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RunsAs {
+    /// As the user that the machine's settings name, `_apt`: root hands over its rights.
+    Sandboxed,
+    /// As this user, who has no rights to hand over, or only reads lists.
+    Itself,
+    /// As root, since the user of the sandbox could not get at the files.
+    Root,
+}
+
+impl RunsAs {
+    fn of(user: u32, root: &Path, keyring: &Path) -> Self {
+        let may = |path: &Path, bits: u32| {
+            fs::metadata(path).is_ok_and(|found| found.mode() & bits == bits)
+        };
+        let is_reached = |path: &Path| path.ancestors().skip(1).all(|folder| may(folder, 0o001));
+        match user {
+            0 if is_reached(root)
+                && may(root, 0o001)
+                && is_reached(keyring)
+                && may(keyring, 0o004) =>
+            {
+                Self::Sandboxed
+            }
+            0 => Self::Root,
+            _ => Self::Itself,
+        }
+    }
 }
 
 impl Apt {
     /// The one whose lists were fetched before, if there is one.
     pub(crate) fn of(cache: &Cache) -> Option<Self> {
         let root = cache.folder().join("apt");
-        root.join("updated").is_file().then_some(Self { root })
+        let runs_as = RunsAs::Itself;
+        root.join("updated").is_file().then_some(Self { root, runs_as })
     }
 
     /// Writes the configuration.
@@ -93,7 +130,8 @@ impl Apt {
         let paragraph = |address: &str, suites: &str| {
             format!(
                 "Types: deb\nURIs: {address}\nSuites: {suites}\nComponents: main\n\
-                 Architectures: amd64\nTargets: Packages\nSigned-By: {keyring_text}\n"
+                 Architectures: amd64\nTargets: Packages\nSigned-By: {keyring_text}\n\
+                 Allow-Insecure: no\nAllow-Weak: no\nAllow-Downgrade-To-Insecure: no\n"
             )
         };
         let sources = format!(
@@ -102,9 +140,10 @@ impl Apt {
             paragraph(&mirror.security, SECURITY_SUITES)
         );
         write(&root.join("candor.sources"), &sources)?;
-        write(&root.join("apt.conf"), &configuration(root_text))?;
+        let runs_as = RunsAs::of(own_user(), &root, &keyring);
+        write(&root.join("apt.conf"), &configuration(root_text, runs_as))?;
         write(&root.join("status"), "")?;
-        Ok(Self { root })
+        Ok(Self { root, runs_as })
     }
 
     fn run(&self, program: &str) -> Command {
@@ -115,6 +154,13 @@ impl Apt {
 
     /// Fetches the lists of packages.
     pub(crate) fn update(&self, progress: &dyn Progress) -> Result<(), Error> {
+        if self.runs_as == RunsAs::Root {
+            progress.note(&format!(
+                "apt works as root and without its sandbox, since its user may not enter {}, or not \
+                 read the keys; name a folder that others may enter with CANDOR_CACHE",
+                self.root.display()
+            ));
+        }
         progress.step("the lists of Debian's packages", 0);
         let mut command = self.run("apt-get");
         command.args(["-qq", "-o", "APT::Status-Fd=1", "update"]);
@@ -181,11 +227,12 @@ impl Apt {
         progress: &dyn Progress,
     ) -> Result<PathBuf, Error> {
         progress.step(&package.name, package.size);
+        let place = self.download_place()?;
         let mut command = self.run("apt-get");
         command
             .args(["-qq", "-o", "APT::Status-Fd=1", "download"])
             .arg(format!("{}={}", package.name, package.version))
-            .current_dir(folder);
+            .current_dir(place.path());
         let run = run(command, progress, &mut |line| {
             if let Some(percent) = percent(line) {
                 progress.percent(percent);
@@ -196,9 +243,12 @@ impl Apt {
             return Err(explain(&what, &run.stderr));
         }
         let is_package = |path: &PathBuf| path.extension() == Some(OsStr::new("deb"));
-        let entries = fs::read_dir(folder).map_err(|error| Error::read(folder, error))?;
+        let entries =
+            fs::read_dir(place.path()).map_err(|error| Error::read(place.path(), error))?;
         let found = entries.flatten().map(|entry| entry.path()).find(is_package);
-        let path = found.ok_or_else(|| explain(&what, &run.stderr))?;
+        let found = found.ok_or_else(|| explain(&what, &run.stderr))?;
+        let path = folder.join(found.file_name().unwrap_or_default());
+        fs::rename(&found, &path).map_err(|error| Error::write(&path, error))?;
         let size = path.metadata().map_err(|error| Error::read(&path, error))?.len();
         if size != package.size {
             return Err(broken(&what, &format!("it has {size} bytes instead of {}", package.size)));
@@ -207,8 +257,42 @@ impl Apt {
     }
 }
 
+impl Apt {
+    /// A folder for one package, of the user that apt hands over to: it is who has `lists/partial`
+    /// after an update.
+    fn download_place(&self) -> Result<tempfile::TempDir, Error> {
+        let mode = Permissions::from_mode(0o700);
+        let place = tempfile::Builder::new().permissions(mode).tempdir_in(&self.root);
+        let place = place.map_err(|error| Error::write(&self.root, error))?;
+        if self.runs_as == RunsAs::Sandboxed {
+            let partial = self.root.join("lists/partial");
+            let found = fs::metadata(&partial).map_err(|error| Error::read(&partial, error))?;
+            chown(place.path(), Some(found.uid()), None)
+                .map_err(|error| Error::write(place.path(), error))?;
+        }
+        Ok(place)
+    }
+}
+
+/// What a machine may have set to `true`, for apt as a whole or for one of its programs, and must not be.
+const REFUSED: [&str; 5] = [
+    "APT::Get::AllowUnauthenticated",
+    "Acquire::AllowInsecureRepositories",
+    "Acquire::AllowWeakRepositories",
+    "Acquire::AllowDowngradeToInsecureRepositories",
+    "Acquire::AllowUnsizedPackages",
+];
+
 /// What differs from the machine's settings.
-fn configuration(root: &str) -> String {
+fn configuration(root: &str, runs_as: RunsAs) -> String {
+    let sandbox = match runs_as {
+        RunsAs::Sandboxed => "",
+        RunsAs::Itself | RunsAs::Root => "APT::Sandbox::User \"root\";\n",
+    };
+    let refused: String = REFUSED
+        .iter()
+        .map(|key| format!("{key} \"false\";\nBinary::apt-get::{key} \"false\";\n"))
+        .collect();
     format!(
         "// Written anew whenever kernels are fetched.\n\
          Dir::Etc::sourcelist \"{root}/candor.sources\";\n\
@@ -226,8 +310,9 @@ fn configuration(root: &str) -> String {
          #clear APT::Architectures;\n\
          APT::Architectures {{ \"amd64\"; }};\n\
          APT::Default-Release \"\";\n\
-         // Without rights there is nobody to hand them over to.\n\
-         APT::Sandbox::User \"root\";\n\
+         {sandbox}\
+         // Nothing that is not signed, whatever the machine allows.\n\
+         {refused}\
          // What the machine does after its own updates is not to be done.\n\
          #clear APT::Update::Pre-Invoke;\n\
          #clear APT::Update::Post-Invoke;\n\
@@ -439,6 +524,63 @@ fn broken(what: &str, said: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What apt makes of our configuration on a machine that allows everything.
+    #[test]
+    fn nothing_unsigned_is_taken_whatever_the_machine_allows() {
+        let folder = tempfile::tempdir().unwrap();
+        let (theirs, ours) = (folder.path().join("theirs"), folder.path().join("ours"));
+        let allows = |key: &&str| format!("{key} \"true\";\nBinary::apt-get::{key} \"true\";\n");
+        fs::write(&theirs, REFUSED.iter().map(allows).collect::<String>()).unwrap();
+        fs::write(&ours, configuration("/c", RunsAs::Itself)).unwrap();
+        // Of the machine's settings this file is one; ours is given as it always is.
+        let mut command = Command::new("apt-config");
+        command.env("APT_CONFIG", &theirs).arg("-c").arg(&ours).arg("dump");
+        let output = match command.output() {
+            Ok(output) => output,
+            Err(error) => {
+                assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "apt-config: {error}");
+                println!("not run: apt-config cannot be run: {error}");
+                return;
+            }
+        };
+        let dump = String::from_utf8(output.stdout).unwrap();
+        for key in REFUSED {
+            let found: Vec<_> = dump
+                .lines()
+                .filter_map(|line| line.split_once(' '))
+                .filter(|(name, _)| name.to_lowercase().ends_with(&key.to_lowercase()))
+                .collect();
+            assert!(found.len() >= 2, "{key} is not known:\n{dump}");
+            assert!(found.iter().all(|(_, value)| *value == "\"false\";"), "{found:?}");
+        }
+        assert!(dump.contains("APT::Sandbox::User \"root\";"), "{dump}");
+        assert!(!configuration("/c", RunsAs::Sandboxed).contains("Sandbox"));
+    }
+
+    #[test]
+    fn root_hands_over_its_rights_where_the_sandbox_can_work() {
+        // Whose parents everybody may enter.
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
+        let set = |path: &Path, mode| {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        };
+        let (root, keys) = (folder.path().join("apt"), folder.path().join("keys"));
+        fs::create_dir(&root).unwrap();
+        fs::write(&keys, "").unwrap();
+        for (above, inside, key, expected) in [
+            (0o711, 0o755, 0o644, RunsAs::Sandboxed),
+            (0o700, 0o755, 0o644, RunsAs::Root),
+            (0o711, 0o700, 0o644, RunsAs::Root),
+            (0o711, 0o755, 0o600, RunsAs::Root),
+        ] {
+            set(folder.path(), above);
+            set(&root, inside);
+            set(&keys, key);
+            assert_eq!(RunsAs::of(0, &root, &keys), expected, "{above:o} {inside:o} {key:o}");
+            assert_eq!(RunsAs::of(1000, &root, &keys), RunsAs::Itself);
+        }
+    }
 
     #[test]
     fn what_apt_says_is_understood() {
