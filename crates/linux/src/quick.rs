@@ -4,12 +4,15 @@
 //! |---|---|---|
 //! | [`receive`], [`send`]: `recv`, `send` | `read`, `write`, which ask what kind of file it is | 300 each |
 //! | system calls past the C library | `recv`, `send` of the C library, where threads can be cancelled | 50 each |
-//! | [`leave_shared_files`] | a table of files shared with other threads | 45 per call |
+//! | [`spawn_apart`] | a table of files shared with other threads | 45 per call |
 //! | [`leave_restartable_sequences`] | what the C library sets up for every thread | 190 per wake-up |
 //!
 //! [`set_gate`] opens and closes a socket for what arrives, without closing the file.
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::{Builder, JoinHandle};
 
 use libc::{c_int, c_long};
 
@@ -178,14 +181,57 @@ pub fn set_gate(socket: &impl AsFd, gate: Gate) -> Result<(), Error> {
     outcome.map_err(|errno| Error::new("set the filter of", "a socket", errno))
 }
 
-/// Gives the calling thread a table of open files of its own, a copy of that of its process: the
-/// kernel then looks files up without counting who uses them. What other threads open or close
-/// later is nothing to this one, and the other way round.
+/// What a thread with open files of its own does: it gets bytes, calls its second argument when it is
+/// ready, and returns bytes.
+pub type Apart = fn(&[u8], &mut dyn FnMut()) -> Vec<u8>;
+
+/// A thread with a table of open files of its own, as a process has one: the kernel then looks files up
+/// without counting who uses them.
+///
+/// An open file is a number in such a table: handed over to a thread with another table, it would be
+/// another file there, or none. So nothing that could hold one goes in or out: `body` is a plain
+/// function, which captures nothing, and all that it gets and gives is bytes.
+#[derive(Debug)]
+pub struct ThreadApart {
+    thread: JoinHandle<Result<Vec<u8>, Error>>,
+    is_ready: Receiver<()>,
+}
+
+/// Starts `body` in such a thread.
 ///
 /// # Errors
-/// No memory.
-pub fn leave_shared_files() -> Result<(), Error> {
-    // SAFETY: no memory is involved.
+/// There is no memory for a thread.
+pub fn spawn_apart(name: &str, input: Vec<u8>, body: Apart) -> io::Result<ThreadApart> {
+    let (ready, is_ready) = sync_channel(1);
+    let thread = Builder::new().name(name.to_owned()).spawn(move || {
+        leave_shared_files()?;
+        Ok(body(&input, &mut || {
+            // Perhaps nobody waits any more.
+            let _ = ready.try_send(());
+        }))
+    });
+    Ok(ThreadApart { thread: thread?, is_ready })
+}
+
+impl ThreadApart {
+    /// Waits until it is ready; false if it ended before.
+    #[must_use]
+    pub fn wait_until_ready(&self) -> bool {
+        self.is_ready.recv().is_ok()
+    }
+
+    /// Waits for its end; `None` if it panicked.
+    ///
+    /// # Errors
+    /// It could not have files of its own.
+    pub fn join(self) -> Result<Option<Vec<u8>>, Error> {
+        self.thread.join().ok().transpose()
+    }
+}
+
+/// Gives the calling thread, which is to have no files yet, a copy of the table of its process.
+fn leave_shared_files() -> Result<(), Error> {
+    // SAFETY: no memory is involved. Files that are open stay open in both tables.
     check(unsafe { libc::unshare(libc::CLONE_FILES) })
         .map_err(|errno| Error::new("copy", "the table of open files", errno))?;
     Ok(())
@@ -247,9 +293,8 @@ pub fn leave_restartable_sequences() -> Result<bool, Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
     use std::net::{Ipv4Addr, UdpSocket};
-    use std::os::fd::{FromRawFd, OwnedFd};
+    use std::sync::{Barrier, Mutex};
 
     use super::*;
 
@@ -272,24 +317,38 @@ mod tests {
         assert_eq!(&buffer[..5], b"frame");
     }
 
+    /// What the open files of the calling thread are, such as `pipe:[123]`.
+    fn open_files() -> Vec<String> {
+        let entries = std::fs::read_dir("/proc/thread-self/fd").unwrap().flatten();
+        let link = |entry: std::fs::DirEntry| std::fs::read_link(entry.path()).ok();
+        entries.filter_map(link).map(|link| link.display().to_string()).collect()
+    }
+
     #[test]
-    fn a_thread_with_files_of_its_own_closes_only_its_own() {
-        let (mut reader, writer) = std::io::pipe().unwrap();
-        let number = writer.as_raw_fd();
-        std::thread::spawn(move || {
-            leave_shared_files().unwrap();
-            drop(writer);
-        })
-        .join()
-        .unwrap();
-        // It is still open here.
-        // SAFETY: nobody else closes it.
-        let mut writer = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(number) });
-        writer.write_all(b"frame").unwrap();
-        drop(writer);
-        let mut text = String::new();
-        reader.read_to_string(&mut text).unwrap();
-        assert_eq!(text, "frame");
+    fn a_thread_apart_has_files_of_its_own() {
+        static NAME: Mutex<String> = Mutex::new(String::new());
+        static IS_SEEN: Barrier = Barrier::new(2);
+        fn hold_a_pipe(input: &[u8], ready: &mut dyn FnMut()) -> Vec<u8> {
+            let pipe = std::io::pipe().unwrap();
+            let link = format!("/proc/thread-self/fd/{}", pipe.0.as_raw_fd());
+            *NAME.lock().unwrap() = std::fs::read_link(link).unwrap().display().to_string();
+            let is_open = open_files().contains(&NAME.lock().unwrap());
+            ready();
+            // It is open until it has been looked for there.
+            IS_SEEN.wait();
+            vec![u8::from(is_open), input[0]]
+        }
+        let thread = spawn_apart("apart", vec![7], hold_a_pipe).unwrap();
+        assert!(thread.wait_until_ready());
+        let name = NAME.lock().unwrap().clone();
+        let is_open_here = open_files().contains(&name);
+        IS_SEEN.wait();
+        assert!(name.starts_with("pipe:[") && !is_open_here, "{name} is open here too");
+        assert_eq!(thread.join(), Ok(Some(vec![1, 7])));
+
+        let thread = spawn_apart("apart", Vec::new(), |_, _| panic!("on purpose")).unwrap();
+        assert!(!thread.wait_until_ready());
+        assert_eq!(thread.join(), Ok(None));
     }
 
     #[test]

@@ -13,6 +13,11 @@ impl Failure {
     pub(crate) fn new(place: &str, reason: impl fmt::Display, remedy: &str) -> Self {
         Self(format!("{place}: {reason}; {remedy}"))
     }
+
+    /// One that another thread told, whole.
+    pub(crate) const fn told(sentence: String) -> Self {
+        Self(sentence)
+    }
 }
 
 impl fmt::Display for Failure {

@@ -8,15 +8,13 @@ mod fast;
 mod live;
 mod read_write;
 
-use std::sync::mpsc::sync_channel;
-use std::thread::{Builder, JoinHandle};
-
+use candor_bed::channel;
 use candor_bed::interface;
 use candor_bed::order::{Gateway, Measurement};
 use candor_bed::report::JobCount;
 use candor_linux::Errno;
 use candor_linux::clock::{self, Switches, ThreadCpu, Usage};
-use candor_linux::quick::leave_shared_files;
+use candor_linux::quick::{ThreadApart, spawn_apart};
 use candor_linux::realtime::{Policy, Task, set_policy};
 use candor_time::{Instant, Nanos};
 
@@ -44,7 +42,7 @@ pub(crate) enum Running {
     /// In the kernel.
     Kernel(Jobs),
     /// In a thread of this process.
-    Thread(JoinHandle<Result<Tally, Failure>>),
+    Thread(ThreadApart),
     /// The live gateway, in threads of its own.
     Live(Box<live::Running>),
     /// A process of its own.
@@ -68,9 +66,7 @@ pub(crate) fn start(order: &Measurement, bed: &mut Bed) -> Result<Running, Failu
                 }
             }
         }
-        Gateway::Engine => in_thread(order, engine::run),
-        Gateway::EngineFast => in_thread(order, fast::run),
-        Gateway::ReadWrite => in_thread(order, read_write::run),
+        Gateway::Engine | Gateway::EngineFast | Gateway::ReadWrite => in_thread(order),
         Gateway::Live { measures } => {
             Ok(Running::Live(Box::new(live::Running::start(order, *measures)?)))
         }
@@ -99,7 +95,7 @@ impl Running {
             Self::Live(running) => running.stop(),
             Self::Thread(thread) => {
                 bed.stop_gateway()?;
-                thread.join().map_err(|_| Failure::new("gateway", "it panicked", FAULT))?
+                outcome(thread)
             }
         }
     }
@@ -113,31 +109,51 @@ fn policy(priority: u8) -> Policy {
     }
 }
 
-/// Runs a gateway in a thread of its own. It is to call its last argument when it is ready.
-fn in_thread(
-    order: &Measurement,
-    body: fn(&Measurement, &mut dyn FnMut()) -> Result<Tally, Failure>,
-) -> Result<Running, Failure> {
-    let (ready, is_ready) = sync_channel(1);
-    let order = order.clone();
-    let thread = Builder::new().name("gateway".into()).spawn(move || {
-        let policy = policy(order.settings.gateway_priority);
-        set_policy(Task::This, policy).at("gateway", "take a priority from 0 to 99")?;
-        // As if it were a program of its own.
-        leave_shared_files().at("gateway", FAULT)?;
-        body(&order, &mut || {
-            // If nobody waits any more, the guest is at its end.
-            let _ = ready.send(());
-        })
-    });
-    let thread = thread.at("gateway", FAULT)?;
-    if is_ready.recv().is_err() {
+/// Runs a gateway in a thread with files of its own, as if it were a program.
+fn in_thread(order: &Measurement) -> Result<Running, Failure> {
+    let thread = spawn_apart("gateway", channel::encode(order), apart).at("gateway", FAULT)?;
+    if !thread.wait_until_ready() {
         // It ended before it was ready, and says why.
-        let outcome = thread.join().map_err(|_| Failure::new("gateway", "it panicked", FAULT))?;
-        outcome?;
+        outcome(thread)?;
         return Err(Failure::new("gateway", "it ended at once", FAULT));
     }
     Ok(Running::Thread(thread))
+}
+
+/// What such a thread hands over: what it counted in the order of [`Tally`], or why it failed.
+type Told = Result<(Vec<JobCount>, u64, u64, u64, (u64, u64), Vec<String>), String>;
+
+/// The gateway that an order asks for. It calls `ready` when it is.
+fn apart(order: &[u8], ready: &mut dyn FnMut()) -> Vec<u8> {
+    let run = || {
+        let order = channel::decode::<Measurement>(order, 0).at("gateway", FAULT)?;
+        let (order, _) = order.ok_or_else(|| Failure::new("gateway", "it has no order", FAULT))?;
+        let policy = policy(order.settings.gateway_priority);
+        set_policy(Task::This, policy).at("gateway", "take a priority from 0 to 99")?;
+        match order.gateway {
+            Gateway::EngineFast => fast::run(&order, ready),
+            Gateway::ReadWrite => read_write::run(&order, ready),
+            _ => engine::run(&order, ready),
+        }
+    };
+    let told: Told = run().map_err(|failure| failure.to_string()).map(|tally| {
+        let Tally { jobs, overflow, refused, cpu, switches, notes } = tally;
+        let switches = (switches.voluntary, switches.involuntary);
+        (jobs, overflow, refused, cpu.as_nanos(), switches, notes)
+    });
+    channel::encode(&told)
+}
+
+/// What a thread counted, or why it failed.
+fn outcome(thread: ThreadApart) -> Result<Tally, Failure> {
+    let bytes = thread.join().at("gateway", FAULT)?;
+    let bytes = bytes.ok_or_else(|| Failure::new("gateway", "it panicked", FAULT))?;
+    let told = channel::decode::<Told>(&bytes, 0).at("gateway", FAULT)?;
+    let (told, _) = told.ok_or_else(|| Failure::new("gateway", "it says nothing", FAULT))?;
+    let (jobs, overflow, refused, cpu_ns, (voluntary, involuntary), notes) =
+        told.map_err(Failure::told)?;
+    let switches = Switches { voluntary, involuntary };
+    Ok(Tally { jobs, overflow, refused, cpu: Nanos::from_nanos(cpu_ns), switches, notes })
 }
 
 /// What a thread uses from now on.
