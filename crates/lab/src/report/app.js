@@ -1033,7 +1033,7 @@ function startPage() {
     if (missing.length > 3) hints.push(`${count(missing.length - 3)} more files are missing.`);
     if (chosen().length === 0) hints.push("Choose experiments in the table to lay their latency profiles over one another.");
     else if (shown.length < chosen().length - missing.length) hints.push("Some of the chosen experiments have no frame with this metric.");
-    if (shown.length > LEGEND_MOST && !state.colour) hints.push("Point at the chart or at a line of the table to see which curve is which.");
+    if ((shown.length > LEGEND_MOST || innerWidth < 640) && shown.length > 3 && !state.colour) hints.push("Point at the chart or at a line of the table to see which curve is which.");
     $("overlay-hint").textContent = hints.join(" ");
     $("export-csv").disabled = $("export-svg").disabled = shown.length === 0;
     hideReadout();
@@ -1045,6 +1045,8 @@ function startPage() {
     }
     $("overlay-box").hidden = false;
     shownPlot = overlay(theme());
+    // On a small screen the table is legend enough.
+    if (innerWidth < 640 && shown.length > 3) shownPlot.layout.showlegend = false;
     Plotly.react($("overlay"), shownPlot.data, shownPlot.layout, config);
   }
 
