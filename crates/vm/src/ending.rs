@@ -1,8 +1,5 @@
 //! How guests end: with a report, with a reason, with the last words of their kernel, or not in time.
 
-use std::fs;
-use std::path::Path;
-
 use candor_bed::{Report, channel, meeting};
 use serde_json::{Value, json};
 
@@ -124,9 +121,8 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// What a console says about the end: from where the kernel complains, or else the last lines.
-pub(crate) fn console(file: &Path) -> Vec<String> {
-    let bytes = fs::read(file).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
+pub(crate) fn console(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
     let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let complains = |line: &&str| COMPLAINTS.iter().any(|complaint| line.contains(complaint));
     let last = lines.len().saturating_sub(CONSOLE_LINES);
@@ -206,16 +202,12 @@ mod tests {
 
     #[test]
     fn the_console_ends_with_its_last_lines() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("console");
         let lines: String = (0..30).map(|line| format!("line {line}\x1b\r\n\n")).collect();
-        fs::write(&file, lines).unwrap();
-        let shown = console(&file);
+        let shown = console(lines.as_bytes());
         assert_eq!((shown.len(), shown[19].as_str()), (20, "line 29 "));
-        assert_eq!(console(&folder.path().join("absent")), Vec::<String>::new());
+        assert_eq!(console(b""), Vec::<String>::new());
         let panic = "all is well\nKernel panic - not syncing: no init\n".to_owned();
-        fs::write(&file, panic + &"trace\n".repeat(40)).unwrap();
-        let shown = console(&file);
+        let shown = console((panic + &"trace\n".repeat(40)).as_bytes());
         assert_eq!((shown.len(), shown[0].as_str()), (20, "Kernel panic - not syncing: no init"));
     }
 }

@@ -25,6 +25,7 @@ mod profile;
 pub mod program;
 mod qmp;
 mod run;
+mod scratch;
 mod seat;
 mod snapshot;
 

@@ -8,7 +8,6 @@ use std::process::{Command, Stdio};
 use candor_bed::meeting;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tempfile::TempDir;
 
 use crate::cache::Cache;
 use crate::error::Error;
@@ -318,15 +317,6 @@ pub(crate) fn option(value: &str) -> String {
 /// A word for `sh`.
 pub(crate) fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
-}
-
-/// A folder for the files of one process.
-pub(crate) fn scratch() -> Result<TempDir, Error> {
-    tempfile::Builder::new().prefix("candor-vm-").tempdir().map_err(|error| {
-        let remedy = "make room there, or name another folder with TMPDIR".into();
-        let path = std::env::temp_dir();
-        Error::Io { path, what: "cannot take temporary files", source: error, remedy }
-    })
 }
 
 #[cfg(test)]

@@ -41,7 +41,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `command`, which shall have its monitor on `stdio` and wait for `cont`.
+    /// Starts `command`, which shall have its monitor on `stdio` and wait for `cont`, from a thread that
+    /// lasts longer: QEMU ends with it.
     pub(crate) fn start(command: &mut Command, watch: &dyn Watch) -> Result<Self, Error> {
         let io = |error| Error::Other(format!("QEMU cannot be started: {error}"));
         let seat = Seat::take()?;
@@ -51,6 +52,8 @@ impl Process {
             .stdin(Stdio::from(theirs.try_clone().map_err(io)?))
             .stdout(Stdio::from(theirs))
             .stderr(Stdio::piped());
+        // A process that is killed runs no destructor, and QEMU would go on for ever.
+        candor_linux::process::ends_with_parent(command);
         let mut child = command.spawn().map_err(io)?;
         let stderr = child.stderr.take();
         let complaints = stderr.map(|stderr| std::thread::spawn(move || complaints(stderr)));

@@ -1,16 +1,16 @@
 //! An order, performed by a restored machine.
 
-use std::fs;
 use std::path::Path;
 
 use candor_bed::order::Pace;
 use candor_bed::{Order, Report, channel};
 use serde_json::{Value, json};
 
-use crate::ending::{Ended, console, evaluate, guest_seconds, is_past};
+use crate::ending::{Ended, evaluate, guest_seconds, is_past};
 use crate::error::Error;
-use crate::machine::{Files, Machine, Watch, quoted, scratch};
+use crate::machine::{Machine, Watch, quoted};
 use crate::qmp::{Event, Process};
+use crate::scratch::Scratch;
 use crate::seat::agreed;
 
 /// Time of its own that a guest gets for whatever an order does besides sending frames.
@@ -40,15 +40,11 @@ impl Machine {
         watch: &dyn Watch,
     ) -> Result<(Report, bool), Error> {
         let saved = self.saved_state(watch)?;
-        let scratch = scratch()?;
-        let file = |name: &str| scratch.path().join(name);
-        let (console_file, report, order_file) = (file("console"), file("report"), file("order"));
-        fs::write(&order_file, channel::encode(order))
-            .map_err(|error| Error::write(&order_file, error))?;
-        let files = Files { console: &console_file, report: &report, order: &order_file };
-        let mut command = self.command(&saved.initramfs, &files);
+        let mut scratch = Scratch::new(&channel::encode(order))?;
+        let mut command = self.command(&saved.initramfs, &scratch.files());
         command.args(["-incoming", "defer"]).args(options);
         let mut process = Process::start(&mut command, watch)?;
+        scratch.hide();
         restored(&mut process, &saved.state, watch)?;
         let limit_s = guest_seconds(&mut process, watch)? + limit_s(order);
         process.go_on(watch)?;
@@ -65,17 +61,17 @@ impl Machine {
                     let reason = format!(
                         "the guest with Linux {release} hangs: it did not end in time (its own)"
                     );
-                    return Err(Error::Guest { reason, console: console(&console_file) });
+                    return Err(Error::Guest { reason, console: scratch.console() });
                 }
                 None => {}
             }
         }
         let status = process.wait()?.code();
-        let bytes = fs::read(&report).map_err(|error| Error::read(&report, error))?;
+        let bytes = scratch.report()?;
         let report =
             evaluate(&self.identity().release, status, &bytes).map_err(|reason| match reason {
                 Ended::Failed(reason) => Error::Other(reason),
-                Ended::Died(reason) => Error::Guest { reason, console: console(&console_file) },
+                Ended::Died(reason) => Error::Guest { reason, console: scratch.console() },
             })?;
         Ok((report, process.is_undisturbed()))
     }

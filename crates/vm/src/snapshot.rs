@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::ending::{boot_failure, console, is_past};
+use crate::ending::{boot_failure, is_past};
 use crate::error::Error;
-use crate::machine::{Files, Machine, Watch, quoted, scratch};
+use crate::machine::{Machine, Watch, quoted};
 use crate::qmp::{Event, Process};
+use crate::scratch::Scratch;
 
 /// A kernel that has not reached `/init` after so much of its own time never will.
 const BOOT_LIMIT_S: u64 = 120;
@@ -102,14 +103,11 @@ impl Machine {
 
     /// Boots and saves.
     fn boot(&self, initramfs: &Path, state: &Path, watch: &dyn Watch) -> Result<Moment, Error> {
-        let scratch = scratch()?;
-        let file = |name: &str| scratch.path().join(name);
-        let (console_file, report, order) = (file("console"), file("report"), file("order"));
-        // Nobody reads it before the machine is restored with another one.
-        fs::write(&order, b"none").map_err(|error| Error::write(&order, error))?;
-        let files = Files { console: &console_file, report: &report, order: &order };
-        let mut command = self.command(initramfs, &files);
+        // Nobody reads the order before the machine is restored with another one.
+        let mut scratch = Scratch::new(b"none")?;
+        let mut command = self.command(initramfs, &scratch.files());
         let mut process = Process::start(&mut command, watch)?;
+        scratch.hide();
         process.go_on(watch)?;
         loop {
             match process.event_or_idle(watch)? {
@@ -117,9 +115,9 @@ impl Machine {
                 Some(Event::Named(_)) => {}
                 Some(Event::Ended) => {
                     let status = process.wait()?.code();
-                    let bytes = fs::read(&report).map_err(|error| Error::read(&report, error))?;
+                    let bytes = scratch.report()?;
                     let release = &self.identity().release;
-                    let console = || console(&console_file);
+                    let console = || scratch.console();
                     return Err(boot_failure(release, status, &bytes, console));
                 }
                 None if is_past(&mut process, BOOT_LIMIT_S, watch)? => {
@@ -127,18 +125,18 @@ impl Machine {
                         "Linux {} did not come up within {BOOT_LIMIT_S} s of its own time",
                         self.identity().release
                     );
-                    return Err(Error::Guest { reason, console: console(&console_file) });
+                    return Err(Error::Guest { reason, console: scratch.console() });
                 }
                 None => {}
             }
         }
         let has_skipped = has_skipped(&process.human("info lapic", watch)?);
         save(&mut process, state, watch)?;
-        let bytes = fs::read(&report).map_err(|error| Error::read(&report, error))?;
+        let bytes = scratch.report()?;
         let time_ns = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
         time_ns.map(|time_ns| Moment { time_ns, has_skipped }).ok_or_else(|| {
             let reason = "the guest stopped without telling its time".into();
-            Error::Guest { reason, console: console(&console_file) }
+            Error::Guest { reason, console: scratch.console() }
         })
     }
 }
