@@ -275,7 +275,8 @@ fn idle_clients_give_way() {
     for client in &mut idle {
         client.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
     }
-    std::thread::sleep(Duration::from_millis(50));
+    // Five snapshots at intervals of 10 ms: the others are idle for longer than `gives_way`.
+    assert_eq!(snapshots.by_ref().take(5).filter(Result::is_ok).count(), 5);
     let before = scene.handler.lock().unwrap().snapshots;
     assert!(snapshots.any(|snapshot| snapshot.unwrap().uptime_ns > before));
     let late: Vec<_> = (0..3)

@@ -9,7 +9,8 @@ use object::{Object, ObjectSection, ObjectSymbol};
 use tempfile::TempDir;
 
 use crate::error::Error;
-use crate::machine::{option, scratch};
+use crate::machine::option;
+use crate::scratch;
 
 /// The plugin; empty where it cannot be built (see `build.rs`).
 static PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/count.so"));
@@ -39,7 +40,7 @@ impl Counting {
                 "this candor has no plugin for QEMU: instructions are counted on Linux only";
             Error::Other(reason.into())
         })?;
-        let counting = Self { folder: scratch()?, marks };
+        let counting = Self { folder: scratch::folder()?, marks };
         let path = counting.library();
         fs::write(&path, library).map_err(|error| Error::write(&path, error))?;
         Ok(counting)

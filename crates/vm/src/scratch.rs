@@ -15,6 +15,19 @@ use crate::ending;
 use crate::error::Error;
 use crate::machine::Files;
 
+/// A folder for files that go with the value, which nobody else may enter.
+pub(crate) fn folder() -> Result<TempDir, Error> {
+    let made = tempfile::Builder::new()
+        .prefix("candor-vm-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir();
+    made.map_err(|error| {
+        let remedy = "make room there, or name another folder with TMPDIR".into();
+        let path = std::env::temp_dir();
+        Error::Io { path, what: "cannot take temporary files", source: error, remedy }
+    })
+}
+
 /// The files of one process.
 pub(crate) struct Scratch {
     /// Where they have names.
@@ -50,15 +63,7 @@ impl Kept {
 impl Scratch {
     /// New files, with these bytes as the order.
     pub(crate) fn new(order: &[u8]) -> Result<Self, Error> {
-        let folder = tempfile::Builder::new()
-            .prefix("candor-vm-")
-            .permissions(Permissions::from_mode(0o700))
-            .tempdir()
-            .map_err(|error| {
-                let remedy = "make room there, or name another folder with TMPDIR".into();
-                let path = std::env::temp_dir();
-                Error::Io { path, what: "cannot take temporary files", source: error, remedy }
-            })?;
+        let folder = folder()?;
         let place = |name: &str| folder.path().join(name);
         let (console, report) = (Kept::new(place("console"))?, Kept::new(place("report"))?);
         let path = place("order");

@@ -416,7 +416,7 @@ mod tests {
             received: 12_345 + count,
             unmatched: 7,
             refuses_unmatched: true,
-            overflow: 3,
+            overflow_frames: 3,
             queued: 2,
             queue_depth: 1_024,
             ..PortSnapshot::default()

@@ -572,6 +572,7 @@ mod tests {
         fn read(
             &mut self,
             _: &Datagram<'_>,
+            _: u32,
             _: &ReceiverCounters,
             take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
         ) -> Contents {

@@ -125,7 +125,7 @@ type Told = Result<(Vec<JobCount>, u64, u64, u64, (u64, u64), Vec<String>), Stri
 
 /// The gateway that an order asks for. It calls `ready` when it is.
 fn apart(order: &[u8], ready: &mut dyn FnMut()) -> Vec<u8> {
-    let run = || {
+    let mut run = || {
         let order = channel::decode::<Measurement>(order, 0).at("gateway", FAULT)?;
         let (order, _) = order.ok_or_else(|| Failure::new("gateway", "it has no order", FAULT))?;
         let policy = policy(order.settings.gateway_priority);
