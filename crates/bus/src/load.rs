@@ -243,7 +243,10 @@ impl Meter {
         // What is measured begins with the beginning of the first frame.
         self.current.get_or_insert(Stretch { from: begin, ..Stretch::default() });
         let on_wire = OnWire { begin, end };
-        self.close_until(end, Some(on_wire), tell);
+        // A frame that ends with an interval belongs to it.
+        let from = self.current.map_or(end, |current| current.from);
+        let before_end = Instant::from_nanos(end.as_nanos().saturating_sub(1)).max(from);
+        self.close_until(before_end, Some(on_wire), tell);
         self.last = end;
         let Some(current) = &mut self.current else { return };
         let so_far = Stretch { time: end.since(current.from), ..*current };

@@ -24,7 +24,7 @@ frame         bits  of which stuff  at worst  duration  at worst
 123#DEADBEEF    81               2        95   81.0 us   95.0 us
 12345678#       69               2        80   69.0 us   80.0 us
 123#R2          47               0        55   47.0 us   55.0 us
-123##1AABB      78               6        87   54.0 us   60.5 us
+123##1AABB      78               6        87   53.5 us   60.0 us
 ";
     assert_eq!(success(&["123#DEADBEEF", "12345678#", "123#R2", "123##1AABB"]), expected);
 }

@@ -448,7 +448,11 @@ fn what_is_wrong_is_told_with_place_and_remedy_before_anything_is_written() {
             &["--set", "bus.oit.bitrate=500k"],
             &["--set bus.oit.bitrate=500k: there is no bus `oit`; did you mean `out`?"],
         ),
-        (CAMPAIGN, &["--set", "bus.lin.bitrate=20k"], &["the buses are in, out"]),
+        (
+            CAMPAIGN,
+            &["--set", "bus.lin.bitrate=20k"],
+            &["there is no bus `lin`; did you mean `in`?"],
+        ),
         (CAMPAIGN, &["--kernel", "9.9"], &["--kernel 9.9 has no effect", "--testbed vm"]),
         (CAMPAIGN, &["--mips", "250"], &["--mips 250 has no effect"]),
         (CAMPAIGN, &["--set", "vm.mips=250"], &["--set vm.mips=250 has no effect"]),
@@ -582,6 +586,7 @@ fn an_interrupt_keeps_what_is_finished() {
         .unwrap()
         // Far longer than the test would wait.
         .replace("name = \"flood\"", "name = \"flood\"\ncount = 1_000_000_000_000\n");
+    let text = format!("per_frame = true\n{text}");
     let scene = Scene::new(&text);
     let mut child = scene
         .command(&["run", "two.toml", "--out", "out", "--jobs", "1", "--json"])

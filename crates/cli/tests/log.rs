@@ -68,7 +68,7 @@ records out of order                         1
 malformed records skipped                    1
 
 bus   frames  frames/s  load at 500k  peak 10 ms  peak 100 ms  peak 1 s
-can0       4     100.0        1.83 %      2.24 %            -         -
+can0       4     100.0        1.83 %      3.24 %            -         -
 can1       2      47.6        0.64 %      2.80 %            -         -
 
 bus   id        frames  bytes  period ms  min ms  max ms  jitter ms     share

@@ -320,9 +320,9 @@ fn a_peer_that_vanishes_leaves_sums_that_add_up() {
     println!("{sent} sent, {read} read by the peer; {all:?}");
     assert_eq!((all.pending, total(all)), (0, sent));
     assert_eq!(all.handled, tunnel.transmitted);
-    // What the peer has read and what is known to be lost is no more than what was transmitted. The
-    // rest the kernel of the peer had acknowledged.
-    assert!(read + tunnel.lost <= tunnel.transmitted, "{read} {tunnel:?}");
+    // A frame that the peer read but did not acknowledge before it went away counts as lost too, so
+    // the two may overlap; neither is more than what was transmitted.
+    assert!(read <= tunnel.transmitted && tunnel.lost <= tunnel.transmitted, "{read} {tunnel:?}");
     assert!(all.stopped["down"] > 0);
 }
 

@@ -141,7 +141,7 @@ fn a_broken_input_keeps_the_older_result() {
         let results = results_of(&folder.path().join("out"));
         let before = contents(&results);
         assert_eq!(before.len(), 2);
-        fs::write(&log, "(1.000000) can0 123#0000\n(1.010000) can0 12").unwrap();
+        fs::write(&log, "(1.000000) can0 123#0000\n(1.010000) can0 12\n").unwrap();
         let outcome = run_text(&text, folder.path(), 1);
         assert!(outcome.finished.is_empty() && !outcome.is_interrupted);
         let [(name, error)] = outcome.failures.as_slice() else { panic!("{outcome:?}") };

@@ -329,7 +329,7 @@ fn frames_sent_are_received_or_not_routed_or_refused_or_lost() {
         let text = "count = 4_000\nseed = 3\n\
              bus.in.bitrate = '1M'\nbus.out.bitrate = '125k'\nbus.third.bitrate = '500k'\n\
              bus.apart.bitrate = '500k'\n\
-             gateway = { profile = 'mpc5200-2.6.33', rules = 'rules.toml' }\n\
+             gateway = { profile = 'mpc5200-2.6.33', kind = 'user', rules = 'rules.toml' }\n\
              [traffic]\nkind = 'periodic'\nnodes = { in = ['A'], apart = ['B'] }\n\
              [[traffic.message]]\nid = '0x100'\nnode = 'A'\nlength = 8\nperiod = '1ms'\n\
              [[traffic.message]]\nid = '0x200'\nnode = 'A'\nlength = 8\nperiod = '500us'\n\
@@ -357,9 +357,9 @@ fn an_unknown_interface_sends_nothing() {
 }
 
 #[test]
-fn a_recording_that_breaks_off_ends_with_the_place() {
+fn a_recording_with_a_broken_line_ends_with_the_place() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("a.log"), format!("{LOG}(1000.0500")).unwrap();
+    std::fs::write(folder.path().join("a.log"), format!("{LOG}(1000.0500\n")).unwrap();
     let text =
         format!("{BUSES}gateway.delay = '35us'\ntraffic = {{ kind = 'replay', log = 'a.log' }}\n");
     let error = try_run(&experiment(&text, folder.path())).unwrap_err().to_string();

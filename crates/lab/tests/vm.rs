@@ -698,6 +698,7 @@ fn settings_reach_the_order() {
 fn an_experiment_of_the_simulation_runs_here_too() {
     let text = "
         count = 20
+        seeds = 1
         instrument = 'tester'
         bus.in = { bitrate = '1M', bit_error_rate = 0.001, restart = '10ms' }
         bus.out.bitrate = '1M'
@@ -921,7 +922,7 @@ fn an_unchanged_experiment_is_not_run_again() {
         format!("{TWO}vm.parameters = 'threadirqs'"),
         format!("{TWO}vm.netdev_budget = 64"),
         format!("{TWO}gateway.generate.modify = 'and'"),
-        format!("{TWO}load.kind = 'cpu'"),
+        format!("seeds = 1\n{TWO}load.kind = 'cpu'"),
     ] {
         assert_eq!(counted(&lab, &changed), (0, 1), "{changed}");
         assert_eq!(counted(&lab, &changed), (1, 0), "{changed}");

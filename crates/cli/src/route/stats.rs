@@ -519,7 +519,7 @@ powertrain  can1    11,000  35.0 us  60.1 us  99.0 us  1.20 ms              -   
         assert_eq!(number(&first[0], "received"), received, "{}", first[0]);
         let keys = |line: &serde_json::Value| line["data"].as_object().unwrap().len();
         // As many as the table above has.
-        assert_eq!(first.iter().map(keys).collect::<Vec<_>>(), [24, 24, 14, 14, 13, 5]);
+        assert_eq!(first.iter().map(keys).collect::<Vec<_>>(), [30, 30, 14, 14, 13, 5]);
         let rates = Rates::between(&old, &new).unwrap();
         let second = lines(Some(&rates));
         assert_eq!(second[0]["data"]["received_per_s"], 250.0);
