@@ -34,7 +34,7 @@ function edit(dir, id) {
     kernel: HOSTILE, release: HOSTILE, package: HOSTILE, kernel_sha256: HOSTILE, guest_sha256: HOSTILE,
     qemu: HOSTILE, flags: [HOSTILE], shift: 1, mips: 500,
   };
-  fs.writeFileSync(path.join(dir, "results", `${EDITED}.json`), JSON.stringify(edited));
+  fs.writeFileSync(path.join(dir, "results", `${EDITED}.json`), JSON.stringify(edited, null, 2));
 }
 
 /** Fills `dir` with results and their report: six of a matrix ran last. */
