@@ -367,6 +367,7 @@ test("300 experiments stay readable", async () => {
   assert.equal(await page.locator(".detail").count(), 6);
   await page.click("#more");
   assert.equal(await page.locator(".detail").count(), 12);
+  await page.locator("#overlay").scrollIntoViewIfNeeded();
   const area = await page.locator("#overlay .nsewdrag").first().boundingBox();
   await page.mouse.move(area.x + area.width / 2, area.y + area.height / 2);
   await page.locator("#readout").waitFor();
