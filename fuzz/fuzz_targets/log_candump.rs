@@ -1,6 +1,7 @@
 //! The decoder and encoder of candump files.
 #![no_main]
 
-mod log_common;
+#[path = "shared/log.rs"]
+mod log;
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| log_common::check("candump", input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| log::check("candump", input));

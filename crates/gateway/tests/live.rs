@@ -424,6 +424,18 @@ fn a_port_is_changed_without_being_closed() {
     assert_eq!(handled, FRAMES);
 }
 
+/// The threads of this process whose names end with one of these buses: `receive/a` is one of bus `a`.
+fn threads_of(buses: &[&str]) -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    // A thread of another test may end meanwhile.
+    let names =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    let is_of_one = |name: &String| {
+        name.trim_end().split_once('/').is_some_and(|(_, bus)| buses.contains(&bus))
+    };
+    names.filter(is_of_one).collect()
+}
+
 #[test]
 fn a_change_that_fails_leaves_nothing_behind() {
     let mut bed = Bed::new();
@@ -433,28 +445,36 @@ fn a_change_that_fails_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("old.pcap");
     std::fs::write(&log, "what was recorded").unwrap();
-    let [free] = free_ports();
-    // The second and third bus can be opened, the last one cannot.
-    let text = format!(
-        "{}c = \"cannelloni:udp://127.0.0.1:1?listen={free}\"\nlog = \"file:{}?replace=true\"\n\
-         d = \"no-such-if\"\n{rule}\
-         [[rule]]\nfrom = \"a\"\nto = [\"c\", \"log\", \"d\"]\n",
-        bed.buses,
-        log.display(),
-    );
-    let (table, findings) = candor_route::file::parse("rules.toml", &text);
-    let table = table.unwrap_or_else(|| panic!("{findings}"));
-    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
-    let before = threads();
+    let [free, last] = free_ports();
+    // The second and third bus can be opened, the last one cannot. No other test of this program has
+    // buses of these names.
+    let buses = bed.buses.clone();
+    let text = |last: &str| {
+        format!(
+            "{buses}third = \"cannelloni:udp://127.0.0.1:1?listen={free}\"\nlog = \"file:{}?replace=true\"\n\
+             fourth = \"{last}\"\n{rule}\
+             [[rule]]\nfrom = \"a\"\nto = [\"third\", \"log\", \"fourth\"]\n",
+            log.display(),
+        )
+    };
+    let table = |last: &str| {
+        let (table, findings) = candor_route::file::parse("rules.toml", &text(last));
+        table.unwrap_or_else(|| panic!("{findings}"))
+    };
     for _ in 0..3 {
-        let error = gateway.load(Rules { table: table.clone(), ..Rules::default() }).unwrap_err();
-        assert!(error.to_string().contains("bus `d`"), "{error}");
+        let rules = Rules { table: table("no-such-if"), ..Rules::default() };
+        let error = gateway.load(rules).unwrap_err();
+        assert!(error.to_string().contains("bus `fourth`"), "{error}");
         // The address is free again as soon as it has failed.
         drop(UdpSocket::bind(("0.0.0.0", free)).unwrap());
+        assert_eq!(threads_of(&["third", "log", "fourth"]), Vec::<String>::new());
     }
-    assert!(threads() < before + 3, "threads stay");
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "what was recorded");
     bed.send(&numbered(7));
     bed.flush();
     assert_eq!(number_of(&ear.wait_for(1)[0]), 7);
+    // With a last bus that can be opened there are such threads.
+    let rules = table(&format!("cannelloni:udp://127.0.0.1:2?listen={last}"));
+    gateway.load(Rules { table: rules, ..Rules::default() }).unwrap();
+    assert_ne!(threads_of(&["third"]), Vec::<String>::new());
 }

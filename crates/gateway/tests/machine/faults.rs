@@ -333,7 +333,17 @@ fn never_reads() {
         it.rules.iter().map(|rule| rule.copies()).sum::<u64>() == 2 * FRAMES
             && rule(it, "tunnel").pending == 0
     });
-    assert_balanced(&snapshot, "here", FRAMES);
+    // Both rules take each frame.
+    let here = port(&snapshot, "here");
+    assert_eq!(
+        (here.received, here.overflow_frames, here.not_routed()),
+        (FRAMES, 0, 0),
+        "{here:?}"
+    );
+    for name in ["tunnel", "bus"] {
+        let rule = rule(&snapshot, name);
+        assert_eq!(rule.handled + rule.refused() + rule.lost(), FRAMES, "{rule:?}");
+    }
     assert_eq!(rule(&snapshot, "bus").handled, FRAMES);
     let stopped = &rule(&snapshot, "tunnel").stopped;
     println!("{FRAMES} frames in {took}; stopped on the way to the tunnel: {stopped:?}");
