@@ -107,6 +107,10 @@ impl Progress for Bar {
         !is_interrupted()
     }
 
+    fn note(&self, experiment: &Experiment, text: &str) {
+        self.bar.suspend(|| eprintln!("{}: {text}", experiment.name));
+    }
+
     fn finished(&self, experiment: &Experiment, ended: &Ended) {
         self.update(|state| {
             state.running.remove(&experiment.name);

@@ -156,7 +156,10 @@ fn notes(before: &Side, after: &Side) -> Vec<String> {
             ));
         }
     };
-    differs("QEMU", &|machine| machine.qemu.clone());
+    differs("QEMU", &|machine| match machine.qemu_sha256.get(..12) {
+        Some(sum) => format!("{} (sha256 {sum})", machine.qemu),
+        None => machine.qemu.clone(),
+    });
     differs("the speed", &|machine| format!("{} MIPS", machine.mips));
     differs("the guest program", &|machine| machine.guest_sha256.chars().take(12).collect());
     let is_packaged = |machines: &[crate::result::Machine], is: bool| {

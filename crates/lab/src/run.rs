@@ -22,6 +22,10 @@ use crate::testbed::Testbeds;
 pub trait Progress: Sync {
     /// An experiment is at this virtual time and has sent so many frames. `false` interrupts all.
     fn proceed(&self, experiment: &Experiment, now: Nanos, sent: u64) -> bool;
+    /// Something about an experiment that people should know.
+    fn note(&self, experiment: &Experiment, text: &str) {
+        let _ = (experiment, text);
+    }
     /// An experiment has ended.
     fn finished(&self, experiment: &Experiment, ended: &Ended);
 }
@@ -166,6 +170,10 @@ struct Watching<'a> {
 impl Watch for Watching<'_> {
     fn proceed(&self, now: Nanos, sent: u64) -> bool {
         self.progress.proceed(self.experiment, now, sent)
+    }
+
+    fn note(&self, text: &str) {
+        self.progress.note(self.experiment, text);
     }
 }
 

@@ -12,6 +12,10 @@ use crate::result::ResultFile;
 pub trait Watch: Sync {
     /// How far it is, if that is known: virtual time and frames sent. `false` interrupts the run.
     fn proceed(&self, now: Nanos, sent: u64) -> bool;
+    /// Something that people should know.
+    fn note(&self, text: &str) {
+        let _ = text;
+    }
 }
 
 /// Runs on and tells nobody.

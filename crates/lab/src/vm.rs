@@ -122,7 +122,7 @@ impl Machines {
         slot.ready(watch)?;
         let report = slot.machine.run(order, watch)?;
         if let Some(store) = &self.store {
-            store.keep(&key, &report)?;
+            store.keep(&key, &slot.machine.describe(), &report)?;
         }
         Ok((report, false))
     }

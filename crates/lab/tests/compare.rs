@@ -27,6 +27,8 @@ fn machine(kernel: &str) -> Machine {
         kernel_sha256: format!("sha of {kernel}"),
         guest_sha256: "22".into(),
         qemu: "7.2.22".into(),
+        qemu_sha256: "33".into(),
+        plugin_sha256: "44".into(),
         flags: Vec::new(),
         shift: 1,
         mips: 500,

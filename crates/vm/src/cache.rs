@@ -5,6 +5,8 @@
 //! |---|---|
 //! | `kernels/RELEASE/` | a kernel of Debian: image, modules, sums |
 //! | `kernels/own-SUM/` | a kernel that somebody built, by the sum of its files |
+//! | `machines/HASH/` | a machine that was booted and saved |
+//! | `reports/HASH/` | what a machine made of orders |
 //! | `apt/` | the private configuration and lists of apt |
 
 use std::env;
@@ -13,6 +15,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+
+/// The folder of kernels.
+pub(crate) const KERNELS: &str = "kernels";
+/// The folder of saved machines.
+pub(crate) const MACHINES: &str = "machines";
+/// The folder of reports.
+pub(crate) const REPORTS: &str = "reports";
+/// The folder of apt.
+pub(crate) const APT: &str = "apt";
+/// The file that is locked while kernels are fetched.
+pub(crate) const FETCH_LOCK: &str = "fetch.lock";
+
+/// The name of the folder that belongs to a machine, by the machine's hash.
+#[must_use]
+pub fn folder_name(hash: &str) -> &str {
+    hash.get(..32).unwrap_or(hash)
+}
 
 /// The folder in which fetched kernels and saved machines are kept.
 #[derive(Clone, Debug)]
@@ -47,6 +66,12 @@ impl Cache {
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// The folder for reports, which may not be there yet.
+    #[must_use]
+    pub fn reports(&self) -> PathBuf {
+        self.folder.join(REPORTS)
     }
 
     /// A folder in it, made if it is not there.

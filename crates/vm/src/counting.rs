@@ -13,7 +13,7 @@ use crate::machine::option;
 use crate::scratch;
 
 /// The plugin; empty where it cannot be built (see `build.rs`).
-static PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/count.so"));
+pub(crate) static PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/count.so"));
 /// The number in it that QEMU compares with its own.
 const VERSION: &str = "qemu_plugin_version";
 

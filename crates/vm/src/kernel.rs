@@ -30,6 +30,7 @@ use self::apt::Apt;
 pub use self::debian::Available;
 use self::spec::Flavour;
 pub use self::spec::Spec;
+use crate::cache::{FETCH_LOCK, KERNELS};
 use crate::{Cache, Error};
 
 pub(crate) use self::store::INDEX;
@@ -119,7 +120,7 @@ fn name_of(folder: &str) -> String {
 
 /// The folders of kernels and their names, in order of the versions.
 fn folders(cache: &Cache) -> Result<Vec<(String, PathBuf)>, Error> {
-    let kernels = cache.subfolder("kernels")?;
+    let kernels = cache.subfolder(KERNELS)?;
     let entries = fs::read_dir(&kernels).map_err(|error| Error::read(&kernels, error))?;
     let mut folders: Vec<_> = entries
         .flatten()
@@ -283,7 +284,7 @@ impl<'a> Fetcher<'a> {
 
     /// The lock goes when the file is closed, also if this program dies.
     fn lock(&self) -> Result<File, Error> {
-        let path = self.cache.folder().join("fetch.lock");
+        let path = self.cache.folder().join(FETCH_LOCK);
         let file = File::options().create(true).append(true).open(&path);
         let file = file.map_err(|error| Error::write(&path, error))?;
         match file.try_lock() {

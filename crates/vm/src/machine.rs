@@ -1,23 +1,28 @@
-//! The machine: which QEMU, which devices, how fast, and what all of it is called.
+//! The machine: which devices, how fast, and what all of it is called.
 
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use candor_bed::meeting;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::cache::Cache;
+use crate::counting;
 use crate::error::Error;
 use crate::initramfs;
 use crate::kernel::Kernel;
+use crate::qemu::Qemu;
 
 /// Asked now and then whether to go on.
 pub trait Watch: Sync {
     /// `false` interrupts.
     fn proceed(&self) -> bool;
+    /// Something that people should know.
+    fn note(&self, text: &str) {
+        let _ = text;
+    }
 }
 
 /// Always goes on.
@@ -25,47 +30,6 @@ pub struct Unwatched;
 impl Watch for Unwatched {
     fn proceed(&self) -> bool {
         true
-    }
-}
-
-/// QEMU, as it is on this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Qemu {
-    /// The program.
-    pub program: PathBuf,
-    /// What it says about its version, such as `7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)`.
-    pub version: String,
-}
-
-impl Qemu {
-    /// Looks for `qemu-system-x86_64`.
-    ///
-    /// # Errors
-    /// It is not there, or cannot be run.
-    pub fn find() -> Result<Self, Error> {
-        Self::at(Path::new("qemu-system-x86_64"))
-    }
-
-    fn at(program: &Path) -> Result<Self, Error> {
-        let output = Command::new(program).arg("--version").stdin(Stdio::null()).output();
-        let output = output.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Error::NoProgram {
-                program: program.display().to_string(),
-                purpose: "runs the kernels",
-                remedy: "install it: sudo apt-get install --no-install-recommends qemu-system-x86"
-                    .into(),
-            },
-            _ => Error::Other(format!("{} cannot be run: {error}", program.display())),
-        })?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let version = text.lines().next().and_then(|line| line.split_once(" version "));
-        match version {
-            Some((_, version)) => Ok(Self { program: program.into(), version: version.into() }),
-            None => Err(Error::Other(format!(
-                "{} --version says nothing of a version; is it QEMU?",
-                program.display()
-            ))),
-        }
     }
 }
 
@@ -137,6 +101,12 @@ pub struct Identity {
     pub guest_sha256: String,
     /// Version of QEMU.
     pub qemu: String,
+    /// Of QEMU's program, modules, BIOS and option ROMs.
+    #[serde(default)]
+    pub qemu_sha256: String,
+    /// Of the plugin that counts instructions.
+    #[serde(default)]
+    pub plugin_sha256: String,
     /// Every option of QEMU that says what the machine is, and the kernel's command line.
     pub flags: Vec<String>,
     /// An instruction lasts 2 to the power of this, in nanoseconds.
@@ -182,6 +152,8 @@ impl Machine {
             kernel_sha256: kernel.sha256.clone(),
             guest_sha256: hex(&Sha256::digest(init)),
             qemu: qemu.version.clone(),
+            qemu_sha256: qemu.sha256.clone(),
+            plugin_sha256: hex(&Sha256::digest(counting::PLUGIN)),
             flags: flags(speed, parameters),
             shift: speed.shift(),
             mips: speed.mips(),
@@ -215,7 +187,8 @@ impl Machine {
 /// What a kernel is called does not change what it does.
 fn hash(identity: &Identity, initramfs: &[u8]) -> String {
     let mut sha256 = Sha256::new();
-    for part in [&identity.kernel_sha256, &identity.qemu].into_iter().chain(&identity.flags) {
+    let Identity { kernel_sha256, qemu, qemu_sha256, plugin_sha256, flags, .. } = identity;
+    for part in [kernel_sha256, qemu, qemu_sha256, plugin_sha256].into_iter().chain(flags) {
         sha256.update(part.as_bytes());
         sha256.update([0]);
     }
@@ -227,13 +200,29 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The options that say what the machine is, and the kernel's command line.
+fn flags(speed: Speed, parameters: &str) -> Vec<String> {
+    let mut flags = devices(speed);
+    flags.push("-append".into());
+    let mut line = String::from(
+        "console=ttyS0 quiet nokaslr norandmaps random.trust_cpu=off tsc=reliable no_timer_check \
+         panic=-1 oops=panic softlockup_panic=1",
+    );
+    if !parameters.trim().is_empty() {
+        line.push(' ');
+        line.push_str(parameters.trim());
+    }
+    flags.push(line);
+    flags
+}
+
 /// The options that say what the machine is. No host clock, no host CPU features, no random numbers
 /// of the host, one processor.
 ///
 /// The PCI slots decide which interrupt line a device has (slot modulo 4 for slots 0 to 24 of the
 /// Q35): both controllers of the gateway and the receiver have a line of their own, the sender and
 /// the monitor share one, and so do the network cards.
-fn flags(speed: Speed, parameters: &str) -> Vec<String> {
+pub(crate) fn devices(speed: Speed) -> Vec<String> {
     let mut flags: Vec<String> = [
         "-no-user-config -nodefaults",
         "-machine q35,usb=off,vmport=off,smm=off",
@@ -265,16 +254,6 @@ fn flags(speed: Speed, parameters: &str) -> Vec<String> {
     .collect();
     flags.push("-icount".into());
     flags.push(format!("shift={},sleep=off,align=off", speed.shift()));
-    flags.push("-append".into());
-    let mut line = String::from(
-        "console=ttyS0 quiet nokaslr norandmaps random.trust_cpu=off tsc=reliable no_timer_check \
-         panic=-1 oops=panic softlockup_panic=1",
-    );
-    if !parameters.trim().is_empty() {
-        line.push(' ');
-        line.push_str(parameters.trim());
-    }
-    flags.push(line);
     flags
 }
 
@@ -292,6 +271,8 @@ impl Machine {
     /// The command that starts QEMU with this machine.
     pub(crate) fn command(&self, initramfs: &Path, files: &Files<'_>) -> Command {
         let mut command = Command::new(&self.qemu);
+        // Where we are, a file may be called like a BIOS, and QEMU would take it.
+        command.current_dir(&self.cache);
         command.args(&self.identity.flags);
         command.arg("-kernel").arg(&self.image).arg("-initrd").arg(initramfs);
         command.args(["-S", "-qmp", "stdio"]);
@@ -337,14 +318,6 @@ mod tests {
     }
 
     #[test]
-    fn a_qemu_that_is_none_is_told() {
-        let reason = Qemu::at(Path::new("no-such-qemu")).unwrap_err().to_string();
-        assert!(reason.contains("install it"), "{reason}");
-        let reason = Qemu::at(Path::new("true")).unwrap_err().to_string();
-        assert!(reason.contains("is it QEMU?"), "{reason}");
-    }
-
-    #[test]
     fn the_hash_knows_all_but_names() {
         let identity = Identity {
             kernel: "6.12".into(),
@@ -353,6 +326,8 @@ mod tests {
             kernel_sha256: "k".into(),
             guest_sha256: "g".into(),
             qemu: "7.2".into(),
+            qemu_sha256: "q".into(),
+            plugin_sha256: "p".into(),
             flags: flags(Speed::default(), ""),
             shift: 1,
             mips: 500,
@@ -363,6 +338,8 @@ mod tests {
         for changed in [
             Identity { kernel_sha256: "l".into(), ..identity.clone() },
             Identity { qemu: "8".into(), ..identity.clone() },
+            Identity { qemu_sha256: "r".into(), ..identity.clone() },
+            Identity { plugin_sha256: "o".into(), ..identity.clone() },
             Identity { flags: flags(Speed::default(), "threadirqs"), ..identity.clone() },
             Identity { flags: flags(Speed::from_mips(1000).unwrap(), ""), ..identity.clone() },
         ] {

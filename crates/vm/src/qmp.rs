@@ -95,6 +95,11 @@ impl Process {
         Ok(process)
     }
 
+    /// The number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Whether nothing can come between the instructions of the guest and their accounting.
     pub(crate) fn is_undisturbed(&self) -> bool {
         self.is_undisturbed

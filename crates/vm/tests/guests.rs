@@ -263,12 +263,77 @@ fn a_full_disk_and_a_damaged_state_are_told() {
     let error = machine.ready(&Unwatched).unwrap_err().to_string();
     assert!(error.contains("full"), "{error}");
 
-    fs::write(saved.join("state"), b"rubbish").unwrap();
-    let order = Order::Conform(Vec::new());
-    let error = machine.run(&order, &Unwatched).unwrap_err().to_string();
-    assert!(error.contains("state cannot be restored"), "{error}");
-    fs::remove_file(saved.join("state")).unwrap();
-    machine.run(&order, &Unwatched).unwrap();
+
+    // A saved machine that is damaged is not run; what is booted in its place does the same.
+    let measured = Order::Measure(Box::new(measurement(Gateway::Kernel, ONE_AT_A_TIME, 20)));
+    let notes = Notes::default();
+    let whole = machine.run(&measured, &notes).unwrap();
+    assert_eq!(notes.taken(), [""; 0]);
+    let state = saved.join("state");
+    let mut bytes = fs::read(&state).unwrap();
+    for number in 1..=40 {
+        let at = bytes.len() / 41 * number;
+        bytes[at] ^= 0x40;
+    }
+    for damaged in [&bytes[..], b"rubbish"] {
+        fs::write(&state, damaged).unwrap();
+        assert_eq!(machine.run(&measured, &notes).unwrap(), whole);
+        let told = notes.taken();
+        assert_eq!(told.len(), 1, "{told:?}");
+        let says = format!("its checksum is wrong; Linux {} is booted again", kernel.release);
+        assert!(told[0].contains("state is damaged: ") && told[0].ends_with(&says), "{told:?}");
+        assert_ne!(fs::read(&state).unwrap(), damaged);
+    }
+    machine.run(&measured, &notes).unwrap();
+    assert_eq!(notes.taken(), [""; 0]);
+}
+
+/// Keeps what it is told.
+#[derive(Default)]
+struct Notes(std::sync::Mutex<Vec<String>>);
+
+impl Notes {
+    fn taken(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Watch for Notes {
+    fn proceed(&self) -> bool {
+        true
+    }
+
+    fn note(&self, text: &str) {
+        self.0.lock().unwrap().push(text.into());
+    }
+}
+
+/// QEMU loads nothing into the machine that its sum does not know.
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn the_sum_of_qemu_covers_what_the_machine_loads() {
+    let kernel = &kernels()[0];
+    let qemu = Qemu::find().unwrap();
+    let machine = machine(kernel);
+    let mut command = std::process::Command::new(&qemu.program);
+    command.args(&machine.identity().flags).arg("-kernel").arg(&kernel.image).arg("-initrd");
+    let folder = tempfile::tempdir().unwrap();
+    let initrd = folder.path().join("initrd");
+    fs::write(&initrd, "none").unwrap();
+    command.arg(&initrd).args(["-S", "-trace", "load_file", "-qmp", "stdio"]);
+    let script = folder.path().join("quit");
+    fs::write(&script, "{\"execute\": \"qmp_capabilities\"}\n{\"execute\": \"quit\"}\n").unwrap();
+    let output = command.stdin(fs::File::open(script).unwrap()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let loaded: Vec<_> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("load_file name ")?.split(' ').next())
+        .collect();
+    // A QEMU without trace events on standard error says nothing; Debian's has them.
+    assert!(loaded.contains(&"bios-256k.bin") && loaded.contains(&"linuxboot_dma.bin"), "{said}");
+    for name in loaded {
+        assert!(candor_vm::FIRMWARE.contains(&name), "{name} is not part of the sum");
+    }
 }
 
 #[test]

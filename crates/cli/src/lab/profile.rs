@@ -39,6 +39,10 @@ impl Watch for UntilInterrupted {
     fn proceed(&self, _: candor_time::Nanos, _: u64) -> bool {
         !is_interrupted()
     }
+
+    fn note(&self, text: &str) {
+        eprintln!("{text}");
+    }
 }
 
 pub(super) fn profile(arguments: &Profile) -> Answer {

@@ -10,9 +10,6 @@ use crate::experiment::vm::{KernelChoice, MachineChoice};
 use crate::result;
 use crate::runner::Watch;
 
-/// The folder of reports within the cache.
-const REPORTS: &str = "reports";
-
 /// QEMU and the kernels that are here.
 pub struct Emulator {
     cache: Cache,
@@ -28,7 +25,7 @@ impl Emulator {
     /// There is no QEMU, or no place for a cache.
     pub fn machines(init: &'static [u8], keeps: bool) -> Result<Machines, Error> {
         let cache = Cache::open(None).map_err(Error::from)?;
-        let store = keeps.then(|| Store::new(cache.folder().join(REPORTS)));
+        let store = keeps.then(|| Store::new(cache.reports()));
         let qemu = Qemu::find().map_err(Error::from)?;
         Ok(Machines::new(Box::new(Self { cache, qemu, init }), store))
     }
@@ -59,6 +56,10 @@ struct Watching<'a>(&'a dyn Watch);
 impl candor_vm::Watch for Watching<'_> {
     fn proceed(&self) -> bool {
         self.0.proceed(Nanos::ZERO, 0)
+    }
+
+    fn note(&self, text: &str) {
+        self.0.note(text);
     }
 }
 

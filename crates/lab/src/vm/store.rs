@@ -8,6 +8,9 @@
 //!
 //! What an experiment is called, and what is made of its report, is no part of it: reports are
 //! evaluated anew each time. An entry that is damaged counts as absent and is replaced.
+//!
+//! Each machine has a folder. Its `machine.json` says what the machine is made of, so that
+//! `candor vm clean` finds the reports of machines that do not exist any more.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -19,9 +22,10 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 use crate::output;
+use crate::result;
 
 /// The layout of entries and of keys.
-const LAYOUT: &str = "candor-report/1";
+const LAYOUT: &str = "candor-report/2";
 
 /// A folder of reports.
 #[derive(Clone, Debug)]
@@ -48,13 +52,23 @@ struct Entry<R> {
 }
 
 /// The key of a report.
-pub(super) fn key(machine: &str, order: &Order) -> String {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The hash of the machine.
+    machine: String,
+    /// The hash of machine and order.
+    sum: String,
+}
+
+/// The key of the report that this machine makes of an order.
+pub(super) fn key(machine: &str, order: &Order) -> Key {
     let mut sha256 = Sha256::new();
     for part in [LAYOUT.as_bytes(), machine.as_bytes(), &channel::encode(order)] {
         sha256.update((part.len() as u64).to_le_bytes());
         sha256.update(part);
     }
-    sha256.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    let sum = sha256.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Key { machine: machine.into(), sum }
 }
 
 impl Store {
@@ -64,15 +78,19 @@ impl Store {
         Self { folder }
     }
 
-    /// Where the report of that key is: a folder of a few thousand stays small.
-    fn path(&self, key: &str) -> PathBuf {
-        let (group, name) = key.split_at_checked(2).unwrap_or(("", key));
-        self.folder.join(group).join(name)
+    /// The folder of a machine's reports.
+    fn folder(&self, key: &Key) -> PathBuf {
+        self.folder.join(candor_vm::folder_name(&key.machine))
+    }
+
+    /// Where the report of that key is.
+    fn path(&self, key: &Key) -> PathBuf {
+        self.folder(key).join(&key.sum)
     }
 
     /// Looks for a report.
     #[must_use]
-    pub fn find(&self, key: &str) -> Found {
+    pub fn find(&self, key: &Key) -> Found {
         let path = self.path(key);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
@@ -80,7 +98,7 @@ impl Store {
             Err(error) => return Found::Damaged(error.to_string()),
         };
         match channel::decode::<Entry<Report>>(&bytes, 0) {
-            Ok(Some((entry, end))) if end == bytes.len() && entry.key == key => {
+            Ok(Some((entry, end))) if end == bytes.len() && entry.key == key.sum => {
                 Found::Report(Box::new(entry.report))
             }
             Ok(_) => Found::Damaged("it is the entry of something else".into()),
@@ -88,22 +106,27 @@ impl Store {
         }
     }
 
-    /// Keeps a report, in place of an older one.
+    /// Keeps a report of `machine`, in place of an older one.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn keep(&self, key: &str, report: &Report) -> Result<(), Error> {
-        let path = self.path(key);
+    pub fn keep(&self, key: &Key, machine: &result::Machine, report: &Report) -> Result<(), Error> {
         let failed = |path: &Path, error| {
             let remedy = "make room there, name another folder with CANDOR_CACHE, or keep nothing \
                           with --no-cache";
             Error::io(path, "cannot be written", error, remedy)
         };
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+        let folder = self.folder(key);
+        fs::create_dir_all(&folder).map_err(|error| failed(&folder, error))?;
+        let write = |path: &Path, bytes: &[u8]| {
+            output::replace(path, bytes).map_err(|error| failed(path, error))
+        };
+        let about = folder.join(candor_vm::ABOUT);
+        if !about.exists() {
+            let machine = serde_json::to_string_pretty(machine).unwrap_or_default();
+            write(&about, format!("{machine}\n").as_bytes())?;
         }
-        let bytes = channel::encode(&Entry { key: key.to_owned(), report });
-        output::replace(&path, &bytes).map_err(|error| failed(&path, error))
+        write(&self.path(key), &channel::encode(&Entry { key: key.sum.clone(), report }))
     }
 }
 
@@ -111,6 +134,12 @@ impl Store {
 mod tests {
     use super::*;
     use candor_bed::report::Stamp;
+
+    fn machine() -> result::Machine {
+        let json = r#"{"kernel": "6.12", "release": "6.12.1", "kernel_sha256": "k",
+            "guest_sha256": "g", "qemu": "7.2", "flags": [], "shift": 1, "mips": 500}"#;
+        serde_json::from_str(json).unwrap()
+    }
 
     fn report() -> Report {
         let sent = vec![Stamp { number: 7, time_ns: 1_000 }];
@@ -123,8 +152,10 @@ mod tests {
         let store = Store::new(folder.path().join("reports"));
         let key = key("machine", &Order::Conform(Vec::new()));
         assert!(matches!(store.find(&key), Found::Nothing));
-        store.keep(&key, &report()).unwrap();
+        store.keep(&key, &machine(), &report()).unwrap();
         assert!(matches!(store.find(&key), Found::Report(found) if *found == report()));
+        let about = fs::read(folder.path().join("reports/machine/machine.json")).unwrap();
+        assert_eq!(serde_json::from_slice::<result::Machine>(&about).unwrap(), machine());
     }
 
     #[test]
@@ -132,7 +163,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::new(folder.path().to_owned());
         let key = key("machine", &Order::Conform(Vec::new()));
-        store.keep(&key, &report()).unwrap();
+        store.keep(&key, &machine(), &report()).unwrap();
         let path = store.path(&key);
         let whole = fs::read(&path).unwrap();
         for at in 0..whole.len() {
@@ -143,11 +174,10 @@ mod tests {
             fs::write(&path, &whole[..at]).unwrap();
             assert!(matches!(store.find(&key), Found::Damaged(_)), "cut at {at}");
         }
-        let other = "0".repeat(64);
-        fs::create_dir_all(store.path(&other).parent().unwrap()).unwrap();
+        let other = Key { sum: "0".repeat(64), ..key.clone() };
         fs::write(store.path(&other), &whole).unwrap();
         assert!(matches!(store.find(&other), Found::Damaged(_)));
-        store.keep(&key, &report()).unwrap();
+        store.keep(&key, &machine(), &report()).unwrap();
         assert!(matches!(store.find(&key), Found::Report(_)));
     }
 
@@ -159,9 +189,9 @@ mod tests {
             argv: vec!["cangw".into()],
             files: Vec::new(),
         });
-        let keys = [key("a", &empty), key("b", &empty), key("a", &command)];
+        let keys = [key("a", &empty), key("b", &empty), key("a", &command)].map(|key| key.sum);
         assert_eq!(keys[0].len(), 64);
         assert!(keys[0] != keys[1] && keys[0] != keys[2] && keys[1] != keys[2]);
-        assert_eq!(keys[0], key("a", &empty));
+        assert_eq!(keys[0], key("a", &empty).sum);
     }
 }

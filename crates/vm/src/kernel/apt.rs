@@ -21,6 +21,7 @@ use candor_linux::peer::own_user;
 
 use super::sources::Mirror;
 use super::{Fetching, Progress};
+use crate::cache::APT;
 use crate::{Cache, Error};
 
 /// The suites that have kernels, without security updates.
@@ -90,7 +91,7 @@ impl RunsAs {
 impl Apt {
     /// The one whose lists were fetched before, if there is one.
     pub(crate) fn of(cache: &Cache) -> Option<Self> {
-        let root = cache.folder().join("apt");
+        let root = cache.folder().join(APT);
         let runs_as = RunsAs::Itself;
         root.join("updated").is_file().then_some(Self { root, runs_as })
     }
@@ -121,7 +122,7 @@ impl Apt {
                 ))
             })?,
         };
-        let root = cache.subfolder("apt")?;
+        let root = cache.subfolder(APT)?;
         for folder in ["lists/partial", "archives/partial", "empty"] {
             cache.subfolder(&format!("apt/{folder}"))?;
         }

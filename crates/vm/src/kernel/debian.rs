@@ -20,6 +20,7 @@ use super::apt::{Apt, Package, complaint};
 use super::modules::{Tree, module_name};
 use super::spec::{Flavour, Spec};
 use super::{Kernel, Origin, Progress, image, store, version};
+use crate::cache::KERNELS;
 use crate::{Cache, Error};
 
 /// A smaller `linux-image` holds nothing: it only names other packages.
@@ -170,7 +171,7 @@ pub(crate) fn fetch(
     name: String,
     progress: &dyn Progress,
 ) -> Result<Kernel, Error> {
-    let folder = cache.subfolder("kernels")?.join(&wanted.release);
+    let folder = cache.subfolder(KERNELS)?.join(&wanted.release);
     store::place(cache, &folder, store::FETCH, |new| {
         let work = new.join("work");
         fs::create_dir(&work).map_err(|error| Error::write(&work, error))?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::modules::{Tree, folder_of};
 use super::{Kernel, Origin, image, store};
+use crate::cache::KERNELS;
 use crate::{Cache, Error};
 
 /// Options of the kernel's configuration that make no module of the bed, and without which nothing
@@ -51,7 +52,7 @@ pub(crate) fn import(cache: &Cache, image: &Path, modules: &Path) -> Result<Kern
     };
     let (_, sum) = parts.sums();
     // As long a part of the sum as tells builds apart.
-    let folder = cache.subfolder("kernels")?.join(format!("own-{}", &sum[..16]));
+    let folder = cache.subfolder(KERNELS)?.join(format!("own-{}", &sum[..16]));
     if !folder.is_dir() {
         store::place(cache, &folder, store::OWN, |new| parts.write(new))?;
     }

@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 
 use super::modules::Set;
 use super::{Kernel, Origin};
+use crate::cache::KERNELS;
 use crate::{Cache, Error};
 
 const IMAGE: &str = "bzImage";
@@ -181,7 +182,7 @@ pub(crate) fn place(
     prefix: &str,
     fill: impl FnOnce(&Path) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let kernels = cache.subfolder("kernels")?;
+    let kernels = cache.subfolder(KERNELS)?;
     let new = tempfile::Builder::new()
         .prefix(prefix)
         .permissions(fs::Permissions::from_mode(0o755))
@@ -201,7 +202,7 @@ pub(crate) fn place(
 
 /// Removes what fetches left that were killed. Only for who holds the lock.
 pub(crate) fn remove_leftovers(cache: &Cache) -> Result<(), Error> {
-    let kernels = cache.subfolder("kernels")?;
+    let kernels = cache.subfolder(KERNELS)?;
     let entries = fs::read_dir(&kernels).map_err(|error| Error::read(&kernels, error))?;
     for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with(FETCH) {
