@@ -6,7 +6,12 @@
 //! `release`, `package`, `suite` (both null for an own build), `bytes`, `sha256`, `folder`,
 //! `damage` (null, or what is wrong; then `release` and `sha256` are null). `candor vm fetch
 //! --json` prints one of type `kernel` per kernel: `kernel`, `release`, `package`, `suite`, `image`,
-//! `modules`, `system_map` (null if there is none), `sha256`.
+//! `modules`, `system_map` (null if there is none), `sha256`. `candor vm cache --json` prints one of type
+//! `cache` per folder of the cache, and `candor vm clean --json` one of type `removed` per folder that
+//! it has removed: `kind` (`kernel`, `machine`, `results`, `package lists`), `of` (the kernel), `bytes`,
+//! `stale` (null, or why it cannot be used any more), `folder`.
+
+mod cache;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -22,7 +27,7 @@ use crate::Answer;
 use crate::output::{json_line, print, table};
 use crate::progress::{catch_interrupt, is_interrupted};
 
-/// Get the Linux kernels for virtual machines
+/// Get the Linux kernels for virtual machines, and keep their cache tidy
 #[derive(Subcommand)]
 pub(crate) enum VmCommand {
     /// List the kernels that Debian has and those in the cache
@@ -41,6 +46,18 @@ pub(crate) enum VmCommand {
     ///   candor vm fetch --kernel arch/x86/boot/bzImage --modules modules/lib/modules
     #[command(verbatim_doc_comment)]
     Fetch(Fetch),
+    /// Show what is in the cache, and how large it is
+    ///
+    /// Machines and results that cannot be used any more are marked as stale: their kernel is not in
+    /// the cache, or another QEMU or another Candor made them.
+    Cache(cache::Show),
+    /// Remove saved machines and results that cannot be used any more
+    ///
+    /// They are those that `candor vm cache` marks as stale. Everything in the cache can be made or
+    /// fetched again.
+    ///
+    /// Example: candor vm clean --dry-run
+    Clean(cache::Clean),
 }
 
 #[derive(Args)]
@@ -100,6 +117,8 @@ pub(crate) fn run(command: &VmCommand) -> Answer {
     match command {
         VmCommand::Kernels(arguments) => list(arguments),
         VmCommand::Fetch(arguments) => fetch(arguments),
+        VmCommand::Cache(arguments) => cache::show(arguments),
+        VmCommand::Clean(arguments) => cache::clean(arguments),
     }
 }
 

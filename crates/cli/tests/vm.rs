@@ -526,6 +526,104 @@ fn two_fetches_at_once_fetch_once() {
     assert_eq!(world.kernels(), [RELEASE]);
 }
 
+// ---- The cache -----------------------------------------------------------------------------------
+
+/// A cache with a kernel, two machines of which one has reports, and lists of packages. There is no
+/// QEMU: which one the machines need is not looked at.
+fn filled() -> World {
+    let world = World::new();
+    succeeds(&world.fetch("6.12-rt"));
+    fs::remove_dir_all(world.path("cache/apt")).unwrap();
+    let fill = |name: &str, bytes: &[u8]| {
+        let path = world.path("cache").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    };
+    let about =
+        br#"{"kernel": "5.9", "release": "5.9.1", "kernel_sha256": "00", "guest_sha256": "11",
+        "qemu": "7.2", "flags": [], "shift": 1, "mips": 500}"#;
+    fill("machines/gone/machine.json", about);
+    fill("machines/gone/state", &[7; 3_000_000]);
+    fill("machines/part/state.part0", &[7; 1_000_000]);
+    fill("reports/gone/machine.json", about);
+    fill("reports/gone/one", &[7; 200_000]);
+    fill("apt/lists/m", &[7; 500_000]);
+    world
+}
+
+fn cached(world: &World, arguments: &[&str]) -> Output {
+    let output = world.command(arguments).env("PATH", world.path("bin")).output().unwrap();
+    succeeds(&output);
+    let note = "which QEMU the machines need is not looked at: qemu-system-x86_64 is not there";
+    assert!(stderr(&output).starts_with(note), "{}", stderr(&output));
+    output
+}
+
+#[test]
+fn the_cache_is_shown_with_what_is_stale() {
+    let world = filled();
+    let output = cached(&world, &["cache"]);
+    let text = stdout(&output);
+    let lines: Vec<_> = text.lines().skip(2).collect();
+    assert!(lines[0].starts_with("kernel         6.12-rt "), "{text}");
+    assert_eq!(
+        lines[1..],
+        [
+            "machine        5.9      3.0 MB  kernel not here  gone",
+            "machine        -        1.0 MB  unfinished       part",
+            "results        5.9      0.2 MB  kernel not here  gone",
+            "package lists  Debian   0.5 MB                   apt",
+        ]
+    );
+    let message = stderr(&output);
+    assert!(message.lines().last().unwrap().starts_with("5 folders with "), "{message}");
+
+    let output = cached(&world, &["cache", "--json"]);
+    let lines: Vec<serde_json::Value> =
+        stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 5);
+    assert_eq!(lines[0]["data"]["stale"], serde_json::Value::Null);
+    assert_eq!(lines[3]["type"], "cache");
+    let data = &lines[3]["data"];
+    assert_eq!((&data["kind"], &data["of"]), (&"results".into(), &"5.9".into()));
+    assert_eq!(data["stale"], "kernel not here");
+    assert!(data["bytes"].as_u64().unwrap() > 200_000);
+    assert!(data["folder"].as_str().unwrap().ends_with("/reports/gone"));
+}
+
+#[test]
+fn what_is_stale_goes_and_more_by_choice() {
+    let there = |world: &World| {
+        let names = ["kernels/6.12.1+deb13-rt-amd64", "machines/gone", "reports/gone", "apt"];
+        names.map(|name| world.path("cache").join(name).exists())
+    };
+    for (arguments, left, sum) in [
+        (&["clean", "--dry-run"][..], [true; 4], "3 folders with 4.2 MB would be removed from "),
+        (&["clean"], [true, false, false, true], "3 folders with 4.2 MB removed from "),
+        (&["clean", "--all"], [true, false, false, false], "4 folders with 4.7 MB removed from "),
+        (&["clean", "--kernels"], [false, false, false, true], "4 folders with "),
+        (&["clean", "--all", "--kernels"], [false; 4], "5 folders with "),
+    ] {
+        let world = filled();
+        let output = cached(&world, arguments);
+        assert_eq!(there(&world), left, "{arguments:?}");
+        let message = stderr(&output);
+        assert!(message.lines().last().unwrap().starts_with(sum), "{arguments:?}: {message}");
+        assert!(stdout(&output).contains("\nresults "), "{}", stdout(&output));
+        if arguments.len() == 1 {
+            // Nothing is left to be done.
+            assert_eq!(stdout(&cached(&world, arguments)), "");
+        }
+    }
+    let world = filled();
+    let booting = fs::File::create(world.path("cache/machines/part/lock")).unwrap();
+    booting.lock().unwrap();
+    let output = cached(&world, &["clean", "--json"]);
+    assert!(stderr(&output).contains("machines/part is in use by another process and stays"));
+    assert_eq!(stdout(&output).lines().count(), 2);
+    assert!(world.path("cache/machines/part/state.part0").exists());
+}
+
 // ---- Guests --------------------------------------------------------------------------------------
 
 /// An experiment with a rule of its own, in the folder of `world`.
@@ -573,19 +671,93 @@ fn rules_that_can_gw_cannot_do_are_named_before_anything_is_started() {
     fails(&output, &["qemu-system-x86_64 is not there"]);
 }
 
+/// The first kernel of `CANDOR_KERNELS`, in the cache of `world` too.
+fn one_kernel(world: &World) -> String {
+    let kernels = std::env::var("CANDOR_KERNELS").unwrap_or("6.12 7.2".into());
+    let fetched = candor_vm::Cache::open(None).unwrap().folder().join("kernels");
+    fs::create_dir(world.path("cache")).unwrap();
+    std::os::unix::fs::symlink(fetched, world.path("cache/kernels")).unwrap();
+    kernels.split_whitespace().next().expect("a kernel").into()
+}
+
+/// Needs QEMU and kernels, so it runs only when asked to, with those in `CANDOR_KERNELS`.
+#[test]
+#[ignore = "needs QEMU and kernels"]
+fn results_of_another_qemu_are_not_taken_from_the_cache() {
+    let world = World::new();
+    experiment(&world, "kernel", "");
+    let kernel = one_kernel(&world);
+    // A QEMU of our own, beside the modules and the ROMs of the machine's.
+    let qemu = candor_vm::Qemu::find().unwrap().program.canonicalize().unwrap();
+    let prefix = world.path("patched");
+    fs::create_dir_all(prefix.join("bin")).unwrap();
+    for folder in ["lib", "share"] {
+        let there = qemu.parent().unwrap().parent().unwrap().join(folder);
+        std::os::unix::fs::symlink(there, prefix.join(folder)).unwrap();
+    }
+    let patched = prefix.join("bin/qemu-system-x86_64");
+    fs::copy(&qemu, &patched).unwrap();
+    let path = std::env::join_paths(
+        [prefix.join("bin")]
+            .into_iter()
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let path = path.unwrap();
+    // Which of them ran, what it made, and whether the cache knew it.
+    let run = |arguments: &[&str], path: Option<&std::ffi::OsStr>| {
+        let mut command = lab(&world, &[&["--kernel", &kernel, "--json"], arguments].concat());
+        command.envs(path.map(|path| ("PATH", path)));
+        let output = command.output().unwrap();
+        succeeds(&output);
+        let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let file = world.folder.path().join(line["data"]["file"].as_str().unwrap());
+        let result: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        let sum = result["machine"]["qemu_sha256"].as_str().unwrap().to_owned();
+        let min = result["metrics"]["gateway_latency"]["min_ns"].clone();
+        (sum, min, line["data"]["cached"].as_bool().unwrap())
+    };
+    let machines = || fs::read_dir(world.path("cache/machines")).unwrap().count();
+
+    let first = run(&[], None);
+    assert_eq!(run(&[], None), (first.0.clone(), first.1.clone(), true));
+    // The same bytes elsewhere are the same QEMU.
+    assert_eq!(run(&[], Some(&path)), (first.0.clone(), first.1.clone(), true));
+    assert_eq!(machines(), 1);
+
+    // One byte more: all else is the same, and so are the nanoseconds.
+    let mut bytes = fs::read(&qemu).unwrap();
+    bytes.push(0);
+    fs::remove_file(&patched).unwrap();
+    fs::write(&patched, bytes).unwrap();
+    fs::set_permissions(&patched, fs::Permissions::from_mode(0o755)).unwrap();
+    let other = run(&[], Some(&path));
+    assert_ne!(other.0, first.0);
+    assert!(!other.2, "another QEMU's result was taken from the cache");
+    assert_eq!((machines(), &other.1), (2, &first.1), "and its saved machine was not");
+    let fresh = run(&["--no-cache"], Some(&path));
+    assert_eq!(fresh, (other.0.clone(), other.1, false));
+
+    // What the other one has made is stale now.
+    let output = world
+        .command(&["clean", "--dry-run", "--json"])
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .output()
+        .unwrap();
+    succeeds(&output);
+    let text = stdout(&output);
+    assert_eq!(text.matches(r#""stale":"another QEMU""#).count(), 2, "{text}");
+    assert_eq!(text.lines().count(), 2, "{text}");
+}
+
 /// Needs QEMU and kernels, so it runs only when asked to, with those in `CANDOR_KERNELS`.
 #[test]
 #[ignore = "needs QEMU and kernels"]
 fn a_guest_that_dies_and_a_disk_that_is_full_are_told() {
-    let kernels = std::env::var("CANDOR_KERNELS").unwrap_or("6.12 7.2".into());
-    let kernel = kernels.split_whitespace().next().expect("a kernel");
     let world = World::new();
     experiment(&world, "kernel", "");
-    let fetched = candor_vm::Cache::open(None).unwrap().folder().join("kernels");
-    fs::create_dir(world.path("cache")).unwrap();
-    std::os::unix::fs::symlink(fetched, world.path("cache/kernels")).unwrap();
+    let kernel = one_kernel(&world);
     let run = |arguments: &[&str]| {
-        lab(&world, &[&["--kernel", kernel], arguments].concat()).output().unwrap()
+        lab(&world, &[&["--kernel", &kernel], arguments].concat()).output().unwrap()
     };
 
     let output = run(&["--set", "vm.parameters=rdinit=/nothing"]);

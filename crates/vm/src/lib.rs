@@ -15,6 +15,7 @@
 //! nanoseconds.
 
 mod cache;
+pub mod clean;
 mod counting;
 mod ending;
 mod error;

@@ -263,7 +263,6 @@ fn a_full_disk_and_a_damaged_state_are_told() {
     let error = machine.ready(&Unwatched).unwrap_err().to_string();
     assert!(error.contains("full"), "{error}");
 
-
     // A saved machine that is damaged is not run; what is booted in its place does the same.
     let measured = Order::Measure(Box::new(measurement(Gateway::Kernel, ONE_AT_A_TIME, 20)));
     let notes = Notes::default();

@@ -1,0 +1,131 @@
+//! `candor vm cache` and `candor vm clean`: what is in the cache, and what of it goes.
+
+use candor_vm::clean::{self, Kind, Piece};
+use candor_vm::{Cache, Qemu};
+use clap::Args;
+use serde_json::json;
+
+use super::{megabytes, text};
+use crate::Answer;
+use crate::output::{json_line, print, table};
+
+#[derive(Args)]
+pub(crate) struct Show {
+    /// Print JSON Lines: an object of type "cache" per folder
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Clean {
+    /// Remove all saved machines, all results, and the lists of Debian's packages
+    #[arg(long)]
+    all: bool,
+    /// Remove the kernels too, with the machines and results that need them
+    #[arg(long)]
+    kernels: bool,
+    /// Only list what would be removed
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON Lines: an object of type "removed" per folder
+    #[arg(long)]
+    json: bool,
+}
+
+impl Clean {
+    fn takes(&self, piece: &Piece) -> bool {
+        match piece.kind {
+            Kind::Kernel => self.kernels,
+            Kind::Lists => self.all,
+            Kind::Machine | Kind::Reports => self.all || piece.stale.is_some(),
+        }
+    }
+}
+
+/// Everything in the cache; without a QEMU, nothing is held against it.
+fn pieces(cache: &Cache, without_kernels: bool) -> Result<Vec<Piece>, String> {
+    let qemu = Qemu::find();
+    if let Err(error) = &qemu {
+        eprintln!("which QEMU the machines need is not looked at: {error}");
+    }
+    clean::pieces(cache, qemu.as_ref().ok(), candor_init::INIT, without_kernels).map_err(text)
+}
+
+pub(super) fn show(arguments: &Show) -> Answer {
+    let cache = Cache::open(None).map_err(text)?;
+    let pieces = pieces(&cache, false)?;
+    list(&pieces, "cache", arguments.json)?;
+    eprintln!("{} in {}", total(&pieces), cache.folder().display());
+    Ok(true)
+}
+
+pub(super) fn clean(arguments: &Clean) -> Answer {
+    let cache = Cache::open(None).map_err(text)?;
+    let mut taken = pieces(&cache, arguments.kernels)?;
+    taken.retain(|piece| arguments.takes(piece));
+    if !arguments.dry_run {
+        taken = removed(&cache, taken)?;
+    }
+    list(&taken, "removed", arguments.json)?;
+    let done = if arguments.dry_run { "would be removed from" } else { "removed from" };
+    eprintln!("{} {done} {}", total(&taken), cache.folder().display());
+    Ok(true)
+}
+
+/// Removes them, but for those that are in use.
+fn removed(cache: &Cache, pieces: Vec<Piece>) -> Result<Vec<Piece>, String> {
+    let mut removed = Vec::new();
+    for piece in pieces {
+        if clean::remove(cache, &piece).map_err(text)? {
+            removed.push(piece);
+        } else {
+            let folder = piece.folder.display();
+            eprintln!("{folder} is in use by another process and stays; try again later");
+        }
+    }
+    Ok(removed)
+}
+
+fn total(pieces: &[Piece]) -> String {
+    let size = pieces.iter().map(|piece| piece.size).sum();
+    let folders = if pieces.len() == 1 { "folder" } else { "folders" };
+    format!("{} {folders} with {}", pieces.len(), megabytes(size))
+}
+
+fn list(pieces: &[Piece], kind: &str, is_json: bool) -> Result<(), String> {
+    if is_json {
+        let lines: Result<String, String> = pieces.iter().map(|piece| line(kind, piece)).collect();
+        return print(&lines?);
+    }
+    if pieces.is_empty() {
+        return Ok(());
+    }
+    print(&table(&[kind, "of", ">size", "stale", "folder"], &rows(pieces)))
+}
+
+fn rows(pieces: &[Piece]) -> Vec<Vec<String>> {
+    let folder = |piece: &Piece| {
+        let name = piece.folder.file_name().unwrap_or_default();
+        name.to_string_lossy().chars().take(12).collect::<String>()
+    };
+    let row = |piece: &Piece| {
+        vec![
+            piece.kind.name().to_owned(),
+            piece.name.clone(),
+            megabytes(piece.size),
+            piece.stale.map_or("", clean::Stale::name).to_owned(),
+            folder(piece),
+        ]
+    };
+    pieces.iter().map(row).collect()
+}
+
+fn line(kind: &str, piece: &Piece) -> Result<String, String> {
+    json_line(&json!({"type": kind, "data": {
+        "kind": piece.kind.name(),
+        "of": piece.name,
+        "bytes": piece.size,
+        "stale": piece.stale.map(clean::Stale::name),
+        "folder": piece.folder.display().to_string(),
+    }}))
+}
