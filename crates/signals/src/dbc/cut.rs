@@ -102,13 +102,13 @@ pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use can_dbc_pest::{DbcParser, Rule};
     use candor_config::Findings;
-    use pest::Parser;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::dbc::grammar;
     use crate::dbc::parse;
+    use crate::dbc::token::Tokens;
 
     #[test]
     fn both_encodings_of_files_are_read() {
@@ -148,22 +148,19 @@ mod tests {
             ),
         ) {
             let text = parts.concat();
-            let kinds = |text: &str| {
-                let mut kinds = Vec::new();
-                for file in DbcParser::parse(Rule::file, text).ok()? {
-                    let parts = file.into_inner().filter(|part| part.as_rule() != Rule::EOI);
-                    kinds.extend(parts.map(|part| (part.as_rule(), part.as_str().trim().to_owned())));
-                }
-                Some(kinds)
+            let kinds = |text: &str, start| {
+                let mut tokens = Tokens::new(text, start);
+                let parts = std::iter::from_fn(|| grammar::next(&mut tokens));
+                parts.map(|part| Some(format!("{:?}", part.ok()?))).collect::<Option<Vec<_>>>()
             };
             let mut by_statement = Some(Vec::new());
             for statement in statements(&text) {
                 prop_assert_eq!(&text[statement.at..][..statement.text.len()], statement.text);
-                let more = kinds(statement.text);
+                let more = kinds(statement.text, statement.at);
                 by_statement = by_statement.zip(more).map(|(all, more)| [all, more].concat());
             }
             // Some ends of lines are cut; where the grammar needs them, it would not.
-            let whole = kinds(&text);
+            let whole = kinds(&text, 0);
             if whole.is_some() {
                 prop_assert_eq!(by_statement, whole);
             }

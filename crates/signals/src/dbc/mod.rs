@@ -1,7 +1,9 @@
 //! DBC files: their statements become messages, and what makes no sense a finding.
 
 mod cut;
+mod grammar;
 mod multiplex;
+mod token;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,16 +11,15 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use can_dbc_pest::{DbcParser, Pair, Rule};
 use candor_config::{Findings, Origin, Source, did_you_mean};
 use candor_time::Nanos;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK};
 use candor_wire::{ByteOrder, ExtendedId, Field, Id, StandardId};
-use pest::Parser;
-use pest::error::InputLocation;
 
 use self::cut::{Statement, statements, text};
+use self::grammar::{MessagePart, Owner, Part, SignalPart};
 use self::multiplex::{DraftSignal, Indicator};
+use self::token::{Stop, Token, Tokens};
 use crate::{Database, Message, Signal, ValueNames, ValueType};
 
 /// The largest file that is read, in bytes: twenty times the largest published ones.
@@ -119,8 +120,6 @@ struct Draft {
 struct Reader<'a> {
     source: &'a Arc<Source>,
     findings: &'a Findings,
-    /// Where the statement begins that is being read.
-    at: usize,
     drafts: Vec<Draft>,
     /// How many messages make no sense.
     left_out: usize,
@@ -147,7 +146,6 @@ impl<'a> Reader<'a> {
         Self {
             source,
             findings,
-            at: 0,
             drafts: Vec::new(),
             left_out: 0,
             by_number: HashMap::new(),
@@ -160,14 +158,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn origin(&self, pair: &Pair<'_, Rule>) -> Origin {
-        let span = pair.as_span();
-        // Without the ends of lines and the indent before a signal, and no more than a line.
-        let text = span.as_str();
-        let skipped = text.len() - text.trim_start().len();
-        let line = text.trim_start().lines().next().unwrap_or("").trim_end();
-        let start = self.at + span.start() + skipped;
-        Origin::new(self.source, start..start + line.len())
+    /// A place in the file: the rest of the line, as from here.
+    fn line(&self, at: usize) -> Origin {
+        let rest = self.source.text().get(at..).unwrap_or("");
+        let line = rest.lines().next().unwrap_or("").trim_end();
+        Origin::new(self.source, at..at + line.len())
+    }
+
+    fn origin(&self, token: &Token<'_>) -> Origin {
+        Origin::new(self.source, token.at..token.end())
     }
 
     fn warn(&self, origin: &Origin, message: impl Into<String>, hint: &str) {
@@ -176,53 +175,49 @@ impl<'a> Reader<'a> {
 
     /// Reads a statement; `false` if the file cannot be used.
     fn read(&mut self, statement: &Statement<'a>) -> bool {
-        self.at = statement.at;
         if UNREAD.contains(&statement.keyword()) {
             return true;
         }
         if statement.text.len() > MAX_STATEMENT {
             self.findings.error_with_hint(
-                &Origin::new(self.source, self.at..self.at + 1),
+                &Origin::new(self.source, statement.at..statement.at + 1),
                 format!("this statement has more than {MAX_STATEMENT} bytes"),
                 "look for a quotation mark that is missing",
             );
             return false;
         }
-        match DbcParser::parse(Rule::file, statement.text) {
-            Ok(files) => files.flat_map(Pair::into_inner).all(|part| self.part(&part)),
-            Err(_) => {
-                self.refuse(statement.text);
-                false
+        let mut tokens = Tokens::new(statement.text, statement.at);
+        while let Some(part) = grammar::next(&mut tokens) {
+            let is_usable = match part {
+                Ok(part) => self.part(part),
+                Err(stop) => {
+                    self.refuse(&stop);
+                    false
+                }
+            };
+            if !is_usable {
+                return false;
             }
         }
+        true
     }
 
     /// Adds the finding that a statement cannot be read on from some place.
-    fn refuse(&self, text: &str) {
-        // The grammar tells the place exactly only on request, for it takes time.
-        pest::set_error_detail(true);
-        let Err(error) = DbcParser::parse(Rule::file, text) else { return };
-        let (at, expected) = match error.parse_attempts() {
-            Some(attempts) => (attempts.max_position, attempts.expected_tokens()),
-            None => match error.location {
-                InputLocation::Pos(at) | InputLocation::Span((at, _)) => (at, Vec::new()),
-            },
-        };
-        let expected = expected.iter().map(ToString::to_string);
-        let expected: Vec<_> = expected.filter(|token| is_mark(token)).collect();
-        let expected = match expected.as_slice() {
+    fn refuse(&self, stop: &Stop) {
+        let expected = match stop.expected {
             [one] => format!(", but `{one}` can"),
             [one, other] => format!(", but `{one}` or `{other}` can"),
             _ => String::new(),
         };
-        let rest = text.get(at..).unwrap_or("");
+        let start = stop.at;
+        let text = self.source.text();
+        let rest = text.get(start..).unwrap_or("");
         let length = rest.find(char::is_whitespace).unwrap_or(rest.len());
         let found = match rest.chars().next() {
             None => "the end of the file".to_owned(),
             Some('\r' | '\n') => "the end of the line".to_owned(),
             Some(_) => format!("`{}`", rest.chars().take(length.clamp(1, 40)).collect::<String>()),
         };
-        let start = self.at + at;
         self.findings.error_with_hint(
             &Origin::new(self.source, start..start + length.max(1)),
             format!("this is no DBC file: {found} cannot stand here{expected}"),
@@ -230,36 +225,32 @@ impl<'a> Reader<'a> {
         );
     }
 
-    /// Takes what the grammar found in a statement; `false` if the file cannot be used.
-    fn part(&mut self, part: &Pair<'a, Rule>) -> bool {
-        match part.as_rule() {
-            Rule::message => return self.message(part).is_some(),
-            Rule::attr_def => self.definition(part),
-            Rule::ba_def_def => self.default(part),
-            Rule::attr_value => self.attribute(part),
-            Rule::value_table_def => self.value_names(part),
-            Rule::signal_value_type => self.value_type(part),
-            Rule::sg_mul_val => self.selection(part),
-            _ => {} // comments, nodes, tables of names that signals repeat
+    /// Takes what a statement says; `false` if the file cannot be used.
+    fn part(&mut self, part: Part<'a>) -> bool {
+        match part {
+            Part::Message(part) => return self.message(part).is_some(),
+            Part::Definition { attribute, names } => self.definition(attribute, &names),
+            Part::Default { attribute, value } => self.default(attribute, value),
+            Part::Attribute { attribute, of, value } => self.attribute(attribute, &of, value),
+            Part::ValueNames { message, signal, names } => {
+                self.value_names(message, signal, &names);
+            }
+            Part::ValueType { at, message, signal, value_type } => {
+                self.value_type(at, message, signal, value_type);
+            }
+            Part::Selection { message, signal, selector, ranges } => {
+                self.selection(message, signal, selector, &ranges);
+            }
+            Part::Other => {} // comments, nodes, tables of names that signals repeat
         }
         true
     }
 
     /// `BO_ 291 Motor: 8 Engine` and its signals.
-    fn message(&mut self, statement: &Pair<'a, Rule>) -> Option<()> {
-        let origin = self.origin(statement);
-        let (mut number, mut name, mut length, mut sender) = ("", "", "", "");
-        let mut written = Vec::new();
-        for part in statement.clone().into_inner() {
-            match part.as_rule() {
-                Rule::msg_var => number = part.into_inner().next().map_or("", |it| it.as_str()),
-                Rule::message_name => name = part.as_str(),
-                Rule::message_size => length = part.as_str(),
-                Rule::transmitter => sender = part.as_str(),
-                Rule::signal => written.push(part),
-                _ => {}
-            }
-        }
+    fn message(&mut self, part: MessagePart<'a>) -> Option<()> {
+        let origin = self.line(part.at);
+        let MessagePart { number, name, length, sender, signals: written, .. } = part;
+        let [number, name, length, sender] = [number, name, length, sender].map(|it| it.text);
         if self.drafts.len() >= MAX_MESSAGES || written.len() > MAX_SIGNALS {
             self.findings.error_with_hint(
                 &origin,
@@ -307,8 +298,8 @@ impl<'a> Reader<'a> {
         let index = self.drafts.len();
         self.by_number.insert(key, Some(index));
         let mut signals: Vec<DraftSignal> = Vec::new();
-        for pair in written {
-            if let Some(draft) = self.signal(&pair, length) {
+        for part in &written {
+            if let Some(draft) = self.signal(part, length) {
                 let place = (index, draft.signal.name.clone());
                 if self.signals.contains_key(&place) {
                     self.warn(
@@ -343,43 +334,26 @@ impl<'a> Reader<'a> {
     }
 
     /// `SG_ Speed : 7|16@0+ (0.25,0) [0|16000] "rpm" Dashboard`
-    fn signal(&self, statement: &Pair<'a, Rule>, length: usize) -> Option<DraftSignal> {
-        let origin = self.origin(statement);
-        let (mut name, mut start_bit, mut bits) = ("", "", "1");
-        let (mut order, mut is_signed) = (ByteOrder::Intel, false);
-        let (mut scale, mut offset, mut limits, mut unit) = (1.0, 0.0, None, String::new());
-        let mut indicator = Some(Indicator::default());
-        let mut receivers = Vec::new();
-        for part in statement.clone().into_inner() {
-            match part.as_rule() {
-                Rule::signal_name => name = part.as_str(),
-                Rule::multiplexer_indicator => indicator = Indicator::parse(part.as_str()),
-                Rule::start_bit => start_bit = part.as_str(),
-                Rule::signal_size => bits = part.as_str(),
-                Rule::big_endian => order = ByteOrder::Motorola,
-                Rule::signed_type => is_signed = true,
-                Rule::factor => scale = number(&part),
-                Rule::offset => offset = number(&part),
-                Rule::min_max => {
-                    let mut ends = part.into_inner().map(|end| number(&end));
-                    let (min, max) = (ends.next().unwrap_or(0.0), ends.next().unwrap_or(0.0));
-                    limits = (min != max).then_some(min..=max);
-                }
-                Rule::unit => unit = unquoted(&part),
-                Rule::node_name => receivers.extend(node(part.as_str())),
-                _ => {}
-            }
-        }
+    fn signal(&self, part: &SignalPart<'a>, length: usize) -> Option<DraftSignal> {
+        let origin = self.line(part.at);
+        let (name, start_bit) = (part.name.text, part.start_bit.text);
+        let order = if part.is_big_endian { ByteOrder::Motorola } else { ByteOrder::Intel };
+        let (scale, offset) = (number(part.scale), number(part.offset));
+        let (min, max) = (number(part.min), number(part.max));
+        let indicator = match part.indicator {
+            Some(indicator) => Indicator::parse(indicator.text),
+            None => Some(Indicator::default()),
+        };
         let left_out = |reason: String, hint: &str| {
             self.warn(&origin, format!("{reason}; `{name}` is left out"), hint);
             None
         };
-        let bits = bits.parse::<u64>().unwrap_or(u64::MAX);
+        let bits = part.bits.map_or(Ok(1), |bits| bits.text.parse::<u64>()).unwrap_or(u64::MAX);
         let Some((start_bit, bits)) = start_bit.parse().ok().zip(u8::try_from(bits).ok()) else {
             let reason = format!("no frame has bit {start_bit}, or {bits} bits from there");
             return left_out(reason, "a frame has 512 bits at most, a signal 64");
         };
-        let field = Field::new(start_bit, bits, order, is_signed);
+        let field = Field::new(start_bit, bits, order, part.is_signed);
         let field = match field.and_then(|field| field.within(length)) {
             Ok(field) => field,
             Err(error) => {
@@ -404,38 +378,30 @@ impl<'a> Reader<'a> {
             value_type: ValueType::Integer,
             scale,
             offset,
-            limits,
-            unit,
+            limits: (min != max).then_some(min..=max),
+            unit: part.unit.unescaped().into_owned(),
             value_names: ValueNames::default(),
             is_selector: indicator.is_selector,
             selection: None,
-            receivers,
+            receivers: part.receivers.iter().filter_map(|it| node(it.text)).collect(),
         };
         Some(DraftSignal { signal, origin, indicator, selection: None, long_name: None })
     }
 
     /// `BA_DEF_ BO_ "VFrameFormat" ENUM "StandardCAN","ExtendedCAN";`
-    fn definition(&mut self, statement: &Pair<'a, Rule>) {
-        let mut is_format = false;
-        for part in statement.clone().into_inner() {
-            match part.as_rule() {
-                Rule::attribute_name => is_format = unquoted(&part) == FRAME_FORMAT,
-                Rule::attribute_type_enum if is_format => {
-                    self.frame_formats = part.into_inner().map(|name| unquoted(&name)).collect();
-                }
-                _ => {}
-            }
+    fn definition(&mut self, attribute: Token<'a>, names: &[Token<'a>]) {
+        if attribute.unescaped() == FRAME_FORMAT {
+            self.frame_formats = names.iter().map(|name| name.unescaped().into_owned()).collect();
         }
     }
 
     /// `BA_DEF_DEF_ "GenMsgCycleTime" 100;`
-    fn default(&mut self, statement: &Pair<'a, Rule>) {
-        let mut parts = statement.clone().into_inner();
-        let (Some(name), Some(value)) = (parts.next(), parts.next()) else { return };
-        match unquoted(&name).as_str() {
-            CYCLE_TIME => self.default_cycle_time = cycle_time(&value),
-            FRAME_FORMAT => self.default_frame_format = Some(unquoted(&value)),
-            PROTOCOL => self.default_protocol = Some(unquoted(&value)),
+    fn default(&mut self, attribute: Token<'a>, value: Token<'a>) {
+        let text = || Some(value.unescaped().into_owned());
+        match attribute.unescaped().as_ref() {
+            CYCLE_TIME => self.default_cycle_time = cycle_time(value),
+            FRAME_FORMAT => self.default_frame_format = text(),
+            PROTOCOL => self.default_protocol = text(),
             _ => {}
         }
     }
@@ -462,13 +428,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The message that a statement is about, if there is one that was not left out.
-    fn message_at(&self, number: &Pair<'a, Rule>) -> Option<usize> {
-        match self.by_number.get(&number.as_str().parse().unwrap_or(u64::MAX)) {
+    fn message_at(&self, number: Token<'a>) -> Option<usize> {
+        match self.by_number.get(&number.text.parse().unwrap_or(u64::MAX)) {
             Some(index) => *index,
             None => {
                 self.warn(
-                    &self.origin(number),
-                    format!("there is no message {}", number.as_str()),
+                    &self.origin(&number),
+                    format!("there is no message {}", number.text),
                     "take this statement out, or correct the identifier",
                 );
                 None
@@ -477,22 +443,18 @@ impl<'a> Reader<'a> {
     }
 
     /// The signal that a statement is about.
-    fn signal_at(
-        &mut self,
-        number: &Pair<'a, Rule>,
-        name: &Pair<'a, Rule>,
-    ) -> Option<&mut DraftSignal> {
+    fn signal_at(&mut self, number: Token<'a>, name: Token<'a>) -> Option<&mut DraftSignal> {
         let message = self.message_at(number)?;
-        let Some(&index) = self.signals.get(&(message, name.as_str().to_owned())) else {
+        let Some(&index) = self.signals.get(&(message, name.text.to_owned())) else {
             let draft = self.drafts.get(message)?;
             let known = draft.signals.iter().map(|it| it.signal.name.as_str());
-            let hint = match did_you_mean(name.as_str(), known) {
+            let hint = match did_you_mean(name.text, known) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => "take this statement out, or correct the name".to_owned(),
             };
             self.warn(
-                &self.origin(name),
-                format!("`{}` has no signal `{}`", draft.message.name, name.as_str()),
+                &self.origin(&name),
+                format!("`{}` has no signal `{}`", draft.message.name, name.text),
                 &hint,
             );
             return None;
@@ -501,87 +463,74 @@ impl<'a> Reader<'a> {
     }
 
     /// `BA_ "GenMsgCycleTime" BO_ 291 10;`
-    fn attribute(&mut self, statement: &Pair<'a, Rule>) {
-        let mut parts = statement.clone().into_inner();
-        let (Some(name), Some(value)) = (parts.next(), parts.next()) else { return };
-        let name = unquoted(&name);
-        match (name.as_str(), value.as_rule()) {
-            (PROTOCOL, Rule::quoted_str) => self.protocol = Some(unquoted(&value)),
-            (CYCLE_TIME | FRAME_FORMAT | LONG_MESSAGE_NAME, Rule::msg_var_val) => {
-                let mut parts = value.into_inner();
-                let (Some(number), Some(value)) = (parts.next(), parts.next()) else { return };
-                let Some(index) = self.message_at(&number) else { return };
-                let format = self.frame_format(&value);
+    fn attribute(&mut self, attribute: Token<'a>, of: &Owner<'a>, value: Token<'a>) {
+        let text = value.unescaped();
+        match (attribute.unescaped().as_ref(), of) {
+            (PROTOCOL, Owner::File) => self.protocol = Some(text.into_owned()),
+            (name @ (CYCLE_TIME | FRAME_FORMAT | LONG_MESSAGE_NAME), &Owner::Message(number)) => {
+                let Some(index) = self.message_at(number) else { return };
+                let format = self.frame_format(value);
                 let Some(draft) = self.drafts.get_mut(index) else { return };
-                match name.as_str() {
-                    CYCLE_TIME => draft.cycle_time = Some(cycle_time(&value)),
+                match name {
+                    CYCLE_TIME => draft.cycle_time = Some(cycle_time(value)),
                     FRAME_FORMAT => draft.frame_format = Some(format),
-                    _ => draft.long_name = Some(unquoted(&value)),
+                    _ => draft.long_name = Some(text.into_owned()),
                 }
             }
-            (LONG_SIGNAL_NAME, Rule::signal_var) => {
-                let mut parts = value.into_inner();
-                let (Some(number), Some(signal), Some(value)) =
-                    (parts.next(), parts.next(), parts.next())
-                else {
-                    return;
-                };
-                let long_name = unquoted(&value);
-                if let Some(draft) = self.signal_at(&number, &signal) {
-                    draft.long_name = Some(long_name);
+            (LONG_SIGNAL_NAME, &Owner::Signal(number, signal)) => {
+                if let Some(draft) = self.signal_at(number, signal) {
+                    draft.long_name = Some(text.into_owned());
                 }
             }
             _ => {}
         }
     }
 
-    /// The name of a format, which may be told by its number.
-    fn frame_format(&self, value: &Pair<'a, Rule>) -> String {
-        let index = value.as_str().parse::<usize>().ok();
+    /// The name of a format, which may be written as its number.
+    fn frame_format(&self, value: Token<'a>) -> String {
+        let index = value.text.parse::<usize>().ok().filter(|_| !value.is_quoted);
         match index.and_then(|index| self.frame_formats.get(index)) {
             Some(name) => name.clone(),
-            None => unquoted(value),
+            None => value.unescaped().into_owned(),
         }
     }
 
     /// `VAL_ 291 Gear 0 "neutral" 1 "first" ;`
-    fn value_names(&mut self, statement: &Pair<'a, Rule>) {
-        let mut parts = statement.clone().into_inner();
-        let Some(number) = parts.next().filter(|it| it.as_rule() == Rule::message_id) else {
-            return; // of an environment variable
+    fn value_names(
+        &mut self,
+        message: Token<'a>,
+        signal: Token<'a>,
+        names: &[(Token<'a>, Token<'a>)],
+    ) {
+        let read = |(raw, name): &(Token<'_>, Token<'_>)| {
+            Some((raw.text.parse().ok()?, name.unescaped().into_owned()))
         };
-        let Some(signal) = parts.next() else { return };
-        let names = parts.filter_map(|part| {
-            let mut part = part.into_inner();
-            let raw = part.next()?.as_str().parse().ok()?;
-            Some((raw, unquoted(&part.next()?)))
-        });
-        let names = names.collect();
-        if let Some(draft) = self.signal_at(&number, &signal) {
+        let names = names.iter().filter_map(read).collect();
+        if let Some(draft) = self.signal_at(message, signal) {
             draft.signal.value_names = ValueNames::new(names);
         }
     }
 
     /// `SIG_VALTYPE_ 291 Torque : 1;`
-    fn value_type(&mut self, statement: &Pair<'a, Rule>) {
-        let mut parts = statement.clone().into_inner();
-        let (Some(number), Some(signal), Some(value_type)) =
-            (parts.next(), parts.next(), parts.next())
-        else {
-            return;
-        };
-        let (value_type, bits) = match value_type.as_rule() {
-            Rule::sig_val_IEEE_float_32Bit => (ValueType::F32, 32),
-            Rule::sig_val_IEEE_float_64Bit => (ValueType::F64, 64),
+    fn value_type(
+        &mut self,
+        at: usize,
+        message: Token<'a>,
+        signal: Token<'a>,
+        value_type: Token<'a>,
+    ) {
+        let (value_type, bits) = match value_type.text {
+            "1" => (ValueType::F32, 32),
+            "2" => (ValueType::F64, 64),
             _ => return,
         };
-        let Some(draft) = self.signal_at(&number, &signal) else { return };
+        let Some(draft) = self.signal_at(message, signal) else { return };
         let (has, name) = (draft.signal.field.bits(), draft.signal.name.clone());
         if has == bits {
             draft.signal.value_type = value_type;
         } else {
             self.warn(
-                &self.origin(statement),
+                &self.line(at),
                 format!("`{name}` has {has} bits, but such a floating-point number {bits}"),
                 "correct it; it is taken for a whole number",
             );
@@ -589,28 +538,26 @@ impl<'a> Reader<'a> {
     }
 
     /// `SG_MUL_VAL_ 291 Torque Page 0-3, 7-7;`
-    fn selection(&mut self, statement: &Pair<'a, Rule>) {
-        let mut parts = statement.clone().into_inner();
-        let (Some(number), Some(signal), Some(selector)) =
-            (parts.next(), parts.next(), parts.next())
-        else {
-            return;
-        };
+    fn selection(
+        &mut self,
+        message: Token<'a>,
+        signal: Token<'a>,
+        selector: Token<'a>,
+        written: &[(Token<'a>, Token<'a>)],
+    ) {
         let mut ranges = Vec::new();
-        for pair in parts {
-            let mut ends = pair.clone().into_inner().map(|end| end.as_str().parse::<u64>());
-            match (ends.next(), ends.next()) {
-                (Some(Ok(first)), Some(Ok(last))) if first <= last => ranges.push(first..=last),
+        for (first, last) in written {
+            match (first.text.parse::<u64>(), last.text.parse()) {
+                (Ok(from), Ok(to)) if from <= to => ranges.push(from..=to),
                 _ => self.warn(
-                    &self.origin(&pair),
+                    &Origin::new(self.source, first.at..last.end()),
                     "no value is in this range",
                     "write the smaller value first; a selector has 64 bits at most",
                 ),
             }
         }
-        let selector = selector.as_str().to_owned();
-        if let Some(draft) = self.signal_at(&number, &signal) {
-            draft.selection = Some((selector, ranges));
+        if let Some(draft) = self.signal_at(message, signal) {
+            draft.selection = Some((selector.text.to_owned(), ranges));
         }
     }
 
@@ -646,38 +593,25 @@ fn identifier(number: u64) -> Option<Id> {
     }
 }
 
-/// Whether something that the grammar expects is a mark such as `:`, and none that may stand
-/// anywhere.
-fn is_mark(token: &str) -> bool {
-    token.len() == 1 && token != "_" && token.chars().all(|c| c.is_ascii_punctuation())
-}
-
 /// A node, unless it is a name that stands for none.
 fn node(name: &str) -> Option<String> {
     (!NO_NODE.contains(&name)).then(|| name.to_owned())
 }
 
-/// The grammar lets only numbers pass; those beyond `f64` are infinite.
-fn number(pair: &Pair<'_, Rule>) -> f64 {
-    pair.as_str().parse().unwrap_or(f64::NAN)
+/// The grammar lets only numbers pass; those that are too large for `f64` are infinite.
+fn number(token: Token<'_>) -> f64 {
+    token.text.parse().unwrap_or(f64::NAN)
 }
 
 /// A time in milliseconds, if it is more than none.
-fn cycle_time(value: &Pair<'_, Rule>) -> Option<Nanos> {
-    let text = value.as_str();
+fn cycle_time(value: Token<'_>) -> Option<Nanos> {
+    let text = value.text;
     let time = match text.parse() {
         Ok(millis) => Nanos::from_millis(millis),
         // At the ends of u64 if it is beyond them.
         Err(_) => Nanos::from_nanos((text.parse::<f64>().ok()? * 1e6).round() as u64),
     };
     (time > Nanos::ZERO).then_some(time)
-}
-
-/// The text between quotation marks, or all of it if there are none.
-fn unquoted(pair: &Pair<'_, Rule>) -> String {
-    let text = pair.as_str();
-    let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
-    text.replace("\\\"", "\"")
 }
 
 #[cfg(test)]
