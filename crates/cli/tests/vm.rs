@@ -752,6 +752,37 @@ fn results_of_another_qemu_are_not_taken_from_the_cache() {
 /// Needs QEMU and kernels, so it runs only when asked to, with those in `CANDOR_KERNELS`.
 #[test]
 #[ignore = "needs QEMU and kernels"]
+fn a_long_experiment_shows_that_it_lives() {
+    let world = World::new();
+    experiment(&world, "kernel", "");
+    let kernel = one_kernel(&world);
+    let long = ["--kernel", &kernel, "--set", "count=200000", "--set", "traffic.kind=half"];
+    let mut command = lab(&world, &long);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    // Each comes ten seconds after the one before, if the machine is quick enough.
+    let signs: Vec<_> = lines.by_ref().map(Result::unwrap).take(2).collect();
+    let seconds: Vec<u64> = signs
+        .iter()
+        .map(|line| {
+            let seconds = line
+                .strip_prefix("[0/1] running experiment for ")
+                .unwrap_or_else(|| panic!("{line}"));
+            seconds.strip_suffix(" s").unwrap().parse().unwrap()
+        })
+        .collect();
+    assert!(seconds[0] >= 9 && seconds[1] - seconds[0] >= 9, "{signs:?}");
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let rest: Vec<_> = lines.map(Result::unwrap).collect();
+    assert!(rest.last().unwrap().starts_with("candor: interrupted"), "{rest:?}");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stdout(&output)), (Some(2), String::new()));
+}
+
+/// Needs QEMU and kernels, so it runs only when asked to, with those in `CANDOR_KERNELS`.
+#[test]
+#[ignore = "needs QEMU and kernels"]
 fn a_guest_that_dies_and_a_disk_that_is_full_are_told() {
     let world = World::new();
     experiment(&world, "kernel", "");

@@ -10,13 +10,15 @@ use candor_lab::compare;
 use candor_lab::experiment::Testbed;
 use candor_lab::runner::Watch;
 use candor_lab::vm::{Breakdown, Emulator};
+use candor_linux::clock::{self, Monotonic};
+use candor_time::Instant;
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::{Selection, load};
 use crate::Answer;
 use crate::output::{json_line, print, table, thousands};
-use crate::progress::{catch_interrupt, is_interrupted};
+use crate::progress::{Pulse, catch_interrupt, is_interrupted};
 
 #[derive(Args)]
 pub(crate) struct Profile {
@@ -33,10 +35,20 @@ pub(crate) struct Profile {
     json: bool,
 }
 
-/// Goes on until Ctrl-C.
-struct UntilInterrupted;
-impl Watch for UntilInterrupted {
+/// Goes on until Ctrl-C, and shows from time to time that it does.
+struct UntilInterrupted<'a> {
+    experiment: &'a str,
+    since: Instant<Monotonic>,
+    pulse: Pulse,
+}
+
+impl Watch for UntilInterrupted<'_> {
     fn proceed(&self, _: candor_time::Nanos, _: u64) -> bool {
+        let now = clock::now();
+        if self.pulse.is_due(now) {
+            let seconds = (now - self.since).as_nanos() / 1_000_000_000;
+            eprintln!("counting {} for {seconds} s", self.experiment);
+        }
         !is_interrupted()
     }
 
@@ -62,8 +74,13 @@ pub(super) fn profile(arguments: &Profile) -> Answer {
     for (index, experiment) in campaign.experiments.iter().enumerate() {
         let total = campaign.experiments.len();
         eprintln!("[{}/{total}] {}", index + 1, experiment.name);
+        let watch = UntilInterrupted {
+            experiment: &experiment.name,
+            since: clock::now(),
+            pulse: Pulse::new(),
+        };
         let breakdown = machines
-            .profile(experiment, &UntilInterrupted)
+            .profile(experiment, &watch)
             .map_err(|error| format!("{}: {error}", experiment.name))?;
         if let Some(out) = &arguments.out {
             let kept = compare::keep(out, &breakdown.to_file(experiment));
