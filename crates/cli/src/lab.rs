@@ -12,6 +12,7 @@
 
 mod claims;
 mod compare;
+mod coverage;
 mod profile;
 
 use std::collections::BTreeSet;
@@ -179,7 +180,10 @@ pub(crate) struct Run {
 pub(crate) struct List {
     #[command(flatten)]
     selection: Selection,
-    /// Print JSON Lines: an object of type "experiment" each
+    /// Show which part of the papers' matrix of 653 experiments the file covers, instead
+    #[arg(long)]
+    coverage: bool,
+    /// Print JSON Lines: an object of type "experiment" each, or of type "coverage"
     #[arg(long)]
     json: bool,
 }
@@ -451,6 +455,14 @@ fn failures(failures: &[(String, Error)], wanted: usize) -> String {
 
 fn list(arguments: &List) -> Answer {
     let campaign = load(&arguments.selection)?;
+    if arguments.coverage {
+        let experiments = &campaign.experiments;
+        print(&match arguments.json {
+            true => coverage::lines(experiments)?,
+            false => coverage::text(experiments),
+        })?;
+        return Ok(true);
+    }
     if arguments.json {
         let lines: Result<String, String> = campaign
             .experiments

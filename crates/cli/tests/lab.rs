@@ -156,6 +156,39 @@ fn experiments_of_machines_say_so() {
 }
 
 #[test]
+fn list_shows_what_of_the_papers_is_covered() {
+    let file = format!(
+        "{KERNEL}[matrix]\n\"vm.kernel\" = ['6.1', '6.12-rt']\n\"load.kind\" = ['none', 'cpu', 'both']\n"
+    );
+    let scene = Scene::new(&file);
+    let (stdout, _) = scene.run(&["list", "two.toml", "--coverage"], 0);
+    let line = |start: &str| stdout.lines().find(|line| line.starts_with(start)).unwrap_or(&stdout);
+    assert_eq!(line("gateway "), "gateway                   6.1  6.12-rt");
+    assert_eq!(line("simple, 8 "), "simple, 8 bytes        2 of 9   2 of 9");
+    assert_eq!(line("user space"), "user space             0 of 9   0 of 9");
+    assert!(stdout.contains("\n4 of 270 combinations on 2 kernels: "), "{stdout}");
+    assert!(stdout.contains("\nmissing by traffic: one-at-a-time 86, half 90, flood 90\n"));
+    assert!(stdout.contains("\nmissing by load: none 88, cpu 88, ethernet 90\n"), "{stdout}");
+    assert!(line("the papers: ").contains("653 experiments on 5 kernels"), "{stdout}");
+
+    let arguments = ["list", "two.toml", "--coverage", "--json"];
+    let (stdout, _) = scene.run(&arguments, 0);
+    let parsed = |line| serde_json::from_str::<Value>(line).unwrap();
+    let objects: Vec<_> = stdout.lines().map(parsed).collect();
+    assert_eq!(objects.len(), 2 * 15 + 1);
+    assert!(objects[..30].iter().all(|object| object["type"] == "coverage"), "{stdout}");
+    assert_eq!(objects[30]["type"], "coverage_total");
+    let gateways: Vec<_> = objects.iter().map(|object| &object["data"]).collect();
+    let simple = gateways[2];
+    assert_eq!((&simple["kernel"], &simple["gateway"]), (&"6.1".into(), &"simple, 8 bytes".into()));
+    assert_eq!((&simple["covered"], &simple["of"]), (&2.into(), &9.into()));
+    assert_eq!(simple["missing"][0], serde_json::json!(["one-at-a-time", "ethernet"]));
+    let total = gateways[30];
+    assert_eq!((&total["covered"], &total["of"]), (&4.into(), &270.into()));
+    assert_eq!(total["missing_by_load"]["ethernet"], 90);
+}
+
+#[test]
 fn identifiers_are_set_as_they_are_written() {
     let scene = Scene::new(CAMPAIGN);
     for (set, frame) in [

@@ -13,6 +13,7 @@
 
 pub mod claims;
 pub mod compare;
+pub mod coverage;
 pub mod dbc;
 mod doubt;
 mod error;

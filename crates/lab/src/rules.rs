@@ -1,7 +1,7 @@
 //! The rule engine as the gateway of a simulated host, and the rule sets of the papers.
 
 use candor_route::counters::{Cause, Outcome};
-use candor_route::edit::{Edit, Operands, Range, XorChecksum};
+use candor_route::edit::{Crc8, Crc8Profile, Edit, Operands, Range, XorChecksum};
 use candor_route::engine::{Egress, Engine, Forward, Passage};
 use candor_route::program::{JobIndex, ListLengths, Match};
 use candor_route::table::List;
@@ -156,6 +156,8 @@ pub enum Modification {
     Set,
     /// An XOR checksum in the last byte.
     Checksum,
+    /// A CRC8 (SAE J1850) in the last of eight bytes.
+    Crc8,
 }
 
 impl Modification {
@@ -183,6 +185,17 @@ impl Modification {
                 edit.or = Operands { can_id: Some(0), ..Operands::default() };
                 let range = Range { from: 0, to: -2, result: -1 };
                 edit.xor_checksum = Some(XorChecksum { range, init: 0 });
+            }
+            Self::Crc8 => {
+                edit.or = Operands { can_id: Some(0), ..Operands::default() };
+                // Places from the front: kernels before March 2026 compute those from the end wrongly.
+                edit.crc8 = Some(Crc8 {
+                    range: Range { from: 0, to: 6, result: 7 },
+                    init: 0xFF,
+                    final_xor: 0xFF,
+                    table: Box::new(Crc8::table_of(0x1D)),
+                    profile: Crc8Profile::Plain,
+                });
             }
         }
         edit

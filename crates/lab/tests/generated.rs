@@ -92,6 +92,8 @@ fn modifications_do_what_they_are_called_and_keep_the_number() {
         (Modification::Set, 0xFF),
         // 0x12 ^ 0x34
         (Modification::Checksum, 0x26),
+        // Computed bit by bit: polynomial 0x1D, begun with 0xFF, XOR 0xFF.
+        (Modification::Crc8, 0x30),
     ] {
         let table = Generated { modification, ..PLAIN }.table(0x123).unwrap();
         let taken = copies(&table, &frame(0x123));

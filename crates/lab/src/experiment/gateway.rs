@@ -299,6 +299,7 @@ fn read_generated(mut section: Section<'_>) -> Generated {
                     ("xor", Modification::Xor),
                     ("set", Modification::Set),
                     ("checksum", Modification::Checksum),
+                    ("crc8", Modification::Crc8),
                 ],
             )
             .unwrap_or(Modification::None),
