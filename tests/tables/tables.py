@@ -167,6 +167,46 @@ def latencies(file, rows, columns):
     return make
 
 
+def cells(file):
+    """A row per gateway and traffic, a column per load and kernel, in Markdown: what became of the frames."""
+
+    def make(candor, arguments):
+        out = candor.out("cells")
+        candor.run(["lab", "run", file, "--out", out, *JOBS, *arguments])
+        results = candor.results(out)
+        return Made(table_of_fates(results), machines(results))
+
+    return make
+
+
+def table_of_fates(results):
+    rows, columns = {}, []
+    for result in results.values():
+        axes = result["axes"]
+        measures = ", measuring" if result["experiment"].startswith("measured-") else ""
+        gateway = axes.get("gateway.kind", "live") + measures
+        column = f"{axes['load.kind']}, {axes['vm.kernel']}"
+        if column not in columns:
+            columns.append(column)
+        rows.setdefault((gateway, axes["traffic.kind"]), {})[column] = fate(result)
+    columns.sort(key=lambda column: (column.split(", ")[1], LOADS.index(column.split(", ")[0])))
+    lines = [row(["gateway", "traffic", *columns]), row(["---"] * (2 + len(columns)))]
+    for key in sorted(rows, key=lambda key: (GATEWAYS.index(key[0]), TRAFFICS.index(key[1]))):
+        lines.append(row([*key, *(rows[key].get(column, "") for column in columns)]))
+    return "\n".join(lines) + "\n"
+
+
+def fate(result):
+    """What became of the frames of a result: `50`, or `48 + 2 lost`."""
+    counts = result["counts"]
+    endings = ["not_routed", "refused", "lost"]
+    total = counts["received"] + sum(counts[ending] for ending in endings)
+    if counts["sent"] != total or counts["sent"] == 0:
+        raise Broken(f"{result['experiment']}: sent {counts['sent']}, but the sum is {total}")
+    others = [f"{counts[ending]} {ending.replace('_', ' ')}" for ending in endings if counts[ending]]
+    return " + ".join([str(counts["received"]), *others])
+
+
 def row(cells):
     return f"| {' | '.join(cells)} |"
 
@@ -182,6 +222,9 @@ LIVE = {
     "rules-10000": "live, 10,000 rules",
 }
 PERCENTILES = {"p50": "p50", "p99": "p99", "p99.9": "p999", "worst": "max"}
+GATEWAYS = ["none", "kernel", "user", "engine", "engine-fast", "live", "live, measuring"]
+TRAFFICS = ["one-at-a-time", "half", "flood"]
+LOADS = ["none", "cpu", "ethernet", "both"]
 JOBS = ["--jobs", os.environ.get("CANDOR_JOBS", "1")]
 
 TABLES = {
@@ -198,6 +241,13 @@ TABLES = {
     "vm-quick": Table("docs/kernel-lab.md", overview("campaigns/vm-quick.toml"), [], 30, 1),
     "flood": Table(
         "docs/kernel-lab.md", overview("campaigns/flood.toml"), ["--only", "live*"], 14, 1
+    ),
+    "every-cell": Table(
+        "docs/kernel-lab.md",
+        cells("campaigns/every-cell.toml"),
+        ["--only", "*-flood-none-*"],
+        14,
+        2,
     ),
     "live-gateway": Table(
         "docs/performance.md",

@@ -96,6 +96,26 @@ class Tables(unittest.TestCase):
             tables.cells_of(text, 1), {(("kernel",), "p50"): "15.0 us", (("kernel",), "max"): "-"}
         )
 
+    def test_the_fates_of_frames_are_sums_that_balance(self):
+        counts = {"sent": 50, "received": 50, "not_routed": 0, "refused": 0, "lost": 0}
+
+        def result(name, gateway, load, **other):
+            axes = {"gateway.kind": gateway, "traffic.kind": "flood", "load.kind": load, "vm.kernel": "6.1"}
+            return {"experiment": name, "axes": axes, "counts": {**counts, **other}}
+
+        results = [
+            result("cell-b", "user", "cpu", received=47, refused=1, lost=2),
+            result("cell-a", "kernel", "none"),
+            result("cell-c", "user", "none"),
+        ]
+        made = tables.table_of_fates({one["experiment"]: one for one in results})
+        self.assertEqual(
+            made.splitlines()[2:],
+            ["| kernel | flood | 50 |  |", "| user | flood | 50 | 47 + 1 refused + 2 lost |"],
+        )
+        with self.assertRaises(tables.Broken):
+            tables.fate(result("cell-d", "user", "none", lost=1))
+
     def test_durations_look_as_candor_shows_them(self):
         for ns, shown in [(999, "999 ns"), (16_502, "16.5 us"), (526_000, "526 us"), (1.5e6, "1.50 ms")]:
             self.assertEqual(tables.duration(ns), shown)
