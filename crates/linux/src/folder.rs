@@ -123,7 +123,10 @@ impl Folder {
         let found = file.metadata()?;
         if !found.is_file() || found.uid() != own_user() {
             let place = self.path.join(name);
-            return Err(io::Error::other(format!("{} is not ours", place.display())));
+            return Err(io::Error::other(format!(
+                "{} does not belong to this user",
+                place.display()
+            )));
         }
         if found.mode() & 0o177 != 0 {
             file.set_permissions(fs::Permissions::from_mode(0o600))?;

@@ -47,7 +47,7 @@ impl Socket {
             .map(|fd| Self { fd })
             .map_err(|errno| {
                 Error::new("open", "an ICMP socket", errno)
-                    .remedy_if(libc::EPERM, "it takes root or CAP_NET_RAW")
+                    .remedy_if(libc::EPERM, "this needs root or CAP_NET_RAW")
             })
     }
 
@@ -91,7 +91,7 @@ impl Socket {
         }))
         .map_err(|errno| {
             Error::new("send an echo request to", address.to_string(), errno)
-                .remedy_if(libc::ENETUNREACH, "give an interface an address of its network")
+                .remedy_if(libc::ENETUNREACH, "add an address of this network to an interface")
         })
     }
 

@@ -95,7 +95,7 @@ impl Lock {
             Some(number) => Error::new(attempt, place, Errno(number)),
             None => Error::other(attempt, place, error.to_string()),
         };
-        Err(error.with_remedy("name a folder of your own with XDG_RUNTIME_DIR"))
+        Err(error.with_remedy("name your own folder with XDG_RUNTIME_DIR"))
     }
 
     /// The locked file.
@@ -305,7 +305,7 @@ mod tests {
         let link = folder.0.join("link");
         std::os::unix::fs::symlink(&place, &link).unwrap();
         let error = Lock::take_in(std::slice::from_ref(&link), "other").unwrap_err();
-        assert!(error.to_string().contains("symbolic link; name a folder"), "{error}");
+        assert!(error.to_string().contains("symbolic link; name your own folder"), "{error}");
         // Where others can write they can also replace a lock file.
         fs::set_permissions(&place, Permissions::from_mode(0o777)).unwrap();
         let error = Lock::take_in(std::slice::from_ref(&place), "other").unwrap_err();

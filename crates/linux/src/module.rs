@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::error::check;
 use crate::{Errno, Error};
 
-const NO_MODULES: &str = "this kernel was built without modules";
+const NO_MODULES: &str = "this kernel was built without module support";
 
 /// What became of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +26,16 @@ pub enum Loaded {
 pub fn load(file: &Path, parameters: &str) -> Result<Loaded, Error> {
     let fail = |errno| {
         Error::new("load the module", file.display().to_string(), errno)
-            .remedy_if(libc::EPERM, "it takes root and a kernel that lets modules in")
+            .remedy_if(libc::EPERM, "this needs root and a kernel that permits modules")
             .remedy_if(libc::ENOSYS, NO_MODULES)
-            .remedy_if(libc::ENOENT, "load the modules it depends on first; dmesg names symbols")
-            .remedy_if(libc::ENOEXEC, "it is of another kernel, or compressed")
-            .remedy_if(libc::ENOKEY, "this kernel wants signed modules")
-            .remedy_if(libc::EINVAL, "check its parameters; dmesg says more")
+            .remedy_if(
+                libc::ENOENT,
+                "first load the modules that it depends on; dmesg shows the \
+                                      missing symbols",
+            )
+            .remedy_if(libc::ENOEXEC, "it belongs to another kernel, or is compressed")
+            .remedy_if(libc::ENOKEY, "this kernel requires signed modules")
+            .remedy_if(libc::EINVAL, "check its parameters; dmesg shows more")
     };
     let opened = File::open(file).map_err(|error| {
         let errno = Errno(error.raw_os_error().unwrap_or(libc::EINVAL));
@@ -56,10 +60,10 @@ pub fn load(file: &Path, parameters: &str) -> Result<Loaded, Error> {
 pub fn unload(name: &str) -> Result<(), Error> {
     let fail = |errno| {
         Error::new("remove the module", name, errno)
-            .remedy_if(libc::EPERM, "it takes root")
+            .remedy_if(libc::EPERM, "this needs root")
             .remedy_if(libc::ENOSYS, NO_MODULES)
-            .remedy_if(libc::ENOENT, "it is not loaded; names have underscores here: can_gw")
-            .remedy_if(libc::EWOULDBLOCK, "something uses it; see lsmod")
+            .remedy_if(libc::ENOENT, "it is not loaded; write the name with underscores: can_gw")
+            .remedy_if(libc::EWOULDBLOCK, "it is in use; see lsmod")
     };
     let text = CString::new(name).map_err(|_| fail(Errno(libc::EINVAL)))?;
     // SAFETY: a C string that lives until the call returns.

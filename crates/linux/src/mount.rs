@@ -16,9 +16,9 @@ use crate::{Errno, Error};
 pub fn mount(kind: &str, target: &str, options: &str) -> Result<(), Error> {
     let fail = |errno| {
         Error::new("mount at", target, errno)
-            .remedy_if(libc::EPERM, "it takes root")
-            .remedy_if(libc::ENOENT, "make the folder first")
-            .remedy_if(libc::ENODEV, "the kernel lacks this file system; load its module")
+            .remedy_if(libc::EPERM, "this needs root")
+            .remedy_if(libc::ENOENT, "create the folder first")
+            .remedy_if(libc::ENODEV, "the kernel does not have this file system; load its module")
     };
     let text = |text: &str| CString::new(text).map_err(|_| fail(Errno(libc::EINVAL)));
     let (kind, place, options) = (text(kind)?, text(target)?, text(options)?);
@@ -36,7 +36,7 @@ pub fn mount(kind: &str, target: &str, options: &str) -> Result<(), Error> {
 /// # Errors
 /// There is no such path.
 pub fn free_bytes(path: &Path) -> Result<u64, Error> {
-    let fail = |errno| Error::new("ask for the room at", path.display().to_string(), errno);
+    let fail = |errno| Error::new("read the free space of", path.display().to_string(), errno);
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| fail(Errno(libc::EINVAL)))?;
     let mut found = MaybeUninit::<libc::statvfs>::zeroed();
     // SAFETY: a C string and a place for the answer, both of which live until the call returns.

@@ -45,9 +45,9 @@ impl Namespace {
     pub fn unshare() -> Result<Self, Error> {
         // SAFETY: no pointers; only the network namespace of this thread changes.
         check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map_err(|errno| {
-            Error::new("make a network namespace", "", errno).remedy_if(
+            Error::new("create a network namespace", "", errno).remedy_if(
                 libc::EPERM,
-                "it takes root or CAP_SYS_ADMIN; try within `unshare --map-root-user`",
+                "this needs root or CAP_SYS_ADMIN; try `unshare --map-root-user`",
             )
         })?;
         Self::current()
@@ -61,8 +61,8 @@ impl Namespace {
     pub fn unshare_processes() -> Result<(), Error> {
         // SAFETY: no pointers; only what is forked from now on is different.
         check(unsafe { libc::unshare(libc::CLONE_NEWPID) }).map(drop).map_err(|errno| {
-            Error::new("make a namespace of processes", "", errno)
-                .remedy_if(libc::EPERM, "it takes root or CAP_SYS_ADMIN")
+            Error::new("create a process namespace", "", errno)
+                .remedy_if(libc::EPERM, "this needs root or CAP_SYS_ADMIN")
         })
     }
 
@@ -75,7 +75,7 @@ impl Namespace {
         check(unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop).map_err(
             |errno| {
                 Error::new("enter a network namespace", "", errno)
-                    .remedy_if(libc::EPERM, "it takes root or CAP_SYS_ADMIN")
+                    .remedy_if(libc::EPERM, "this needs root or CAP_SYS_ADMIN")
             },
         )
     }

@@ -92,7 +92,7 @@ impl Notifier {
     /// There is none of that name.
     pub fn to(name: &OsStr) -> Result<Self, Error> {
         let fail = |error: std::io::Error| {
-            let (attempt, subject) = ("tell the service manager at", name.to_string_lossy());
+            let (attempt, subject) = ("notify the service manager at", name.to_string_lossy());
             let error = match error.raw_os_error() {
                 Some(number) => Error::new(attempt, subject, Errno(number)),
                 None => Error::other(attempt, subject, error.to_string()),
@@ -102,7 +102,7 @@ impl Notifier {
         let address = match name.as_bytes() {
             [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest),
             [b'/', ..] => SocketAddr::from_pathname(name),
-            _ => Err(std::io::Error::other("the name begins with neither / nor @")),
+            _ => Err(std::io::Error::other("the name must begin with / or @")),
         };
         let connect = |address: &SocketAddr| {
             let socket = UnixDatagram::unbound()?;
@@ -239,7 +239,7 @@ mod tests {
         notifier.tell(&[State::Ready]).unwrap();
         for name in ["vsock:2:1234", "relative"] {
             let error = Notifier::to(OsStr::new(name)).unwrap_err().to_string();
-            assert!(error.contains(name) && error.contains("neither / nor @"), "{error}");
+            assert!(error.contains(name) && error.contains("must begin with / or @"), "{error}");
         }
     }
 

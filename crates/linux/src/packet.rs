@@ -40,7 +40,7 @@ const SLOTS_PER_BLOCK: usize = BLOCK_LEN / SLOT_LEN;
 
 fn fail(attempt: &'static str, interface: &str, errno: Errno) -> Error {
     Error::new(attempt, interface, errno)
-        .remedy_if(libc::EPERM, "it takes root or CAP_NET_RAW")
+        .remedy_if(libc::EPERM, "this needs root or CAP_NET_RAW")
         .remedy_if(libc::EAFNOSUPPORT, "load the module af_packet")
         .remedy_if(libc::ENETDOWN, "the interface is down: `ip link set NAME up`")
 }
@@ -393,7 +393,7 @@ impl Sender {
         });
         sent(outcome).map_err(|errno| {
             fail("send on", &self.interface, errno)
-                .remedy_if(libc::EMSGSIZE, "CAN FD takes an MTU of 72")
+                .remedy_if(libc::EMSGSIZE, "CAN FD needs an MTU of 72")
         })
     }
 }

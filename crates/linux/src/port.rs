@@ -20,8 +20,8 @@ impl Ports {
     pub fn acquire() -> Result<Self, Error> {
         // SAFETY: no pointers.
         crate::error::check(unsafe { libc::iopl(3) }).map_err(|errno| {
-            Error::new("get at the input and output ports", "", errno)
-                .remedy_if(libc::EPERM, "it takes root and a kernel that is not locked down")
+            Error::new("access the I/O ports", "", errno)
+                .remedy_if(libc::EPERM, "this needs root and a kernel that is not locked down")
         })?;
         Ok(Self(PhantomData))
     }
@@ -97,9 +97,8 @@ impl Ports {
     /// # Errors
     /// This processor has no ports.
     pub fn acquire() -> Result<Self, Error> {
-        let reason = "only x86 processors have them";
-        Err(Error::other("get at the input and output ports", "", reason)
-            .with_remedy("use an x86_64 guest"))
+        let reason = "only x86 processors have I/O ports";
+        Err(Error::other("access the I/O ports", "", reason).with_remedy("use an x86_64 guest"))
     }
 
     /// Reads nothing.

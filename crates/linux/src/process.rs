@@ -116,7 +116,7 @@ pub fn is_alive(process: u32) -> bool {
 /// No permission, or the user namespace of this process has no such user.
 pub fn become_user(user: u32) -> Result<(), Error> {
     let fail = |errno| {
-        Error::new("become user", user.to_string(), errno).remedy_if(libc::EPERM, "it takes root")
+        Error::new("become user", user.to_string(), errno).remedy_if(libc::EPERM, "this needs root")
     };
     // SAFETY: an empty list; no memory is involved. Groups first: the user may not change them.
     check(unsafe { libc::setgroups(0, std::ptr::null()) }).map_err(fail)?;

@@ -76,7 +76,7 @@ pub fn set_policy(task: Task, policy: Policy) -> Result<(), Error> {
         .map(drop)
         .map_err(|errno| {
             Error::new("set the scheduling of", task.to_string(), errno)
-                .remedy_if(libc::EPERM, "it takes root, CAP_SYS_NICE, or `ulimit -r`")
+                .remedy_if(libc::EPERM, "this needs root, CAP_SYS_NICE, or `ulimit -r`")
                 .remedy_if(libc::EINVAL, "real-time priorities are 1 to 99")
         })
 }
@@ -111,7 +111,7 @@ pub fn lock_memory() -> Result<(), Error> {
     // SAFETY: no pointers.
     check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }).map(drop).map_err(
         |errno| {
-            let remedy = "it takes root, CAP_IPC_LOCK, or a higher `ulimit -l`";
+            let remedy = "this needs root, CAP_IPC_LOCK, or a higher `ulimit -l`";
             Error::new("lock the memory of", "this process", errno)
                 .remedy_if(libc::EPERM, remedy)
                 .remedy_if(libc::ENOMEM, remedy)
@@ -140,8 +140,8 @@ pub fn set_affinity(task: Task, cpus: &[usize]) -> Result<(), Error> {
         .map(drop)
         .map_err(|errno| {
             Error::new("set the CPUs of", task.to_string(), errno)
-                .remedy_if(libc::EPERM, "it takes root or CAP_SYS_NICE")
-                .remedy_if(libc::EINVAL, "none of these CPUs is there; see `nproc --all`")
+                .remedy_if(libc::EPERM, "this needs root or CAP_SYS_NICE")
+                .remedy_if(libc::EINVAL, "none of these CPUs exists; see `nproc --all`")
         })
 }
 
@@ -206,7 +206,7 @@ fn named(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Named>, 
     let entries = fs::read_dir(folder).map_err(|error| {
         let errno = Errno(error.raw_os_error().unwrap_or(libc::EINVAL));
         Error::new("list the tasks in", folder.display().to_string(), errno)
-            .remedy_if(libc::ENOENT, "is /proc mounted, and is the process alive?")
+            .remedy_if(libc::ENOENT, "is /proc mounted, and does the process still run?")
     })?;
     let mut found = Vec::new();
     for entry in entries.flatten() {

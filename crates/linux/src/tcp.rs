@@ -51,7 +51,7 @@ pub fn unsent(stream: &TcpStream) -> Result<u32, Error> {
     let place: *mut c_int = &mut count;
     // SAFETY: the request writes a number to `place`.
     check(unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, place) })
-        .map_err(|errno| Error::new("ask what is unsent on", "a connection", errno))?;
+        .map_err(|errno| Error::new("read the unsent bytes of", "a connection", errno))?;
     Ok(count.unsigned_abs())
 }
 
@@ -62,7 +62,7 @@ pub fn unsent(stream: &TcpStream) -> Result<u32, Error> {
 /// The kernel refuses.
 pub fn set_unsent_bound(stream: &TcpStream, bytes: u32) -> Result<(), Error> {
     set_option(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes)
-        .map_err(|errno| Error::new("bound what waits in", "a connection", errno))
+        .map_err(|errno| Error::new("limit the unsent bytes of", "a connection", errno))
 }
 
 /// Bounds what the kernel keeps until the other end has said that it has it (`SO_SNDBUF`). The kernel
@@ -72,7 +72,7 @@ pub fn set_unsent_bound(stream: &TcpStream, bytes: u32) -> Result<(), Error> {
 /// The kernel refuses.
 pub fn set_send_buffer(stream: &TcpStream, bytes: u32) -> Result<(), Error> {
     set_option(stream.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes)
-        .map_err(|errno| Error::new("bound what is under way on", "a connection", errno))
+        .map_err(|errno| Error::new("limit the bytes in flight on", "a connection", errno))
 }
 
 /// Gives a connection up after `patience` without an answer, whether something was sent
@@ -93,7 +93,7 @@ pub fn set_patience(stream: &TcpStream, patience: Nanos) -> Result<(), Error> {
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
     ] {
         set_option(stream.as_fd(), level, option, &value)
-            .map_err(|errno| Error::new("set the patience of", "a connection", errno))?;
+            .map_err(|errno| Error::new("set the timeout of", "a connection", errno))?;
     }
     Ok(())
 }

@@ -302,7 +302,7 @@ pub fn bind_shared(address: SocketAddr) -> Result<UdpSocket, Error> {
 fn bind_with(address: SocketAddr, options: &[c_int]) -> Result<UdpSocket, Error> {
     let fail = |errno| {
         Error::new("bind to", address.to_string(), errno)
-            .remedy_if(libc::EADDRINUSE, "another program uses the port; choose another one")
+            .remedy_if(libc::EADDRINUSE, "another program uses this port; choose another one")
             .remedy_if(libc::EADDRNOTAVAIL, "list the addresses of this machine with `ip address`")
     };
     let domain = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
@@ -355,7 +355,7 @@ pub fn join(socket: &UdpSocket, group: IpAddr, via: Via) -> Result<(), Error> {
     };
     outcome.map_err(|errno| {
         Error::new("join the group", group.to_string(), errno)
-            .remedy_if(libc::ENODEV, "say by which interface, or add a route to the group")
+            .remedy_if(libc::ENODEV, "name the interface, or add a route to the group")
             .remedy_if(libc::EINVAL, "groups are 224.0.0.0/4 and ff00::/8")
     })
 }
@@ -391,7 +391,7 @@ pub fn set_multicast(socket: &UdpSocket, group: IpAddr, via: Via, hops: u8) -> R
         }
     };
     outcome.map_err(|errno| {
-        Error::new("send to groups by", format!("{via:?}"), errno)
+        Error::new("send multicast through", format!("{via:?}"), errno)
             .remedy_if(libc::EADDRNOTAVAIL, "list the addresses of this machine with `ip address`")
             .remedy_if(libc::ENODEV, "list the interfaces with `ip link`")
     })
@@ -448,7 +448,7 @@ pub fn reaches_many(address: SocketAddr) -> Result<bool, Error> {
             Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EINVAL) => Ok(false),
             number => {
                 let errno = Errno(number.unwrap_or(libc::EINVAL));
-                Err(Error::new("find the way to", address.to_string(), errno))
+                Err(Error::new("find a route to", address.to_string(), errno))
             }
         },
     }

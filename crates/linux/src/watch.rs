@@ -102,7 +102,7 @@ impl Watch {
         let io = |error: std::io::Error| fail(Errno(error.raw_os_error().unwrap_or(libc::EINVAL)));
         let absolute = std::path::absolute(path).map_err(io)?;
         self.attach_folder(&absolute).map_err(|errno| {
-            fail(errno).remedy_if(libc::ENOENT, "its folder must be there").remedy_if(
+            fail(errno).remedy_if(libc::ENOENT, "its folder must exist").remedy_if(
                 libc::ENOSPC,
                 "raise the limit with `sysctl fs.inotify.max_user_watches=65536`",
             )

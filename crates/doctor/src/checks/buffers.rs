@@ -30,22 +30,22 @@ fn judge(facts: &Facts) -> Item {
         return Item::good(
             "buffers",
             "the limit of receive buffers is not known",
-            "what is lost in a receive buffer is counted and shown, whatever its size",
+            "frames that are lost in a receive buffer are counted and shown, whatever its size",
         );
     };
     let found = format!("receive buffers of {} (net.core.rmem_max)", system::bytes(limit));
     if limit >= WANTED {
-        let meaning = "a gateway that is held up for a while loses nothing";
+        let meaning = "a gateway that is delayed for a while loses no frames";
         return Item::good("buffers", found, meaning);
     }
     if facts.may_exceed {
-        let meaning = "the limit does not count for a process with CAP_NET_ADMIN";
+        let meaning = "the limit does not apply to a process with CAP_NET_ADMIN";
         return Item::good("buffers", found, meaning);
     }
     // The kernel grants twice what is asked for.
     let frames = limit * 2 / FRAME_BYTES;
     let meaning = format!(
-        "some {frames} frames may wait for a gateway that is held up; more are lost, counted as \
+        "about {frames} frames can wait for a gateway that is delayed; more are lost, counted as \
          overflow"
     );
     Item::limited("buffers", found, meaning)
@@ -64,27 +64,27 @@ mod tests {
                 Some(212_992),
                 false,
                 "limited buffers: receive buffers of 208 KiB (net.core.rmem_max)\n  \
-                 some 416 frames may wait for a gateway that is held up; more are lost, counted \
-                 as overflow\n  \
+                 about 416 frames can wait for a gateway that is delayed; more are lost, counted as overflow\n  \
                  $ sudo sysctl -w net.core.rmem_max=4194304\n",
             ),
             (
                 Some(212_992),
                 true,
                 "ok buffers: receive buffers of 208 KiB (net.core.rmem_max)\n  \
-                 the limit does not count for a process with CAP_NET_ADMIN\n",
+                 the limit does not apply to a process with CAP_NET_ADMIN\n",
             ),
             (
                 Some(4_194_304),
                 false,
                 "ok buffers: receive buffers of 4096 KiB (net.core.rmem_max)\n  \
-                 a gateway that is held up for a while loses nothing\n",
+                 a gateway that is delayed for a while loses no frames\n",
             ),
             (
                 None,
                 false,
                 "ok buffers: the limit of receive buffers is not known\n  \
-                 what is lost in a receive buffer is counted and shown, whatever its size\n",
+                 frames that are lost in a receive buffer are counted and shown, whatever its \
+                 size\n",
             ),
         ] {
             assert_eq!(told(&[judge(&Facts { limit, may_exceed })]), expected);

@@ -137,18 +137,19 @@ fn sockets(facts: &Facts) -> Item {
         Ok(()) => Item::good(
             "can",
             "CAN sockets can be opened",
-            "a gateway in user space can use every CAN interface; that takes no right",
+            "a gateway in user space can use every CAN interface; this needs no root",
         ),
         Err(error) => {
             let meaning = match facts.can_raw {
                 Module::BuiltIn | Module::Loaded => {
-                    "the kernel has them, but this process may not: a container or a service may \
-                     forbid the address family (RestrictAddressFamilies=AF_CAN allows it)"
+                    "the kernel has them, but this process may not use them: a container or a \
+                     service may forbid the address family (RestrictAddressFamilies=AF_CAN allows \
+                     it)"
                 }
-                Module::Available => "the modules are there, but not loaded",
+                Module::Available => "the modules exist, but are not loaded",
                 Module::Absent => {
-                    "this kernel was built or packed without CAN: no CAN interface can be used. \
-                     The laboratory brings its own kernels: `candor vm`"
+                    "this kernel was built or packaged without CAN: no CAN interface can be used. \
+                     The laboratory uses its own kernels: see `candor vm`"
                 }
             };
             Item::missing("can", error.clone(), meaning).maybe_fix(load(
@@ -162,26 +163,26 @@ fn sockets(facts: &Facts) -> Item {
 }
 
 fn kernel_gateway(facts: &Facts) -> Item {
-    let meaning = "rules that can-gw can do may run in the kernel (data plane `kernel` or `auto`)";
+    let meaning = "rules that can-gw supports can run in the kernel (`--plane kernel` or `auto`)";
     match (facts.can_gw, facts.max_hops) {
         (Module::BuiltIn | Module::Loaded, Some(hops)) => Item::good(
             "can-gw",
-            format!("the kernel's gateway is there, max_hops={hops}"),
-            format!("{meaning}; a frame goes through at most {hops} of its rules in a row"),
+            format!("can-gw is loaded, max_hops={hops}"),
+            format!("{meaning}; a frame passes through at most {hops} of its rules"),
         ),
         (Module::BuiltIn | Module::Loaded, None) => {
-            Item::good("can-gw", "the kernel's gateway is there", meaning)
+            Item::good("can-gw", "can-gw is loaded", meaning)
         }
         (Module::Available, _) => Item::limited(
             "can-gw",
             "the module can-gw is not loaded",
-            "all rules run in user space until it is",
+            "until then, all rules run in user space",
         )
         .fix("sudo modprobe can-gw"),
         (Module::Absent, _) => Item::missing(
             "can-gw",
             "there is no module can-gw",
-            "all rules run in user space, which can do everything that can-gw can",
+            "all rules run in user space, which supports everything that can-gw does",
         )
         .maybe_fix(load(facts.can_gw, "can-gw", facts)),
     }
@@ -197,14 +198,14 @@ fn virtual_interfaces(facts: &Facts) -> Item {
             "virtual",
             format!("there is no module {name}"),
             "rules cannot be tried on virtual CAN interfaces here; `candor route check` and the \
-             simulation need none",
+             simulation do not need them",
         )
         .maybe_fix(load(module, name, facts));
     }
     if unloaded.is_empty() {
         return Item::good(
             "virtual",
-            "virtual CAN interfaces can be made",
+            "virtual CAN interfaces can be created",
             "rules can be tried without hardware: `sudo ip link add vcan0 type vcan`",
         );
     }
@@ -212,7 +213,7 @@ fn virtual_interfaces(facts: &Facts) -> Item {
     Item::good(
         "virtual",
         format!("{} can be loaded", names.join(" and ")),
-        "`sudo ip link add vcan0 type vcan` makes a virtual CAN interface and loads what it takes",
+        "`sudo ip link add vcan0 type vcan` creates a virtual CAN interface and loads the module",
     )
 }
 
@@ -246,18 +247,18 @@ mod tests {
         assert_eq!(
             told(&judge(&facts())),
             "ok needed can: CAN sockets can be opened\n  \
-             a gateway in user space can use every CAN interface; that takes no right\n\
-             ok can-gw: the kernel's gateway is there, max_hops=1\n  \
-             rules that can-gw can do may run in the kernel (data plane `kernel` or `auto`); a \
-             frame goes through at most 1 of its rules in a row\n\
-             ok virtual: virtual CAN interfaces can be made\n  \
+             a gateway in user space can use every CAN interface; this needs no root\n\
+             ok can-gw: can-gw is loaded, max_hops=1\n  \
+             rules that can-gw supports can run in the kernel (`--plane kernel` or `auto`); a \
+             frame passes through at most 1 of its rules\n\
+             ok virtual: virtual CAN interfaces can be created\n  \
              rules can be tried without hardware: `sudo ip link add vcan0 type vcan`\n"
         );
         let unknown = Facts { can_gw: Module::BuiltIn, max_hops: None, ..facts() };
         assert_eq!(
             told(&[kernel_gateway(&unknown)]),
-            "ok can-gw: the kernel's gateway is there\n  \
-             rules that can-gw can do may run in the kernel (data plane `kernel` or `auto`)\n"
+            "ok can-gw: can-gw is loaded\n  \
+             rules that can-gw supports can run in the kernel (`--plane kernel` or `auto`)\n"
         );
     }
 
@@ -274,14 +275,14 @@ mod tests {
         assert_eq!(
             told(&judge(&facts)),
             "missing needed can: cannot open a CAN socket\n  \
-             the modules are there, but not loaded\n  \
+             the modules exist, but are not loaded\n  \
              $ sudo modprobe can-raw\n\
              limited can-gw: the module can-gw is not loaded\n  \
-             all rules run in user space until it is\n  \
+             until then, all rules run in user space\n  \
              $ sudo modprobe can-gw\n\
              ok virtual: vcan and vxcan can be loaded\n  \
-             `sudo ip link add vcan0 type vcan` makes a virtual CAN interface and loads what it \
-             takes\n"
+             `sudo ip link add vcan0 type vcan` creates a virtual CAN interface and loads the \
+             module\n"
         );
     }
 
@@ -300,15 +301,15 @@ mod tests {
         assert_eq!(
             told(&judge(&without(Distribution::Ubuntu, "6.8.0"))),
             "missing needed can: cannot open a CAN socket\n  \
-             this kernel was built or packed without CAN: no CAN interface can be used. The \
-             laboratory brings its own kernels: `candor vm`\n  \
+             this kernel was built or packaged without CAN: no CAN interface can be used. The \
+             laboratory uses its own kernels: see `candor vm`\n  \
              $ sudo apt-get install linux-modules-extra-6.8.0 && sudo modprobe can-raw\n\
              missing can-gw: there is no module can-gw\n  \
-             all rules run in user space, which can do everything that can-gw can\n  \
+             all rules run in user space, which supports everything that can-gw does\n  \
              $ sudo apt-get install linux-modules-extra-6.8.0 && sudo modprobe can-gw\n\
              missing virtual: there is no module vcan\n  \
              rules cannot be tried on virtual CAN interfaces here; `candor route check` and the \
-             simulation need none\n  \
+             simulation do not need them\n  \
              $ sudo apt-get install linux-modules-extra-6.8.0 && sudo modprobe vcan\n"
         );
         let debian = format!("sudo apt-get install linux-image-{}", system::debian_architecture());
@@ -332,8 +333,8 @@ mod tests {
         assert_eq!(
             told(&[sockets(&facts)]),
             "missing needed can: cannot open a CAN socket\n  \
-             the kernel has them, but this process may not: a container or a service may forbid \
-             the address family (RestrictAddressFamilies=AF_CAN allows it)\n"
+             the kernel has them, but this process may not use them: a container or a service may \
+             forbid the address family (RestrictAddressFamilies=AF_CAN allows it)\n"
         );
     }
 

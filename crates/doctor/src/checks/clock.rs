@@ -24,20 +24,20 @@ pub(super) fn examine(sources: &Sources) -> Vec<Item> {
 
 fn judge(facts: &Facts) -> Item {
     let Some(current) = &facts.current else {
-        let meaning = "it is not known what reading the clock costs";
+        let meaning = "the cost of reading the clock is not known";
         return Item::limited("clock", "the clock source is not known", meaning);
     };
-    let found = format!("the time comes from {current}");
+    let found = format!("the clock source is {current}");
     if FAST.contains(&&**current) {
-        let meaning = "a gateway reads the clock for every frame, which costs next to nothing";
+        let meaning = "a gateway reads the clock for every frame; this clock is cheap to read";
         return Item::good("clock", found, meaning);
     }
     let better = facts.available.split_whitespace().find(|name| FAST.contains(name));
     Item::limited(
         "clock",
         found,
-        "a gateway reads the clock for every frame, and this one is slow to read: each frame takes \
-         a few microseconds more",
+        "a gateway reads the clock for every frame; this clock is slow, so each frame takes a few \
+         microseconds more",
     )
     .maybe_fix(better.map(|name| {
         let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -52,34 +52,34 @@ mod tests {
 
     #[test]
     fn a_slow_clock_is_a_limit() {
-        let slow = "a gateway reads the clock for every frame, and this one is slow to read: each \
-                    frame takes a few microseconds more\n";
+        let slow = "a gateway reads the clock for every frame; this clock is slow, so each frame \
+                    takes a few microseconds more\n";
         for (current, available, expected) in [
             (
                 Some("tsc"),
                 "tsc hpet",
-                "ok clock: the time comes from tsc\n  \
-                 a gateway reads the clock for every frame, which costs next to nothing\n"
+                "ok clock: the clock source is tsc\n  \
+                 a gateway reads the clock for every frame; this clock is cheap to read\n"
                     .to_owned(),
             ),
             (
                 Some("hpet"),
                 "tsc hpet acpi_pm",
                 format!(
-                    "limited clock: the time comes from hpet\n  {slow}  $ echo tsc | sudo tee \
+                    "limited clock: the clock source is hpet\n  {slow}  $ echo tsc | sudo tee \
                      /sys/devices/system/clocksource/clocksource0/current_clocksource\n"
                 ),
             ),
             (
                 Some("acpi_pm"),
                 "acpi_pm",
-                format!("limited clock: the time comes from acpi_pm\n  {slow}"),
+                format!("limited clock: the clock source is acpi_pm\n  {slow}"),
             ),
             (
                 None,
                 "",
                 "limited clock: the clock source is not known\n  \
-                 it is not known what reading the clock costs\n"
+                 the cost of reading the clock is not known\n"
                     .into(),
             ),
         ] {

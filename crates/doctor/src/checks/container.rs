@@ -46,7 +46,7 @@ fn judge(facts: &Facts) -> Item {
         ),
         (None, Some(false)) => Item::limited(
             "container",
-            "this is a network namespace of its own",
+            "this is a separate network namespace",
             "only the CAN interfaces that were moved here can be used",
         )
         .fix("sudo ip link set can0 netns $$"),
@@ -96,7 +96,7 @@ mod tests {
             (
                 None,
                 Some(false),
-                "limited container: this is a network namespace of its own\n  \
+                "limited container: this is a separate network namespace\n  \
                  only the CAN interfaces that were moved here can be used\n  \
                  $ sudo ip link set can0 netns $$\n"
                     .into(),

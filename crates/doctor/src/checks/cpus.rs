@@ -36,7 +36,7 @@ fn judge(facts: &Facts) -> Item {
         return Item::limited(
             "cpus",
             "there is one CPU",
-            "a gateway shares it with everything else; its priority decides",
+            "a gateway shares it with all other programs; its priority decides",
         );
     }
     let Facts { isolated, without_tick, .. } = facts;
@@ -45,19 +45,19 @@ fn judge(facts: &Facts) -> Item {
         let words = format!("isolcpus={last} nohz_full={last} rcu_nocbs={last}");
         return Item::limited(
             "cpus",
-            format!("{} CPUs, none is kept free (isolcpus)", facts.count),
-            "other programs, their interrupts and their timers run on the gateway's CPU too",
+            format!("{} CPUs, none is isolated (isolcpus)", facts.count),
+            "other programs, interrupts and timers also run on the gateway's CPU",
         )
         .maybe_fix(facts.distribution.add_to_command_line(&words));
     }
     let tick = match without_tick.is_empty() {
-        true => "the timer interrupts it all the same (nohz_full is not set)",
+        true => "the timer still interrupts it (nohz_full is not set)",
         false => "the timer does not interrupt it while one program runs",
     };
     let first = isolated.split([',', '-']).next().unwrap_or_default();
     Item::good(
         "cpus",
-        format!("{} CPUs, kept free: {isolated}", facts.count),
+        format!("{} CPUs, isolated: {isolated}", facts.count),
         format!("`--cpu {first}` gives a gateway a CPU of its own; {tick}"),
     )
 }
@@ -79,24 +79,24 @@ mod tests {
             (
                 facts(1, "", ""),
                 "limited cpus: there is one CPU\n  \
-                 a gateway shares it with everything else; its priority decides\n",
+                 a gateway shares it with all other programs; its priority decides\n",
             ),
             (
                 facts(4, "", ""),
-                "limited cpus: 4 CPUs, none is kept free (isolcpus)\n  \
-                 other programs, their interrupts and their timers run on the gateway's CPU too\n  \
+                "limited cpus: 4 CPUs, none is isolated (isolcpus)\n  \
+                 other programs, interrupts and timers also run on the gateway's CPU\n  \
                  $ sudo grubby --update-kernel=ALL --args=\"isolcpus=3 nohz_full=3 rcu_nocbs=3\" \
                  && sudo reboot\n",
             ),
             (
                 facts(8, "2-3,7", ""),
-                "ok cpus: 8 CPUs, kept free: 2-3,7\n  \
-                 `--cpu 2` gives a gateway a CPU of its own; the timer interrupts it all the same \
+                "ok cpus: 8 CPUs, isolated: 2-3,7\n  \
+                 `--cpu 2` gives a gateway a CPU of its own; the timer still interrupts it \
                  (nohz_full is not set)\n",
             ),
             (
                 facts(2, "1", "1"),
-                "ok cpus: 2 CPUs, kept free: 1\n  \
+                "ok cpus: 2 CPUs, isolated: 1\n  \
                  `--cpu 1` gives a gateway a CPU of its own; the timer does not interrupt it \
                  while one program runs\n",
             ),

@@ -21,12 +21,12 @@ fn judge(governors: &BTreeSet<String>) -> Item {
         [] => Item::good(
             "governor",
             "Linux does not choose the frequency of the CPUs here",
-            "the firmware or the host of a virtual machine may, and nobody sees it",
+            "the firmware, or the host of a virtual machine, may change it; Linux cannot see that",
         ),
         ["performance"] => Item::good(
             "governor",
             "the CPUs run at their highest frequency (governor performance)",
-            "a frame that comes after a pause is as fast as any other",
+            "a frame after a pause is as fast as any other",
         ),
         names => Item::limited(
             "governor",
@@ -34,7 +34,7 @@ fn judge(governors: &BTreeSet<String>) -> Item {
                 "the CPUs slow down when there is little to do (governor {})",
                 names.join(", ")
             ),
-            "a frame that comes after a pause takes longer than one under load",
+            "a frame after a pause takes longer than one under load",
         )
         .fix(
             "echo performance | sudo tee /sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
@@ -49,20 +49,21 @@ mod tests {
 
     #[test]
     fn all_cpus_must_run_fast() {
-        let slow = "a frame that comes after a pause takes longer than one under load\n  \
+        let slow = "a frame after a pause takes longer than one under load\n  \
                     $ echo performance | sudo tee \
                     /sys/devices/system/cpu/cpufreq/policy*/scaling_governor\n";
         for (governors, expected) in [
             (
                 &[][..],
                 "ok governor: Linux does not choose the frequency of the CPUs here\n  \
-                 the firmware or the host of a virtual machine may, and nobody sees it\n"
+                 the firmware, or the host of a virtual machine, may change it; Linux cannot see \
+                 that\n"
                     .to_owned(),
             ),
             (
                 &["performance"],
                 "ok governor: the CPUs run at their highest frequency (governor performance)\n  \
-                 a frame that comes after a pause is as fast as any other\n"
+                 a frame after a pause is as fast as any other\n"
                     .into(),
             ),
             (

@@ -54,23 +54,25 @@ fn judge(facts: &Facts) -> Vec<Item> {
             Item::missing(
                 "interfaces",
                 error.clone(),
-                "nothing is known of the CAN interfaces, and a gateway could not watch them",
+                "the CAN interfaces cannot be listed, and a gateway cannot watch them",
             )
             .needed(),
         ],
         Ok([]) => {
             vec![
-            Item::missing(
-                "interfaces",
-                "there is no CAN interface",
-                "a gateway has no bus here. Connect a controller and load its driver, or try it on \
-                 a virtual interface",
-            )
-            .maybe_fix(facts.knows_can.then_some(
-                "sudo ip link add vcan0 type vcan && sudo ip link set vcan0 up",
-            ))
-            .needed(),
-        ]
+                Item::missing(
+                    "interfaces",
+                    "there is no CAN interface",
+                    "a gateway has no bus here. Connect a controller and load its driver, or use a \
+                 virtual interface",
+                )
+                .maybe_fix(
+                    facts
+                        .knows_can
+                        .then_some("sudo ip link add vcan0 type vcan && sudo ip link set vcan0 up"),
+                )
+                .needed(),
+            ]
         }
         Ok(interfaces) => interfaces
             .iter()
@@ -131,7 +133,7 @@ fn working(link: &Link) -> Item {
         return Item::limited(
             "interface",
             format!("{what}, down"),
-            "a gateway starts, and waits for it; the bit rate must be that of the bus",
+            "a gateway starts and waits for it; the bit rate must match the bus",
         )
         .fix(fix);
     }
@@ -139,20 +141,20 @@ fn working(link: &Link) -> Item {
         Some(Condition::BusOff) => Item::limited(
             "interface",
             format!("{what}, bus-off"),
-            "it has taken itself off the bus after too many errors: look at the bit rate, the \
-             termination and the wiring. With `restart-ms` it comes back by itself",
+            "it left the bus after too many errors: check the bit rate, the termination and the \
+             wiring. With `restart-ms` it comes back automatically",
         )
         .fix(format!("sudo ip link set {name} type can restart")),
         Some(condition @ (Condition::ErrorWarning | Condition::ErrorPassive)) => Item::limited(
             "interface",
             format!("{what}, {condition}"),
-            "it has seen many errors: look at the bit rate, the termination, and whether another \
-             node is there to acknowledge",
+            "it has seen many errors: check the bit rate, the termination, and whether another \
+             node acknowledges frames",
         ),
         _ if link.can.is_some_and(|can| can.mode & LISTEN_ONLY != 0) => Item::limited(
             "interface",
             format!("{what}, up"),
-            "it receives, but neither sends nor acknowledges",
+            "it receives, but does not send or acknowledge",
         )
         .fix(format!(
             "sudo ip link set {name} down && sudo ip link set {name} up type can listen-only off"
@@ -160,7 +162,7 @@ fn working(link: &Link) -> Item {
         _ if !link.has_carrier => Item::limited(
             "interface",
             format!("{what}, up, not connected"),
-            "nothing gets through it; the other end of a pair must be up too",
+            "no frame passes through it; the other end of the pair must also be up",
         ),
         _ => Item::good("interface", format!("{what}, up"), "a gateway can use it"),
     }
@@ -170,10 +172,10 @@ fn working(link: &Link) -> Item {
 fn queue(link: &Link) -> Option<Item> {
     let can = link.can?;
     let frames = link.queue_length;
-    let found = format!("{frames} frames may wait in front of it (txqueuelen)");
+    let found = format!("{frames} frames can wait in its queue (txqueuelen)");
     if frames <= MOST_WAITING {
-        let meaning = "a bus that is full is noticed soon, and frames wait where their priority \
-                       counts: in the gateway";
+        let meaning = "the gateway notices a full bus early, and frames wait in the gateway, by \
+                       priority";
         return Some(Item::good("queue", found, meaning));
     }
     let time = match u64::from(can.bitrate) {
@@ -184,8 +186,8 @@ fn queue(link: &Link) -> Option<Item> {
         }
     };
     let meaning = format!(
-        "a long queue usually hides congestion: the last frame waits behind all others{time}, \
-         whatever its priority, before anybody sees that the bus is full"
+        "a long queue hides congestion: the last frame waits behind all others{time}, whatever \
+         its priority, before the gateway notices that the bus is full"
     );
     let fix = format!("sudo ip link set {} txqueuelen 10", link.name);
     Some(Item::limited("queue", found, meaning).fix(fix))
@@ -196,11 +198,11 @@ fn stamps(interface: &Interface) -> Item {
         Some(Stamping { hardware: true, transmit, .. }) => Item::good(
             "stamps",
             if transmit {
-                "the controller stamps frames that it receives, and those it has transmitted"
+                "the controller stamps received and transmitted frames"
             } else {
-                "the controller stamps frames that it receives"
+                "the controller stamps received frames"
             },
-            "latencies can be measured without what the host adds",
+            "latencies can be measured without the delays of the host",
         ),
         Some(_) | None => Item::good(
             "stamps",
@@ -217,15 +219,15 @@ fn napi(interface: &Interface, is_realtime: bool) -> Option<Item> {
     match interface.has_napi_thread {
         Some(true) => Some(Item::good(
             "napi",
-            format!("NAPI has a thread of its own, napi/{name}-..."),
-            "receiving can be given a priority, a little below the gateway's or above it",
+            format!("NAPI has its own thread, napi/{name}-..."),
+            "reception can have its own priority, just below or above the gateway's",
         )),
         Some(false) if is_realtime => Some(
             Item::limited(
                 "napi",
-                "NAPI has no thread of its own",
-                "frames are received by whichever thread handles soft interrupts, together with \
-                 those of every other interface",
+                "NAPI does not have its own thread",
+                "frames are received by any thread that handles soft interrupts, together with \
+                 those of all other interfaces",
             )
             .fix(format!("echo 1 | sudo tee /sys/class/net/{name}/threaded")),
         ),
@@ -274,13 +276,12 @@ mod tests {
             told(&judge(&facts)),
             "ok interface can0: classical CAN, 500 kbit/s, up\n  \
              a gateway can use it\n\
-             ok queue can0: 10 frames may wait in front of it (txqueuelen)\n  \
-             a bus that is full is noticed soon, and frames wait where their priority counts: in \
-             the gateway\n\
-             ok stamps can0: the controller stamps frames that it receives\n  \
-             latencies can be measured without what the host adds\n\
-             ok napi can0: NAPI has a thread of its own, napi/can0-...\n  \
-             receiving can be given a priority, a little below the gateway's or above it\n"
+             ok queue can0: 10 frames can wait in its queue (txqueuelen)\n  \
+             the gateway notices a full bus early, and frames wait in the gateway, by priority\n\
+             ok stamps can0: the controller stamps received frames\n  \
+             latencies can be measured without the delays of the host\n\
+             ok napi can0: NAPI has its own thread, napi/can0-...\n  \
+             reception can have its own priority, just below or above the gateway's\n"
         );
     }
 
@@ -296,9 +297,9 @@ mod tests {
         };
         let down = Link { is_up: false, ..link() };
         let vcan = Link { kind: Some("vcan".into()), can: None, mtu: 72, ..down.clone() };
-        let down_is = "a gateway starts, and waits for it; the bit rate must be that of the bus";
-        let many = "it has seen many errors: look at the bit rate, the termination, and whether \
-                    another node is there to acknowledge";
+        let down_is = "a gateway starts and waits for it; the bit rate must match the bus";
+        let many = "it has seen many errors: check the bit rate, the termination, and whether \
+                    another node acknowledges frames";
         let cases = [
             (
                 down.clone(),
@@ -328,7 +329,7 @@ mod tests {
             (
                 Link { is_up: true, has_carrier: false, kind: Some("vxcan".into()), ..vcan },
                 "limited interface: vxcan, CAN FD, up, not connected\n  \
-                 nothing gets through it; the other end of a pair must be up too\n"
+                 no frame passes through it; the other end of the pair must also be up\n"
                     .into(),
             ),
             (
@@ -342,15 +343,15 @@ mod tests {
             (
                 Link { has_carrier: false, ..in_state(3) },
                 "limited interface: classical CAN, 500 kbit/s, bus-off\n  \
-                 it has taken itself off the bus after too many errors: look at the bit rate, the \
-                 termination and the wiring. With `restart-ms` it comes back by itself\n  \
+                 it left the bus after too many errors: check the bit rate, the termination and \
+                 the wiring. With `restart-ms` it comes back automatically\n  \
                  $ sudo ip link set can0 type can restart\n"
                     .into(),
             ),
             (
                 Link { can: Some(listening), ..link() },
                 "limited interface: classical CAN, 500 kbit/s, listen-only, up\n  \
-                 it receives, but neither sends nor acknowledges\n  \
+                 it receives, but does not send or acknowledge\n  \
                  $ sudo ip link set can0 down && sudo ip link set can0 up type can listen-only \
                  off\n"
                     .into(),
@@ -371,13 +372,13 @@ mod tests {
     #[test]
     fn a_long_queue_is_told_with_the_time_it_takes() {
         let long = Link { queue_length: 1_000, ..link() };
-        let hides = "a long queue usually hides congestion: the last frame waits behind all others";
-        let before = "whatever its priority, before anybody sees that the bus is full\n  \
+        let hides = "a long queue hides congestion: the last frame waits behind all others";
+        let before = "whatever its priority, before the gateway notices that the bus is full\n  \
                       $ sudo ip link set can0 txqueuelen 10\n";
         assert_eq!(
             told(&[queue(&long).unwrap()]),
             format!(
-                "limited queue: 1000 frames may wait in front of it (txqueuelen)\n  \
+                "limited queue: 1000 frames can wait in its queue (txqueuelen)\n  \
                  {hides}, up to 270 ms at 500 kbit/s, {before}"
             )
         );
@@ -385,7 +386,7 @@ mod tests {
         assert_eq!(
             told(&[queue(&unset).unwrap()]),
             format!(
-                "limited queue: 101 frames may wait in front of it (txqueuelen)\n  {hides}, {before}"
+                "limited queue: 101 frames can wait in its queue (txqueuelen)\n  {hides}, {before}"
             )
         );
         assert_eq!(queue(&Link { queue_length: 100, ..link() }).unwrap().fix, None);
@@ -404,9 +405,8 @@ mod tests {
             (Some(software), by_kernel),
             (
                 Some(both),
-                "ok stamps: the controller stamps frames that it receives, and those it has \
-                 transmitted\n  \
-                 latencies can be measured without what the host adds\n",
+                "ok stamps: the controller stamps received and transmitted frames\n  \
+                 latencies can be measured without the delays of the host\n",
             ),
         ] {
             assert_eq!(told(&[stamps(&Interface { stamping, ..interface(link()) })]), expected);
@@ -418,9 +418,9 @@ mod tests {
         let with = |has_napi_thread| Interface { has_napi_thread, ..interface(link()) };
         assert_eq!(
             told(&[napi(&with(Some(false)), true).unwrap()]),
-            "limited napi: NAPI has no thread of its own\n  \
-             frames are received by whichever thread handles soft interrupts, together with those \
-             of every other interface\n  \
+            "limited napi: NAPI does not have its own thread\n  \
+             frames are received by any thread that handles soft interrupts, together with those \
+             of all other interfaces\n  \
              $ echo 1 | sudo tee /sys/class/net/can0/threaded\n"
         );
         assert_eq!(napi(&with(Some(false)), false), None);
@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(
             told(&items),
             "missing needed interfaces: there is no CAN interface\n  \
-             a gateway has no bus here. Connect a controller and load its driver, or try it on a \
+             a gateway has no bus here. Connect a controller and load its driver, or use a \
              virtual interface\n  \
              $ sudo ip link add vcan0 type vcan && sudo ip link set vcan0 up\n"
         );
@@ -451,7 +451,7 @@ mod tests {
         assert_eq!(
             told(&items),
             "missing needed interfaces: cannot ask\n  \
-             nothing is known of the CAN interfaces, and a gateway could not watch them\n"
+             the CAN interfaces cannot be listed, and a gateway cannot watch them\n"
         );
         let down = interface(Link { is_up: false, ..link() });
         assert!(can_run(&judge(&Facts {

@@ -37,7 +37,7 @@ fn judge(facts: &Facts) -> Vec<Item> {
         (false, count) => Item::limited(
             "interrupts",
             format!("most interrupts do not run in threads ({count} do)"),
-            "every interrupt comes before the gateway",
+            "every interrupt runs before the gateway",
         )
         .maybe_fix(facts.distribution.add_to_command_line("threadirqs")),
     };
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(
             told(&judge(&without)),
             "limited interrupts: most interrupts do not run in threads (3 do)\n  \
-             every interrupt comes before the gateway\n  \
+             every interrupt runs before the gateway\n  \
              $ echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX threadirqs\"' | sudo tee -a \
              /etc/default/grub.d/candor.cfg && sudo update-grub && sudo reboot\n"
         );

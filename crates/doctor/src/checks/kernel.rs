@@ -41,8 +41,8 @@ fn judge(facts: &Facts) -> Item {
         return Item::good(
             "kernel",
             format!("{found}, PREEMPT_RT"),
-            "what the kernel does for others yields to a gateway with real-time priority, so the \
-             worst latency has a bound",
+            "a gateway with real-time priority preempts other work in the kernel, so the worst \
+             latency has a bound",
         )
         .needed();
     }
@@ -58,8 +58,8 @@ fn judge(facts: &Facts) -> Item {
     Item::limited(
         "kernel",
         format!("{found} without PREEMPT_RT"),
-        "a gateway runs, and most frames are as fast; but whatever the kernel does for others can \
-         come first, so the worst latency has no bound",
+        "a gateway runs, and most frames are as fast; but other work in the kernel can delay it, \
+         so the worst latency has no bound",
     )
     .maybe_fix(fix)
     .needed()
@@ -80,11 +80,11 @@ mod tests {
         assert_eq!(
             of("6.12.57+deb13-rt-amd64", true, Distribution::Debian),
             "ok needed kernel: Linux 6.12.57+deb13-rt-amd64, PREEMPT_RT\n  \
-             what the kernel does for others yields to a gateway with real-time priority, so the \
-             worst latency has a bound\n"
+             a gateway with real-time priority preempts other work in the kernel, so the worst \
+             latency has a bound\n"
         );
-        let without = "a gateway runs, and most frames are as fast; but whatever the kernel does \
-                       for others can come first, so the worst latency has no bound";
+        let without = "a gateway runs, and most frames are as fast; but other work in the kernel \
+                       can delay it, so the worst latency has no bound";
         for (distribution, fix) in [
             (
                 Distribution::Debian,

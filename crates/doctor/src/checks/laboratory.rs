@@ -20,7 +20,7 @@ fn judge(laboratory: &Laboratory) -> Vec<Item> {
         Ok(version) => Item::good(
             "qemu",
             format!("QEMU {version}"),
-            "experiments can run on real kernels; no rights and no /dev/kvm are needed",
+            "experiments can run on real kernels; this needs no root and no /dev/kvm",
         ),
         Err(reason) => Item::missing(
             "qemu",
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(
             told(&items),
             "ok qemu: QEMU 10.0.2\n  \
-             experiments can run on real kernels; no rights and no /dev/kvm are needed\n\
+             experiments can run on real kernels; this needs no root and no /dev/kvm\n\
              ok kernels: in the cache: 6.12, 6.12-rt\n  \
              experiments can run on these kernels\n"
         );

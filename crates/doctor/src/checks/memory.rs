@@ -31,8 +31,8 @@ fn judge(facts: &Facts) -> Item {
     if limit >= WANTED {
         return Item::good("memory", found, works);
     }
-    let meaning = "`--lock-memory` is refused: a gateway may wait for a page of its program to be \
-                   read from the disk when memory is short";
+    let meaning = "`--lock-memory` is refused: when memory is short, a gateway may wait until a \
+                   page is read from the disk";
     Item::limited("memory", found, meaning).fix(GIVE_RIGHTS)
 }
 
@@ -66,8 +66,8 @@ mod tests {
                 Some(8 << 20),
                 false,
                 "limited memory: 8192 KiB of memory may be locked (RLIMIT_MEMLOCK)\n  \
-                 `--lock-memory` is refused: a gateway may wait for a page of its program to be \
-                 read from the disk when memory is short\n  \
+                 `--lock-memory` is refused: when memory is short, a gateway may wait until a \
+                 page is read from the disk\n  \
                  $ sudo setcap cap_net_raw,cap_ipc_lock,cap_sys_nice+ep \"$(command -v \
                  candor)\"\n"
                     .into(),

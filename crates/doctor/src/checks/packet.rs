@@ -38,11 +38,11 @@ fn judge(facts: &Facts) -> Vec<Item> {
         Outcome::Opened => Item::good(
             "packet",
             "packet sockets can be opened",
-            "`packet:can0` receives through a ring that is shared with the kernel",
+            "`packet:can0` receives through a ring shared with the kernel",
         ),
         Outcome::NotPermitted => Item::limited(
             "packet",
-            "packet sockets are there, but not for this process",
+            "the kernel has packet sockets, but this process may not use them",
             "use `can0` instead of `packet:can0`",
         )
         .fix(GIVE_RIGHTS),
@@ -52,17 +52,19 @@ fn judge(facts: &Facts) -> Vec<Item> {
             "use `can0` instead of `packet:can0`",
         ),
     };
-    let nobody_misses = "no CAN interface has them, so no port uses them";
+    let nobody_misses = "no CAN interface supports them, so no port uses them";
     let xdp = match facts.xdp {
         Outcome::Opened => Item::good(
             "xdp",
             "XDP sockets can be opened",
-            "Ethernet could be received past the kernel's network code; no CAN interface can, so \
-             no port uses them",
+            "they bypass the kernel's network stack on Ethernet; no CAN interface supports them, \
+             so no port uses them",
         ),
-        Outcome::NotPermitted => {
-            Item::good("xdp", "XDP sockets are there, but not for this process", nobody_misses)
-        }
+        Outcome::NotPermitted => Item::good(
+            "xdp",
+            "the kernel has XDP sockets, but this process may not use them",
+            nobody_misses,
+        ),
         Outcome::NotThere => Item::good("xdp", "this kernel has no XDP sockets", nobody_misses),
     };
     vec![packet, xdp]
@@ -78,25 +80,25 @@ mod tests {
         assert_eq!(
             told(&judge(&Facts { packet: Outcome::Opened, xdp: Outcome::Opened })),
             "ok packet: packet sockets can be opened\n  \
-             `packet:can0` receives through a ring that is shared with the kernel\n\
+             `packet:can0` receives through a ring shared with the kernel\n\
              ok xdp: XDP sockets can be opened\n  \
-             Ethernet could be received past the kernel's network code; no CAN interface can, so \
-             no port uses them\n"
+             they bypass the kernel's network stack on Ethernet; no CAN interface supports them, \
+             so no port uses them\n"
         );
         assert_eq!(
             told(&judge(&Facts { packet: Outcome::NotPermitted, xdp: Outcome::NotPermitted })),
-            "limited packet: packet sockets are there, but not for this process\n  \
+            "limited packet: the kernel has packet sockets, but this process may not use them\n  \
              use `can0` instead of `packet:can0`\n  \
              $ sudo setcap cap_net_raw,cap_ipc_lock,cap_sys_nice+ep \"$(command -v candor)\"\n\
-             ok xdp: XDP sockets are there, but not for this process\n  \
-             no CAN interface has them, so no port uses them\n"
+             ok xdp: the kernel has XDP sockets, but this process may not use them\n  \
+             no CAN interface supports them, so no port uses them\n"
         );
         assert_eq!(
             told(&judge(&Facts { packet: Outcome::NotThere, xdp: Outcome::NotThere })),
             "missing packet: this kernel has no packet sockets\n  \
              use `can0` instead of `packet:can0`\n\
              ok xdp: this kernel has no XDP sockets\n  \
-             no CAN interface has them, so no port uses them\n"
+             no CAN interface supports them, so no port uses them\n"
         );
     }
 }

@@ -34,12 +34,12 @@ fn judge(facts: &Facts) -> Item {
             format!("`--rt {WANTED}` works: a gateway runs before every ordinary program"),
         );
     }
-    let meaning = "a gateway shares its CPU with other programs, and waits for them under load";
+    let meaning = "a gateway shares its CPU with other programs, and may wait for them under load";
     if facts.has_right {
         return Item::limited(
             "priority",
-            "real-time priority is refused although CAP_SYS_NICE is held",
-            format!("{meaning}; the control group or the container has no share of real time"),
+            "real-time priority is refused although the process has CAP_SYS_NICE",
+            format!("{meaning}; the control group or the container has no real-time budget"),
         )
         .fix("sudo sysctl -w kernel.sched_rt_runtime_us=-1");
     }
@@ -47,7 +47,7 @@ fn judge(facts: &Facts) -> Item {
         Some(limit) => Item::limited(
             "priority",
             format!("real-time priorities up to {limit} are granted, {WANTED} is not"),
-            format!("`--rt {limit}` works; threads of interrupts have 50"),
+            format!("`--rt {limit}` works; interrupt threads have priority 50"),
         )
         .fix(GIVE_RIGHTS),
         None => Item::limited(
@@ -73,7 +73,8 @@ mod tests {
              `--rt 80` works: a gateway runs before every ordinary program\n"
         );
         let none = "limited priority: no real-time priority is granted (RLIMIT_RTPRIO is 0)\n  \
-                    a gateway shares its CPU with other programs, and waits for them under load\n  \
+                    a gateway shares its CPU with other programs, and may wait for them under \
+                    load\n  \
                     $ sudo setcap cap_net_raw,cap_ipc_lock,cap_sys_nice+ep \"$(command -v \
                     candor)\"\n";
         assert_eq!(told(&[judge(&refused)]), none);
@@ -81,14 +82,15 @@ mod tests {
         assert_eq!(
             told(&[judge(&Facts { limit: Some(40), ..refused })]),
             "limited priority: real-time priorities up to 40 are granted, 80 is not\n  \
-             `--rt 40` works; threads of interrupts have 50\n  \
+             `--rt 40` works; interrupt threads have priority 50\n  \
              $ sudo setcap cap_net_raw,cap_ipc_lock,cap_sys_nice+ep \"$(command -v candor)\"\n"
         );
         assert_eq!(
             told(&[judge(&Facts { has_right: true, ..refused })]),
-            "limited priority: real-time priority is refused although CAP_SYS_NICE is held\n  \
-             a gateway shares its CPU with other programs, and waits for them under load; the \
-             control group or the container has no share of real time\n  \
+            "limited priority: real-time priority is refused although the process has \
+             CAP_SYS_NICE\n  \
+             a gateway shares its CPU with other programs, and may wait for them under load; the \
+             control group or the container has no real-time budget\n  \
              $ sudo sysctl -w kernel.sched_rt_runtime_us=-1\n"
         );
     }

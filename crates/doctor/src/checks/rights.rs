@@ -16,25 +16,25 @@ fn judge(rights: Capabilities) -> Vec<Item> {
 fn one(right: Capability, is_held: bool) -> Item {
     let (with, without, fix) = match right {
         Capability::NetAdmin => (
-            "interfaces can be set up, the kernel's gateway programmed, and receive buffers made \
-             larger than the limit",
-            "the kernel's gateway cannot be programmed and interfaces not be set up; a gateway in \
-             user space does without",
+            "a gateway can set up interfaces, program can-gw, and use receive buffers above the \
+             limit",
+            "a gateway cannot set up interfaces or program can-gw; a gateway in user space does \
+             not need this",
             GIVE_ALL_RIGHTS,
         ),
         Capability::NetRaw => (
             "ports such as `packet:can0` can be used",
-            "ports such as `packet:can0` cannot be used; `can0` takes no right",
+            "ports such as `packet:can0` cannot be used; `can0` needs no capability",
             GIVE_RIGHTS,
         ),
         Capability::IpcLock => (
-            "a gateway can keep all its memory in RAM",
-            "a gateway can keep in RAM only what the limit of locked memory allows",
+            "a gateway can lock all its memory in RAM",
+            "a gateway can keep memory in RAM only up to the limit of locked memory",
             GIVE_RIGHTS,
         ),
         Capability::SysNice => (
             "a gateway can have real-time priority and move interrupt threads",
-            "a gateway has real-time priority only as far as the limit of this user allows",
+            "a gateway can have real-time priority only up to the limit of this user",
             GIVE_RIGHTS,
         ),
     };
@@ -55,18 +55,18 @@ mod tests {
         assert_eq!(
             told(&judge(Capabilities(0))),
             "limited rights CAP_NET_ADMIN: not held\n  \
-             the kernel's gateway cannot be programmed and interfaces not be set up; a gateway in \
-             user space does without\n  \
+             a gateway cannot set up interfaces or program can-gw; a gateway in user space does \
+             not need this\n  \
              $ sudo setcap cap_net_admin,cap_net_raw,cap_ipc_lock,cap_sys_nice+ep \"$(command -v \
              candor)\"\n\
              limited rights CAP_NET_RAW: not held\n  \
-             ports such as `packet:can0` cannot be used; `can0` takes no right\n  \
+             ports such as `packet:can0` cannot be used; `can0` needs no capability\n  \
              $ sudo setcap cap_net_raw,cap_ipc_lock,cap_sys_nice+ep \"$(command -v candor)\"\n\
              limited rights CAP_IPC_LOCK: not held\n  \
-             a gateway can keep in RAM only what the limit of locked memory allows\n  \
+             a gateway can keep memory in RAM only up to the limit of locked memory\n  \
              $ sudo setcap cap_net_raw,cap_ipc_lock,cap_sys_nice+ep \"$(command -v candor)\"\n\
              limited rights CAP_SYS_NICE: not held\n  \
-             a gateway has real-time priority only as far as the limit of this user allows\n  \
+             a gateway can have real-time priority only up to the limit of this user\n  \
              $ sudo setcap cap_net_raw,cap_ipc_lock,cap_sys_nice+ep \"$(command -v candor)\"\n"
         );
     }
@@ -76,12 +76,12 @@ mod tests {
         assert_eq!(
             told(&judge(Capabilities(u64::MAX))),
             "ok rights CAP_NET_ADMIN: held\n  \
-             interfaces can be set up, the kernel's gateway programmed, and receive buffers made \
-             larger than the limit\n\
+             a gateway can set up interfaces, program can-gw, and use receive buffers above the \
+             limit\n\
              ok rights CAP_NET_RAW: held\n  \
              ports such as `packet:can0` can be used\n\
              ok rights CAP_IPC_LOCK: held\n  \
-             a gateway can keep all its memory in RAM\n\
+             a gateway can lock all its memory in RAM\n\
              ok rights CAP_SYS_NICE: held\n  \
              a gateway can have real-time priority and move interrupt threads\n"
         );

@@ -21,20 +21,21 @@ fn judge(facts: &Facts) -> Item {
         Item::good(
             "service",
             "a service manager listens (NOTIFY_SOCKET)",
-            "a gateway that is started so tells when it is ready, and is started anew if it hangs",
+            "a gateway that is started this way reports when it is ready, and is restarted if it \
+             hangs",
         )
     } else if facts.has_systemd {
         Item::good(
             "service",
             "systemd runs this machine",
-            "examples/systemd/candor-route@.service runs a gateway from power-on, and starts it \
-             anew if it ends or hangs",
+            "examples/systemd/candor-route@.service starts a gateway at boot, and restarts it if \
+             it ends or hangs",
         )
     } else {
         Item::limited(
             "service",
             "systemd does not run this machine",
-            "a gateway runs, but whatever starts it must also watch it",
+            "a gateway runs, but the program that starts it must also watch it",
         )
     }
 }
@@ -50,18 +51,19 @@ mod tests {
         assert_eq!(
             judged(true, true),
             "ok service: a service manager listens (NOTIFY_SOCKET)\n  \
-             a gateway that is started so tells when it is ready, and is started anew if it hangs\n"
+             a gateway that is started this way reports when it is ready, and is restarted if it \
+             hangs\n"
         );
         assert_eq!(
             judged(true, false),
             "ok service: systemd runs this machine\n  \
-             examples/systemd/candor-route@.service runs a gateway from power-on, and starts it \
-             anew if it ends or hangs\n"
+             examples/systemd/candor-route@.service starts a gateway at boot, and restarts it if \
+             it ends or hangs\n"
         );
         assert_eq!(
             judged(false, false),
             "limited service: systemd does not run this machine\n  \
-             a gateway runs, but whatever starts it must also watch it\n"
+             a gateway runs, but the program that starts it must also watch it\n"
         );
     }
 }

@@ -14,7 +14,8 @@ fn judge(nanos: Option<u64>) -> Item {
         }
         None => "the timer slack is not known".into(),
     };
-    let meaning = "a gateway sets its own to 1 ns; threads with real-time priority have none";
+    let meaning = "a gateway sets its timer slack to 1 ns; threads with real-time priority have \
+                   none";
     Item::good("slack", found, meaning)
 }
 
@@ -25,7 +26,8 @@ mod tests {
 
     #[test]
     fn the_slack_is_told_in_microseconds() {
-        let meaning = "a gateway sets its own to 1 ns; threads with real-time priority have none\n";
+        let meaning = "a gateway sets its timer slack to 1 ns; threads with real-time priority \
+                       have none\n";
         for (nanos, found) in [
             (Some(50_000), "timers of ordinary threads may fire 50 us late"),
             (Some(1), "timers of ordinary threads may fire 1 us late"),

@@ -11,11 +11,17 @@ fn judge(is_shared: bool) -> Item {
         Item::limited(
             "smt",
             "two CPUs share each core (SMT)",
-            "what runs on the other CPU of the gateway's core slows it down, whatever its priority",
+            "a program on the other CPU of the gateway's core slows the gateway down, whatever \
+             the priorities",
         )
         .fix("echo off | sudo tee /sys/devices/system/cpu/smt/control")
     } else {
-        Item::good("smt", "each CPU is a core of its own", "no program slows another one's core")
+        Item::good(
+            "smt",
+            "each CPU is a core of its own",
+            "no program slows down the core of \
+                                                            another one",
+        )
     }
 }
 
@@ -29,10 +35,11 @@ mod tests {
         assert_eq!(
             told(&[judge(true), judge(false)]),
             "limited smt: two CPUs share each core (SMT)\n  \
-             what runs on the other CPU of the gateway's core slows it down, whatever its priority\n  \
+             a program on the other CPU of the gateway's core slows the gateway down, whatever \
+             the priorities\n  \
              $ echo off | sudo tee /sys/devices/system/cpu/smt/control\n\
              ok smt: each CPU is a core of its own\n  \
-             no program slows another one's core\n"
+             no program slows down the core of another one\n"
         );
     }
 }

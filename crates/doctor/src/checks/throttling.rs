@@ -22,16 +22,16 @@ fn judge(facts: &Facts) -> Item {
         return Item::good(
             "throttling",
             "the kernel has no limit for real-time threads",
-            "a gateway is never stopped for having run too long",
+            "a gateway is never paused for running too long",
         );
     };
     let fix = "sudo sysctl -w kernel.sched_rt_runtime_us=950000";
     match runtime {
         runtime if runtime < 0 => Item::good(
             "throttling",
-            "real-time threads are never stopped (kernel.sched_rt_runtime_us=-1)",
-            "a gateway is never stopped for having run too long; a real-time thread that never \
-             waits takes its CPU for ever",
+            "real-time threads are never paused (kernel.sched_rt_runtime_us=-1)",
+            "a gateway is never paused for running too long; but a real-time thread that never \
+             waits occupies its CPU forever",
         ),
         0 => Item::limited(
             "throttling",
@@ -41,16 +41,16 @@ fn judge(facts: &Facts) -> Item {
         .fix(fix),
         runtime => {
             let percent = runtime * 100 / period;
-            let found = format!("real-time threads may take {percent} % of each CPU");
+            let found = format!("real-time threads may use {percent} % of each CPU");
             let rest = (period - runtime) / 1_000;
             if percent >= 90 {
                 let meaning = format!(
-                    "only a thread that never waits is stopped, for {rest} ms; a gateway waits \
+                    "only a thread that never waits is paused, for {rest} ms; a gateway waits \
                      between frames"
                 );
                 Item::good("throttling", found, meaning)
             } else {
-                let meaning = format!("under load a gateway is stopped for {rest} ms at a time");
+                let meaning = format!("under load a gateway is paused for {rest} ms at a time");
                 Item::limited("throttling", found, meaning).fix(fix)
             }
         }
@@ -68,17 +68,16 @@ mod tests {
             (
                 Some(950_000),
                 Some(1_000_000),
-                "ok throttling: real-time threads may take 95 % of each CPU\n  \
-                 only a thread that never waits is stopped, for 50 ms; a gateway waits between \
-                 frames\n",
+                "ok throttling: real-time threads may use 95 % of each CPU\n  \
+                 only a thread that never waits is paused, for 50 ms; a gateway waits between frames\n",
             ),
             (
                 Some(-1),
                 Some(1_000_000),
-                "ok throttling: real-time threads are never stopped \
+                "ok throttling: real-time threads are never paused \
                  (kernel.sched_rt_runtime_us=-1)\n  \
-                 a gateway is never stopped for having run too long; a real-time thread that \
-                 never waits takes its CPU for ever\n",
+                 a gateway is never paused for running too long; but a real-time thread that \
+                 never waits occupies its CPU forever\n",
             ),
             (
                 Some(0),
@@ -91,15 +90,15 @@ mod tests {
             (
                 Some(300_000),
                 Some(500_000),
-                "limited throttling: real-time threads may take 60 % of each CPU\n  \
-                 under load a gateway is stopped for 200 ms at a time\n  \
+                "limited throttling: real-time threads may use 60 % of each CPU\n  \
+                 under load a gateway is paused for 200 ms at a time\n  \
                  $ sudo sysctl -w kernel.sched_rt_runtime_us=950000\n",
             ),
             (
                 None,
                 None,
                 "ok throttling: the kernel has no limit for real-time threads\n  \
-                 a gateway is never stopped for having run too long\n",
+                 a gateway is never paused for running too long\n",
             ),
         ] {
             assert_eq!(told(&[judge(&Facts { runtime, period })]), expected);

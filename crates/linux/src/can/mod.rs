@@ -118,7 +118,7 @@ impl Socket {
         address.can_ifindex = index as c_int;
         socket::bind(self.as_fd(), &address).map_err(|errno| {
             self.error("bind a CAN socket to", errno)
-                .remedy_if(libc::ENODEV, "it is no CAN interface; see `ip link show type can`")
+                .remedy_if(libc::ENODEV, "it is not a CAN interface; see `ip link show type can`")
         })
     }
 
@@ -248,7 +248,7 @@ impl Socket {
     pub fn set_busy_poll(&self, micros: u32) -> Result<(), Error> {
         let micros = c_int::try_from(micros).unwrap_or(c_int::MAX);
         self.set_common("set busy polling of", libc::SO_BUSY_POLL, micros)
-            .map_err(|error| error.remedy_if(libc::EPERM, "it takes root or CAP_NET_ADMIN"))
+            .map_err(|error| error.remedy_if(libc::EPERM, "this needs root or CAP_NET_ADMIN"))
     }
 
     /// Marks what is sent here, so that a ring can leave it out, see
@@ -259,7 +259,7 @@ impl Socket {
     pub fn set_mark(&self, mark: u32) -> Result<(), Error> {
         socket::set_mark(self.as_fd(), mark).map_err(|errno| {
             self.error("set the mark of", errno)
-                .remedy_if(libc::EPERM, "it takes root or CAP_NET_ADMIN")
+                .remedy_if(libc::EPERM, "this needs root or CAP_NET_ADMIN")
         })
     }
 
@@ -388,7 +388,7 @@ impl Socket {
     }
 
     fn sending(&self, errno: Errno) -> Error {
-        let remedy = "CAN FD takes Socket::accept_fd and an MTU of 72: `ip link set NAME mtu 72` \
+        let remedy = "CAN FD needs Socket::accept_fd and an MTU of 72: `ip link set NAME mtu 72` \
                       (vcan), or `fd on` with a data bit rate";
         self.error("send on", errno)
             .remedy_if(libc::EINVAL, remedy)

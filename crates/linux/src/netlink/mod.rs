@@ -225,7 +225,7 @@ impl Netlink {
     }
 
     fn one_link(&mut self, subject: &str, request: Request) -> Result<Link, Error> {
-        let attempt = "look at the link";
+        let attempt = "read the link";
         let mut found = None;
         self.transact(request, |message| {
             if message.kind == NEW_LINK {
@@ -266,8 +266,12 @@ impl Netlink {
         while !self.link_at(index)?.is_running {
             let left = deadline - clock::now::<Monotonic>();
             if !poll::wait(&changes.fd, Interest::Read, Some(left))? {
-                return Err(Error::other("use", name, format!("it does not run after {timeout}"))
-                    .with_remedy("the other end of a pair must be up too"));
+                return Err(Error::other(
+                    "use",
+                    name,
+                    format!("it is not running after {timeout}"),
+                )
+                .with_remedy("the other end of the pair must also be up"));
             }
             match changes.receive() {
                 // More has changed than was looked at, or something was.
@@ -281,14 +285,14 @@ impl Netlink {
     /// Gives a link, which must be down, another name.
     ///
     /// # Errors
-    /// It is up, or the name is taken.
+    /// It is up, or the name is already used.
     pub fn rename(&mut self, name: &str, new: &str) -> Result<(), Error> {
         let index = self.link(name)?.index;
         let request = link::change(index, 0, 0).text(link::NAME, new);
         self.request("rename", name, request).map_err(|error| {
             error
                 .remedy_if(libc::EBUSY, "stop the interface first")
-                .remedy_if(libc::EEXIST, "there is one of that name already")
+                .remedy_if(libc::EEXIST, "an interface with this name already exists")
                 .remedy_if(libc::EINVAL, "names have 1 to 15 characters")
                 .remedy_if(libc::ERANGE, "names have 1 to 15 characters")
         })
@@ -325,8 +329,12 @@ impl Netlink {
         self.request("set up the CAN controller", name, request).map_err(|error| {
             error
                 .remedy_if(libc::EBUSY, "stop the interface first")
-                .remedy_if(libc::EOPNOTSUPP, "the controller cannot do this, or it is none")
-                .remedy_if(libc::EDOM, "the controller's clock does not divide to this bit rate")
+                .remedy_if(
+                    libc::EOPNOTSUPP,
+                    "the controller does not support this, or it is not \
+                                              a CAN controller",
+                )
+                .remedy_if(libc::EDOM, "the controller's clock cannot produce this bit rate")
         })
     }
 
@@ -352,7 +360,7 @@ impl Netlink {
     /// kernel takes a frame of the peer for one that came in from outside.
     ///
     /// # Errors
-    /// A name or the index is taken, or the module vxcan is not loaded.
+    /// A name or the index is already used, or the module vxcan is not loaded.
     pub fn create_vxcan_across(
         &mut self,
         name: &str,
@@ -362,11 +370,11 @@ impl Netlink {
     ) -> Result<(), Error> {
         let fd = namespace.as_fd().as_raw_fd().unsigned_abs();
         let request = link::create_across(name, peer, index, fd);
-        self.request("make the pair", name, request).map_err(|error| {
+        self.request("create the pair", name, request).map_err(|error| {
             error
                 .remedy_if(libc::EOPNOTSUPP, "load the module vxcan")
-                .remedy_if(libc::EEXIST, "the name is taken")
-                .remedy_if(libc::EBUSY, "the index is taken")
+                .remedy_if(libc::EEXIST, "the name is already used")
+                .remedy_if(libc::EBUSY, "the index is already used")
         })
     }
 
@@ -380,10 +388,10 @@ impl Netlink {
 
     fn create(&mut self, name: &str, kind: &str, peer: Option<&str>) -> Result<(), Error> {
         let request = link::create(name, kind, peer);
-        self.request("make the interface", name, request).map_err(|error| {
+        self.request("create the interface", name, request).map_err(|error| {
             error
                 .remedy_if(libc::EOPNOTSUPP, "load its module: vcan, vxcan or veth")
-                .remedy_if(libc::EEXIST, "there is one of that name already")
+                .remedy_if(libc::EEXIST, "an interface with this name already exists")
                 .remedy_if(libc::EINVAL, "names have 1 to 15 characters")
                 .remedy_if(libc::ERANGE, "names have 1 to 15 characters")
         })
@@ -410,8 +418,13 @@ impl Netlink {
         let index = self.link(name)?.index;
         let fd = namespace.as_fd().as_raw_fd().unsigned_abs();
         let request = link::change(index, 0, 0).number(link::NAMESPACE_FD, fd);
-        self.request("move to another namespace", name, request)
-            .map_err(|error| error.remedy_if(libc::EEXIST, "there is one of that name there"))
+        self.request("move to another namespace", name, request).map_err(|error| {
+            error.remedy_if(
+                libc::EEXIST,
+                "an interface with this name exists \
+                                                            there",
+            )
+        })
     }
 
     /// Gives an interface an address: `10.0.0.1/24` is `(Ipv4Addr::new(10, 0, 0, 1), 24)`.
@@ -427,7 +440,7 @@ impl Netlink {
             .attribute(libc::IFA_LOCAL, &address.octets())
             .attribute(libc::IFA_ADDRESS, &address.octets());
         self.request("add an address to", name, request)
-            .map_err(|error| error.remedy_if(libc::EEXIST, "it has the address already"))
+            .map_err(|error| error.remedy_if(libc::EEXIST, "it already has this address"))
     }
 
     /// What waits in front of an interface, and what was refused there.
@@ -453,7 +466,7 @@ impl Netlink {
     pub fn add_job(&mut self, payload: &[u8]) -> Result<(), Error> {
         let request = Request::new(NEW_ROUTE, REQUEST | ACKNOWLEDGE).with(payload);
         self.job_request("add", request).map_err(|error| {
-            let remedy = "the kernel gives no reason; usual ones are limit_hops beyond the module \
+            let remedy = "the kernel gives no reason; common ones are limit_hops above the module \
                           parameter max_hops, the same interface on both sides without \
                           allow_return, and a uid that another rule has";
             error.remedy_if(libc::EINVAL, remedy)
@@ -468,7 +481,7 @@ impl Netlink {
     pub fn delete_job(&mut self, payload: &[u8]) -> Result<(), Error> {
         let request = Request::new(DELETE_ROUTE, REQUEST | ACKNOWLEDGE).with(payload);
         self.job_request("delete", request)
-            .map_err(|error| error.remedy_if(libc::EINVAL, "there is no such job"))
+            .map_err(|error| error.remedy_if(libc::EINVAL, "the job does not exist"))
     }
 
     fn job_request(&mut self, attempt: &'static str, request: Request) -> Result<(), Error> {
@@ -477,8 +490,8 @@ impl Netlink {
             error
                 .remedy_if(libc::EOPNOTSUPP, no_gateway)
                 .remedy_if(libc::EAFNOSUPPORT, no_gateway)
-                .remedy_if(libc::EPERM, "it takes root or CAP_NET_ADMIN")
-                .remedy_if(libc::ENODEV, "both interfaces must be there and be CAN interfaces")
+                .remedy_if(libc::EPERM, "this needs root or CAP_NET_ADMIN")
+                .remedy_if(libc::ENODEV, "both interfaces must exist and be CAN interfaces")
         })
     }
 
@@ -570,7 +583,7 @@ impl Refusal {
     fn error(self, attempt: &'static str, subject: &str) -> Error {
         Error::new(attempt, subject, self.errno)
             .with_detail(self.words)
-            .remedy_if(libc::EPERM, "it takes root or CAP_NET_ADMIN")
+            .remedy_if(libc::EPERM, "this needs root or CAP_NET_ADMIN")
             .remedy_if(libc::ENODEV, "list the interfaces with `ip link`")
     }
 }

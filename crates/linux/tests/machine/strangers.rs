@@ -130,5 +130,11 @@ fn whose() {
     fs::set_permissions(&mine, Permissions::from_mode(0o1777)).unwrap();
     assert!(as_stranger(|| fs::write(mine.join("file"), "").unwrap()));
     let folder = Folder::open(&mine).unwrap();
-    assert!(folder.open_own_file("file").unwrap_err().to_string().contains("is not ours"));
+    assert!(
+        folder
+            .open_own_file("file")
+            .unwrap_err()
+            .to_string()
+            .contains("does not belong to this user")
+    );
 }
