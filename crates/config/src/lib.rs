@@ -30,7 +30,7 @@
 //! assert_eq!(queue, None);
 //! assert_eq!(
 //!     findings.to_string(),
-//!     "bus.toml:2:9: error: `queue` is 70, but 1 to 64 is possible\n\
+//!     "bus.toml:2:9: error: `queue` is 70, but must be 1 to 64\n\
 //!      \x20 queue = 70\n\
 //!      \x20         ^^\n\
 //!      bus.toml:3:1: error: unknown key `queu`\n\

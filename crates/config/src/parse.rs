@@ -114,7 +114,7 @@ impl Syntax<'_> {
     fn finding(&self, source: &Arc<Source>) -> Finding {
         let (message, hint) = if self.is_duplicate() {
             let key = source.text().get(self.span.clone()).unwrap_or("");
-            let remedy = "write the key once; a list of tables is written with [[ ]]";
+            let remedy = "write the key once; for a list of tables, use [[ ]]";
             (format!("`{key}` is written twice"), Some(remedy.into()))
         } else {
             (self.message.into(), None)
@@ -166,14 +166,14 @@ impl Reader<'_, '_> {
             DeValue::Integer(number) => {
                 match i64::from_str_radix(number.as_str(), number.radix()) {
                     Ok(number) => Data::Integer(number),
-                    Err(_) => self.unreadable(&origin, "the integer is beyond 64 bits"),
+                    Err(_) => self.unreadable(&origin, "the integer has more than 64 bits"),
                 }
             }
             DeValue::Float(number) => match number.as_str().parse() {
                 Ok(number) => Data::Float(number),
-                Err(_) => self.unreadable(&origin, "the number is not readable"),
+                Err(_) => self.unreadable(&origin, "the number cannot be read"),
             },
-            DeValue::Datetime(_) => self.unreadable(&origin, "a date or time has no meaning here"),
+            DeValue::Datetime(_) => self.unreadable(&origin, "a date or time is not possible here"),
         };
         Value { origin, data }
     }
@@ -262,8 +262,8 @@ mod tests {
                 "t:1:5: error: not a value: string values must be quoted, expected literal string",
                 "t:2:4: error: the value is missing",
                 "t:4:1: error: `c` is written twice",
-                "t:5:5: error: a date or time has no meaning here",
-                "t:6:5: error: the integer is beyond 64 bits",
+                "t:5:5: error: a date or time is not possible here",
+                "t:6:5: error: the integer has more than 64 bits",
                 "t:7:5: error: not a value: invalid hexadecimal number",
                 "t:8:5: error: not a value: invalid basic string, expected `\"`",
             ]

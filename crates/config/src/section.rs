@@ -123,7 +123,7 @@ impl<'a> Section<'a> {
 
     fn out_of_range<T: Display>(&self, key: &str, number: impl Display, range: RangeInclusive<T>) {
         let (low, high) = range.into_inner();
-        let message = format!("`{key}` is {number}, but {low} to {high} is possible");
+        let message = format!("`{key}` is {number}, but must be {low} to {high}");
         self.findings.error(self.origin_of(key), message);
     }
 
@@ -156,7 +156,7 @@ impl<'a> Section<'a> {
             let list = hint::list(names(), "or");
             let meant = did_you_mean(text, names()).map(|name| format!("did you mean `{name}`?"));
             let origin = self.origin_of(key);
-            let message = format!("`{key}` is \"{text}\", but {list} is possible");
+            let message = format!("`{key}` is \"{text}\", but must be {list}");
             match meant {
                 Some(meant) => self.findings.error_with_hint(origin, message, meant),
                 None => self.findings.error(origin, message),
@@ -231,8 +231,8 @@ impl<'a> Section<'a> {
             }
             let hint = match did_you_mean(key, self.known.iter().copied()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
-                None if self.known.is_empty() => "there are no keys here".into(),
-                None => format!("known here: {}", hint::list(self.known.iter().copied(), "and")),
+                None if self.known.is_empty() => "this table has no keys".into(),
+                None => format!("the keys are {}", hint::list(self.known.iter().copied(), "and")),
             };
             let shown: String = key.chars().take(64).collect();
             self.findings.error_with_hint(&entry.origin, format!("unknown key `{shown}`"), hint);
@@ -295,17 +295,17 @@ mod tests {
             (
                 "k = -1",
                 |s| _ = s.integer("k", 0..=u64::MAX),
-                &["t:1:5: error: `k` is -1, but 0 to 18446744073709551615 is possible"],
+                &["t:1:5: error: `k` is -1, but must be 0 to 18446744073709551615"],
             ),
             (
                 "k = 7",
                 |s| _ = s.integer("k", 1..=6_u8),
-                &["t:1:5: error: `k` is 7, but 1 to 6 is possible"],
+                &["t:1:5: error: `k` is 7, but must be 1 to 6"],
             ),
             (
                 "k = nan",
                 |s| _ = s.float("k", 0.0..=1.0),
-                &["t:1:5: error: `k` is NaN, but 0 to 1 is possible"],
+                &["t:1:5: error: `k` is NaN, but must be 0 to 1"],
             ),
             (
                 "k = \"1\"",
@@ -321,14 +321,15 @@ mod tests {
             (
                 "k = 0",
                 |s| _ = s.bitrate("k"),
-                &["t:1:5: error: `k` is \"0\", but a bit rate is a whole number of bit/s from 1 \
-                   to 20M, such as 125k or 1M"],
+                &[
+                    "t:1:5: error: `k` is \"0\", but expected a bit rate in bit/s from 1 to 20M, such as 125k or 1M",
+                ],
             ),
             (
                 "k = \"clasical\"",
                 |s| _ = s.one_of("k", &[("classical", 1), ("fd", 2)]),
                 &[
-                    "t:1:5: error: `k` is \"clasical\", but `classical` or `fd` is possible",
+                    "t:1:5: error: `k` is \"clasical\", but must be `classical` or `fd`",
                     "hint: did you mean `classical`?",
                 ],
             ),
@@ -359,14 +360,14 @@ mod tests {
                     "t:1:1: error: unknown key `fron`",
                     "hint: did you mean `from`?",
                     "t:2:1: error: unknown key `other`",
-                    "hint: known here: `from` and `to`",
+                    "hint: the keys are `from` and `to`",
                 ],
             ),
             // What the reader of TOML refused is told once.
             (
                 "k = 2024-01-01",
                 |s| _ = s.string("k"),
-                &["t:1:5: error: a date or time has no meaning here"],
+                &["t:1:5: error: a date or time is not possible here"],
             ),
         ];
         for (text, read, expected) in table {

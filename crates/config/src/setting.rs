@@ -20,7 +20,7 @@ pub fn setting(option: &str, text: &str) -> Result<Table, String> {
     let source = Source::argument(format!("{option} {text}"));
     let origin = Origin::whole(&source);
     let Some(path) = path(key) else {
-        return fail("the key is a name, or names joined by dots, such as traffic.kind");
+        return fail("the key must be a name, or names joined by dots, such as traffic.kind");
     };
     let path: Vec<_> = path.iter().map(String::as_str).collect();
     let value = toml_value(value.trim(), &origin)

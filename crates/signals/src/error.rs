@@ -94,17 +94,16 @@ impl fmt::Display for EncodeError {
         match self {
             Self::Unknown(not_found) => not_found.fmt(f),
             Self::NotFinite { signal } => {
-                write!(f, "`{signal}` holds whole numbers; give it a number")
+                write!(f, "`{signal}` is a number; write one")
             }
-            Self::NoScale { signal } => write!(
-                f,
-                "`{signal}` has the scale 0 and no value to choose; correct it in the DBC file"
-            ),
+            Self::NoScale { signal } => {
+                write!(f, "`{signal}` has the scale 0; correct it in the DBC file")
+            }
             Self::OutOfRange { signal, value, min, max } => {
-                write!(f, "`{signal}` is {value}, but its bits hold {min} to {max}")
+                write!(f, "`{signal}` is {value}, but must be {min} to {max}")
             }
             Self::TooShort { signal, need, length } => {
-                write!(f, "`{signal}` needs {need} bytes of data, but there are {length}")
+                write!(f, "`{signal}` needs {need} bytes of data, but the frame has {length}")
             }
             Self::NotSelected { signal, selector } => write!(
                 f,
@@ -112,7 +111,7 @@ impl fmt::Display for EncodeError {
                  that selects it"
             ),
             Self::Length { message, length } => {
-                write!(f, "`{message}` has {length} bytes, but a frame has at most 64")
+                write!(f, "`{message}` has {length} bytes, but a frame can have at most 64")
             }
         }
     }

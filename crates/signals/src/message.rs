@@ -195,10 +195,10 @@ BO_ 3 TooLong: 100 A
                 &[("Laef", 1.0)],
                 "no signal of `Pages` is called `Laef`; did you mean `Leaf`?",
             ),
-            ("Pages", &[("Page", 16.0)], "`Page` is 16, but its bits hold 0 to 15"),
+            ("Pages", &[("Page", 16.0)], "`Page` is 16, but must be 0 to 15"),
             // CAN FD has no frames of 10 bytes.
             ("Long", &[("Far", 1.0)], "002##0000000000000000000010000"),
-            ("TooLong", &[], "`TooLong` has 100 bytes, but a frame has at most 64"),
+            ("TooLong", &[], "`TooLong` has 100 bytes, but a frame can have at most 64"),
         ] {
             assert_eq!(encode(message, values), expected);
         }

@@ -69,7 +69,7 @@ pub struct ParseBitrateError;
 
 impl fmt::Display for ParseBitrateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a bit rate is a whole number of bit/s from 1 to 20M, such as 125k or 1M")
+        f.write_str("expected a bit rate in bit/s from 1 to 20M, such as 125k or 1M")
     }
 }
 impl core::error::Error for ParseBitrateError {}
@@ -206,11 +206,11 @@ impl fmt::Display for UnusualRates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rate, is_data, reason } = *self;
         let kind = if is_data { "data bit rate" } else { "bit rate" };
-        write!(f, "no CAN bus has a {kind} of {}: ", Unit(rate))?;
+        write!(f, "a {kind} of {} is not usual for CAN: ", Unit(rate))?;
         match (reason, is_data) {
             (Unusual::BelowNominal, _) => f.write_str("it is lower than the nominal bit rate"),
-            (_, false) => f.write_str("they run at 5 kbit/s to 1 Mbit/s"),
-            (_, true) => f.write_str("CAN FD reaches 8 Mbit/s"),
+            (_, false) => f.write_str("CAN buses use 5 kbit/s to 1 Mbit/s"),
+            (_, true) => f.write_str("CAN FD reaches at most 8 Mbit/s"),
         }
     }
 }
@@ -260,27 +260,36 @@ mod tests {
             (
                 "500",
                 "500",
-                Some("no CAN bus has a bit rate of 500 bit/s: they run at 5 kbit/s to 1 Mbit/s"),
+                Some(
+                    "a bit rate of 500 bit/s is not usual for CAN: CAN buses use 5 kbit/s to 1 \
+                      Mbit/s",
+                ),
                 Some("500k"),
             ),
             (
                 "2M",
                 "2M",
-                Some("no CAN bus has a bit rate of 2 Mbit/s: they run at 5 kbit/s to 1 Mbit/s"),
+                Some(
+                    "a bit rate of 2 Mbit/s is not usual for CAN: CAN buses use 5 kbit/s to 1 \
+                      Mbit/s",
+                ),
                 None,
             ),
             (
                 "500k",
                 "2k",
                 Some(
-                    "no CAN bus has a data bit rate of 2 kbit/s: it is lower than the nominal bit rate",
+                    "a data bit rate of 2 kbit/s is not usual for CAN: it is lower than the nominal bit rate",
                 ),
                 Some("2M"),
             ),
             (
                 "500k",
                 "12M",
-                Some("no CAN bus has a data bit rate of 12 Mbit/s: CAN FD reaches 8 Mbit/s"),
+                Some(
+                    "a data bit rate of 12 Mbit/s is not usual for CAN: CAN FD reaches at most 8 \
+                      Mbit/s",
+                ),
                 None,
             ),
         ] {

@@ -104,7 +104,7 @@ pub enum FieldError {
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bits(bits) => write!(f, "a field has 1 to 64 bits, not {bits}"),
+            Self::Bits(bits) => write!(f, "a field must have 1 to 64 bits, not {bits}"),
             Self::Outside { need, length } => {
                 write!(f, "the field ends in byte {need}, but there are {length}")
             }
@@ -138,10 +138,10 @@ impl fmt::Display for PutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutOfRange { value, min, max } => {
-                write!(f, "{value} is outside of the field's range, {min} to {max}")
+                write!(f, "{value} is outside the range of the field, {min} to {max}")
             }
             Self::TooShort { need, length } => {
-                write!(f, "the field needs {need} bytes of data, but there are {length}")
+                write!(f, "the field needs {need} bytes of data, but the frame has {length}")
             }
         }
     }

@@ -80,7 +80,7 @@ impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::ClassicalTooLong(len) => {
-                write!(f, "{len} bytes of data, but a classical CAN frame holds at most 8")
+                write!(f, "{len} bytes of data, but a classical CAN frame has at most 8")
             }
             Self::FdLength(len) => write!(
                 f,
@@ -89,17 +89,18 @@ impl fmt::Display for FrameError {
             Self::StandardIdTooLarge(id) => {
                 write!(
                     f,
-                    "standard identifier {id:#x} is beyond 0x7ff; extended ones have 8 digits"
+                    "standard identifier {id:#x} is greater than 0x7ff; write extended ones with \
+                     8 digits"
                 )
             }
             Self::RawDlc(dlc) => {
                 write!(
                     f,
-                    "raw DLC {dlc}, but only a classical frame of 8 bytes carries one, 9 to 15"
+                    "raw DLC {dlc}, but only a classical frame of 8 bytes can have one, 9 to 15"
                 )
             }
-            Self::RemoteFd => f.write_str("a remote frame of CAN FD does not exist"),
-            Self::ErrorFd => f.write_str("an error report is classical, not CAN FD"),
+            Self::RemoteFd => f.write_str("CAN FD has no remote frames"),
+            Self::ErrorFd => f.write_str("CAN FD has no error reports"),
             Self::Xl => f.write_str("CAN XL frames are not supported"),
             Self::Short(have, need) => write!(f, "{have} bytes, but the layout needs {need}"),
         }

@@ -46,11 +46,11 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Identifier => {
-                "the identifier is 3 hex digits (standard) or 8 (extended), as in 123#DEADBEEF"
+                "an identifier has 3 hex digits (standard) or 8 (extended), as in 123#DEADBEEF"
             }
             Self::Separator => "`#` is missing after the identifier",
             Self::Flags => "CAN FD needs one hex digit of flags after `##`",
-            Self::Data => "a data byte is two hex digits",
+            Self::Data => "a data byte needs two hex digits",
             Self::Trailing => "nothing may follow the data",
             Self::Frame(error) => return error.fmt(f),
         })

@@ -60,7 +60,7 @@ pub(crate) fn parse(name: &str, bytes: &[u8], findings: &Findings) -> Option<Dat
         findings.error_with_hint(
             &Origin::whole(&Source::argument(name)),
             format!("the file has more than {MAX_BYTES} bytes"),
-            "split it, or take out what is not needed",
+            "split it, or remove what is not needed",
         );
         return None;
     }
@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
             self.findings.error_with_hint(
                 &Origin::new(self.source, statement.at..statement.at + 1),
                 format!("this statement has more than {MAX_STATEMENT} bytes"),
-                "look for a quotation mark that is missing",
+                "check for a missing quotation mark",
             );
             return false;
         }
@@ -220,8 +220,8 @@ impl<'a> Reader<'a> {
         };
         self.findings.error_with_hint(
             &Origin::new(self.source, start..start + length.max(1)),
-            format!("this is no DBC file: {found} cannot stand here{expected}"),
-            "correct it, or save the file anew with an editor of DBC files",
+            format!("this is not a DBC file: {found} cannot be here{expected}"),
+            "correct it, or save the file again with a DBC editor",
         );
     }
 
@@ -269,8 +269,8 @@ impl<'a> Reader<'a> {
         let Some(id) = identifier(key) else {
             self.warn(
                 &origin,
-                format!("no frame has the identifier {number}; `{name}` is left out"),
-                "standard identifiers end at 2047; extended ones are written with 2147483648 added",
+                format!("{number} is not an identifier; `{name}` is skipped"),
+                "standard identifiers end at 2047; for an extended one, add 2147483648",
             );
             self.left_out += 1;
             self.by_number.entry(key).or_insert(None);
@@ -279,8 +279,8 @@ impl<'a> Reader<'a> {
         if self.by_number.contains_key(&key) {
             self.warn(
                 &origin,
-                format!("identifier {number} is there already; `{name}` is left out"),
-                "give each message an identifier of its own",
+                format!("identifier {number} is already used; `{name}` is skipped"),
+                "give each message a different identifier",
             );
             self.left_out += 1;
             return Some(());
@@ -288,8 +288,8 @@ impl<'a> Reader<'a> {
         let Ok(length) = length.parse::<usize>() else {
             self.warn(
                 &origin,
-                format!("`{name}` cannot have {length} bytes; it is left out"),
-                "a message has 0 to 64 bytes, more only if it is sent in several frames",
+                format!("`{name}` cannot have {length} bytes; it is skipped"),
+                "a message has 0 to 64 bytes; more only if it is sent in several frames",
             );
             self.left_out += 1;
             self.by_number.insert(key, None);
@@ -304,8 +304,8 @@ impl<'a> Reader<'a> {
                 if self.signals.contains_key(&place) {
                     self.warn(
                         &draft.origin,
-                        format!("`{}` is there already; this one is left out", draft.signal.name),
-                        "give each signal of a message a name of its own",
+                        format!("`{}` is already defined; this one is skipped", draft.signal.name),
+                        "give each signal of a message a different name",
                     );
                     continue;
                 }
@@ -345,13 +345,13 @@ impl<'a> Reader<'a> {
             None => Some(Indicator::default()),
         };
         let left_out = |reason: String, hint: &str| {
-            self.warn(&origin, format!("{reason}; `{name}` is left out"), hint);
+            self.warn(&origin, format!("{reason}; `{name}` is skipped"), hint);
             None
         };
         let bits = part.bits.map_or(Ok(1), |bits| bits.text.parse::<u64>()).unwrap_or(u64::MAX);
         let Some((start_bit, bits)) = start_bit.parse().ok().zip(u8::try_from(bits).ok()) else {
-            let reason = format!("no frame has bit {start_bit}, or {bits} bits from there");
-            return left_out(reason, "a frame has 512 bits at most, a signal 64");
+            let reason = format!("bit {start_bit} with {bits} bits does not fit into a frame");
+            return left_out(reason, "a frame has at most 512 bits, a signal at most 64");
         };
         let field = Field::new(start_bit, bits, order, part.is_signed);
         let field = match field.and_then(|field| field.within(length)) {
@@ -366,11 +366,15 @@ impl<'a> Reader<'a> {
         let Some(indicator) = indicator else {
             return left_out(
                 "the number after `m` is too large".to_owned(),
-                "a selector has 64 bits at most",
+                "a selector has at most 64 bits",
             );
         };
         if !(scale.is_finite() && offset.is_finite()) {
-            return left_out("scale or offset is too large".to_owned(), "correct the number");
+            return left_out(
+                "the scale or the offset is too large".to_owned(),
+                "correct the \
+                                                                                number",
+            );
         }
         let signal = Signal {
             name: name.to_owned(),
@@ -418,8 +422,8 @@ impl<'a> Reader<'a> {
                 if names.insert(message.name.clone(), ()).is_some() {
                     self.warn(
                         &origin,
-                        format!("`{}` is there already", message.name),
-                        "give each message a name of its own; the first one has this name",
+                        format!("`{}` is already defined", message.name),
+                        "give each message a different name; the first one keeps it",
                     );
                 }
                 message
@@ -435,7 +439,7 @@ impl<'a> Reader<'a> {
                 self.warn(
                     &self.origin(&number),
                     format!("there is no message {}", number.text),
-                    "take this statement out, or correct the identifier",
+                    "remove this statement, or correct the identifier",
                 );
                 None
             }
@@ -450,7 +454,7 @@ impl<'a> Reader<'a> {
             let known = draft.signals.iter().map(|it| it.signal.name.as_str());
             let hint = match did_you_mean(name.text, known) {
                 Some(meant) => format!("did you mean `{meant}`?"),
-                None => "take this statement out, or correct the name".to_owned(),
+                None => "remove this statement, or correct the name".to_owned(),
             };
             self.warn(
                 &self.origin(&name),
@@ -531,8 +535,10 @@ impl<'a> Reader<'a> {
         } else {
             self.warn(
                 &self.line(at),
-                format!("`{name}` has {has} bits, but such a floating-point number {bits}"),
-                "correct it; it is taken for a whole number",
+                format!(
+                    "`{name}` has {has} bits, but this kind of floating-point number needs {bits}"
+                ),
+                "correct it; until then it is decoded as an integer",
             );
         }
     }
@@ -551,8 +557,8 @@ impl<'a> Reader<'a> {
                 (Ok(from), Ok(to)) if from <= to => ranges.push(from..=to),
                 _ => self.warn(
                     &Origin::new(self.source, first.at..last.end()),
-                    "no value is in this range",
-                    "write the smaller value first; a selector has 64 bits at most",
+                    "this range is empty",
+                    "write the smaller value first; a selector has at most 64 bits",
                 ),
             }
         }
@@ -698,92 +704,91 @@ mod tests {
                 "BO_ 1 A: 8 X\nBO_ 1 B: 8 X\n".to_owned(),
                 1,
                 0,
-                "t.dbc:2:1: warning: identifier 1 is there already; `B` is left out",
+                "t.dbc:2:1: warning: identifier 1 is already used; `B` is skipped",
             ),
             (
                 "BO_ 1 A: 8 X\nBO_ 2 A: 8 X\n".to_owned(),
                 2,
                 0,
-                "t.dbc:2:1: warning: `A` is there already",
+                "t.dbc:2:1: warning: `A` is already defined",
             ),
             (
                 "BO_ 2048 A: 8 X\n".to_owned(),
                 0,
                 0,
-                "t.dbc:1:1: warning: no frame has the identifier 2048; `A` is left out",
+                "t.dbc:1:1: warning: 2048 is not an identifier; `A` is skipped",
             ),
             (
                 "BO_ 99999999999999999999 A: 8 X\n".to_owned(),
                 0,
                 0,
-                "t.dbc:1:1: warning: no frame has the identifier 99999999999999999999; `A` is left \
-                 out",
+                "t.dbc:1:1: warning: 99999999999999999999 is not an identifier; `A` is skipped",
             ),
             (
                 "BO_ 1 A: -8 X\n".to_owned(),
                 0,
                 0,
-                "t.dbc:1:1: warning: `A` cannot have -8 bytes; it is left out",
+                "t.dbc:1:1: warning: `A` cannot have -8 bytes; it is skipped",
             ),
             (
                 format!("BO_ 1 A: 8 X\n{plain}{plain}"),
                 1,
                 1,
-                "t.dbc:3:2: warning: `S` is there already; this one is left out",
+                "t.dbc:3:2: warning: `S` is already defined; this one is skipped",
             ),
             (
                 format!("BO_ 1 A: 2 X\n{}", signal("S", "9|8@1+")),
                 1,
                 0,
-                "t.dbc:2:2: warning: the field ends in byte 3, but there are 2; `S` is left out",
+                "t.dbc:2:2: warning: the field ends in byte 3, but there are 2; `S` is skipped",
             ),
             (
                 format!("BO_ 1 A: 99 X\n\n{}", signal("S", "511|9@0+")),
                 1,
                 0,
-                "t.dbc:3:2: warning: the field ends in byte 65, but there are 64; `S` is left out",
+                "t.dbc:3:2: warning: the field ends in byte 65, but there are 64; `S` is skipped",
             ),
             (
                 format!("BO_ 1 A: 8 X\n{}", signal("S", "0|0@1+")),
                 1,
                 0,
-                "t.dbc:2:2: warning: a field has 1 to 64 bits, not 0; `S` is left out",
+                "t.dbc:2:2: warning: a field must have 1 to 64 bits, not 0; `S` is skipped",
             ),
             (
                 format!("BO_ 1 A: 8 X\n{}", signal("S", "0|300@1+")),
                 1,
                 0,
-                "t.dbc:2:2: warning: no frame has bit 0, or 300 bits from there; `S` is left out",
+                "t.dbc:2:2: warning: bit 0 with 300 bits does not fit into a frame; `S` is skipped",
             ),
             (
                 format!("BO_ 1 A: 8 X\n{}", signal("S", "-1|3@1+")),
                 1,
                 0,
-                "t.dbc:2:2: warning: no frame has bit -1, or 3 bits from there; `S` is left out",
+                "t.dbc:2:2: warning: bit -1 with 3 bits does not fit into a frame; `S` is skipped",
             ),
             (
                 format!("BO_ 1 A: 8 X\n{}", plain.replace("(1,", "(1e999,")),
                 1,
                 0,
-                "t.dbc:2:2: warning: scale or offset is too large; `S` is left out",
+                "t.dbc:2:2: warning: the scale or the offset is too large; `S` is skipped",
             ),
             (
                 format!("BO_ 1 A: 8 X\n{}", signal("S m0", "0|8@1+")),
                 1,
                 0,
-                "t.dbc:2:2: warning: `S` has no selector and is left out",
+                "t.dbc:2:2: warning: `S` has no selector and is skipped",
             ),
             (
                 format!("BO_ 1 A: 8 X\n{}", signal("S m99999999999999999999", "0|8@1+")),
                 1,
                 0,
-                "t.dbc:2:2: warning: the number after `m` is too large; `S` is left out",
+                "t.dbc:2:2: warning: the number after `m` is too large; `S` is skipped",
             ),
             (
                 format!("BO_ 1 A: 8 X\n{plain}SG_MUL_VAL_ 1 S S 0-1;\n"),
                 1,
                 0,
-                "t.dbc:2:2: warning: `S` has no selector and is left out",
+                "t.dbc:2:2: warning: `S` has no selector and is skipped",
             ),
             (
                 format!("BO_ 1 A: 8 X\n{}{}", signal("S M", "0|8@1+"), signal("T M", "8|8@1+")),
@@ -799,13 +804,13 @@ mod tests {
                 ),
                 1,
                 2,
-                "t.dbc:4:19: warning: no value is in this range",
+                "t.dbc:4:19: warning: this range is empty",
             ),
             (
                 format!("BO_ 1 A: 8 X\n{plain}SIG_VALTYPE_ 1 S : 1;\n"),
                 1,
                 1,
-                "t.dbc:3:1: warning: `S` has 8 bits, but such a floating-point number 32",
+                "t.dbc:3:1: warning: `S` has 8 bits, but this kind of floating-point number needs 32",
             ),
             (
                 format!("BO_ 1 A: 8 X\n{plain}VAL_ 1 T 0 \"no\" ;\n"),
@@ -832,25 +837,25 @@ mod tests {
     #[test]
     fn what_is_no_dbc_file_is_refused_with_its_places() {
         for (text, findings) in [
-            ("hello", &["t.dbc:1:1: error: this is no DBC file: `hello` cannot stand here"][..]),
+            ("hello", &["t.dbc:1:1: error: this is not a DBC file: `hello` cannot be here"][..]),
             (
                 "BO_ 1 A: 8 X\n SG_ S : 0|8@1* (1,0) [0|0] \"\" B\nBO_ x\n",
                 &[
-                    "t.dbc:2:15: error: this is no DBC file: `*` cannot stand here, but `+` or `-` can",
-                    "t.dbc:3:5: error: this is no DBC file: `x` cannot stand here",
+                    "t.dbc:2:15: error: this is not a DBC file: `*` cannot be here, but `+` or `-` can",
+                    "t.dbc:3:5: error: this is not a DBC file: `x` cannot be here",
                 ],
             ),
             (
                 "BO_ 1 A 8 X\n",
-                &["t.dbc:1:9: error: this is no DBC file: `8` cannot stand here, but `:` can"],
+                &["t.dbc:1:9: error: this is not a DBC file: `8` cannot be here, but `:` can"],
             ),
             (
                 "BO_ 1 A: 8\n",
-                &["t.dbc:1:11: error: this is no DBC file: the end of the line cannot stand here"],
+                &["t.dbc:1:11: error: this is not a DBC file: the end of the line cannot be here"],
             ),
             (
                 "CM_ \"no end\nBO_ 1 A: 8 X\n",
-                &["t.dbc:3:1: error: this is no DBC file: the end of the file cannot stand here, \
+                &["t.dbc:3:1: error: this is not a DBC file: the end of the file cannot be here, \
                    but `\"` can"],
             ),
         ] {

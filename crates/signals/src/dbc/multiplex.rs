@@ -76,8 +76,8 @@ pub(super) fn select(drafts: Vec<DraftSignal>, findings: &Findings) -> Vec<Signa
             warn(
                 findings,
                 &draft.origin,
-                format!("`{}` has no selector and is left out", signal.name),
-                "mark one signal of the message with `M`, or name it with SG_MUL_VAL_",
+                format!("`{}` has no selector and is skipped", signal.name),
+                "mark one signal of the message with `M`, or name the selector with SG_MUL_VAL_",
             );
             continue;
         }
@@ -117,7 +117,8 @@ fn conditions(drafts: &[DraftSignal], findings: &Findings) -> Vec<Condition> {
             findings,
             &other.origin,
             format!("`{}` is a second selector", other.signal.name),
-            "say with SG_MUL_VAL_ which selector a signal has; it is the first one otherwise",
+            "use SG_MUL_VAL_ to name the selector of each signal; without it, the first one is \
+             used",
         );
     }
     let condition = |draft: &DraftSignal| {

@@ -65,7 +65,10 @@ pub struct NotOnTheWire;
 
 impl fmt::Display for NotOnTheWire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an error report (identifier bit 29) is never on the wire, so it has no length")
+        f.write_str(
+            "an error report (identifier bit 29) is not a frame on the wire, so it has no \
+                     length",
+        )
     }
 }
 impl core::error::Error for NotOnTheWire {}

@@ -37,17 +37,17 @@ pub(super) static FORMAT: Format = Format {
     encoder: |_| Box::new(CandumpEncoder),
 };
 
-const EXPECTED: &str = "this is not a line of a candump log; expected time, interface and frame, \
+const EXPECTED: &str = "not a line of a candump log; expected time, interface and frame, \
                         for example `(1436509052.249713) can0 123#DEADBEEF`";
 const BAD_TIME: &str = "this is not a time; expected seconds with 1 to 9 decimals in parentheses, \
                         for example `(1436509052.249713)`";
 const LATE_TIME: &str =
-    "the time is beyond 18446744073 s, the end of 64-bit nanoseconds; correct the line";
-const BAD_END: &str = "only `R` or `T` may follow the frame; remove the rest of the line";
+    "the time is after 18446744073 s, the limit of 64-bit nanoseconds; correct the line";
+const BAD_END: &str = "only `R` or `T` may follow the frame; remove the rest";
 const LONG_LINE: Reason = Reason::Number(
     "the line has more than ",
     MAX_LINE_LEN as u64,
-    " bytes; this is no candump log",
+    " bytes; this is not a candump log",
 );
 
 /// The first line that is neither empty nor a comment begins with a parenthesis and a digit.
@@ -327,19 +327,19 @@ mod tests {
     #[test]
     fn malformed_lines_say_where_and_why() {
         for (line, message) in [
-            ("can0 123 [4] 11 22 33 44", "1:1: this is not a line of a candump log"),
+            ("can0 123 [4] 11 22 33 44", "1:1: not a line of a candump log"),
             ("()", "1:2: this is not a time"),
             ("(12) can0 1#", "1:4: this is not a time"),
             ("(12.) can0 1#", "1:5: this is not a time"),
             ("(-1.0) can0 1#", "1:2: this is not a time"),
             ("(1.0000000001) can0 123#", "1:13: this is not a time"),
             ("(2026-11-20 12:00:00.5) can0 123#", "1:6: this is not a time"),
-            ("(18446744073.709551616) can0 123#", "1:2: the time is beyond 18446744073 s"),
-            ("(99999999999999999999999999.5) can0 123#", "1:2: the time is beyond"),
-            ("(1.0)", "1:6: this is not a line of a candump log"),
-            ("(1.0) can0", "1:11: this is not a line of a candump log"),
+            ("(18446744073.709551616) can0 123#", "1:2: the time is after 18446744073 s"),
+            ("(99999999999999999999999999.5) can0 123#", "1:2: the time is after"),
+            ("(1.0)", "1:6: not a line of a candump log"),
+            ("(1.0) can0", "1:11: not a line of a candump log"),
             ("(1.0) can0 123", "1:15: `#` is missing after the identifier"),
-            ("(1.0) can0 123#112g", "1:19: a data byte is two hex digits"),
+            ("(1.0) can0 123#112g", "1:19: a data byte needs two hex digits"),
             ("(1.0) can0 900#11", "1:12: standard identifier 0x900"),
             ("(1.0) can0 00123#80:00:00000000#AABB", "1:12: CAN XL frames are not supported"),
             ("(1.0) can0 123#11 22", "1:19: only `R` or `T` may follow"),
@@ -385,7 +385,7 @@ mod tests {
         let error = decoder.decode(&endless, false).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "1:4097: the line has more than 4096 bytes; this is no candump log"
+            "1:4097: the line has more than 4096 bytes; this is not a candump log"
         );
         assert_eq!(error.resume, None);
     }

@@ -237,7 +237,7 @@ impl fmt::Display for InterfaceError {
                 "the name of the interface has {len} bytes; it must have 1 to \
                  {MAX_INTERFACE_NAME_LEN}"
             ),
-            Self::NotUtf8 => f.write_str("the name of the interface is no UTF-8 text; rename it"),
+            Self::NotUtf8 => f.write_str("the name of the interface is not UTF-8; rename it"),
         }
     }
 }
@@ -381,7 +381,7 @@ impl fmt::Display for Reason {
 
 /// The last record of a recorder that was stopped in the middle of it.
 const CUT: Reason = Reason::Text(
-    "the file ends inside this record, as when a recorder was stopped or its disk full",
+    "the file ends inside this record: the recorder was stopped, or its disk was full",
 );
 
 impl LogError {
@@ -416,14 +416,14 @@ impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SecondInterface => f.write_str(
-                "the format holds one interface and the recording has several; write pcapng or \
-                 candump instead",
+                "the format holds only one interface, but the recording has several; use pcapng \
+                 or candump",
             ),
             Self::Interface(error) => error.fmt(f),
             Self::TimeTooLate(time_ns) => write!(
                 f,
-                "a time of {} s is beyond the year 2106, the format's last; write pcapng or \
-                 candump instead",
+                "a time of {} s is after the year 2106, the limit of the format; use pcapng or \
+                 candump",
                 time_ns / NANOS_PER_SECOND
             ),
         }

@@ -110,15 +110,14 @@ impl Header {
 
     /// Checks all of the file header, which is at least [`HEADER_LEN`] long.
     fn parse(bytes: &[u8]) -> Result<Self, Reason> {
-        let header = Self::magic(bytes).ok_or(Reason::Text(
-            "no pcap file begins like this; check what the file is and name that format",
-        ))?;
+        let header = Self::magic(bytes)
+            .ok_or(Reason::Text("this is not a pcap file; check the file and name its format"))?;
         let major = header.order.u16(bytes, 4);
         if major != 2 {
             return Err(Reason::Number(
                 "pcap version ",
                 u64::from(major),
-                " is unknown, only 2 is; convert the file with `editcap -F pcap`",
+                " is not supported, only 2; convert the file with `editcap -F pcap`",
             ));
         }
         // The upper half has other uses.
@@ -331,9 +330,9 @@ mod tests {
         for (bytes, message) in [
             (vec![], "byte 0: the file ends inside its header"),
             (file(MAGIC_NANOS, 227)[..23].to_vec(), "byte 0: the file ends inside its header"),
-            (file(0xA1B2_CD34, 227), "byte 0: no pcap file begins like this"),
+            (file(0xA1B2_CD34, 227), "byte 0: this is not a pcap file"),
             (file(MAGIC_NANOS, 113), "byte 0: link type 113 is not 227 (SocketCAN); capture on"),
-            (version_3, "byte 0: pcap version 3 is unknown"),
+            (version_3, "byte 0: pcap version 3 is not supported"),
         ] {
             let error = decode(&FORMAT, &bytes).unwrap_err();
             assert!(error.to_string().starts_with(message), "{error}");

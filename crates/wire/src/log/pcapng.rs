@@ -187,9 +187,7 @@ impl PcapngDecoder {
         let Some(order) = order else {
             return fatal(
                 self,
-                Reason::Text(
-                    "no pcapng file begins like this; check what the file is and name that format",
-                ),
+                Reason::Text("this is not a pcapng file; check the file and name its format"),
             );
         };
         let block = Block { order, kind: order.u32(input, 0), len: order.u32(input, 4) };
@@ -215,7 +213,7 @@ impl PcapngDecoder {
                     Reason::Number(
                         "pcapng version ",
                         u64::from(major),
-                        " is unknown, only 1 is; convert the file with `editcap -F pcapng`",
+                        " is not supported, only 1; convert the file with `editcap -F pcapng`",
                     ),
                 );
             }
@@ -308,7 +306,7 @@ impl PcapngDecoder {
             return Err(Reason::Number(
                 "the packet is of interface ",
                 number as u64,
-                ", which is not described before; the capture is damaged",
+                ", which was not described before; the capture is damaged",
             ));
         };
         if block.kind == SIMPLE_PACKET {
@@ -339,9 +337,9 @@ impl PcapngDecoder {
 }
 
 const SHORT_BLOCK: Reason =
-    Reason::Text("the block is too short for what it says to hold; the capture is damaged");
+    Reason::Text("the block is shorter than its lengths say; the capture is damaged");
 const BAD_TIME: Reason = Reason::Text(
-    "the time is before 1970 or beyond 18446744073 s; correct the capture with `editcap -t`",
+    "the time is before 1970 or after 18446744073 s; correct the capture with `editcap -t`",
 );
 
 impl Block {
@@ -711,10 +709,10 @@ mod tests {
             ),
             (
                 File { order: Order::Big, bytes: vec![0; 28] },
-                "byte 0: no pcapng file begins",
+                "byte 0: this is not a pcapng file",
                 false,
             ),
-            (version_2, "byte 0: pcapng version 2 is unknown", false),
+            (version_2, "byte 0: pcapng version 2 is not supported", false),
             (unequal, "byte 28: the two lengths of the block differ", false),
             (
                 file().interface(LINK_TYPE, 0, &[(2, &long_name)]),
@@ -728,7 +726,7 @@ mod tests {
             ),
             (
                 file().block(INTERFACE_DESCRIPTION, &[227, 0, 0, 0]),
-                "byte 28: the block is too short",
+                "byte 28: the block is shorter than its lengths say",
                 false,
             ),
             (
@@ -743,12 +741,12 @@ mod tests {
             ),
             (
                 can().block(ENHANCED_PACKET, &[0; 4]),
-                "byte 48 (record 1): the block is too short",
+                "byte 48 (record 1): the block is shorter than its lengths say",
                 true,
             ),
             (
                 can().enhanced(0, 0, &PACKET, &[2, 0, 5, 0]),
-                "byte 48 (record 1): the block is too short",
+                "byte 48 (record 1): the block is shorter than its lengths say",
                 true,
             ),
             (
@@ -756,7 +754,7 @@ mod tests {
                 "byte 48 (record 1): the block has 65568 bytes",
                 false,
             ),
-            (beyond, "byte 48 (record 1): the block is too short", true),
+            (beyond, "byte 48 (record 1): the block is shorter than its lengths say", true),
             (cut, "byte 48 (record 1): the file ends inside this record", true),
         ] {
             let error = decode(&FORMAT, &file.bytes).unwrap_err();

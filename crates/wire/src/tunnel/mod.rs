@@ -91,20 +91,20 @@ impl core::error::Error for Malformed {}
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Version(version) => write!(f, "version {version} is not known"),
-            Self::Operation(code) => write!(f, "operation {code}, but only data (0) is known"),
+            Self::Version(version) => write!(f, "unknown version {version}"),
+            Self::Operation(code) => write!(f, "operation {code}, but only data (0) is supported"),
             Self::Hello => f.write_str("the stream does not begin with CANNELLONIv1"),
             Self::Cut(more) => write!(f, "the bytes end here, but {more} more are needed"),
-            Self::Surplus(count) => write!(f, "{count} bytes stand behind the last value"),
+            Self::Surplus(count) => write!(f, "{count} bytes follow the last value"),
             Self::Frame(error) => error.fmt(f),
-            Self::RemoteErrorReport => f.write_str("an error report is no remote frame"),
-            Self::NoMap => f.write_str("a map of MessagePack begins otherwise"),
-            Self::Kind(key) => write!(f, "the value of `{key}` is of another kind"),
+            Self::RemoteErrorReport => f.write_str("an error report cannot be a remote frame"),
+            Self::NoMap => f.write_str("expected a MessagePack map"),
+            Self::Kind(key) => write!(f, "the value of `{key}` has the wrong type"),
             Self::Number(key) => write!(f, "the number is out of range for `{key}`"),
             Self::Length(len, data) => {
-                write!(f, "length {len}, but there are {data} bytes of data")
+                write!(f, "the length is {len}, but there are {data} bytes of data")
             }
-            Self::Marker(byte) => write!(f, "{byte:#04x} begins no value of MessagePack"),
+            Self::Marker(byte) => write!(f, "{byte:#04x} does not start a MessagePack value"),
         }
     }
 }
