@@ -149,8 +149,8 @@ impl Importer<'_> {
             }
             Some((set, [option])) if set.text == "set" && option.text.starts_with('-') => {}
             Some((other, _)) => {
-                let hint = "each line is a command such as: cangw -A -s can0 -d can1";
-                let message = format!("`{}` is no command of cangw", shorten(other.text));
+                let hint = "write one command per line, such as: cangw -A -s can0 -d can1";
+                let message = format!("`{}` is not a cangw command", shorten(other.text));
                 self.error(other.span.clone(), message, hint);
             }
         }
@@ -163,7 +163,7 @@ impl Importer<'_> {
             match option {
                 Ok((option, argument)) => self.option(&mut options, option, &argument),
                 Err((span, message)) => {
-                    self.error(span, message, "see the usage that cangw prints without arguments");
+                    self.error(span, message, "run cangw without arguments to see its usage");
                 }
             }
         }
@@ -178,11 +178,15 @@ impl Importer<'_> {
             }
             Some('L') => {}
             Some(_) => {
-                let hint = "leave the rule out instead";
-                self.error(program.span.clone(), "-D deletes rules, which is not read", hint);
+                let hint = "remove the rule instead";
+                self.error(
+                    program.span.clone(),
+                    "-D deletes a rule and is not supported here",
+                    hint,
+                );
             }
             None => {
-                self.error(program.span.clone(), "none of -A, -F, -L is given", "-A adds a rule");
+                self.error(program.span.clone(), "-A, -F or -L is missing", "-A adds a rule");
             }
         }
     }
@@ -241,7 +245,7 @@ impl Importer<'_> {
             _ => set(&mut options.profile, profile(text), "1:XX, 2: and 32 hex digits, or 3"),
         };
         if let Some(form) = wrong {
-            let message = format!("`{}` is not what -{option} takes", shorten(text));
+            let message = format!("`{}` is not a valid argument of -{option}", shorten(text));
             self.error(argument.span.clone(), message, form);
         }
     }
@@ -255,8 +259,13 @@ impl Importer<'_> {
         // As the kernel has it (`dev_valid_name`, `net/core/dev.c`).
         let is_name = (1..=INTERFACE_LEN).contains(&name.len()) && !name.contains(['/', ':']);
         if !is_name || self.table.buses.len() > 0xFFFF {
-            let message = format!("`{}` is no name of an interface", shorten(name));
-            self.error(interface.span.clone(), message, "at most 15 characters, no `/` and no `:`");
+            let message = format!("`{}` is not an interface name", shorten(name));
+            self.error(
+                interface.span.clone(),
+                message,
+                "a name has at most 15 characters, no `/` \
+                                                         and no `:`",
+            );
             return BusIndex(0);
         }
         self.table.buses.push(Bus {
@@ -272,12 +281,12 @@ impl Importer<'_> {
     fn add(&mut self, program: &Word<'_>, options: Options) {
         let is_fd = options.flags.contains(&'X');
         let (Some(from), Some(to)) = (options.from, options.to) else {
-            self.error(program.span.clone(), "-s and -d are needed", "-s can0 -d can1");
+            self.error(program.span.clone(), "-s and -d are required", "-s can0 -d can1");
             return;
         };
         let foreign = |(option, _): &&(char, Span<usize>)| (*option == 'M') != is_fd;
         if let Some((option, span)) = options.modifications.iter().find(foreign) {
-            let message = format!("-{option} does not go with this kind of rule");
+            let message = format!("-{option} is not possible in this kind of rule");
             self.error(span.clone(), message, "-m is for classical rules, -M for those with -X");
             return;
         }
@@ -329,8 +338,8 @@ impl Importer<'_> {
                 old.edit = rule.edit;
             }
             Some(_) => {
-                let message = "this uid belongs to a rule with another filter or other interfaces";
-                self.error(program.span.clone(), message, "give it a uid of its own with -u");
+                let message = "a rule with another filter or other interfaces has the same uid";
+                self.error(program.span.clone(), message, "give each rule a different uid with -u");
             }
         }
     }
@@ -344,8 +353,12 @@ impl Importer<'_> {
         let needed = limits.max().unwrap_or(0);
         if self.table.max_hops == 0 && needed > 1 {
             self.table.max_hops = needed;
-            let message = format!("max_hops is taken to be {needed}, which a rule's -l needs");
-            let hint = "cangw does not tell it; see /sys/module/can_gw/parameters/max_hops";
+            let message = format!(
+                "assuming max_hops = {needed}, because the -l of a rule needs \
+                                   it"
+            );
+            let hint = "the output of cangw does not contain max_hops; see \
+                        /sys/module/can_gw/parameters/max_hops";
             self.findings.warning(&Origin::whole(self.source), message, hint);
         }
         for (index, rule) in self.table.rules.iter_mut().enumerate() {
@@ -615,7 +628,7 @@ fn interface(table: &Table, bus: BusIndex) -> Result<&str, String> {
     if is_word {
         Ok(interface)
     } else {
-        Err(format!("{interface:?} is no interface for a command line"))
+        Err(format!("{interface:?} cannot be used in a command line"))
     }
 }
 
@@ -752,10 +765,10 @@ mod tests {
     fn what_the_kernel_cannot_do_is_named() {
         let many: Vec<_> = (0..70).map(|id| format!("{}", id * 5)).collect();
         for (rule, reason) in [
-            (format!("match = [{}]", many.join(", ")), "it would take more than 64 jobs"),
+            (format!("match = [{}]", many.join(", ")), "it needs more than 64 can-gw jobs"),
             (
                 "match = [0x1, 0x3]\nuid = 1\nset = { id = 2 }".into(),
-                "it takes 2 jobs of can-gw, but a uid",
+                "it needs 2 can-gw jobs, but a uid",
             ),
             ("match = [0x1, \"!0x0-0x2\"]".into(), "it can never match"),
         ] {
@@ -770,7 +783,9 @@ mod tests {
         assert!(export(&alone).unwrap_err()[0].reason.contains("without an operation"));
         let mut strange = table("[[rule]]\nfrom = \"a\"\nto = \"b\"\n");
         strange.buses[1].port = "$(reboot)".into();
-        assert!(export(&strange).unwrap_err()[0].reason.contains("no interface"));
+        assert!(
+            export(&strange).unwrap_err()[0].reason.contains("cannot be used in a command line")
+        );
     }
 
     #[test]

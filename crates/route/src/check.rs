@@ -129,14 +129,14 @@ impl Checker<'_> {
             let place = Place::Rule(index, "uid");
             if !rule.edit.modifies() {
                 let message = "`uid` has no effect in a rule without an operation".to_string();
-                self.warn(place, message, "remove it; it is a handle on the operations");
+                self.warn(place, message, "remove it: a uid names the operations of a rule");
             }
             let owner = *owners.entry(rule.uid).or_insert(index);
             if owner != index {
                 let name = self.rule_name(owner);
                 let message = format!("uid 0x{:X} already belongs to {name:?}", rule.uid);
-                let hint =
-                    "give each rule its own; a second one would replace the first's operations";
+                let hint = "give each rule a different uid; the second rule would replace the operations \
+                     of the first";
                 self.error(place, message, hint);
             }
         }
@@ -149,9 +149,9 @@ impl Checker<'_> {
             count += u32::from(rule.remembered_ids());
             if count > MOST_REMEMBERED {
                 let message =
-                    format!("the rules remember more than {MOST_REMEMBERED} identifiers together");
-                let hint = "a rule remembers 256 unless it takes fewer: say with `ids` how many \
-                            come, or give it `per = \"rule\"`";
+                    format!("all rules together remember more than {MOST_REMEMBERED} identifiers");
+                let hint = "a rule remembers 256 identifiers by default: set a smaller number \
+                            with `ids`, or set `per = \"rule\"`";
                 self.error(Place::Rule(index, "ids"), message, hint);
                 return;
             }
@@ -189,8 +189,8 @@ impl Checker<'_> {
                     self.rule_name(earlier),
                 );
                 let hint = format!(
-                    "every matching rule fires, not only the first; exclude it from one of them \
-                     with {}, or remove one",
+                    "every matching rule fires, not only the first; exclude the frame from one of \
+                     them with {}, or remove one rule",
                     show_exclusion(frame)
                 );
                 self.warn(Place::Rule(later, "match"), message, hint);
@@ -249,8 +249,8 @@ impl Checker<'_> {
 
     fn tell_exhausted(&self, budget: &Budget, what: &str) {
         if budget.0 == 0 {
-            let message = format!("there are too many rules to look for all {what}");
-            self.warn(Place::Rule(0, "name"), message, "the rules may be right nevertheless");
+            let message = format!("there are too many rules to check for all {what}");
+            self.warn(Place::Rule(0, "name"), message, "the rules may still be correct");
         }
     }
 }
@@ -369,12 +369,12 @@ impl LoopSearch<'_> {
         let max_hops = checker.table.effective_max_hops();
         let passes = if max_hops == 1 { "1 pass".into() } else { format!("{max_hops} passes") };
         let message = format!(
-            "{} runs in a circle, {}, until max_hops ends it after {passes}",
+            "{} runs in a loop, {}, until max_hops stops it after {passes}",
             show_frames(cube),
             names.join(" -> "),
         );
-        let hint = "a frame sent with echo or to a virtual bus comes back to the gateway; exclude \
-                    it from one of the rules";
+        let hint = "a frame that is sent with echo or to a virtual bus comes back to the gateway; \
+                    exclude it from one of the rules";
         checker.warn(Place::Rule(start, "to"), message, hint);
     }
 }
@@ -409,18 +409,19 @@ impl Subject<'_> {
         let Self { rule, checker, .. } = self;
         if rule.to.contains(&rule.from) && !rule.allow_return {
             let message = format!(
-                "`{}` is source and destination, but frames do not leave where they came in",
+                "`{}` is source and destination, but a frame is not sent back to the bus that it \
+                 came from",
                 checker.bus_name(rule.from)
             );
-            let hint = "write the bus that frames are to go to; `allow_return = true` really sends \
-                        them back to the bus that they came from";
+            let hint = "name another destination; or use `allow_return = true` to send frames \
+                        back to the bus that they came from";
             checker.error(self.at("to"), message, hint);
         }
         for (at, &to) in rule.to.iter().enumerate() {
             let name = checker.bus_name(to);
             if rule.to.iter().take(at).any(|&earlier| earlier == to) {
                 let message = format!("`{name}` is listed twice and gets each frame twice");
-                checker.warn(self.at("to"), message, "list each bus once");
+                checker.warn(self.at("to"), message, "list each bus only once");
             }
             let bus = checker.table.buses.get(usize::from(to.0));
             if bus.is_some_and(|bus| bus.is_virtual) && !rule.echo {
@@ -443,8 +444,8 @@ impl Subject<'_> {
         let takes_all = rule.filters.is_empty() && rule.except.is_empty();
         if checker.table.refuses_others && takes_all && rule.beyond.payload == Payload::default() {
             let message = "this rule allows every frame of its bus".to_string();
-            let hint = "default = \"refuse\" makes the rules a list of what is allowed: say with \
-                        `match` what is";
+            let hint = "with default = \"refuse\", rules list what is allowed: add `match` to say \
+                        which frames";
             checker.warn(self.at("match"), message, hint);
         }
         let takes_errors = rule.gate != Gate::Fd
@@ -459,7 +460,7 @@ impl Subject<'_> {
             let hint = if !rule.except.is_empty() {
                 "the exclusions cover everything that the other patterns take"
             } else if rule.gate == Gate::Fd {
-                "there are no remote frames and no error reports of CAN FD"
+                "CAN FD has no remote frames and no error reports"
             } else {
                 "an error report needs at least one class bit in its mask"
             };
@@ -482,7 +483,7 @@ impl Subject<'_> {
             let cut = pattern::show(filter.normalized());
             let message = format!("`{shown}` lacks the flag of extended identifiers and is {cut}");
             let extended = Filter { can_id: filter.can_id | EFF_FLAG, ..*filter };
-            let hint = format!("for an extended one write {}", pattern::show_raw(extended));
+            let hint = format!("for an extended identifier, write {}", pattern::show_raw(extended));
             checker.warn(self.at("match"), message, hint);
         }
     }
@@ -502,15 +503,16 @@ impl Subject<'_> {
                 if is_replaced {
                     let name = operator.name();
                     let message = format!("`{name}` on {field} has no effect, `set` replaces it");
-                    let hint = "the order is always and, or, xor, set";
+                    let hint = "the operations always run in the order and, or, xor, set";
                     checker.warn(self.at(name), message, hint);
                 }
             }
         }
         let longest = if rule.gate == Gate::Fd { 64 } else { 15 };
         if let Some(len) = set.len.filter(|&len| len > longest) {
-            let message = format!("length {len} is beyond {longest}, so every frame is deleted");
-            let hint = "classical frames have up to 8 bytes (raw DLC 9 to 15), CAN FD up to 64";
+            let message = format!("length {len} is more than {longest}, so every frame is deleted");
+            let hint = "classical frames have up to 8 bytes (raw DLC 9 to 15), CAN FD frames up \
+                        to 64";
             checker.warn(self.at("set"), message, hint);
         }
         self.lost_flag();
@@ -529,8 +531,8 @@ impl Subject<'_> {
                 && !matches!(action, Action::Operate(_, it) if it.data.is_none() && it.len.is_none())
         };
         if let Some(action) = after.iter().find(writes) {
-            let message = format!("`{}` after `e2e` spoils the checksum", action.key());
-            let hint = "protect the frame in the last step";
+            let message = format!("`{}` after `e2e` makes the checksum wrong", action.key());
+            let hint = "make `e2e` the last step";
             checker.warn(self.at("edit"), message, hint);
         }
     }
@@ -555,7 +557,7 @@ impl Subject<'_> {
             return;
         }
         let message = format!(
-            "`and` clears the flag of extended identifiers too, so {} becomes {}",
+            "`and` also clears the flag of extended identifiers, so {} becomes {}",
             show_word(taken.example()),
             show_word(after.example()),
         );
@@ -579,15 +581,15 @@ impl Subject<'_> {
                 checker.error(
                     self.at(key),
                     message,
-                    "add `or = { id = \"0x0\" }`, which changes nothing",
+                    "add an operation; `or = { id = \"0x0\" }` changes nothing",
                 );
             }
             let Some(len) = rule.edit.set.len else { continue };
             let is_before = |index: i8| index < 0 && i16::from(index) + i16::from(len.min(64)) < 0;
             if [range.from, range.to, range.result].into_iter().any(is_before) {
                 let message = format!(
-                    "`{key}` is never computed: in {len} bytes, one of its indices lies before \
-                     the first"
+                    "`{key}` is never computed: with {len} bytes, one of its indices is before \
+                     the first byte"
                 );
                 checker.warn(self.at(key), message, "count from the start: 0 is the first byte");
             }
@@ -640,8 +642,8 @@ mod tests {
 
     #[test]
     fn loops_are_told_if_a_frame_can_run_in_them() {
-        let circle = "a frame such as 0x000 runs in a circle, \"rule 1\" -> \"rule 2\" -> \"rule \
-                      1\", until max_hops ends it after 1 pass";
+        let circle = "a frame such as 0x000 runs in a loop, \"rule 1\" -> \"rule 2\" -> \"rule \
+                      1\", until max_hops stops it after 1 pass";
         for (rules, expected) in [
             // Back to where it came in only if allowed.
             (&["v w echo = true", "w v echo = true"][..], None),
@@ -667,7 +669,7 @@ mod tests {
                     "w v echo = true; match = [2]; set = { id = 1 }",
                     "a v echo = true",
                 ],
-                Some("frame 0x001 runs in a circle"),
+                Some("frame 0x001 runs in a loop"),
             ),
             (&["v w echo = true", "w v echo = true; frames = \"fd\"", "a v echo = true"], None),
         ] {
@@ -722,6 +724,9 @@ mod tests {
         let many: String = (0..8_000)
             .map(|id| rule(&format!("a b match = \"0x{:X}x/0x1FFFFFFC\"", id * 4)))
             .collect();
-        assert_eq!(messages(&many), ["there are too many rules to look for all overlapping rules"]);
+        assert_eq!(
+            messages(&many),
+            ["there are too many rules to check for all overlapping rules"]
+        );
     }
 }

@@ -114,12 +114,12 @@ pub fn plan(table: &Table) -> Result<Vec<Planned>, Vec<Inexpressible>> {
 pub(crate) fn jobs_of(rule: &Rule) -> Result<Vec<(usize, Job)>, String> {
     if let [first, rest @ ..] = &rule.beyond.keys()[..] {
         let keys = rest.iter().fold(format!("`{first}`"), |all, key| format!("{all}, `{key}`"));
-        return Err(format!("can-gw has nothing like {keys}; leave it to user space"));
+        return Err(format!("can-gw does not support {keys}; run the rule in user space"));
     }
     if rule.gate == Gate::Any && rule.edit.modifies() {
         return Err(
-            "a rule for every kind of frame cannot rewrite; write one for classical frames \
-                    and one for CAN FD"
+            "a rule for frames of both formats cannot rewrite; write one for classical frames and \
+             one for CAN FD"
                 .into(),
         );
     }
@@ -143,7 +143,7 @@ pub(crate) fn jobs_of(rule: &Rule) -> Result<Vec<(usize, Job)>, String> {
             for &filter in &filters {
                 if jobs.len() == MAX_JOBS {
                     return Err(format!(
-                        "it would take more than {MAX_JOBS} jobs of can-gw; use fewer patterns, \
+                        "it needs more than {MAX_JOBS} can-gw jobs; use fewer patterns, \
                          exclusions or destinations"
                     ));
                 }
@@ -165,8 +165,8 @@ pub(crate) fn jobs_of(rule: &Rule) -> Result<Vec<(usize, Job)>, String> {
     }
     if rule.uid != 0 && jobs.len() > 1 {
         return Err(format!(
-            "it takes {} jobs of can-gw, but a uid belongs to one; leave the uid out, or split \
-             the rule",
+            "it needs {} can-gw jobs, but a uid can name only one; remove the uid, or split the \
+             rule",
             jobs.len()
         ));
     }
@@ -201,7 +201,7 @@ fn disjoint_filters(rule: &Rule) -> Result<Vec<Filter>, String> {
     }
     let is_error = |filter: &&Filter| filter.mask & ERR_FLAG != 0;
     if rule.except.iter().any(|filter| is_error(&filter)) {
-        return Err("the kernel cannot exclude error reports; name those to take".into());
+        return Err("the kernel cannot exclude error reports; list the ones to take".into());
     }
     let error_mask =
         rule.filters.iter().filter(is_error).fold(0, |mask, filter| mask | filter.mask);
@@ -211,12 +211,12 @@ fn disjoint_filters(rule: &Rule) -> Result<Vec<Filter>, String> {
         inverted: false,
     });
     let cubes = Region::of(rule).disjoint(&mut Budget(100_000)).ok_or_else(|| {
-        String::from("its patterns and exclusions take too many filters; use fewer of them")
+        String::from("its patterns and exclusions need too many filters; use fewer")
     })?;
     let mut filters: Vec<_> = cubes.into_iter().map(|cube| cube.filter()).collect();
     filters.extend(errors);
     if filters.is_empty() {
-        return Err("it can never match; leave it out".into());
+        return Err("it can never match; remove it".into());
     }
     Ok(filters)
 }

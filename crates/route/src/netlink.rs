@@ -243,7 +243,7 @@ pub struct DecodeError {
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no can-gw job: {} at byte {} of the kernel's answer", self.reason, self.at)
+        write!(f, "not a can-gw job: {} at byte {} of the kernel's answer", self.reason, self.at)
     }
 }
 
@@ -258,7 +258,7 @@ pub fn decode(payload: &[u8]) -> Result<(Job<u32>, Counters), DecodeError> {
     let fail = |at, reason| Err(DecodeError { at, reason });
     let Some((&[family, gateway, flags @ ..], _)) = payload.split_first_chunk::<HEADER_LEN>()
     else {
-        return fail(payload.len(), "the header is cut");
+        return fail(payload.len(), "the header is incomplete");
     };
     if family != FAMILY {
         return fail(0, "another family");
@@ -283,11 +283,11 @@ pub fn decode(payload: &[u8]) -> Result<(Job<u32>, Counters), DecodeError> {
     let mut at = HEADER_LEN;
     while at < payload.len() {
         let Some((kind, value, next)) = attribute_at(payload, at) else {
-            return fail(at, "an attribute is cut");
+            return fail(at, "an attribute is incomplete");
         };
         let is_taken = take(&mut job, &mut counters, kind, value);
         if is_taken.is_none() {
-            return fail(at, "an attribute has another form");
+            return fail(at, "an attribute has an unknown form");
         }
         at = next;
     }
@@ -523,15 +523,15 @@ mod tests {
         };
         let end = whole.len();
         for (payload, at, reason) in [
-            (whole[..3].to_vec(), 3, "the header is cut"),
+            (whole[..3].to_vec(), 3, "the header is incomplete"),
             (changed(0, 2), 0, "another family"),
             (changed(1, 2), 1, "another type"),
             (whole[..4].to_vec(), 4, "an interface is missing"),
-            (whole[..end - 1].to_vec(), end - 8, "an attribute is cut"),
+            (whole[..end - 1].to_vec(), end - 8, "an attribute is incomplete"),
             (delete_all(), 20, "an interface is missing"),
-            ([29, 1, 0, 0, 3, 0, 9, 0].to_vec(), 4, "an attribute is cut"),
-            ([29, 1, 0, 0, 6, 0, 9, 0, 1, 0, 0, 0].to_vec(), 4, "an attribute has another form"),
-            ([29, 1, 0, 0, 4, 0, 13, 0].to_vec(), 4, "an attribute has another form"),
+            ([29, 1, 0, 0, 3, 0, 9, 0].to_vec(), 4, "an attribute is incomplete"),
+            ([29, 1, 0, 0, 6, 0, 9, 0, 1, 0, 0, 0].to_vec(), 4, "an attribute has an unknown form"),
+            ([29, 1, 0, 0, 4, 0, 13, 0].to_vec(), 4, "an attribute has an unknown form"),
         ] {
             let error = decode(&payload).unwrap_err();
             assert_eq!(error.at, at, "{payload:?}");

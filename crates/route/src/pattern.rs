@@ -73,7 +73,7 @@ pub fn parse(text: &str) -> Result<Pattern, PatternError> {
         return Err(PatternError {
             span: words.at..text.len(),
             message: "nothing may follow the identifiers".into(),
-            hint: "write one pattern per text: [\"0x123\", \"0x124\"]".into(),
+            hint: "write a list of patterns: [\"0x123\", \"0x124\"]".into(),
         });
     }
     Ok(Pattern { excludes, filters })
@@ -84,8 +84,8 @@ fn filters(words: &mut Words<'_>) -> Result<Vec<Filter>, PatternError> {
     if let Some(at) = word.find([':', '~']) {
         return raw(word, at).map(|filter| [filter].into()).ok_or_else(|| PatternError {
             span: start..start + word.len(),
-            message: format!("`{word}` is no filter of cangw"),
-            hint: "two hex numbers of up to 8 digits, such as 123:C00007FF or 123~7FF".into(),
+            message: format!("`{word}` is not a cangw filter"),
+            hint: "write two hex numbers of up to 8 digits, such as 123:C00007FF or 123~7FF".into(),
         });
     }
     let (rtr_value, rtr_mask, ids) = match word {
@@ -174,8 +174,8 @@ fn identifiers(text: &str) -> Result<Vec<(u32, u32)>, PatternError> {
         let digits = mask.strip_suffix('x').unwrap_or(mask);
         let mask = number(digits).filter(|&mask| mask <= limit).ok_or_else(|| PatternError {
             span: at + 1..text.len(),
-            message: format!("`{mask}` is no mask"),
-            hint: format!("a mask is 0x0 to {limit:#X}; set bits are compared")
+            message: format!("`{mask}` is not a mask"),
+            hint: format!("a mask is 0x0 to {limit:#X}; the bits that are set are compared")
                 .replace("0X", "0x")
                 .into(),
         })?;
@@ -192,11 +192,12 @@ fn identifiers(text: &str) -> Result<Vec<(u32, u32)>, PatternError> {
         Err(PatternError { span: 0..text.len(), message: message.into(), hint: hint.into() })
     };
     if (first ^ last) & EFF_FLAG != 0 {
-        let hint = "either both ends have an x, as in 0x100x-0x1FFx, or none";
-        return fail("a range from standard to extended identifiers", hint.into());
+        let hint = "write x at both ends, as in 0x100x-0x1FFx, or at none";
+        return fail("one end of the range is standard, the other is extended", hint.into());
     }
     if first > last {
-        let hint = format!("the smaller one comes first: {}-{}", &text[at + 1..], &text[..at]);
+        let hint =
+            format!("write the smaller identifier first: {}-{}", &text[at + 1..], &text[..at]);
         return fail("the range is empty", hint);
     }
     Ok(prefixes(first, last))
@@ -237,21 +238,21 @@ pub fn identifier(text: &str) -> Result<u32, PatternError> {
             && (1..=8).contains(&digits.len())
             && digits.bytes().all(|b| b.is_ascii_hexdigit());
         let hint = if bare {
-            format!("identifiers are written in hex with 0x: 0x{text}").into()
+            format!("write identifiers in hex with 0x: 0x{text}").into()
         } else {
-            "such as 0x123, or 0x18FEF100x for an extended one".into()
+            "write 0x123, or 0x18FEF100x for an extended identifier".into()
         };
-        return fail(format!("`{text}` is no identifier"), hint);
+        return fail(format!("`{text}` is not an identifier"), hint);
     };
     match id {
         0..=SFF_MASK if !is_extended => Ok(id),
         0..=EFF_MASK if is_extended => Ok(id | EFF_FLAG),
         0..=EFF_MASK => fail(
-            format!("`{text}` is beyond the 11 bits of a standard identifier"),
-            format!("write {text}x if it is an extended one").into(),
+            format!("`{text}` has more than the 11 bits of a standard identifier"),
+            format!("for an extended identifier, write {text}x").into(),
         ),
         _ => fail(
-            format!("`{text}` is beyond the 29 bits of an extended identifier"),
+            format!("`{text}` has more than the 29 bits of an extended identifier"),
             "identifiers go up to 0x7FF, extended ones up to 0x1FFFFFFFx".into(),
         ),
     }
@@ -386,61 +387,62 @@ mod tests {
     #[test]
     fn what_is_no_pattern_says_why_and_where() {
         for (text, span, message, hint) in [
-            (
-                "123",
-                0..3,
-                "`123` is no identifier",
-                "identifiers are written in hex with 0x: 0x123",
-            ),
+            ("123", 0..3, "`123` is not an identifier", "write identifiers in hex with 0x: 0x123"),
             (
                 "0x",
                 0..2,
-                "`0x` is no identifier",
-                "such as 0x123, or 0x18FEF100x for an extended one",
+                "`0x` is not an identifier",
+                "write 0x123, or 0x18FEF100x for an extended identifier",
             ),
-            ("", 0..0, "`` is no identifier", "such as 0x123, or 0x18FEF100x for an extended one"),
+            (
+                "",
+                0..0,
+                "`` is not an identifier",
+                "write 0x123, or 0x18FEF100x for an extended \
+                                               identifier",
+            ),
             (
                 "0x800",
                 0..5,
-                "`0x800` is beyond the 11 bits of a standard identifier",
-                "write 0x800x if it is an extended one",
+                "`0x800` has more than the 11 bits of a standard identifier",
+                "for an extended identifier, write 0x800x",
             ),
             (
                 "0x20000000x",
                 0..11,
-                "`0x20000000x` is beyond the 29 bits of an extended identifier",
+                "`0x20000000x` has more than the 29 bits of an extended identifier",
                 "identifiers go up to 0x7FF, extended ones up to 0x1FFFFFFFx",
             ),
             (
                 "remote 0x120/0xFFF",
                 13..18,
-                "`0xFFF` is no mask",
-                "a mask is 0x0 to 0x7FF; set bits are compared",
+                "`0xFFF` is not a mask",
+                "a mask is 0x0 to 0x7FF; the bits that are set are compared",
             ),
             (
                 "0x1-0x1FFx",
                 0..10,
-                "a range from standard to extended identifiers",
-                "either both ends have an x, as in 0x100x-0x1FFx, or none",
+                "one end of the range is standard, the other is extended",
+                "write x at both ends, as in 0x100x-0x1FFx, or at none",
             ),
-            ("!0x2-0x1", 1..8, "the range is empty", "the smaller one comes first: 0x1-0x2"),
+            ("!0x2-0x1", 1..8, "the range is empty", "write the smaller identifier first: 0x1-0x2"),
             (
                 "123:C00007FFF",
                 0..13,
-                "`123:C00007FFF` is no filter of cangw",
-                "two hex numbers of up to 8 digits, such as 123:C00007FF or 123~7FF",
+                "`123:C00007FFF` is not a cangw filter",
+                "write two hex numbers of up to 8 digits, such as 123:C00007FF or 123~7FF",
             ),
             (
                 "0x1 0x2",
                 4..7,
                 "nothing may follow the identifiers",
-                "write one pattern per text: [\"0x123\", \"0x124\"]",
+                "write a list of patterns: [\"0x123\", \"0x124\"]",
             ),
             (
                 "any é",
                 4..6,
-                "`é` is no identifier",
-                "such as 0x123, or 0x18FEF100x for an extended one",
+                "`é` is not an identifier",
+                "write 0x123, or 0x18FEF100x for an extended identifier",
             ),
         ] {
             let error = parse(text).unwrap_err();

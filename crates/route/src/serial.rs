@@ -11,7 +11,7 @@ fn exactly<const N: usize, E: Error>(bytes: Vec<u8>) -> Result<Box<[u8; N]>, E> 
     bytes
         .into_boxed_slice()
         .try_into()
-        .map_err(|_| E::custom(format_args!("{length} bytes where there should be {N}")))
+        .map_err(|_| E::custom(format_args!("{length} bytes, expected {N}")))
 }
 
 pub(crate) fn serialize<const N: usize, S: Serializer>(

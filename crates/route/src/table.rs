@@ -86,7 +86,7 @@ pub struct Rule {
     pub to: Vec<BusIndex>,
     /// Which kind of frame the rule takes; others are ignored and not counted.
     pub gate: Gate,
-    /// Any of these must match; empty stands for every frame but error reports.
+    /// Any of these must match; empty stands for every frame except error reports.
     pub filters: Vec<Filter>,
     /// None of these may match.
     pub except: Vec<Filter>,

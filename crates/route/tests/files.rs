@@ -90,7 +90,7 @@ fn there_is_a_limit_to_what_rules_remember_together() {
         .unwrap();
     }
     let found = messages(&text, &|_| Err("nothing is read".into()));
-    assert_eq!(found, ["the rules remember more than 262144 identifiers together"]);
+    assert_eq!(found, ["all rules together remember more than 262144 identifiers"]);
     // Single identifiers need no more than that.
     let text = text.replace("/0x1FF00000", "");
     assert_eq!(messages(&text, &|_| Err("nothing is read".into())), [""; 0]);

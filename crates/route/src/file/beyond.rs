@@ -69,19 +69,24 @@ impl<'a> Files<'a> {
         self.count.set(self.count.get() + 1);
         if self.count.get() > MOST_FILES {
             let message = format!("more than {MOST_FILES} other files are named");
-            findings.error_with_hint(&value.origin, message, "put tables together in one file");
+            findings.error_with_hint(&value.origin, message, "merge tables into one file");
             return None;
         }
         match (self.include)(name) {
             Ok(bytes) if bytes.len() > MOST_BYTES => {
                 let message = format!("{} is longer than {MOST_BYTES} bytes", quoted(name));
-                findings.error_with_hint(&value.origin, message, "leave out what rules do not use");
+                findings.error_with_hint(
+                    &value.origin,
+                    message,
+                    "remove what the rules do not \
+                                                                  use",
+                );
                 None
             }
             Ok(bytes) => Some((name.to_owned(), bytes)),
             Err(reason) => {
                 let message = format!("{}: {reason}", quoted(name));
-                let hint = "files are looked for beside the rule file";
+                let hint = "paths are relative to the rule file";
                 findings.error_with_hint(&value.origin, message, hint);
                 None
             }
@@ -114,7 +119,7 @@ impl<'a> Files<'a> {
                 let database = Database::parse(&name, &bytes, &of_file);
                 if database.is_none() {
                     let reason = of_file.sorted().into_iter().next().map_or_else(
-                        || format!("{} is no DBC file", quoted(&name)),
+                        || format!("{} is not a DBC file", quoted(&name)),
                         |first| format!("{}: {}", first.origin, first.message),
                     );
                     findings.error_with_hint(&value.origin, reason, "name a DBC file");
@@ -203,7 +208,7 @@ fn positive(section: &mut Section<'_>, key: &'static str) -> Option<Nanos> {
     let time = section.nanos(key)?;
     if time == Nanos::ZERO {
         let origin = section.origin_of(key);
-        let hint = format!("leave `{key}` out, or give a time such as \"5ms\"");
+        let hint = format!("remove `{key}`, or write a duration such as \"5ms\"");
         section.findings().error_with_hint(origin, format!("`{key}` is zero"), hint);
         return None;
     }
@@ -217,7 +222,7 @@ fn payload(section: &mut Section<'_>, gate: Gate) -> Payload {
     let size = data_size(gate);
     for key in ["data", "length"] {
         if section.has(key) && section.values(key).is_empty() {
-            let hint = format!("leave `{key}` out to take every frame");
+            let hint = format!("remove `{key}` to take every frame");
             let message = format!("`{key}` is empty");
             section.findings().error_with_hint(section.origin_of(key), message, hint);
         }
@@ -234,15 +239,15 @@ fn payload(section: &mut Section<'_>, gate: Gate) -> Payload {
         match bytes(rest) {
             Ok(bytes) if usize::from(bytes.len) > size => {
                 let message =
-                    format!("{} bytes, but no frame of this rule has more than {size}", bytes.len);
+                    format!("{} bytes, but a frame of this rule has at most {size}", bytes.len);
                 let hint = "add frames = \"fd\" for CAN FD";
                 section.findings().error_with_hint(&value.origin, message, hint);
             }
             Ok(bytes) if excludes => payload.not_data.push(bytes),
             Ok(bytes) => payload.data.push(bytes),
             Err(reason) => {
-                let hint = "bytes are two hex digits, ? for any, or 10/F0 where only some bits \
-                            count: \"11 ?? 4? 10/F0\"";
+                let hint = "a byte is two hex digits; ? stands for any digit; 10/F0 compares only \
+                            the bits of the mask: \"11 ?? 4? 10/F0\"";
                 section.findings().error_with_hint(&value.origin, reason, hint);
             }
         }
@@ -251,18 +256,18 @@ fn payload(section: &mut Section<'_>, gate: Gate) -> Payload {
         match length(value) {
             Some((first, last)) if !has_length(gate, first, last) => {
                 let message = if first == last {
-                    format!("no frame of this rule has {first} bytes")
+                    format!("no frame of this rule can have {first} bytes")
                 } else {
-                    format!("no frame of this rule has {first} to {last} bytes")
+                    format!("no frame of this rule can have {first} to {last} bytes")
                 };
-                let hint = "classical frames have 0 to 8; CAN FD has 12, 16, 20, 24, 32, 48 and \
-                            64 besides";
+                let hint = "classical frames have 0 to 8 bytes; CAN FD frames also 12, 16, 20, \
+                            24, 32, 48 or 64";
                 section.findings().error_with_hint(&value.origin, message, hint);
             }
             Some(range) => payload.lengths.push(range),
             None => section.findings().error_with_hint(
                 &value.origin,
-                "`length` is 0 to 64 bytes, or a range of such",
+                "`length` must be 0 to 64 bytes, or a range",
                 "such as 8 or \"2-8\"",
             ),
         }
@@ -287,13 +292,13 @@ fn bytes(text: &str) -> Result<Bytes, String> {
             }),
             None => hex_pair(word),
         };
-        pairs.push(pair.ok_or_else(|| format!("`{word}` is no byte"))?);
+        pairs.push(pair.ok_or_else(|| format!("`{word}` is not a byte"))?);
     }
     if pairs.is_empty() || pairs.len() > 64 {
-        return Err(format!("{} bytes, but 1 to 64 are possible", pairs.len()));
+        return Err(format!("{} bytes, but a pattern has 1 to 64", pairs.len()));
     }
     if pairs.iter().all(|(_, mask)| *mask == 0) {
-        return Err("no bit of these bytes counts".into());
+        return Err("the pattern compares no bit".into());
     }
     Ok(Bytes::new(&pairs))
 }
@@ -329,8 +334,8 @@ fn pace(section: &mut Section<'_>, gate: Gate) -> Pace {
         let interval = interval_of(text);
         if interval.is_none() {
             let origin = section.origin_of("rate");
-            let message = format!("{} is no rate", quoted(text));
-            let hint = "frames per time, such as \"100/s\" or \"6/min\"";
+            let message = format!("{} is not a rate", quoted(text));
+            let hint = "write frames per time, such as \"100/s\" or \"6/min\"";
             section.findings().error_with_hint(origin, message, hint);
         }
         interval
@@ -338,8 +343,8 @@ fn pace(section: &mut Section<'_>, gate: Gate) -> Pace {
     let least = positive(section, "min_interval");
     if section.has("rate") && section.has("min_interval") {
         let origin = section.origin_of("min_interval");
-        let hint = "they say the same in two ways: keep one";
-        let message = "`min_interval` beside `rate`";
+        let hint = "both limit the rate: remove one of them";
+        let message = "`min_interval` and `rate` in one rule";
         section.findings().error_with_hint(origin, message, hint);
     }
     pace.interval_ns = rate.or(least).map_or(0, Nanos::as_nanos);
@@ -363,7 +368,7 @@ fn needs(section: &mut Section<'_>, key: &'static str, others: &[&'static str]) 
     let has_one = others.iter().fold(false, |any, other| any | section.has(other));
     if section.has(key) && !has_one {
         let message = format!("`{key}` has no effect here");
-        let hint = format!("it goes with `{}`", others.join("`, `"));
+        let hint = format!("it only works together with `{}`", others.join("`, `"));
         section.findings().error_with_hint(section.origin_of(key), message, hint);
     }
 }
@@ -392,7 +397,7 @@ fn on_change(section: &mut Section<'_>, gate: Gate) -> Option<OnChange> {
         _ => {
             let bytes = hex_bytes(value, "on_change", section.findings())?;
             if bytes.is_empty() || bytes.len() > data_size(gate) {
-                let message = format!("{} bytes, but 1 to {} count", bytes.len(), data_size(gate));
+                let message = format!("{} bytes, expected 1 to {}", bytes.len(), data_size(gate));
                 section.findings().error(&value.origin, message);
                 return None;
             }
@@ -416,8 +421,8 @@ fn convert(section: &mut Section<'_>, gate: Gate) -> Option<Conversion> {
         Gate::Any => false,
     };
     if is_idle {
-        let message = "`convert` has no effect: all frames of this rule are of that kind";
-        let hint = "say with `frames` which frames the rule takes";
+        let message = "`convert` has no effect: all frames of this rule have that format already";
+        let hint = "set `frames` to the frames that the rule takes";
         section.findings().error_with_hint(section.origin_of("convert"), message, hint);
     }
     Some(conversion)
@@ -440,7 +445,7 @@ fn actions(
         if section.has("edit")
             && section.value("edit").is_some_and(|value| value.as_table().is_none())
         {
-            let hint = "leave `edit` out, or list steps: edit = [{ set = ... }, { crc8 = ... }]";
+            let hint = "remove `edit`, or list steps: edit = [{ set = ... }, { crc8 = ... }]";
             findings.error_with_hint(origin, "`edit` has no steps", hint);
         }
         return Vec::new();
@@ -451,14 +456,14 @@ fn actions(
     }
     for key in ["and", "or", "xor", "set", "crc8", "xor_checksum"] {
         if section.has(key) {
-            let message = format!("`{key}` beside `edit`");
-            let hint = format!("make it a step of `edit`: {{ {key} = ... }}");
+            let message = format!("`{key}` and `edit` in one rule");
+            let hint = format!("write it as a step of `edit`: {{ {key} = ... }}");
             findings.error_with_hint(section.origin_of(key), message, hint);
         }
     }
     if context.gate == Gate::Any {
         let hint = "write one rule with frames = \"classical\" and one with \"fd\"";
-        findings.error_with_hint(origin, "`edit` in a rule for every kind of frame", hint);
+        findings.error_with_hint(origin, "`edit` in a rule for frames of both formats", hint);
         return Vec::new();
     }
     let mut reader = StepReader { context, findings, layout: Layout::Received };
@@ -514,14 +519,14 @@ impl StepReader<'_> {
                         Some(meant) => format!("did you mean `{meant}`?"),
                         None => format!("the steps are `{}`", STEPS.join("`, `")),
                     };
-                    (format!("`{}` is no step", entry.key), hint)
+                    (format!("`{}` is not a step", entry.key), hint)
                 }
                 ([], None) => {
                     let hint = format!("the steps are `{}`", STEPS.join("`, `"));
-                    ("a step that does nothing".into(), hint)
+                    ("this step is empty".into(), hint)
                 }
                 _ => {
-                    let message = format!("several steps in one: `{}`", keys.join("`, `"));
+                    let message = format!("one step with several keys: `{}`", keys.join("`, `"));
                     let hint = "each step is one table: edit = [{ set = ... }, { crc8 = ... }]";
                     (message, hint.into())
                 }
@@ -566,8 +571,9 @@ impl StepReader<'_> {
         section.finish();
         let (from, to) = (from?, to?);
         if from.max(to) + count > size {
-            let message = format!("byte {} is beyond the last", from.max(to) + count - 1);
-            self.findings.error_with_hint(&origin, message, format!("there are {size} bytes"));
+            let message =
+                format!("byte {} is after the end of the frame", from.max(to) + count - 1);
+            self.findings.error_with_hint(&origin, message, format!("the frame has {size} bytes"));
             return None;
         }
         Some(Action::Copy(Copy { from, to, count }))
@@ -608,8 +614,8 @@ impl StepReader<'_> {
             None => from.clone(),
         };
         if into.is_none() && factor == 1.0 && addend == 0.0 && clamp.is_none() {
-            let hint = "say what becomes of it: `scale`, `offset`, `clamp`, `into`";
-            let message = "this leaves the signal as it is";
+            let hint = "add `scale`, `offset`, `clamp` or `into`";
+            let message = "this step does not change the signal";
             self.findings.error_with_hint(section.origin(), message, hint);
             return None;
         }
@@ -621,7 +627,7 @@ impl StepReader<'_> {
                     "`{name}` has more than 53 bits, and these scales and offsets have too many \
                      digits to compute it exactly"
                 );
-                let hint = "use fewer digits, or pass its bytes on with `copy`";
+                let hint = "use fewer digits, or copy its bytes with `copy`";
                 self.findings.error_with_hint(section.origin(), message, hint);
                 None
             }
@@ -638,9 +644,9 @@ impl StepReader<'_> {
         match numbers[..] {
             [least, most] if least <= most && values.len() == 2 => Some(Some((least, most))),
             _ => {
-                let hint = "the least and the greatest value: clamp = [0, 250]";
+                let hint = "write the least and the greatest value: clamp = [0, 250]";
                 let origin = section.origin_of("clamp");
-                self.findings.error_with_hint(origin, "`clamp` is two numbers", hint);
+                self.findings.error_with_hint(origin, "`clamp` must be two numbers", hint);
                 None
             }
         }
@@ -695,14 +701,20 @@ impl StepReader<'_> {
                 Layout::Message(message) => {
                     return match message.signal_named(name) {
                         Ok(signal) => self.place_of(signal, value),
-                        Err(error) => {
-                            fail(error.to_string(), format!("the frame is now a {}", message.name))
-                        }
+                        Err(error) => fail(
+                            error.to_string(),
+                            format!(
+                                "after the step `message`, the frame \
+                                                             is a {}",
+                                message.name
+                            ),
+                        ),
                     };
                 }
                 Layout::Unknown => {
-                    let message = format!("nothing tells where signal `{name}` is");
-                    let hint = "name the message: { message = \"EngineData\" }; or write \
+                    let message =
+                        format!("the place of the signal `{name}` in the new frame is not known");
+                    let hint = "add a step { message = \"EngineData\" } before this one, or write \
                                 Message.Signal, or { bit = 0, bits = 8 }";
                     return fail(message, hint.into());
                 }
@@ -720,30 +732,29 @@ impl StepReader<'_> {
             match message.signal_named(name) {
                 Ok(signal) => found.push(signal),
                 Err(error) => {
-                    let hint = "a rule that computes with a signal takes only messages that have \
-                                it";
+                    let hint = "let `match` take only messages that have this signal";
                     return fail(error.to_string(), hint.into());
                 }
             }
         }
         let Some(&signal) = found.first() else {
-            let message = format!("which message has signal `{name}` is not told by `match`");
-            let hint = "match messages by name, match = [\"message EngineData\"], or write \
+            let message = format!("`match` names no message that has the signal `{name}`");
+            let hint = "match messages by name: match = [\"message EngineData\"]; or write \
                         Message.Signal";
             return fail(message, hint.into());
         };
         let of = |signal: &DbcSignal| (signal.field, signal.scale, signal.offset);
         if found.iter().any(|other| of(other) != of(signal)) {
-            let message = format!("signal `{name}` is not the same in all messages of this rule");
+            let message = format!("signal `{name}` differs between the messages of this rule");
             return fail(message, "write a rule for each".into());
         }
         self.place_of(signal, value)
     }
 
     fn no_database(&self, name: &str, value: &Value) -> Option<Place> {
-        let message = format!("nothing tells where signal `{name}` is");
-        let hint = "give its bus a DBC file: [bus] name = { port = \"can0\", dbc = \"car.dbc\" }; \
-                    or write { bit = 0, bits = 8 }";
+        let message = format!("no DBC file describes the signal `{name}`");
+        let hint = "add a DBC file to its bus: [bus] name = { port = \"can0\", dbc = \"car.dbc\" \
+                    }; or write { bit = 0, bits = 8 }";
         self.findings.error_with_hint(&value.origin, message, hint);
         None
     }
@@ -765,7 +776,7 @@ impl StepReader<'_> {
         let place = match first.signal_named(name) {
             Ok((_, signal)) => self.place_of(signal, value)?,
             Err(error) => {
-                let hint = "a signal is Message.Signal";
+                let hint = "write the signal as Message.Signal";
                 self.findings.error_with_hint(&value.origin, error.to_string(), hint);
                 return None;
             }
@@ -775,7 +786,7 @@ impl StepReader<'_> {
             (signal.field, signal.scale, signal.offset) == (place.field, place.scale, place.offset)
         };
         if others.into_iter().any(|(_, signal)| !is_same(signal)) {
-            let message = format!("signal `{name}` is not the same on all destinations");
+            let message = format!("signal `{name}` differs between the destinations");
             let hint = "write a rule for each";
             self.findings.error_with_hint(&value.origin, message, hint);
             return None;
@@ -790,10 +801,10 @@ impl StepReader<'_> {
             None
         };
         if signal.value_type != ValueType::Integer {
-            return refuse("is a floating point number, which rules do not compute with");
+            return refuse("is a floating point number, and rules cannot compute with those");
         }
         if signal.selection.is_some() {
-            return refuse("is multiplexed, which rules do not compute with");
+            return refuse("is multiplexed, and rules cannot compute with those");
         }
         if signal.scale == 0.0 {
             return refuse("has the scale 0, so all its values are the same");
@@ -834,8 +845,15 @@ impl StepReader<'_> {
             Data::String(name) => {
                 let databases = self.context.files.databases(self.context.to);
                 let Some((first, others)) = databases.split_first() else {
-                    let message = format!("nothing tells what message `{name}` is");
-                    return fail(message, "give the destination a DBC file, or write { id = ... }");
+                    let message = format!(
+                        "no DBC file of the destination describes message \
+                                           `{name}`"
+                    );
+                    return fail(
+                        message,
+                        "add a DBC file to the destination's bus, or write { id \
+                                          = ... }",
+                    );
                 };
                 match first.message_named(name) {
                     Ok(message) => {
@@ -843,7 +861,7 @@ impl StepReader<'_> {
                         let of = |it: &DbcMessage| (it.id, it.length);
                         if others.into_iter().any(|other| of(other) != of(message)) {
                             let message =
-                                format!("message `{name}` is not the same on all destinations");
+                                format!("message `{name}` differs between the destinations");
                             return fail(message, "write a rule for each");
                         }
                         self.layout = Layout::Message(Box::new(message.clone()));
@@ -853,7 +871,7 @@ impl StepReader<'_> {
                             len: length_of(message),
                         }
                     }
-                    Err(error) => return fail(error.to_string(), "see the DBC file"),
+                    Err(error) => return fail(error.to_string(), "check the DBC file"),
                 }
             }
             Data::Table(table) => {
@@ -881,10 +899,10 @@ impl StepReader<'_> {
         if !is_fd && len > 8 || len > size || fd_dlc(len).is_none() {
             let text = format!("message `{}` has {len} bytes", message.name);
             let hint = match (is_fd, len > size) {
-                (false, _) if self.context.gate == Gate::Fd => "classical frames have 8 at most",
-                (false, _) => "classical frames have 8 at most; add frames = \"fd\"",
-                (true, true) => "a classical frame becomes one of 8 bytes at most",
-                (true, false) => "CAN FD has 0 to 8, 12, 16, 20, 24, 32, 48 or 64",
+                (false, _) if self.context.gate == Gate::Fd => "classical frames have at most 8",
+                (false, _) => "classical frames have at most 8; add frames = \"fd\"",
+                (true, true) => "a frame that is converted to classical has at most 8",
+                (true, false) => "CAN FD frames have 0 to 8, 12, 16, 20, 24, 32, 48 or 64",
             };
             return fail(text, hint);
         }
@@ -899,14 +917,19 @@ impl StepReader<'_> {
         let field = field?;
         let most = (*field.range().end()).min(i128::from(u32::MAX)) as u64;
         if most == 0 {
-            let message = "one bit with a sign holds no counter";
-            self.findings.error_with_hint(&origin, message, "leave `signed` out");
+            let message = "a signed field of one bit cannot hold a counter";
+            self.findings.error_with_hint(&origin, message, "remove `signed`");
             return None;
         }
         let modulus = modulus.unwrap_or(most + 1);
         if modulus - 1 > most {
             let message = format!("{} does not fit into {} bits", modulus - 1, field.bits());
-            self.findings.error_with_hint(&origin, message, "the counter goes to `modulus` - 1");
+            self.findings.error_with_hint(
+                &origin,
+                message,
+                "the counter counts up to `modulus` - \
+                                                             1",
+            );
             return None;
         }
         Some(Action::Counter(Counter { field, modulus }))
@@ -928,7 +951,7 @@ impl StepReader<'_> {
                 let counter_nibble = counter_nibble.unwrap_or(2);
                 if id_nibble.is_some() && inclusion != Inclusion::Nibble {
                     let message = "`id_nibble` has no effect here";
-                    let hint = "it goes with inclusion = \"nibble\"";
+                    let hint = "it only works together with inclusion = \"nibble\"";
                     self.findings.error_with_hint(section.origin_of("id_nibble"), message, hint);
                 }
                 let profile = Profile1 {
@@ -943,15 +966,15 @@ impl StepReader<'_> {
                 let message = if counter / 2 == crc_byte {
                     Some("the counter lies in the byte of the CRC")
                 } else if is_nibble && id / 2 == crc_byte {
-                    Some("the half byte of the identifier lies in the byte of the CRC")
+                    Some("the nibble of the data ID lies in the byte of the CRC")
                 } else if is_nibble && id == counter {
-                    Some("the half byte of the identifier is that of the counter")
+                    Some("the nibble of the data ID is that of the counter")
                 } else {
                     None
                 };
                 if let Some(message) = message {
-                    let hint = "usual are crc_byte = 0, counter_nibble = 2, the low half of byte \
-                                1, and id_nibble = 3, its high half";
+                    let hint = "the usual values are crc_byte = 0, counter_nibble = 2 (low nibble \
+                                of byte 1) and id_nibble = 3 (high nibble)";
                     self.findings.error_with_hint(section.origin(), message, hint);
                     return None;
                 }
@@ -989,7 +1012,7 @@ impl StepReader<'_> {
         count.set(count.get() + pairs.len());
         if count.get() > MOST_PAIRS {
             let message = format!("the tables have more than {MOST_PAIRS} identifiers together");
-            self.findings.error_with_hint(&value.origin, message, "use one in fewer rules");
+            self.findings.error_with_hint(&value.origin, message, "use tables in fewer rules");
             return None;
         }
         let pairs = pairs.iter().map(|(from, to)| (*from, *to)).collect();
@@ -1010,8 +1033,8 @@ impl StepReader<'_> {
                 continue;
             };
             if pairs.insert(from, to).is_some_and(|other| other != to) {
-                let message = format!("{} stands there twice", show(from));
-                self.findings.error_with_hint(&entry.origin, message, "keep one of them");
+                let message = format!("{} is listed twice", show(from));
+                self.findings.error_with_hint(&entry.origin, message, "remove one of them");
                 is_complete = false;
             }
         }
@@ -1072,7 +1095,7 @@ fn id_pairs(bytes: &[u8]) -> Result<Pairs, String> {
         if let Some(other) = pairs.insert(from, to)
             && other != to
         {
-            return Err(format!("{number}: {} stands there twice", show(from)));
+            return Err(format!("{number}: {} is listed twice", show(from)));
         }
     }
     Ok(pairs)

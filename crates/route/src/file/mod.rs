@@ -123,7 +123,12 @@ fn read(
         let name_origin = place.get("name").map_or(place.origin(), |value| &value.origin);
         if let Some(first) = names.insert(rule.name.clone(), name_origin) {
             let message = format!("a rule is already called {}: {first}", quoted(&rule.name));
-            findings.error_with_hint(name_origin, message, "names tell rules apart in reports");
+            findings.error_with_hint(
+                name_origin,
+                message,
+                "give each rule a different name: \
+                                                            reports show it",
+            );
         }
         if findings.count(Severity::Error) == errors {
             rules.push(Rule { position: (line, column), ..rule });
@@ -172,7 +177,7 @@ fn buses(entries: &[Entry], findings: &Findings, files: &mut Files<'_>) -> Vec<B
         let bus = bus(entry, index, findings, files);
         if let Some(other) = by_port.insert(bus.interface().to_owned(), &entry.key) {
             let message = format!("port `{}` is already bus `{other}`", bus.interface());
-            findings.error_with_hint(&entry.value.origin, message, "a port is one bus");
+            findings.error_with_hint(&entry.value.origin, message, "give each port one bus");
         }
         buses.push(bus);
     }
@@ -214,9 +219,9 @@ fn bus(entry: &Entry, index: BusIndex, findings: &Findings, files: &mut Files<'_
     if !is_name {
         findings.error_with_hint(
             &value.origin,
-            format!("{} is no name of a port", quoted(port)),
+            format!("{} is not a port", quoted(port)),
             format!(
-                "an interface, of at most {INTERFACE_LEN} characters without spaces, `/` and `:`, \
+                "write an interface (at most {INTERFACE_LEN} characters, no spaces, `/` or `:`), \
                  or driver:place, such as \"cannelloni:udp://host:20000\""
             ),
         );
@@ -244,8 +249,8 @@ impl RuleReader<'_> {
         let name = self.section.string("name").map(ToOwned::to_owned);
         let froms = self.buses("from");
         if let [_, second, ..] = self.section.values("from")[..] {
-            let hint = "write one rule per source";
-            let message = "a rule has one source";
+            let hint = "write one rule for each source";
+            let message = "a rule can have only one source";
             self.section.findings().error_with_hint(&second.origin, message, hint);
         }
         let to = self.buses("to");
@@ -299,7 +304,10 @@ impl RuleReader<'_> {
     fn bus_hint(&self, name: &str) -> String {
         let buses = self.buses;
         if let Some(bus) = buses.iter().find(|bus| bus.interface() == name) {
-            return format!("rules name buses, and `{name}` is bus `{}`", bus.name);
+            return format!(
+                "`{name}` is the port of bus `{}`; rules use the names of buses",
+                bus.name
+            );
         }
         let names = || buses.iter().map(|bus| bus.name.as_str());
         match did_you_mean(name, names()) {
@@ -315,7 +323,7 @@ impl RuleReader<'_> {
         let values = self.section.values("match");
         if values.is_empty() && self.section.has("match") {
             let origin = self.section.origin_of("match");
-            let hint = "leave `match` out to take every frame";
+            let hint = "remove `match` to take every frame";
             self.section.findings().error_with_hint(origin, "`match` is empty", hint);
         }
         for value in values {
@@ -356,8 +364,8 @@ impl RuleReader<'_> {
         };
         match parsed {
             Ok(pattern) if pattern.excludes && takes_errors(&pattern.filters) => {
-                let hint = "error reports are only taken by the pattern \"error\"; leave this out";
-                let message = "nothing takes the error reports that this excludes";
+                let hint = "only the pattern \"error\" takes error reports; remove this exclusion";
+                let message = "this excludes error reports, but no pattern takes them";
                 findings.error_with_hint(&value.origin, message, hint);
                 None
             }
@@ -381,9 +389,9 @@ impl RuleReader<'_> {
     ) -> Option<pattern::Pattern> {
         let findings = self.section.findings();
         let Some(database) = self.files.database(from) else {
-            let message = format!("nothing tells what message `{name}` is");
+            let message = format!("no DBC file describes the message `{name}`");
             let hint =
-                "give its bus a DBC file: [bus] name = { port = \"can0\", dbc = \"car.dbc\" }";
+                "add a DBC file to its bus: [bus] name = { port = \"can0\", dbc = \"car.dbc\" }";
             findings.error_with_hint(&value.origin, message, hint);
             return None;
         };
@@ -418,7 +426,7 @@ impl RuleReader<'_> {
         if gate == Gate::Any {
             for key in ["and", "or", "xor", "set", "crc8", "xor_checksum"] {
                 if self.section.has(key) {
-                    let message = format!("`{key}` in a rule for every kind of frame");
+                    let message = format!("`{key}` in a rule for frames of both formats");
                     let hint = "write one rule with frames = \"classical\" and one with \"fd\"";
                     let origin = self.section.origin_of(key);
                     self.section.findings().error_with_hint(origin, message, hint);
@@ -465,8 +473,8 @@ fn operands(mut section: Section<'_>, operator: Operator, gate: Gate) -> Operand
     let operands = Operands { can_id, len, flags, data };
     let is_empty = section.table().entries().is_empty();
     if is_empty {
-        let message = format!("`{}` has no operand", operator.name());
-        let hint = "such as { id = \"0x123\" }, with id, length, flags or data";
+        let message = format!("`{}` has no operands", operator.name());
+        let hint = "write id, length, flags or data, such as { id = \"0x123\" }";
         section.findings().error_with_hint(section.origin(), message, hint);
     }
     section.finish();
@@ -486,8 +494,8 @@ fn id_word(value: &Value, findings: &Findings) -> Option<u32> {
     if let Some(word) = text.trim().strip_prefix("word ") {
         let word = pattern::number(word.trim());
         if word.is_none() {
-            let message = format!("{} is no identifier word", quoted(&text));
-            let hint = "32 bits in hex, flags included: \"word 0xC0000123\"";
+            let message = format!("{} is not an identifier word", quoted(&text));
+            let hint = "write 32 bits in hex, including the flags: \"word 0xC0000123\"";
             findings.error_with_hint(&value.origin, message, hint);
         }
         return word;
@@ -504,7 +512,7 @@ fn id_word(value: &Value, findings: &Findings) -> Option<u32> {
 fn fd_flags(section: &mut Section<'_>, gate: Gate) -> Option<u8> {
     let value = section.value("flags")?;
     if gate == Gate::Classical {
-        let hint = "add frames = \"fd\" to the rule, or leave the flags out";
+        let hint = "add frames = \"fd\" to the rule, or remove the flags";
         let message = "only CAN FD frames have flags";
         section.findings().error_with_hint(&value.origin, message, hint);
         return None;
@@ -541,7 +549,7 @@ fn hex_bytes(value: &Value, key: &str, findings: &Findings) -> Option<Vec<u8>> {
             None if high.is_none() && (c.is_ascii_whitespace() || c == '.') => continue,
             None => {
                 let origin = value.origin_of_part(at..at + c.len_utf8());
-                let message = format!("`{key}` is bytes of two hex digits each");
+                let message = format!("each byte of `{key}` must be two hex digits");
                 findings.error_with_hint(&origin, message, "such as \"11 22 33\"");
                 return None;
             }
@@ -572,15 +580,15 @@ fn padded(
     let count = bytes.len();
     if count > size {
         let message = format!("{count} bytes of data, but the buffer has {size}");
-        let hint = if size == 8 { "add frames = \"fd\" for CAN FD" } else { "leave the rest out" };
+        let hint = if size == 8 { "add frames = \"fd\" for CAN FD" } else { "remove the rest" };
         findings.error_with_hint(&value.origin, message, hint);
         return None;
     }
     if operator == Operator::Set && count < size {
-        let message = format!("`set` replaces all {size} bytes, but {count} are given");
+        let message = format!("`set` replaces all {size} bytes, but here are {count}");
         let hint = format!(
-            "to change some bytes only, clear them with and = {{ data = ... }} and write them \
-             with or = {{ data = ... }}; or fill up with 00 to {size} bytes"
+            "to change only some bytes, clear them with and = {{ data = ... }} and write them \
+             with or = {{ data = ... }}; or add 00 up to {size} bytes"
         );
         findings.error_with_hint(&value.origin, message, hint);
         return None;
@@ -614,7 +622,7 @@ fn crc8(mut section: Section<'_>, gate: Gate) -> Option<Crc8> {
     let polynomial = section.integer("polynomial", 0..=u8::MAX);
     let table = section.value("table").and_then(|value| array(value, "table", section.findings()));
     if section.has("polynomial") == section.has("table") {
-        let message = "a CRC8 has either a `polynomial` or a `table`";
+        let message = "a CRC8 needs either a `polynomial` or a `table`";
         let hint = "such as polynomial = 0x1D for SAE J1850, or 256 bytes in hex as the table";
         section.findings().error_with_hint(section.origin(), message, hint);
     }
@@ -630,7 +638,7 @@ fn array<const N: usize>(value: &Value, key: &str, findings: &Findings) -> Optio
     let count = bytes.len();
     let array = bytes.try_into().ok();
     if array.is_none() {
-        findings.error(&value.origin, format!("`{key}` is {N} bytes, found {count}"));
+        findings.error(&value.origin, format!("`{key}` must be {N} bytes, but has {count}"));
     }
     array.map(Box::new)
 }
@@ -645,8 +653,8 @@ fn profile(section: &mut Section<'_>) -> Option<Crc8Profile> {
     let byte = profile.integer("byte", 0..=u8::MAX).map(Crc8Profile::OneByte);
     let bytes = profile.value("bytes").and_then(|value| array(value, "bytes", profile.findings()));
     if profile.has("byte") == profile.has("bytes") {
-        let message = "a profile has either `byte` or `bytes`";
-        let hint = "{ byte = 0x12 }, or { bytes = \"...\" } with 16 bytes in hex";
+        let message = "a profile needs either `byte` or `bytes`";
+        let hint = "write { byte = 0x12 }, or { bytes = \"...\" } with 16 bytes in hex";
         profile.findings().error_with_hint(profile.origin(), message, hint);
     }
     profile.finish();
