@@ -107,7 +107,7 @@ impl fmt::Display for Totals {
         }
         for (count, what) in [
             (self.malformed, "malformed"),
-            (self.missing, "missing by sequence number"),
+            (self.missing, "missing, by sequence number"),
             (self.out_of_order, "late or repeated"),
         ] {
             if count > 0 {
@@ -162,8 +162,8 @@ fn index(address: &Address) -> Option<u32> {
 
 fn open_receiver(address: &Address, wanted: Wanted) -> Result<Box<dyn Receiver>, Error> {
     driver::open(address, wanted)?.receiver.ok_or_else(|| {
-        Error::new(address.to_string(), "this port does not receive")
-            .with_remedy("it can only be sent to")
+        Error::new(address.to_string(), "this port cannot receive")
+            .with_remedy("it can only transmit")
     })
 }
 

@@ -39,10 +39,17 @@ impl FromStr for Ids {
             None => (word(text)?, word(text)?),
         };
         if first & EFF_FLAG != last & EFF_FLAG {
-            return Err("either both ends have an x, as in 0x100x-0x1FFx, or none".into());
+            return Err("write x at both ends, as in 0x100x-0x1FFx, or at none".into());
         }
         if first > last {
-            return Err(format!("the smaller one comes first: {}", text.replace('-', " and ")));
+            return Err(format!(
+                "write the smaller identifier first: {}",
+                text.replace(
+                    '-',
+                    " and \
+                                                                                            "
+                )
+            ));
         }
         Ok(Self::InTurn(first, last))
     }
@@ -62,17 +69,18 @@ impl FromStr for Lengths {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| {
-            text.parse::<usize>()
-                .ok()
-                .filter(|&length| length <= 64)
-                .ok_or_else(|| "a length is a number of bytes up to 64, or a range: 0-8".to_owned())
+            text.parse::<usize>().ok().filter(|&length| length <= 64).ok_or_else(|| {
+                "the length must be a number of bytes up to 64, or a range: \
+                                0-8"
+                .to_owned()
+            })
         };
         let (min, max) = match text.split_once('-') {
             Some((min, max)) => (number(min)?, number(max)?),
             None => (number(text)?, number(text)?),
         };
         if min > max {
-            return Err(format!("the shorter one comes first: {max}-{min}"));
+            return Err(format!("write the smaller length first: {max}-{min}"));
         }
         Ok(Self { min, max })
     }
@@ -99,7 +107,7 @@ impl FromStr for Data {
             _ => {}
         }
         let expected =
-            || "data is `random`, `increment` or bytes in hex, such as DEADBEEF".to_owned();
+            || "expected `random`, `increment` or bytes in hex, such as DEADBEEF".to_owned();
         if text.is_empty() || !text.len().is_multiple_of(2) || text.len() > 128 || !text.is_ascii()
         {
             return Err(expected());
@@ -151,7 +159,7 @@ impl FromStr for Rate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || "a rate is frames per time, such as 1000/s or 10/100ms".to_owned();
+        let expected = || "expected frames per time, such as 1000/s or 10/100ms".to_owned();
         let (frames, time) = text.split_once('/').ok_or_else(expected)?;
         let (frames, factor) = match frames.strip_suffix(['k', 'K']) {
             Some(thousands) => (thousands, 1_000),
@@ -220,13 +228,13 @@ impl Generator {
         let max = settings.lengths.max;
         if !settings.is_fd && max > 8 {
             return Err(format!(
-                "{max} bytes of data, but a classical CAN frame holds at most 8; give --fd"
+                "{max} bytes of data, but a classical CAN frame has at most 8; add --fd"
             ));
         }
         if let Pace::Load { share, .. } = settings.pace
             && !(share > 0.0 && share <= 1.0)
         {
-            return Err("a load is more than 0 % and at most 100 %".into());
+            return Err("the load must be more than 0 % and at most 100 %".into());
         }
         let random = Pcg32::new(settings.seed, STREAM);
         Ok(Self { settings, random, number: 0, nominal_bits: 0, data_bits: 0 })
@@ -393,20 +401,26 @@ mod tests {
         assert_eq!("5k/s".parse::<Rate>().unwrap().due(5_000), Nanos::from_secs(1));
         assert_eq!("2/min".parse::<Rate>().unwrap().due(1), Nanos::from_secs(30));
         for text in ["", "1000", "0/s", "1/0s", "x/s", "1/parsec"] {
-            assert!(text.parse::<Rate>().unwrap_err().starts_with("a rate is"), "{text}");
+            assert!(
+                text.parse::<Rate>().unwrap_err().starts_with("expected frames per time"),
+                "{text}"
+            );
         }
         for text in ["", "ABC", "XY", "+1"] {
-            assert!(text.parse::<Data>().unwrap_err().starts_with("data is"), "{text}");
+            assert!(text.parse::<Data>().unwrap_err().starts_with("expected `random`"), "{text}");
         }
         for text in ["", "65", "8-", "x"] {
-            assert!(text.parse::<Lengths>().unwrap_err().starts_with("a length is"), "{text}");
+            assert!(
+                text.parse::<Lengths>().unwrap_err().starts_with("the length must be"),
+                "{text}"
+            );
         }
-        assert_eq!("8-2".parse::<Lengths>().unwrap_err(), "the shorter one comes first: 2-8");
+        assert_eq!("8-2".parse::<Lengths>().unwrap_err(), "write the smaller length first: 2-8");
         assert!("0x100-0x200x".parse::<Ids>().is_err());
         assert!("0x200-0x100".parse::<Ids>().is_err());
         assert!("123".parse::<Ids>().unwrap_err().contains("0x123"));
         let long = Settings { lengths: Lengths { min: 0, max: 9 }, ..settings() };
-        assert!(Generator::new(long).unwrap_err().contains("give --fd"));
+        assert!(Generator::new(long).unwrap_err().contains("add --fd"));
         for share in [0.0, 1.01, f64::NAN] {
             let timing = Timing::classical("1M".parse().unwrap());
             let pace = Pace::Load { share, timing };

@@ -24,7 +24,7 @@ pub enum Stamps {
     Absolute,
     /// Date and time, UTC.
     Date,
-    /// Seconds since the frame before.
+    /// Seconds since the previous frame.
     Delta,
     /// Seconds since the first frame.
     Zero,

@@ -69,9 +69,9 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unsupported => "the port carries no such frames",
-            Self::Full => "there was no room in time",
-            Self::Down => "the interface is down or away, or the peer is",
+            Self::Unsupported => "the port does not support this kind of frame",
+            Self::Full => "the port had no room in time",
+            Self::Down => "the interface or the peer is down",
         })
     }
 }
@@ -83,7 +83,7 @@ pub struct Delivery {
     pub taken: u64,
     /// Frames that it does not carry.
     pub unsupported: u64,
-    /// Frames for which there was no room in time.
+    /// Frames for which the port had no room in time.
     pub full: u64,
     /// Frames that found the interface down.
     pub down: u64,
@@ -128,7 +128,7 @@ impl fmt::Display for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} sent, {} refused", self.taken, self.refused())?;
         let causes: Vec<_> =
-            [(self.unsupported, "not carried"), (self.full, "no room"), (self.down, "down")]
+            [(self.unsupported, "not supported"), (self.full, "no room"), (self.down, "down")]
                 .into_iter()
                 .filter(|(count, _)| *count > 0)
                 .map(|(count, cause)| format!("{count} {cause}"))
@@ -137,7 +137,7 @@ impl fmt::Display for Delivery {
             write!(f, " ({})", causes.join(", "))?;
         }
         if self.lost > 0 {
-            write!(f, ", {} lost on the way out", self.lost)?;
+            write!(f, ", {} lost after the port took them", self.lost)?;
         }
         if self.waited > 0 {
             write!(f, "; {} waited for room, {} in all", self.waited, rounded(self.waiting))?;
@@ -172,7 +172,7 @@ impl Outlet {
         let name = address.to_string();
         let port = driver::open(address, Wanted::TRANSMITTER)?;
         let transmitter = port.transmitter.ok_or_else(|| {
-            Error::new(&name, "this port does not transmit").with_remedy("name another one")
+            Error::new(&name, "this port cannot transmit").with_remedy("use another port")
         })?;
         Ok(Self::of(name, transmitter, patience))
     }
@@ -402,7 +402,7 @@ pub(crate) mod tests {
         assert_eq!(send("123##0"), Outcome::Refused(Refusal::Unsupported));
         assert!(given.lock().unwrap().is_empty());
         assert_eq!(time.now.as_nanos(), 200_000_000);
-        assert_eq!(outlet.delivery().to_string(), "0 sent, 2 refused (1 not carried, 1 no room)");
+        assert_eq!(outlet.delivery().to_string(), "0 sent, 2 refused (1 not supported, 1 no room)");
 
         let (mut outlet, _) = Narrow::outlet(vec![Sent::Down; 100]);
         let outcome = outlet.send(&frame("123#"), &mut TestTime::default(), &stop);

@@ -45,7 +45,11 @@ impl std::fmt::Display for RatesError {
         match self {
             Self::Port(error) => error.fmt(f),
             Self::Rates(rates) => {
-                write!(f, "`{rates}` is no bit rate; write can0@500k, or can0@500k,2M for CAN FD")
+                write!(
+                    f,
+                    "`{rates}` is not a bit rate; write can0@500k, or can0@500k,2M for CAN \
+                           FD"
+                )
             }
         }
     }
@@ -126,9 +130,12 @@ mod tests {
     #[test]
     fn wrong_rates_are_refused() {
         for (text, reason) in [
-            ("can0@5OOk", "`5OOk` is no bit rate; write can0@500k, or can0@500k,2M for CAN FD"),
-            ("can0@", "`` is no bit rate; write can0@500k, or can0@500k,2M for CAN FD"),
-            ("can0@500k,", "`500k,` is no bit rate; write can0@500k, or can0@500k,2M for CAN FD"),
+            ("can0@5OOk", "`5OOk` is not a bit rate; write can0@500k, or can0@500k,2M for CAN FD"),
+            ("can0@", "`` is not a bit rate; write can0@500k, or can0@500k,2M for CAN FD"),
+            (
+                "can0@500k,",
+                "`500k,` is not a bit rate; write can0@500k, or can0@500k,2M for CAN FD",
+            ),
         ] {
             assert_eq!(text.parse::<RatedPort>().unwrap_err().to_string(), reason);
         }

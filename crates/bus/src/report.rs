@@ -15,7 +15,7 @@ const SENDING_ERRORS: usize = 6;
 const RECEIVING_ERRORS: usize = 7;
 
 const CONTROLLER_TROUBLE: [&str; 7] = [
-    "it lost frames it received",
+    "received frames were lost",
     "its transmit buffer overflowed",
     "many errors in receiving (warning)",
     "many errors in sending (warning)",
@@ -69,10 +69,10 @@ pub fn words(frame: &Frame) -> Option<String> {
                 said
             }
             4 => with("transceiver", transceiver(byte(TRANSCEIVER))),
-            5 => "no acknowledgement: nobody else is on the bus".to_owned(),
+            5 => "no acknowledgement: no other node is active on the bus".to_owned(),
             6 => "bus off: the controller has left the bus".to_owned(),
             7 => "bus error".to_owned(),
-            8 => "controller started again".to_owned(),
+            8 => "controller restarted".to_owned(),
             9 => continue, // the counters below are valid
             unknown => format!("class {:#x}", 1_u32 << unknown),
         });
@@ -168,8 +168,8 @@ mod tests {
             ),
             ("20000008#0000040000000000", "protocol violated: bit stuffing"),
             ("20000010#0000000007000000", "transceiver: CAN-H is short to ground"),
-            ("20000020#0000000000000000", "no acknowledgement: nobody else is on the bus"),
-            ("20000100#0000000000000000", "controller started again"),
+            ("20000020#0000000000000000", "no acknowledgement: no other node is active on the bus"),
+            ("20000100#0000000000000000", "controller restarted"),
             ("20000200#0000000000000001", "error counters: 0 sending, 1 receiving"),
             ("20000400#0000000000000000", "class 0x400"),
             ("20000000#", "an error without a class"),

@@ -33,7 +33,7 @@ pub struct SelectionError {
 
 impl std::fmt::Display for SelectionError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "`{}` selects nothing: {}; {}", self.text, self.error.message, self.error.hint)
+        write!(f, "`{}` is not a selection: {}; {}", self.text, self.error.message, self.error.hint)
     }
 }
 
@@ -115,8 +115,8 @@ mod tests {
         let error = Selection::parse(["0x123", "1800"]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "`1800` selects nothing: `1800` is no identifier; \
-             identifiers are written in hex with 0x: 0x1800"
+            "`1800` is not a selection: `1800` is not an identifier; \
+             write identifiers in hex with 0x: 0x1800"
         );
     }
 }

@@ -151,21 +151,24 @@ pub fn frames<'a>(
     let mut words = words.into_iter().peekable();
     while let Some(word) = words.next() {
         if word.contains('#') {
-            frames.push(word.parse().map_err(|error| format!("`{word}` is no frame: {error}"))?);
+            frames.push(word.parse().map_err(|error| format!("`{word}` is not a frame: {error}"))?);
             continue;
         }
         let Some(database) = database else {
             return Err(match word.contains('=') {
-                true => format!("`{word}` is a value, but of which message? Give --dbc FILE"),
+                true => format!(
+                    "`{word}` is a signal value, but there is no DBC file; add --dbc \
+                                 FILE"
+                ),
                 false => format!(
-                    "`{word}` is no frame; write 123#DEADBEEF, or give --dbc FILE for names"
+                    "`{word}` is not a frame; write 123#DEADBEEF, or add --dbc FILE to use names"
                 ),
             });
         };
         if word.contains('=') {
             return Err(format!(
-                "`{word}` is a value, but no message stands in front of it; write \
-                 Message Signal=value"
+                "`{word}` is a signal value, but no message comes before it; write Message \
+                 Signal=value"
             ));
         }
         let message = database.message_named(word).map_err(|error| error.to_string())?;
@@ -188,7 +191,7 @@ fn read_value<'a>(message: &Message, word: &'a str) -> Result<(&'a str, f64), St
     }
     if signal.value_names.is_empty() {
         return Err(format!(
-            "`{value}` is no value of signal `{name}`; write a number in its unit, such as \
+            "`{value}` is not a value of signal `{name}`; write a number in its unit, such as \
              {name}=1200"
         ));
     }
@@ -279,20 +282,20 @@ mod tests {
             assert_eq!(read(words).as_deref(), Ok(expected));
         }
         for (words, error) in [
-            ("12#", "`12#` is no frame: the identifier is 3 hex digits"),
-            ("Speed=1", "`Speed=1` is a value, but no message stands in front of it"),
+            ("12#", "`12#` is not a frame: an identifier has 3 hex digits"),
+            ("Speed=1", "`Speed=1` is a signal value, but no message comes before it"),
             ("Moter", "no message of car.dbc is called `Moter`; did you mean `Motor`?"),
             ("Motor Sped=1", "no signal of `Motor` is called `Sped`; did you mean `Speed`?"),
             ("Motor Gear=frist", "no value of `Gear` is called `frist`; did you mean `first`?"),
-            ("Motor Speed=fast", "`fast` is no value of signal `Speed`; write a number"),
-            ("Motor Speed=inf", "`inf` is no value of signal `Speed`; write a number"),
+            ("Motor Speed=fast", "`fast` is not a value of signal `Speed`; write a number"),
+            ("Motor Speed=inf", "`inf` is not a value of signal `Speed`; write a number"),
         ] {
             let told = read(words).unwrap_err();
             assert!(told.starts_with(error), "{told}");
         }
         assert!(read("Motor Speed=99999").is_err());
-        assert!(frames(["Motor"], None).unwrap_err().contains("give --dbc FILE"));
-        assert!(frames(["Speed=1"], None).unwrap_err().contains("Give --dbc FILE"));
+        assert!(frames(["Motor"], None).unwrap_err().contains("add --dbc FILE to use names"));
+        assert!(frames(["Speed=1"], None).unwrap_err().contains("no DBC file; add --dbc FILE"));
     }
 
     #[test]

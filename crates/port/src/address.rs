@@ -49,7 +49,7 @@ impl AddressError {
 
 impl fmt::Display for AddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` names no port: {}; {}", self.text, self.reason, self.remedy)
+        write!(f, "`{}` is not a port: {}; {}", self.text, self.reason, self.remedy)
     }
 }
 
@@ -99,8 +99,15 @@ impl Address {
     pub fn duration(&self, key: &str) -> Result<Option<Nanos>, AddressError> {
         let Some(value) = self.option(key) else { return Ok(None) };
         value.parse().map(Some).map_err(|_| {
-            let reason = format!("`{key}={value}` is no time");
-            AddressError::new(&self.to_string(), reason, format!("such as `{key}=500us`"))
+            let reason = format!("`{key}={value}` is not a duration");
+            AddressError::new(
+                &self.to_string(),
+                reason,
+                format!(
+                    "write for example {key}=45ms or \
+                                                                  {key}=1s"
+                ),
+            )
         })
     }
 
@@ -111,8 +118,15 @@ impl Address {
     pub fn parsed<T: FromStr>(&self, key: &str, such_as: &str) -> Result<Option<T>, AddressError> {
         let Some(value) = self.option(key) else { return Ok(None) };
         value.parse().map(Some).map_err(|_| {
-            let reason = format!("`{key}={value}` is not understood");
-            AddressError::new(&self.to_string(), reason, format!("such as `{key}={such_as}`"))
+            let reason = format!("`{key}={value}` is not a valid value");
+            AddressError::new(
+                &self.to_string(),
+                reason,
+                format!(
+                    "write for example \
+                                                                  {key}={such_as}"
+                ),
+            )
         })
     }
 
@@ -132,21 +146,26 @@ impl FromStr for Address {
             None => (text, None),
         };
         let (driver, place) = name.split_once(':').unwrap_or(("socketcan", name));
-        let example = "such as can0, cannelloni:udp://host:20000 or file:drive.log";
+        let example = "write for example can0, cannelloni:udp://host:20000 or file:drive.log";
         if place.is_empty() {
-            return Err(AddressError::new(text, "nothing stands behind the driver", example));
+            return Err(AddressError::new(text, "nothing follows the driver", example));
         }
         if text.chars().any(char::is_control) {
-            return Err(AddressError::new(text, "it has control characters", example));
+            return Err(AddressError::new(text, "it contains control characters", example));
         }
         let mut options: Vec<(String, String)> = Vec::new();
         for pair in query.into_iter().flat_map(|query| query.split('&')) {
             let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-                let reason = format!("`{pair}` is no option");
-                return Err(AddressError::new(text, reason, "options are ?key=value&key=value"));
+                let reason = format!("`{pair}` is not an option");
+                return Err(AddressError::new(
+                    text,
+                    reason,
+                    "write options as \
+                                                            ?key=value&key=value",
+                ));
             };
             if options.iter().any(|(name, _)| name == key) {
-                let reason = format!("option `{key}` stands there twice");
+                let reason = format!("option `{key}` is given twice");
                 return Err(AddressError::new(text, reason, "remove one of them"));
             }
             options.push((key.into(), value.into()));
@@ -211,18 +230,18 @@ mod tests {
     #[test]
     fn what_is_no_name_is_refused_with_the_reason() {
         for (text, reason) in [
-            ("", "nothing stands behind the driver"),
-            ("sim:", "nothing stands behind the driver"),
-            ("?a=b", "nothing stands behind the driver"),
-            ("can0?", "`` is no option"),
-            ("can0?a=b&", "`` is no option"),
-            ("can0?buffer", "`buffer` is no option"),
-            ("can0?=7", "`=7` is no option"),
-            ("can0?a=1&b=2&a=3", "option `a` stands there twice"),
-            ("can\n0", "it has control characters"),
+            ("", "nothing follows the driver"),
+            ("sim:", "nothing follows the driver"),
+            ("?a=b", "nothing follows the driver"),
+            ("can0?", "`` is not an option"),
+            ("can0?a=b&", "`` is not an option"),
+            ("can0?buffer", "`buffer` is not an option"),
+            ("can0?=7", "`=7` is not an option"),
+            ("can0?a=1&b=2&a=3", "option `a` is given twice"),
+            ("can\n0", "it contains control characters"),
         ] {
             let error = text.parse::<Address>().unwrap_err().to_string();
-            assert!(error.starts_with(&format!("`{text}` names no port: {reason}; ")), "{error}");
+            assert!(error.starts_with(&format!("`{text}` is not a port: {reason}; ")), "{error}");
         }
     }
 
@@ -235,7 +254,7 @@ mod tests {
         assert_eq!(address.parsed::<u32>("number", "1"), Ok(Some(7)));
         assert_eq!(address.parsed::<u32>("missing", "1"), Ok(None));
         let error = Error::from(address.parsed::<u32>("word", "1").unwrap_err()).to_string();
-        let told = ": `word=fast` is not understood; such as `word=1`";
+        let told = ": `word=fast` is not a valid value; write for example word=1";
         assert_eq!(error, format!("{address}{told}"));
     }
 

@@ -390,14 +390,14 @@ impl fmt::Display for RecordingError {
             Problem::UnknownContent => {
                 write!(
                     f,
-                    "{name}: this is no recording in the formats {}; convert other formats with \
-                     python-can, `python3 -m can.logconvert IN OUT.log`",
+                    "{name}: not a recording in one of the formats {}; convert other formats with \
+                     python-can: `python3 -m can.logconvert IN OUT.log`",
                     list(|f| f.name)
                 )
             }
             Problem::UnknownEnding => write!(
                 f,
-                "{name}: the ending stands for no format; use one of {}, or name the format",
+                "{name}: unknown file extension; use one of {}, or name the format",
                 list(|format| format.endings[0])
             ),
             Problem::Malformed(LogError {
@@ -440,7 +440,7 @@ mod tests {
         let mut recording = Recording::new("a.log", LOG, None).unwrap();
         assert!(recording.next().unwrap().is_ok());
         let error = recording.next().unwrap().unwrap_err();
-        assert!(error.to_string().starts_with("a.log:2:21: the identifier is"), "{error}");
+        assert!(error.to_string().starts_with("a.log:2:21: an identifier has"), "{error}");
         assert!(error.can_be_skipped());
         assert!(recording.next().is_none());
 
@@ -531,8 +531,7 @@ mod tests {
         assert_eq!(format("a.log", b"").unwrap(), "candump");
         assert_eq!(
             format("a.xyz", b"?").unwrap_err().to_string(),
-            "a.xyz: this is no recording in the formats candump, pcap, pcapng; convert other formats \
-             with python-can, `python3 -m can.logconvert IN OUT.log`"
+            "a.xyz: not a recording in one of the formats candump, pcap, pcapng; convert other formats with python-can: `python3 -m can.logconvert IN OUT.log`"
         );
     }
 }

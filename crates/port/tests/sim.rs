@@ -173,7 +173,7 @@ fn the_bit_rates_of_the_bus_hold_until_all_have_left() {
         assert!(open("bitrate=250k&data_bitrate=2M", Wanted::BOTH).is_ok());
         for options in ["bitrate=500k", "data_bitrate=1M", "bitrate=250k&data_bitrate=5M"] {
             let error = open(options, Wanted::RECEIVER).err().unwrap().to_string();
-            let told = "the bus runs with bitrate=250k&data_bitrate=2M (process ";
+            let told = "the bus already runs with bitrate=250k&data_bitrate=2M (process ";
             assert!(error.contains(told), "{error}");
         }
         drop(first);
@@ -185,9 +185,12 @@ fn the_bit_rates_of_the_bus_hold_until_all_have_left() {
 fn what_cannot_be_is_refused() {
     let long = format!("sim:{}", "x".repeat(65));
     for (name, reason) in [
-        ("sim:a?queue=0", "a queue of 0 frames is not to be had; it may have 1 to 128"),
-        ("sim:a?queue=129", "a queue of 129 frames"),
-        ("sim:a?bitrate=fast", "`bitrate=fast` is not understood; such as `bitrate=500k`"),
+        ("sim:a?queue=0", "a queue cannot have 0 frames; use 1 to 128"),
+        ("sim:a?queue=129", "a queue cannot have 129 frames"),
+        (
+            "sim:a?bitrate=fast",
+            "`bitrate=fast` is not a valid value; write for example bitrate=500k",
+        ),
         ("sim:a?speed=1", "has no option `speed`"),
         (&long, "the name of the bus is too long"),
     ] {

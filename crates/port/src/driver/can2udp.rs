@@ -29,19 +29,19 @@ use crate::{
 /// The driver.
 pub(super) static DRIVER: Driver = Driver {
     name: "can2udp",
-    summary: "a frame per datagram, as Cogent's can2udp does it",
+    summary: "one frame per datagram, compatible with Cogent's can2udp",
     example: "can2udp:0.0.0.0:4858",
     options: &[
         (
             "peer",
-            "where to transmit: host:port; default: all of the network (255.255.255.255), at the \
-             port of the place",
+            "where to transmit: host:port; default: broadcast (255.255.255.255), at the port of \
+             the place",
         ),
-        ("version", "of what is transmitted: 2 (default), or 1, which has no CAN FD"),
+        ("version", "of the transmitted format: 2 (default), or 1, which has no CAN FD"),
         (
             "interface_id",
-            "the number of the bus: only its frames are received, and it is transmitted; default: \
-             those of all, and 0",
+            "the bus number: receive only its frames, and transmit with it; default: receive all, \
+             transmit with 0",
         ),
         datagrams::STAMPS,
         datagrams::BUFFER,
@@ -64,8 +64,8 @@ fn settings(address: &Address, wanted: Wanted) -> Result<Settings, Error> {
         None | Some("2") => Version::V2,
         Some("1") => Version::V1,
         Some(other) => {
-            return Err(Error::new(&*name, format!("there is no version `{other}`"))
-                .with_remedy("version=1 or version=2"));
+            return Err(Error::new(&*name, format!("unknown version `{other}`"))
+                .with_remedy("use version=1 or version=2"));
         }
     };
     match address.option("peer") {
@@ -84,8 +84,8 @@ fn settings(address: &Address, wanted: Wanted) -> Result<Settings, Error> {
 }
 
 fn no_broadcast(name: &str) -> Error {
-    Error::new(name, "IPv6 has no address for all of the network")
-        .with_remedy("say where to transmit: peer=[2001:db8::1]:4858")
+    Error::new(name, "IPv6 has no broadcast address")
+        .with_remedy("set the destination: peer=[2001:db8::1]:4858")
 }
 
 fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
@@ -109,7 +109,7 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
             let socket = udp::bind(SocketAddr::new(any, 0)).map_err(fail)?;
             socket
                 .set_broadcast(true)
-                .map_err(|error| Error::new(&*name, format!("cannot send to all: {error}")))?;
+                .map_err(|error| Error::new(&*name, format!("cannot broadcast: {error}")))?;
             Some(Arc::new(socket))
         }
         false => None,
@@ -336,7 +336,7 @@ mod tests {
             let second = crate::driver::open(&name.parse().unwrap(), Wanted::BOTH);
             assert_eq!(second.is_ok(), is_shared, "{name}");
             if let Err(error) = second {
-                assert!(error.to_string().contains("another program uses the port"), "{error}");
+                assert!(error.to_string().contains("another program uses this port"), "{error}");
             }
         }
     }
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn options_that_make_no_sense_are_refused() {
         for (name, part) in [
-            ("can2udp:0.0.0.0?version=3", "version=1 or version=2"),
+            ("can2udp:0.0.0.0?version=3", "use version=1 or version=2"),
             ("can2udp:0.0.0.0?interface_id=70000", "interface_id=0"),
             ("can2udp:[::1]", "peer=[2001:db8::1]:4858"),
             ("can2udp:127.0.0.1:0?stamps=mine", "stamps=kernel or stamps=sender"),

@@ -31,11 +31,11 @@ use crate::{
 
 /// The option that all of them have.
 pub(super) const BUFFER: (&str, &str) =
-    ("buffer", "bytes that may wait to be received, 4194304 if that is permitted");
+    ("buffer", "the receive buffer in bytes; default: 4194304 if the limit permits it");
 /// The option of those whose datagrams say when a frame was received.
 pub(super) const STAMPS: (&str, &str) = (
     "stamps",
-    "kernel: frames are stamped when they arrive here (default); sender: when the sender had them, \
+    "kernel: stamp frames when they arrive here (default); sender: use the sender's time stamps, \
      by its clock",
 );
 
@@ -63,7 +63,7 @@ pub(super) fn literal(
     default_port: u16,
 ) -> Result<Option<SocketAddr>, Error> {
     if !is_bare(place) && place.rsplit_once(':').is_none_or(|(host, _)| is_unbracketed(host)) {
-        let reason = format!("the port of `{place}` cannot be told from the address");
+        let reason = format!("the port of `{place}` cannot be separated from the address");
         return Err(no_place(name, reason));
     }
     let whole = if is_bare(place) { format!("{place}:{default_port}") } else { place.to_owned() };
@@ -78,7 +78,7 @@ pub(super) fn literal(
         .is_some_and(|(host, port)| is_host(host) && port.parse::<u16>().is_ok());
     match is_possible {
         true => Ok(None),
-        false => Err(no_place(name, format!("`{place}` is not understood"))),
+        false => Err(no_place(name, format!("`{place}` is not a valid address"))),
     }
 }
 
@@ -96,7 +96,7 @@ pub(super) fn resolve(name: &str, place: &str, default_port: u16) -> Result<Sock
         Ok(Some(address)) => Ok(address),
         Ok(None) => Err(fail(format!("`{place}` has no address")).passing()),
         // A name server may answer later.
-        Err(error) => Err(fail(format!("`{place}` is not understood: {error}")).passing()),
+        Err(error) => Err(fail(format!("`{place}` cannot be resolved: {error}")).passing()),
     }
 }
 
@@ -110,10 +110,8 @@ pub(super) fn has_sender_stamps(address: &Address) -> Result<bool, Error> {
     match address.option("stamps") {
         None | Some("kernel") => Ok(false),
         Some("sender") => Ok(true),
-        Some(other) => {
-            Err(Error::new(address.to_string(), format!("there are no `{other}` stamps"))
-                .with_remedy("stamps=kernel or stamps=sender"))
-        }
+        Some(other) => Err(Error::new(address.to_string(), format!("unknown stamps `{other}`"))
+            .with_remedy("use stamps=kernel or stamps=sender")),
     }
 }
 

@@ -35,12 +35,16 @@ use crate::{
 /// The driver.
 pub(super) static DRIVER: Driver = Driver {
     name: "file",
-    summary: "a recording: replayed by who receives, written by who transmits",
+    summary: "a recording: receiving replays it, transmitting writes it",
     example: "file:drive.log",
     options: &[
-        ("speed", "how fast it is replayed: 1 as recorded, 2 twice as fast, max without waiting"),
-        ("interface", "the interface to replay, of several; the one to write (can0)"),
-        ("replace", "true: a file that is there may be replaced"),
+        ("speed", "the replay speed: 1 as recorded, 2 twice as fast, max without waiting"),
+        (
+            "interface",
+            "the interface to replay if there are several; the name to write (default \
+                       can0)",
+        ),
+        ("replace", "true: an existing file may be replaced"),
     ],
     check,
     open,
@@ -52,8 +56,8 @@ const BATCH: usize = 256;
 fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
     let name = address.to_string();
     if wanted.receiver && wanted.transmitter {
-        return Err(Error::new(name, "a recording is read or written, not both")
-            .with_remedy("use two files, or only one direction of this one"));
+        return Err(Error::new(name, "a recording can be read or written, not both")
+            .with_remedy("use two files, or only one direction"));
     }
     speed(address)?;
     may_replace(address)?;
@@ -122,8 +126,8 @@ fn speed(address: &Address) -> Result<Speed, Error> {
         Some("max") => Ok(Speed::Max),
         Some(_) => match address.parsed("speed", "2 or speed=max")?.unwrap_or(1.0) {
             times if (1e-6..=1e6).contains(&times) => Ok(Speed::Times(times)),
-            _ => Err(Error::new(address.to_string(), "nobody can replay at that speed")
-                .with_remedy("a speed is from 0.000001 to 1000000, or max")),
+            _ => Err(Error::new(address.to_string(), "replay at this speed is not possible")
+                .with_remedy("the speed must be 0.000001 to 1000000, or max")),
         },
     }
 }
@@ -199,7 +203,7 @@ impl Replay {
             Some(interface) if self.start.is_none() => {
                 let seen: Vec<_> =
                     self.recording.interfaces().iter().map(|(_, name)| name).collect();
-                let reason = format!("it has no frames of interface `{interface}`");
+                let reason = format!("it contains no frames of interface `{interface}`");
                 Err(Error::new(&*self.name, reason)
                     .with_remedy(format!("its interfaces are {}", seen.join(", "))))
             }

@@ -72,7 +72,7 @@ fn find(address: &Address) -> Result<&'static Driver, Error> {
     let known = DRIVERS.iter().find(|driver| driver.name == address.driver());
     let Some(driver) = known else {
         let names: Vec<_> = DRIVERS.iter().map(|driver| driver.name).collect();
-        let reason = format!("there is no driver `{}`", address.driver());
+        let reason = format!("unknown driver `{}`", address.driver());
         let remedy = format!("the drivers are {}", names.join(", "));
         return Err(Error::new(address.to_string(), reason).with_remedy(remedy));
     };
@@ -115,7 +115,7 @@ mod tests {
         for (name, told) in [
             (
                 "can:can0",
-                "can:can0: there is no driver `can`; the drivers are socketcan, packet, \
+                "can:can0: unknown driver `can`; the drivers are socketcan, packet, \
                  cannelloni, can2udp, multicast, sim, file",
             ),
             (
@@ -132,28 +132,31 @@ mod tests {
     #[test]
     fn what_no_machine_can_open_is_told_without_one() {
         for (name, told) in [
-            ("can:can0", "there is no driver `can`"),
-            ("can0?buffer=much", "`buffer=much` is not understood"),
-            ("packet:can0?ring=-1", "`ring=-1` is not understood"),
-            ("file:drive.log", "a recording is read or written, not both"),
-            ("sim:a?queue=0", "a queue of 0 frames"),
-            ("sim:a?bitrate=fast", "`bitrate=fast` is not understood"),
-            ("can2udp:0.0.0.0?version=3", "there is no version `3`"),
-            ("can2udp:0.0.0.0:port", "`0.0.0.0:port` is not understood"),
-            ("can2udp:[::]:4858", "IPv6 has no address for all of the network"),
-            ("can2udp:0.0.0.0?stamps=mine", "there are no `mine` stamps"),
-            ("multicast:192.0.2.1", "`192.0.2.1` is no group"),
-            ("multicast:239.0.0.1?hop_limit=256", "`hop_limit=256` is not understood"),
-            ("multicast:[ff02::1]?interface=192.0.2.1", "a group of IPv6 has an interface"),
-            ("cannelloni:host:20000", "`host:20000` names no transport"),
-            ("cannelloni:udp://host:20000?role=server", "`role` means nothing with udp"),
-            ("cannelloni:udp://host:70000", "`host:70000` is not understood"),
-            ("cannelloni:udp://host:20000?mtu=9", "packets of 9 bytes"),
-            ("cannelloni:udp://192.0.2.1?listen=[::]:20000", "are not of one kind"),
-            ("cannelloni:udp://host?any_peer=yes", "`any_peer=yes` is not understood"),
-            ("cannelloni:tcp://host:20000?role=both", "there is no role `both`"),
-            ("cannelloni:tcp://host:20000?peer=other", "`peer` means nothing without role=server"),
-            ("cannelloni:tcp://host:20000?flush=soon", "`flush=soon` is no time"),
+            ("can:can0", "unknown driver `can`"),
+            ("can0?buffer=much", "`buffer=much` is not a valid value"),
+            ("packet:can0?ring=-1", "`ring=-1` is not a valid value"),
+            ("file:drive.log", "a recording can be read or written, not both"),
+            ("sim:a?queue=0", "a queue cannot have 0 frames"),
+            ("sim:a?bitrate=fast", "`bitrate=fast` is not a valid value"),
+            ("can2udp:0.0.0.0?version=3", "unknown version `3`"),
+            ("can2udp:0.0.0.0:port", "`0.0.0.0:port` is not a valid address"),
+            ("can2udp:[::]:4858", "IPv6 has no broadcast address"),
+            ("can2udp:0.0.0.0?stamps=mine", "unknown stamps `mine`"),
+            ("multicast:192.0.2.1", "`192.0.2.1` is not a multicast group"),
+            ("multicast:239.0.0.1?hop_limit=256", "`hop_limit=256` is not a valid value"),
+            (
+                "multicast:[ff02::1]?interface=192.0.2.1",
+                "an IPv6 group needs the name of an interface",
+            ),
+            ("cannelloni:host:20000", "`host:20000` is not a transport"),
+            ("cannelloni:udp://host:20000?role=server", "`role` has no effect with udp"),
+            ("cannelloni:udp://host:70000", "`host:70000` is not a valid address"),
+            ("cannelloni:udp://host:20000?mtu=9", "a packet cannot have 9 bytes"),
+            ("cannelloni:udp://192.0.2.1?listen=[::]:20000", "are not the same kind of address"),
+            ("cannelloni:udp://host?any_peer=yes", "`any_peer=yes` is not a valid value"),
+            ("cannelloni:tcp://host:20000?role=both", "unknown role `both`"),
+            ("cannelloni:tcp://host:20000?peer=other", "`peer` has no effect without role=server"),
+            ("cannelloni:tcp://host:20000?flush=soon", "`flush=soon` is not a duration"),
         ] {
             let address = name.parse().unwrap();
             let error = check(&address, Wanted::BOTH).unwrap_err();
@@ -161,8 +164,8 @@ mod tests {
             assert_eq!(open(&address, Wanted::BOTH).err(), Some(error), "{name}");
         }
         for (name, told) in [
-            ("file:drive.txt", "the ending stands for no format"),
-            ("file:drive.log?replace=yes", "`replace=yes` is not understood"),
+            ("file:drive.txt", "unknown file extension"),
+            ("file:drive.log?replace=yes", "`replace=yes` is not a valid value"),
         ] {
             let error = check(&name.parse().unwrap(), Wanted::TRANSMITTER).unwrap_err();
             assert!(error.to_string().contains(told), "{name}: {error}");

@@ -24,16 +24,15 @@ use crate::{
 /// The driver.
 pub(super) static DRIVER: Driver = Driver {
     name: "multicast",
-    summary: "a group of programs, as python-can's udp_multicast",
+    summary: "an IP multicast group, compatible with python-can's udp_multicast",
     example: "multicast:239.74.163.2",
     options: &[
-        ("port", "of the group; default 43113, that of python-can"),
+        ("port", "of the group; default 43113, as in python-can"),
         (
             "interface",
-            "the interface, or its IPv4 address, by which frames come and go; default: as the \
-             routes say",
+            "the network interface to use, or its IPv4 address; default: by the routing table",
         ),
-        ("hop_limit", "how many routers frames pass; default 1: none"),
+        ("hop_limit", "the hop limit of datagrams; default 1: they stay in the local network"),
         datagrams::STAMPS,
         datagrams::BUFFER,
     ],
@@ -54,12 +53,12 @@ fn settings(address: &Address) -> Result<Settings, Error> {
     let place = address.place();
     let ip = place.strip_prefix('[').and_then(|place| place.strip_suffix(']')).unwrap_or(place);
     let group: IpAddr = ip.parse().ok().filter(IpAddr::is_multicast).ok_or_else(|| {
-        Error::new(&*name, format!("`{place}` is no group"))
+        Error::new(&*name, format!("`{place}` is not a multicast group"))
             .with_remedy("groups are 224.0.0.0/4 and [ff00::]/8, such as 239.74.163.2")
     })?;
     let interface = address.option("interface");
     if group.is_ipv6() && interface.is_some_and(|name| name.parse::<Ipv4Addr>().is_ok()) {
-        let reason = "a group of IPv6 has an interface, not an address of IPv4";
+        let reason = "an IPv6 group needs the name of an interface, not an IPv4 address";
         return Err(Error::new(&*name, reason).with_remedy("interface=eth0"));
     }
     datagrams::receive_buffer(address)?;
@@ -263,8 +262,8 @@ mod tests {
     #[test]
     fn options_that_make_no_sense_are_refused() {
         for (name, part) in [
-            ("multicast:127.0.0.1", "`127.0.0.1` is no group"),
-            ("multicast:host", "`host` is no group"),
+            ("multicast:127.0.0.1", "`127.0.0.1` is not a multicast group"),
+            ("multicast:host", "`host` is not a multicast group"),
             ("multicast:239.74.163.2?interface=no-such-if", "ip link"),
             ("multicast:239.74.163.2?interface=198.51.100.7", "ip address"),
             ("multicast:[ff15::1]?interface=127.0.0.1", "interface=eth0"),

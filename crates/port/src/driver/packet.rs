@@ -27,12 +27,12 @@ use crate::{
 /// The driver.
 pub(super) static DRIVER: Driver = Driver {
     name: "packet",
-    summary: "an interface of Linux, by a packet socket with a ring",
+    summary: "a Linux interface, through a packet socket with a ring",
     example: "packet:can0",
     options: &[
-        ("ring", "frames that may wait to be received (1024)"),
-        ("send_buffer", "bytes that may wait in the kernel to be transmitted, some 800 per frame"),
-        ("past_queue", "true: frames go past the queue of the interface straight to the driver"),
+        ("ring", "the receive ring in frames; default 1024"),
+        ("send_buffer", "the send buffer in bytes, about 800 per frame"),
+        ("past_queue", "true: bypass the queue of the interface; frames go directly to the driver"),
     ],
     check: |address, _| settings(address).map(drop),
     open,

@@ -272,9 +272,12 @@ fn away() {
 fn options() {
     let _netlink = start(72);
     for (name, reason) in [
-        ("vcan0?buffer=much", "`buffer=much` is not understood; such as `buffer=1048576`"),
+        (
+            "vcan0?buffer=much",
+            "`buffer=much` is not a valid value; write for example buffer=1048576",
+        ),
         ("vcan0?ring=1", "has no option `ring`; its options are buffer, send_buffer"),
-        ("packet:vcan0?past_queue=1", "`past_queue=1` is not understood"),
+        ("packet:vcan0?past_queue=1", "`past_queue=1` is not a valid value"),
         ("vcan7", "ENODEV"),
         ("lo", "it is no CAN interface"),
     ] {

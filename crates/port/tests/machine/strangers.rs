@@ -55,7 +55,7 @@ fn refused() {
     network();
     let stranger = Stranger::that(|| udp::bind_shared("0.0.0.0:4858".parse().unwrap()).unwrap());
     let error = driver::open(&HERE.parse().unwrap(), Wanted::BOTH).err().unwrap().to_string();
-    assert!(error.contains("another program uses the port"), "{error}");
+    assert!(error.contains("another program uses this port"), "{error}");
     drop(stranger);
     driver::open(&HERE.parse().unwrap(), Wanted::BOTH).unwrap();
 }

@@ -264,7 +264,7 @@ impl Dialer {
     pub(super) fn new(role: Role, shared: Shared) -> Self {
         shared.trouble.set(match role {
             Role::Client(address) => format!("not connected to {address} yet"),
-            Role::Server(_) => "nobody has connected yet".to_owned(),
+            Role::Server(_) => "no client has connected yet".to_owned(),
         });
         let stage = Stage::Apart { until: Instant::ZERO };
         Self { role, stage, pause: FIRST_PAUSE, shared }
@@ -293,7 +293,7 @@ impl Dialer {
                 }
                 link.lose();
                 let reason = match is_late {
-                    true => "the other end connected and did not greet",
+                    true => "the other end connected but sent no greeting",
                     false => "the connection was lost",
                 };
                 self.part(reason);
@@ -339,7 +339,7 @@ impl Dialer {
                     return Some(link);
                 }
                 Ok(None) => {}
-                Err(error) => self.part(&format!("nobody can be let in: {error}")),
+                Err(error) => self.part(&format!("cannot accept a connection: {error}")),
             },
         }
         None
@@ -371,7 +371,7 @@ impl Dialer {
         self.shared.set(None);
         self.shared.trouble.set(match &self.role {
             Role::Client(address) => format!("not connected to {address}: {reason}"),
-            Role::Server(_) => format!("nobody is connected: {reason}"),
+            Role::Server(_) => format!("no client is connected: {reason}"),
         });
         let is_to_wait = matches!(self.role, Role::Client(_)) || !was_up;
         let pause = if is_to_wait { self.pause } else { Nanos::ZERO };

@@ -28,19 +28,23 @@ use crate::{Address, Error, Estate, Port, Wanted};
 /// The driver.
 pub(super) static DRIVER: Driver = Driver {
     name: "cannelloni",
-    summary: "CAN over Ethernet by UDP or TCP, as cannelloni does it",
+    summary: "CAN over Ethernet by UDP or TCP, compatible with cannelloni",
     example: "cannelloni:udp://192.0.2.1:20000?listen=20000",
     options: &[
         (
             "flush",
-            "how long frames wait for others to travel with at most, such as 500us, on average half \
-             as long; default 0: they leave when there is nothing more to transmit for now",
+            "the longest time that frames wait to share a packet, such as 500us (half of it on \
+             average); default 0: a packet leaves when no further frame is ready",
         ),
-        ("listen", "udp: port, or address and port, to receive at; default: the port of the peer"),
-        ("mtu", "udp: bytes of the largest packet, its headers included; default 1500"),
-        ("any_peer", "true: takes what others than the peer send, too"),
+        (
+            "listen",
+            "udp: the port, or address and port, to receive at; default: the port of the \
+                    peer",
+        ),
+        ("mtu", "udp: the largest packet in bytes, including its headers; default 1500"),
+        ("any_peer", "true: also accept packets that do not come from the peer"),
         super::datagrams::BUFFER,
-        ("role", "tcp: client connects (default), server waits to be connected to"),
+        ("role", "tcp: client connects (default), server waits for a connection"),
         ("peer", "tcp: the only host that may connect to a server"),
     ],
     check,
@@ -88,8 +92,8 @@ fn settings(address: &Address) -> Result<(Transport<'_>, Nanos), Error> {
         .iter()
         .find(|key| address.option(key).is_some())
     {
-        Some(key) => Err(Error::new(&*name, format!("`{key}` means nothing with {transport}"))
-            .with_remedy("leave it out")),
+        Some(key) => Err(Error::new(&*name, format!("`{key}` has no effect with {transport}"))
+            .with_remedy("remove it")),
         None => Ok(()),
     };
     match address.place().split_once("://") {
@@ -101,8 +105,8 @@ fn settings(address: &Address) -> Result<(Transport<'_>, Nanos), Error> {
             refuse(ONLY_UDP, "tcp")?;
             Ok((Transport::Tcp(place), flush))
         }
-        _ => Err(Error::new(&*name, format!("`{}` names no transport", address.place()))
-            .with_remedy("write cannelloni:udp://host:20000 or cannelloni:tcp://host:20000")),
+        _ => Err(Error::new(&*name, format!("`{}` is not a transport", address.place()))
+            .with_remedy("use cannelloni:udp://host:20000 or cannelloni:tcp://host:20000")),
     }
 }
 

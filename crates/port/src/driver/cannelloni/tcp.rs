@@ -43,13 +43,13 @@ enum RoleName {
 fn role(address: &Address) -> Result<RoleName, Error> {
     match address.option("role") {
         None | Some("client") if address.option("peer").is_some() => {
-            Err(Error::new(address.to_string(), "`peer` means nothing without role=server")
-                .with_remedy("leave it out"))
+            Err(Error::new(address.to_string(), "`peer` has no effect without role=server")
+                .with_remedy("remove it"))
         }
         None | Some("client") => Ok(RoleName::Client),
         Some("server") => Ok(RoleName::Server),
-        Some(other) => Err(Error::new(address.to_string(), format!("there is no role `{other}`"))
-            .with_remedy("role=client or role=server")),
+        Some(other) => Err(Error::new(address.to_string(), format!("unknown role `{other}`"))
+            .with_remedy("use role=client or role=server")),
     }
 }
 
@@ -689,9 +689,9 @@ mod tests {
     fn options_that_make_no_sense_are_refused() {
         let [server, _] = names(70);
         for (name, part) in [
-            ("cannelloni:tcp://127.0.0.1?mtu=1500", "`mtu` means nothing with tcp"),
-            ("cannelloni:tcp://127.0.0.1?role=master", "role=client or role=server"),
-            ("cannelloni:tcp://127.0.0.1?peer=127.0.0.1", "nothing without role=server"),
+            ("cannelloni:tcp://127.0.0.1?mtu=1500", "`mtu` has no effect with tcp"),
+            ("cannelloni:tcp://127.0.0.1?role=master", "use role=client or role=server"),
+            ("cannelloni:tcp://127.0.0.1?peer=127.0.0.1", "no effect without role=server"),
             ("cannelloni:tcp://198.51.100.1:1?role=server", "an address of this machine"),
             ("cannelloni:tcp://[::1", "[2001:db8::1]:port"),
         ] {

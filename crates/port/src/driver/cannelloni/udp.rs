@@ -55,7 +55,7 @@ pub(super) fn open(
     // A peer may be a whole network.
     socket
         .set_broadcast(true)
-        .map_err(|error| Error::new(&*name, format!("cannot send to all: {error}")))?;
+        .map_err(|error| Error::new(&*name, format!("cannot broadcast: {error}")))?;
     datagrams::prepare(&name, &socket, address, wanted)?;
     let receiver = wanted.receiver.then(|| {
         let peer = (!is_any_peer).then_some(peer.ip());
@@ -104,8 +104,8 @@ fn of_one_kind(name: &str, listen: SocketAddr, peer: SocketAddr) -> Result<(), E
     if listen.is_ipv4() == peer.is_ipv4() {
         return Ok(());
     }
-    Err(Error::new(name, format!("{listen} and {peer} are not of one kind"))
-        .with_remedy("both must be of IPv4, or both of IPv6"))
+    Err(Error::new(name, format!("{listen} and {peer} are not the same kind of address"))
+        .with_remedy("use IPv4 for both, or IPv6 for both"))
 }
 
 /// The bytes of a datagram, without the headers of IP (20 or 40 bytes) and UDP (8).
@@ -114,8 +114,8 @@ fn payload(name: &str, address: &Address, peer: SocketAddr) -> Result<usize, Err
     let headers = if peer.is_ipv4() { 28 } else { 48 };
     let least = headers + HEADER_LEN + MAX_FRAME_LEN;
     if !(least..=65_535).contains(&mtu) {
-        return Err(Error::new(name, format!("packets of {mtu} bytes are not possible"))
-            .with_remedy(format!("mtu={least} to mtu=65535")));
+        return Err(Error::new(name, format!("a packet cannot have {mtu} bytes"))
+            .with_remedy(format!("use mtu={least} to mtu=65535")));
     }
     Ok(mtu - headers)
 }
@@ -482,14 +482,14 @@ mod tests {
     #[test]
     fn options_that_make_no_sense_are_refused() {
         for (name, part) in [
-            ("cannelloni:192.0.2.1:20000", "names no transport"),
-            ("cannelloni:sctp://192.0.2.1", "names no transport"),
-            ("cannelloni:udp://127.0.0.1?role=server", "`role` means nothing with udp"),
-            ("cannelloni:udp://127.0.0.1?listen=x", "`x` is not understood"),
-            ("cannelloni:udp://127.0.0.1?listen=[::1]:1", "are not of one kind"),
+            ("cannelloni:192.0.2.1:20000", "is not a transport"),
+            ("cannelloni:sctp://192.0.2.1", "is not a transport"),
+            ("cannelloni:udp://127.0.0.1?role=server", "`role` has no effect with udp"),
+            ("cannelloni:udp://127.0.0.1?listen=x", "`x` cannot be resolved"),
+            ("cannelloni:udp://127.0.0.1?listen=[::1]:1", "are not the same kind of address"),
             ("cannelloni:udp://127.0.0.1?mtu=50", "mtu=103 to mtu=65535"),
-            ("cannelloni:udp://127.0.0.1?listen=0&mtu=70000", "70000 bytes are not possible"),
-            ("cannelloni:udp://127.0.0.1?listen=0&flush=soon", "`flush=soon` is no time"),
+            ("cannelloni:udp://127.0.0.1?listen=0&mtu=70000", "a packet cannot have 70000 bytes"),
+            ("cannelloni:udp://127.0.0.1?listen=0&flush=soon", "`flush=soon` is not a duration"),
             ("cannelloni:udp://127.0.0.1?listen=0&any_peer=maybe", "any_peer=true"),
             ("cannelloni:udp://127.0.0.1?listen=0&buffer=big", "buffer=1048576"),
             ("cannelloni:udp://127.0.0.1?listen=0&speed=1", "has no option `speed`"),
@@ -501,6 +501,6 @@ mod tests {
         let [here, _] = tunnel(30, "");
         let _first = receiver(&here);
         let error = refusal(&here, Wanted::BOTH);
-        assert!(error.contains("another program uses the port"), "{error}");
+        assert!(error.contains("another program uses this port"), "{error}");
     }
 }

@@ -102,8 +102,8 @@ impl Recorder {
         let format =
             recording::format_of_name(&file_name).map_err(|error| failure(name, &error))?;
         let file = open(path, may_replace).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => Error::new(name, "the file is there already")
-                .with_remedy("choose another name, or say replace=true"),
+            ErrorKind::AlreadyExists => Error::new(name, "the file already exists")
+                .with_remedy("choose another name, or add replace=true"),
             _ => failure(name, &RecordingError::unwritable(&file_name, error)),
         })?;
         let mut filling = Batch::new();
@@ -411,10 +411,10 @@ mod tests {
         let (_folder, name) = recording(LOG);
         let path = name.strip_prefix("file:").unwrap();
         let error = port(&name, Wanted::TRANSMITTER).err().unwrap().to_string();
-        assert!(error.ends_with("is there already; choose another name, or say replace=true"));
+        assert!(error.ends_with("already exists; choose another name, or add replace=true"));
         assert_eq!(fs::read_to_string(path).unwrap(), LOG);
         let error = port("file:a.xyz", Wanted::TRANSMITTER).err().unwrap().to_string();
-        assert!(error.contains("the ending stands for no format"), "{error}");
+        assert!(error.contains("unknown file extension"), "{error}");
         assert!(port(&name, Wanted::BOTH).is_err());
     }
 

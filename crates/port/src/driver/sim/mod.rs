@@ -49,12 +49,12 @@ use crate::{
 /// The driver.
 pub(super) static DRIVER: Driver = Driver {
     name: "sim",
-    summary: "a bus of this machine that takes its time, without a controller",
+    summary: "a simulated bus on this machine, with real bit times",
     example: "sim:bench?bitrate=500k&data_bitrate=2M",
     options: &[
-        ("bitrate", "the nominal bit rate (500k)"),
-        ("data_bitrate", "the bit rate of the data phase of CAN FD (2M)"),
-        ("queue", "frames of this station that may wait for the bus, 1 to 128 (16)"),
+        ("bitrate", "the nominal bit rate; default 500k"),
+        ("data_bitrate", "the bit rate of the data phase of CAN FD; default 2M"),
+        ("queue", "the transmit queue in frames, 1 to 128; default 16"),
     ],
     check: |address, _| station(address).map(drop),
     open,
@@ -85,13 +85,14 @@ fn station(address: &Address) -> Result<(Station, usize), Error> {
     let asked = Rates { nominal: asked("bitrate", "500k")?, data: asked("data_bitrate", "2M")? };
     let queue = address.parsed("queue", "16")?.unwrap_or(QUEUED);
     if !(1..=MOST_QUEUED).contains(&queue) {
-        let reason = format!("a queue of {queue} frames is not to be had");
-        return Err(Error::new(address.to_string(), reason)
-            .with_remedy(format!("it may have 1 to {MOST_QUEUED}")));
+        let reason = format!("a queue cannot have {queue} frames");
+        return Err(
+            Error::new(address.to_string(), reason).with_remedy(format!("use 1 to {MOST_QUEUED}"))
+        );
     }
     if address.place().len() > MOST_NAME_LEN {
         return Err(Error::new(address.to_string(), "the name of the bus is too long")
-            .with_remedy(format!("it may have {MOST_NAME_LEN} bytes")));
+            .with_remedy(format!("use at most {MOST_NAME_LEN} bytes")));
     }
     let station = Station {
         name: address.to_string().into(),
@@ -165,7 +166,7 @@ struct Station {
 
 impl Station {
     fn failure(&self, error: &std::io::Error) -> Error {
-        Error::new(&*self.name, format!("the socket of the bus fails: {error}"))
+        Error::new(&*self.name, format!("the socket of the bus failed: {error}"))
     }
 
     /// Connects to the hub; becomes the hub if there is none.
@@ -181,7 +182,7 @@ impl Station {
                     .map_err(|error| Error::new(&*self.name, error.to_string()))?;
                 if hub.user != user && hub.user != 0 {
                     let reason =
-                        format!("process {} of another user has taken the name", hub.process);
+                        format!("process {} of another user already has this name", hub.process);
                     return Err(Error::new(&*self.name, reason)
                         .with_remedy("choose another name for the bus"));
                 }
@@ -202,7 +203,7 @@ impl Station {
             // Somebody is about to become the hub, or about to end.
             let _ = clock::sleep_until(clock::now::<Monotonic>() + PAUSE);
         }
-        Err(Error::new(&*self.name, "no hub is to be found, and none can be started").passing())
+        Err(Error::new(&*self.name, "no hub was found, and none could be started").passing())
     }
 
     /// The timing of a bus of this station: that of the last one, or what was asked for.
@@ -235,9 +236,10 @@ impl Station {
                 Inflow::Nothing if clock::now::<Monotonic>().since(begin) < most_silence => {}
                 Inflow::Nothing => {
                     let reason = format!("the hub of the bus (process {process}) does not answer");
-                    return Err(
-                        Error::new(&*self.name, reason).with_remedy("let it run on, or end it")
-                    );
+                    return Err(Error::new(&*self.name, reason).with_remedy(
+                        "continue this process, or \
+                                                                     stop it",
+                    ));
                 }
             }
             if let Some(message) = reader.next() {
@@ -255,13 +257,17 @@ impl Station {
                 Ok(true)
             }
             Ok(Message::Refused(rates)) => {
-                let reason = format!("the bus runs with {} (process {process})", shown(rates));
+                let reason =
+                    format!("the bus already runs with {} (process {process})", shown(rates));
                 Err(Error::new(&*self.name, reason)
-                    .with_remedy("ask for the same, for none, or choose another name"))
+                    .with_remedy("use the same bit rates, remove them, or choose another name"))
             }
             _ => {
-                let reason = format!("process {process} is the hub and of another version");
-                Err(Error::new(&*self.name, reason).with_remedy("use one version of Candor"))
+                let reason = format!("process {process} is the hub, and it is another version");
+                Err(Error::new(&*self.name, reason).with_remedy(
+                    "use the same version of candor \
+                                                                 for all",
+                ))
             }
         }
     }

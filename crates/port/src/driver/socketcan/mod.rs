@@ -42,11 +42,11 @@ use crate::{Address, Capabilities, Endpoint, Error, Estate, Message, Port, Wante
 /// The driver.
 pub(super) static DRIVER: Driver = Driver {
     name: "socketcan",
-    summary: "an interface of Linux, by a CAN socket",
+    summary: "a Linux interface, through a CAN socket",
     example: "can0",
     options: &[
-        ("buffer", "bytes that may wait to be received, some 800 per frame"),
-        ("send_buffer", "bytes that may wait in the kernel to be transmitted, some 800 per frame"),
+        ("buffer", "the receive buffer in bytes, about 800 per frame"),
+        ("send_buffer", "the send buffer in bytes, about 800 per frame"),
     ],
     check: |address, _| buffers(address).map(drop),
     open,
