@@ -48,7 +48,7 @@ impl fmt::Display for Error {
             Self::Plane(refused) => {
                 for (index, (rule, reason)) in refused.iter().enumerate() {
                     let end = if index + 1 == refused.len() { "" } else { "\n" };
-                    write!(f, "can-gw cannot do rule {rule:?}: {reason}{end}")?;
+                    write!(f, "can-gw cannot run rule {rule:?}: {reason}{end}")?;
                 }
                 Ok(())
             }

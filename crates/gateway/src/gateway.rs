@@ -45,7 +45,7 @@ const STACK_BYTES: usize = 512 << 10;
 pub struct Config {
     /// The rule file.
     pub file: PathBuf,
-    /// Who does the rules.
+    /// Who runs the rules.
     pub plane: Plane,
     /// The real-time priority of workers, 1 to 99.
     pub priority: Option<u8>,
@@ -85,8 +85,8 @@ fn named(bus: &Bus) -> Result<Named, (String, String)> {
         Some(text) => {
             let depth = text.parse().ok().filter(|depth| (1..=MOST_QUEUE_DEPTH).contains(depth));
             depth.ok_or_else(|| {
-                let remedy = format!("a queue holds 1 to {MOST_QUEUE_DEPTH} frames");
-                (format!("`queue={text}` is no length of a queue"), remedy)
+                let remedy = format!("the length must be 1 to {MOST_QUEUE_DEPTH} frames");
+                (format!("`queue={text}` is not a queue length"), remedy)
             })?
         }
     };
@@ -636,11 +636,11 @@ impl Gateway {
             let name = &line.bus.name;
             match (was_looping, more) {
                 (false, 1..) => news.push(format!(
-                    "bus `{name}`: the same frames come again and again, {more} in a second: gateways \
-                     seem to pass them on in a circle; take one of the rules out, or run this gateway \
-                     with --stop-loops"
+                    "bus `{name}`: the same frames arrive again and again, {more} in a second: \
+                     gateways seem to forward them in a loop; remove one of the rules, or run \
+                     this gateway with --stop-loops"
                 )),
-                (true, 0) => news.push(format!("bus `{name}`: no frames go round any more")),
+                (true, 0) => news.push(format!("bus `{name}`: no more frames run in a loop")),
                 _ => {}
             }
             if line.named.address.interface().is_some() {
@@ -952,7 +952,7 @@ fn trouble_of(line: &Line) -> Option<String> {
         .or_else(|| output.and_then(|output| output.counts().trouble))
         .or_else(|| {
             let is_closed = output.is_some_and(|output| !output.is_open());
-            is_closed.then(|| "the interface is away".into())
+            is_closed.then(|| "the interface does not exist".into())
         })
 }
 
@@ -1004,7 +1004,7 @@ fn open_port(
     let lacks = |half: &str| {
         let reason = format!("this port has no {half}");
         let error = candor_port::Error::new(address.to_string(), reason);
-        fail(error.with_remedy("take another port, or leave the rules out that need it"))
+        fail(error.with_remedy("use another port, or remove the rules that need this"))
     };
     if wanted.receiver && port.receiver.is_none() {
         return Err(lacks("receiver"));

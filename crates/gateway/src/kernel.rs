@@ -228,7 +228,7 @@ fn check_hops(wanted: u8) -> Result<(), Error> {
              can-gw && modprobe can-gw max_hops={wanted}`"
         ))),
         None => Err(Error::Other(
-            "can-gw is not loaded: `modprobe can-gw`; or take --plane user".to_owned(),
+            "can-gw is not loaded: `modprobe can-gw`; or use --plane user".to_owned(),
         )),
     }
 }

@@ -81,8 +81,8 @@ impl fmt::Display for Error {
         match self {
             Self::NotLoopback(address) => write!(
                 f,
-                "metrics at {address}: other machines could reach them; serve them at \
-                 127.0.0.1:{}, or say --metrics-public",
+                "metrics at {address}: other machines could reach them; use 127.0.0.1:{}, or add \
+                 --metrics-public",
                 address.port()
             ),
             Self::Io(address, error) => {

@@ -62,11 +62,8 @@ pub struct Refused {
 /// With [`Plane::Kernel`], every rule that can-gw cannot do.
 pub fn plan(table: &Table, plane: Plane) -> Result<Vec<Planned>, Vec<Refused>> {
     if plane == Plane::User {
-        let planned = |rule| Planned {
-            rule,
-            doer: Doer::User,
-            reason: "the user plane was asked for".into(),
-        };
+        let planned =
+            |rule| Planned { rule, doer: Doer::User, reason: "--plane user was given".into() };
         return Ok((0..table.rules.len()).map(planned).collect());
     }
     let obstacles: Vec<_> = table.rules.iter().map(|rule| obstacle(table, rule)).collect();
@@ -86,7 +83,7 @@ pub fn plan(table: &Table, plane: Plane) -> Result<Vec<Planned>, Vec<Refused>> {
         .map(|(rule, obstacle)| match obstacle {
             Some(reason) => Planned { rule, doer: Doer::User, reason },
             None => {
-                let reason = "can-gw does the same".into();
+                let reason = "can-gw can run it".into();
                 Planned { rule, doer: Doer::Kernel, reason }
             }
         })
@@ -101,20 +98,25 @@ pub fn plan(table: &Table, plane: Plane) -> Result<Vec<Planned>, Vec<Refused>> {
 fn obstacle(table: &Table, rule: &Rule) -> Option<String> {
     if table.refuses_others {
         return Some(
-            "can-gw does not count what no rule takes, as `default = \"refuse\"` does".into(),
+            "can-gw does not count the frames that no rule takes, as `default = \"refuse\"` \
+             requires"
+                .into(),
         );
     }
     for bus in rule.to.iter().chain([&rule.from]) {
         let bus = table.buses.get(usize::from(bus.0))?;
         if bus.interface().contains(':') {
             return Some(format!(
-                "`{}` is {}, and can-gw knows only interfaces",
+                "`{}` is {}, and can-gw supports only interfaces",
                 bus.name, bus.port
             ));
         }
         if bus.port.contains('?') {
             let name = &bus.name;
-            return Some(format!("`{name}` has options, {}, which can-gw does not know", bus.port));
+            return Some(format!(
+                "`{name}` has options that can-gw does not support: {}",
+                bus.port
+            ));
         }
     }
     let alone = Table {
@@ -157,7 +159,8 @@ fn keep_together(table: &Table, planned: &mut [Planned]) {
                         rule,
                         doer: Doer::User,
                         reason: format!(
-                            "it meets {name:?}, which is in user space, on a bus that gives frames back"
+                            "it shares a bus that returns frames with {name:?}, which runs in \
+                             user space"
                         ),
                     };
                 }

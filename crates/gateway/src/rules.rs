@@ -25,7 +25,7 @@ pub fn read_rules(path: &Path) -> Result<Rules, Error> {
         .map_err(|reason| Error::File(format!("{name}: {reason}")))?;
     if text.len() > MAX_BYTES {
         return Err(Error::File(format!(
-            "{name}: is longer than {MAX_BYTES} bytes, which is no rule file"
+            "{name}: is longer than {MAX_BYTES} bytes; a rule file cannot be that long"
         )));
     }
     let text = String::from_utf8(text).map_err(|error| {
@@ -59,7 +59,7 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
         // A device or a pipe could go on for ever, a folder cannot be read.
         match file.metadata()?.is_file() {
             true => Ok(file),
-            false => Err(IoError::other("it is no regular file")),
+            false => Err(IoError::other("it is not a regular file")),
         }
     });
     file.and_then(|file| file.take(most).read_to_end(&mut bytes))

@@ -235,7 +235,7 @@ fn refusal(path: &Path, holder: &single::Holder) -> String {
         None => format!("another process (it holds {})", holder.path.display()),
     };
     format!(
-        "{}: {who} runs these rules already; end it, or change its rules with `candor route load`",
+        "{}: {who} already runs these rules; stop it, or change its rules with `candor route load`",
         path.display()
     )
 }
@@ -254,7 +254,7 @@ fn check_rights(service: &Service) -> Result<(), Error> {
     });
     match attempt.join() {
         Ok(outcome) => Ok(outcome?),
-        Err(_) => Err(Error::Other("a thread could not be set up".to_owned())),
+        Err(_) => Err(Error::Other("cannot set up a thread".to_owned())),
     }
 }
 
@@ -284,8 +284,8 @@ fn reload(shared: &Shared, path: &Path, notifier: &Notifier, observer: &mut dyn 
             format!("{} rules, changed {} times", loaded.rules, loaded.generation)
         }
         Err(error) => {
-            observer.tell(&format!("the old rules stay: {}", error.to_string().trim_end()));
-            "the rules on disk have errors, the old ones stay".to_owned()
+            observer.tell(&format!("the old rules stay in use: {}", error.to_string().trim_end()));
+            "the rules on disk have errors, the old rules stay in use".to_owned()
         }
     };
     let _ = notifier.tell(&[State::Ready, State::Status(&status)]);
@@ -339,9 +339,7 @@ impl Seen {
         match before {
             Some(before) if before.index == self.index => match (self.is_up, self.is_bus_off) {
                 (false, _) => "is down".into(),
-                (true, true) => {
-                    "is bus-off: its controller takes no part until it is restarted".into()
-                }
+                (true, true) => "is bus-off until its controller is restarted".into(),
                 (true, false) if before.mtu != self.mtu => format!("has an MTU of {}", self.mtu),
                 (true, false) => "is up".into(),
             },
@@ -389,7 +387,7 @@ fn follow(
                 links.0.remove(&name);
                 if is_ours(&gateway, &name) {
                     gateway.close(&name);
-                    observer.tell(&format!("interface {name} went away"));
+                    observer.tell(&format!("interface {name} disappeared"));
                 }
             }
             Event::Missed => {
@@ -482,7 +480,7 @@ mod tests {
         symlink(at("current.toml"), at("alias.toml")).unwrap();
         symlink(&root, at("folder")).unwrap();
         let claim = Claim::take(&at("current.toml")).unwrap();
-        let own = format!("process {} runs these rules already", std::process::id());
+        let own = format!("process {} already runs these rules", std::process::id());
         for name in ["current.toml", "v1.toml", "alias.toml", "folder/v1.toml", "./current.toml"] {
             let message = Claim::take(&at(name)).err().expect(name).to_string();
             assert!(message.contains(&own) && message.contains("route load"), "{message}");

@@ -162,8 +162,8 @@ fn bad_input_is_answered_and_the_next_line_is_read() {
     let scene = scene(Limits { line_bytes: 100, ..Limits::default() });
     let mut client = Plain::connect(&scene.path);
     for (request, expected) in [
-        ("garbage\n", "this is no request"),
-        ("{\"command\":\"halt\"}\n", "there are stats, watch, load, plan, version, stop"),
+        ("garbage\n", "this is not a request"),
+        ("{\"command\":\"halt\"}\n", "the commands are stats, watch, load, plan, version, stop"),
         ("\n  \r\n{\"command\":\"plan\"}\r\n", "\"type\":\"plan\""),
     ] {
         client.ask(request, expected);
@@ -178,11 +178,11 @@ fn bad_input_is_answered_and_the_next_line_is_read() {
     client.ask("\n", "longer than 100 bytes");
     client.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
     client.stream.write_all(&[0xFF, 0x00, b'\n']).unwrap();
-    assert!(client.hear().unwrap().contains("this is no request"));
+    assert!(client.hear().unwrap().contains("this is not a request"));
     // A line that never ends.
     client.say("{\"command\":\"plan\"}");
     client.stream.shutdown(std::net::Shutdown::Write).unwrap();
-    assert!(client.hear().unwrap().contains("the last line has no end"));
+    assert!(client.hear().unwrap().contains("the last line is not complete"));
     assert_eq!(client.hear(), None);
 }
 
@@ -288,7 +288,7 @@ fn idle_clients_give_way() {
         .collect();
     for client in &mut idle {
         let told = client.hear().unwrap();
-        assert!(told.contains("4 clients were connected, and another one came"), "{told}");
+        assert!(told.contains("a new client connected, and 4 is the limit"), "{told}");
         assert_eq!(client.hear(), None);
     }
     assert!(snapshots.next().unwrap().is_ok(), "who watches stays");
@@ -299,7 +299,7 @@ fn idle_clients_give_way() {
 fn who_asks_for_nothing_is_disconnected() {
     let scene = scene(Limits { idle: Nanos::from_millis(20), ..Limits::default() });
     let mut client = Plain::connect(&scene.path);
-    assert!(client.hear().unwrap().contains("nothing was asked for in 0.02 s"));
+    assert!(client.hear().unwrap().contains("no request came for 0.02 s"));
     assert_eq!(client.hear(), None);
 }
 
@@ -363,13 +363,13 @@ fn a_socket_is_there_once_and_only_for_its_owner() {
     drop(listening);
     assert!(path.exists());
     let error = Server::bind(&path, Access::Owner).unwrap_err();
-    assert!(error.to_string().contains("a file that is no socket"), "{error}");
+    assert!(error.to_string().contains("a file that is not a socket"), "{error}");
     // What cannot be made is passed over.
     let impossible = path.join("drive.sock");
     let listening = Server::bind_first(&[impossible, elsewhere.clone()], Access::Owner).unwrap();
     assert_eq!(listening.path(), elsewhere);
     let long = folder.path().join("x".repeat(200));
     let error = Server::bind(&long, Access::Owner).unwrap_err();
-    assert!(error.to_string().contains("cannot make the socket"), "{error}");
+    assert!(error.to_string().contains("cannot create the socket"), "{error}");
     assert!(!long.exists());
 }

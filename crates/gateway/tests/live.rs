@@ -268,7 +268,7 @@ fn wrong_rules_leave_the_old_ones_at_work() {
     bed.flush();
     assert_eq!(number_of(&ear.wait_for(1)[0]), 7);
     assert!(read_rules(Path::new("/nowhere/x.toml")).is_err());
-    assert!(read_rules(folder.path()).unwrap_err().to_string().contains("no regular file"));
+    assert!(read_rules(folder.path()).unwrap_err().to_string().contains("not a regular file"));
 }
 
 #[test]

@@ -458,7 +458,9 @@ fn frames_that_go_round_between_gateways_are_told() {
     assert!(port(&snapshot, "two").looping > 0);
     assert_eq!(port(&snapshot, "a").looping, 0);
     far.stop();
-    until("it is over", || near.news().iter().any(|line| line.contains("no frames go round")));
+    until("it is over", || {
+        near.news().iter().any(|line| line.contains("no more frames run in a loop"))
+    });
     near.stop();
 }
 

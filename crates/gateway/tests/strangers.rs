@@ -114,7 +114,7 @@ fn strange_socket() {
         listener
     });
     let message = refused(&path);
-    assert!(message.contains("there is a socket of another user"), "{message}");
+    assert!(message.contains("a socket of another user has this name"), "{message}");
     assert!(!message.contains("kill"), "{message}");
     drop(stranger);
 }

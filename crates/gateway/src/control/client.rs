@@ -44,16 +44,17 @@ impl fmt::Display for ClientError {
         match self {
             Self::NotRunning(path) => write!(
                 f,
-                "{}: no gateway is running there; start it with: candor route run FILE --control {0}",
+                "{}: no gateway runs with this control socket; start one with: candor route run \
+                 FILE --control {0}",
                 path.display()
             ),
             Self::Denied(path) => {
-                write!(f, "{}: this gateway is another user's; try it with sudo", path.display())
+                write!(f, "{}: this gateway belongs to another user; try sudo", path.display())
             }
             Self::OtherProtocol(path, version) => write!(
                 f,
-                "{}: the gateway is of candor {} and speaks version {} of the protocol, this is \
-                 {} and speaks version {PROTOCOL}; use the same candor for both",
+                "{}: the gateway is candor {} with protocol version {}, this is candor {} with \
+                 protocol version {PROTOCOL}; use the same candor for both",
                 path.display(),
                 version.candor,
                 version.protocol,
@@ -61,21 +62,21 @@ impl fmt::Display for ClientError {
             ),
             Self::Silent(path, time) => write!(
                 f,
-                "{}: the gateway did not answer in {} s; look whether it is still running",
+                "{}: the gateway did not answer within {} s; check that it still runs",
                 path.display(),
                 time.as_secs_f64()
             ),
             Self::Ended(path) => write!(
                 f,
-                "{}: the gateway ended the connection; look whether it is still running",
+                "{}: the gateway closed the connection; check that it still runs",
                 path.display()
             ),
             Self::Garbled(path, reason) => {
-                write!(f, "{}: this is no gateway of candor: {reason}", path.display())
+                write!(f, "{}: this is not a candor gateway: {reason}", path.display())
             }
             Self::Refused(rejected) => f.write_str(&rejected.message),
             Self::Io(path, error) => {
-                write!(f, "{}: the gateway cannot be asked: {error}", path.display())
+                write!(f, "{}: cannot send the request to the gateway: {error}", path.display())
             }
         }
     }

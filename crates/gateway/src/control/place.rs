@@ -200,24 +200,24 @@ impl Places {
             .collect();
         match (meant.as_slice(), name) {
             ([one], _) if !one.is_permitted => Err(format!(
-                "the gateway `{}` belongs to another user ({}); try it with sudo",
+                "the gateway `{}` belongs to another user ({}); try sudo",
                 one.name,
                 one.path.display()
             )),
             ([one], _) => Ok(one.path.clone()),
             ([], Some(name)) if running.is_empty() => Err(format!(
-                "no gateway `{name}` is running, nor any other (looked in {}; what other users \
-                 run is not seen); start it with: {start}",
+                "no gateway `{name}` is running, and no other gateway (searched {}; gateways of \
+                 other users are not visible); start it with: {start}",
                 self.shown()
             )),
             ([], Some(name)) => Err(format!(
-                "no gateway `{name}` is running; start it with: {start}; there are {} \
-                 (choose one with --control)",
+                "no gateway `{name}` is running; start it with: {start}; or choose a running one \
+                 with --control: {}",
                 list(&running.iter().collect::<Vec<_>>())
             )),
             ([], None) => Err(format!(
-                "no gateway is running (looked in {}; what other users run is not seen); start \
-                 one with: {start}",
+                "no gateway is running (searched {}; gateways of other users are not visible); \
+                 start one with: {start}",
                 self.shown()
             )),
             (several, _) => Err(format!(
@@ -294,7 +294,7 @@ mod tests {
         let (system, temporary) = (folder.path().join("run"), folder.path().join("tmp"));
         let places = Places::new(|_| None, &system, &temporary, own_user());
         let error = |wanted| places.find(wanted).unwrap_err();
-        assert!(error(Wanted::Any).starts_with("no gateway is running (looked in "));
+        assert!(error(Wanted::Any).starts_with("no gateway is running (searched "));
         assert!(error(Wanted::Any).ends_with("start one with: candor route run FILE"));
         let rules = folder.path().join("drive.rules.toml");
         fs::write(&rules, "").unwrap();
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(places.find(Wanted::Control(named)), Ok(named.to_owned()));
         let other = error(Wanted::File(Path::new("rack.toml")));
         assert!(other.starts_with("no gateway `rack` is running; start it with"), "{other}");
-        assert!(other.contains("there are drive ("), "{other}");
+        assert!(other.contains("choose a running one with --control: drive ("), "{other}");
 
         let _rack = UnixListener::bind(within.join("rack.sock")).unwrap();
         let several = error(Wanted::Any);

@@ -59,11 +59,11 @@ impl Request {
     pub fn decode(line: &[u8]) -> Result<Self, String> {
         let fields: Fields = serde_json::from_slice(line).map_err(|error| {
             let example = r#"{"command":"stats"}"#;
-            format!("this is no request: {error}; a request is an object such as {example}")
+            format!("this is not a request: {error}; a request is an object such as {example}")
         })?;
         let Fields { command, interval_ms, file } = fields;
         let only_for = |field: &str, command: &str| {
-            Err(format!("`{field}` is a field of `{command}` only; leave it out"))
+            Err(format!("only `{command}` has the field `{field}`; remove it"))
         };
         if interval_ms.is_some() && command != "watch" {
             return only_for("interval_ms", "watch");
@@ -78,7 +78,7 @@ impl Request {
                     Ok(Self::Watch { interval_ms })
                 }
                 other => Err(format!(
-                    "an `interval_ms` of {other} is out of range; it is {MIN_INTERVAL_MS} to \
+                    "`interval_ms` is {other}, but must be {MIN_INTERVAL_MS} to \
                      {MAX_INTERVAL_MS}, or 0 to end the watch"
                 )),
             },
@@ -94,7 +94,7 @@ impl Request {
                 let hint =
                     hint.map_or_else(String::new, |meant| format!("did you mean `{meant}`? "));
                 let shown: String = other.chars().take(32).collect();
-                Err(format!("unknown command {shown:?}; {hint}there are {known}"))
+                Err(format!("unknown command {shown:?}; {hint}the commands are {known}"))
             }
         }
     }
@@ -112,10 +112,13 @@ fn path(text: String) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if !path.is_absolute() {
         let path = path.display().to_string();
-        return Err(format!("{path:?} is no absolute path; the gateway has a folder of its own"));
+        return Err(format!(
+            "{path:?} is not an absolute path; the gateway may run in another \
+                            folder"
+        ));
     }
     if path.as_os_str().as_encoded_bytes().contains(&0) {
-        return Err("there is a zero byte in `file`; no file is called that".into());
+        return Err("`file` contains a zero byte, which no path can have".into());
     }
     Ok(path)
 }
@@ -200,10 +203,10 @@ impl Rejected {
         let file = file.display();
         let message = match findings.iter().find(|finding| finding.severity == "error") {
             Some(first) => format!(
-                "{file} is not used, and the rules before it stay in use: {} (line {})",
+                "{file} is not used, the old rules stay in use: {} (line {})",
                 first.message, first.line
             ),
-            None => format!("{file} is not used, and the rules before it stay in use"),
+            None => format!("{file} is not used, the old rules stay in use"),
         };
         Self { message, findings }
     }
@@ -375,23 +378,29 @@ mod tests {
     #[test]
     fn what_is_no_request_is_told_why() {
         for (line, reason) in [
-            ("", "this is no request: EOF"),
-            ("\u{0}", "this is no request"),
+            ("", "this is not a request: EOF"),
+            ("\u{0}", "this is not a request"),
             ("stats", "a request is an object such as {\"command\":\"stats\"}"),
-            ("[]", "this is no request"),
+            ("[]", "this is not a request"),
             ("{}", "missing field `command`"),
             (r#"{"command":7}"#, "invalid type: integer `7`"),
             (r#"{"command":"stats"} {"command":"stats"}"#, "trailing characters"),
-            (r#"{"command":"stats","file":"/a"}"#, "`file` is a field of `load` only"),
-            (r#"{"command":"load","interval_ms":5}"#, "`interval_ms` is a field of `watch` only"),
+            (r#"{"command":"stats","file":"/a"}"#, "only `load` has the field `file`"),
+            (r#"{"command":"load","interval_ms":5}"#, "only `watch` has the field `interval_ms`"),
             (r#"{"command":"watch","intervall_ms":5}"#, "unknown field `intervall_ms`"),
-            (r#"{"command":"watch","interval_ms":9}"#, "9 is out of range; it is 10 to 3600000"),
-            (r#"{"command":"watch","interval_ms":3600001}"#, "out of range"),
+            (
+                r#"{"command":"watch","interval_ms":9}"#,
+                "`interval_ms` is 9, but must be 10 to 3600000",
+            ),
+            (r#"{"command":"watch","interval_ms":3600001}"#, "`interval_ms` is 3600001"),
             (r#"{"command":"watch","interval_ms":-1}"#, "invalid value"),
-            (r#"{"command":"load","file":"a.toml"}"#, "\"a.toml\" is no absolute path"),
+            (r#"{"command":"load","file":"a.toml"}"#, "\"a.toml\" is not an absolute path"),
             (r#"{"command":"load","file":"/a\u0000"}"#, "zero byte"),
-            (r#"{"command":"halt"}"#, "there are stats, watch, load, plan, version, stop"),
-            (r#"{"command":"stat"}"#, "unknown command \"stat\"; did you mean `stats`? there are"),
+            (r#"{"command":"halt"}"#, "the commands are stats, watch, load, plan, version, stop"),
+            (
+                r#"{"command":"stat"}"#,
+                "unknown command \"stat\"; did you mean `stats`? the commands are",
+            ),
         ] {
             let error = Request::decode(line.as_bytes()).unwrap_err();
             assert!(error.contains(reason), "{line}: {error}");

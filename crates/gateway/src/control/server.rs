@@ -111,7 +111,7 @@ impl fmt::Display for BindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InUse { path, process } => {
-                write!(f, "{}: a gateway is running with this control socket", path.display())?;
+                write!(f, "{}: a gateway already runs with this control socket", path.display())?;
                 match process {
                     Some(process) => {
                         write!(f, " (process {process}); stop it with: kill {process}; or")?;
@@ -191,17 +191,17 @@ impl Server {
         let fail = |attempt| move |error| BindError::Io { path: path.to_owned(), attempt, error };
         let mode = lock::mode_of(parent, access.folder_mode());
         let folder = Folder::open_or_make(parent, mode);
-        let folder = folder.map_err(fail("use its folder"))?;
-        folder.check(Writers::Group).map_err(fail("use its folder"))?;
+        let folder = folder.map_err(fail("open its folder"))?;
+        folder.check(Writers::Group).map_err(fail("open its folder"))?;
         if access == Access::Group {
-            let_group_in(&folder).map_err(fail("let the group into its folder"))?;
+            let_group_in(&folder).map_err(fail("give the group access to its folder"))?;
         }
         // While it is looked whether the socket there is in use nobody else may replace it.
-        let _held = hold(&parent.join(path.file_name().unwrap_or_default()))
-            .map_err(fail("take the lock for it"))?;
+        let _held =
+            hold(&parent.join(path.file_name().unwrap_or_default())).map_err(fail("lock it"))?;
         look(path)?;
-        let listener = make(&folder, path, access).map_err(fail("make the socket"))?;
-        let metadata = fs::symlink_metadata(path).map_err(fail("find the socket again"))?;
+        let listener = make(&folder, path, access).map_err(fail("create the socket"))?;
+        let metadata = fs::symlink_metadata(path).map_err(fail("read the new socket"))?;
         Ok(Listening { listener, file: SocketFile::new(path, &metadata) })
     }
 
@@ -221,7 +221,7 @@ impl Server {
         }
         Err(refused.unwrap_or_else(|| BindError::Taken {
             path: PathBuf::new(),
-            reason: "there is no place for a control socket".into(),
+            reason: "no folder for a control socket was found".into(),
         }))
     }
 
@@ -257,7 +257,7 @@ fn hold(socket: &Path) -> io::Result<Lock> {
             }
         }
     }
-    Err(io::Error::other("another gateway has been making it for a second"))
+    Err(io::Error::other("another gateway has held the lock for a second"))
 }
 
 /// Whether what is at `path` may be replaced.
@@ -266,14 +266,14 @@ fn look(path: &Path) -> Result<(), BindError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => {
-            let attempt = "look what is there";
+            let attempt = "examine the file with this name";
             return Err(BindError::Io { path: path.to_owned(), attempt, error });
         }
         Ok(metadata) if !metadata.file_type().is_socket() => {
-            return Err(taken("there is a file that is no socket"));
+            return Err(taken("a file that is not a socket has this name"));
         }
         Ok(metadata) if !super::place::is_trusted(&metadata, own_user()) => {
-            return Err(taken("there is a socket of another user"));
+            return Err(taken("a socket of another user has this name"));
         }
         Ok(_) => {}
     }
@@ -286,10 +286,10 @@ fn look(path: &Path) -> Result<(), BindError> {
         }
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            Err(taken("there is a socket of another user"))
+            Err(taken("a socket of another user has this name"))
         }
         Err(error) => {
-            let attempt = "find out whether the socket there is in use";
+            let attempt = "find out whether the socket is in use";
             Err(BindError::Io { path: path.to_owned(), attempt, error })
         }
     }
@@ -354,13 +354,16 @@ impl<H: Handler + 'static> Service<UnixStream> for Control<H> {
 
     fn displace(&self, client: &mut UnixStream) {
         let limit = self.limits.clients;
-        let message = format!("disconnected: {limit} clients were connected, and another one came");
+        let message = format!("disconnected: a new client connected, and {limit} is the limit");
         clients::write_all(client, &Answer::error(message).encode(), Nanos::ZERO);
     }
 
     fn turn_away(&self, mut client: UnixStream) {
         let limit = self.limits.clients;
-        let message = format!("{limit} clients are connected, which is the most; end one of them");
+        let message = format!(
+            "{limit} clients are connected, which is the limit; disconnect one \
+                               of them"
+        );
         clients::write_all(&mut client, &Answer::error(message).encode(), Nanos::ZERO);
     }
 }
@@ -417,12 +420,12 @@ impl<H: Handler> Session<'_, H> {
                 Came::Nothing if self.watch.is_some() => {}
                 Came::Nothing => {
                     let idle = idle.as_secs_f64();
-                    self.send(&Answer::error(format!("nothing was asked for in {idle} s")));
+                    self.send(&Answer::error(format!("no request came for {idle} s")));
                     return;
                 }
                 Came::End => {
                     if self.lines.has_rest() {
-                        self.send(&Answer::error("the last line has no end; end it with \\n"));
+                        self.send(&Answer::error("the last line is not complete; end it with \\n"));
                     }
                     return;
                 }
@@ -458,7 +461,7 @@ impl<H: Handler> Session<'_, H> {
                 None => return Flow::On,
                 Some(Err(TooLong)) => {
                     let limit = self.control.limits.line_bytes;
-                    Err(format!("a line is longer than {limit} bytes, which no request is"))
+                    Err(format!("the line is longer than {limit} bytes, the limit for a request"))
                 }
                 Some(Ok(line)) if line.trim_ascii().is_empty() => continue,
                 Some(Ok(line)) => Request::decode(line),

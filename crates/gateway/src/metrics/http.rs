@@ -79,13 +79,13 @@ impl Refusal {
 
     const fn reason(self) -> &'static str {
         match self {
-            Self::Malformed => "this is no HTTP request",
-            Self::NotFound => "there is only /metrics",
-            Self::Method => "take GET or HEAD",
-            Self::TooSlow => "the request did not come in time",
+            Self::Malformed => "this is not an HTTP request",
+            Self::NotFound => "not found; the only path is /metrics",
+            Self::Method => "use GET or HEAD",
+            Self::TooSlow => "the request took too long to arrive",
             Self::TooLong => "the request is too long",
             Self::TooMany => "too many connections; try again",
-            Self::Version => "take HTTP/1.1",
+            Self::Version => "use HTTP/1.1",
         }
     }
 

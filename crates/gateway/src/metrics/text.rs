@@ -18,34 +18,34 @@ const PORT_METRICS: [PortMetric; 24] = [
     (
         "routed_frames_total",
         Kind::Counter,
-        "Frames received that a rule took: received = routed + not routed + refused.",
+        "Frames received that a rule matched: received = routed + not routed + refused.",
         PortSnapshot::routed,
     ),
     (
         "not_routed_frames_total",
         Kind::Counter,
-        "Frames received that no rule took.",
+        "Frames received that no rule matched.",
         PortSnapshot::not_routed,
     ),
     (
         "refused_frames_total",
         Kind::Counter,
-        "Frames received that no rule took, where the rules are a list of what is allowed.",
+        "Frames received that no rule matched, with default = \"refuse\".",
         PortSnapshot::refused,
     ),
     (
         "refuses_unmatched",
         Kind::Gauge,
-        "Whether frames that no rule takes are refused: the rules are a list of what is allowed.",
+        "Whether frames that no rule matches are refused (default = \"refuse\").",
         |port| u64::from(port.refuses_unmatched),
     ),
-    ("error_reports_total", Kind::Counter, "Error reports of the controller.", |port| {
+    ("error_reports_total", Kind::Counter, "Error reports from the controller.", |port| {
         port.error_reports
     }),
     (
         "malformed_frames_total",
         Kind::Counter,
-        "Frames refused because they, or the datagram that they came in, were malformed.",
+        "Frames refused because they or their datagram were malformed.",
         |port| port.malformed_frames,
     ),
     (
@@ -54,16 +54,13 @@ const PORT_METRICS: [PortMetric; 24] = [
         "Frames that the kernel dropped before they could be received.",
         |port| port.overflow_frames,
     ),
-    (
-        "received_datagrams_total",
-        Kind::Counter,
-        "Datagrams received whose frames were handed over.",
-        |port| port.received_datagrams,
-    ),
+    ("received_datagrams_total", Kind::Counter, "Datagrams received and accepted.", |port| {
+        port.received_datagrams
+    }),
     (
         "malformed_datagrams_total",
         Kind::Counter,
-        "Datagrams received that are none of the format.",
+        "Datagrams received that do not have the expected format.",
         |port| port.malformed_datagrams,
     ),
     (
@@ -75,46 +72,55 @@ const PORT_METRICS: [PortMetric; 24] = [
     (
         "missing_datagrams_total",
         Kind::Counter,
-        "Datagrams that never came, by their sequence numbers, modulo 256 for each gap.",
+        "Datagrams that never arrived, by their sequence numbers, modulo 256 for each gap.",
         |port| port.missing_datagrams,
     ),
-    ("out_of_order_datagrams_total", Kind::Counter, "Datagrams that came late or twice.", |port| {
-        port.out_of_order_datagrams
-    }),
+    (
+        "out_of_order_datagrams_total",
+        Kind::Counter,
+        "Datagrams that arrived late or twice.",
+        |port| port.out_of_order_datagrams,
+    ),
     (
         "foreign_total",
         Kind::Counter,
-        "Datagrams or connections that were turned away: from others than the peer, or not greeting.",
+        "Datagrams or connections refused: not from the peer, or without a greeting.",
         |port| port.foreign,
     ),
     (
         "looping_frames_total",
         Kind::Counter,
-        "Frames that were received again and again: several gateways may pass them on in a circle.",
+        "Frames received again and again: several gateways may forward them in a loop.",
         |port| port.looping,
     ),
     (
         "transmitted_frames_total",
         Kind::Counter,
-        "Frames that the port took for transmission.",
+        "Frames accepted by the port for transmission.",
         |port| port.transmitted,
     ),
     ("transmitted_datagrams_total", Kind::Counter, "Datagrams sent.", |port| {
         port.transmitted_datagrams
     }),
-    ("full_total", Kind::Counter, "How often the port had no room for a frame.", |port| port.full),
+    ("full_total", Kind::Counter, "Times the port had no room for a frame.", |port| port.full),
     (
         "lost_frames_total",
         Kind::Counter,
-        "Frames that the port took and lost: its peer went away, or its disk is full.",
+        "Frames that the port accepted and then lost: its peer disconnected, or its disk is full.",
         |port| port.lost,
     ),
-    ("queue_frames", Kind::Gauge, "Frames that wait in the egress queue.", |port| port.queued),
-    ("queue_most_frames", Kind::Gauge, "The most that ever waited.", |port| port.most_queued),
-    ("queue_depth_frames", Kind::Gauge, "How many the egress queue has room for.", |port| {
+    ("queue_frames", Kind::Gauge, "Frames waiting in the egress queue.", |port| port.queued),
+    (
+        "queue_most_frames",
+        Kind::Gauge,
+        "The highest number of frames that ever waited in the \
+                                        egress queue.",
+        |port| port.most_queued,
+    ),
+    ("queue_depth_frames", Kind::Gauge, "The capacity of the egress queue in frames.", |port| {
         port.queue_depth
     }),
-    ("reopened_total", Kind::Counter, "How often the port was opened again.", |port| port.reopened),
+    ("reopened_total", Kind::Counter, "Times the port was reopened.", |port| port.reopened),
 ];
 
 #[derive(Clone, Copy)]
@@ -146,23 +152,23 @@ pub fn text(snapshot: &Snapshot) -> String {
 }
 
 fn process(page: &mut Page, snapshot: &Snapshot) {
-    page.head("candor_up", Kind::Gauge, "The gateway is running.");
+    page.head("candor_up", Kind::Gauge, "1 while the gateway runs.");
     page.line("candor_up", &[], 1);
-    page.head("candor_info", Kind::Gauge, "The rule file, and the version of candor.");
+    page.head("candor_info", Kind::Gauge, "The rule file and the version of candor.");
     let version = env!("CARGO_PKG_VERSION");
     page.line("candor_info", &[("file", &snapshot.file), ("version", version)], 1);
-    page.head("candor_uptime_seconds", Kind::Gauge, "How long the gateway has been running.");
+    page.head("candor_uptime_seconds", Kind::Gauge, "Time since the gateway started.");
     page.line("candor_uptime_seconds", &[], seconds(snapshot.uptime_ns));
     page.head(
         "candor_rules_generation",
         Kind::Gauge,
-        "How often the rules were changed since the start.",
+        "Times the rules were changed since the start.",
     );
     page.line("candor_rules_generation", &[], snapshot.generation);
     page.head(
         "candor_rules_rejected",
         Kind::Gauge,
-        "Whether the rules on disk have errors, so that those in use are older.",
+        "Whether the rules on disk have errors, so that older ones are in use.",
     );
     page.line("candor_rules_rejected", &[], u64::from(snapshot.rejected.is_some()));
 }
@@ -208,7 +214,7 @@ fn rules(page: &mut Page, rules: &[RuleSnapshot]) {
     page.head(
         name,
         Kind::Counter,
-        "Copies of frames by what became of them: handled, or refused by the rule or lost, with the cause.",
+        "Copies of frames by outcome: handled, refused or lost, with the cause.",
     );
     for rule in &rules {
         let [name_of, from, to] = labels(rule);
@@ -221,12 +227,12 @@ fn rules(page: &mut Page, rules: &[RuleSnapshot]) {
         }
     }
     let name = "candor_rule_pending_copies";
-    page.head(name, Kind::Gauge, "Copies that wait for their destination.");
+    page.head(name, Kind::Gauge, "Copies waiting for their destination.");
     for rule in &rules {
         page.line(name, &labels(rule), rule.pending);
     }
     let name = "candor_rule_in_use";
-    page.head(name, Kind::Gauge, "Whether the rule is in use; one that was taken out is not.");
+    page.head(name, Kind::Gauge, "Whether the rule is in use; 0 after it was removed.");
     for rule in &rules {
         page.line(name, &labels(rule), u64::from(rule.in_use));
     }
@@ -237,7 +243,7 @@ fn latencies(page: &mut Page, latencies: &[LatencySnapshot]) {
         [("from", &latency.from), ("to", &latency.to)]
     }
     let name = "candor_latency_seconds";
-    page.head(name, Kind::Summary, "How long frames took from port to port, since the start.");
+    page.head(name, Kind::Summary, "Latency of frames from port to port since the start.");
     for latency in latencies {
         let [from, to] = labels(latency);
         for (quantile, ns) in
@@ -250,12 +256,12 @@ fn latencies(page: &mut Page, latencies: &[LatencySnapshot]) {
         page.line("candor_latency_seconds_count", &[from, to], latency.count);
     }
     let name = "candor_latency_max_seconds";
-    page.head(name, Kind::Gauge, "The longest that a frame took from port to port.");
+    page.head(name, Kind::Gauge, "The highest latency of a frame from port to port.");
     for latency in latencies {
         page.line(name, &labels(latency), seconds(latency.max_ns));
     }
     let name = "candor_latency_unusable_total";
-    page.head(name, Kind::Counter, "Frames whose time stamp could not be used.");
+    page.head(name, Kind::Counter, "Frames without a usable time stamp.");
     for latency in latencies {
         page.line(name, &labels(latency), latency.unusable);
     }

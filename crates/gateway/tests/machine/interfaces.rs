@@ -182,7 +182,7 @@ fn absent() {
     let gateway = Gateway::run(file.clone(), &[]);
     let again = crate::bench::candor(&["route", "run", &file.display().to_string()]);
     assert_eq!(again.status, Some(2), "{again:?}");
-    let process = format!("process {} runs these rules already", gateway.process().id());
+    let process = format!("process {} already runs these rules", gateway.process().id());
     assert!(again.errors.contains(&process), "{again:?}");
     gateway.end();
 }
