@@ -149,7 +149,7 @@ impl Verdict {
 
 impl Term {
     fn parse(text: &str) -> Result<Self, String> {
-        let expected = "expected `EXPERIMENT METRIC FIGURE`, such as `simple gateway_latency min`, \
+        let expected = "write `EXPERIMENT METRIC FIGURE`, such as `simple gateway_latency min`, \
                         or `EXPERIMENT lost_percent`";
         let words: Vec<_> = text.split_whitespace().collect();
         let (experiment, figure) = match words[..] {
@@ -157,13 +157,13 @@ impl Term {
             [experiment, metric, figure] => {
                 let known = Metric::from_key(metric).ok_or_else(|| {
                     let known: Vec<_> = Metric::ALL.iter().map(|metric| metric.key()).collect();
-                    format!("there is no metric `{metric}`, only {}", known.join(", "))
+                    format!("unknown metric `{metric}`; the metrics are {}", known.join(", "))
                 })?;
                 const FIGURES: [&str; 8] =
                     ["min", "p50", "p90", "p99", "p999", "max", "mean", "stddev"];
                 if !FIGURES.contains(&figure) {
                     return Err(format!(
-                        "there is no figure `{figure}`, only {}",
+                        "unknown figure `{figure}`; the figures are {}",
                         FIGURES.join(", ")
                     ));
                 }
@@ -343,7 +343,7 @@ fn read_one(mut section: Section<'_>, each: Option<&str>) -> Option<Claim> {
     let at_least = section.float("at_least", f64::MIN..=f64::MAX);
     let at_most = section.float("at_most", f64::MIN..=f64::MAX);
     if at_least.is_none() && at_most.is_none() {
-        let hint = "give `at_least`, `at_most` or both";
+        let hint = "add `at_least`, `at_most` or both";
         section.findings().error_with_hint(
             section.origin(),
             "a claim without bounds always holds",

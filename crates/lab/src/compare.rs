@@ -152,7 +152,7 @@ fn notes(before: &Side, after: &Side) -> Vec<String> {
         let (old, new) = (values(&before), values(&after));
         if old != new && !old.is_empty() && !new.is_empty() {
             notes.push(format!(
-                "{what} is {old} before and {new} after, which changes figures by itself"
+                "{what} is {old} before and {new} after; this alone changes figures"
             ));
         }
     };
@@ -169,8 +169,8 @@ fn notes(before: &Side, after: &Side) -> Vec<String> {
         || is_packaged(&before, false) && is_packaged(&after, true)
     {
         notes.push(
-            "one side is a kernel of Debian's and the other is not, so their configurations differ \
-             too; to see what a patch does, build both with one configuration"
+            "one side is a Debian kernel and the other is not, so their configurations differ \
+             too; to see the effect of a patch, build both with the same configuration"
                 .into(),
         );
     }

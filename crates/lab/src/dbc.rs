@@ -69,7 +69,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> Result<DbcMessages, Error> {
     }
     if messages.is_empty() {
         return Err(Error::Other(format!(
-            "{name}: no message has a cycle time; give each a GenMsgCycleTime in ms, or list \
+            "{name}: no message has a cycle time; add a GenMsgCycleTime in ms to each, or list \
              messages under [[traffic.message]]"
         )));
     }
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn what_is_no_dbc_or_sends_nothing_is_refused() {
         for (text, reason) in [
-            ("hello".to_owned(), "t.dbc: this is no DBC file"),
+            ("hello".to_owned(), "t.dbc: this is not a DBC file"),
             (dbc("BO_ 5 Silent: 2 A\n", ""), "t.dbc: no message has a cycle time"),
         ] {
             let error = parse("t.dbc", text.as_bytes()).unwrap_err().to_string();

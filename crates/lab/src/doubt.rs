@@ -136,7 +136,7 @@ pub(crate) fn notes(
 
 fn unusual(bus: &Bus) -> Option<String> {
     let unusual = bus.timing.unusual()?;
-    let meant = unusual.meant().map_or(String::new(), |rate| format!("; was {rate} meant?"));
+    let meant = unusual.meant().map_or(String::new(), |rate| format!("; did you mean {rate}?"));
     Some(format!("bus {}: {unusual}{meant}", bus.name))
 }
 
@@ -150,17 +150,15 @@ fn overloaded(bus: &Bus, demand: &Demand, (longest, late): (Nanos, u64)) -> Opti
         _ if late > 0 => "its senders fall behind".into(),
         _ => return None,
     };
-    let mut note = format!(
-        "bus {} at {}bit/s cannot carry what it is given: {needs}",
-        bus.name, bus.timing.nominal
-    );
+    let mut note =
+        format!("bus {} at {}bit/s is overloaded: {needs}", bus.name, bus.timing.nominal);
     if longest > Nanos::ZERO {
         note.push_str(&format!("; they waited up to {longest}"));
     }
     if late > 0 {
         note.push_str(&format!(", {late} of {} longer than they may", demand.frames));
     }
-    note.push_str("; is the bit rate right?");
+    note.push_str("; check the bit rate");
     Some(note)
 }
 
@@ -168,8 +166,8 @@ fn collided(bus: &Bus, statistics: &BusStatistics) -> Option<String> {
     let can_id = statistics.collision_id?;
     let times = statistics.id_collisions;
     Some(format!(
-        "bus {}: {times} times nodes began frames with the same identifier at once (first {}), which \
-         makes errors on a bus; give every identifier one sender",
+        "bus {}: {times} times two nodes started a frame with the same identifier at the same \
+         time (first {}), which causes errors on a real bus; give every identifier one sender",
         bus.name,
         shown(can_id)
     ))

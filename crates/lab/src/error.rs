@@ -54,7 +54,10 @@ impl Error {
     /// A testbed was given an experiment of another one.
     pub(crate) fn elsewhere(experiment: &Experiment, testbed: Testbed) -> Self {
         let (name, own) = (&experiment.name, experiment.world.testbed());
-        Self::Other(format!("{name} runs in `{own}`, not in `{testbed}`; set its testbed"))
+        Self::Other(format!(
+            "{name} runs on the testbed `{own}`, not on `{testbed}`; change its \
+                             testbed"
+        ))
     }
 
     pub(crate) fn write(path: &Path, source: io::Error) -> Self {

@@ -244,7 +244,7 @@ pub struct Options {
     pub set: Vec<String>,
     /// Only experiments whose name matches.
     pub only: Option<String>,
-    /// The seed, instead of the file's.
+    /// Use this seed instead of the file's.
     pub seed: Option<u64>,
     /// The testbed, instead of the file's.
     pub testbed: Option<Testbed>,
@@ -260,7 +260,7 @@ impl Options {
         for set in &self.set {
             let over = candor_config::setting("--set", set).map_err(Error::Other)?;
             if let Some((bus, hint)) = effect::unknown_bus(table, &over) {
-                return Err(Error::Other(format!("--set {set}: there is no bus `{bus}`; {hint}")));
+                return Err(Error::Other(format!("--set {set}: unknown bus `{bus}`; {hint}")));
             }
             table.merge(over);
         }
@@ -624,29 +624,29 @@ mod tests {
             ),
             (
                 format!("{two}{flood}gateway = {{ delay = '1us', rules = 'absent.toml' }}"),
-                &["absent.toml cannot be read", "paths count from"],
+                &["absent.toml cannot be read", "paths are relative"],
             ),
             (
                 format!("bus.in.bitrate = '1M'\n{flood}gateway.delay = '1us'"),
-                &["the rules do not fit the buses"],
+                &["the rules do not match the buses"],
             ),
             (
                 format!("{two}{flood}gateway = {{ delay = '1us', generate.hops = 101 }}"),
-                &["`hops` is 101, but 0 to 100 is possible"],
+                &["`hops` is 101, but must be 0 to 100"],
             ),
             (format!("{two}{flood}instrument = 'tester'"), &["there is no tester"]),
-            (format!("bus = {{}}\n{flood}"), &["there is no bus"]),
+            (format!("bus = {{}}\n{flood}"), &["no bus is defined"]),
             (format!("bus.in = 1\n{flood}"), &["`in` is an integer, expected a table"]),
             (
                 format!("{two}traffic = {{ kind = 'flood', id = '0x800' }}"),
-                &["`0x800` is no identifier"],
+                &["`0x800` is not an identifier"],
             ),
             (format!("{two}traffic = {{ kind = 'flood', length = 1 }}"), &["`length` is 1"]),
             (
                 format!("{two}traffic = {{ kind = 'flood', length = 12 }}"),
-                &["does not carry CAN FD"],
+                &["does not support CAN FD"],
             ),
-            (format!("{two}traffic = {{ kind = 'flood', fill = 256 }}"), &["0 to 255 is possible"]),
+            (format!("{two}traffic = {{ kind = 'flood', fill = 256 }}"), &["must be 0 to 255"]),
             (format!("{two}{periodic}"), &["there are no messages to send"]),
             (
                 format!("{two}{periodic}traffic.nodes.inn = ['A']"),
@@ -656,7 +656,7 @@ mod tests {
                 format!(
                     "{two}{periodic}[[traffic.message]]\nid = '0x1'\nnode = 'A'\nperiod = '1us'"
                 ),
-                &["a period is at least 10us", "node `A` sends 0x1, but is on no bus"],
+                &["a period must be at least 10us", "node `A` sends 0x1, but is not on any bus"],
             ),
             (format!("{two}{periodic}traffic.dbc = 'absent.dbc'"), &["absent.dbc cannot be read"]),
             (format!("{two}traffic.kind = 'replay'"), &["`log` is missing"]),

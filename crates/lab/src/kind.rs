@@ -78,11 +78,11 @@ impl Kind {
                 "this is a DBC file; use it with a recording: `candor log decode LOG --dbc {path}`"
             ),
             Self::Recording => {
-                format!("this is a recording; `candor log info {path}` shows what it holds")
+                format!("this is a recording; `candor log info {path}` shows its contents")
             }
             Self::Result => {
-                "this is the result of an experiment; `candor lab show` and `candor lab \
-                             report` take its folder"
+                "this is the result of an experiment; use its folder with `candor lab show` or \
+                 `candor lab report`"
                     .into()
             }
         }

@@ -80,7 +80,7 @@ impl Target {
         };
         // A link to nowhere is a name that is taken, too.
         if existing == Existing::Keep && fs::symlink_metadata(path).is_ok() {
-            return Err(io::Error::new(ErrorKind::AlreadyExists, "the file exists"));
+            return Err(io::Error::new(ErrorKind::AlreadyExists, "the file already exists"));
         }
         // A symbolic link stays one.
         let path = if metadata.is_some() { fs::canonicalize(path)? } else { path.to_owned() };
@@ -113,7 +113,10 @@ impl Target {
                     Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                         let kept = temporary.display().to_string();
                         self.rename = None;
-                        let message = format!("another file took its name; the output is {kept}");
+                        let message = format!(
+                            "another file has this name now; the output is \
+                                               {kept}"
+                        );
                         return Err(io::Error::new(ErrorKind::AlreadyExists, message));
                     }
                     renamed => renamed?,

@@ -58,7 +58,8 @@ pub fn load(name: &str, base: &Path) -> Result<Profile, Error> {
             let meant = candor_config::did_you_mean(name, names.iter().copied())
                 .map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
             return Err(Error::Other(format!(
-                "there is no host profile `{name}`; {meant}built in are {}; a file's name ends in .toml",
+                "unknown host profile `{name}`; {meant}the built-in profiles are {}; a file name \
+                 must end in .toml",
                 names.join(", ")
             )));
         }
@@ -106,8 +107,7 @@ impl<'a> Parameters<'a> {
         parameter.require(&["value", "source"]);
         let value = read(&mut parameter);
         if parameter.string("source").is_some_and(|source| source.trim().is_empty()) {
-            let hint =
-                "say where the number comes from: a paper, a data sheet, a measurement, a fit";
+            let hint = "name the source of the number: a paper, a data sheet, a measurement, a fit";
             self.findings.error_with_hint(parameter.origin_of("source"), "`source` is empty", hint);
         }
         parameter.finish();
@@ -215,7 +215,7 @@ fn read(table: &Table, findings: &Findings, text: &str) -> Profile {
     };
     ethernet.finish();
     if ethernet_load.spacing * u64::from(ethernet_load.fragments - 1) >= ethernet_load.every {
-        let message = "the fragments of a request take longer than `every`";
+        let message = "the fragments of one request take longer than `every`";
         findings.error_with_hint(
             load.origin_of("ethernet"),
             message,
@@ -261,7 +261,7 @@ fn interferences<'a>(parent: &mut Section<'a>, findings: &'a Findings) -> Vec<In
                 duration: (of.nanos("shortest"), of.nanos("longest")),
             };
             if interference.every < Nanos::from_micros(10) {
-                let message = "an interference comes at most every 10us";
+                let message = "`every` must be at least 10us";
                 findings.error(of.section.origin_of("every"), message);
             }
             of.finish();
@@ -300,10 +300,14 @@ mod tests {
             ("\"5us\"", "\"5\"", "`value` is \"5\", but the unit of a duration is"),
             ("\"5us\"", "\"-5us\"", "`value` is \"-5us\", but"),
             ("\"5us\"", "5", "`value` is an integer, expected a duration such as \"250us\""),
-            ("value = 4,", "value = -4,", "`value` is -4, but 0 to 65536 is possible"),
+            ("value = 4,", "value = -4,", "`value` is -4, but must be 0 to 65536"),
             ("value = 4,", "value = 4.5,", "`value` is a number, expected an integer"),
             ("value = 4,", "", "`value` is missing"),
-            ("\"soft-irq\"", "\"soft\"", "`value` is \"soft\", but `soft-irq` or `hard-irq`"),
+            (
+                "\"soft-irq\"",
+                "\"soft\"",
+                "`value` is \"soft\", but must be `soft-irq` or `hard-irq`",
+            ),
             ("value = true,", "value = 1,", "`value` is an integer, expected true or false"),
             ("rx_fifo ", "rx_fivo ", "unknown key `rx_fivo`"),
         ] {

@@ -110,8 +110,7 @@ mod tests {
         assert!(error.starts_with("no-such-folder/a.log: cannot be written: "), "{error}");
         assert_eq!(
             create(Path::new("a.xyz"), None, Existing::Keep).err().unwrap().to_string(),
-            "a.xyz: the ending stands for no format; use one of log, pcap, pcapng, or name the \
-             format"
+            "a.xyz: unknown file extension; use one of log, pcap, pcapng, or name the format"
         );
     }
 

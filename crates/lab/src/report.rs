@@ -263,12 +263,12 @@ fn read_results(dir: &Path) -> Result<Vec<(PathBuf, String, ResultFile)>, Error>
     let mut paths = match files_in(dir, "json") {
         Ok(paths) => paths,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(Error::new(dir, "there is no such folder", RUN_FIRST));
+            return Err(Error::new(dir, "the folder does not exist", RUN_FIRST));
         }
         Err(error) => return Err(unreadable(dir, &error)),
     };
     if paths.is_empty() {
-        return Err(Error::new(dir, "there are no results here", RUN_FIRST));
+        return Err(Error::new(dir, "the folder contains no results", RUN_FIRST));
     }
     paths.sort();
     paths.into_iter().map(read_result).collect()
@@ -283,7 +283,7 @@ fn read_result(path: PathBuf) -> Result<(PathBuf, String, ResultFile), Error> {
         fs::File::open(&path).and_then(|file| file.take(MAX_RESULT_LEN + 1).read_to_end(&mut text));
     let len = read.map_err(|error| unreadable(&path, &error))?;
     if len as u64 > MAX_RESULT_LEN {
-        return Err(Error::new(&path, "this is larger than any result", RUN_AGAIN));
+        return Err(Error::new(&path, "the file is too large for a result", RUN_AGAIN));
     }
     let result = parse(&path, &text)?;
     Ok((path, id, result))
@@ -299,7 +299,7 @@ fn parse(path: &Path, text: &[u8]) -> Result<ResultFile, Error> {
     let broken = |error: serde_json::Error| {
         let message = error.to_string();
         let message = message.split(" at line ").next().unwrap_or_default();
-        let message = format!("this is no complete result: {message}");
+        let message = format!("this is not a complete result: {message}");
         Error::new(path, message, RUN_AGAIN).at(error.line(), error.column().max(1))
     };
     let Header { schema } = serde_json::from_slice(text).map_err(broken)?;
@@ -391,7 +391,7 @@ fn unreadable(path: &Path, error: &io::Error) -> Error {
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Error {
-    let hint = "choose a folder you may write to, or free some space";
+    let hint = "choose a folder that you may write to, or free some disk space";
     Error::new(path, format!("cannot be written: {error}"), hint)
 }
 
@@ -584,16 +584,17 @@ number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gatewa
         for (files, message) in [
             (
                 &[][..],
-                "results: there are no results here; run `candor lab run FILE --out DIR` first",
+                "results: the folder contains no results; run `candor lab run FILE --out DIR` \
+                 first",
             ),
             (
                 &[("one.json", "{\n  \"schema\": \"candor-result/2\",\n")],
-                "results/one.json:3:1: this is no complete result: EOF while parsing a value; \
+                "results/one.json:3:1: this is not a complete result: EOF while parsing a value; \
                  delete the file or run the experiment again",
             ),
             (
                 &[("one.json", r#"{"schema": "candor-result/2", "experiment": 3}"#)],
-                "results/one.json:1:45: this is no complete result: invalid type: integer `3`, \
+                "results/one.json:1:45: this is not a complete result: invalid type: integer `3`, \
                  expected a string; delete the file or run the experiment again",
             ),
             (
@@ -603,22 +604,22 @@ number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gatewa
             ),
             (
                 &[("one.json", &result), ("one.csv", "")],
-                "results/one.csv:1:1: there is no header line; \
+                "results/one.csv:1:1: the header line is missing; \
                  delete the file or run the experiment again",
             ),
             (
                 &[("one.json", &result), ("one.csv", "number,sent\n")],
-                "results/one.csv:1:1: there is no column `outcome`; \
+                "results/one.csv:1:1: the column `outcome` is missing; \
                  delete the file or run the experiment again",
             ),
             (
                 &[("one.json", &result), ("one.csv", &wrong_number)],
-                "results/one.csv:2:24: `x1` is no target_end_ns; \
+                "results/one.csv:2:24: `x1` is not a target_end_ns; \
                  delete the file or run the experiment again",
             ),
             (
                 &[("one.json", &result), ("one.csv", &short_line)],
-                "results/one.csv:2:1: 2 columns instead of 8; \
+                "results/one.csv:2:1: 2 columns, expected 8; \
                  delete the file or run the experiment again",
             ),
             (
@@ -639,7 +640,7 @@ number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gatewa
         let dir = tempfile::tempdir().unwrap();
         let error = write(dir.path(), None).unwrap_err();
         assert_eq!(error.path, dir.path().join("results"));
-        assert!(error.to_string().contains("there is no such folder"), "{error}");
+        assert!(error.to_string().contains("the folder does not exist"), "{error}");
     }
 
     #[test]

@@ -211,15 +211,17 @@ impl Generated {
     pub fn table(&self, can_id: u32) -> Result<Table, String> {
         let is_extended = can_id & EFF_FLAG != 0;
         if self.filters > 0 && is_extended != (self.kind == FilterKind::Extended) {
-            return Err("extended filters take extended identifiers, the others standard ones: \
-                        change traffic.id or gateway.generate.filter_kind"
-                .into());
+            return Err(
+                "traffic.id and gateway.generate.filter_kind must both be extended or both \
+                        be standard: change one of them"
+                    .into(),
+            );
         }
         if self.hops > 100 {
             return Err("gateway.generate.hops is at most 100".into());
         }
         if self.kind != FilterKind::Extended && self.filters > SFF_MASK + 1 {
-            return Err("there are only 2048 standard identifiers to filter".into());
+            return Err("there are only 2048 standard identifiers".into());
         }
         let bus = |name: &str, interface: &str, is_virtual| Bus {
             name: name.into(),
@@ -271,9 +273,11 @@ impl Generated {
     fn chain(&self, can_id: u32, virtual_buses: u32) -> Result<Vec<Rule>, String> {
         let first = can_id & SFF_MASK;
         if can_id & EFF_FLAG != 0 || first + self.hops > SFF_MASK {
-            return Err("a chain over virtual buses counts up standard identifiers: \
-                        traffic.id plus gateway.generate.hops must not pass 0x7FF"
-                .into());
+            return Err(
+                "each hop over a virtual bus uses the next standard identifier: traffic.id \
+                        plus gateway.generate.hops must be at most 0x7FF"
+                    .into(),
+            );
         }
         let virtual_bus = |hop: u32| BusIndex((2 + hop % virtual_buses) as u16);
         let step = |name: String, from, to, id: u32, next: u32| {

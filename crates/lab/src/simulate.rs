@@ -229,7 +229,7 @@ impl Scene {
         match self.error_reports.get() {
             0 => {}
             reports => notes.push(format!(
-                "the recording has {reports} error reports, which are not sent: they were never \
+                "the recording has {reports} error reports, which are not sent: they are not \
                  frames on the bus"
             )),
         }

@@ -166,12 +166,12 @@ fn what_is_wrong_with_a_claim_is_told_with_its_place() {
         (
             "[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one gateway_latency p98'\nat_least = 1",
             "10:9",
-            "there is no figure `p98`",
+            "unknown figure `p98`",
         ),
         (
             "[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one sent'\nover = ''\nat_least = 1",
             "11:8",
-            "`over`: expected",
+            "`over`: write `EXPERIMENT",
         ),
         ("[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one sent'", "7:1", "without bounds"),
         ("[[claim]]\nid = 'C'\nvalue = 'one sent'\nat_least = 1", "7:1", "`says` is missing"),

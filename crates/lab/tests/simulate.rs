@@ -474,20 +474,21 @@ fn a_wrong_bit_rate_is_told() {
     let [note] = &told[..] else { panic!("{told:?}") };
     assert!(
         note.starts_with(
-            "bus in at 125kbit/s cannot carry what it is given: its frames need 193 % of the time, \
+            "bus in at 125kbit/s is overloaded: its frames need 193 % of the time, \
              193 % in the busiest second; they waited up to "
         ),
         "{note}"
     );
 
     let (warnings, told) = notes("{ bitrate = '500' }");
-    let unusual = "no CAN bus has a bit rate of 500 bit/s: they run at 5 kbit/s to 1 Mbit/s";
+    let unusual =
+        "a bit rate of 500 bit/s is not usual for CAN: CAN buses use 5 kbit/s to 1 Mbit/s";
     assert!(
         warnings.contains(unusual) && warnings.contains("did you mean \"500k\"?"),
         "{warnings}"
     );
-    assert_eq!(told[0], format!("bus in: {unusual}; was 500k meant?"));
-    assert!(told[1].starts_with("bus in at 500bit/s cannot carry what it is given"), "{told:?}");
+    assert_eq!(told[0], format!("bus in: {unusual}; did you mean 500k?"));
+    assert!(told[1].starts_with("bus in at 500bit/s is overloaded"), "{told:?}");
 }
 
 /// Two nodes with messages of these identifiers and periods on one bus.
@@ -532,8 +533,7 @@ fn an_identifier_has_one_sender() {
     let out = &result.buses[1];
     assert!(out.id_collisions > 0 && out.error_frames > 0, "{out:?}");
     let note = format!(
-        "bus out: {} times nodes began frames with the same identifier at once (first 0x100), which \
-         makes errors on a bus; give every identifier one sender",
+        "bus out: {} times two nodes started a frame with the same identifier at the same time (first 0x100), which causes errors on a real bus; give every identifier one sender",
         out.id_collisions
     );
     assert!(result.notes.contains(&note), "{:?}", result.notes);
@@ -555,8 +555,8 @@ fn the_model_of_a_kernel_gateway_takes_the_rules_of_can_gw_only() {
     };
     let kernel = "profile = 'mpc5200-2.6.33'";
     let error = parse(kernel).unwrap_err().to_string();
-    assert!(error.contains("can-gw cannot do rule `slow`"), "{error}");
-    assert!(error.contains("kind = \"user\" can do it"), "{error}");
+    assert!(error.contains("can-gw cannot run rule `slow`"), "{error}");
+    assert!(error.contains("use kind = \"user\""), "{error}");
     for other in [&format!("{kernel}, kind = 'user'"), "delay = '35us'"] {
         let campaign = parse(other).unwrap();
         assert!(!campaign.experiments[0].conditions.contains("kernel"), "{other}");

@@ -304,7 +304,7 @@ fn a_perfect_report_is_a_result_with_its_machine() {
     assert_eq!(
         result.conditions,
         "Linux 6.12.117+deb12-amd64 (package linux-image 6.12.117-1), QEMU 7.2.22, instruction \
-         time, shift 1 (500 MIPS): path lengths, no forecast for a board; kernel gateway; no load"
+         time, shift 1 (500 MIPS): path lengths, not a forecast for a board; kernel gateway; no load"
     );
     let machine = result.machine.as_ref().unwrap();
     assert_eq!((machine.kernel.as_str(), machine.shift), ("6.12", 1));
@@ -550,7 +550,7 @@ fn frames_that_the_rules_do_not_make_are_noted() {
     ] {
         let text = TWO.replace("'kernel'", &format!("'{gateway}'"));
         let (result, _) = lab.one(&format!("{text}gateway.generate = {{ {generate} }}"));
-        let note = "100 frames arrived other than the rules make them";
+        let note = "100 frames arrived different from what the rules produce";
         let expected: &[&str] = if altered > 0 { &[note] } else { &[] };
         assert_eq!(result.notes, expected, "{gateway} {generate}");
     }
@@ -614,7 +614,7 @@ fn a_tester_that_the_machine_left_out_gives_no_result() {
             report
         });
         let reason = lab.failure(&format!("name = 'a'\n{TWO}"));
-        let start = format!("a: {unseen} frames were lost on their way to the tester");
+        let start = format!("a: {unseen} frames were lost before they reached the tester");
         assert!(reason.starts_with(&start), "{reason}");
     }
     // What a process has sent may be lost behind it.
@@ -627,7 +627,7 @@ fn a_tester_that_the_machine_left_out_gives_no_result() {
     let (result, _) = lab.one(&TWO.replace("'kernel'", "'engine-fast'"));
     assert_eq!(result.counts.lost, 3);
     let [note] = result.notes.as_slice() else { panic!("{:?}", result.notes) };
-    assert!(note.starts_with("the gateway counts 3 frames more"), "{note}");
+    assert!(note.starts_with("the gateway counts 3 more forwarded frames"), "{note}");
 }
 
 #[test]
@@ -635,9 +635,9 @@ fn reports_that_make_no_sense_are_refused() {
     let cases: [(Change, &str); 5] = [
         (|report| report.sent.swap(3, 4), "sent number 4 as frame 3"),
         (|report| report.failure = Some("no module can-gw".into()), "no module can-gw"),
-        (|report| drop(report.frames.pop()), "other frames than stamps"),
-        (|report| report.frames[3] = vec![1, 2], "no frame"),
-        (|report| report.sent.truncate(50), "that nobody had sent"),
+        (|report| drop(report.frames.pop()), "different numbers of frames and stamps"),
+        (|report| report.frames[3] = vec![1, 2], "an invalid frame"),
+        (|report| report.sent.truncate(50), "that was not sent"),
     ];
     for (change, part) in cases {
         let lab = Lab::new(move |measurement| {
@@ -736,7 +736,7 @@ fn what_a_machine_cannot_host_is_told_with_place_and_remedy() {
             format!("{TWO}gateway.egress = 'priority'"),
             &["t.toml:7:18: error: the queues", "--testbed sim"],
         ),
-        (format!("{TWO}bus.third.bitrate = '1M'"), &["two real buses", "hint: "]),
+        (format!("{TWO}bus.third.bitrate = '1M'"), &["needs two buses", "hint: "]),
         (TWO.replace("one-at-a-time", "replay"), &["`log` is missing"]),
         (
             TWO.replace("'one-at-a-time'", "'periodic'")
@@ -747,7 +747,7 @@ fn what_a_machine_cannot_host_is_told_with_place_and_remedy() {
         (format!("{TWO}{chain}"), &["would pass can-gw 7 times", "kind = \"engine\""]),
         (
             format!("{}gateway.generate.filters = 1", TWO.replace("'kernel'", "'user'")),
-            &["takes no notice of rules", "kind = \"engine\""],
+            &["ignores rules", "kind = \"engine\""],
         ),
         (TWO.replace("'kernel'", "'command'"), &["needs a `command`", "{in}"]),
         (
@@ -761,7 +761,7 @@ fn what_a_machine_cannot_host_is_told_with_place_and_remedy() {
         (format!("{TWO}vm.kernl = '6.12'"), &["unknown key `kernl`", "did you mean `kernel`?"]),
         (
             format!("{TWO}vm.controller = 'sja1000'\nbus.in.data_bitrate = '2M'"),
-            &["the SJA1000 does not carry CAN FD", "ctucanfd"],
+            &["the SJA1000 does not support it", "ctucanfd"],
         ),
         (format!("{TWO}gateway.priority = 100"), &["`priority` is 100"]),
         (format!("{TWO}gateway.files = [{{ from = 'a' }}]"), &["`to` is missing"]),
@@ -770,7 +770,7 @@ fn what_a_machine_cannot_host_is_told_with_place_and_remedy() {
                 "{}gateway.delay = '1us'",
                 TWO.replace("'vm'", "'sim'").replace("'kernel'", "'engine'")
             ),
-            &["the model has a kernel and a user-space gateway", "--testbed vm"],
+            &["the simulation has no gateway of kind", "--testbed vm"],
         ),
     ] {
         let error = refused(&text);
@@ -801,7 +801,10 @@ fn rules_that_change_the_number_are_refused() {
             (true, Ok(_)) => {}
             (false, Err(error)) => {
                 let error = error.to_string();
-                assert!(error.contains("rule `r` changes the first two bytes"), "{rule}\n{error}");
+                assert!(
+                    error.contains("rule `r` changes the first two data bytes"),
+                    "{rule}\n{error}"
+                );
             }
             (_, read) => {
                 panic!("{rule}: {:?}", read.map(|_| ()).map_err(|error| error.to_string()))
@@ -1199,7 +1202,7 @@ fn an_experiment_under_load_runs_with_several_seeds() {
         8
     );
     let message = refused(&format!("seeds = 0\n{TWO}"));
-    assert!(message.contains("`seeds` is 0, but 1 to 100 is possible"), "{message}");
+    assert!(message.contains("`seeds` is 0, but must be 1 to 100"), "{message}");
 }
 
 #[test]

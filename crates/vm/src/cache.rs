@@ -50,8 +50,8 @@ impl Cache {
             Some(folder) => folder.to_owned(),
             None => place(|name| env::var_os(name)).ok_or_else(|| {
                 Error::Other(
-                    "there is no folder for the cache, since neither CANDOR_CACHE nor HOME is set; \
-                     name one with CANDOR_CACHE"
+                    "no folder for the cache: neither CANDOR_CACHE nor HOME is set; name one with \
+                     CANDOR_CACHE"
                         .into(),
                 )
             })?,

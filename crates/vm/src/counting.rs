@@ -31,13 +31,12 @@ impl Counting {
     pub(crate) fn new(marks: [u64; 2], qemu: &str) -> Result<Self, Error> {
         let number = interface(qemu).ok_or_else(|| {
             Error::Other(format!(
-                "instructions cannot be counted in QEMU {qemu}; use a version that Candor was tried \
-                 with, 7.2 or later"
+                "instructions cannot be counted with QEMU {qemu}; use a tested version, 7.2 or \
+                 later"
             ))
         })?;
         let library = with_interface(PLUGIN, number).ok_or_else(|| {
-            let reason =
-                "this candor has no plugin for QEMU: instructions are counted on Linux only";
+            let reason = "this candor has no QEMU plugin: instructions are counted only on Linux";
             Error::Other(reason.into())
         })?;
         let counting = Self { folder: scratch::folder()?, marks };
@@ -102,10 +101,10 @@ fn counts(bytes: &[u8]) -> Result<Counts, &'static str> {
     match counts.remove(&0) {
         Some(0) if rest.is_empty() => Ok(counts),
         Some(0) | None => {
-            Err("it is not whole: the disk may be full; make room for temporary files")
+            Err("it is not complete: the disk may be full; free space for temporary files")
         }
-        Some(_) => Err("the guest has more instructions than the plugin has counters; \
-                        profile a gateway with less code"),
+        Some(_) => Err("the guest has more instructions than the plugin has counters; profile a \
+                        smaller gateway"),
     }
 }
 
@@ -141,7 +140,7 @@ mod tests {
         assert_eq!(name, "-plugin");
         assert!(value.contains("count.so,begin=4198400,end=4198464,counts="), "{value}");
         let reason = Counting::new([1, 2], "5.2.0").err().unwrap().to_string();
-        assert!(reason.contains("QEMU 5.2.0; use a version"), "{reason}");
+        assert!(reason.contains("QEMU 5.2.0; use a tested version"), "{reason}");
     }
 
     #[test]
@@ -151,10 +150,10 @@ mod tests {
         let expected = [(0xFFFF_FFFF_8100_0000, 3), (0x40_1000, 1 << 40)].into_iter().collect();
         assert_eq!(counts(&whole), Ok(expected));
         for (bytes, says) in [
-            (&whole[..32], "not whole"),
-            (&whole[..40], "not whole"),
-            (&[][..], "not whole"),
-            (&[whole.clone(), vec![1]].concat()[..], "not whole"),
+            (&whole[..32], "not complete"),
+            (&whole[..40], "not complete"),
+            (&[][..], "not complete"),
+            (&[whole.clone(), vec![1]].concat()[..], "not complete"),
             (&[whole[..16].to_vec(), pair(0, 1)].concat()[..], "more instructions"),
         ] {
             assert!(counts(bytes).is_err_and(|reason| reason.contains(says)), "{bytes:?}");

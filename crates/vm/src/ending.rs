@@ -37,14 +37,13 @@ pub(crate) fn boot_failure(
             let console = console();
             let hint = match console.is_empty() {
                 true => {
-                    "; it printed nothing: set CONFIG_PRINTK=y and CONFIG_SERIAL_8250_CONSOLE=y in \
-                     its configuration to see why"
+                    "; it printed nothing: to see why, set CONFIG_PRINTK=y and \
+                     CONFIG_SERIAL_8250_CONSOLE=y in its configuration"
                 }
                 false => "",
             };
-            let reason = format!(
-                "Linux {release} did not come up: it ended before its /init was ready{hint}"
-            );
+            let reason =
+                format!("Linux {release} did not boot: it ended before its /init was ready{hint}");
             Error::Guest { reason, console }
         }
     }
@@ -67,16 +66,16 @@ pub(crate) fn evaluate(release: &str, status: Option<i32>, bytes: &[u8]) -> Resu
         }
     }
     if let Some(reason) = report.failure {
-        return Err(Ended::Failed(format!("the guest with Linux {release} says: {reason}")));
+        return Err(Ended::Failed(format!("the guest with Linux {release} reports: {reason}")));
     }
     if status == exit(meeting::EXIT_DONE) && report.is_done {
         return Ok(report);
     }
     Err(Ended::Died(match status {
-        Some(0) => format!("the guest with Linux {release} panicked or switched itself off"),
+        Some(0) => format!("the guest with Linux {release} panicked or powered off"),
         status if status == exit(meeting::EXIT_DONE) => format!(
-            "the report of the guest with Linux {release} is not whole: the disk may be full; make \
-             room for temporary files, or name another folder with TMPDIR"
+            "the report of the guest with Linux {release} is not complete: the disk may be full; \
+             free space for temporary files, or name another folder with TMPDIR"
         ),
         Some(code) => format!("the guest with Linux {release} died: QEMU ended with status {code}"),
         None => format!("the guest with Linux {release} died: QEMU was ended by a signal"),
@@ -154,9 +153,9 @@ mod tests {
         damaged[20] ^= 1;
         let failed = [hello(), channel::encode(&Message::Failed("no can0".into()))].concat();
         for (status, bytes, says) in [
-            (Some(33), &damaged[..], "is not whole"),
-            (Some(33), &done[..done.len() - 1], "is not whole"),
-            (Some(33), &hello()[..], "is not whole"),
+            (Some(33), &damaged[..], "is not complete"),
+            (Some(33), &done[..done.len() - 1], "is not complete"),
+            (Some(33), &hello()[..], "is not complete"),
             (Some(33), &[][..], "another folder with TMPDIR"),
             (Some(0), &done[..], "panicked"),
             (Some(0), &[][..], "panicked"),
@@ -169,7 +168,7 @@ mod tests {
             }
         }
         let reason = evaluate("6.12", Some(35), &failed).unwrap_err();
-        assert_eq!(reason, Ended::Failed("the guest with Linux 6.12 says: no can0".into()));
+        assert_eq!(reason, Ended::Failed("the guest with Linux 6.12 reports: no can0".into()));
     }
 
     #[test]
@@ -179,12 +178,18 @@ mod tests {
             let lines = || console.iter().map(|&line| line.to_owned()).collect();
             boot_failure("6.12", status, bytes, lines).to_string()
         };
-        assert_eq!(told(Some(35), &failed, &[]), "the guest with Linux 6.12 says: boot: no /proc");
+        assert_eq!(
+            told(Some(35), &failed, &[]),
+            "the guest with Linux 6.12 reports: boot: no /proc"
+        );
         let panicked = told(Some(0), b"", &["Kernel panic"]);
-        assert!(panicked.starts_with("Linux 6.12 did not come up: it ended before"), "{panicked}");
+        assert!(panicked.starts_with("Linux 6.12 did not boot: it ended before"), "{panicked}");
         assert!(!panicked.contains("it printed nothing"), "{panicked}");
         let mute = told(Some(0), b"", &[]);
-        assert!(mute.contains("it printed nothing: set CONFIG_PRINTK=y and CONFIG_S"), "{mute}");
+        assert!(
+            mute.contains("it printed nothing: to see why, set CONFIG_PRINTK=y and CONFIG_S"),
+            "{mute}"
+        );
     }
 
     #[test]

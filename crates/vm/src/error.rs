@@ -49,7 +49,7 @@ impl Error {
     pub(crate) fn write(path: &Path, source: io::Error) -> Self {
         let remedy = match source.kind() {
             io::ErrorKind::StorageFull => {
-                "make room there, or name another folder with CANDOR_CACHE".into()
+                "free space there, or name another folder with CANDOR_CACHE".into()
             }
             _ => "check the permissions, or name another folder with CANDOR_CACHE".into(),
         };
@@ -64,12 +64,12 @@ impl fmt::Display for Error {
                 write!(f, "{} {what}: {source}; {remedy}", path.display())
             }
             Self::NoProgram { program, purpose, remedy } => {
-                write!(f, "{program} is not there, which {purpose}; {remedy}")
+                write!(f, "{program} was not found; it {purpose}; {remedy}")
             }
             Self::Guest { reason, console } => {
                 f.write_str(reason)?;
                 if !console.is_empty() {
-                    f.write_str("\nthe last lines of its console:")?;
+                    f.write_str("\nthe last lines of the guest's console:")?;
                     console.iter().try_for_each(|line| write!(f, "\n  {line}"))?;
                 }
                 Ok(())

@@ -153,7 +153,7 @@ pub fn find(cache: &Cache, spec: &Spec) -> Result<Kernel, Error> {
     }
     look(cache, spec)?.ok_or_else(|| {
         Error::Other(format!(
-            "the kernel {spec} is not in the cache {}; fetch it with `candor vm fetch {spec}`",
+            "the kernel {spec} is not in the cache {}; download it with `candor vm fetch {spec}`",
             cache.folder().display()
         ))
     })
@@ -256,8 +256,8 @@ impl<'a> Fetcher<'a> {
         }
         near.truncate(12);
         Error::Other(format!(
-            "Debian has no complete kernel {spec} in bookworm, trixie and their backports; there \
-             are {}",
+            "Debian has no complete kernel {spec} in bookworm, trixie and their backports; the \
+             kernels are {}",
             if near.is_empty() { "none".into() } else { near.join(", ") }
         ))
     }
@@ -290,7 +290,7 @@ impl<'a> Fetcher<'a> {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) => {
-                self.progress.note("another fetch is at work in this cache; waiting for its end");
+                self.progress.note("another download uses this cache; waiting until it ends");
             }
             Err(TryLockError::Error(error)) => return Err(Error::write(&path, error)),
         }
@@ -308,8 +308,8 @@ fn check_room(folder: &Path, free: u64) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Other(format!(
-        "{} has room for {free_mb} MB, but a kernel and the lists of Debian's packages take \
-         {ROOM_MB}; make room there, or name another folder with CANDOR_CACHE",
+        "{} has {free_mb} MB free, but a kernel and Debian's package lists need {ROOM_MB}; free \
+         space there, or name another folder with CANDOR_CACHE",
         folder.display()
     )))
 }
@@ -323,7 +323,7 @@ mod tests {
         let folder = Path::new("/cache");
         assert!(check_room(folder, 128_000_000).is_ok());
         let reason = check_room(folder, 127_999_999).unwrap_err().to_string();
-        assert!(reason.starts_with("/cache has room for 127 MB"), "{reason}");
+        assert!(reason.starts_with("/cache has 127 MB free"), "{reason}");
         assert!(reason.contains("CANDOR_CACHE"), "{reason}");
     }
 

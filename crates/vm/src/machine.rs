@@ -60,7 +60,8 @@ impl Speed {
             None => {
                 let known = Self::MIPS.map(|mips| mips.to_string()).join(", ");
                 Err(format!(
-                    "{mips} MIPS is not possible: an instruction lasts 1, 2, 4, ... ns, which makes {known}"
+                    "{mips} MIPS is not possible: an instruction takes 1, 2, 4, ... ns, so use \
+                     {known}"
                 ))
             }
         }

@@ -254,7 +254,7 @@ impl Needs {
     fn of(path: &Path, bytes: &[u8]) -> Result<Self, Error> {
         let refuse = |reason: &str| {
             Error::Other(format!(
-                "{} is no program for x86-64 Linux: {reason}; name one that is, such as the \
+                "{} is not a program for x86-64 Linux: {reason}; name one, such as the \
                  interpreter of a script",
                 path.display()
             ))
@@ -269,7 +269,7 @@ impl Needs {
         const CUT: &str = "its ELF headers are damaged";
         let endian = LittleEndian;
         if !bytes.starts_with(&elf::ELFMAG) {
-            return Err("it is no ELF");
+            return Err("it is not an ELF file");
         }
         if bytes.get(4..6).is_some_and(|kind| kind != [elf::ELFCLASS64, elf::ELFDATA2LSB]) {
             return Err("it is for another processor");
@@ -498,8 +498,8 @@ mod tests {
         };
         let gone = fabricated(Some("/no/such/ld.so"), &[], &[]);
         let cases: [(Vec<u8>, &str); 10] = [
-            (Vec::new(), "it is no ELF"),
-            (b"hello".to_vec(), "it is no ELF"),
+            (Vec::new(), "it is not an ELF file"),
+            (b"hello".to_vec(), "it is not an ELF file"),
             (b"#!/bin/sh\n".to_vec(), "it is a script"),
             (b"\x7fELF".to_vec(), "its ELF headers are damaged"),
             (with(18, 183), "it is for another processor"),

@@ -76,7 +76,7 @@ impl Qemu {
         let version = text.lines().next().and_then(|line| line.split_once(" version "));
         let Some((_, version)) = version else {
             return Err(Error::Other(format!(
-                "{} --version says nothing of a version; is it QEMU?",
+                "{} --version prints no version; is it QEMU?",
                 program.display()
             )));
         };

@@ -87,8 +87,8 @@ impl Process {
         let processors = process.execute("query-cpus-fast", json!({}), watch)?;
         let thread =
             processors.pointer("/0/thread-id").and_then(Value::as_u64).ok_or_else(|| {
-                let reason = "QEMU does not tell which of its threads is the guest's processor; \
-                          use a version that Candor was tried with, 7.2 or later";
+                let reason = "QEMU does not report the thread of the guest's processor; use a \
+                              tested version, 7.2 or later";
                 Error::Other(reason.into())
             })?;
         process.is_undisturbed = process.seat.seat(process.child.id(), thread as u32)?;
@@ -190,7 +190,7 @@ impl Process {
 
     /// The exit status, after [`Event::Ended`].
     pub(crate) fn wait(&mut self) -> Result<ExitStatus, Error> {
-        self.child.wait().map_err(|error| Error::Other(format!("QEMU is lost: {error}")))
+        self.child.wait().map_err(|error| Error::Other(format!("lost contact with QEMU: {error}")))
     }
 
     /// Everything it complained about, after its end.
@@ -210,9 +210,9 @@ impl Process {
             self.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
         let said = self.complaints();
         let said = said.trim();
-        let reason = if said.is_empty() { "it says nothing about why" } else { said };
+        let reason = if said.is_empty() { "it gives no reason" } else { said };
         let memory = if said.contains("allocate memory") {
-            "; run fewer guests at a time with --jobs 1"
+            "; run fewer guests at the same time with --jobs 1"
         } else {
             ""
         };

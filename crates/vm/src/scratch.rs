@@ -22,9 +22,9 @@ pub(crate) fn folder() -> Result<TempDir, Error> {
         .permissions(Permissions::from_mode(0o700))
         .tempdir();
     made.map_err(|error| {
-        let remedy = "make room there, or name another folder with TMPDIR".into();
+        let remedy = "free space there, or name another folder with TMPDIR".into();
         let path = std::env::temp_dir();
-        Error::Io { path, what: "cannot take temporary files", source: error, remedy }
+        Error::Io { path, what: "cannot store temporary files", source: error, remedy }
     })
 }
 

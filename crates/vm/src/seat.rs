@@ -90,8 +90,9 @@ pub(crate) fn agreed<T: PartialEq>(
         before.push(outcome);
     }
     Err(Error::Other(format!(
-        "no two of {MOST_RUNS} runs took the same time; free the processors of other work, send \
-         fewer frames, or allow real-time priorities (`ulimit -r 1`, or the capability SYS_NICE of a \
+        "no two of {MOST_RUNS} runs took the same time; stop other work on this machine, send \
+         fewer frames, or allow real-time priorities (`ulimit -r 1`, or the capability SYS_NICE \
+         of a \
          container)"
     )))
 }

@@ -156,7 +156,8 @@ impl Machine {
         }
         let times: Vec<_> = booted.iter().map(|boot| boot.moment.time_ns.to_string()).collect();
         Err(Error::Other(format!(
-            "no two boots took the same time ({} ns); free the processors of other work and try again",
+            "no two boots took the same time ({} ns); stop other work on this machine and try \
+             again",
             times.join(", ")
         )))
     }
@@ -219,7 +220,7 @@ impl Machine {
                 }
                 None if is_past(&mut process, BOOT_LIMIT_S, watch)? => {
                     let reason = format!(
-                        "Linux {} did not come up within {BOOT_LIMIT_S} s of its own time",
+                        "Linux {} did not boot within {BOOT_LIMIT_S} s of guest time",
                         self.identity().release
                     );
                     return Err(Error::Guest { reason, console: scratch.console() });
@@ -232,7 +233,7 @@ impl Machine {
         let bytes = scratch.report()?;
         let time_ns = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
         time_ns.map(|time_ns| Moment { time_ns, has_skipped }).ok_or_else(|| {
-            let reason = "the guest stopped without telling its time".into();
+            let reason = "the guest stopped without reporting its time".into();
             Error::Guest { reason, console: scratch.console() }
         })
     }
@@ -309,8 +310,8 @@ fn save(process: &mut Process, state: &Path, watch: &dyn Watch) -> Result<(), Er
         match status.get("status").and_then(Value::as_str) {
             Some("completed") => return Ok(()),
             Some("failed" | "cancelled") => {
-                let reason = "the machine cannot be saved: the disk may be full; \
-                              make room, or name another folder with CANDOR_CACHE";
+                let reason = "the machine cannot be saved: the disk may be full; free space, or \
+                              name another folder with CANDOR_CACHE";
                 return Err(Error::Other(format!("{}: {reason}", state.display())));
             }
             _ => process.idle(watch)?,

@@ -32,7 +32,7 @@ impl FromStr for Allowance {
             .map(Self::Percent)
             .or_else(|| with_unit("ns").map(Self::Nanoseconds))
             .or_else(|| with_unit("us").map(|us| Self::Nanoseconds(us * 1_000.0)))
-            .ok_or_else(|| format!("`{text}` is no allowance; write 1%, 50ns or 0.2us"))
+            .ok_or_else(|| format!("`{text}` is not an allowance; write 1%, 50ns or 0.2us"))
     }
 }
 

@@ -76,8 +76,7 @@ impl User {
             Self::Sim => "no experiment runs on the sim testbed; add --testbed sim",
             Self::Vm => "no experiment runs on the vm testbed; add --testbed vm",
             Self::Numbered => {
-                "no experiment sends numbered frames; set traffic.kind to one-at-a-time, half or \
-                 flood"
+                "no experiment sends numbered frames; set traffic.kind=one-at-a-time, half or flood"
             }
             Self::OneAtATime => {
                 "no experiment sends one frame at a time; set traffic.kind=one-at-a-time"

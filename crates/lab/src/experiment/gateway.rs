@@ -108,7 +108,7 @@ impl Reader<'_> {
                 self.generated_rules(&generated, traffic, origin)
             }
             (Some(_), Some(_)) => {
-                let message = "a gateway has either `rules` or `generate`";
+                let message = "a gateway can have `rules` or `generate`, not both";
                 self.findings.error(rules_origin, message);
                 None
             }
@@ -139,7 +139,7 @@ impl Reader<'_> {
     fn gather_time(&mut self, section: &mut Section<'_>) -> Option<Nanos> {
         let time = section.nanos("gather")?;
         if !GATHER_NS.contains(&time.as_nanos()) {
-            let message = format!("frames cannot gather for {time}; choose 100 us to 20 ms");
+            let message = format!("`gather` is {time}, but must be 100 us to 20 ms");
             self.findings.error(section.origin_of("gather"), message);
             return None;
         }
@@ -154,9 +154,9 @@ impl Reader<'_> {
         origin: &Origin,
     ) -> Option<Table> {
         let [source, target] = self.buses.as_slice() else {
-            let hint = "generated rules pass from the first bus to the second: list two buses, or \
-                        name a rule file with gateway.rules";
-            self.findings.error_with_hint(origin, "the rules do not fit the buses", hint);
+            let hint = "generated rules forward from the first bus to the second: list two buses, \
+                        or name a rule file with gateway.rules";
+            self.findings.error_with_hint(origin, "the rules do not match the buses", hint);
             return None;
         };
         let (can_id, gate) = match traffic {
@@ -185,7 +185,7 @@ impl Reader<'_> {
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) => {
-                let hint = "paths count from the experiment's folder or from here";
+                let hint = "paths are relative to the experiment file or to the current folder";
                 let message = format!("{file} cannot be read: {error}");
                 self.findings.error_with_hint(origin, message, hint);
                 return None;
@@ -207,7 +207,7 @@ impl Reader<'_> {
         }
         if of_rules.has_errors() {
             let message = format!("the rules in {file} have errors:\n{of_rules}");
-            let hint = format!("`candor route check {}` shows them too", path.display());
+            let hint = format!("see also `candor route check {}`", path.display());
             self.findings.error_with_hint(origin, message, hint);
             return None;
         }
@@ -222,7 +222,7 @@ const KERNEL_HOPS: u8 = candor_route::table::HOPS_LIMIT;
 pub(super) fn beyond_hops(rules: &Table) -> Option<String> {
     (rules.max_hops > KERNEL_HOPS).then(|| {
         format!(
-            "a frame would pass can-gw {} times, which lets it pass {KERNEL_HOPS} times at most",
+            "a frame would pass can-gw {} times, but can-gw allows at most {KERNEL_HOPS}",
             rules.max_hops
         )
     })
@@ -233,7 +233,7 @@ pub(super) fn beyond_can_gw(rules: &Table) -> Vec<String> {
     const MOST: usize = 5;
     let told = |failure: &Inexpressible| {
         let name = rules.rules.get(failure.rule).map_or("", |rule| rule.name.as_str());
-        format!("can-gw cannot do rule `{name}`: {}", failure.reason)
+        format!("can-gw cannot run rule `{name}`: {}", failure.reason)
     };
     match plan(rules) {
         Ok(_) => Vec::new(),
@@ -262,7 +262,7 @@ fn read_files<'a>(section: &mut Section<'a>) -> Vec<(&'a str, Option<&'a str>, &
             entry.require(&["from", "to"]);
             let (from, to) = (entry.string("from"), entry.string("to"));
             if to.is_some_and(|to| !to.starts_with('/')) {
-                let message = "`to` is a path in the guest, which begins with /";
+                let message = "`to` must be an absolute path in the guest";
                 findings.error_with_hint(entry.origin_of("to"), message, "such as /etc/my.conf");
             }
             entry.finish();

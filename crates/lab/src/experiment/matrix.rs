@@ -53,7 +53,7 @@ pub(super) fn multiply(
             }
         }
         Some(other) => {
-            let message = "`experiment` is a list of tables";
+            let message = "`experiment` must be a list of tables";
             findings.error_with_hint(&other.origin, message, "write [[experiment]]");
         }
     }
@@ -70,7 +70,7 @@ pub(super) fn refuse_equal_names(drafts: &[Draft], findings: &Findings) {
     let mut seen = BTreeSet::new();
     for draft in drafts.iter().filter(|draft| !seen.insert(&draft.name)) {
         let message = format!("two experiments are called `{}`", draft.name);
-        let hint = "give each a name of its own";
+        let hint = "give each a different name";
         findings.error_with_hint(draft.table.origin(), message, hint);
     }
 }
@@ -83,7 +83,7 @@ fn overlay(table: &Table, variant: &Value, findings: &Findings) -> Vec<Draft> {
         return Vec::new();
     };
     let Some(name) = over.get("name").and_then(Value::as_str) else {
-        let hint = "give each [[experiment]] a name of its own";
+        let hint = "give each [[experiment]] a different name";
         findings.error_with_hint(over.origin(), "`name` is missing", hint);
         return Vec::new();
     };
@@ -116,7 +116,7 @@ fn spread(mut drafts: Vec<Draft>, matrix: Option<&Value>, findings: &Findings) -
             continue;
         };
         if drafts.len().saturating_mul(values.len()) > MAX_EXPERIMENTS {
-            let message = format!("the matrix makes more than {MAX_EXPERIMENTS} experiments");
+            let message = format!("the matrix creates more than {MAX_EXPERIMENTS} experiments");
             findings.error_with_hint(&value.origin, message, "split it over several files");
             return drafts;
         }

@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
             }
         }
         if buses.is_empty() && file.has("bus") {
-            findings.error(file.origin_of("bus"), "there is no bus");
+            findings.error(file.origin_of("bus"), "no bus is defined");
         }
         Self { base, findings, buses, inputs: Vec::new() }
     }

@@ -63,11 +63,9 @@ impl Reader<'_> {
             Kind::User => true,
             Kind::None | Kind::Kernel => false,
             Kind::Engine | Kind::EngineFast | Kind::Live | Kind::Command => {
-                let message = format!(
-                    "the model has a kernel and a user-space gateway, but none of kind `{}`",
-                    said.kind.name()
-                );
-                let hint = "kind = \"kernel\" or \"user\"; or run it with --testbed vm";
+                let message =
+                    format!("the simulation has no gateway of kind `{}`", said.kind.name());
+                let hint = "use kind = \"kernel\" or \"user\", or run it with --testbed vm";
                 self.findings.error_with_hint(said.origin, message, hint);
                 return None;
             }
@@ -94,9 +92,9 @@ impl Reader<'_> {
                 })
             }
             _ => {
-                let hint =
-                    "profile = \"mpc5200-2.6.33\" models a host, delay = \"35us\" is a constant";
-                let message = "a gateway has either a `profile` or a `delay`";
+                let hint = "use profile = \"mpc5200-2.6.33\" for a model, or delay = \"35us\" for a \
+                     constant";
+                let message = "a gateway needs either a `profile` or a `delay`";
                 self.findings.error_with_hint(said.origin, message, hint);
                 None
             }
@@ -112,7 +110,7 @@ impl Reader<'_> {
         let Some(rules) = &said.rules else { return Some(description) };
         let reasons = gateway::beyond_can_gw(rules);
         for reason in &reasons {
-            let hint = "kind = \"user\" can do it";
+            let hint = "use kind = \"user\"";
             self.findings.error_with_hint(said.rules_origin, reason, hint);
         }
         if gateway::beyond_hops(rules).is_some() {

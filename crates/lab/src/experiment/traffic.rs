@@ -79,8 +79,8 @@ impl Reader<'_> {
             return None;
         }
         if is_fd && self.buses.first().is_some_and(|bus| !bus.is_fd) {
-            let hint = "give the bus a data_bitrate, or fd = true";
-            let message = "the first bus does not carry CAN FD";
+            let hint = "add data_bitrate or fd = true to the bus";
+            let message = "the first bus does not support CAN FD";
             self.findings.error_with_hint(section.origin_of("length"), message, hint);
         }
         let fd_flags = is_fd.then_some(BRS);
@@ -140,13 +140,14 @@ impl Reader<'_> {
                 "{dbc}: {} of {all} messages have no cycle time and are not sent",
                 read.without_period
             );
-            let hint = "give them a GenMsgCycleTime in ms, or list them under [[traffic.message]]";
+            let hint = "add a GenMsgCycleTime in ms to them, or list them under \
+                        [[traffic.message]]";
             self.findings.warning(origin, message, hint);
         }
         if read.without_frame > 0 {
             let message = format!(
-                "{dbc}: {} of {all} messages have a length that no frame has, or an identifier that \
-                 no frame or another message has, and are not sent",
+                "{dbc}: {} of {all} messages are not sent: their length or identifier is not \
+                 possible, or another message has the same identifier",
                 read.without_frame
             );
             let hint = "a frame has up to 8 bytes, or with CAN FD 12, 16, 20, 24, 32, 48 or 64, and a \
@@ -162,12 +163,12 @@ impl Reader<'_> {
         let can_id = entry.value("id").and_then(|value| self.identifier(value)).unwrap_or(0);
         let length = entry.integer("length", 0..=64).unwrap_or(8);
         if fd_dlc(length).is_none() {
-            let message = format!("no frame has {length} bytes");
+            let message = format!("a frame cannot have {length} bytes");
             self.findings.error(entry.origin_of("length"), message);
         }
         let period = entry.nanos("period").unwrap_or(Nanos::from_secs(1));
         if period < SHORTEST_PERIOD {
-            let message = format!("a period is at least {SHORTEST_PERIOD}");
+            let message = format!("a period must be at least {SHORTEST_PERIOD}");
             self.findings.error(entry.origin_of("period"), message);
         }
         let message = Message {
@@ -193,8 +194,10 @@ impl Reader<'_> {
         let mut nodes: Vec<Node> = Vec::new();
         for message in messages {
             let Some(&(bus, _)) = placed.iter().find(|(_, node)| *node == message.node) else {
-                let text =
-                    format!("node `{}` sends {}, but is on no bus", message.node, message.name);
+                let text = format!(
+                    "node `{}` sends {}, but is not on any bus",
+                    message.node, message.name
+                );
                 let hint = "list it under [traffic.nodes], as in powertrain = [\"Engine\"]";
                 self.findings.error_with_hint(origin, text, hint);
                 continue;
@@ -211,7 +214,8 @@ impl Reader<'_> {
             if let Some((_, other, _)) = other {
                 let (bus, id) = (&self.buses[bus].name, doubt::shown(message.can_id));
                 let text = format!("`{other}` and `{}` both send {id} on bus {bus}", message.node);
-                let hint = "CAN cannot tell apart who sends: give every identifier one node";
+                let hint = "on a CAN bus, only one node may send an identifier: give each one a \
+                            different identifier";
                 self.findings.error_with_hint(origin, text, hint);
             }
             match nodes.iter_mut().find(|(at, node, _)| *at == bus && *node == message.node) {
@@ -242,7 +246,7 @@ impl Reader<'_> {
         };
         let path = locate(self.base, log);
         if let Err(error) = std::fs::File::open(&path) {
-            let hint = "paths count from the experiment's folder or from here";
+            let hint = "paths are relative to the experiment file or to the current folder";
             self.findings.error_with_hint(
                 log_origin,
                 format!("{log} cannot be read: {error}"),
@@ -253,7 +257,7 @@ impl Reader<'_> {
         // Whatever else may be wrong with it is told with its place when it is read.
         let first = || recording::open(&path, None).map(|mut recording| recording.next());
         if path.is_file() && matches!(first(), Ok(None)) {
-            let hint = "name a recording with frames";
+            let hint = "name a recording that contains frames";
             self.findings.error_with_hint(log_origin, format!("{log} has no frames to send"), hint);
             return None;
         }
@@ -268,7 +272,7 @@ impl Reader<'_> {
     fn identifier(&self, value: &Value) -> Option<u32> {
         let read = match &value.data {
             Data::String(text) => {
-                parse_id(text).map_err(|reason| format!("`{text}` is no identifier: {reason}"))
+                parse_id(text).map_err(|reason| format!("`{text}` is not an identifier: {reason}"))
             }
             Data::Integer(number) => standard_id(*number),
             _ => {
@@ -284,10 +288,10 @@ fn standard_id(number: i64) -> Result<u32, String> {
     match u32::try_from(number) {
         Ok(id @ 0..=SFF_MASK) => Ok(id),
         Ok(id @ 0..=EFF_MASK) => Err(format!(
-            "0x{id:X} is no standard identifier; write an extended one as text that ends in x: \
-             \"0x{id:X}x\", or --set traffic.id=0x{id:X}x"
+            "0x{id:X} is not a standard identifier; write an extended one as text with an x at \
+             the end: \"0x{id:X}x\", or --set traffic.id=0x{id:X}x"
         )),
-        _ => Err(format!("{number} is no identifier: an identifier is at most 0x1FFFFFFFx")),
+        _ => Err(format!("{number} is not an identifier: an identifier is at most 0x1FFFFFFFx")),
     }
 }
 

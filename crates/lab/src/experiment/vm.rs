@@ -156,7 +156,7 @@ impl Reader<'_> {
         let controllers = [("sja1000", Controller::Sja1000), ("ctucanfd", Controller::CtuCanFd)];
         let parameters = section.string("parameters").map(str::trim);
         if parameters.is_some_and(|text| text.contains(|c: char| c.is_control() || c == '"')) {
-            let message = "`parameters` is one line of words without quotes";
+            let message = "`parameters` must be one line of words without quotes";
             self.findings.error(section.origin_of("parameters"), message);
         }
         let said = Said {
@@ -270,7 +270,7 @@ impl Reader<'_> {
             return None;
         }
         let conditions = format!(
-            "Linux {} in QEMU, {}: path lengths, no forecast for a board; {description}",
+            "Linux {} in QEMU, {}: path lengths, not a forecast for a board; {description}",
             machine.kernel,
             Speed::from_mips(machine.mips).unwrap_or_default(),
         );
@@ -294,51 +294,57 @@ impl Reader<'_> {
             is_fine = false;
         };
         if self.buses.len() > 2 {
-            let message = "the vm testbed has two real buses, a source and a target";
-            let hint = "leave two under [bus]; rules may have virtual buses between them";
+            let message = "the vm testbed needs two buses, a source and a target";
+            let hint = "list two under [bus]; rules may use virtual buses between them";
             refuse(said.origin_of(&["bus"]), message, hint);
         }
         match said.traffic {
             Some(Traffic::Periodic { .. } | Traffic::Replay { .. }) => refuse(
                 said.origin_of(&["traffic", "kind"]),
                 "the vm testbed sends numbered frames only",
-                "traffic.kind is one-at-a-time, half or flood here; others run with --testbed sim",
+                "use traffic.kind = one-at-a-time, half or flood; other kinds run with --testbed \
+                 sim",
             ),
             Some(Traffic::Numbered { .. }) | None => {}
         }
         if said.count.is_some_and(|count| count > MAX_COUNT) {
             let message = format!(
-                "`count` is more than {MAX_COUNT}, but a guest keeps all stamps in its memory"
+                "`count` is more than {MAX_COUNT}; a guest stores all time stamps in memory"
             );
             refuse(said.origin_of(&["count"]), &message, "send fewer frames, with several seeds");
         }
         let has_fd = self.buses.iter().any(|bus| bus.is_fd);
         if has_fd && said.machine.controller == Some(Controller::Sja1000) {
-            let message = "the SJA1000 does not carry CAN FD, but a bus does";
-            refuse(said.origin_of(&["vm", "controller"]), message, "controller = \"ctucanfd\"");
+            let message = "a bus has CAN FD, but the SJA1000 does not support it";
+            refuse(
+                said.origin_of(&["vm", "controller"]),
+                message,
+                "use use controller = \
+                                                                    \"ctucanfd\"",
+            );
         }
         let Some(gateway) = &said.gateway else { return is_fine };
         if gateway.delay.is_some() {
             let message = "a gateway of constant delay exists only in simulation";
-            let hint = "choose what passes frames on with gateway.kind instead of gateway.delay";
+            let hint = "use gateway.kind instead of gateway.delay";
             refuse(said.origin_of(&["gateway", "delay"]), message, hint);
         }
         if gateway.discipline == Some(Discipline::Priority) {
             let message = "the queues of Linux interfaces are first in, first out";
-            let hint = "leave out gateway.egress, or run it with --testbed sim";
+            let hint = "remove gateway.egress, or run it with --testbed sim";
             refuse(said.origin_of(&["gateway", "egress"]), message, hint);
         }
         if gateway.has_rules {
             match gateway.kind {
                 Kind::User => refuse(
                     gateway.rules_origin,
-                    "the read/write loop passes everything and takes no notice of rules",
-                    "kind = \"engine\" follows them in user space",
+                    "the read/write loop forwards every frame and ignores rules",
+                    "use kind = \"engine\" to run rules in user space",
                 ),
                 Kind::Command => refuse(
                     gateway.rules_origin,
-                    "a command has its own way to be told what to pass on",
-                    "hand it what it needs with gateway.command and gateway.files",
+                    "a command does not read rules",
+                    "configure it with gateway.command and gateway.files",
                 ),
                 _ => {}
             }
@@ -350,7 +356,7 @@ impl Reader<'_> {
                 None => gateway::beyond_can_gw(rules),
             };
             for reason in reasons {
-                let hint = "kind = \"engine\" can do it";
+                let hint = "use kind = \"engine\"";
                 refuse(gateway.rules_origin, &reason, hint);
             }
         }
@@ -358,9 +364,10 @@ impl Reader<'_> {
             && let Some(rule) = changes_number(rules, frames)
         {
             let message = format!(
-                "rule `{rule}` changes the first two bytes of data, where frames have their number"
+                "rule `{rule}` changes the first two data bytes, which contain the number of the \
+                 frame"
             );
-            refuse(gateway.rules_origin, &message, "let rules change other bytes only");
+            refuse(gateway.rules_origin, &message, "let rules change only other bytes");
         }
         is_fine
     }
@@ -418,7 +425,7 @@ impl Reader<'_> {
         let (contents, is_executable) = match read() {
             Ok(read) => read,
             Err(error) => {
-                let hint = "paths count from the experiment's folder or from here";
+                let hint = "paths are relative to the experiment file or to the current folder";
                 let message = format!("{from} cannot be read: {error}");
                 self.findings.error_with_hint(origin, message, hint);
                 return None;

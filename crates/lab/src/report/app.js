@@ -644,8 +644,8 @@ function startPage() {
     }
     $("conditions").replaceChildren(...testbeds.map(badge), ...spans.map((text) => h("span", {}, text)));
     const limits = {
-      sim: "Experiments on the testbed “sim” are computed from a model with published parameters. They are no measurements of a real machine.",
-      vm: "Experiments on the testbed “vm” ran on real kernels with emulated controllers, on buses that take no time. Their times are counted instructions: exact where kernels, drivers, rules and gateways are compared, and no forecast for a board.",
+      sim: "Experiments on the testbed “sim” are computed from a model with published parameters. They are not measurements of a real machine.",
+      vm: "Experiments on the testbed “vm” ran on real kernels with emulated controllers, on buses that take no time. Their times are counted instructions: exact for comparing kernels, drivers, rules and gateways, but not a forecast for a board.",
     };
     $("footer").textContent = Object.keys(limits).filter((name) => testbeds.includes(name)).map((name) => limits[name]).join(" ");
   }
@@ -924,7 +924,7 @@ function startPage() {
     const rows = experiment.rules.map(({ name, to, handled, refused, lost }) =>
       [name, to, count(handled), count(refused), h("span", { className: lost > 0 ? "bad" : "" }, count(lost))]);
     const { idle_rules: idle } = experiment;
-    const rest = idle > 0 ? h("p", { className: "hint" }, `${count(idle)} more ${idle === 1 ? "rule has" : "rules have"} taken no frame.`) : null;
+    const rest = idle > 0 ? h("p", { className: "hint" }, `${count(idle)} more ${idle === 1 ? "rule" : "rules"} matched no frame.`) : null;
     return h("div", {}, part("Rules", ["Rule", "To", "Handled", "Refused", "Lost"], rows) ?? "", rest);
   }
 
@@ -935,7 +935,7 @@ function startPage() {
     const hash = (sha256) => h("span", { className: "hash" }, sha256);
     const rows = [
       ["Linux", kernel === release ? release : `${release} (${kernel})`],
-      ["Package", from ?? "an own build"],
+      ["Package", from ?? "own build"],
       ["Kernel and modules", hash(kernel_sha256)],
       ["QEMU", qemu],
       ["Guest program", hash(guest_sha256)],
@@ -1031,9 +1031,9 @@ function startPage() {
     const shown = series(theme());
     const hints = missing.slice(0, 3);
     if (missing.length > 3) hints.push(`${count(missing.length - 3)} more files are missing.`);
-    if (chosen().length === 0) hints.push("Choose experiments in the table to lay their latency profiles over one another.");
-    else if (shown.length < chosen().length - missing.length) hints.push("Some of the chosen experiments have no frame with this metric.");
-    if ((shown.length > LEGEND_MOST || innerWidth < 640) && shown.length > 3 && !state.colour) hints.push("Point at the chart or at a line of the table to see which curve is which.");
+    if (chosen().length === 0) hints.push("Choose experiments in the table to compare their latency profiles.");
+    else if (shown.length < chosen().length - missing.length) hints.push("Some of the chosen experiments have no frames with this metric.");
+    if ((shown.length > LEGEND_MOST || innerWidth < 640) && shown.length > 3 && !state.colour) hints.push("Point at the chart or at a table row to see which curve is which.");
     $("overlay-hint").textContent = hints.join(" ");
     $("export-csv").disabled = $("export-svg").disabled = shown.length === 0;
     hideReadout();
@@ -1138,7 +1138,7 @@ function startPage() {
       hint.textContent = text;
     };
     if (!experimentOf(id).has_frames) {
-      return say("There is no time chart, because no line per frame was written; set per_frame = true in the experiment to have both.");
+      return say("There is no time chart, because no line per frame was written; set per_frame = true in the experiment to get both.");
     }
     try {
       await perFrame.load(id);
@@ -1150,7 +1150,7 @@ function startPage() {
     const frames = perFrame.get(id);
     if (frames.count === 0) return say("No frame was sent.");
     const every = frames.frames_per_bucket;
-    hint.textContent = every > 2 ? `Of every ${count(every)} frames the fastest and the slowest are drawn.` : "";
+    hint.textContent = every > 2 ? `The chart shows the fastest and the slowest of every ${count(every)} frames.` : "";
     const colours = theme();
     const ending = (cause) => causes.get(cause)?.ending ?? "lost";
     const { style } = styles(colours).get(id);

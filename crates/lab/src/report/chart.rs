@@ -67,7 +67,7 @@ pub(super) fn read(path: &Path, file: impl Read) -> Result<Frames, Error> {
         Ok(len > 0)
     };
     if !next_line(&mut line, 1)? {
-        return Err(Error::new(path, "there is no header line", RUN_AGAIN).at(1, 1));
+        return Err(Error::new(path, "the header line is missing", RUN_AGAIN).at(1, 1));
     }
     let columns = Columns::parse(line.trim_end())
         .map_err(|message| Error::new(path, message, RUN_AGAIN).at(1, 1))?;
@@ -113,7 +113,7 @@ impl Columns {
     fn parse(header: &str) -> Result<Self, String> {
         let names: Vec<String> = header.split(',').map(str::to_owned).collect();
         let find = |name: &str| names.iter().position(|column| column == name);
-        let need = |name: &str| find(name).ok_or_else(|| format!("there is no column `{name}`"));
+        let need = |name: &str| find(name).ok_or_else(|| format!("the column `{name}` is missing"));
         Ok(Self {
             number: need("number")?,
             outcome: need("outcome")?,
@@ -134,7 +134,7 @@ impl Columns {
         };
         let cells: Vec<&str> = line.split(is_end).collect();
         if cells.len() != self.names.len() {
-            let message = format!("{} columns instead of {}", cells.len(), self.names.len());
+            let message = format!("{} columns, expected {}", cells.len(), self.names.len());
             return Err((1, message));
         }
         let number = |index: usize| -> Result<Option<i64>, (usize, String)> {
@@ -144,7 +144,7 @@ impl Columns {
             }
             cell.parse().map(Some).map_err(|_| {
                 let column = 1 + cells[..index].iter().map(|cell| cell.len() + 1).sum::<usize>();
-                (column, format!("`{cell}` is no {}", self.names[index]))
+                (column, format!("`{cell}` is not a {}", self.names[index]))
             })
         };
         let optional = |index: Option<usize>| index.map_or(Ok(None), number);

@@ -57,13 +57,13 @@ pub(super) fn evaluate(
         return Err(told("the vm testbed sends numbered frames only".into()));
     };
     if let Some(reason) = &report.failure {
-        return Err(told(format!("the guest says: {reason}")));
+        return Err(told(format!("the guest reports: {reason}")));
     }
     let totals = &report.totals;
     if totals.overflow_of_tester > 0 {
         return Err(told(format!(
-            "the tester itself lost {} frames, so the result would be worth nothing; send fewer \
-             frames, give the machine a higher vm.mips, or let an engine-fast gather for less time",
+            "the tester itself lost {} frames, so the result would be invalid; send fewer frames, \
+             set a higher vm.mips, or use a shorter gateway.gather",
             totals.overflow_of_tester
         )));
     }
@@ -74,7 +74,7 @@ pub(super) fn evaluate(
     let paired = journeys.pair(&report.monitored, &report.received, limits);
     let arrived = decoded(&report.frames).map_err(told)?;
     if arrived.len() != report.received.len() {
-        return Err(told("the guest reported other frames than stamps".into()));
+        return Err(told("the guest reported different numbers of frames and stamps".into()));
     }
 
     let mut expected = Expected::new(experiment, &settings.gateway);
@@ -90,9 +90,9 @@ pub(super) fn evaluate(
         stayed.saturating_sub(totals.refused_by_sender) + if is_certain { missing } else { 0 };
     if unseen > 0 {
         return Err(told(format!(
-            "{unseen} frames were lost on their way to the tester itself, because it shares the \
-             machine's receive queue, so the result would be worth nothing; send less, or give the \
-             machine a higher vm.mips"
+            "{unseen} frames were lost before they reached the tester, because it shares the \
+             machine's receive queue, so the result would be invalid; send fewer frames, or set a \
+             higher vm.mips"
         )));
     }
     let stays = match stayed == totals.refused_by_sender {
@@ -146,17 +146,18 @@ pub(super) fn evaluate(
     let mut notes = report.notes.clone();
     if missing > 0 {
         notes.push(format!(
-            "the gateway counts {missing} frames more as passed on than arrived on the target bus"
+            "the gateway counts {missing} more forwarded frames than arrived on the target bus"
         ));
     }
     if altered > 0 {
-        notes.push(format!("{altered} frames arrived other than the rules make them"));
+        notes.push(format!("{altered} frames arrived different from what the rules produce"));
     }
     notes.extend(lateness(experiment, numbered, *pace, &buses, totals.latest_departure_ns));
     let too_much = buses.iter().filter(|bus| bus.load_percent > FULL_PERCENT);
     notes.extend(too_much.map(|bus| {
         format!(
-            "bus {} would have had a load of {:.1} %: here buses take no time, so nothing waited for it",
+            "bus {} would have had a load of {:.1} %: here buses take no time, so no frame waited \
+             for the bus",
             bus.name, bus.load_percent
         )
     }));
@@ -182,8 +183,8 @@ fn conditions(machine: &Machine, settings: &Vm) -> String {
     let package =
         machine.package.as_ref().map_or(String::new(), |package| format!(" (package {package})"));
     format!(
-        "Linux {release}{package}, QEMU {qemu}, instruction time, shift {shift} ({mips} MIPS): path \
-         lengths, no forecast for a board; {}",
+        "Linux {release}{package}, QEMU {qemu}, instruction time, shift {shift} ({mips} MIPS): \
+         path lengths, not a forecast for a board; {}",
         settings.description
     )
 }
@@ -248,7 +249,7 @@ impl Journeys {
             let until = bearers.partition_point(|&index| self.0[index].queued_ns <= stamp.time_ns);
             let Some(&index) = until.checked_sub(1).and_then(|last| bearers.get(last)) else {
                 return Err(format!(
-                    "the monitor saw a frame with the number {} that nobody had sent",
+                    "the monitor saw a frame with the number {} that was not sent",
                     stamp.number
                 ));
             };
@@ -316,7 +317,7 @@ impl Journeys {
 fn decoded(frames: &[Vec<u8>]) -> Result<Vec<Frame>, String> {
     let decode = |bytes: &Vec<u8>| socketcan::decode(bytes, socketcan::IdOrder::LittleEndian);
     let frames: Result<_, _> = frames.iter().map(decode).collect();
-    frames.map_err(|error| format!("the guest reported something that is no frame: {error}"))
+    frames.map_err(|error| format!("the guest reported an invalid frame: {error}"))
 }
 
 /// Frames that did not arrive, by what should have stopped them.
@@ -500,8 +501,8 @@ fn lateness(
     };
     (latest_ns > source.timing.duration_ns(length)).then(|| {
         format!(
-            "frames left up to {} late, because their sender shares the processor with the gateway; \
-             gateway_latency does not contain that, end_to_end does{load}",
+            "frames left up to {} late, because the sender shares the processor with the gateway; \
+             gateway_latency does not include this, end_to_end does{load}",
             Nanos::from_nanos(latest_ns)
         )
     })

@@ -29,7 +29,7 @@ pub(super) fn order(experiment: &Experiment, settings: &Vm) -> Result<Measuremen
     let [source, target] = match experiment.buses.as_slice() {
         [only] => [only, only],
         [source, target, ..] => [source, target],
-        [] => return Err(Error::Other(format!("{}: there is no bus", experiment.name))),
+        [] => return Err(Error::Other(format!("{}: no bus is defined", experiment.name))),
     };
     let pace = match *pace {
         experiment::Pace::OneAtATime { turnaround: (shortest, longest) } => {

@@ -101,7 +101,7 @@ impl Store {
             Ok(Some((entry, end))) if end == bytes.len() && entry.key == key.sum => {
                 Found::Report(Box::new(entry.report))
             }
-            Ok(_) => Found::Damaged("it is the entry of something else".into()),
+            Ok(_) => Found::Damaged("it belongs to another experiment".into()),
             Err(error) => Found::Damaged(error.to_string()),
         }
     }
@@ -112,8 +112,8 @@ impl Store {
     /// It cannot be written.
     pub fn keep(&self, key: &Key, machine: &result::Machine, report: &Report) -> Result<(), Error> {
         let failed = |path: &Path, error| {
-            let remedy = "make room there, name another folder with CANDOR_CACHE, or keep nothing \
-                          with --no-cache";
+            let remedy = "free space there, name another folder with CANDOR_CACHE, or store \
+                          nothing with --no-cache";
             Error::io(path, "cannot be written", error, remedy)
         };
         let folder = self.folder(key);

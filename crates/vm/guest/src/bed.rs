@@ -140,7 +140,7 @@ fn prioritize(priority: u8, is_wanted: impl Fn(&str) -> bool) -> Result<usize, F
     let policy = if priority == 0 { Policy::Other } else { Policy::Fifo(priority) };
     let tasks = realtime::tasks(is_wanted).at("settings", "see the console")?;
     for task in &tasks {
-        realtime::set_policy(Task::Id(task.id), policy).at("settings", "take 0 to 99")?;
+        realtime::set_policy(Task::Id(task.id), policy).at("settings", "use 0 to 99")?;
     }
     Ok(tasks.len())
 }

@@ -58,6 +58,6 @@ fn wait_until_quiet() -> Result<(), Failure> {
     Err(Failure::new(
         "boot",
         format!("the kernel is still busy after {MOST_S} s"),
-        "look for what it does in the last lines of the console",
+        "see the last lines of the console",
     ))
 }

@@ -42,10 +42,10 @@ pub(crate) fn command(
         return Err(Failure::new(PLACE, reason, "check it with `candor route check`"));
     }
     let Some((program, arguments)) = wanted.argv.split_first() else {
-        return Err(Failure::new(PLACE, "there is none", "name a program"));
+        return Err(Failure::new(PLACE, "it is missing", "name a program"));
     };
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
-    let remedy = "name the program with its whole path, and hand its files along";
+    let remedy = "name the program with its full path, and add its files";
     let output = output.map_err(|error| format!("{program}: {error}")).at(PLACE, remedy)?;
     messages.push(Message::Command(CommandOutcome {
         status: output.status.code(),

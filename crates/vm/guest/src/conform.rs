@@ -124,7 +124,7 @@ impl Oracle {
             return Ok(());
         }
         if self.max_hops.is_some() {
-            let remedy = "take the same max_hops for all trials, this can-gw cannot be unloaded";
+            let remedy = "use the same max_hops for all trials: this can-gw cannot be unloaded";
             module::unload("can_gw").at(PLACE, remedy)?;
         }
         self.modules.load_with("can_gw", &format!("max_hops={max_hops}"))?;
@@ -136,7 +136,7 @@ impl Oracle {
         let Some((socket, _)) = self.ends.get(usize::from(bus)) else {
             return Err(Failure::new(PLACE, "a frame for no bus", "name one of the table"));
         };
-        match socket.send_bytes(bytes).at(PLACE, "send what a socket takes")? {
+        match socket.send_bytes(bytes).at(PLACE, "send only frames that a socket accepts")? {
             Sent::Taken => Ok(()),
             Sent::QueueFull | Sent::WouldBlock => {
                 Err(Failure::new(PLACE, "the queue of an interface is full", FAULT))

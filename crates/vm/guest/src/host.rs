@@ -63,7 +63,8 @@ pub(crate) fn next_order() -> Result<Order, Failure> {
         let reason = String::from_utf8_lossy(&bytes);
         return Err(Failure::new(place, reason, "start the guest through candor"));
     }
-    let decoded = channel::decode::<Order>(&bytes, 0).at(place, "run it with the same candor")?;
+    let decoded =
+        channel::decode::<Order>(&bytes, 0).at(place, "use the same version of candor")?;
     match decoded {
         Some((order, _)) => Ok(order),
         None => Err(Failure::new(place, "it is empty", "start the guest through candor")),
@@ -86,7 +87,7 @@ fn fetch(ports: Ports) -> Result<Vec<u8>, Failure> {
     }
     Err(Failure::new(
         meeting::ORDER,
-        "the machine has no such file",
+        "the machine does not have this file",
         "add it with QEMU's option -fw_cfg",
     ))
 }

@@ -26,7 +26,7 @@ impl Jobs {
     /// Adds the jobs of `table`, so that they fire in its order. Rules that the kernel refuses are
     /// left out and told.
     pub(crate) fn add(netlink: &mut Netlink, table: &Table) -> Result<Self, Failure> {
-        let remedy = "name only interfaces that there are";
+        let remedy = "name only existing interfaces";
         let indices = table.buses.iter().map(|bus| netlink.link(&bus.port));
         let indices = indices.collect::<Result<Vec<_>, _>>().at(PLACE, remedy)?;
         let index = |bus: BusIndex| indices.get(usize::from(bus.0)).map_or(0, |link| link.index);
@@ -38,7 +38,7 @@ impl Jobs {
                     format!("rule `{name}`: {}", failure.reason)
                 })
                 .collect();
-            Failure::new(PLACE, text.join("; "), "or take a user-space gateway")
+            Failure::new(PLACE, text.join("; "), "or use a user-space gateway")
         })?;
         let mut count = 0;
         let first = table.rules.iter().map(|rule| {
@@ -66,7 +66,7 @@ impl Jobs {
         let listed = netlink.jobs().at(PLACE, FAULT)?;
         if listed.len() != self.added.len() {
             let reason =
-                format!("{} jobs were added, {} are there", self.added.len(), listed.len());
+                format!("{} jobs were added, but {} exist", self.added.len(), listed.len());
             return Err(Failure::new(PLACE, reason, FAULT));
         }
         // The kernel lists the newest first.

@@ -68,7 +68,7 @@ pub(crate) fn measure(
 /// Writes the files of an order.
 pub(crate) fn write_files(files: &[File]) -> Result<(), Failure> {
     for File { path, is_executable, contents } in files {
-        let remedy = "choose another place; there is memory for some ten MB";
+        let remedy = "choose another place; the guest has memory for about 10 MB";
         if let Some(folder) = Path::new(path).parent() {
             fs::create_dir_all(folder).at(path, remedy)?;
         }

@@ -29,7 +29,7 @@ impl Modules {
     pub(crate) fn read() -> Result<Self, Failure> {
         let path = Path::new(MODULES).join("index");
         let text = fs::read_to_string(&path)
-            .at(&path.display().to_string(), "the initramfs holds no modules; build it again")?;
+            .at(&path.display().to_string(), "the initramfs contains no modules; build it again")?;
         Ok(Self::parse(&text))
     }
 
@@ -79,12 +79,13 @@ impl Modules {
             return Err(match option_of(name) {
                 Some(option) => Failure::new(
                     name,
-                    format!("this kernel is built without it ({option})"),
+                    format!("this kernel was built without it ({option})"),
                     &format!(
-                        "set {option}=m in its configuration, or take another gateway, controller or load"
+                        "set {option}=m in its configuration, or use another gateway, controller \
+                         or load"
                     ),
                 ),
-                None => Failure::new(name, "this kernel has no such module", FAULT),
+                None => Failure::new(name, "this kernel does not have this module", FAULT),
             });
         };
         let before = before.as_ref().map(|before| before.iter().map(|name| (name.as_str(), "")));
@@ -135,8 +136,8 @@ mod tests {
     fn a_missing_module_is_told_with_its_option() {
         let modules = Modules::parse("can: builtin\n");
         let failure = modules.plan("ctucanfd_pci", "").unwrap_err().to_string();
-        let expected = "ctucanfd_pci: this kernel is built without it (CONFIG_CAN_CTUCANFD_PCI); \
-                        set CONFIG_CAN_CTUCANFD_PCI=m in its configuration, or take another \
+        let expected = "ctucanfd_pci: this kernel was built without it (CONFIG_CAN_CTUCANFD_PCI); \
+                        set CONFIG_CAN_CTUCANFD_PCI=m in its configuration, or use another \
                         gateway, controller or load";
         assert_eq!(failure, expected);
     }

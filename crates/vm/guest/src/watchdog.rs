@@ -26,8 +26,8 @@ pub(crate) fn start(order: &Order, hello: &Message) -> std::io::Result<()> {
         let _ = set_policy(Task::This, Policy::Fifo(99));
         let _ = clock::sleep_until(clock::now::<Monotonic>() + limit);
         let reason = format!(
-            "the order: it took longer than {} s of the guest's time; send fewer frames, take a \
-             shorter timeout, or look for what hangs",
+            "the order: it took longer than {} s of the guest's time; send fewer frames, use a \
+             shorter timeout, or find out what hangs",
             limit.as_nanos() / 1_000_000_000
         );
         host::end(&[hello, Message::Failed(reason)])

@@ -34,10 +34,11 @@ const KEYRINGS: &[&str] = &[
     "/usr/share/keyrings/debian-archive-keyring.pgp",
 ];
 /// What to do where apt cannot help.
-pub(crate) const MANUAL: &str = "or do it by hand: unpack Debian's linux-image-VERSION-amd64 (from \
+pub(crate) const MANUAL: &str = "or do it manually: unpack Debian's linux-image-VERSION-amd64 \
+                                 (from \
                                  7.1 on linux-binary-, linux-modules- and linux-base-VERSION-amd64) \
                                  into a folder DIR with `dpkg-deb -x`, or with `ar x` and `tar xf`, \
-                                 and give --kernel with the vmlinuz in DIR and --modules DIR";
+                                 and use --kernel with the vmlinuz in DIR, and --modules DIR";
 
 /// A package that can be had.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,9 +107,9 @@ impl Apt {
             None => {
                 KEYRINGS.iter().map(PathBuf::from).find(|path| path.is_file()).ok_or_else(|| {
                     Error::Other(format!(
-                        "the keys of Debian are not there, with which its packages are checked; \
-                         install the package debian-archive-keyring, or name a file of them with \
-                         --keyring; {MANUAL}"
+                        "Debian's keys, which verify its packages, were not found; install the \
+                         package debian-archive-keyring, or name a key file with --keyring; \
+                         {MANUAL}"
                     ))
                 })?
             }
@@ -118,7 +119,7 @@ impl Apt {
             None => Mirror::of_machine(Path::new("/etc/apt")).ok_or_else(|| {
                 Error::Other(format!(
                     "the apt sources of this machine (/etc/apt/sources.list, sources.list.d) name \
-                     no archive of Debian; name a mirror with --mirror ADDRESS; {MANUAL}"
+                     no Debian archive; name a mirror with --mirror ADDRESS; {MANUAL}"
                 ))
             })?,
         };
@@ -157,12 +158,12 @@ impl Apt {
     pub(crate) fn update(&self, progress: &dyn Progress) -> Result<(), Error> {
         if self.runs_as == RunsAs::Root {
             progress.note(&format!(
-                "apt works as root and without its sandbox, since its user may not enter {}, or not \
-                 read the keys; name a folder that others may enter with CANDOR_CACHE",
+                "apt runs as root without its sandbox, because its user may not enter {} or read \
+                 the keys; name a folder that others may enter with CANDOR_CACHE",
                 self.root.display()
             ));
         }
-        progress.step("the lists of Debian's packages", 0);
+        progress.step("Debian's package lists", 0);
         let mut command = self.run("apt-get");
         command.args(["-qq", "-o", "APT::Status-Fd=1", "update"]);
         let run = run(command, progress, &mut |line| {
@@ -184,13 +185,13 @@ impl Apt {
                 .any(|entry| entry.file_name().to_string_lossy().ends_with("_Packages"))
         });
         if !has_lists || run.stderr.contains("No space left") {
-            return Err(explain("the lists of Debian's packages", &run.stderr));
+            return Err(explain("Debian's package lists", &run.stderr));
         }
         write(&stamp, "")?;
         let first = complaints.first().copied().unwrap_or("E: apt-get update failed");
         progress.note(&format!(
-            "not all lists of Debian's packages could be fetched, older ones are used where there \
-             are any: {}",
+            "not all Debian package lists could be downloaded; older lists are used where they \
+             exist: {}",
             first.get(3..).unwrap_or(first)
         ));
         Ok(())
@@ -295,7 +296,7 @@ fn configuration(root: &str, runs_as: RunsAs) -> String {
         .map(|key| format!("{key} \"false\";\nBinary::apt-get::{key} \"false\";\n"))
         .collect();
     format!(
-        "// Written anew whenever kernels are fetched.\n\
+        "// Written again for each download of kernels.\n\
          Dir::Etc::sourcelist \"{root}/candor.sources\";\n\
          Dir::Etc::sourceparts \"{root}/empty\";\n\
          Dir::Etc::preferences \"{root}/empty/preferences\";\n\
@@ -330,8 +331,8 @@ fn plain(path: &Path) -> Result<&str, Error> {
     path.to_str().filter(|text| !text.contains(|c: char| c == '"' || c.is_whitespace())).ok_or_else(
         || {
             Error::Other(format!(
-                "apt cannot work in {}, since there are spaces or strange characters in the name; \
-                 name another folder with CANDOR_CACHE",
+                "apt cannot work in {}: the name contains spaces or special characters; name \
+                 another folder with CANDOR_CACHE",
                 path.display()
             ))
         },
@@ -358,8 +359,8 @@ fn require(program: &str) -> Result<(), Error> {
 fn no_program(program: &str) -> Error {
     Error::NoProgram {
         program: program.into(),
-        purpose: "fetches and checks Debian's packages",
-        remedy: format!("on Debian and Ubuntu it is in the packages apt and dpkg; {MANUAL}"),
+        purpose: "downloads and verifies Debian's packages",
+        remedy: format!("on Debian and Ubuntu, install the packages apt and dpkg; {MANUAL}"),
     }
 }
 
@@ -401,7 +402,12 @@ fn run(
             break;
         }
     }
-    let status = child.wait().map_err(|error| Error::Other(format!("{name} is lost: {error}")))?;
+    let status = child.wait().map_err(|error| {
+        Error::Other(format!(
+            "lost contact with {name}: \
+                                                                    {error}"
+        ))
+    })?;
     let stderr = stderr.join().unwrap_or_default();
     if !progress.proceed() {
         return Err(Error::Interrupted);
@@ -416,8 +422,8 @@ fn output(mut command: Command) -> Result<String, Error> {
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         return Err(Error::Other(format!(
-            "{name} cannot read the lists of Debian's packages: {}; fetch them again with `candor \
-             vm kernels --update`",
+            "{name} cannot read Debian's package lists: {}; download them again with `candor vm \
+             kernels --update`",
             complaint(&stderr)
         )));
     }
@@ -463,7 +469,7 @@ fn suite_of(madison: &str, package: &Package) -> Option<String> {
 pub(crate) fn complaint(stderr: &str) -> String {
     let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let line = lines().find(|line| line.starts_with("E:")).or_else(|| lines().next());
-    let line = line.unwrap_or("it does not say why");
+    let line = line.unwrap_or("it gives no reason");
     let line = line.trim_start_matches("E: ").trim_start_matches("W: ");
     line.replace(|c: char| c.is_control(), "?")
 }
@@ -474,7 +480,7 @@ fn explain(what: &str, stderr: &str) -> Error {
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| stderr.contains(phrase));
     if says(&["No space left on device", "enough free space"]) {
         return Error::Other(format!(
-            "there is no space for {what}: {said}; make room there, or name another folder with \
+            "no space for {what}: {said}; free space there, or name another folder with \
              CANDOR_CACHE"
         ));
     }
@@ -483,7 +489,7 @@ fn explain(what: &str, stderr: &str) -> Error {
     }
     if says(&["NO_PUBKEY", "EXPKEYSIG", "is not signed", "BADSIG", "couldn't be verified"]) {
         return Error::Other(format!(
-            "the signature of {what} is not one of Debian's: {said}; renew the package \
+            "{what}: the signature is not from Debian: {said}; update the package \
              debian-archive-keyring, or name another mirror with --mirror ADDRESS"
         ));
     }
@@ -500,25 +506,24 @@ fn explain(what: &str, stderr: &str) -> Error {
     ];
     if says(&network) {
         return Error::Other(format!(
-            "{what} cannot be fetched, since the mirror cannot be reached: {said}; check the \
-             network and the proxy settings of apt, or name another mirror with --mirror ADDRESS; \
-             {MANUAL}"
+            "{what} cannot be downloaded: the mirror cannot be reached: {said}; check the network \
+             and apt's proxy settings, or name another mirror with --mirror ADDRESS; {MANUAL}"
         ));
     }
     if says(&["404", "does not have a Release file", "not found"]) {
         return Error::Other(format!(
             "the mirror does not have {what}: {said}; name another one with --mirror ADDRESS, or \
-             fetch the lists again with `candor vm kernels --update`"
+             download the lists again with `candor vm kernels --update`"
         ));
     }
     Error::Other(format!(
-        "{what} cannot be fetched: {said}; name another mirror with --mirror ADDRESS; {MANUAL}"
+        "{what} cannot be downloaded: {said}; name another mirror with --mirror ADDRESS; {MANUAL}"
     ))
 }
 
 fn broken(what: &str, said: &str) -> Error {
     Error::Other(format!(
-        "{what} came broken: {said}; try again, or name another mirror with --mirror ADDRESS"
+        "{what} is damaged: {said}; try again, or name another mirror with --mirror ADDRESS"
     ))
 }
 
@@ -588,21 +593,21 @@ mod tests {
         let cases = [
             (
                 "E: Failed to fetch x  Error writing to file - write (28: No space left on device)",
-                "there is no space for the package x: ",
+                "no space for the package x: ",
             ),
-            ("E: You don't have enough free space in /c.", "there is no space"),
+            ("E: You don't have enough free space in /c.", "no space for"),
             (
                 "E: Failed to fetch http://m/x.deb  Hash Sum mismatch\n   Hashes of expected file:",
-                "the package x came broken: Failed to fetch http://m/x.deb  Hash Sum mismatch",
+                "the package x is damaged: Failed to fetch http://m/x.deb  Hash Sum mismatch",
             ),
             (
                 "E: Failed to fetch x  File has unexpected size (1 != 2). Mirror sync in progress?",
-                "came broken",
+                "is damaged",
             ),
             (
                 "W: GPG error: http://m trixie InRelease: NO_PUBKEY 0E98\nE: The repository is not \
               signed.",
-                "signature of the package x is not one of Debian's: The repository is not",
+                "the package x: the signature is not from Debian: The repository is not",
             ),
             (
                 "Err: x\nE: Failed to fetch x  Could not resolve 'm'",
@@ -610,9 +615,9 @@ mod tests {
             ),
             ("E: Failed to fetch x  Could not connect to m:80", "the mirror cannot be reached"),
             ("E: Failed to fetch x  404  Not Found [IP: ::1 80]", "the mirror does not have"),
-            ("E: Something new", "the package x cannot be fetched: Something new; "),
-            ("", "cannot be fetched: it does not say why"),
-            ("E: \u{1b}[2Jgone", "cannot be fetched: ?[2Jgone"),
+            ("E: Something new", "the package x cannot be downloaded: Something new; "),
+            ("", "cannot be downloaded: it gives no reason"),
+            ("E: \u{1b}[2Jgone", "cannot be downloaded: ?[2Jgone"),
         ];
         for (stderr, expected) in cases {
             let message = explain("the package x", stderr).to_string();

@@ -183,7 +183,7 @@ pub(crate) fn fetch(
         let path = work.join("image");
         let bytes = fs::read(&path).map_err(|_| {
             Error::Other(format!(
-                "there is no kernel image in {}; choose another version, see `candor vm kernels`",
+                "{} contains no kernel image; choose another version, see `candor vm kernels`",
                 wanted.package()
             ))
         })?;
@@ -223,7 +223,7 @@ fn unpack(
 ) -> Result<(), Error> {
     let broken = |reason: &str| {
         Error::Other(format!(
-            "{} cannot be unpacked: {reason}; fetch it again",
+            "{} cannot be unpacked: {reason}; download it again",
             package.file_name().unwrap_or_default().to_string_lossy()
         ))
     };
@@ -251,7 +251,7 @@ fn unpack(
         return Err(broken(&complaint(&stderr)));
     }
     // Its own words would quote what it read.
-    read.map_err(|_| broken("the archive in it is damaged"))
+    read.map_err(|_| broken("its archive is damaged"))
 }
 
 /// The outer error is of our own files, the inner one of the archive.
@@ -289,7 +289,7 @@ fn take_files(
         };
         if entry.size() > MAX_LEN {
             return Err(Error::Other(format!(
-                "{path} in the package has {} bytes, more than the {MAX_LEN} that are read; choose \
+                "{path} in the package has {} bytes, more than the limit of {MAX_LEN}; choose \
                  another version, see `candor vm kernels`",
                 entry.size()
             )));

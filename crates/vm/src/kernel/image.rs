@@ -17,7 +17,7 @@ use crate::Error;
 pub(crate) fn release(path: &Path, bytes: &[u8]) -> Result<String, Error> {
     let refuse = |reason: &str| {
         Err(Error::Other(format!(
-            "{} {reason}; give the file arch/x86/boot/bzImage of the build, which Debian calls \
+            "{} {reason}; use the file arch/x86/boot/bzImage of the build, which Debian calls \
              vmlinuz",
             path.display()
         )))
@@ -30,18 +30,18 @@ pub(crate) fn release(path: &Path, bytes: &[u8]) -> Result<String, Error> {
         Some(u16::from_le_bytes([bytes[0], bytes[1]]))
     };
     if bytes.get(0x202..0x206) != Some(b"HdrS") || word(0x1FE) != Some(0xAA55) {
-        return refuse("is no Linux kernel for x86: it has no boot header");
+        return refuse("is not a Linux kernel for x86: it has no boot header");
     }
     let (Some(protocol), Some(version_at), Some(load)) =
         (word(0x206), word(0x20E), bytes.get(0x211))
     else {
-        return refuse("is cut within its boot header");
+        return refuse("ends inside its boot header");
     };
     if load & 1 == 0 {
         return refuse("is a zImage");
     }
     if protocol < 0x020C || word(0x236).is_none_or(|flags| flags & 1 == 0) {
-        return refuse("is no 64-bit kernel");
+        return refuse("is not a 64-bit kernel");
     }
     // "6.12.117+deb13-amd64 (who) #1 SMP ..."
     let text = bytes.get(usize::from(version_at) + 0x200..).unwrap_or_default();
@@ -58,7 +58,7 @@ pub(crate) fn release(path: &Path, bytes: &[u8]) -> Result<String, Error> {
         {
             Ok(release)
         }
-        _ => refuse("does not say which release it is"),
+        _ => refuse("does not contain its release"),
     }
 }
 
@@ -86,12 +86,12 @@ mod tests {
             (b"hello".to_vec(), "no boot header"),
             (with(0x202, b'h'), "no boot header"),
             (with(0x1FE, 0), "no boot header"),
-            (fabricated("6.12.1")[..0x208].to_vec(), "is cut"),
+            (fabricated("6.12.1")[..0x208].to_vec(), "ends inside its boot header"),
             (with(0x211, 0), "is a zImage"),
-            (with(0x236, 0), "no 64-bit kernel"),
-            (with(0x206, 0), "no 64-bit kernel"),
-            (with(0x20F, 0xFF), "which release"),
-            (fabricated("6.12/../../x"), "which release"),
+            (with(0x236, 0), "not a 64-bit kernel"),
+            (with(0x206, 0), "not a 64-bit kernel"),
+            (with(0x20F, 0xFF), "does not contain its release"),
+            (fabricated("6.12/../../x"), "does not contain its release"),
         ];
         for (bytes, reason) in cases {
             let message = release(Path::new("k/image"), &bytes).unwrap_err().to_string();

@@ -97,7 +97,7 @@ pub(crate) fn folder_of(given: &Path, release: &str) -> Result<PathBuf, Error> {
         [] => Ok(given.to_owned()),
         [one] if is_it(one) => Ok(one.clone()),
         _ => Err(Error::Other(format!(
-            "{} holds no modules of {release}; give the folder lib/modules/{release} that `make \
+            "{} contains no modules of {release}; use the folder lib/modules/{release} that `make \
              modules_install` writes",
             given.display()
         ))),
@@ -172,13 +172,13 @@ impl Tree {
     fn lacks(&self, release: &str, name: &str, purpose: &str) -> Error {
         if self.files.is_empty() && self.builtin.is_empty() {
             return Error::Other(format!(
-                "{} holds neither modules nor modules.builtin; give the folder \
+                "{} contains no modules and no modules.builtin; use the folder \
                  lib/modules/{release} that `make modules_install` writes",
                 self.folder.display()
             ));
         }
         Error::Other(format!(
-            "kernel {release} is built without {purpose}: {} has no {name}, and it is not built \
+            "kernel {release} was built without {purpose}: {} has no {name}, and it is not built \
              in; set {}=m in its configuration",
             self.folder.display(),
             option_of(name).unwrap_or(name),
@@ -206,7 +206,7 @@ impl Tree {
         };
         if above.iter().any(|other| other == name) {
             return Err(Error::Other(format!(
-                "the modules {} need one another in a circle; build them again",
+                "the modules {} depend on each other in a loop; build them again",
                 above.join(", ")
             )));
         }
@@ -214,8 +214,8 @@ impl Tree {
         let info = Info::of(path, &bytes)?;
         if info.release != release {
             return Err(Error::Other(format!(
-                "{} is a module of {}, but the image is of {release}; give image and modules of \
-                 one build",
+                "{} is a module of {}, but the image is {release}; use the image and the modules \
+                 of the same build",
                 path.display(),
                 info.release
             )));
@@ -260,7 +260,7 @@ impl Info {
     fn of(path: &Path, bytes: &[u8]) -> Result<Self, Error> {
         let refuse = |reason: &str| {
             Error::Other(format!(
-                "{} is no kernel module for x86-64: {reason}; build it again",
+                "{} is not a kernel module for x86-64: {reason}; build it again",
                 path.display()
             ))
         };
@@ -377,7 +377,7 @@ mod tests {
             let modules: Vec<_> = modules.iter().map(|&(name, _)| (name, "")).collect();
             let message = closure(folder(&modules).path()).unwrap_err();
             assert!(message.contains(option) && message.contains(purpose), "{message}");
-            assert!(message.starts_with("kernel 6.12.1-made is built "), "{message}");
+            assert!(message.starts_with("kernel 6.12.1-made was built "), "{message}");
         }
     }
 
@@ -413,11 +413,11 @@ mod tests {
         let message = with("can-raw", "gone");
         assert!(message.contains("module can_raw needs module gone, which is not in"), "{message}");
         let message = with("can", "can-raw");
-        assert!(message.contains("can, can_raw need one another in a circle"), "{message}");
+        assert!(message.contains("can, can_raw depend on each other in a loop"), "{message}");
 
         let empty = tempfile::tempdir().unwrap();
         let message = closure(empty.path()).unwrap_err();
-        assert!(message.contains("neither modules nor modules.builtin"), "{message}");
+        assert!(message.contains("no modules and no modules.builtin"), "{message}");
 
         let replaced = |name: &str, bytes: &[u8]| {
             let folder = folder(&NEEDED[1..]);
@@ -428,12 +428,12 @@ mod tests {
         let bare = elf_with_section(62, ".other", b"vermagic=6.12.1-made \0");
         let mute = elf_with_section(62, ".modinfo", b"license=GPL\0");
         let cases: [(&str, &[u8], &str); 8] = [
-            ("can.ko", b"", "is no kernel module for x86-64"),
-            ("can.ko", b"\x7fELF\x02\x01\x01", "is no kernel module for x86-64"),
+            ("can.ko", b"", "is not a kernel module for x86-64"),
+            ("can.ko", b"\x7fELF\x02\x01\x01", "is not a kernel module for x86-64"),
             ("can.ko", &other, "it is for another processor"),
             ("can.ko", &bare, "it has no .modinfo"),
             ("can.ko", &mute, "it has no vermagic"),
-            ("can.ko", &module("6.13.0", ""), "a module of 6.13.0, but the image is of 6.12.1"),
+            ("can.ko", &module("6.13.0", ""), "a module of 6.13.0, but the image is 6.12.1"),
             ("can.ko.xz", b"no xz", "can.ko.xz cannot be uncompressed"),
             ("can.ko.zst", b"no zstd", "can.ko.zst cannot be uncompressed"),
         ];
@@ -526,7 +526,7 @@ mod tests {
         assert_eq!(folder_of(&modules, "6.13.0").unwrap(), folder);
         tree(&modules.join("6.14.0"), "6.14.0", NEEDED);
         let message = folder_of(&modules, "6.13.0").unwrap_err().to_string();
-        assert!(message.contains("holds no modules of 6.13.0"), "{message}");
+        assert!(message.contains("contains no modules of 6.13.0"), "{message}");
         let message = folder_of(&root.path().join("gone"), RELEASE).unwrap_err().to_string();
         assert!(message.contains("gone cannot be read"), "{message}");
     }

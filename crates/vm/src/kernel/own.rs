@@ -88,8 +88,8 @@ fn check_configuration(image: &Path, release: &str) -> Result<(), Error> {
     }
     let path = path.canonicalize().unwrap_or(path);
     Err(Error::Other(format!(
-        "kernel {release} cannot run the bed without {}: set {} in {} and build it again, or begin \
-         with docs/kernel-lab.config",
+        "kernel {release} needs {} to run the bed: set {} in {} and build it again, or start from \
+         docs/kernel-lab.config",
         lacking.join(", "),
         if lacking.len() == 1 { "it" } else { "them" },
         path.display()
@@ -166,12 +166,15 @@ mod tests {
         for place in places.map(|place| build.path().join(place)) {
             fs::write(&place, configuration).unwrap();
             let message = find(&cache, &spec).unwrap_err().to_string();
-            let told = "kernel 6.12.1-made cannot run the bed without CONFIG_BLK_DEV_INITRD, \
-                        CONFIG_PACKET: set them in ";
+            let told = "kernel 6.12.1-made needs CONFIG_BLK_DEV_INITRD, CONFIG_PACKET to run the \
+                        bed: set them in ";
             assert!(message.starts_with(told) && message.contains(" and build it"), "{message}");
             fs::write(&place, configuration.replace("# CONFIG_BLK", "#")).unwrap();
             let message = find(&cache, &spec).unwrap_err().to_string();
-            assert!(message.contains("without CONFIG_PACKET: set it in "), "{message}");
+            assert!(
+                message.contains("needs CONFIG_PACKET to run the bed: set it in "),
+                "{message}"
+            );
             fs::write(&place, "CONFIG_PACKET=y\n").unwrap();
             assert!(find(&cache, &spec).is_ok());
             fs::remove_file(place).unwrap();
@@ -182,10 +185,10 @@ mod tests {
     fn a_damaged_kernel_in_the_cache_is_named() {
         let (_build, spec) = build();
         let damages: [(&str, &str); 7] = [
-            ("bzImage", "bzImage is damaged: its sum is another"),
-            ("modules/can.ko", "modules/can.ko is damaged: its sum is another"),
-            ("modules/index", "modules/index is damaged: its sum is another"),
-            ("SHA256SUMS", "bzImage is damaged: its sum is another"),
+            ("bzImage", "bzImage is damaged: its checksum differs"),
+            ("modules/can.ko", "modules/can.ko is damaged: its checksum differs"),
+            ("modules/index", "modules/index is damaged: its checksum differs"),
+            ("SHA256SUMS", "bzImage is damaged: its checksum differs"),
             ("kernel.json", "kernel.json is damaged: "),
             ("-modules/can_gw.ko", "modules/can_gw.ko is damaged: No such file"),
             ("-SHA256SUMS", "SHA256SUMS is damaged: No such file"),
@@ -219,7 +222,10 @@ mod tests {
         for line in ["00  ../../x\n", "00  modules/../x.ko\n", "00  /etc/x\n"] {
             fs::write(&sums, format!("{text}{line}")).unwrap();
             let message = find(&cache, &spec).unwrap_err().to_string();
-            assert!(message.contains("SHA256SUMS is damaged: a line is none"), "{message}");
+            assert!(
+                message.contains("SHA256SUMS is damaged: a line has the wrong format"),
+                "{message}"
+            );
         }
         fs::write(&sums, "").unwrap();
         let message = find(&cache, &spec).unwrap_err().to_string();

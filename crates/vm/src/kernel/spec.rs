@@ -42,8 +42,8 @@ impl FromStr for Spec {
             return match Flavour::of(release) {
                 Some(_) => Ok(Self::Debian(release.to_owned())),
                 None => Err(Error::Other(format!(
-                    "{text} names no kernel of Debian; write what follows linux-image- in the name \
-                     of its package, such as debian:6.12.117+deb13-rt-amd64"
+                    "{text} is not a Debian kernel; write the part of the package name after \
+                     linux-image-, such as debian:6.12.117+deb13-rt-amd64"
                 ))),
             };
         }
@@ -59,7 +59,7 @@ impl FromStr for Spec {
                 Ok(Self::Series { series: series.to_owned(), is_rt })
             }
             _ => Err(Error::Other(format!(
-                "{text} names no kernel; write a series such as 6.12 or 6.12-rt, or \
+                "{text} is not a kernel; write a series such as 6.12 or 6.12-rt, or \
                  debian:VERSION such as debian:6.12.117+deb13-rt-amd64"
             ))),
         }

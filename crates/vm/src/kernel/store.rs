@@ -117,9 +117,9 @@ pub(crate) fn read(folder: &Path, name: String) -> Result<Kernel, Error> {
         let (expected, file) = line
             .split_once("  ")
             .filter(|(_, file)| is_ours(file))
-            .ok_or_else(|| damage(folder, SUMS, "a line is none"))?;
+            .ok_or_else(|| damage(folder, SUMS, "a line has the wrong format"))?;
         if sum(&bytes(file)?) != expected {
-            return Err(damage(folder, file, "its sum is another"));
+            return Err(damage(folder, file, "its checksum differs"));
         }
         has_image |= file == IMAGE;
     }
@@ -152,7 +152,7 @@ fn is_ours(file: &str) -> bool {
 
 fn damage(folder: &Path, file: &str, reason: &str) -> Error {
     Error::Other(format!(
-        "{} is damaged: {reason}; delete {} and fetch the kernel again",
+        "{} is damaged: {reason}; delete {} and download the kernel again",
         folder.join(file).display(),
         folder.display()
     ))

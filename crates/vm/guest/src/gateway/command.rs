@@ -52,7 +52,7 @@ impl Running {
             .stdout(output)
             .stderr(errors)
             .spawn()
-            .at(program, "put it and its libraries into the guest with the experiment's files")?;
+            .at(program, "add it and its libraries to gateway.files")?;
         let mut running = Self { child, argv, listens: false };
         // Above the program, which may do anything. Not before it is started: it would inherit that.
         set_policy(Task::This, Policy::Fifo(99)).at(PLACE, FAULT)?;
@@ -63,7 +63,7 @@ impl Running {
     }
 
     fn make_ready(&mut self, policy: Policy, listeners: &str) -> Result<(), Failure> {
-        let remedy = "does the program live?";
+        let remedy = "check that the program still runs";
         self.check_alive()?;
         set_policy(Task::Id(self.child.id()), policy).at(PLACE, remedy)?;
         self.wait_until_it_listens(listeners)?;
@@ -106,18 +106,18 @@ impl Running {
             (None, signal) => format!("by signal {}", signal.unwrap_or(0)),
         };
         let reason = format!(
-            "`{}` ended {how} before the experiment did, and printed: {}",
+            "`{}` ended {how} before the experiment ended, and printed: {}",
             self.argv.join(" "),
             printed.trim()
         );
-        Failure::new(PLACE, reason, "it must run until it is ended")
+        Failure::new(PLACE, reason, "it must run until it is stopped")
     }
 
     /// Ends it. It must not have ended before.
     pub(super) fn stop(mut self) -> Result<Tally, Failure> {
         self.check_alive()?;
         let mut tally = Tally::default();
-        for thread in threads_of(self.child.id()).at(PLACE, "does the program live?")? {
+        for thread in threads_of(self.child.id()).at(PLACE, "check that the program still runs")? {
             let folder = format!("/proc/{}/task/{}", self.child.id(), thread.id);
             let read = |name: &str| fs::read_to_string(format!("{folder}/{name}"));
             tally.cpu += cpu(&read("schedstat").unwrap_or_default());
@@ -127,10 +127,10 @@ impl Running {
         }
         self.child.kill().at(PLACE, FAULT)?;
         self.child.wait().at(PLACE, FAULT)?;
-        tally.notes.push("what the sockets of a command lose is not known".into());
+        tally.notes.push("losses at the sockets of a command are not counted".into());
         if !self.listens {
             tally.notes.push(format!(
-                "`{}` was not seen to listen for frames within {} s",
+                "`{}` did not open a CAN socket within {} s",
                 self.argv.join(" "),
                 MOST_PATIENCE.as_nanos() / 1_000_000_000
             ));

@@ -61,7 +61,7 @@ pub(crate) fn start(order: &Measurement, bed: &mut Bed) -> Result<Running, Failu
                     let rule = order.rules.rules.get(rule as usize);
                     let name = rule.map_or("", |rule| &rule.name);
                     let reason = format!("the kernel refuses rule `{name}`: {}", Errno(errno));
-                    let remedy = "check it with `candor route check`, or take another gateway";
+                    let remedy = "check it with `candor route check`, or use another gateway";
                     Err(Failure::new("can-gw", reason, remedy))
                 }
             }
@@ -129,7 +129,7 @@ fn apart(order: &[u8], ready: &mut dyn FnMut()) -> Vec<u8> {
         let order = channel::decode::<Measurement>(order, 0).at("gateway", FAULT)?;
         let (order, _) = order.ok_or_else(|| Failure::new("gateway", "it has no order", FAULT))?;
         let policy = policy(order.settings.gateway_priority);
-        set_policy(Task::This, policy).at("gateway", "take a priority from 0 to 99")?;
+        set_policy(Task::This, policy).at("gateway", "use a priority from 0 to 99")?;
         match order.gateway {
             Gateway::EngineFast => fast::run(&order, ready),
             Gateway::ReadWrite => read_write::run(&order, ready),
@@ -149,7 +149,7 @@ fn outcome(thread: ThreadApart) -> Result<Tally, Failure> {
     let bytes = thread.join().at("gateway", FAULT)?;
     let bytes = bytes.ok_or_else(|| Failure::new("gateway", "it panicked", FAULT))?;
     let told = channel::decode::<Told>(&bytes, 0).at("gateway", FAULT)?;
-    let (told, _) = told.ok_or_else(|| Failure::new("gateway", "it says nothing", FAULT))?;
+    let (told, _) = told.ok_or_else(|| Failure::new("gateway", "it does not answer", FAULT))?;
     let (jobs, overflow, refused, cpu_ns, (voluntary, involuntary), notes) =
         told.map_err(Failure::told)?;
     let switches = Switches { voluntary, involuntary };

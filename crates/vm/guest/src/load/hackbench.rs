@@ -23,7 +23,7 @@ const TASKS: usize = 20;
 const MESSAGE_LEN: usize = 100;
 
 const PLACE: &str = "hackbench";
-const REMEDY: &str = "take fewer groups";
+const REMEDY: &str = "use fewer groups";
 
 /// A hackbench that is ready or runs.
 #[derive(Debug)]
@@ -50,13 +50,13 @@ impl Hackbench {
             }
         })
         .at(PLACE, REMEDY)?;
-        let gone = || Failure::new(PLACE, "its pipe is gone", FAULT);
+        let gone = || Failure::new(PLACE, "its pipe is closed", FAULT);
         Ok(Self { master, control: control.ok_or_else(gone)?, started, messages })
     }
 
     /// Starts it.
     pub(crate) fn start(mut self) -> Result<Self, Failure> {
-        let dead = |_| Failure::new(PLACE, "the processes do not start", REMEDY);
+        let dead = |_| Failure::new(PLACE, "the processes did not start", REMEDY);
         self.control.write_all(&[1]).map_err(dead)?;
         self.started.read_exact(&mut [0]).map_err(dead)?;
         Ok(self)

@@ -56,7 +56,7 @@ impl FloodPing {
         let most = DATAGRAM_LEN - 20 - HEADER_LEN;
         let data_len = usize::try_from(data_len).ok().filter(|&len| len <= most);
         let data_len = data_len.ok_or_else(|| {
-            Failure::new(PLACE, "more data than a datagram holds", "take at most 65,507 bytes")
+            Failure::new(PLACE, "more data than a datagram can contain", "use at most 65,507 bytes")
         })?;
         let far = far_side(netlink)?;
         configure(netlink, NEAR)?;
@@ -70,7 +70,7 @@ impl FloodPing {
         let end = clock::now::<Monotonic>() + MOST_PATIENCE;
         while ping.replies.load(Ordering::Relaxed) == 0 && !ping.thread.is_finished() {
             if clock::now::<Monotonic>() > end {
-                return Err(Failure::new(PLACE, "no reply comes", REMEDY));
+                return Err(Failure::new(PLACE, "no reply arrives", REMEDY));
             }
             clock::sleep_until(clock::now::<Monotonic>() + PERIOD).at(PLACE, FAULT)?;
         }
@@ -101,7 +101,7 @@ fn far_side(netlink: &mut Netlink) -> Result<Namespace, Failure> {
         let panicked = |_| Err(Failure::new(PLACE, "the set-up panicked", FAULT));
         let Ok(namespace) = is_made.recv() else {
             far.join().unwrap_or_else(panicked)?;
-            return Err(Failure::new(PLACE, "there is no namespace", REMEDY));
+            return Err(Failure::new(PLACE, "the namespace is missing", REMEDY));
         };
         netlink.move_to(FAR.0, &namespace).at(PLACE, REMEDY)?;
         let _ = moved.send(());

@@ -50,7 +50,7 @@ impl Departures {
 
 /// The frame number `number` of `traffic`.
 pub(crate) fn frame(traffic: &Traffic, number: u64) -> Result<candor_wire::Frame, Failure> {
-    let reason = "the identifiers, the length and the flags make no legal frame";
+    let reason = "the identifiers, the length and the flags do not form a legal frame";
     traffic.frame(number).ok_or_else(|| {
         Failure::new("traffic", reason, "at least one identifier, and 2 to 8 or 64 bytes")
     })
@@ -59,7 +59,12 @@ pub(crate) fn frame(traffic: &Traffic, number: u64) -> Result<candor_wire::Frame
 fn timing(bus: BusTiming) -> Result<Timing, Failure> {
     let rate = |rate: u32| {
         Bitrate::new(rate).ok_or_else(|| {
-            Failure::new("source", format!("{rate} bit/s is no bit rate"), "1 bit/s to 20 Mbit/s")
+            Failure::new(
+                "source",
+                format!("{rate} bit/s is not a bit rate"),
+                "1 bit/s to 20 \
+                                                                               Mbit/s",
+            )
         })
     };
     Ok(Timing { nominal: rate(bus.bitrate)?, data: rate(bus.data_bitrate.unwrap_or(bus.bitrate))? })
