@@ -22,14 +22,14 @@ use clap::Subcommand;
 
 use crate::Answer;
 
-/// Watch buses, send to them, and measure their load
+/// Show, send, record and replay frames, and measure bus load
 #[derive(Subcommand)]
 pub(crate) enum BusCommand {
-    /// List the CAN interfaces of this machine, and the kinds of ports there are
+    /// List the CAN interfaces of this machine and the kinds of ports
     ///
     /// Example: candor bus list
     List(list::ListArgs),
-    /// Show the frames of buses as they come, in the columns of candump
+    /// Show frames as they arrive, in the format of candump
     ///
     /// Examples:
     ///   candor bus dump can0
@@ -48,10 +48,9 @@ pub(crate) enum BusCommand {
     ///   candor bus send can0 123#00 --count 100 --gap 10ms
     #[command(verbatim_doc_comment)]
     Send(send::SendArgs),
-    /// Send frames made up from a seed: at a rate, to a load, or as fast as they can go
+    /// Generate and send frames: at a rate, up to a bus load, or as fast as possible
     ///
-    /// Always ends: after --count frames or after --time. Exits with 1 if a frame could not be
-    /// sent.
+    /// Stops after --count frames or after --time. Exits with 1 if a frame could not be sent.
     ///
     /// Examples:
     ///   candor bus generate can0 --count 1000 --rate 1000/s
@@ -59,10 +58,10 @@ pub(crate) enum BusCommand {
     ///   candor bus generate can0 --flood --count 100000 --data increment
     #[command(verbatim_doc_comment)]
     Generate(generate::GenerateArgs),
-    /// Send the frames of a recording at their times
+    /// Send the frames of a recording with their original timing
     ///
-    /// The schedule is absolute: a frame that is late does not make the next ones late. At the end
-    /// it tells how punctual the frames were. Exits with 1 if a frame could not be sent.
+    /// The schedule is absolute: a frame that is late does not make the next ones late. At the end,
+    /// reports how punctual the frames were. Exits with 1 if a frame could not be sent.
     ///
     /// Examples:
     ///   candor bus replay drive.log can0
@@ -72,18 +71,18 @@ pub(crate) enum BusCommand {
     Replay(replay::ReplayArgs),
     /// Measure how busy buses are, exact to the bit
     ///
-    /// Stuff bits are counted as they are and not as they could be, and the two bit rates of CAN FD
-    /// apart. A frame counts in the interval in which it ended.
+    /// Counts the real stuff bits of each frame, and the two bit rates of CAN FD separately. A
+    /// frame counts in the interval in which it ended.
     ///
     /// Examples:
     ///   candor bus load can0@500k can1@500k,2M
     ///   candor bus load 'file:drive.log?speed=max@500k' --interval 100ms
     #[command(verbatim_doc_comment)]
     Load(load::LoadArgs),
-    /// Record buses into a file
+    /// Record frames into a file
     ///
-    /// The file takes its place only when it is complete, also after Ctrl-C. Exits with 1 if
-    /// something was lost on the way into it.
+    /// The file gets its name only when it is complete, also after Ctrl-C. Exits with 1 if a frame
+    /// was lost before it reached the file.
     ///
     /// Examples:
     ///   candor bus record can0 can1 --output drive.log

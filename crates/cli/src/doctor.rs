@@ -17,15 +17,15 @@ use crate::output::{json_line, print};
 /// Lines are not longer than this.
 const WIDTH: usize = 96;
 
-/// Tell what this machine can do: CAN, real time, rights, the laboratory
+/// Check what this machine can do: CAN, real time, rights, the laboratory
 ///
-/// Says for each thing whether it is as it should be, what that means, and the command that changes
-/// it. Changes nothing itself. docs/doctor.md says what each check is for.
+/// For each check, shows the state, what it means, and the command that improves it. Changes
+/// nothing. docs/doctor.md explains each check.
 ///
-/// Exits with 0 if a gateway on CAN interfaces could run here, with 1 if not.
+/// Exits with 0 if a gateway on CAN interfaces can run here, with 1 if not.
 #[derive(Args)]
 pub(crate) struct Doctor {
-    /// Leave out what is as it should be
+    /// Show only what can be improved
     #[arg(long)]
     brief: bool,
     /// Print JSON Lines: objects of type "check", one of type "verdict"

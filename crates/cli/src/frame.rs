@@ -28,7 +28,7 @@ pub(crate) struct FrameArguments {
     /// Show every bit with its field; stuff bits are marked
     #[arg(long, conflicts_with = "json")]
     bits: bool,
-    /// Print JSON Lines: an object per frame
+    /// Print JSON Lines: one object per frame
     #[arg(long)]
     json: bool,
 }

@@ -48,19 +48,19 @@ const HISTOGRAM_BINS: usize = 20;
 /// Run experiments and report their latencies
 #[derive(Subcommand)]
 pub(crate) enum LabCommand {
-    /// Run the experiments of a file, write results and a report
+    /// Run the experiments of a file and write results and a report
     ///
     /// Example: candor lab run examples/small-car.toml --only '*flood*' --set count=1000
     Run(Run),
     /// List the experiments of a file
     List(List),
-    /// Write the report on the results in a folder again
+    /// Rebuild the report from the results in a folder
     Report(Report),
     /// Draw the latency profiles of the results in a folder
     ///
     /// Example: candor lab show candor-report --only 'flood*' --metric egress_wait
     Show(Show),
-    /// Run the experiments that the claims of a file are about, and hold the claims against them
+    /// Run the experiments that the claims of a file need, and check the claims
     ///
     /// Exits with 1 if a claim does not hold.
     ///
@@ -68,17 +68,17 @@ pub(crate) enum LabCommand {
     Claims(Claims),
     /// Count the instructions of vm experiments, by module and function, per frame
     ///
-    /// Exact: QEMU names every instruction, and the guest's time does not change. Slow: choose few
+    /// Exact: QEMU counts every instruction, and the guest's time does not change. Slow: send few
     /// frames.
     ///
     /// Example: candor lab profile campaigns/vm-quick.toml --only kernel --set count=50
     Profile(profile::Profile),
     /// Compare the results in two folders: what became slower, by how much, and where
     ///
-    /// Exits with 1 if the shortest or the median latency without load, the instructions per frame or
-    /// the lost frames are worse than --allow permits. Figures under load are shown as ranges over
-    /// their seeds and give no verdict. Counts kept with `candor lab profile --out` show in which
-    /// function the difference is.
+    /// Exits with 1 if the shortest or the median latency without load, the instructions per frame
+    /// or the lost frames are worse than --allow permits. Figures under load are shown as ranges
+    /// over their seeds and do not change the exit code. With the counts of
+    /// `candor lab profile --out`, shows in which function the difference is.
     ///
     /// Example: candor lab compare before after --allow 1%
     Compare(compare::Compare),
@@ -88,13 +88,13 @@ pub(crate) enum LabCommand {
 struct Selection {
     /// The file of experiments
     file: PathBuf,
-    /// Only experiments whose name matches; * stands for anything, ? for one character
+    /// Select experiments by name; * stands for any characters, ? for one character
     #[arg(long, value_name = "GLOB")]
     only: Option<String>,
     /// Set a value in every experiment, such as count=1000 or traffic.kind=flood
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// The seed, instead of the file's
+    /// Use this seed instead of the file's
     #[arg(long)]
     seed: Option<u64>,
     /// The testbed of every experiment: sim or vm
@@ -103,13 +103,13 @@ struct Selection {
     /// The kernel of every vm experiment: 6.12, 6.12-rt, debian:VERSION, or a file with --modules
     #[arg(long, value_name = "NAME|FILE")]
     kernel: Option<String>,
-    /// The modules of a kernel of your own: lib/modules/RELEASE
+    /// The modules of your own kernel: lib/modules/RELEASE
     #[arg(long, value_name = "DIR", requires = "kernel")]
     modules: Option<PathBuf>,
     /// The speed of every vm experiment in million instructions per second: 1000, 500, 250, ...
     #[arg(long, value_name = "N")]
     mips: Option<u32>,
-    /// Only every M-th of the experiments that are left, beginning with number N
+    /// Run only every M-th of the selected experiments, starting with number N
     #[arg(long, value_name = "N/M")]
     shard: Option<Shard>,
 }
@@ -123,7 +123,7 @@ fn parse_testbed(name: &str) -> Result<Testbed, String> {
 
 fn parse_jobs(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| {
-        "expected 1 or more; leave it out to run as many as there are processors".into()
+        "expected 1 or more; without --jobs, one experiment per processor runs at a time".into()
     })
 }
 
@@ -143,7 +143,7 @@ impl FromStr for Shard {
         });
         parsed
             .filter(|shard| (1..=shard.of).contains(&shard.number))
-            .ok_or_else(|| "expected a part of all parts, such as 3/8".into())
+            .ok_or_else(|| "expected N/M, such as 3/8".into())
     }
 }
 
@@ -154,13 +154,13 @@ struct Running {
     out: PathBuf,
     #[command(flatten)]
     overwriting: Overwriting,
-    /// How many experiments run at a time; as many as there are processors if not given
+    /// How many experiments run at the same time; default: one per processor
     #[arg(long, value_name = "N", value_parser = parse_jobs)]
     jobs: Option<NonZeroUsize>,
-    /// Run vm experiments even if they were run before, and keep nothing
+    /// Run vm experiments even if their results are in the cache, and store nothing there
     #[arg(long)]
     no_cache: bool,
-    /// Run each experiment twice; a difference is told, and the exit code is 1
+    /// Run each experiment twice; if the results differ, show the difference and exit with 1
     #[arg(long)]
     verify: bool,
 }
@@ -180,10 +180,10 @@ pub(crate) struct Run {
 pub(crate) struct List {
     #[command(flatten)]
     selection: Selection,
-    /// Show which part of the papers' matrix of 653 experiments the file covers, instead
+    /// Show instead which part of the papers' matrix of 653 experiments the file covers
     #[arg(long)]
     coverage: bool,
-    /// Print JSON Lines: an object of type "experiment" each, or of type "coverage"
+    /// Print JSON Lines: one object of type "experiment" per experiment, or of type "coverage"
     #[arg(long)]
     json: bool,
 }
@@ -200,16 +200,16 @@ pub(crate) struct Report {
 pub(crate) struct Show {
     /// The folder with the results
     dir: PathBuf,
-    /// Only experiments whose name matches; * stands for anything, ? for one character
+    /// Select experiments by name; * stands for any characters, ? for one character
     #[arg(long, value_name = "GLOB")]
     only: Option<String>,
     /// The metric: total_latency, gateway_latency, egress_wait, ...
     #[arg(long, default_value = "gateway_latency", value_parser = parse_metric)]
     metric: Metric,
-    /// A linear time axis instead of a logarithmic one
+    /// Use a linear time axis instead of a logarithmic one
     #[arg(long)]
     linear: bool,
-    /// Classic histograms, one after the other
+    /// Show histograms, one after the other
     #[arg(long)]
     histogram: bool,
 }
@@ -227,16 +227,16 @@ pub(crate) struct Claims {
     selection: Selection,
     #[command(flatten)]
     running: Running,
-    /// Run nothing: judge the results that are in the folder, such as those of several shards
+    /// Run nothing: check the claims against the results in the folder, such as those of shards
     #[arg(long)]
     no_run: bool,
-    /// Only claims whose id matches; * stands for anything, ? for one character
+    /// Select claims by id; * stands for any characters, ? for one character
     #[arg(long, value_name = "GLOB")]
     claim: Option<String>,
     /// Print a table in Markdown
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
-    /// Print JSON Lines: an object of type "claim" each
+    /// Print JSON Lines: one object of type "claim" per claim
     #[arg(long)]
     json: bool,
 }
@@ -377,8 +377,8 @@ fn run_experiments(arguments: &Run) -> Answer {
 /// Why there is no line per frame.
 fn no_lines(frames: u64) -> String {
     format!(
-        "no line per frame (CSV) and no time chart: the experiments send {} frames, and above {} \
-         these files are only written with --set per_frame=true\n",
+        "no line per frame (CSV) and no time chart are written: the experiments send {} frames; \
+         above {}, add --set per_frame=true\n",
         thousands(frames),
         thousands(experiment::MOST_LINES)
     )
@@ -551,7 +551,7 @@ fn show(arguments: &Show) -> Answer {
     if series.is_empty() {
         let key = arguments.metric.key();
         return Err(format!(
-            "{}: no result that matches has the metric {key}; `candor lab report` lists them",
+            "{}: no selected result has the metric {key}; `candor lab report` lists the metrics",
             arguments.dir.display()
         ));
     }
@@ -629,7 +629,8 @@ pub(crate) fn overview(finished: &[Ran]) -> String {
     }
     if is_of(Testbed::Vm) {
         out.push_str(
-            "vm: counted instructions; buses take no time; path lengths, no forecast for a board\n",
+            "vm: counted instructions; buses take no time; path lengths, not a forecast for a \
+             board\n",
         );
     }
     if columns.has_instructions {
@@ -819,7 +820,7 @@ fn judge_claims(arguments: &Claims) -> Answer {
     let mut campaign = load(&arguments.selection)?;
     if campaign.claims.is_empty() {
         return Err(format!(
-            "{} has no claims; write some under [[claim]]",
+            "{} has no claims; add them under [[claim]]",
             arguments.selection.file.display()
         ));
     }

@@ -45,18 +45,18 @@ use crate::overwrite::{Overwriting, refusal};
 /// A bus cannot carry more: a second may hold the stamp of one frame more than fits into it.
 const FULL_PERCENT: f64 = 101.0;
 
-/// Look into recordings of CAN traffic and convert them
+/// Examine and convert recordings of CAN traffic
 #[derive(Subcommand)]
 pub(crate) enum LogCommand {
-    /// Show what a recording holds: frames, rates, bus load, and each identifier with its period
+    /// Show what a recording contains: frames, rates, bus load, and the period of each identifier
     ///
     /// Example: candor log info drive.log --bitrate 500k
     Info(InfoArgs),
-    /// Write a recording in another format
+    /// Convert a recording to another format
     ///
     /// Example: candor log convert drive.log drive.pcapng
     Convert(ConvertArgs),
-    /// Show the signals in a recording, as a DBC file tells them
+    /// Decode the signals in a recording with a DBC file
     ///
     /// Example: candor log decode drive.log --dbc car.dbc
     Decode(decode::DecodeArgs),
@@ -69,7 +69,7 @@ pub(crate) struct InfoArgs {
     /// The bit rate of the bus, such as 500k, to show its load
     #[arg(long, value_name = "RATE")]
     bitrate: Option<Bitrate>,
-    /// The bit rate of the data phase of CAN FD, such as 2M; the same as --bitrate if not given
+    /// The bit rate of the data phase of CAN FD, such as 2M; default: the same as --bitrate
     #[arg(long, value_name = "RATE", requires = "bitrate")]
     data_bitrate: Option<Bitrate>,
     /// Print JSON Lines: one object of type "log", then one of type "id" per identifier
@@ -87,7 +87,7 @@ pub(crate) struct ConvertArgs {
     /// The file to write, or - for standard output
     #[arg(value_name = "OUT")]
     output_file: PathBuf,
-    /// The format to write, if the ending of OUT does not tell (candump on standard output)
+    /// The format to write; default: by the extension of OUT (candump on standard output)
     #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
     to: Option<&'static Format>,
     #[command(flatten)]
@@ -98,10 +98,10 @@ pub(crate) struct ConvertArgs {
 
 #[derive(Args)]
 struct InputArgs {
-    /// The format to read: candump, pcap or pcapng; found out from the contents if not given
+    /// The format to read: candump, pcap or pcapng; default: detected from the contents
     #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
     from: Option<&'static Format>,
-    /// Pass over malformed records and say how many there were
+    /// Skip malformed records and report how many there were
     #[arg(long)]
     skip_malformed: bool,
 }
@@ -188,13 +188,13 @@ fn convert(args: &ConvertArgs) -> Result<(), String> {
     report_skipped(&recording);
     if directions > 0 && !format.keeps_directions {
         eprintln!(
-            "note: a {} holds no directions; records that lost theirs: {directions}",
+            "note: a {} cannot store directions; records that lost their direction: {directions}",
             format.title
         );
     }
     let other = recording.passed_over().other_packets;
     if other > 0 {
-        eprintln!("note: packets of other protocols left out: {other}");
+        eprintln!("note: packets of other protocols skipped: {other}");
     }
     eprintln!("{records} records: {} -> {}", recording.format().name, format.name);
     Ok(())
@@ -285,7 +285,7 @@ impl Info<'_> {
         let Some(timing) = self.timing else { return };
         if let Some(unusual) = timing.unusual() {
             let meant =
-                unusual.meant().map_or(String::new(), |rate| format!("; was {rate} meant?"));
+                unusual.meant().map_or(String::new(), |rate| format!("; did you mean {rate}?"));
             eprintln!("note: {unusual}{meant}");
         }
         for (index, bus) in self.statistics.buses() {
@@ -294,8 +294,8 @@ impl Info<'_> {
             if highest > FULL_PERCENT {
                 let within = if second.is_some() { "within a second" } else { "in all" };
                 eprintln!(
-                    "note: {}: a load of {highest:.0} % {within} at {}bit/s, which no bus carries: is \
-                     the bit rate right, and is it one bus?",
+                    "note: {}: a load of {highest:.0} % {within} at {}bit/s, more than any bus \
+                     can carry: check the bit rate, and whether these frames are all from one bus",
                     self.interface(index),
                     timing.nominal
                 );
@@ -339,7 +339,7 @@ impl Info<'_> {
         writeln!(out)?;
         write_table(out, 1, &self.bus_rows())?;
         if self.timing.is_none() {
-            writeln!(out, "(the load needs the bit rate, such as --bitrate 500k)")?;
+            writeln!(out, "(to see the load, give the bit rate: --bitrate 500k)")?;
         }
         writeln!(out)?;
         write_table(out, 2, &self.id_rows())

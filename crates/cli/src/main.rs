@@ -45,28 +45,28 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Simulate the gateway of a small car and report what it does to every frame
+    /// Simulate the gateway of a small car and report its latencies
     Demo(demo::Demo),
-    /// Show how many bits a frame has on the wire, and how long it takes
+    /// Show how many bits a frame has on the wire and how long it takes
     Frame(frame::FrameArguments),
     /// Read and convert recordings
     #[command(subcommand)]
     Log(log::LogCommand),
-    /// Watch buses, send to them, and measure their load
+    /// Show, send, record and replay frames, and measure bus load
     #[command(subcommand)]
     Bus(bus::BusCommand),
-    /// Run a gateway, watch it and change its rules; check, explain and convert rules
+    /// Run and watch a gateway; check, explain, convert and load its rules
     #[command(subcommand)]
     Route(route::RouteCommand),
     /// Run experiments and report their latencies
     #[command(subcommand)]
     Lab(lab::LabCommand),
-    /// Get the Linux kernels for virtual machines
+    /// Download and list Linux kernels for virtual machines
     #[command(subcommand)]
     Vm(vm::VmCommand),
-    /// Show what this machine can do: CAN, real time, rights, the laboratory
+    /// Check what this machine can do: CAN, real time, rights, the laboratory
     Doctor(doctor::Doctor),
-    /// Print the completions of a shell
+    /// Print shell completions
     ///
     /// Example, for bash: candor completions bash > ~/.local/share/bash-completion/completions/candor
     Completions(manual::Completions),

@@ -27,7 +27,7 @@ pub(crate) fn completions(arguments: &Completions, mut command: Command) -> Answ
 
 #[derive(Args)]
 pub(crate) struct ManPages {
-    /// Write a page for every command into this folder; without it, print the first page
+    /// Write the page of every command into this folder; default: print the first page
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(crate) fn man(arguments: &ManPages, mut command: Command) -> Answer {
         return Ok(true);
     };
     std::fs::create_dir_all(folder)
-        .map_err(|error| format!("{}: cannot be made: {error}", folder.display()))?;
+        .map_err(|error| format!("{}: cannot be created: {error}", folder.display()))?;
     let count = write_pages(&command, folder, arguments.overwriting)?;
     eprintln!("{count} manual pages in {}", folder.display());
     Ok(true)

@@ -13,7 +13,7 @@ use clap::Args;
 /// Whether a command may replace files.
 #[derive(Args, Clone, Copy, Default)]
 pub(crate) struct Overwriting {
-    /// Replace files that are already there
+    /// Replace existing files
     #[arg(long)]
     force: bool,
 }
@@ -47,8 +47,8 @@ impl Overwriting {
         match folder::foreign(dir) {
             Ok(None) => Ok(()),
             Ok(Some(path)) => Err(format!(
-                "{} is not part of a report; choose another folder, or replace what is in this one \
-                 with --force",
+                "{} is not part of a report; choose another folder, or use --force to replace the \
+                 files in this one",
                 path.display()
             )),
             Err(error) => Err(format!("{}: cannot be read: {error}", dir.display())),
@@ -58,7 +58,7 @@ impl Overwriting {
 
 /// Why a file is not replaced, and what to do.
 pub(crate) fn refusal(path: &Path) -> String {
-    format!("{} already exists; choose another name, or replace it with --force", path.display())
+    format!("{} already exists; choose another name, or use --force to replace it", path.display())
 }
 
 /// Why a file could not be created.

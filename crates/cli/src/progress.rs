@@ -28,7 +28,10 @@ pub(crate) fn catch_interrupt() {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("\ninterrupted: keeping what is finished (press again to leave at once)");
+        eprintln!(
+            "\ninterrupted: storing the finished results (press Ctrl-C again to stop at \
+                   once)"
+        );
     });
 }
 

@@ -26,12 +26,12 @@ use serde::Serialize;
 use crate::Answer;
 use crate::output::json_line;
 
-/// Check, explain and convert the rules of a gateway; watch it and change its rules
+/// Run and watch a gateway; check, explain, convert and load its rules
 #[derive(Subcommand)]
 pub(crate) enum RouteCommand {
-    /// Tell everything that is wrong or suspicious about a rule file
+    /// Report all errors and warnings in a rule file
     ///
-    /// Exits with 1 if there are errors, with 0 if there are none or only warnings.
+    /// Exits with 1 if there are errors, with 0 if there are only warnings or none.
     ///
     /// Example: candor route check gateway.rules.toml
     Check(check::CheckArgs),
@@ -39,17 +39,18 @@ pub(crate) enum RouteCommand {
     ///
     /// Example: candor route explain gateway.rules.toml powertrain 123#DEADBEEF
     Explain(explain::ExplainArgs),
-    /// Turn a rule file into commands of cangw, or what `cangw -L` prints into a rule file
+    /// Convert a rule file to cangw commands, or the output of `cangw -L` to a rule file
     ///
     /// Example: cangw -L | candor route convert - gateway.rules.toml
     Convert(convert::ConvertArgs),
-    /// Run a gateway: pass frames on as the rules say, until it is told to end
+    /// Run a gateway until Ctrl-C or SIGTERM
     ///
-    /// Save the rule file, send SIGHUP, or use `candor route load` to change its rules while it runs.
+    /// To change the rules while it runs: save the rule file, send SIGHUP, or use
+    /// `candor route load`.
     ///
     /// Example: candor route run gateway.rules.toml
     Run(run::RunArgs),
-    /// Show what a running gateway has counted: frames, refusals by cause, queues, latencies
+    /// Show the counters of a running gateway: frames, causes of refusals, queues, latencies
     ///
     /// Examples:
     ///   candor route stats
@@ -57,17 +58,17 @@ pub(crate) enum RouteCommand {
     ///   candor route stats --json --watch 100ms
     #[command(verbatim_doc_comment)]
     Stats(stats::StatsArgs),
-    /// Watch a running gateway: rates, drops, queues and latencies as they change
+    /// Watch a running gateway live: rates, drops, queues and latencies
     ///
-    /// Keys: q quits, s sorts the rules by another column, / filters them, the arrows scroll, space
-    /// stops the picture.
+    /// Keys: q quits, s sorts the rules by the next column, / filters them, the arrow keys scroll,
+    /// space pauses the display.
     ///
     /// Example: candor route top
     Top(top::TopArgs),
-    /// Make a running gateway read its rules again, or take those of another file
+    /// Load rules into a running gateway: its own file again, or another file
     ///
-    /// The rules are checked completely first. Exits with 1 if they have errors: then those before
-    /// stay in use.
+    /// The gateway checks the rules first. If they have errors, the old rules stay in use and the
+    /// exit code is 1.
     ///
     /// Examples:
     ///   candor route load drive.rules.toml
@@ -130,7 +131,7 @@ fn read_rules(path: &Path) -> Result<Rules, String> {
 fn read(path: &Path) -> Result<String, String> {
     let bytes = read_bytes(path)?;
     if bytes.len() > MAX_BYTES {
-        return Err(format!("is longer than {MAX_BYTES} bytes, which is no rule file"));
+        return Err(format!("is longer than {MAX_BYTES} bytes; a rule file cannot be that long"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let byte = error.utf8_error().valid_up_to();

@@ -27,34 +27,34 @@ use crate::Answer;
 use crate::output::{json_line, print, table};
 use crate::progress::{catch_interrupt, is_interrupted};
 
-/// Get the Linux kernels for virtual machines, and keep their cache tidy
+/// Download and list Linux kernels for virtual machines, and manage the cache
 #[derive(Subcommand)]
 pub(crate) enum VmCommand {
-    /// List the kernels that Debian has and those in the cache
+    /// List Debian's kernels and those in the cache
     ///
-    /// The cache is the folder $CANDOR_CACHE, or else ~/.cache/candor. Exits with 1 if a kernel in
-    /// it is damaged.
+    /// The cache is the folder $CANDOR_CACHE [default: ~/.cache/candor]. Exits with 1 if a kernel
+    /// in it is damaged.
     Kernels(Kernels),
-    /// Fetch kernels into the cache
+    /// Download kernels into the cache
     ///
-    /// Debian's packages are fetched and checked by apt with a configuration of its own: nothing is
-    /// installed, the machine's settings stay as they are, and no rights are needed. A kernel that
-    /// is in the cache is not fetched again.
+    /// apt downloads and verifies Debian's packages, with a separate configuration: it installs
+    /// nothing, does not change the machine's settings, and needs no root. A kernel that is in the
+    /// cache is not downloaded again.
     ///
     /// Examples:
     ///   candor vm fetch 6.12 6.12-rt
     ///   candor vm fetch --kernel arch/x86/boot/bzImage --modules modules/lib/modules
     #[command(verbatim_doc_comment)]
     Fetch(Fetch),
-    /// Show what is in the cache, and how large it is
+    /// Show the contents and the size of the cache
     ///
-    /// Machines and results that cannot be used any more are marked as stale: their kernel is not in
-    /// the cache, or another QEMU or another Candor made them.
+    /// Machines and results are stale if they cannot be used any more: their kernel is not in the
+    /// cache, or another QEMU or another Candor made them.
     Cache(cache::Show),
     /// Remove saved machines and results that cannot be used any more
     ///
-    /// They are those that `candor vm cache` marks as stale. Everything in the cache can be made or
-    /// fetched again.
+    /// `candor vm cache` marks them as stale. Everything in the cache can be created or downloaded
+    /// again.
     ///
     /// Example: candor vm clean --dry-run
     Clean(cache::Clean),
@@ -62,10 +62,10 @@ pub(crate) enum VmCommand {
 
 #[derive(Args)]
 struct Source {
-    /// The mirror of Debian, instead of the one in the apt sources of this machine
+    /// The Debian mirror; default: the one in the apt sources of this machine
     #[arg(long, value_name = "ADDRESS")]
     mirror: Option<String>,
-    /// The file with Debian's keys, instead of those of the package debian-archive-keyring
+    /// The file with Debian's keys; default: those of the package debian-archive-keyring
     #[arg(long, value_name = "FILE")]
     keyring: Option<PathBuf>,
 }
@@ -78,7 +78,7 @@ impl Source {
 
 #[derive(Args)]
 pub(crate) struct Kernels {
-    /// Fetch Debian's lists of packages first
+    /// Download Debian's package lists first
     #[arg(long)]
     update: bool,
     #[command(flatten)]
@@ -93,18 +93,18 @@ pub(crate) struct Fetch {
     /// Series such as 6.12 or 6.12-rt, or debian:VERSION as in linux-image-VERSION
     #[arg(value_name = "KERNEL", value_parser = parse_spec, required_unless_present = "kernel")]
     kernels: Vec<Spec>,
-    /// The image of an own build: arch/x86/boot/bzImage
+    /// The image of your own kernel: arch/x86/boot/bzImage
     #[arg(long, value_name = "FILE", requires = "modules")]
     kernel: Option<PathBuf>,
-    /// The modules of an own build: the folder lib/modules/RELEASE, or one above it
+    /// The modules of your own kernel: the folder lib/modules/RELEASE, or a folder above it
     #[arg(long, value_name = "DIR", requires = "kernel")]
     modules: Option<PathBuf>,
-    /// Fetch the newest kernel of a series although there is an older one in the cache
+    /// Download the newest kernel of a series even if the cache has an older one
     #[arg(long)]
     newest: bool,
     #[command(flatten)]
     source: Source,
-    /// Print JSON Lines: an object of type "kernel" each
+    /// Print JSON Lines: one object of type "kernel" per kernel
     #[arg(long)]
     json: bool,
 }
@@ -139,7 +139,8 @@ fn list(arguments: &Kernels) -> Answer {
     let cached = kernel::cached(&cache).map_err(text)?;
     if available.is_none() {
         eprintln!(
-            "what Debian has is not known yet; fetch its lists with `candor vm kernels --update`"
+            "Debian's kernels are not known yet; download the package lists with `candor vm \
+             kernels --update`"
         );
     }
     let available = available.unwrap_or_default();
@@ -219,7 +220,7 @@ fn overview(available: &[Available], cached: &[Cached]) -> String {
         })
         .collect();
     if rows.is_empty() {
-        out.push_str("no kernel is in the cache; fetch one with `candor vm fetch 6.12`\n");
+        out.push_str("no kernel is in the cache; download one with `candor vm fetch 6.12`\n");
     } else {
         out.push_str(&table(&["cached", "release", ">size", "package"], &rows));
     }
@@ -309,7 +310,7 @@ impl Progress for Bar {
         self.bar.reset();
         self.bar.set_message(what.to_owned());
         if self.bar.is_hidden() {
-            eprintln!("fetching {what}");
+            eprintln!("downloading {what}");
         }
     }
 

@@ -299,10 +299,10 @@ fn send_takes_frames_and_names() {
     assert_eq!(scene.frames("names.log"), ["123#0FA0010000000000"; 2]);
 
     for (arguments, reason) in [
-        ("12#", "`12#` is no frame: the identifier is 3 hex digits"),
-        ("EngineData", "`EngineData` is no frame; write 123#DEADBEEF, or give --dbc FILE"),
+        ("12#", "`12#` is not a frame: an identifier has 3 hex digits"),
+        ("EngineData", "`EngineData` is not a frame; write 123#DEADBEEF, or add --dbc FILE"),
         ("--dbc car.dbc EngineDate", "no message of car.dbc is called `EngineDate`; did you mean"),
-        ("--dbc car.dbc EngineData Gear=99", "`Gear` is 99, but its bits hold 0 to 15"),
+        ("--dbc car.dbc EngineData Gear=99", "`Gear` is 99, but must be 0 to 15"),
     ] {
         let (code, _, stderr) = scene.run(&format!("send file:no.log {arguments}"));
         assert_eq!(code, Some(2));
@@ -318,9 +318,10 @@ fn what_cannot_be_sent_is_told() {
     // An error report is never on the wire.
     let (code, _, stderr) = scene.run(&format!("send {port} 20000004#00 123#"));
     assert_eq!(code, Some(1));
-    let reason = format!("{port}: 20000004#00 was not sent: the port carries no such frames; ");
+    let reason =
+        format!("{port}: 20000004#00 was not sent: the port does not support this kind of frame; ");
     assert!(stderr.starts_with(&reason), "{stderr}");
-    assert!(stderr.ends_with(": 1 sent, 1 refused (1 not carried)\n"), "{stderr}");
+    assert!(stderr.ends_with(": 1 sent, 1 refused (1 not supported)\n"), "{stderr}");
 
     // A frame takes more than 100 ms: without patience the second one finds no room.
     let flood = format!("generate {port} --flood --count 2 --json");
@@ -360,8 +361,8 @@ fn generate_repeats_itself_with_the_same_seed() {
     assert_eq!(scene.frames("e.log"), [format!("001##1{}", "AB".repeat(12))]);
 
     for (arguments, reason) in [
-        ("--load 50%", "file:no.log: no bit rate is known of it, which a load depends on"),
-        ("-l 12", "12 bytes of data, but a classical CAN frame holds at most 8; give --fd"),
+        ("--load 50%", "file:no.log: a load needs the bit rate of the bus"),
+        ("-l 12", "12 bytes of data, but a classical CAN frame has at most 8; add --fd"),
     ] {
         let (code, _, stderr) = scene.run(&format!("generate file:no.log {arguments}"));
         assert_eq!(code, Some(2));
@@ -396,11 +397,11 @@ fn replay_sends_what_was_recorded() {
     let lines: Vec<_> = stderr.lines().collect();
     assert_eq!(lines[0], "file:all.log: 3 sent, 0 refused");
     assert!(lines[1].starts_with("took ") && lines[1].contains(" of 4.00 ms planned (drift "));
-    assert_eq!(lines[2], "two.log: 1 error report left out: they cannot be sent");
+    assert_eq!(lines[2], "two.log: 1 error report skipped: they cannot be sent");
 
     let (_, _, stderr) = scene.run("replay two.log --map can1=file:one.log --loop 2 --speed max");
     assert_eq!(scene.frames("one.log"), ["200#02", "200#02"]);
-    let left_out = "two.log: 4 records left out because of --id, or because no port takes them\n";
+    let left_out = "two.log: 4 records skipped because of --id, or because no port takes them\n";
     assert!(stderr.contains(left_out), "{stderr}");
 
     scene.success("replay two.log file:x.log --map can1=file:y.log --speed 4 --id 0x100-0x2FF");
@@ -418,11 +419,11 @@ fn replay_of_a_damaged_recording_sends_what_is_whole() {
     let scene = Scene::new(&[("bad.log", &damaged)]);
     let (code, _, stderr) = scene.run("replay bad.log file:a.log");
     assert_eq!(code, Some(2));
-    assert!(stderr.contains("candor: bad.log:4:27: the identifier is 3 hex digits"), "{stderr}");
+    assert!(stderr.contains("candor: bad.log:4:27: an identifier has 3 hex digits"), "{stderr}");
     assert_eq!(scene.frames("a.log"), ["100#01", "200#02"]);
     let (code, _, stderr) = scene.run("replay bad.log file:b.log --skip-malformed");
     assert_eq!(code, Some(0), "{stderr}");
-    assert!(stderr.ends_with("bad.log: 1 malformed record passed over\n"), "{stderr}");
+    assert!(stderr.ends_with("bad.log: 1 malformed record skipped\n"), "{stderr}");
 }
 
 #[test]
@@ -465,7 +466,7 @@ can0      123     250     100.4  11.24 %
 
     let (_, stdout, stderr) = scene.run("load file:fd.log");
     assert!(stdout.contains("        78 bit/s"), "{stdout}");
-    assert!(stderr.starts_with("file:fd.log: no bit rate is known of it"), "{stderr}");
+    assert!(stderr.starts_with("file:fd.log: the load needs the bit rate of the bus"), "{stderr}");
 }
 
 #[test]
@@ -530,12 +531,12 @@ fn recordings_can_be_split_and_bounded() {
     assert_eq!(scene.frames("b.log").len(), 10);
 
     for (arguments, reason) in [
-        ("file:in.log -o c.txt", "c.txt: no format of recordings ends like this"),
+        ("file:in.log -o c.txt", "c.txt: unknown file extension"),
         (
             "a=file:in.log b=file:in.log -o c.pcap",
-            "c.pcap: a pcap capture knows only one interface",
+            "c.pcap: a pcap capture holds only one interface",
         ),
-        ("nothing:at-all -o c.log", "nothing:at-all: there is no driver `nothing`"),
+        ("nothing:at-all -o c.log", "nothing:at-all: unknown driver `nothing`"),
         ("file:in.log -o none/c.log", "none/c.log: cannot be written: "),
     ] {
         let (code, _, stderr) = scene.run(&format!("record {arguments}"));

@@ -166,7 +166,7 @@ fn frames_are_counted_and_rules_changed() {
     fs::write(gateway.folder().join("other.toml"), renamed).unwrap();
     let (stdout, stderr) = gateway.ask(&["load", "other.toml", "--json"], 0);
     assert_eq!(lines(&stdout)[0]["data"]["rules"], 1);
-    assert!(stderr.contains("1 rule in use since now"), "{stderr}");
+    assert!(stderr.contains("1 rule loaded in"), "{stderr}");
     gateway.pass_a_frame();
     let told = gateway.stats(&[("speed", 2), ("faster", 1)]);
     assert_eq!(told.last().unwrap()["data"]["rejected"], serde_json::Value::Null);
@@ -175,11 +175,14 @@ fn frames_are_counted_and_rules_changed() {
 
     // It is running: not a second time with its rules.
     let (_, stderr) = run(gateway.folder(), &["run", "drive.rules.toml", "--control", "./x"], 2);
-    assert!(stderr.contains("runs these rules already"), "{stderr}");
+    assert!(stderr.contains("already runs these rules"), "{stderr}");
     gateway.child.kill().unwrap();
     gateway.child.wait().unwrap();
     let (_, stderr) = gateway.ask(&["stats"], 2);
-    assert!(stderr.contains("no gateway is running there; start it with"), "{stderr}");
+    assert!(
+        stderr.contains("no gateway runs with this control socket; start one with"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -206,7 +209,7 @@ fn a_watch_ends_with_the_gateway() {
     assert_eq!(told.count() % 5, 0);
     let output = watch.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "the gateway has ended\n");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "the gateway has stopped\n");
 }
 
 #[test]
@@ -220,7 +223,10 @@ fn who_is_not_there_is_told_with_the_remedy() {
         &["load", "a.toml", "--control", nowhere],
     ] {
         let (_, stderr) = run(folder.path(), arguments, 2);
-        assert!(stderr.contains("no gateway is running there; start it with"), "{stderr}");
+        assert!(
+            stderr.contains("no gateway runs with this control socket; start one with"),
+            "{stderr}"
+        );
     }
     let (_, stderr) = run(folder.path(), &["stats", "no-such-gateway-as-this.toml"], 2);
     assert!(stderr.contains("no gateway `no-such-gateway-as-this` is running"), "{stderr}");

@@ -84,11 +84,11 @@ fn a_bad_frame_is_told_with_the_place() {
     for (text, part) in [
         ("12#", "hex digits (standard) or 8 (extended), as in 123#DEADBEEF (at character 3)"),
         ("123", "`#` is missing after the identifier (at character 4)"),
-        ("123#1", "a data byte is two hex digits (at character 6)"),
-        ("800#", "standard identifier 0x800 is beyond 0x7ff"),
-        ("123#112233445566778899", "a classical CAN frame holds at most 8 (at character 5)"),
+        ("123#1", "a data byte needs two hex digits (at character 6)"),
+        ("800#", "standard identifier 0x800 is greater than 0x7ff"),
+        ("123#112233445566778899", "a classical CAN frame has at most 8 (at character 5)"),
         ("123##", "CAN FD needs one hex digit of flags after `##` (at character 6)"),
-        ("20000004#0000000000000000", "is never on the wire"),
+        ("20000004#0000000000000000", "is not a frame on the wire"),
         ("\u{fc}23#", "(at character 1)"),
         ("", "(at character 1)"),
     ] {
@@ -105,7 +105,7 @@ fn an_absurd_bit_rate_is_refused() {
         for option in ["--bitrate", "--data-bitrate"] {
             let (code, stdout, stderr) = frame(&["123#", &format!("{option}={rate}")]);
             assert_eq!((code, stdout.as_str()), (Some(2), ""), "{option}={rate}");
-            let part = "a bit rate is a whole number of bit/s from 1 to 20M";
+            let part = "expected a bit rate in bit/s from 1 to 20M";
             assert!(stderr.contains(part), "{option}={rate}: {stderr}");
         }
     }

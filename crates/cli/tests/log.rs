@@ -171,7 +171,7 @@ fn convert_keeps_everything_the_format_holds() {
     let (_, stderr) = success(&["convert", "-", &file("a.pcap")], &one_bus);
     assert_eq!(
         stderr,
-        "note: a pcap capture holds no directions; records that lost theirs: 2\n\
+        "note: a pcap capture cannot store directions; records that lost their direction: 2\n\
          5 records: candump -> pcap\n"
     );
     let (back, _) = success(&["convert", &file("a.pcap"), "-"], "");
@@ -192,7 +192,7 @@ fn a_failed_convert_leaves_the_good_file_alone() {
         "{malformed}"
     );
     let two_buses = failure(&["convert", "-", path, "--skip-malformed", "--force"], LOG);
-    assert!(two_buses.contains("good.pcap: the format holds one interface"), "{two_buses}");
+    assert!(two_buses.contains("good.pcap: the format holds only one interface"), "{two_buses}");
     assert_eq!(fs::read_to_string(path).unwrap(), "good");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
@@ -204,9 +204,9 @@ fn what_cannot_be_done_is_said_in_one_sentence() {
         (&["info", "."], ".: cannot be read: Is a directory"),
         (
             &["info", "-"],
-            "standard input: this is no recording in the formats candump, pcap, pcapng;",
+            "standard input: not a recording in one of the formats candump, pcap, pcapng;",
         ),
-        (&["convert", "-", "x.xyz", "--from", "candump"], "x.xyz: the ending stands for no format"),
+        (&["convert", "-", "x.xyz", "--from", "candump"], "x.xyz: unknown file extension"),
         (
             &["convert", "-", "no/x.log", "--from", "candump"],
             "no/x.log: cannot be written: No such",
@@ -218,7 +218,7 @@ fn what_cannot_be_done_is_said_in_one_sentence() {
     }
     for (arguments, message) in [
         (&["info", "-", "--from", "mf5"][..], "the formats are candump, pcap, pcapng"),
-        (&["info", "-", "--bitrate=-1"], "a bit rate is a whole number"),
+        (&["info", "-", "--bitrate=-1"], "expected a bit rate"),
         (&["info", "-", "--data-bitrate", "2M"], "--bitrate"),
     ] {
         let stderr = failure(arguments, "");
@@ -317,10 +317,10 @@ fn decode_shows_the_signals_of_each_frame() {
   Gear unknown (-1)
 ";
     assert_eq!(stdout, expected);
-    assert_eq!(stderr, "4 frames: 3 known by the DBC file, 4 shown\n");
+    assert_eq!(stderr, "4 frames: 3 described by the DBC file, 4 shown\n");
     let (stdout, stderr) = success(&["decode", "-", "--dbc", &dbc, "--signal", "Torque"], DRIVE);
     assert_eq!(stdout.lines().count(), 4, "{stdout}");
-    assert_eq!(stderr, "4 frames: 3 known by the DBC file, 2 shown\n");
+    assert_eq!(stderr, "4 frames: 3 described by the DBC file, 2 shown\n");
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn decode_tells_what_is_wrong() {
     fs::write(&broken, DBC.replace(": 8", " 8")).unwrap();
     let stderr = failure(&["decode", "-", "--dbc", &broken], DRIVE);
     assert!(
-        stderr.starts_with(&format!("{broken}:3:15: error: this is no DBC file: ")),
+        stderr.starts_with(&format!("{broken}:3:15: error: this is not a DBC file: ")),
         "{stderr}"
     );
     // A warning does not stop it.

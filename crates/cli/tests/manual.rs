@@ -48,7 +48,7 @@ fn the_version_names_the_commit_of_a_checkout() {
 fn help_says_that_route_runs_a_gateway() {
     let help = stdout(&["help"]);
     let route = help.lines().find(|line| line.trim_start().starts_with("route ")).unwrap();
-    assert!(route.contains("Run a gateway"), "{route}");
+    assert!(route.contains("Run and watch a gateway"), "{route}");
 }
 
 #[test]

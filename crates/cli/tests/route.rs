@@ -102,7 +102,7 @@ fn a_frame_is_explained() {
     let (stdout, _) = run(&["explain", "-", "powertrain", "201#01020304", "--all"], RULES, 0);
     let not_taken = "\
 not taken by
-  \"the rest\" (-:13:1): everything but \"0x201\" does not match: this is what it leaves out
+  \"the rest\" (-:13:1): everything except \"0x201\" does not match: the pattern excludes this identifier
 ";
     assert_eq!(
         stdout,
@@ -121,7 +121,7 @@ not taken by
         lines[2],
         "{\"type\":\"rule\",\"data\":{\"pass\":1,\"bus\":\"powertrain\",\"frame\":\"202#\",\
          \"rule\":\"the rest\",\"line\":13,\"column\":1,\"taken\":true,\
-         \"reason\":\"everything but \\\"0x201\\\" matches\",\"list\":\"inverted\",\"steps\":[],\
+         \"reason\":\"everything except \\\"0x201\\\" matches\",\"list\":\"inverted\",\"steps\":[],\
          \"result\":\"202#\",\"copies\":[{\"bus\":\"body\",\"interface\":\"can1\",\
          \"refused\":null,\"hops_left\":0,\"next_pass\":null,\"message\":null,\"signals\":[]}]}}"
     );
@@ -141,7 +141,7 @@ fn an_explanation_begins_with_the_verdict() {
         (
             &shorter,
             "123#00",
-            "123#00 from a (can0): refused by rule \"r\": it has fewer bytes than the edit works on",
+            "123#00 from a (can0): refused by rule \"r\": it has fewer bytes than the edit needs",
         ),
     ] {
         let (stdout, _) = run(&["explain", "-", "a", frame], rules, 0);
@@ -176,20 +176,21 @@ echo = true
     let expected = "\
 100#11 from a (can0): forwarded to b (can1) as 102#11
 
-\"first\" (-:14:1) takes it: every frame but error reports matches
+\"first\" (-:14:1) takes it: every frame except error reports matches
   set  id      0x100 -> 0x101
   to v (vcan0) as 101#11
 
 pass 2: 101#11 comes back from v (vcan0)
 
-\"second\" (-:8:1) takes it: every frame but error reports matches
+\"second\" (-:8:1) takes it: every frame except error reports matches
   set  id      0x101 -> 0x102
   to b (can1) as 102#11
 ";
     assert_eq!(stdout, expected);
     let one_hop = CHAIN.replace("max_hops = 2", "max_hops = 1");
     let (stdout, _) = run(&["explain", "-", "a", "100#11"], &one_hop, 0);
-    let refused = "  not to b (can1): it has passed the gateway as often as max_hops allows\n";
+    let refused =
+        "  not to b (can1): it has reached max_hops, the limit of passes through the gateway\n";
     assert!(stdout.ends_with(refused), "{stdout}");
 }
 
@@ -227,13 +228,13 @@ fn what_run_refuses_on_any_machine_check_refuses_too() {
             "[[rule]]\nfrom = \"b\"\nto = \"a\"\n",
             "read or written, not both",
         ),
-        ("file:a.log", "file:b.txt", "", "the ending stands for no format"),
-        ("sim:check-a?queue=0", "sim:check-b", "", "`queue=0` is no length of a queue"),
+        ("file:a.log", "file:b.txt", "", "unknown file extension"),
+        ("sim:check-a?queue=0", "sim:check-b", "", "`queue=0` is not a queue length"),
         ("sim:check-a?speed=1", "sim:check-b", "", "has no option `speed`"),
-        ("sim:check-a", "can2udp:host:port", "", "`host:port` is not understood"),
-        ("sim:check-a", "tunnel:host:1", "", "there is no driver `tunnel`"),
-        ("sim:check-a", "cannelloni:host:1", "", "names no transport"),
-        ("sim:check-a", "can0?buffer=big", "", "`buffer=big` is not understood"),
+        ("sim:check-a", "can2udp:host:port", "", "`host:port` is not a valid address"),
+        ("sim:check-a", "tunnel:host:1", "", "unknown driver `tunnel`"),
+        ("sim:check-a", "cannelloni:host:1", "", "is not a transport"),
+        ("sim:check-a", "can0?buffer=big", "", "`buffer=big` is not a valid value"),
     ] {
         let rules = format!(
             "[bus]\na = \"{a}\"\nb = {{ port = \"{b}\" }}\n\n[[rule]]\nfrom = \"a\"\nto = \"b\"\n{extra}"
@@ -313,7 +314,7 @@ fn what_cannot_be_converted_is_named_and_leaves_the_file_alone() {
     let rules = RULES.replace("match = [\"0x201\"]", "match = [1, 3]\nuid = 7");
     let (_, stderr) = run(&["convert", "-", script.to_str().unwrap()], &rules, 1);
     assert!(
-        stderr.contains("-:5:1: error: cangw cannot do \"speed\": it takes 2 jobs of can-gw"),
+        stderr.contains("-:5:1: error: cangw cannot express \"speed\": it needs 2 can-gw jobs"),
         "{stderr}"
     );
     assert_eq!(fs::read_to_string(&script).unwrap(), "before");
@@ -330,7 +331,7 @@ fn errors_are_one_sentence_with_a_remedy() {
             RULES,
             "-: unknown bus `lin`; there are powertrain, body",
         ),
-        (&["explain", "-", "body", "1#"], RULES, "the identifier is 3 hex digits"),
+        (&["explain", "-", "body", "1#"], RULES, "an identifier has 3 hex digits"),
         (&["convert", "-", absent], RULES, "absent-folder/rules.sh: cannot be written: "),
     ] {
         let (stdout, stderr) = run(arguments, input, 2);

@@ -229,50 +229,54 @@ fn what_fails_in_apt_or_dpkg_is_said_and_leaves_nothing() {
             &fail("E: The repository x does not have a Release file."),
             DOWNLOAD,
             UNPACK,
-            &["the mirror does not have the lists", "--mirror"],
+            &["the mirror does not have Debian's package lists", "--mirror"],
         ),
         (
             &fail("E: The repository x is not signed."),
             DOWNLOAD,
             UNPACK,
-            &["is not one of Debian's", "debian-archive-keyring"],
+            &["the signature is not from Debian", "debian-archive-keyring"],
         ),
         (
             &fail("E: write (28: No space left on device)"),
             DOWNLOAD,
             UNPACK,
-            &["no space for the lists", "make room", "CANDOR_CACHE"],
+            &["no space for Debian's package lists", "free space", "CANDOR_CACHE"],
         ),
         (
             "exit 0",
             &fail("E: Failed to fetch x  Hash Sum mismatch"),
             UNPACK,
-            &["linux-image-6.12.1+deb13-rt-amd64 came broken", "Hash Sum mismatch", "try again"],
+            &["linux-image-6.12.1+deb13-rt-amd64 is damaged", "Hash Sum mismatch", "try again"],
         ),
         (
             "exit 0",
             "head -c 1000 /dev/zero > package.deb",
             UNPACK,
-            &["came broken: it has 1000 bytes instead of 2097152"],
+            &["is damaged: it has 1000 bytes instead of 2097152"],
         ),
-        ("exit 0", "exit 0", UNPACK, &["cannot be fetched"]),
+        ("exit 0", "exit 0", UNPACK, &["cannot be downloaded"]),
         (
             "exit 0",
             &fail("E: You don't have enough free space in /c."),
             UNPACK,
-            &["no space for the package linux-image-6.12.1+deb13-rt-amd64", "make room"],
+            &["no space for the package linux-image-6.12.1+deb13-rt-amd64", "free space"],
         ),
         (
             "exit 0",
             DOWNLOAD,
             &fail("dpkg-deb: error: x is not a Debian format archive"),
-            &["package.deb cannot be unpacked", "is not a Debian format archive", "fetch it again"],
+            &[
+                "package.deb cannot be unpacked",
+                "is not a Debian format archive",
+                "download it again",
+            ],
         ),
         (
             "exit 0",
             DOWNLOAD,
             "yes damaged | head -c 2000",
-            &["package.deb cannot be unpacked: the archive in it is damaged"],
+            &["package.deb cannot be unpacked: its archive is damaged"],
         ),
     ];
     for (update, download, unpack, phrases) in cases {
@@ -290,7 +294,7 @@ fn what_fails_in_apt_or_dpkg_is_said_and_leaves_nothing() {
 
 #[test]
 fn a_full_disk_is_told_whoever_notices_it() {
-    let room = ["No space left on device", "make room there", "CANDOR_CACHE"];
+    let room = ["No space left on device", "free space there", "CANDOR_CACHE"];
     // Whatever is written to this file finds no room.
     let full = |world: &World, file: &str| {
         let file = world.path("cache").join(file);
@@ -320,7 +324,7 @@ fn a_suite_that_is_gone_does_not_stop_the_others() {
     world.apt(update, DOWNLOAD);
     let output = world.fetch("6.12-rt");
     succeeds(&output);
-    let note = "not all lists of Debian's packages could be fetched";
+    let note = "not all Debian package lists could be downloaded";
     let message = stderr(&output);
     assert!(message.contains(note) && message.contains("m trixie-backports"), "{message}");
 }
@@ -332,7 +336,7 @@ fn a_program_that_is_absent_is_named() {
         fs::remove_file(world.path("bin").join(program)).unwrap();
         // Nothing but these: the machine may have the real ones.
         let output = world.fetching("6.12").env("PATH", world.path("bin")).output().unwrap();
-        let sentence = format!("{program} is not there");
+        let sentence = format!("{program} was not found");
         fails(&output, &[&sentence, "packages apt and dpkg", "dpkg-deb -x", "--modules DIR"]);
     }
 }
@@ -347,30 +351,30 @@ fn a_file_of_keys_that_is_absent_is_named() {
 #[test]
 fn what_debian_does_not_have_is_said() {
     let world = World::new();
-    fails(&world.fetch("5.9"), &["no complete kernel 5.9", "there are 6.12-rt"]);
+    fails(&world.fetch("5.9"), &["no complete kernel 5.9", "the kernels are 6.12-rt"]);
     let wanted = "debian:6.12.2+deb13-rt-amd64";
-    fails(&world.fetch(wanted), &[wanted, "there are debian:6.12.1+deb13-rt-amd64"]);
+    fails(&world.fetch(wanted), &[wanted, "the kernels are debian:6.12.1+deb13-rt-amd64"]);
     fs::write(world.path("show"), "").unwrap();
-    fails(&world.fetch("6.12-rt"), &["no complete kernel 6.12-rt", "there are none"]);
+    fails(&world.fetch("6.12-rt"), &["no complete kernel 6.12-rt", "the kernels are none"]);
     let output = world.fetch("latest");
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("latest names no kernel; write a series such as 6.12"));
+    assert!(stderr(&output).contains("latest is not a kernel; write a series such as 6.12"));
 }
 
 #[test]
 fn packages_without_a_usable_kernel_are_refused() {
     let world = World::new();
     fs::remove_file(world.path("tree/boot/vmlinuz-made")).unwrap();
-    let sentence = format!("there is no kernel image in {PACKAGE}");
+    let sentence = format!("{PACKAGE} 6.12.1-1 contains no kernel image");
     fails(&world.fetch("6.12-rt"), &[&sentence, "candor vm kernels"]);
 
     world.tree(&fabricated::NEEDED[..3]);
-    let sentence = format!("kernel {RELEASE} is built without CAN drivers");
+    let sentence = format!("kernel {RELEASE} was built without CAN drivers");
     fails(&world.fetch("6.12-rt"), &[&sentence, "CONFIG_CAN_DEV"]);
 
     world.tree(fabricated::NEEDED);
     fs::write(world.path("tree/boot/vmlinuz-made"), fabricated::image("6.12.2-x")).unwrap();
-    fails(&world.fetch("6.12-rt"), &["is a module of 6.12.1", "the image is of 6.12.2-x"]);
+    fails(&world.fetch("6.12-rt"), &["is a module of 6.12.1", "the image is 6.12.2-x"]);
     assert_eq!(world.kernels(), [""; 0]);
 }
 
@@ -405,7 +409,7 @@ fn own_builds_are_taken_as_they_are() {
     world.tree(&fabricated::NEEDED[1..]);
     fails(&take(&world.path("tree")), &["built without CAN:", "CONFIG_CAN=m"]);
     fs::write(&image, "no kernel").unwrap();
-    fails(&take(&world.path("tree")), &["no Linux kernel for x86", "arch/x86/boot/bzImage"]);
+    fails(&take(&world.path("tree")), &["not a Linux kernel for x86", "arch/x86/boot/bzImage"]);
     fs::remove_file(&image).unwrap();
     fails(&take(&world.path("tree")), &["vmlinuz-made cannot be read"]);
 
@@ -423,7 +427,7 @@ fn kernels_are_listed() {
     succeeds(&output);
     assert_eq!(
         stdout(&output),
-        "no kernel is in the cache; fetch one with `candor vm fetch 6.12`\n"
+        "no kernel is in the cache; download one with `candor vm fetch 6.12`\n"
     );
     assert!(stderr(&output).contains("`candor vm kernels --update`"), "{}", stderr(&output));
 
@@ -436,7 +440,7 @@ fn kernels_are_listed() {
         "available  release                package version  suite   download\n\
          ---------  ---------------------  ---------------  ------  --------\n\
          6.12-rt    {RELEASE}  6.12.1-1         trixie    2.1 MB\n\n\
-         no kernel is in the cache; fetch one with `candor vm fetch 6.12`\n"
+         no kernel is in the cache; download one with `candor vm fetch 6.12`\n"
     );
     assert_eq!(stdout(&output), expected);
     assert_eq!(world.asked(), ["update"]);
@@ -469,7 +473,7 @@ fn a_damaged_kernel_is_named_and_not_used() {
     succeeds(&world.fetch("6.12-rt"));
     let module = world.path("cache/kernels").join(RELEASE).join("modules/can.ko");
     fs::write(&module, "damaged").unwrap();
-    let sentence = "modules/can.ko is damaged: its sum is another; delete ";
+    let sentence = "modules/can.ko is damaged: its checksum differs; delete ";
     fails(&world.fetch("6.12-rt"), &[sentence]);
     let output = world.run(&["kernels", "--json"]);
     assert_eq!(output.status.code(), Some(1));
@@ -517,7 +521,7 @@ fn two_fetches_at_once_fetch_once() {
     let wait = "until [ -e \"$WORLD/go\" ]; do sleep 0.02; done";
     world.apt("exit 0", &format!("{wait}; {DOWNLOAD}"));
     let (mut first, _first_lines) = start(&world, PACKAGE);
-    let (mut second, _second_lines) = start(&world, "another fetch is at work");
+    let (mut second, _second_lines) = start(&world, "another download uses this cache");
     fs::write(world.path("go"), "").unwrap();
     for child in [&mut first, &mut second] {
         assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -554,7 +558,7 @@ fn filled() -> World {
 fn cached(world: &World, arguments: &[&str]) -> Output {
     let output = world.command(arguments).env("PATH", world.path("bin")).output().unwrap();
     succeeds(&output);
-    let note = "which QEMU the machines need is not looked at: qemu-system-x86_64 is not there";
+    let note = "cannot check which QEMU the machines need: qemu-system-x86_64 was not found";
     assert!(stderr(&output).starts_with(note), "{}", stderr(&output));
     output
 }
@@ -619,7 +623,7 @@ fn what_is_stale_goes_and_more_by_choice() {
     let booting = fs::File::create(world.path("cache/machines/part/lock")).unwrap();
     booting.lock().unwrap();
     let output = cached(&world, &["clean", "--json"]);
-    assert!(stderr(&output).contains("machines/part is in use by another process and stays"));
+    assert!(stderr(&output).contains("machines/part is in use by another process and was kept"));
     assert_eq!(stdout(&output).lines().count(), 2);
     assert!(world.path("cache/machines/part/state.part0").exists());
 }
@@ -663,12 +667,12 @@ fn rules_that_can_gw_cannot_do_are_named_before_anything_is_started() {
     let output = lab(&world, &[]).env("PATH", world.path("bin")).output().unwrap();
     let message = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(message.contains("can-gw cannot do rule `mine`: "), "{message}");
+    assert!(message.contains("can-gw cannot run rule `mine`: "), "{message}");
     assert!(!world.path("out").exists());
     // Our own engine can.
     experiment(&world, "engine", rule);
     let output = lab(&world, &[]).env("PATH", world.path("bin")).output().unwrap();
-    fails(&output, &["qemu-system-x86_64 is not there"]);
+    fails(&output, &["qemu-system-x86_64 was not found"]);
 }
 
 /// The first kernel of `CANDOR_KERNELS`, in the cache of `world` too.
@@ -794,7 +798,7 @@ fn a_guest_that_dies_and_a_disk_that_is_full_are_told() {
     let output = run(&["--set", "vm.parameters=rdinit=/nothing"]);
     let message = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(message.contains("\nLinux ") && message.contains(" did not come up: "), "{message}");
+    assert!(message.contains("\nLinux ") && message.contains(" did not boot: "), "{message}");
     assert!(message.contains("Kernel panic"), "{message}");
 
     fs::remove_dir_all(world.path("cache/machines")).unwrap();
@@ -805,7 +809,7 @@ fn a_guest_that_dies_and_a_disk_that_is_full_are_told() {
     for part in ["state.part0", "state.part1"] {
         std::os::unix::fs::symlink("/dev/full", machine.path().join(part)).unwrap();
     }
-    let told = ["the machine cannot be saved: the disk may be full", "make room", "CANDOR_CACHE"];
+    let told = ["the machine cannot be saved: the disk may be full", "free space", "CANDOR_CACHE"];
     fails(&run(&["--no-cache"]), &told);
     // And when there is room, it works.
     succeeds(&run(&["--no-cache"]));

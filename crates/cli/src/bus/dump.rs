@@ -49,42 +49,42 @@ use crate::overwrite::Overwriting;
 
 #[derive(Args)]
 pub(crate) struct DumpArgs {
-    /// The ports, such as can0 or 'file:drive.log?speed=max'; name=PORT gives one another name
+    /// The ports, such as can0 or 'file:drive.log?speed=max'; name=PORT sets the name to show
     #[arg(required = true, value_name = "PORT")]
     ports: Vec<NamedPort>,
     #[command(flatten)]
     which: WhichArgs,
-    /// A DBC file; frames are shown with their signals
+    /// A DBC file, to show the signals of each frame
     #[arg(long, value_name = "FILE")]
     dbc: Option<PathBuf>,
     /// Show only messages of this name (may be repeated)
     #[arg(long, value_name = "NAME", requires = "dbc")]
     message: Vec<String>,
-    /// Show only this signal, Signal or Message.Signal, and the messages that have it (may be
+    /// Show only this signal (Signal or Message.Signal) and the messages that contain it (may be
     /// repeated)
     #[arg(long, value_name = "NAME", requires = "dbc")]
     signal: Vec<String>,
-    /// End after so many frames were shown
+    /// Stop after this many shown frames
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End after this time, such as 10s
+    /// Stop after this time, such as 10s
     #[arg(long)]
     time: Option<Nanos>,
-    /// How to show times; the letters of candump will do too
+    /// How to show times; the letters of candump work too
     #[arg(short = 't', long, value_name = "HOW", default_value = "absolute")]
     stamps: How,
-    /// Write the lines of a log: (1436509052.249713) can0 123#DEADBEEF
+    /// Print lines in log format: (1436509052.249713) can0 123#DEADBEEF
     #[arg(short = 'L', long, conflicts_with_all = ["stamps", "json"])]
     log_lines: bool,
-    /// Nanoseconds in logs of candump; older programs read microseconds only, which is the default
+    /// Write nanoseconds in candump logs; default: microseconds, for older programs
     #[arg(short = 'N', long)]
     nanoseconds: bool,
-    /// Write what is shown into a recording too; its ending tells the format
+    /// Also write the shown frames into this recording; the file extension selects the format
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     #[command(flatten)]
     overwriting: Overwriting,
-    /// Print JSON Lines: an object of type "frame" each, in the end one of type "port" each
+    /// Print JSON Lines: an object of type "frame" per frame, then one of type "port" per port
     #[arg(long)]
     json: bool,
 }
@@ -92,12 +92,11 @@ pub(crate) struct DumpArgs {
 /// Which frames.
 #[derive(Args)]
 pub(crate) struct WhichArgs {
-    /// Only these identifiers: 0x123, 0x18FEF100x (extended), 0x120/0x7F0, 0x100-0x1FF, 123:7FF,
-    /// 'remote 0x123', error; with ! in front, all but these (may be repeated, or a list with
-    /// commas)
+    /// Select frames by identifier: 0x123, 0x18FEF100x (extended), 0x120/0x7F0, 0x100-0x1FF, 123:7FF,
+    /// 'remote 0x123', error; ! in front excludes (may be repeated, or a list with commas)
     #[arg(short = 'i', long = "id", value_name = "PATTERN")]
     ids: Vec<String>,
-    /// Receive the error reports of controllers too
+    /// Also receive the error reports of controllers
     #[arg(short = 'e', long)]
     errors: bool,
 }
@@ -120,13 +119,13 @@ enum How {
     /// Date and time, UTC
     #[value(alias = "A")]
     Date,
-    /// Seconds since the frame before
+    /// Seconds since the previous frame
     #[value(alias = "d")]
     Delta,
     /// Seconds since the first frame
     #[value(alias = "z")]
     Zero,
-    /// Not at all
+    /// No times
     None,
 }
 

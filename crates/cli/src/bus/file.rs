@@ -50,13 +50,13 @@ impl LogFile {
                 .map(|ending| format!(".{ending}"))
                 .collect();
             return Err(format!(
-                "{name}: no format of recordings ends like this; there are {}",
+                "{name}: unknown file extension; the formats are {}",
                 endings.join(", ")
             ));
         };
         if ports > 1 && !format.keeps_interfaces {
             return Err(format!(
-                "{name}: a {} knows only one interface; take .log or .pcapng for several ports",
+                "{name}: a {} holds only one interface; use .log or .pcapng for several ports",
                 format.title
             ));
         }

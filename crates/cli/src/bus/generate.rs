@@ -13,39 +13,38 @@ use crate::Answer;
 
 #[derive(Args)]
 pub(crate) struct GenerateArgs {
-    /// The port, with the bit rates of its bus if they matter: can0, can0@500k, can0@500k,2M
+    /// The port, with bit rates if needed: can0, can0@500k, can0@500k,2M
     port: RatedPort,
-    /// End after so many frames; 1000 unless --time is given
+    /// Stop after this many frames [default: 1000, or no limit with --time]
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End after this time, such as 10s
+    /// Stop after this time, such as 10s
     #[arg(long)]
     time: Option<Nanos>,
-    /// How often: frames per time, such as 1000/s or 10/100ms [default: 100/s]
+    /// The frame rate, such as 1000/s or 10/100ms [default: 100/s]
     #[arg(long, conflicts_with_all = ["load", "flood"])]
     rate: Option<Rate>,
-    /// How busy to make the bus, such as 50%, by the exact length of each frame at the port's bit
+    /// The bus load to reach, such as 50%, from the exact length of each frame at the port's bit
     /// rate
     #[arg(long, value_name = "PERCENT", value_parser = read_percent, conflicts_with = "flood")]
     load: Option<f64>,
-    /// As fast as there is room
+    /// Send as fast as the port accepts frames
     #[arg(long)]
     flood: bool,
     /// Identifiers: 0x123, 0x18FEF100x (extended), 0x100-0x1FF (in turn), random, or
     /// 'random extended'
     #[arg(short = 'i', long, default_value = "random")]
     id: Ids,
-    /// Bytes of data: 8, or 0-8 at random
+    /// Data length in bytes: 8, or 0-8 at random
     #[arg(short = 'l', long, value_name = "BYTES", default_value = "8")]
     length: Lengths,
-    /// What they carry: random, increment (the number of the frame, low byte first), or bytes in
-    /// hex
+    /// Data: random, increment (the number of the frame, low byte first), or bytes in hex
     #[arg(short = 'd', long, default_value = "random")]
     data: Data,
-    /// CAN FD frames with bit rate switch
+    /// Send CAN FD frames with bit rate switch
     #[arg(long)]
     fd: bool,
-    /// What random numbers begin with: the same seed gives the same frames
+    /// The seed of the random numbers: the same seed gives the same frames
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -61,7 +60,7 @@ fn read_percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim();
     match number.parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
-        _ => Err("a load is more than 0% and at most 100%, such as 50%".into()),
+        _ => Err("the load must be more than 0% and at most 100%, such as 50%".into()),
     }
 }
 
@@ -72,8 +71,7 @@ pub(super) fn run(args: &GenerateArgs) -> Answer {
         Some(share) => {
             let Some(timing) = args.port.known_timing() else {
                 return Err(format!(
-                    "{address}: no bit rate is known of it, which a load depends on; write \
-                     {address}@500k"
+                    "{address}: a load needs the bit rate of the bus; write {address}@500k"
                 ));
             };
             Pace::Load { share, timing }

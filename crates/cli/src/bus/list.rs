@@ -116,7 +116,7 @@ fn driver_line(driver: &Driver) -> DriverLine {
 
 fn interface_table(interfaces: &[Interface]) -> String {
     if interfaces.is_empty() {
-        return "This machine has no CAN interfaces. A virtual one, to try things:\n  \
+        return "This machine has no CAN interfaces. To create a virtual one:\n  \
                 sudo modprobe vcan; sudo ip link add vcan0 type vcan; sudo ip link set vcan0 up\n"
             .to_owned();
     }
@@ -164,8 +164,8 @@ fn interface_table(interfaces: &[Interface]) -> String {
 }
 
 fn driver_table() -> String {
-    let mut out = "Ports are named DRIVER:PLACE?option=value&option=value; an interface needs no \
-                   driver.\n\n"
+    let mut out = "A port is written DRIVER:PLACE?option=value&option=value; an interface needs \
+                   no driver.\n\n"
         .to_owned();
     let rows: Vec<_> = DRIVERS
         .iter()

@@ -136,7 +136,7 @@ pub(super) fn follow(
         }
         match next {
             Next::Frames | Next::Nothing => {}
-            Next::Lost(_, error) => eprintln!("candor: {error}; waiting for its return"),
+            Next::Lost(_, error) => eprintln!("candor: {error}; waiting until it is back"),
             Next::Returned(port) => eprintln!("candor: {} is back", name(port)),
             Next::Failed(_, error) => return Err(error.to_string()),
             Next::Ended => return follower.pause().map(drop),
@@ -188,7 +188,7 @@ pub(crate) fn database(path: &Path) -> Result<Database, String> {
 
 /// A number of bytes such as `100M`; powers of 1000.
 pub(super) fn read_size(text: &str) -> Result<u64, String> {
-    let expected = || "a size is a number of bytes such as 500k, 100M or 2G".to_owned();
+    let expected = || "expected a number of bytes, such as 500k, 100M or 2G".to_owned();
     let (number, factor) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
         Some(b'M') => (&text[..text.len() - 1], 1_000_000),

@@ -35,20 +35,20 @@ use crate::output::{duration, json_line, table, thousands};
 
 #[derive(Args)]
 pub(crate) struct LoadArgs {
-    /// The ports with the bit rates of their buses: can0@500k, can1@500k,2M; those of a CAN
-    /// controller are known
+    /// The ports with the bit rates of their buses: can0@500k, can1@500k,2M; not needed for a CAN
+    /// controller, which knows them
     #[arg(required = true, value_name = "PORT")]
     ports: Vec<RatedPort>,
-    /// How often to tell
+    /// The time between two lines
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = read_interval)]
     interval: Nanos,
-    /// End after this time, such as 1min
+    /// Stop after this time, such as 1min
     #[arg(long)]
     time: Option<Nanos>,
-    /// How many identifiers to list in the end
+    /// How many identifiers to list at the end
     #[arg(long, default_value_t = 5)]
     top: usize,
-    /// Print JSON Lines: objects of type "interval", in the end one of type "total" for each port
+    /// Print JSON Lines: objects of type "interval", then one of type "total" for each port
     #[arg(long)]
     json: bool,
 }
@@ -56,7 +56,7 @@ pub(crate) struct LoadArgs {
 fn read_interval(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(interval) if interval >= Nanos::from_millis(1) => Ok(interval),
-        Ok(_) => Err("an interval is 1ms at least".into()),
+        Ok(_) => Err("the interval must be at least 1ms".into()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -78,9 +78,7 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
                 eprintln!("note: {title}: {unusual}");
             }
             if timing.is_none() {
-                eprintln!(
-                    "{title}: no bit rate is known of it, so no load either; write {address}@500k"
-                );
+                eprintln!("{title}: the load needs the bit rate of the bus; write {address}@500k");
             }
             Measured { title, clock: Clock::of(address), meter: Meter::new(args.interval, timing) }
         })
@@ -211,8 +209,8 @@ fn doubt(port: &Measured) {
     let highest = port.meter.peak().max(port.meter.total().percent());
     if highest > FULL_PERCENT {
         eprintln!(
-            "note: {}: a load of {highest:.0} % at {}bit/s, which no bus carries: is the bit rate \
-             right, and are the stamps those of the bus?",
+            "note: {}: a load of {highest:.0} % at {}bit/s, more than any bus can carry: check \
+             the bit rate, and whether the time stamps are those of the bus",
             port.title, timing.nominal
         );
     }

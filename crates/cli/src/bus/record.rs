@@ -25,33 +25,33 @@ use crate::overwrite::Overwriting;
 
 #[derive(Args)]
 pub(crate) struct RecordArgs {
-    /// The ports, such as can0; name=PORT gives one another name
+    /// The ports, such as can0; name=PORT sets the name to write
     #[arg(required = true, value_name = "PORT")]
     ports: Vec<NamedPort>,
-    /// The file; its ending tells the format: .log (candump), .pcap or .pcapng
+    /// The file; its extension selects the format: .log (candump), .pcap or .pcapng
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
     which: WhichArgs,
-    /// End after so many frames
+    /// Stop after this many frames
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End after this time, such as 10min
+    /// Stop after this time, such as 10min
     #[arg(long)]
     time: Option<Nanos>,
-    /// End after so many bytes, such as 100M
+    /// Stop after this many bytes, such as 100M
     #[arg(long, value_parser = read_size)]
     size: Option<u64>,
-    /// Begin a new file after so many bytes: drive-0001.log, drive-0002.log, ...
+    /// Start a new file after this many bytes: drive-0001.log, drive-0002.log, ...
     #[arg(long, value_name = "SIZE", value_parser = read_size)]
     split: Option<u64>,
-    /// Nanoseconds in logs of candump; older programs read microseconds only, which is the default.
-    /// The other formats always have them
+    /// Write nanoseconds in candump logs; default: microseconds, for older programs. The other
+    /// formats always have nanoseconds
     #[arg(short = 'N', long)]
     nanoseconds: bool,
     #[command(flatten)]
     overwriting: Overwriting,
-    /// Print JSON Lines: an object of type "file" each, then one of type "port" each
+    /// Print JSON Lines: an object of type "file" per file, then one of type "port" per port
     #[arg(long)]
     json: bool,
 }
@@ -206,7 +206,7 @@ mod tests {
         let error = |name: &str, ports| {
             LogFile::create(Path::new(name), ports, false, Overwriting::default()).err().unwrap()
         };
-        assert!(error("drive.txt", 1).starts_with("drive.txt: no format of recordings ends"));
-        assert!(error("drive.pcap", 2).contains("take .log or .pcapng for several ports"));
+        assert!(error("drive.txt", 1).starts_with("drive.txt: unknown file extension"));
+        assert!(error("drive.pcap", 2).contains("use .log or .pcapng for several ports"));
     }
 }

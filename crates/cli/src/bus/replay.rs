@@ -22,24 +22,24 @@ use candor_bus::select::Selection;
 pub(crate) struct ReplayArgs {
     /// The recording, or - for standard input
     file: PathBuf,
-    /// The port that the frames go to, unless --map says otherwise
+    /// The port to send to, unless --map names another one
     #[arg(required_unless_present = "map")]
     port: Option<Address>,
-    /// Frames that were recorded on this interface go to that port; without PORT, all others are
-    /// left out (may be repeated)
+    /// Send the frames of this recorded interface to that port; without PORT, the frames of all
+    /// other interfaces are skipped (may be repeated)
     #[arg(long, value_name = "INTERFACE=PORT", value_parser = read_map)]
     map: Vec<Mapping>,
-    /// How fast: 1 as recorded, 2 twice as fast, max as fast as there is room
+    /// The speed: 1 as recorded, 2 twice as fast, max as fast as the port accepts frames
     #[arg(long, default_value = "1")]
     speed: Speed,
-    /// Replay it so many times
+    /// Replay it this many times
     #[arg(long = "loop", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..))]
     times: u64,
-    /// Only these identifiers, as for `candor bus dump` (may be repeated)
+    /// Send only these identifiers, as for `candor bus dump` (may be repeated)
     #[arg(short = 'i', long = "id", value_name = "PATTERN")]
     ids: Vec<String>,
-    /// Pass over malformed records and say how many there were
+    /// Skip malformed records and report how many there were
     #[arg(long)]
     skip_malformed: bool,
     #[command(flatten)]
@@ -77,7 +77,7 @@ impl std::str::FromStr for Speed {
         }
         match text.strip_suffix('x').unwrap_or(text).parse::<f64>() {
             Ok(times) if (1e-6..=1e6).contains(&times) => Ok(Self::Times(times)),
-            _ => Err("a speed is from 0.000001 to 1000000, or max".into()),
+            _ => Err("the speed must be 0.000001 to 1000000, or max".into()),
         }
     }
 }
@@ -131,9 +131,9 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
     let is_flood = args.speed == Speed::Max;
     let is_complete = args.sending.report(&mut outlets, punctuality, is_flood, stop)?;
     for (count, what, why) in [
-        (replay.left_out, "record", "left out because of --id, or because no port takes them"),
-        (replay.error_reports, "error report", "left out: they cannot be sent"),
-        (first.skipped().count, "malformed record", "passed over"),
+        (replay.left_out, "record", "skipped because of --id, or because no port takes them"),
+        (replay.error_reports, "error report", "skipped: they cannot be sent"),
+        (first.skipped().count, "malformed record", "skipped"),
     ] {
         if count > 0 {
             eprintln!("{}: {} {why}", args.file.display(), counted(count, what));

@@ -23,13 +23,13 @@ pub(crate) struct SendArgs {
     /// with --dbc also messages with their signals: EngineData EngineSpeed=1200 Gear=first
     #[arg(required = true, value_name = "FRAME")]
     frames: Vec<String>,
-    /// A DBC file, for messages and signals by name; signals not given are zero bits
+    /// A DBC file, for messages and signals by name; signals that are not given become 0
     #[arg(long, value_name = "FILE")]
     dbc: Option<PathBuf>,
-    /// The time from one frame to the next, such as 10ms
+    /// The time between two frames, such as 10ms
     #[arg(long, value_name = "TIME", default_value = "0ns")]
     gap: Nanos,
-    /// Send all of them so many times
+    /// Send all frames this many times
     #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
     #[command(flatten)]
@@ -69,9 +69,9 @@ pub(super) fn run(args: &SendArgs) -> Answer {
 
 const fn remedy(refusal: Refusal, frame: &Frame) -> &'static str {
     match (refusal, frame.kind()) {
-        (Refusal::Unsupported, Kind::Error) => "error reports are told by drivers, never sent",
+        (Refusal::Unsupported, Kind::Error) => "error reports come from drivers and cannot be sent",
         (Refusal::Unsupported, Kind::Fd) => {
-            "an interface takes CAN FD with an MTU of 72: see `candor bus list`"
+            "an interface needs an MTU of 72 for CAN FD: see `candor bus list`"
         }
         (Refusal::Unsupported, _) => "see `candor bus list` for other kinds of ports",
         (Refusal::Full, _) => "the bus is busy or nobody acknowledges; wait longer with --wait",

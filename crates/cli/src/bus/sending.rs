@@ -13,10 +13,10 @@ use crate::output::{duration, json_line, print};
 /// How to send.
 #[derive(Args)]
 pub(crate) struct SendingArgs {
-    /// How long a frame waits for room, or for the interface to return, before it is refused
+    /// How long a frame may wait for room, or for the interface to come back, before it is refused
     #[arg(long, value_name = "TIME", default_value_t = Outlet::PATIENCE)]
     pub(super) wait: Nanos,
-    /// Print the report as JSON Lines: an object of type "delivery" for each port
+    /// Print JSON Lines: an object of type "delivery" for each port
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -42,7 +42,7 @@ impl SendingArgs {
         let mut is_complete = true;
         for outlet in &mut *outlets {
             if !outlet.drain(&mut RealTime, stop) {
-                eprintln!("{}: some of it may not have left yet", outlet.name());
+                eprintln!("{}: some frames may not have been sent yet", outlet.name());
             }
             is_complete &= outlet.delivery().is_complete();
         }
@@ -75,7 +75,7 @@ fn nanos(duration_of: Nanos) -> String {
 /// How punctual frames were, for people.
 fn told(figures: &Figures) -> String {
     format!(
-        "took {} of {} planned (drift {}); frames left late by {} at p50, {} at p99, {} at most",
+        "took {} of {} planned (drift {}); frames were late by {} at p50, {} at p99, {} at most",
         nanos(figures.took),
         nanos(figures.planned),
         duration(figures.drift_ns as f64),

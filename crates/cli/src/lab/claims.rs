@@ -102,7 +102,7 @@ pub(super) fn tell(judged: &[Judged<'_>]) {
     }
     if counts.of(Agreement::TooFewSeeds) > 0 {
         eprintln!(
-            "{} are a matter of chance and have too few seeds; set `seeds` to 3 or more",
+            "{} vary from run to run and have too few seeds; set `seeds` to 3 or more",
             counts.of(Agreement::TooFewSeeds)
         );
     }

@@ -26,10 +26,10 @@ pub(crate) struct Compare {
     /// Compare two values of one setting within one folder, such as vm.kernel=6.12,6.12-rt
     #[arg(long, value_name = "KEY=BEFORE,AFTER")]
     by: Option<By>,
-    /// How much worse is still accepted: 1%, 50ns, 0.2us
+    /// How much worse a figure may be: 1%, 50ns, 0.2us
     #[arg(long, default_value = "0%", value_name = "N%|TIME")]
     allow: Allowance,
-    /// How many functions are listed; 0 for all
+    /// How many functions to list; 0 for all
     #[arg(long, default_value_t = 15, value_name = "N")]
     top: usize,
     /// Print JSON Lines
@@ -99,13 +99,13 @@ fn nothing(comparison: &Comparison) -> String {
         |names: &[String]| names.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
     match comparison.pairs {
         0 => format!(
-            "no experiment of one side has the settings of one of the other: before there are {}, \
-             after there are {}; run the same file with the same options on both sides",
+            "no experiment has the same settings on both sides: before has {}, after has {}; run \
+             the same file with the same options on both sides",
             some(&comparison.only_before),
             some(&comparison.only_after)
         ),
         _ => format!(
-            "there is no figure to compare{}",
+            "no figure to compare{}",
             comparison.notes.first().map_or(String::new(), |note| format!(": {note}"))
         ),
     }
@@ -130,7 +130,7 @@ fn text(comparison: &Comparison, arguments: &Compare) -> String {
 
 fn changed(comparison: &Comparison) -> String {
     if comparison.changed.is_empty() {
-        return "nothing was changed: settings and kernel are the same on both sides\n".into();
+        return "nothing changed: settings and kernel are the same on both sides\n".into();
     }
     let shown = |value: &str| if value.is_empty() { "-".to_owned() } else { value.to_owned() };
     let row = |changed: &candor_lab::compare::Changed| {

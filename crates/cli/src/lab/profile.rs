@@ -24,10 +24,10 @@ use crate::progress::{Pulse, catch_interrupt, is_interrupted};
 pub(crate) struct Profile {
     #[command(flatten)]
     selection: Selection,
-    /// How many functions are listed; 0 for all
+    /// How many functions to list; 0 for all
     #[arg(long, default_value_t = 15, value_name = "N")]
     top: usize,
-    /// Also keep the counts in this folder, for `candor lab compare`
+    /// Also store the counts in this folder, for `candor lab compare`
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print JSON Lines: objects of type "place" and "function"
@@ -63,8 +63,8 @@ pub(super) fn profile(arguments: &Profile) -> Answer {
         campaign.experiments.iter().find(|experiment| experiment.world.testbed() != Testbed::Vm);
     if let Some(experiment) = elsewhere {
         return Err(format!(
-            "{}: only experiments on the vm testbed have instructions; choose with --only, or run it \
-             there with --testbed vm",
+            "{}: only experiments on the vm testbed count instructions; select one with --only, \
+             or use --testbed vm",
             experiment.name
         ));
     }
@@ -84,7 +84,7 @@ pub(super) fn profile(arguments: &Profile) -> Answer {
             .map_err(|error| format!("{}: {error}", experiment.name))?;
         if let Some(out) = &arguments.out {
             let kept = compare::keep(out, &breakdown.to_file(experiment));
-            eprintln!("kept: {}", kept.map_err(|error| error.to_string())?.display());
+            eprintln!("counts: {}", kept.map_err(|error| error.to_string())?.display());
         }
         match arguments.json {
             true => print(&lines(&breakdown, arguments.top)?)?,

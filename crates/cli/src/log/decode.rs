@@ -33,13 +33,13 @@ use super::{InputArgs, Progress, explain_malformed, report_skipped};
 pub(crate) struct DecodeArgs {
     /// The recording, or - for standard input
     file: PathBuf,
-    /// The DBC file that tells what is in the frames
+    /// The DBC file that describes the frames
     #[arg(long, value_name = "DBC")]
     dbc: PathBuf,
     /// Show only messages of this name (may be repeated)
     #[arg(long, value_name = "NAME")]
     message: Vec<String>,
-    /// Show only this signal, Signal or Message.Signal, and the messages that have it (may be
+    /// Show only this signal (Signal or Message.Signal) and the messages that contain it (may be
     /// repeated)
     #[arg(long, value_name = "NAME")]
     signal: Vec<String>,
@@ -93,7 +93,7 @@ pub(super) fn run(args: &DecodeArgs) -> Result<(), String> {
         Ok(counts) => {
             report_skipped(&recording);
             let Counts { frames, shown, known } = counts;
-            eprintln!("{frames} frames: {known} known by the DBC file, {shown} shown");
+            eprintln!("{frames} frames: {known} described by the DBC file, {shown} shown");
             Ok(())
         }
         Err(Stop::Reader) => Ok(()),

@@ -23,10 +23,10 @@ use crate::output::print;
 pub(crate) struct CheckArgs {
     /// The rule file or output of `cangw -L`, or - for standard input
     file: PathBuf,
-    /// Show who would do each rule with `candor route run --plane auto`, and why
+    /// Show who would run each rule with `candor route run --plane auto`, and why
     #[arg(long)]
     plan: bool,
-    /// Print JSON Lines: one object of type "finding" each, then one of type "summary"
+    /// Print JSON Lines: one object of type "finding" per finding, then one of type "summary"
     #[arg(long)]
     json: bool,
 }

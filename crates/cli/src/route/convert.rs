@@ -16,10 +16,10 @@ pub(crate) struct ConvertArgs {
     /// The rule file or commands of cangw to read, or - for standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// The file to write; standard output if not given or -
+    /// The file to write; default, or with -: standard output
     #[arg(value_name = "OUT")]
     output: Option<PathBuf>,
-    /// What to write; if not given, the ending of OUT tells, else it is the other notation than IN
+    /// The notation to write; default: by the extension of OUT, else the one that IN does not use
     #[arg(long, value_name = "NOTATION")]
     to: Option<Notation>,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(super) fn run(args: &ConvertArgs) -> Answer {
                     let (line, column) = rule.position;
                     let place = format!("{name}:{line}:{column}");
                     eprintln!(
-                        "{place}: error: cangw cannot do {:?}: {}",
+                        "{place}: error: cangw cannot express {:?}: {}",
                         rule.name, failure.reason
                     );
                 }

@@ -44,11 +44,11 @@ use crate::output::print;
 pub(crate) struct ExplainArgs {
     /// The rule file or output of `cangw -L`, or - for standard input
     file: PathBuf,
-    /// The bus on which the frame comes in: its name, or its interface
+    /// The bus that receives the frame: its name, or its interface
     bus: String,
     /// The frame, such as 123#DEADBEEF
     frame: Frame,
-    /// Say of every rule that does not take the frame why not
+    /// For every rule that does not take the frame, say why
     #[arg(long)]
     all: bool,
     /// Print JSON Lines: one object of type "verdict", then one of type "rule" for every rule
@@ -209,7 +209,7 @@ impl Scene<'_> {
             self.pass(&mut out, pass, shows_all);
         }
         if self.explanation.is_cut {
-            out.push_str("\nthe copies come back more often than is shown here\n");
+            out.push_str("\nthe copies come back more often than shown here\n");
         }
         out
     }

@@ -20,13 +20,13 @@ use crate::output::{duration, json_line, print};
 
 #[derive(Args)]
 pub(crate) struct LoadArgs {
-    /// The rule file; if not given, the one that the gateway has is read again
+    /// The rule file; default: read the gateway's own file again
     file: Option<PathBuf>,
-    /// The control socket of the gateway, or its name; if not given, it is the gateway with the
-    /// name of the file, or the only one
+    /// The control socket of the gateway, or its name; default: the gateway with the name of the
+    /// file, or the only gateway that runs
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Print JSON Lines: one object of type "loaded", or of type "finding" each and one of type
+    /// Print JSON Lines: one object of type "loaded"; or objects of type "finding" and one of type
     /// "rejected"
     #[arg(long)]
     json: bool,
@@ -39,8 +39,8 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
         && let Some(other) = other_file(&client, file)
     {
         return Err(format!(
-            "the gateway of this name has the rules of {other}; to give it these instead, name it \
-             with --control"
+            "the gateway of this name runs the rules of {other}; to load these instead, name the \
+             gateway with --control"
         ));
     }
     let absolute = |file| std::path::absolute(file).map_err(|error| error.to_string());
@@ -67,7 +67,7 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
 fn summary(loaded: &Loaded) -> String {
     let rules = plural(usize::try_from(loaded.rules).unwrap_or(usize::MAX), "rule");
     let took = duration(loaded.took_us as f64 * 1e3);
-    format!("{rules} in use since now, in {took}; change {}", loaded.generation)
+    format!("{rules} loaded in {took}; change {}", loaded.generation)
 }
 
 fn refuse(rejected: &Rejected, json: bool) -> Result<(), String> {

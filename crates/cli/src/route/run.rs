@@ -17,48 +17,48 @@ use crate::output::{print, table, thousands};
 pub(crate) struct RunArgs {
     /// The rule file
     file: PathBuf,
-    /// Who does the rules
+    /// Who runs the rules
     #[arg(long, value_enum, default_value = "user")]
     plane: PlaneArg,
-    /// Real-time priority (SCHED_FIFO) of the threads that pass frames on, 1 to 99
+    /// Real-time priority (SCHED_FIFO) of the forwarding threads, 1 to 99
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
     rt: Option<u8>,
-    /// The CPUs of these threads, such as 1 or 2,3
+    /// The CPUs of the forwarding threads, such as 1 or 2,3
     #[arg(long, value_name = "CPU", value_delimiter = ',')]
     cpu: Vec<usize>,
-    /// Keep all memory in RAM, so that no frame waits for the disk
+    /// Lock all memory in RAM, so that no frame waits for the disk
     #[arg(long)]
     lock_memory: bool,
     /// Do not measure latencies; saves a microsecond per frame on slow machines
     #[arg(long)]
     no_latency: bool,
-    /// Where the control socket is [default: by the name of the rule file]
+    /// The path of the control socket [default: from the name of the rule file]
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Let the group of the control socket use it too
+    /// Let the group of the control socket use it as well
     #[arg(long)]
     control_group: bool,
-    /// Serve metrics for Prometheus at this address, such as 127.0.0.1:9464
+    /// Serve Prometheus metrics at this address, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
-    /// Allow an address for metrics that other machines can reach
+    /// Allow a metrics address that other machines can reach
     #[arg(long, requires = "metrics")]
     metrics_public: bool,
-    /// Refuse frames that come again and again, as those do that gateways pass on in a circle
+    /// Refuse frames that arrive again and again, as when gateways forward them in a loop
     #[arg(long)]
     stop_loops: bool,
-    /// End when every recording that is replayed has come to its end
+    /// Stop when all replayed recordings have ended
     #[arg(long)]
     until_end: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum PlaneArg {
-    /// Threads of this process do all of them
+    /// Threads of this process run all rules
     User,
-    /// The kernel's can-gw does all of them; refuses rules that it cannot do
+    /// The kernel's can-gw runs all rules; an error if it cannot run one
     Kernel,
-    /// can-gw does what it can, threads do the rest; see `candor route check --plan`
+    /// can-gw runs the rules that it can, threads run the others; see `candor route check --plan`
     Auto,
 }
 
@@ -107,9 +107,9 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
         }
         Err(candor_gateway::Error::Plane(refused)) => {
             for (rule, reason) in refused {
-                eprintln!("can-gw cannot do rule {rule:?}: {reason}");
+                eprintln!("can-gw cannot run rule {rule:?}: {reason}");
             }
-            eprintln!("take --plane auto or user, or see `candor route check --plan`");
+            eprintln!("use --plane auto or user, or see `candor route check --plan`");
             Ok(false)
         }
         Err(error) => Err(error.to_string()),
@@ -154,9 +154,9 @@ fn port_row(port: &PortSnapshot) -> Vec<String> {
         (port.overflow_datagrams, "datagrams lost before they could be received"),
         (port.missing_datagrams, "datagrams missing"),
         (port.out_of_order_datagrams, "datagrams out of order"),
-        (port.foreign, "from others than the peer"),
-        (port.lost, "lost behind the port"),
-        (port.looping, "in circles"),
+        (port.foreign, "not from the peer"),
+        (port.lost, "lost after the port took them"),
+        (port.looping, "in loops"),
     ];
     let troubles: Vec<_> = troubles
         .into_iter()

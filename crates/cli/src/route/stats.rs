@@ -32,12 +32,12 @@ use crate::output::{duration, print, table, thousands};
 
 #[derive(Args)]
 pub(crate) struct StatsArgs {
-    /// The rule file of the gateway, or its name; if not given, it is the only one that is running
+    /// The rule file of the gateway, or its name; default: the only gateway that runs
     file: Option<PathBuf>,
     /// The control socket of the gateway, or its name
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Show them again and again, with rates: so often, 1s if no time is given
+    /// Repeat at this interval, with rates; --watch alone means 1s
     #[arg(
         long,
         value_name = "TIME",
@@ -55,7 +55,7 @@ pub(crate) struct StatsArgs {
 pub(super) fn read_interval(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(time) if (10..=3_600_000).contains(&(time.as_nanos() / 1_000_000)) => Ok(time),
-        Ok(_) => Err("an interval is 10ms to 1h".into()),
+        Ok(_) => Err("the interval must be 10ms to 1h".into()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -64,7 +64,7 @@ pub(super) fn run(args: &StatsArgs) -> Answer {
     let file = args.file.as_deref();
     let mut client = connect(file, args.control.as_deref())?;
     if let Some(other) = other_file(&client, file.filter(|_| args.control.is_none())) {
-        eprintln!("this gateway has the rules of {other} now");
+        eprintln!("this gateway now runs the rules of {other}");
     }
     let render = |snapshot: &Snapshot, rates: Option<&Rates>| {
         if args.json { lines(snapshot, rates) } else { Ok(text(snapshot, rates)) }
@@ -88,7 +88,7 @@ pub(super) fn run(args: &StatsArgs) -> Answer {
         }
         before = Some(snapshot);
     }
-    eprintln!("the gateway has ended");
+    eprintln!("the gateway has stopped");
     Ok(true)
 }
 
@@ -153,9 +153,9 @@ pub(super) fn remarks(port: &PortSnapshot) -> Vec<String> {
         ("overflow datagrams", port.overflow_datagrams),
         ("missing datagrams", port.missing_datagrams),
         ("out of order datagrams", port.out_of_order_datagrams),
-        ("from others", port.foreign),
+        ("not from the peer", port.foreign),
         ("lost", port.lost),
-        ("in circles", port.looping),
+        ("in loops", port.looping),
         ("reopened", port.reopened),
     ];
     let counts = counts.iter().filter(|(_, count)| *count > 0);

@@ -29,12 +29,12 @@ use crate::Answer;
 
 #[derive(Args)]
 pub(crate) struct TopArgs {
-    /// The rule file of the gateway, or its name; if not given, it is the only one that is running
+    /// The rule file of the gateway, or its name; default: the only gateway that runs
     file: Option<PathBuf>,
     /// The control socket of the gateway, or its name
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// How often to look
+    /// The time between two updates
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = read_interval)]
     interval: Nanos,
 }
@@ -48,7 +48,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 pub(super) fn run(args: &TopArgs) -> Answer {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err(
-            "this needs a terminal; for a file or a pipe take: candor route stats --watch".into()
+            "this needs a terminal; for a file or a pipe use: candor route stats --watch".into()
         );
     }
     let client = connect(args.file.as_deref(), args.control.as_deref())?;
@@ -59,7 +59,7 @@ pub(super) fn run(args: &TopArgs) -> Answer {
     let mut state = State::new(is_coloured);
     // This also sees to it that the terminal is restored if something panics.
     let mut terminal = ratatui::try_init()
-        .map_err(|error| format!("this terminal cannot be used: {error}; look at TERM"))?;
+        .map_err(|error| format!("this terminal cannot be used: {error}; check TERM"))?;
     let shown = show(&mut terminal, &mut state, &snapshots);
     ratatui::restore();
     shown?;
@@ -101,7 +101,7 @@ fn show(
                 Ok(Err(error)) => state.ended(told(error)),
                 Err(mpsc::TryRecvError::Empty) => break,
                 Err(mpsc::TryRecvError::Disconnected) => {
-                    state.ended("the gateway has ended".into());
+                    state.ended("the gateway has stopped".into());
                 }
             }
             is_new = true;

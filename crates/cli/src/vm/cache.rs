@@ -18,10 +18,10 @@ pub(crate) struct Show {
 
 #[derive(Args)]
 pub(crate) struct Clean {
-    /// Remove all saved machines, all results, and the lists of Debian's packages
+    /// Remove all saved machines, all results, and Debian's package lists
     #[arg(long)]
     all: bool,
-    /// Remove the kernels too, with the machines and results that need them
+    /// Also remove the kernels, with the machines and results that need them
     #[arg(long)]
     kernels: bool,
     /// Only list what would be removed
@@ -46,7 +46,7 @@ impl Clean {
 fn pieces(cache: &Cache, without_kernels: bool) -> Result<Vec<Piece>, String> {
     let qemu = Qemu::find();
     if let Err(error) = &qemu {
-        eprintln!("which QEMU the machines need is not looked at: {error}");
+        eprintln!("cannot check which QEMU the machines need: {error}");
     }
     clean::pieces(cache, qemu.as_ref().ok(), candor_init::INIT, without_kernels).map_err(text)
 }
@@ -80,7 +80,7 @@ fn removed(cache: &Cache, pieces: Vec<Piece>) -> Result<Vec<Piece>, String> {
             removed.push(piece);
         } else {
             let folder = piece.folder.display();
-            eprintln!("{folder} is in use by another process and stays; try again later");
+            eprintln!("{folder} is in use by another process and was kept; try again later");
         }
     }
     Ok(removed)

@@ -37,7 +37,7 @@ pub(super) fn reason(rule: &Rule, verdict: &Verdict) -> String {
 
 fn filter_title(rule: &Rule, filter: Filter) -> String {
     if rule.filters.is_empty() {
-        "every frame but error reports".into()
+        "every frame except error reports".into()
     } else {
         show_filter(filter)
     }
@@ -46,7 +46,7 @@ fn filter_title(rule: &Rule, filter: Filter) -> String {
 fn show_filter(filter: Filter) -> String {
     if filter.inverted {
         let plain = Filter { inverted: false, ..filter };
-        format!("everything but \"{}\"", pattern::show(plain))
+        format!("everything except \"{}\"", pattern::show(plain))
     } else {
         format!("\"{}\"", pattern::show(filter))
     }
@@ -58,15 +58,15 @@ fn no_filter(reasons: &[(Filter, Mismatch)]) -> String {
     let told = reasons.iter().take(SHOWN).map(|&(filter, mismatch)| {
         let reason = match mismatch {
             Mismatch::ErrorReport => "one of them is an error report, the other is not".into(),
-            Mismatch::IdLength => "the identifier has the other length".into(),
+            Mismatch::IdLength => "one identifier is standard, the other is extended".into(),
             Mismatch::Remote => "one of them is a remote frame, the other is not".into(),
             Mismatch::Bits(bits) => format!("the identifier differs in 0x{bits:X}"),
-            Mismatch::Inverted => "this is what it leaves out".into(),
+            Mismatch::Inverted => "the pattern excludes this identifier".into(),
         };
         format!("{} does not match: {reason}", show_filter(filter))
     });
     let more = reasons.len().saturating_sub(SHOWN);
-    let more = (more > 0).then(|| format!("nor do {more} more"));
+    let more = (more > 0).then(|| format!("{more} more do not match either"));
     told.chain(more).collect::<Vec<_>>().join("; ")
 }
 
@@ -85,13 +85,13 @@ pub(super) fn list_name(list: List) -> &'static str {
 /// Why a copy is refused.
 pub(super) fn refusal(cause: Cause) -> &'static str {
     match cause {
-        Cause::Returning => "a frame does not leave by the bus on which it came in",
-        Cause::HopLimit => "it has passed the gateway as often as max_hops allows",
-        Cause::TooLong => "the frame became too long and is deleted",
-        Cause::TooShort => "it has fewer bytes than the edit works on",
-        Cause::OutOfRange => "a signal takes a value that it cannot have there",
+        Cause::Returning => "a frame is not sent back to the bus that it came from",
+        Cause::HopLimit => "it has reached max_hops, the limit of passes through the gateway",
+        Cause::TooLong => "the edit made the frame too long, so it is deleted",
+        Cause::TooShort => "it has fewer bytes than the edit needs",
+        Cause::OutOfRange => "the value of a signal is out of range at the destination",
         Cause::Unmapped => "its identifier is not in the table of the rule",
-        Cause::Unconvertible => "the other kind of frame has nothing like it",
+        Cause::Unconvertible => "the other kind of frame has no equivalent",
         // The other causes depend on more than the frame; an explanation does not give them.
         other => other.name(),
     }

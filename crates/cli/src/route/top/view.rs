@@ -292,7 +292,7 @@ impl View<'_> {
                 "" => "filter".to_owned(),
                 filter => format!("filter \"{filter}\""),
             };
-            let space = if state.is_paused { "goes on" } else { "pauses" };
+            let space = if state.is_paused { "resumes" } else { "pauses" };
             format!(
                 "q quits  s sorts ({})  / {filter}  space {space}  arrows scroll",
                 state.sort.title()
@@ -475,7 +475,7 @@ mod tests {
         golden("top-paused-80x24.txt", &filtered, 80, 24);
         let mut first = State::new(true);
         first.take(snapshot(1));
-        first.ended("the gateway has ended".into());
+        first.ended("the gateway has stopped".into());
         golden("top-ended-60x16.txt", &first, 60, 16);
     }
 
