@@ -4,10 +4,12 @@
 //!
 //! Needs QEMU and kernels, so it runs only when asked to, as `conformance.rs` does.
 
+mod build;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use candor_bed::Order;
@@ -61,25 +63,6 @@ fn failed(outcomes: &Outcomes) -> Vec<&String> {
     has_failed.map(|(name, _)| name).collect()
 }
 
-/// Builds the program with the checks of a package; returns where it is.
-fn checks(package: &str) -> PathBuf {
-    let cargo = env::var_os("CARGO").unwrap_or("cargo".into());
-    let output = Command::new(cargo)
-        .args(["test", "--quiet", "--locked", "--package", package, "--test", "machine"])
-        .args(["--no-run", "--message-format=json"])
-        .output()
-        .unwrap_or_else(|error| panic!("cargo cannot be run: {error}"));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let messages = String::from_utf8(output.stdout).unwrap();
-    let program = messages.lines().find_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        let is_it = message.pointer("/target/name")? == "machine";
-        let program = message.get("executable")?.as_str()?;
-        is_it.then(|| PathBuf::from(program))
-    });
-    program.expect("cargo tells of the program")
-}
-
 /// Runs all checks here. Without root's rights, within a user namespace of their own.
 fn on_this_machine(program: &Path) -> Outcomes {
     let is_root = Path::new("/proc/self").metadata().is_ok_and(|metadata| metadata.uid() == 0);
@@ -122,7 +105,7 @@ fn every_check_runs(package: &str) {
     let kernels = env::var("CANDOR_KERNELS").unwrap_or("6.12 7.2".into());
     let cache = Cache::open(None).unwrap();
     let qemu = Qemu::find().unwrap();
-    let program = checks(package);
+    let program = build::machine_checks(package);
     let here = on_this_machine(&program);
     let order = Order::Command(CommandOrder {
         rules: Table { max_hops: 3, ..Table::default() },

@@ -5,6 +5,8 @@
 //! CANDOR_BINARY is the program; without it, it is built. CANDOR_CANNELLONI is cannelloni 2.1.2, static;
 //! no package has it, so the checks against it (`peers`) are part of the test only if it is named.
 
+mod build;
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,28 +29,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn cargo(arguments: &[&str], target: &str) -> PathBuf {
-    let cargo = env::var_os("CARGO").unwrap_or("cargo".into());
-    let output = Command::new(cargo)
-        .args(arguments)
-        .args(["--quiet", "--locked", "--message-format=json"])
-        .output()
-        .unwrap_or_else(|error| panic!("cargo cannot be run: {error}"));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let messages = String::from_utf8(output.stdout).unwrap();
-    let program = messages.lines().find_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        let is_it = message.pointer("/target/name")? == target;
-        let program = message.get("executable")?.as_str()?;
-        is_it.then(|| PathBuf::from(program))
-    });
-    program.expect("cargo tells of the program")
-}
-
 fn candor() -> PathBuf {
     match env::var_os("CANDOR_BINARY") {
         Some(program) => program.into(),
-        None => cargo(&["build", "--release", "--package", "candor-cli"], "candor"),
+        None => build::cargo(
+            &["build", "--release", "--package", "candor-cli"],
+            "crates/cli/Cargo.toml",
+            "candor",
+        ),
     }
 }
 
@@ -113,8 +101,7 @@ fn luggage(checks: &Path) -> Luggage {
 #[test]
 #[ignore = "needs QEMU, kernels and the program: see the top of this file"]
 fn every_check_of_the_live_gateway_runs_in_a_guest() {
-    let checks =
-        cargo(&["test", "--package", "candor-gateway", "--test", "machine", "--no-run"], "machine");
+    let checks = build::machine_checks("candor-gateway");
     let listed = Command::new(&checks).arg("--list").output().unwrap();
     let names = String::from_utf8(listed.stdout).unwrap();
     let wanted = env::var("CANDOR_CHECKS").unwrap_or_default();
