@@ -132,7 +132,7 @@ mod tests {
         };
         for traffic in [paced(9, &[1]), paced(2, &[]), paced(2, &[0x800])] {
             let failure = Departures::new(&traffic, BUS, 1).unwrap_err().to_string();
-            assert!(failure.contains("no legal frame"), "{failure}");
+            assert!(failure.contains("do not form a legal frame"), "{failure}");
         }
         let bus = BusTiming { bitrate: 0, data_bitrate: None };
         let failure = Departures::new(&paced(2, &[1]), bus, 1).unwrap_err().to_string();
