@@ -19,7 +19,7 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
         // Names of interfaces are the only thing that cangw takes and a rule file does not: those with
         // control characters, and those that name a port together with options.
         let told = findings.to_string();
-        let is_name = told.contains("is no name of a port") || told.contains("is already bus");
+        let is_name = told.contains("is not a port") || told.contains("is already bus");
         assert!(is_name, "{told}");
     }
     if let Ok(script) = cangw::export(&table) {

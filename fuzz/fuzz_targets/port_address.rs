@@ -12,6 +12,6 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
                 let _ = address.duration(key);
             }
         }
-        Err(error) => assert!(error.to_string().contains("names no port")),
+        Err(error) => assert!(error.to_string().contains("is not a port")),
     }
 });

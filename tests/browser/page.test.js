@@ -70,7 +70,7 @@ test("opens on what ran last, with its figures and its world", async () => {
   assert.equal(new Set(all).size, 8, "every name is another");
   const head = await page.locator("#conditions").innerText();
   assert.match(head, /model/);
-  assert.match(await page.locator("footer").innerText(), /no measurements/);
+  assert.match(await page.locator("footer").innerText(), /not measurements/);
   assert.equal(await page.locator("#formula").innerText(), "gateway_latency = target_end - source_end - transmission");
 });
 
