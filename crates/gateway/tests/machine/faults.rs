@@ -309,6 +309,10 @@ fn never_reads() {
     const FRAMES: u64 = 20_000;
     let mut netlink = virtual_buses(&["vcan0", "vcan1"]);
     netlink.set_up("lo", true).unwrap();
+    // Sockets would grow until there is room for all frames.
+    for buffer in ["tcp_rmem", "tcp_wmem"] {
+        std::fs::write(format!("/proc/sys/net/ipv4/{buffer}"), "4096 32768 32768").unwrap();
+    }
     let listener = TcpListener::bind("127.0.0.1:20000").unwrap();
     let rules = "[bus]\nhere = \"vcan0\"\nthere = \"vcan1\"\n\
          tunnel = \"cannelloni:tcp://127.0.0.1:20000\"\n\
