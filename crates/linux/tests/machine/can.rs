@@ -215,7 +215,7 @@ fn batches() {
 fn errors() {
     let (sender, receiver) = sockets();
     let error = Socket::open("lo").unwrap_err();
-    assert!(error.is(libc::ENODEV) && error.to_string().contains("no CAN interface"), "{error}");
+    assert!(error.is(libc::ENODEV) && error.to_string().contains("not a CAN interface"), "{error}");
     let error = Socket::open("vcan9").unwrap_err();
     assert!(error.is(libc::ENODEV) && error.to_string().contains("vcan9"), "{error}");
     assert!(sender.send_bytes(&[0; 5]).unwrap_err().is(libc::EINVAL));

@@ -170,7 +170,7 @@ fn deleted() {
         assert_eq!(netlink.jobs().unwrap().len(), requests.len() - index - 1);
     }
     let error = netlink.delete_job(&requests[0].payload).unwrap_err();
-    assert!(error.to_string().contains("no such job"), "{error}");
+    assert!(error.to_string().contains("does not exist"), "{error}");
     add(&mut netlink, &requests);
     netlink.delete_job(&netlink::delete_all()).unwrap();
     assert_eq!(netlink.jobs(), Ok(Vec::new()));

@@ -279,7 +279,7 @@ fn options() {
         ("vcan0?ring=1", "has no option `ring`; its options are buffer, send_buffer"),
         ("packet:vcan0?past_queue=1", "`past_queue=1` is not a valid value"),
         ("vcan7", "ENODEV"),
-        ("lo", "it is no CAN interface"),
+        ("lo", "it is not a CAN interface"),
     ] {
         let error = candor_port::driver::open(&name.parse().unwrap(), Wanted::BOTH).err().unwrap();
         assert!(error.to_string().contains(reason), "{error}");

@@ -93,20 +93,15 @@ pub(super) struct SignalPart<'a> {
 pub(super) fn next<'a>(tokens: &mut Tokens<'a>) -> Option<Result<Part<'a>, Stop>> {
     tokens.lines_are_blanks(false);
     tokens.skip_lines()?;
-    let mut at_keyword = tokens.clone();
     Some(tokens.word().and_then(|keyword| {
         // The end of a line ends these; all others end with a semicolon.
         let ends_with_line = matches!(keyword.text, "VERSION" | "BS_" | "BO_");
         tokens.lines_are_blanks(!ends_with_line);
-        statement(keyword, tokens, &mut at_keyword)
+        statement(keyword, tokens)
     }))
 }
 
-fn statement<'a>(
-    keyword: Token<'a>,
-    tokens: &mut Tokens<'a>,
-    at_keyword: &mut Tokens<'a>,
-) -> Result<Part<'a>, Stop> {
+fn statement<'a>(keyword: Token<'a>, tokens: &mut Tokens<'a>) -> Result<Part<'a>, Stop> {
     match keyword.text {
         "BO_" => return message(keyword.at, tokens).map(Part::Message),
         "BA_DEF_" => return definition(tokens),
@@ -131,10 +126,7 @@ fn statement<'a>(
         }
         "VAL_TABLE_" | "SIG_GROUP_" | "BO_TX_BU_" | "EV_" | "ENVVAR_DATA_" | "BA_DEF_REL_"
         | "BA_REL_" | "BA_DEF_DEF_REL_" => tokens.skip_to_semicolon()?,
-        _ => {
-            at_keyword.skip_lines();
-            return at_keyword.stop(&[]);
-        }
+        _ => return Err(Stop { at: keyword.at, expected: &[] }),
     }
     Ok(Part::Other)
 }
