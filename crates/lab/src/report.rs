@@ -124,7 +124,7 @@ pub fn write(dir: &Path, latest: Option<&[String]>) -> Result<Report, Error> {
     remove_stale(&charts, &page, |_| true)?;
     remove_stale(&frames, &page, |experiment| experiment.has_frames)?;
 
-    replace(&assets.join("plotly.min.js"), plotly_script().as_bytes())?;
+    replace(&assets.join("plotly.min.js"), PLOTLY.as_bytes())?;
     replace(&assets.join("style.css"), include_bytes!("report/style.css"))?;
     replace(&assets.join("app.js"), include_bytes!("report/app.js"))?;
     replace(&assets.join("data.js"), &call("candorReport", &[json(&page)]))?;
@@ -355,16 +355,8 @@ fn remove_stale(
     Ok(())
 }
 
-/// The plotting library without what the `plotly` crate puts around it: tags, and a renderer for
-/// formulas that the page does not use.
-fn plotly_script() -> String {
-    let tags = plotly::Plot::offline_js_sources();
-    let script = tags.split_once('>').map_or(tags.as_str(), |(_, rest)| rest);
-    let end = script.find("</script>").unwrap_or(script.len());
-    let mut script = script[..end].to_owned();
-    script.push('\n');
-    script
-}
+/// The plotting library, plotly.js: see `build.rs`.
+const PLOTLY: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.min.js"));
 
 /// A script that calls `function`.
 fn call(function: &str, arguments: &[String]) -> Vec<u8> {
@@ -492,10 +484,9 @@ number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gatewa
 
     #[test]
     fn the_library_is_alone_in_its_file() {
-        let script = plotly_script();
-        assert!(script.starts_with("/**\n* plotly.js v"), "{:?}", script.get(..40));
-        assert!(script.ends_with("return Plotly;\n}));\n"));
-        assert!(!script.contains("<script"));
+        assert!(PLOTLY.starts_with("/**\n* plotly.js v"), "{:?}", PLOTLY.get(..40));
+        assert!(PLOTLY.trim_end().ends_with("return Plotly;\n}));"));
+        assert!(!PLOTLY.contains("<script"));
     }
 
     #[test]
