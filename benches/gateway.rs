@@ -69,21 +69,21 @@ fn measure(rules: &str, measures: bool) -> Figures {
     let output = Wanted { stamps: false, ..Wanted::RECEIVER };
     let mut output = open(name(b, far), output).receiver.expect("receives");
 
-    let heard = Arc::new(AtomicU64::new(0));
+    let received = Arc::new(AtomicU64::new(0));
     let is_ending = Arc::new(AtomicBool::new(false));
-    let (tell, told) = std::sync::mpsc::channel();
-    let ear = {
-        let (heard, is_ending) = (Arc::clone(&heard), Arc::clone(&is_ending));
+    let (tell, reported) = std::sync::mpsc::channel();
+    let capture = {
+        let (received, is_ending) = (Arc::clone(&received), Arc::clone(&is_ending));
         thread::spawn(move || {
             tell.send(Wake::new().expect("a signal").thread()).expect("somebody listens");
             while !is_ending.load(Ordering::Relaxed) {
                 let mut count = 0;
                 output.receive(&mut |_| count += 1).expect("the port works");
-                heard.fetch_add(count, Ordering::Relaxed);
+                received.fetch_add(count, Ordering::Relaxed);
             }
         })
     };
-    let sleeper = told.recv().expect("the thread lives");
+    let sleeper = reported.recv().expect("the thread lives");
     let config = Config { measures, ..Config::default() };
     let mut gateway = Gateway::start(config, Rules { table, ..Rules::default() })
         .unwrap_or_else(|error| panic!("{error}"));
@@ -98,14 +98,14 @@ fn measure(rules: &str, measures: bool) -> Figures {
     let start = Instant::now();
     let mut last = (0, Instant::now());
     for number in 0..FRAMES {
-        while number > heard.load(Ordering::Relaxed) + WINDOW {
+        while number > received.load(Ordering::Relaxed) + WINDOW {
             thread::yield_now();
             // What was lost is not waited for for ever.
-            let now = heard.load(Ordering::Relaxed);
+            let now = received.load(Ordering::Relaxed);
             if now != last.0 {
                 last = (now, Instant::now());
             } else if last.1.elapsed().as_secs() > 2 {
-                heard.fetch_add(WINDOW, Ordering::Relaxed);
+                received.fetch_add(WINDOW, Ordering::Relaxed);
             }
         }
         let frame = &frames[(number % 64) as usize];
@@ -115,7 +115,7 @@ fn measure(rules: &str, measures: bool) -> Figures {
     }
     let _ = input.flush();
     let end = Instant::now();
-    while heard.load(Ordering::Relaxed) < FRAMES && end.elapsed().as_secs() < 2 {
+    while received.load(Ordering::Relaxed) < FRAMES && end.elapsed().as_secs() < 2 {
         thread::yield_now();
     }
     let elapsed = start.elapsed().as_secs_f64();
@@ -123,8 +123,8 @@ fn measure(rules: &str, measures: bool) -> Figures {
     gateway.stop();
     let handled: u64 = gateway.snapshot().rules.iter().map(|rule| rule.handled).sum();
     is_ending.store(true, Ordering::Relaxed);
-    sleeper.interrupt_until(|| ear.is_finished()).expect("a signal");
-    ear.join().expect("no panic");
+    sleeper.interrupt_until(|| capture.is_finished()).expect("a signal");
+    capture.join().expect("no panic");
     Figures {
         cpu_ns_per_frame: cpu as f64 / FRAMES as f64,
         per_second: FRAMES as f64 / elapsed,

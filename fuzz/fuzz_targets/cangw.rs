@@ -18,9 +18,9 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     } else {
         // Names of interfaces are the only thing that cangw takes and a rule file does not: those with
         // control characters, and those that name a port together with options.
-        let told = findings.to_string();
-        let is_name = told.contains("is not a port") || told.contains("is already bus");
-        assert!(is_name, "{told}");
+        let reported = findings.to_string();
+        let is_name = reported.contains("is not a port") || reported.contains("is already bus");
+        assert!(is_name, "{reported}");
     }
     if let Ok(script) = cangw::export(&table) {
         let (again, findings) = cangw::import("script", &script);

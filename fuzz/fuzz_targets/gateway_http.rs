@@ -1,5 +1,5 @@
 //! Requests for metrics: once it is known what a request asks for, more bytes change nothing, and what
-//! is refused is told in an answer that is whole.
+//! is refused is reported in an answer that is whole.
 #![no_main]
 
 use candor_gateway::metrics::{Asked, MAX_REQUEST, asked};

@@ -16,7 +16,7 @@ use candor_wire::{Bitrate, ExtendedId, Frame, Kind, Timing, bits};
 
 /// After a silence of more intervals than that, none is told of but the last.
 const MOST_EMPTY: u64 = 60;
-/// Identifiers that are told apart; further ones count in the sums only.
+/// Identifiers that are distinguished; further ones count in the sums only.
 const MAX_IDS: usize = 65_536;
 
 /// Bits on the wire.
@@ -338,12 +338,12 @@ mod tests {
     }
 
     /// Adds frames at their milliseconds; the intervals that were told of.
-    fn told(meter: &mut Meter, frames: &[(u64, &str)]) -> Vec<Stretch> {
-        let mut told = Vec::new();
+    fn reported(meter: &mut Meter, frames: &[(u64, &str)]) -> Vec<Stretch> {
+        let mut reported = Vec::new();
         for &(millis, frame) in frames {
-            meter.add(at(millis), &frame.parse().unwrap(), |stretch| told.push(*stretch));
+            meter.add(at(millis), &frame.parse().unwrap(), |stretch| reported.push(*stretch));
         }
-        told
+        reported
     }
 
     #[test]
@@ -352,13 +352,13 @@ mod tests {
         // 112 bits each.
         let frame = "123#1122334455667788";
         let frames: Vec<_> = (0..1_000).map(|millis| (millis, frame)).collect();
-        assert_eq!(told(&mut meter, &frames), []);
-        let mut told = Vec::new();
+        assert_eq!(reported(&mut meter, &frames), []);
+        let mut reported = Vec::new();
         // A frame that is under way at the end of the second would come later.
-        meter.advance(at(1_000), |stretch| told.push(*stretch));
-        assert_eq!(told, []);
-        meter.advance(at(1_002), |stretch| told.push(*stretch));
-        let [second] = told[..] else { panic!("{told:?}") };
+        meter.advance(at(1_000), |stretch| reported.push(*stretch));
+        assert_eq!(reported, []);
+        meter.advance(at(1_002), |stretch| reported.push(*stretch));
+        let [second] = reported[..] else { panic!("{reported:?}") };
         assert_eq!((second.frames, second.bits.nominal), (1_000, 112_000));
         assert_eq!(second.percent(), 22.4);
         assert_eq!((second.frames_per_second(), second.bits_per_second()), (1_000.0, 112_000.0));
@@ -392,16 +392,16 @@ mod tests {
         let frame = "123#1122334455667788".parse().unwrap();
         for interval_us in [100, 500, 1_118] {
             let mut meter = Meter::new(Nanos::from_micros(interval_us), Some(timing));
-            let mut told: Vec<Stretch> = Vec::new();
+            let mut reported: Vec<Stretch> = Vec::new();
             for number in 0..100 {
                 let end = at(0) + Nanos::from_micros(112) * number;
-                meter.add(end, &frame, |stretch| told.push(*stretch));
+                meter.add(end, &frame, |stretch| reported.push(*stretch));
             }
-            meter.finish(None, |stretch| told.push(*stretch));
-            for stretch in &told {
+            meter.finish(None, |stretch| reported.push(*stretch));
+            for stretch in &reported {
                 assert!((stretch.percent() - 100.0).abs() < 1e-9, "{interval_us}: {stretch:?}");
             }
-            let busy: u64 = told.iter().map(|stretch| stretch.busy.as_nanos()).sum();
+            let busy: u64 = reported.iter().map(|stretch| stretch.busy.as_nanos()).sum();
             assert_eq!(busy, 100 * 112_000);
             assert_eq!(meter.total().busy.as_nanos(), busy);
         }
@@ -413,13 +413,13 @@ mod tests {
         let mut meter = Meter::new(Nanos::from_millis(10), classical());
         meter.advance(at(0), |_| ());
         let frame = "123#1122334455667788".parse().unwrap();
-        let mut told = Vec::new();
-        meter.advance(at(10), |stretch| told.push(*stretch));
-        assert_eq!(told, []);
-        meter.add(at(10) + Nanos::from_micros(100), &frame, |stretch| told.push(*stretch));
-        meter.advance(at(20), |stretch| told.push(*stretch));
-        meter.finish(Some(at(20)), |stretch| told.push(*stretch));
-        let seen: Vec<_> = told.iter().map(|s| (s.frames, s.busy.as_nanos())).collect();
+        let mut reported = Vec::new();
+        meter.advance(at(10), |stretch| reported.push(*stretch));
+        assert_eq!(reported, []);
+        meter.add(at(10) + Nanos::from_micros(100), &frame, |stretch| reported.push(*stretch));
+        meter.advance(at(20), |stretch| reported.push(*stretch));
+        meter.finish(Some(at(20)), |stretch| reported.push(*stretch));
+        let seen: Vec<_> = reported.iter().map(|s| (s.frames, s.busy.as_nanos())).collect();
         assert_eq!(seen, [(0, 124_000), (1, 100_000)]);
     }
 
@@ -429,19 +429,19 @@ mod tests {
         let frame: Frame = "123##1AABB".parse().unwrap();
         let length = bits::length(&frame).unwrap();
         let mut meter = Meter::new(Nanos::from_millis(100), Some(timing));
-        let told = told(&mut meter, &[(0, "123##1AABB"), (100, "123##1AABB")]);
+        let reported = reported(&mut meter, &[(0, "123##1AABB"), (100, "123##1AABB")]);
         let busy_ns = timing.duration_ns(length) as f64;
-        assert!((told[0].percent() - busy_ns / 1e8 * 100.0).abs() < 1e-9);
-        assert!(told[0].bits.data > 0);
+        assert!((reported[0].percent() - busy_ns / 1e8 * 100.0).abs() < 1e-9);
+        assert!(reported[0].bits.data > 0);
     }
 
     #[test]
-    fn silence_is_told_but_not_for_ever() {
+    fn silence_is_reported_but_not_for_ever() {
         let mut meter = Meter::new(Nanos::from_secs(1), classical());
-        let loads = told(&mut meter, &[(0, "001#"), (3_500, "001#")]);
+        let loads = reported(&mut meter, &[(0, "001#"), (3_500, "001#")]);
         assert_eq!(loads.iter().map(|stretch| stretch.frames).collect::<Vec<_>>(), [1, 0, 0]);
         // Fifty years.
-        let far = told(&mut meter, &[(50 * 365 * 86_400_000, "001#")]);
+        let far = reported(&mut meter, &[(50 * 365 * 86_400_000, "001#")]);
         assert_eq!(far.len() as u64, MOST_EMPTY);
         assert_eq!(meter.total().time, Nanos::from_secs(50 * 365 * 86_400));
         assert_eq!(meter.total().frames, 2);
@@ -450,7 +450,7 @@ mod tests {
     #[test]
     fn a_clock_that_steps_back_loses_no_frame() {
         let mut meter = Meter::new(Nanos::from_secs(1), classical());
-        assert_eq!(told(&mut meter, &[(5_000, "001#"), (10, "001#")]), []);
+        assert_eq!(reported(&mut meter, &[(5_000, "001#"), (10, "001#")]), []);
         let mut rest = Vec::new();
         meter.finish(Some(at(5_500)), |stretch| rest.push((stretch.frames, stretch.time)));
         // The first frame began 100 us before.
@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn errors_are_counted_apart() {
         let mut meter = Meter::new(Nanos::from_secs(1), None);
-        told(&mut meter, &[(0, "20000004#00"), (1, "001#")]);
+        reported(&mut meter, &[(0, "20000004#00"), (1, "001#")]);
         let mut rest = Vec::new();
         meter.finish(None, |stretch| rest.push(*stretch));
         assert_eq!((rest[0].frames, rest[0].error_reports), (1, 1));
@@ -473,7 +473,7 @@ mod tests {
     fn the_busiest_come_first() {
         let mut meter = Meter::new(Nanos::from_secs(1), classical());
         let frames = [(0, "100#"), (0, "00000100#00"), (0, "100#R"), (0, "101#1122334455667788")];
-        told(&mut meter, &frames);
+        reported(&mut meter, &frames);
         let top: Vec<_> = meter.top(2).iter().map(|id| (id.can_id, id.frames)).collect();
         assert_eq!(top, [(0x101, 1), (0x100, 2)]);
     }

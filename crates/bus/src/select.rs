@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_told_with_a_remedy() {
+    fn what_is_no_pattern_is_reported_with_a_remedy() {
         let error = Selection::parse(["0x123", "1800"]).unwrap_err().to_string();
         assert_eq!(
             error,

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_there_are_told_with_those_that_are() {
+    fn names_that_are_not_there_are_reported_with_those_that_are() {
         for (messages, signals, error) in [
             (
                 &["Moto"][..],
@@ -290,8 +290,8 @@ mod tests {
             ("Motor Speed=fast", "`fast` is not a value of signal `Speed`; write a number"),
             ("Motor Speed=inf", "`inf` is not a value of signal `Speed`; write a number"),
         ] {
-            let told = read(words).unwrap_err();
-            assert!(told.starts_with(error), "{told}");
+            let reported = read(words).unwrap_err();
+            assert!(reported.starts_with(error), "{reported}");
         }
         assert!(read("Motor Speed=99999").is_err());
         assert!(frames(["Motor"], None).unwrap_err().contains("add --dbc FILE to use names"));

@@ -396,7 +396,7 @@ fn finish(out: &Path, outcome: &Outcome, wanted: usize, has_run: bool) -> Answer
         eprintln!("report: {}", out.join("index.html").display());
     }
     for (name, difference) in &outcome.differences {
-        eprintln!("{}", told(name, difference));
+        eprintln!("{}", describe(name, difference));
     }
     if !outcome.failures.is_empty() {
         let mut message = failures(&outcome.failures, wanted);
@@ -420,7 +420,7 @@ fn finish(out: &Path, outcome: &Outcome, wanted: usize, has_run: bool) -> Answer
 }
 
 /// Two runs that should be the same.
-fn told(name: &str, difference: &Difference) -> String {
+fn describe(name: &str, difference: &Difference) -> String {
     let line = |line: &Option<String>| match line {
         Some(line) => line.chars().take(200).collect(),
         None => "(no such line)".to_owned(),

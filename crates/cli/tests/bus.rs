@@ -312,7 +312,7 @@ fn send_takes_frames_and_names() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_told() {
+fn what_cannot_be_sent_is_reported() {
     let scene = Scene::new(&[]);
     let port = format!("{}?bitrate=1k&queue=1", bench("slow"));
     // An error report is never on the wire.

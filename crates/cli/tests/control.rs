@@ -33,7 +33,7 @@ fn run(folder: &Path, arguments: &[&str], code: i32) -> (String, String) {
 struct Gateway {
     folder: TempDir,
     child: Child,
-    told: BufReader<ChildStderr>,
+    reported: BufReader<ChildStderr>,
     /// Where it receives.
     entry: String,
     /// Where it sends.
@@ -70,9 +70,9 @@ impl Gateway {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let told = BufReader::new(child.stderr.take().unwrap());
+        let reported = BufReader::new(child.stderr.take().unwrap());
         let entry = format!("127.0.0.1:{entry}");
-        let mut gateway = Self { folder, child, told, entry, exit };
+        let mut gateway = Self { folder, child, reported, entry, exit };
         gateway.wait_for("control socket");
         gateway
     }
@@ -85,7 +85,7 @@ impl Gateway {
     fn wait_for(&mut self, text: &str) {
         let mut all = String::new();
         while !all.contains(text) {
-            assert!(self.told.read_line(&mut all).unwrap() > 0, "{text} was never told: {all}");
+            assert!(self.reported.read_line(&mut all).unwrap() > 0, "{text} was never told: {all}");
         }
     }
 
@@ -117,13 +117,13 @@ impl Gateway {
     #[track_caller]
     fn stats(&self, handled: &[(&str, u64)]) -> Vec<serde_json::Value> {
         for _ in 0..1_000 {
-            let told = lines(&self.ask(&["stats", "--json"], 0).0);
+            let reported = lines(&self.ask(&["stats", "--json"], 0).0);
             let counts = |name: &str| {
-                let rule = told.iter().find(|line| line["data"]["rule"] == name);
+                let rule = reported.iter().find(|line| line["data"]["rule"] == name);
                 rule.and_then(|rule| rule["data"]["handled"].as_u64())
             };
             if handled.iter().all(|&(name, count)| counts(name) == Some(count)) {
-                return told;
+                return reported;
             }
         }
         panic!("never counted: {handled:?}");
@@ -138,15 +138,15 @@ fn lines(text: &str) -> Vec<serde_json::Value> {
 fn frames_are_counted_and_rules_changed() {
     let mut gateway = Gateway::start();
     gateway.pass_a_frame();
-    let told = gateway.stats(&[("speed", 1)]);
-    let types: Vec<_> = told.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    let reported = gateway.stats(&[("speed", 1)]);
+    let types: Vec<_> = reported.iter().map(|line| line["type"].as_str().unwrap()).collect();
     assert_eq!(types, ["port", "port", "rule", "latency", "summary"]);
-    assert_eq!(told[0]["data"]["received"], 1);
-    assert_eq!(told[4]["data"]["pid"], gateway.child.id());
+    assert_eq!(reported[0]["data"]["received"], 1);
+    assert_eq!(reported[4]["data"]["pid"], gateway.child.id());
     let (stdout, _) = gateway.ask(&["stats"], 0);
     assert!(stdout.contains("\nspeed  before  behind  user "), "{stdout}");
 
-    // Wrong rules are told with their places, and those before stay.
+    // Wrong rules are reported with their places, and those before stay.
     let rules = fs::read_to_string(gateway.folder().join("drive.rules.toml")).unwrap();
     let wrong = rules.replace("to = \"behind\"", "to = \"behnd\"");
     fs::write(gateway.folder().join("wrong.toml"), wrong).unwrap();
@@ -154,9 +154,12 @@ fn frames_are_counted_and_rules_changed() {
     assert!(stdout.contains("wrong.toml:8:6: error: unknown bus `behnd`\n"), "{stdout}");
     assert!(stderr.contains("stay in use"), "{stderr}");
     let (stdout, _) = gateway.ask(&["load", "wrong.toml", "--json"], 1);
-    let told = lines(&stdout);
-    assert_eq!((&told[0]["type"], &told[0]["data"]["line"]), (&"finding".into(), &8.into()));
-    assert_eq!(told.last().unwrap()["type"], "rejected");
+    let reported = lines(&stdout);
+    assert_eq!(
+        (&reported[0]["type"], &reported[0]["data"]["line"]),
+        (&"finding".into(), &8.into())
+    );
+    assert_eq!(reported.last().unwrap()["type"], "rejected");
     let (stdout, _) = gateway.ask(&["stats"], 0);
     assert!(stdout.contains("\nthe rules on disk are not in use: "), "{stdout}");
     gateway.pass_a_frame();
@@ -168,8 +171,8 @@ fn frames_are_counted_and_rules_changed() {
     assert_eq!(lines(&stdout)[0]["data"]["rules"], 1);
     assert!(stderr.contains("1 rule loaded in"), "{stderr}");
     gateway.pass_a_frame();
-    let told = gateway.stats(&[("speed", 2), ("faster", 1)]);
-    assert_eq!(told.last().unwrap()["data"]["rejected"], serde_json::Value::Null);
+    let reported = gateway.stats(&[("speed", 2), ("faster", 1)]);
+    assert_eq!(reported.last().unwrap()["data"]["rejected"], serde_json::Value::Null);
     // Nothing given: the rules that it has, again.
     gateway.ask(&["load"], 0);
 
@@ -195,8 +198,8 @@ fn a_watch_ends_with_the_gateway() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut told = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let first: Vec<_> = told.by_ref().take(25).collect();
+    let mut reported = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let first: Vec<_> = reported.by_ref().take(25).collect();
     // Two ports, a rule, a latency and a summary each time; rates from the second time on.
     assert!(
         first[4].contains("\"type\":\"summary\"") && first[24].contains("\"type\":\"summary\"")
@@ -206,14 +209,14 @@ fn a_watch_ends_with_the_gateway() {
     gateway.child.kill().unwrap();
     gateway.child.wait().unwrap();
     // What was on its way, then the end.
-    assert_eq!(told.count() % 5, 0);
+    assert_eq!(reported.count() % 5, 0);
     let output = watch.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "the gateway has stopped\n");
 }
 
 #[test]
-fn who_is_not_there_is_told_with_the_remedy() {
+fn who_is_not_there_is_reported_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = folder.path().join("nowhere.sock");
     let nowhere = nowhere.to_str().unwrap();

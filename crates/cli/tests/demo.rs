@@ -18,8 +18,8 @@ fn it_shows_a_profile_writes_a_report_and_says_what_to_try_next() {
     for (row, experiment) in rows[1..].iter().zip(["one-at-a-time", "car", "flood"]) {
         assert!(row.starts_with(experiment), "{row}");
     }
-    let told: Vec<_> = stderr.lines().collect();
-    let [report, next] = told.as_slice() else { panic!("{stderr}") };
+    let reported: Vec<_> = stderr.lines().collect();
+    let [report, next] = reported.as_slice() else { panic!("{stderr}") };
     assert_eq!(*report, format!("report: {}", out.join("index.html").display()));
     assert!(next.starts_with("next, your own car: candor lab run "), "{next}");
 

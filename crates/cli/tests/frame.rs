@@ -80,7 +80,7 @@ fn every_bit_can_be_shown() {
 }
 
 #[test]
-fn a_bad_frame_is_told_with_the_place() {
+fn a_bad_frame_is_reported_with_the_place() {
     for (text, part) in [
         ("12#", "hex digits (standard) or 8 (extended), as in 123#DEADBEEF (at character 3)"),
         ("123", "`#` is missing after the identifier (at character 4)"),

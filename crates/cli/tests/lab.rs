@@ -77,7 +77,7 @@ impl Scene {
     /// Runs it; standard output and standard error.
     #[track_caller]
     fn run(&self, arguments: &[&str], code: i32) -> (String, String) {
-        told(&self.command(arguments).output().unwrap(), code)
+        reported(&self.command(arguments).output().unwrap(), code)
     }
 
     /// Runs it; the objects of that type.
@@ -94,7 +94,7 @@ impl Scene {
 }
 
 #[track_caller]
-fn told(output: &Output, code: i32) -> (String, String) {
+fn reported(output: &Output, code: i32) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(code), "{stdout}{stderr}");
@@ -204,21 +204,21 @@ fn identifiers_are_set_as_they_are_written() {
 }
 
 #[test]
-fn what_machines_need_is_told_in_one_sentence() {
+fn what_machines_need_is_reported_in_one_sentence() {
     let scene = Scene::new(KERNEL);
     let empty = scene.0.path().join("empty");
     fs::create_dir(&empty).unwrap();
     let run = |name: &str, value: &Path| {
         let mut command = scene.command(&["run", "two.toml", "--out", "out"]);
-        told(&command.env("CANDOR_CACHE", &empty).env(name, value).output().unwrap(), 2).1
+        reported(&command.env("CANDOR_CACHE", &empty).env(name, value).output().unwrap(), 2).1
     };
     let no_qemu = run("PATH", &empty);
     assert!(no_qemu.starts_with("candor: qemu-system-x86_64 was not found"), "{no_qemu}");
     assert_eq!(no_qemu.lines().count(), 1, "{no_qemu}");
-    // Where there is no QEMU, that is what is told.
+    // Where there is no QEMU, that is what is reported.
     let no_kernel = run("CANDOR_CACHE", &empty);
-    let is_told = no_kernel.contains("candor vm fetch 6.12") || no_kernel == no_qemu;
-    assert!(is_told, "{no_kernel}");
+    let is_reported = no_kernel.contains("candor vm fetch 6.12") || no_kernel == no_qemu;
+    assert!(is_reported, "{no_kernel}");
 }
 
 #[test]
@@ -378,7 +378,7 @@ fn a_result_can_be_had_again_with_its_command() {
     let shell = command.replacen("candor", env!("CARGO_BIN_EXE_candor"), 1) + " --out again";
     let mut again = Command::new("sh");
     let output = again.current_dir(scene.0.path()).args(["-c", &shell]).output().unwrap();
-    told(&output, 0);
+    reported(&output, 0);
     for file in ["flood.json", "flood.csv"] {
         let read = |out: &str| fs::read(scene.0.path().join(out).join("results").join(file));
         assert!(read("first").unwrap() == read("again").unwrap(), "{file}");
@@ -446,7 +446,7 @@ fn only_experiments_that_claims_are_about_are_run_for_them() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_place_and_remedy_before_anything_is_written() {
+fn what_is_wrong_is_reported_with_place_and_remedy_before_anything_is_written() {
     let cases: &[(&str, &[&str], &[&str])] = &[
         (
             "[trafic]\nkind = 'flood'\n",
@@ -553,14 +553,14 @@ fn a_reader_that_goes_away_is_no_error() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = scene.command(arguments).stdout(writer).output().unwrap();
-        told(&output, 0);
+        reported(&output, 0);
     }
     // The report is written all the same.
     assert!(scene.out().join("index.html").is_file());
 }
 
 #[test]
-fn messages_without_a_cycle_time_are_told() {
+fn messages_without_a_cycle_time_are_reported() {
     let dbc = "VERSION \"\"\n\nNS_ :\n\nBS_:\n\nBU_: Engine\n\n\
                BO_ 256 Fast: 8 Engine\n SG_ A : 0|8@1+ (1,0) [0|255] \"\" Engine\n\n\
                BO_ 512 Once: 8 Engine\n SG_ B : 0|8@1+ (1,0) [0|255] \"\" Engine\n\n\
@@ -586,8 +586,8 @@ fn messages_without_a_cycle_time_are_told() {
         "traffic.nodes.in=[\"Engine\"]",
     ];
     let (stdout, stderr) = scene.run(&arguments, 0);
-    let told = "warning: car.dbc: 2 of 3 messages have no cycle time and are not sent";
-    assert_eq!(stderr.matches(told).count(), 1, "{stderr}");
+    let reported = "warning: car.dbc: 2 of 3 messages have no cycle time and are not sent";
+    assert_eq!(stderr.matches(reported).count(), 1, "{stderr}");
     assert!(stderr.contains("GenMsgCycleTime"), "{stderr}");
     assert!(stdout.contains("\"sent\":200"), "{stdout}");
 }
@@ -631,7 +631,7 @@ fn an_interrupt_keeps_what_is_finished() {
     }
     let output = child.wait_with_output().unwrap();
     assert!(started && ended, "{output:?}");
-    let (stdout, stderr) = told(&output, 2);
+    let (stdout, stderr) = reported(&output, 2);
     assert!(
         stderr.contains("interrupted: 1 of 2 experiments are finished and kept in out/results"),
         "{stderr}"
@@ -755,7 +755,7 @@ fn two_values_of_a_setting_in_one_folder_are_compared() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_told_with_the_remedy() {
+fn what_cannot_be_compared_is_reported_with_the_remedy() {
     let scene = compared("36us");
     for (arguments, part) in [
         (&["compare", "before", "absent"][..], "run `candor lab run FILE --out DIR` first"),

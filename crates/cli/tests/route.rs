@@ -221,7 +221,7 @@ fn signals_are_explained_with_their_values() {
 fn what_run_refuses_on_any_machine_check_refuses_too() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rules.toml");
-    for (a, b, extra, told) in [
+    for (a, b, extra, reported) in [
         (
             "file:a.log",
             "sim:check-b",
@@ -242,7 +242,7 @@ fn what_run_refuses_on_any_machine_check_refuses_too() {
         fs::write(&path, &rules).unwrap();
         let path = path.to_str().unwrap();
         let (stdout, stderr) = run(&["check", path], "", 1);
-        assert!(stdout.contains(told) && stdout.contains("hint: "), "{rules}\n{stdout}");
+        assert!(stdout.contains(reported) && stdout.contains("hint: "), "{rules}\n{stdout}");
         assert!(
             stdout.starts_with(&format!("{path}:2:")) || stdout.starts_with(&format!("{path}:3:"))
         );
@@ -271,7 +271,7 @@ fn other_files_are_called_what_they_are() {
     let experiment = file("x.toml", "bus.a.bitrate = \"1M\"\ntraffic.kind = \"flood\"\n");
     let dbc = file("x.dbc", "BU_: A\n\nBO_ 513 Motor: 2 A\n");
     let log = file("x.log", "(1.000000) can0 123#11\n");
-    for (path, told) in [
+    for (path, reported) in [
         (&experiment, "this is an experiment file; `candor lab run"),
         (&dbc, "this is a DBC file"),
         (&log, "this is a recording; `candor log info"),
@@ -280,7 +280,7 @@ fn other_files_are_called_what_they_are() {
             let arguments: Vec<_> =
                 arguments.iter().map(|word| if *word == "1#" { "001#" } else { word }).collect();
             let (_, stderr) = run(&arguments, "", 2);
-            assert!(stderr.starts_with(&format!("candor: {path}: {told}")), "{stderr}");
+            assert!(stderr.starts_with(&format!("candor: {path}: {reported}")), "{stderr}");
         }
     }
 }

@@ -54,7 +54,7 @@ fn the_command_is_one_that_the_program_takes() {
     for word in arguments.iter().filter(|word| word.starts_with("--")) {
         assert!(help.contains(word), "{word} is an option of another command: {help}");
     }
-    // Arguments that are wrong are told in spite of `--help`.
+    // Arguments that are wrong are reported in spite of `--help`.
     for wrong in [&["route", "run", "--no-such-option"][..], &["route", "run", "--rt", "200"]] {
         assert_eq!(read(wrong).status.code(), Some(2), "{wrong:?}");
     }
@@ -98,9 +98,9 @@ fn systemd_understands_the_unit() {
         Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&file).output()
     };
     let output = verify(UNIT).expect("systemd-analyze, of Debian's package systemd, is there");
-    let told = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let reported = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
     // What is wrong with other units of this machine is none of our business.
-    assert!(!told(&output).contains("candor-route"), "{}", told(&output));
+    assert!(!reported(&output).contains("candor-route"), "{}", reported(&output));
     let wrong = verify(&UNIT.replace("WatchdogSec=10", "WatchdogSec=often")).unwrap();
-    assert!(told(&wrong).contains("candor-route@car.service"), "{}", told(&wrong));
+    assert!(reported(&wrong).contains("candor-route@car.service"), "{}", reported(&wrong));
 }

@@ -293,7 +293,7 @@ fn what_fails_in_apt_or_dpkg_is_said_and_leaves_nothing() {
 }
 
 #[test]
-fn a_full_disk_is_told_whoever_notices_it() {
+fn a_full_disk_is_reported_whoever_notices_it() {
     let room = ["No space left on device", "free space there", "CANDOR_CACHE"];
     // Whatever is written to this file finds no room.
     let full = |world: &World, file: &str| {
@@ -787,7 +787,7 @@ fn a_long_experiment_shows_that_it_lives() {
 /// Needs QEMU and kernels, so it runs only when asked to, with those in `CANDOR_KERNELS`.
 #[test]
 #[ignore = "needs QEMU and kernels"]
-fn a_guest_that_dies_and_a_disk_that_is_full_are_told() {
+fn a_guest_that_dies_and_a_disk_that_is_full_are_reported() {
     let world = World::new();
     experiment(&world, "kernel", "");
     let kernel = one_kernel(&world);
@@ -809,8 +809,9 @@ fn a_guest_that_dies_and_a_disk_that_is_full_are_told() {
     for part in ["state.part0", "state.part1"] {
         std::os::unix::fs::symlink("/dev/full", machine.path().join(part)).unwrap();
     }
-    let told = ["the machine cannot be saved: the disk may be full", "free space", "CANDOR_CACHE"];
-    fails(&run(&["--no-cache"]), &told);
+    let reported =
+        ["the machine cannot be saved: the disk may be full", "free space", "CANDOR_CACHE"];
+    fails(&run(&["--no-cache"]), &reported);
     // And when there is room, it works.
     succeeds(&run(&["--no-cache"]));
 }

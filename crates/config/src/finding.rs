@@ -279,7 +279,7 @@ mod tests {
         }
         let order: Vec<_> = findings.sorted().iter().map(|f| f.origin.span().start).collect();
         assert_eq!(order, [0, 1, 2]);
-        // What is found again is told once.
+        // What is found again is reported once.
         findings.error(&Origin::new(&source, 0..1), "m");
         assert_eq!(findings.count(Severity::Error), 3);
         for number in 0..MAX_FINDINGS {

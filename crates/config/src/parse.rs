@@ -14,7 +14,7 @@ use crate::{Data, Entry, Finding, Findings, Origin, Severity, Source, Table, Val
 pub const MAX_BYTES: usize = 4 << 20;
 /// How deep tables and lists may lie in one another.
 pub const MAX_DEPTH: usize = 32;
-/// Up to this size all syntax errors are told, beyond it the first.
+/// Up to this size all syntax errors are reported, beyond it the first.
 const MAX_BYTES_RECOVERED: usize = 256 << 10;
 
 /// Reads TOML. Values that cannot be read become findings and [`Data::Unreadable`]; `None` if the
@@ -58,12 +58,12 @@ pub fn parse(source: &Arc<Source>, findings: &Findings) -> Option<Table> {
     if is_sound {
         in_values.into_iter().for_each(|finding| findings.push(finding));
     }
-    let mut told_line = None;
+    let mut reported_line = None;
     for error in errors.iter().filter(|error| !(is_sound && error.in_value)) {
         let line = source.line(error.span.start).map(|(line, _)| line);
-        if told_line.is_none() || told_line != line {
+        if reported_line.is_none() || reported_line != line {
             findings.push(error.finding(source));
-            told_line = line;
+            reported_line = line;
         }
     }
     is_sound.then_some(table)
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_makes_no_sense_is_told_once_per_line() {
+    fn text_that_makes_no_sense_is_reported_once_per_line() {
         for (text, head) in [
             ("from \"x\"", "t:1:6: error: key with no value, expected `=`"),
             ("a = [1\nb = 2\n", "t:2:1: error: missing comma between array elements, expected `,`"),

@@ -252,8 +252,13 @@ mod tests {
         let mut section = Section::new(&table, &findings);
         read(&mut section);
         section.finish();
-        let is_told = |line: &&str| line.starts_with("t:") || line.contains("hint:");
-        findings.to_string().lines().filter(is_told).map(|line| line.trim().to_owned()).collect()
+        let is_reported = |line: &&str| line.starts_with("t:") || line.contains("hint:");
+        findings
+            .to_string()
+            .lines()
+            .filter(is_reported)
+            .map(|line| line.trim().to_owned())
+            .collect()
     }
 
     #[test]
@@ -284,7 +289,7 @@ mod tests {
     type Read = fn(&mut Section<'_>);
 
     #[test]
-    fn wrong_values_are_told() {
+    fn wrong_values_are_reported() {
         let table: &[(&str, Read, &[&str])] = &[
             ("", |s| s.require(&["k"]), &["t:1:1: error: `k` is missing"]),
             (
@@ -363,7 +368,7 @@ mod tests {
                     "hint: the keys are `from` and `to`",
                 ],
             ),
-            // What the reader of TOML refused is told once.
+            // What the reader of TOML refused is reported once.
             (
                 "k = 2024-01-01",
                 |s| _ = s.string("k"),

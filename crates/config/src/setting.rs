@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_looks_like_a_number_is_told_how_to_be_text() {
+    fn text_that_looks_like_a_number_is_reported_how_to_be_text() {
         for (text, spelling) in [
             ("title=7", "--set 'title=\"7\"'"),
             ("traffic.log=2024-01-01", ""),
@@ -124,9 +124,9 @@ mod tests {
             if value.as_str().is_none() {
                 findings.wrong_type(key, value, "text in quotes");
             }
-            let told = findings.to_string();
-            assert_eq!(told.is_empty(), spelling.is_empty(), "{told}");
-            assert!(told.contains(spelling), "{told}");
+            let reported = findings.to_string();
+            assert_eq!(reported.is_empty(), spelling.is_empty(), "{reported}");
+            assert!(reported.contains(spelling), "{reported}");
             if !spelling.is_empty() {
                 let quoted = spelling.trim_start_matches("--set ").trim_matches('\'');
                 let table = setting("--set", quoted).unwrap();

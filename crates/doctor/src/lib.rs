@@ -135,7 +135,7 @@ pub fn can_run(items: &[Item]) -> bool {
 
 /// Items as tests compare them: a line for what was found, one for what it means, one for the fix.
 #[cfg(test)]
-fn told(items: &[Item]) -> String {
+fn reported(items: &[Item]) -> String {
     use std::fmt::Write as _;
     let mut out = String::new();
     for item in items {

@@ -15,7 +15,7 @@ const MOST_OF_ONE: u32 = 2_000;
 const MOST_REPEATS: u32 = 30_000;
 /// Frames between two looks at the clock.
 const CLOCK_EVERY: u32 = 256;
-/// Different frames that are told apart. Those that share a place count against each other, and the
+/// Different frames that are distinguished. Those that share a place count against each other, and the
 /// one that comes most often stays.
 const PLACES: usize = 1_024;
 
@@ -103,9 +103,9 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_goes_round_is_told_and_others_are_not() {
+    fn a_frame_that_goes_round_is_reported_and_others_are_not() {
         let mut circle = Circle::new();
-        let mut told = 0;
+        let mut reported = 0;
         for number in 0..u64::from(MOST_OF_ONE) * 3 {
             // A bus: counters that go on, states that stay, and one frame that goes round.
             for id in 0x200..0x205 {
@@ -114,22 +114,22 @@ mod tests {
             if number % 10 == 0 {
                 assert!(!circle.count(print(&frame(0x300, 7))), "a state");
             }
-            told += u32::from(circle.count(print(&frame(0x100, 1))));
+            reported += u32::from(circle.count(print(&frame(0x100, 1))));
         }
         // Some of its places are shared, which costs it a part of its count.
-        assert!((MOST_OF_ONE..=MOST_OF_ONE * 2).contains(&told), "{told}");
+        assert!((MOST_OF_ONE..=MOST_OF_ONE * 2).contains(&reported), "{reported}");
     }
 
     #[test]
-    fn many_frames_that_go_round_slowly_are_told_too() {
+    fn many_frames_that_go_round_slowly_are_reported_too() {
         let mut circle = Circle::new();
-        let mut told = 0_u32;
+        let mut reported = 0_u32;
         for _ in 0..200 {
             for number in 0..500 {
-                told += u32::from(circle.count(print(&frame(0x100, number))));
+                reported += u32::from(circle.count(print(&frame(0x100, number))));
             }
         }
-        assert!(told > 10_000, "{told}");
+        assert!(reported > 10_000, "{reported}");
     }
 
     #[test]

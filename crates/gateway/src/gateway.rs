@@ -172,12 +172,12 @@ struct Line {
     station: Arc<Station>,
     threads: Vec<JoinHandle<()>>,
     load: Load,
-    told: Told,
+    reported: Reported,
 }
 
 /// What was told of a bus last.
 #[derive(Debug, Default)]
-struct Told {
+struct Reported {
     trouble: Option<String>,
     looping: u64,
     is_looping: bool,
@@ -518,7 +518,7 @@ impl Gateway {
             station: Arc::new(Station::new(output)),
             threads: Vec::new(),
             load: Load::default(),
-            told: Told::default(),
+            reported: Reported::default(),
         };
         let mut new = New { line, go: Vec::new() };
         match self.start_threads(&mut new, halves.receiver) {
@@ -569,7 +569,7 @@ impl Gateway {
             _ if new.line.named.address.interface().is_some() => Loops::Ignored,
             "file" => Loops::Ignored,
             _ if self.config.stops_loops => Loops::Stopped,
-            _ => Loops::Told,
+            _ => Loops::Reported,
         };
         let worker = Worker { station: Arc::clone(&new.line.station), receiver, stamps, loops };
         self.start_thread("in", new, move || {
@@ -586,11 +586,11 @@ impl Gateway {
     ) -> Result<(), Error> {
         // The kernel shows 15 bytes of a thread's name.
         let name = format!("{role}/{}", new.line.bus.name).chars().take(15).collect();
-        let (go, told) = mpsc::channel();
+        let (go, reported) = mpsc::channel();
         let config = self.config.clone();
         let thread = thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
             set_up_thread(&config);
-            if told.recv().is_ok() {
+            if reported.recv().is_ok() {
                 work();
             }
         });
@@ -631,8 +631,8 @@ impl Gateway {
         let mut news = Vec::new();
         for line in &mut self.lines {
             let looping = line.station.looping.load(Ordering::Relaxed);
-            let more = looping - std::mem::replace(&mut line.told.looping, looping);
-            let was_looping = std::mem::replace(&mut line.told.is_looping, more > 0);
+            let more = looping - std::mem::replace(&mut line.reported.looping, looping);
+            let was_looping = std::mem::replace(&mut line.reported.is_looping, more > 0);
             let name = &line.bus.name;
             match (was_looping, more) {
                 (false, 1..) => news.push(format!(
@@ -647,12 +647,12 @@ impl Gateway {
                 continue;
             }
             let trouble = trouble_of(line);
-            if trouble != line.told.trouble {
+            if trouble != line.reported.trouble {
                 news.push(match &trouble {
                     Some(trouble) => format!("bus `{name}`: {trouble}"),
                     None => format!("bus `{name}` works again"),
                 });
-                line.told.trouble = trouble;
+                line.reported.trouble = trouble;
             }
         }
         news
@@ -1059,7 +1059,7 @@ fn keys(program: &Program) -> impl Iterator<Item = (String, String, String)> + '
     program.jobs().iter().map(move |job| (job.rule.clone(), name(job.from), name(job.to)))
 }
 
-/// Gives a thread of the data path its priority and CPUs. What is not permitted was told when the
+/// Gives a thread of the data path its priority and CPUs. What is not permitted was reported when the
 /// gateway started.
 fn set_up_thread(config: &Config) {
     if let Some(priority) = config.priority {

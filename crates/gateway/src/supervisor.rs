@@ -47,7 +47,7 @@ pub struct Service {
     pub until_end: bool,
 }
 
-/// Who is told what happens.
+/// Who is reported what happens.
 pub trait Observer {
     /// Something worth a line.
     fn tell(&mut self, line: &str);
@@ -79,7 +79,7 @@ pub fn signals() -> Result<Signals, Error> {
 /// Runs a gateway until it is told to end. Returns what it has done.
 ///
 /// # Errors
-/// It cannot start. Once it has started, what goes wrong is told and survived.
+/// It cannot start. Once it has started, what goes wrong is reported and survived.
 pub fn run(
     service: &Service,
     signals: &Signals,

@@ -263,7 +263,7 @@ pub(crate) enum Loops {
     /// They are not looked for.
     Ignored,
     /// They are counted and told.
-    Told,
+    Reported,
     /// They are refused as well.
     Stopped,
 }

@@ -97,12 +97,12 @@ impl Plain {
         Self { stream, reader }
     }
 
-    fn say(&mut self, text: &str) {
+    fn send(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).unwrap();
     }
 
     /// The next line; `None` if the server ended the connection.
-    fn hear(&mut self) -> Option<String> {
+    fn receive(&mut self) -> Option<String> {
         let mut line = String::new();
         let count = self.reader.read_line(&mut line).unwrap();
         (count > 0).then_some(line)
@@ -110,8 +110,8 @@ impl Plain {
 
     #[track_caller]
     fn ask(&mut self, request: &str, expected: &str) {
-        self.say(request);
-        let answer = self.hear().unwrap();
+        self.send(request);
+        let answer = self.receive().unwrap();
         assert!(answer.contains(expected), "{request}: {answer}");
     }
 }
@@ -137,7 +137,7 @@ fn every_command_is_answered() {
     assert_eq!(client.request(&Request::Stop).unwrap(), Answer::Stopping);
     let mut plain = Plain::connect(&scene.path);
     plain.ask("{\"command\":\"version\"}\n", "\"protocol\":1");
-    // The handler is told after the client, in the thread of that client, which then ends.
+    // The handler is reported after the client, in the thread of that client, which then ends.
     assert!(client.request(&Request::Stats).is_err());
     assert!(scene.handler.lock().unwrap().is_stopped);
 }
@@ -153,7 +153,7 @@ fn snapshots_of_a_watch_come_by_themselves() {
     let mut plain = Plain::connect(&scene.path);
     plain.ask("{\"command\":\"watch\",\"interval_ms\":3600000}\n", "\"type\":\"snapshot\"");
     plain.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
-    plain.say("{\"command\":\"watch\",\"interval_ms\":0}\n");
+    plain.send("{\"command\":\"watch\",\"interval_ms\":0}\n");
     plain.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
 }
 
@@ -169,21 +169,21 @@ fn bad_input_is_answered_and_the_next_line_is_read() {
         client.ask(request, expected);
     }
     // Half a line is a whole one later.
-    client.say("{\"comm");
+    client.send("{\"comm");
     client.ask("and\":\"plan\"}\n", "\"type\":\"plan\"");
-    // A long line without an end takes no memory, and is told once.
+    // A long line without an end takes no memory, and is reported once.
     for _ in 0..1_000 {
-        client.say(&"x".repeat(1_000));
+        client.send(&"x".repeat(1_000));
     }
     client.ask("\n", "longer than 100 bytes");
     client.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
     client.stream.write_all(&[0xFF, 0x00, b'\n']).unwrap();
-    assert!(client.hear().unwrap().contains("this is not a request"));
+    assert!(client.receive().unwrap().contains("this is not a request"));
     // A line that never ends.
-    client.say("{\"command\":\"plan\"}");
+    client.send("{\"command\":\"plan\"}");
     client.stream.shutdown(std::net::Shutdown::Write).unwrap();
-    assert!(client.hear().unwrap().contains("the last line is not complete"));
-    assert_eq!(client.hear(), None);
+    assert!(client.receive().unwrap().contains("the last line is not complete"));
+    assert_eq!(client.receive(), None);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_slow_client_is_disconnected_and_holds_nobody_up() {
     let scene = scene(limits);
     scene.handler.lock().unwrap().rules = 20_000;
     let mut slow = Plain::connect(&scene.path);
-    slow.say("{\"command\":\"stats\"}\n");
+    slow.send("{\"command\":\"stats\"}\n");
     // It reads nothing of its megabytes; others are served meanwhile.
     let mut quick = Plain::connect(&scene.path);
     for _ in 0..100 {
@@ -223,7 +223,7 @@ fn a_slow_client_is_disconnected_and_holds_nobody_up() {
     // It is disconnected: waiting for the end of the connection reads nothing of it.
     wait_for_hangup(&slow.stream);
     let mut rest = Vec::new();
-    // That nobody read what it said may be told at the end, after what came.
+    // That nobody read what it said may be reported at the end, after what came.
     match slow.reader.read_to_end(&mut rest) {
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
         Ok(count) => assert_eq!(count, rest.len()),
@@ -243,7 +243,7 @@ fn wait_for_hangup(mut stream: &UnixStream) {
 }
 
 #[test]
-fn one_client_too_many_is_told_so() {
+fn one_client_too_many_is_reported_so() {
     // None of them is idle for so long.
     let gives_way = Nanos::from_secs(1_000);
     let scene = scene(Limits { clients: 2, gives_way, ..Limits::default() });
@@ -253,8 +253,8 @@ fn one_client_too_many_is_told_so() {
         client.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
     }
     let mut third = Plain::connect(&scene.path);
-    assert!(third.hear().unwrap().contains("2 clients are connected"));
-    assert_eq!(third.hear(), None);
+    assert!(third.receive().unwrap().contains("2 clients are connected"));
+    assert_eq!(third.receive(), None);
     let error = Client::connect(&scene.path).unwrap_err();
     assert!(error.to_string().contains("2 clients are connected"), "{error}");
     drop(first);
@@ -287,9 +287,9 @@ fn idle_clients_give_way() {
         })
         .collect();
     for client in &mut idle {
-        let told = client.hear().unwrap();
-        assert!(told.contains("a new client connected, and 4 is the limit"), "{told}");
-        assert_eq!(client.hear(), None);
+        let reported = client.receive().unwrap();
+        assert!(reported.contains("a new client connected, and 4 is the limit"), "{reported}");
+        assert_eq!(client.receive(), None);
     }
     assert!(snapshots.next().unwrap().is_ok(), "who watches stays");
     drop(late);
@@ -299,8 +299,8 @@ fn idle_clients_give_way() {
 fn who_asks_for_nothing_is_disconnected() {
     let scene = scene(Limits { idle: Nanos::from_millis(20), ..Limits::default() });
     let mut client = Plain::connect(&scene.path);
-    assert!(client.hear().unwrap().contains("no request came for 0.02 s"));
-    assert_eq!(client.hear(), None);
+    assert!(client.receive().unwrap().contains("no request came for 0.02 s"));
+    assert_eq!(client.receive(), None);
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn a_socket_is_there_once_and_only_for_its_owner() {
     let held = handler.lock().unwrap();
     drop(server);
     drop(held);
-    assert_eq!(client.hear(), None);
+    assert_eq!(client.receive(), None);
     assert!(!path.exists());
     let error = Client::connect(&path).unwrap_err();
     assert!(matches!(error, ClientError::NotRunning(_)), "{error}");

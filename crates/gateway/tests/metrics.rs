@@ -27,7 +27,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-fn hear(stream: &mut TcpStream) -> String {
+fn receive(stream: &mut TcpStream) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -36,7 +36,7 @@ fn hear(stream: &mut TcpStream) -> String {
 fn ask(address: SocketAddr, request: &str) -> String {
     let mut stream = connect(address);
     stream.write_all(request.as_bytes()).unwrap();
-    hear(&mut stream)
+    receive(&mut stream)
 }
 
 #[test]
@@ -70,15 +70,15 @@ fn requests_come_in_pieces_or_not_at_all() {
     // Another one goes away in the middle.
     connect(exporter.address()).write_all(b"GET /metr").unwrap();
     slow.write_all(b"\n").unwrap();
-    assert!(hear(&mut slow).starts_with("HTTP/1.1 200 OK\r\n"));
+    assert!(receive(&mut slow).starts_with("HTTP/1.1 200 OK\r\n"));
     let mut ended = connect(exporter.address());
     ended.write_all(b"GET /metrics HTTP/1.1\r\n").unwrap();
     ended.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(hear(&mut ended), "");
+    assert_eq!(receive(&mut ended), "");
 }
 
 #[test]
-fn a_request_that_is_too_long_is_refused_and_told_so() {
+fn a_request_that_is_too_long_is_refused_and_reported_so() {
     let exporter = exporter();
     let request = format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(20_000));
     let answer = ask(exporter.address(), &request);
@@ -91,14 +91,14 @@ fn too_many_connections_are_turned_away() {
     let mut silent: Vec<_> = (0..MAX_CLIENTS).map(|_| connect(exporter.address())).collect();
     // Connections are taken in order, so that these have all been taken before.
     let mut one_more = connect(exporter.address());
-    assert!(hear(&mut one_more).starts_with("HTTP/1.1 503 "));
+    assert!(receive(&mut one_more).starts_with("HTTP/1.1 503 "));
     let first = silent.first_mut().unwrap();
     first.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-    assert!(hear(first).starts_with("HTTP/1.1 200 OK\r\n"));
+    assert!(receive(first).starts_with("HTTP/1.1 200 OK\r\n"));
     let address = exporter.address();
     drop(exporter);
     let last = silent.last_mut().unwrap();
-    assert_eq!(hear(last), "", "connections end with the exporter");
+    assert_eq!(receive(last), "", "connections end with the exporter");
     assert!(TcpStream::connect(address).is_err());
 }
 

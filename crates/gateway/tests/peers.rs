@@ -73,16 +73,16 @@ fn total(rule: &RuleSnapshot) -> u64 {
 }
 
 /// The end of a UDP tunnel that sends.
-fn mouth(gateway: u16) -> Box<dyn Transmitter> {
+fn sender_to(gateway: u16) -> Box<dyn Transmitter> {
     let name = format!("cannelloni:udp://127.0.0.1:{gateway}?listen=0");
     driver::open(&name.parse().unwrap(), Wanted::TRANSMITTER).unwrap().transmitter.unwrap()
 }
 
-fn say(mouth: &mut dyn Transmitter, frame: &Frame) {
-    while mouth.transmit(frame, false) == Sent::Full {
-        mouth.wait(Nanos::from_millis(1));
+fn send(sender: &mut dyn Transmitter, frame: &Frame) {
+    while sender.transmit(frame, false) == Sent::Full {
+        sender.wait(Nanos::from_millis(1));
     }
-    assert_eq!(mouth.flush(), Sent::Taken);
+    assert_eq!(sender.flush(), Sent::Taken);
 }
 
 /// A TCP peer in a thread, until it is dropped.
@@ -211,7 +211,7 @@ fn no_destination_holds_up_another_whatever_its_peer_does() {
     );
     let mut gateway = start(&text);
     until("all have greeted", || gateway.snapshot().ports.iter().all(|it| it.trouble.is_none()));
-    let mut mouth = mouth(a);
+    let mut sender = sender_to(a);
     let mut buffer = [0; 2_000];
     let cpu_before = clock::cpu_time_of(std::process::id()).unwrap();
     let begin = now();
@@ -228,10 +228,10 @@ fn no_destination_holds_up_another_whatever_its_peer_does() {
         pause(Nanos::from_micros(500));
         let start = now();
         for _ in 0..burst {
-            assert_ne!(mouth.transmit(&numbered(0x100, sent), false), Sent::Full);
+            assert_ne!(sender.transmit(&numbered(0x100, sent), false), Sent::Full);
             sent += 1;
         }
-        mouth.flush();
+        sender.flush();
         let mut frames = 0;
         while frames < burst {
             let len = far.recv(&mut buffer).expect("every frame comes, and soon");
@@ -311,12 +311,12 @@ fn a_peer_that_vanishes_leaves_sums_that_add_up() {
     );
     let mut gateway = start(&text);
     until("it is connected", || gateway.snapshot().ports[1].trouble.is_none());
-    let mut mouth = mouth(a);
+    let mut sender = sender_to(a);
     let mut sent = 0;
     // Through many connections.
     while port(&gateway.snapshot(), "t").lost < 100 {
         for _ in 0..20 {
-            say(&mut *mouth, &numbered(0x100, sent));
+            send(&mut *sender, &numbered(0x100, sent));
             sent += 1;
         }
         pause(Nanos::from_millis(2));
@@ -389,20 +389,20 @@ fn datagrams_are_counted_once() {
         std::process::id(),
     );
     let (mut sender, mut receiver) = (start(&sender), start(&receiver));
-    let mut mouth = mouth(a);
+    let mut input = sender_to(a);
     for number in 0..FRAMES {
-        while mouth.transmit(&numbered(0x100, number), false) == Sent::Full {
-            mouth.wait(Nanos::from_millis(1));
+        while input.transmit(&numbered(0x100, number), false) == Sent::Full {
+            input.wait(Nanos::from_millis(1));
         }
         if number % 100 == 0 {
-            mouth.flush();
+            input.flush();
             // The sender keeps up.
             until("it is received", || port(&sender.snapshot(), "a").received + 2_000 > number);
         }
     }
-    mouth.flush();
+    input.flush();
     until("all are sent", || port(&sender.snapshot(), "b").transmitted == FRAMES);
-    // Drops are told with what comes after them; the kernel is asked when a thread is woken.
+    // Drops are reported with what comes after them; the kernel is asked when a thread is woken.
     let balanced = || {
         let (sent, got) = (sender.snapshot(), receiver.snapshot());
         let (sent, got) = (port(&sent, "b").transmitted_datagrams, port(&got, "c").clone());
@@ -414,7 +414,7 @@ fn datagrams_are_counted_once() {
         let (sent, known, _) = balanced();
         if sent != known {
             extra += 1;
-            say(&mut *mouth, &numbered(0x101, extra));
+            send(&mut *input, &numbered(0x101, extra));
             pause(Nanos::from_millis(5));
         }
         let (sent, known, _) = balanced();
@@ -460,9 +460,9 @@ fn ring(stops_loops: bool) -> (Gateway, Gateway, u16) {
 }
 
 #[test]
-fn frames_that_go_round_between_gateways_are_told() {
+fn frames_that_go_round_between_gateways_are_reported() {
     let (mut near, mut far, a) = ring(false);
-    say(&mut *mouth(a), &numbered(0x100, 1));
+    send(&mut *sender_to(a), &numbered(0x100, 1));
     until("it is told", || near.news().iter().any(|line| line.contains("`two`: the same frames")));
     let snapshot = near.snapshot();
     assert!(port(&snapshot, "two").looping > 0);
@@ -477,9 +477,9 @@ fn frames_that_go_round_between_gateways_are_told() {
 #[test]
 fn frames_that_go_round_between_gateways_end_if_that_is_asked_for() {
     let (mut near, mut far, a) = ring(true);
-    let mut mouth = mouth(a);
+    let mut sender = sender_to(a);
     for number in 0..20 {
-        say(&mut *mouth, &numbered(0x100, number));
+        send(&mut *sender, &numbered(0x100, number));
     }
     let refused = |gateway: &Gateway| {
         let snapshot = gateway.snapshot();

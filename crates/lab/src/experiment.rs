@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_told_at_once() {
+    fn everything_wrong_is_reported_at_once() {
         let text = r#"
             count = -1
             [bus.in]
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_told() {
+    fn what_does_not_fit_together_is_reported() {
         let two = "bus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\n";
         let flood = "traffic.kind = 'flood'\n";
         let periodic = "traffic.kind = 'periodic'\n";

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn what_is_wrong_is_reported_with_its_place() {
         let (_, good) = BUILT_IN[0];
         // What is replaced, by what, and the finding: the place counts from the line replaced.
         for (from, to, finding) in [
@@ -318,10 +318,10 @@ mod tests {
                 panic!("{to} is accepted")
             };
             let all = findings.to_string();
-            let told = all
-                .lines()
-                .any(|told| told.starts_with(&format!("p.toml:{line}:")) && told.contains(finding));
-            assert!(told, "{line}: {finding} is missing in\n{all}");
+            let reported = all.lines().any(|reported| {
+                reported.starts_with(&format!("p.toml:{line}:")) && reported.contains(finding)
+            });
+            assert!(reported, "{line}: {finding} is missing in\n{all}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Campaigns: experiments side by side, their results in one folder.
 //!
-//! An experiment that fails does not end a campaign: the others run, and what failed is told at the
+//! An experiment that fails does not end a campaign: the others run, and what failed is reported at the
 //! end. A folder that cannot be written, and the user, end it. What was finished is kept either way.
 
 use std::fs;
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_that_differs_is_told() {
+    fn the_first_line_that_differs_is_reported() {
         for (first, second, line) in [
             ("", "", None),
             ("a\nb\n", "a\nb\n", None),

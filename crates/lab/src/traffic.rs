@@ -170,7 +170,7 @@ impl Replay {
         }
     }
 
-    /// Where a failure will be told.
+    /// Where a failure will be reported.
     pub(crate) fn failure(&self) -> Rc<RefCell<Option<RecordingError>>> {
         Rc::clone(&self.failure)
     }

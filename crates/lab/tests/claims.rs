@@ -155,7 +155,7 @@ fn bounds_are_shown_as_people_write_them() {
 }
 
 #[test]
-fn what_is_wrong_with_a_claim_is_told_with_its_place() {
+fn what_is_wrong_with_a_claim_is_reported_with_its_place() {
     // The claim begins in line 7 with `[[claim]]`.
     for (claim, place, part) in [
         (
@@ -196,10 +196,10 @@ fn what_is_wrong_with_a_claim_is_told_with_its_place() {
         };
         let error = experiment::parse("t.toml", &text, Path::new("."), &Options::default());
         let error = error.unwrap_err().to_string();
-        let told = error
+        let reported = error
             .lines()
             .any(|line| line.starts_with(&format!("t.toml:{place}")) && line.contains(part));
-        assert!(told, "{place} {part} is missing in\n{error}");
+        assert!(reported, "{place} {part} is missing in\n{error}");
     }
 }
 

@@ -226,7 +226,7 @@ fn one_folder_is_cut_by_a_setting() {
 }
 
 #[test]
-fn functions_are_told_with_the_largest_difference_first() {
+fn functions_are_reported_with_the_largest_difference_first() {
     let profile = |kernel: &str, frames: u64, functions: &[(&str, u64)]| ProfileFile {
         schema: PROFILE_SCHEMA.into(),
         experiment: "one".into(),
@@ -253,9 +253,9 @@ fn functions_are_told_with_the_largest_difference_first() {
     );
     let profiled = |profile| Side { results: Vec::new(), profiles: vec![profile] };
     let comparison = compare(&profiled(old), &profiled(new));
-    let told: Vec<_> =
+    let reported: Vec<_> =
         comparison.functions.iter().map(|c| (c.function.as_str(), c.difference())).collect();
-    assert_eq!(told, [("(all)", 4.0), ("can_rcv", 7.0), ("kfree", -7.0), ("mine", 4.0)]);
+    assert_eq!(reported, [("(all)", 4.0), ("can_rcv", 7.0), ("kfree", -7.0), ("mine", 4.0)]);
     let sum: f64 = comparison.functions[1..].iter().map(|change| change.difference()).sum();
     assert_eq!(sum, 4.0);
     // Timer interrupts are among them, so they give no verdict.

@@ -99,7 +99,7 @@ fn lines_of(text: &str, folder: &Path) -> (Vec<bool>, Option<u64>) {
 }
 
 #[test]
-fn large_campaigns_write_no_line_per_frame_unless_they_are_told_to() {
+fn large_campaigns_write_no_line_per_frame_unless_they_are_reported_to() {
     let folder = tempfile::tempdir().unwrap();
     let of = |count: u64| TWO.replace("count = 300", &format!("count = {count}"));
     for (text, expected) in [
@@ -153,7 +153,7 @@ fn a_broken_input_keeps_the_older_result() {
 }
 
 #[test]
-fn a_file_in_the_way_is_told_before_anything_runs() {
+fn a_file_in_the_way_is_reported_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("out"), "a file").unwrap();
     let error = run::prepare(&folder.path().join("out")).unwrap_err().to_string();

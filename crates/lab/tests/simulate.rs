@@ -285,7 +285,7 @@ fn replayed(settings: &str) -> (Vec<(String, u64)>, ResultFile) {
     (released.collect(), result)
 }
 
-/// Error reports were never on the wire: they are told, but not among the frames.
+/// Error reports were never on the wire: they are reported, but not among the frames.
 fn check_sums_of_replay(result: &ResultFile, rows: &[Row]) {
     assert_eq!(result.counts.sent, rows.len() as u64);
     assert_eq!(result.counts.received, result.counts.sent);
@@ -306,8 +306,8 @@ fn a_recording_keeps_its_times() {
         let released: Vec<_> = released.iter().map(|(id, at)| (id.as_str(), *at)).collect();
         assert_eq!(released, expected, "{settings}");
         let note = format!("the recording has {error_reports} error reports, which are not sent");
-        let is_told = result.notes.iter().any(|it| it.starts_with(&note));
-        assert_eq!(is_told, error_reports > 0, "{settings}: {:?}", result.notes);
+        let is_reported = result.notes.iter().any(|it| it.starts_with(&note));
+        assert_eq!(is_reported, error_reports > 0, "{settings}: {:?}", result.notes);
         assert_eq!(result.inputs.len(), 1);
     }
 }
@@ -446,7 +446,7 @@ fn chains_over_virtual_buses_deliver_the_last_identifier() {
 }
 
 #[test]
-fn a_wrong_bit_rate_is_told() {
+fn a_wrong_bit_rate_is_reported() {
     // A bus of 500 kbit/s at 48 %: a frame of 112 bits every 464 us, 3 s long.
     let mut log = String::new();
     for number in 0..6_466_u64 {
@@ -469,9 +469,9 @@ fn a_wrong_bit_rate_is_told() {
     };
     assert_eq!(notes("{ bitrate = '500k' }"), (String::new(), Vec::new()));
 
-    let (warnings, told) = notes("{ bitrate = '125k' }");
+    let (warnings, reported) = notes("{ bitrate = '125k' }");
     assert_eq!(warnings, "");
-    let [note] = &told[..] else { panic!("{told:?}") };
+    let [note] = &reported[..] else { panic!("{reported:?}") };
     assert!(
         note.starts_with(
             "bus in at 125kbit/s is overloaded: its frames need 193 % of the time, \
@@ -480,15 +480,15 @@ fn a_wrong_bit_rate_is_told() {
         "{note}"
     );
 
-    let (warnings, told) = notes("{ bitrate = '500' }");
+    let (warnings, reported) = notes("{ bitrate = '500' }");
     let unusual =
         "a bit rate of 500 bit/s is not usual for CAN: CAN buses use 5 kbit/s to 1 Mbit/s";
     assert!(
         warnings.contains(unusual) && warnings.contains("did you mean \"500k\"?"),
         "{warnings}"
     );
-    assert_eq!(told[0], format!("bus in: {unusual}; did you mean 500k?"));
-    assert!(told[1].starts_with("bus in at 500bit/s is overloaded"), "{told:?}");
+    assert_eq!(reported[0], format!("bus in: {unusual}; did you mean 500k?"));
+    assert!(reported[1].starts_with("bus in at 500bit/s is overloaded"), "{reported:?}");
 }
 
 /// Two nodes with messages of these identifiers and periods on one bus.
@@ -506,14 +506,14 @@ fn periodic(messages: &[(&str, &str, &str)]) -> String {
 }
 
 #[test]
-fn messages_that_fall_behind_are_told() {
+fn messages_that_fall_behind_are_reported() {
     // At 1 Mbit/s: 11 messages of about 115 us in a millisecond are too many, 8 are not.
     let ids: Vec<_> = (0..11).map(|number| format!("0x{:X}", 0x100 + number)).collect();
-    for (count, is_told) in [(8, false), (11, true)] {
+    for (count, is_reported) in [(8, false), (11, true)] {
         let messages: Vec<_> = ids[..count].iter().map(|id| ("A", id.as_str(), "1ms")).collect();
         let (result, _) = run(&periodic(&messages));
-        assert_eq!(!result.notes.is_empty(), is_told, "{:?}", result.notes);
-        if is_told {
+        assert_eq!(!result.notes.is_empty(), is_reported, "{:?}", result.notes);
+        if is_reported {
             assert!(result.notes[0].contains("longer than they may"), "{:?}", result.notes);
         }
     }

@@ -332,7 +332,7 @@ fn a_perfect_report_is_a_result_with_its_machine() {
 }
 
 #[test]
-fn losses_are_told_by_cause_and_the_rest_is_lost() {
+fn losses_are_reported_by_cause_and_the_rest_is_lost() {
     let lab = Lab::new(|measurement| {
         let mut report = perfect(measurement);
         [3, 4, 5, 6, 7, 8, 9, 10].iter().for_each(|&number| lose(&mut report, number));
@@ -725,7 +725,7 @@ fn an_experiment_of_the_simulation_runs_here_too() {
 }
 
 #[test]
-fn what_a_machine_cannot_host_is_told_with_place_and_remedy() {
+fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
     let chain = "gateway.generate = { hops = 6 }";
     for (text, parts) in [
         (
@@ -1068,7 +1068,7 @@ fn runs_that_differ_are_named_with_the_first_line() {
 }
 
 #[test]
-fn what_a_machine_lacks_is_told_before_anything_runs() {
+fn what_a_machine_lacks_is_reported_before_anything_runs() {
     let lab = Lab::new(perfect);
     let text = MANY.replace("'6.12-rt'", "'9.9'");
     let error = lab.try_run(&experiments(&text, lab.folder.path()), &Noting::default());
@@ -1144,7 +1144,7 @@ fn extended_identifiers_reach_the_rules() {
 }
 
 #[test]
-fn instructions_are_told_per_frame_that_arrived() {
+fn instructions_are_reported_per_frame_that_arrived() {
     let lab = Lab::new(perfect);
     let supply = ByHand { log: Arc::clone(&lab.log), makes: Arc::clone(&lab.makes) };
     let machines = Machines::new(Box::new(supply), None);

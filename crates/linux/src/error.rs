@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_without_a_name_are_still_told() {
+    fn numbers_without_a_name_are_still_reported() {
         assert_eq!(Errno(libc::EXFULL).name(), None);
         assert_eq!(Errno(libc::EXFULL).to_string(), "error 54 (Exchange full)");
     }

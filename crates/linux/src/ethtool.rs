@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_interface_is_told() {
+    fn what_is_no_interface_is_reported() {
         for name in ["", "no-such-if", "a-name-that-is-far-too-long", "a\0b"] {
             assert!(super::stamping(name).unwrap_err().is(libc::ENODEV), "{name:?}");
         }

@@ -34,7 +34,7 @@ pub enum State<'a> {
     Reloading,
     /// It is about to end.
     Stopping,
-    /// It is alive; to be told at least twice per [`watchdog`] period.
+    /// It is alive; to be reported at least twice per [`watchdog`] period.
     Alive,
     /// One line for people, shown by `systemctl status`.
     Status(&'a str),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_told_in_the_words_of_the_protocol() {
+    fn states_are_reported_in_the_words_of_the_protocol() {
         let cases: [(&[State<'_>], &str); 5] = [
             (&[State::Ready, State::Status("4 rules")], "READY=1\nSTATUS=4 rules\n"),
             (&[State::Reloading], "RELOADING=1\nMONOTONIC_USEC=1500000\n"),
@@ -201,10 +201,10 @@ mod tests {
         assert_eq!(received(&manager), "READY=1\nWATCHDOG=1\n");
         let before = clock::now::<Monotonic>().as_nanos() / 1_000;
         notifier.tell(&[State::Reloading]).unwrap();
-        let told = received(&manager);
-        let micros = told.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap().trim_end();
+        let reported = received(&manager);
+        let micros = reported.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap().trim_end();
         let after = clock::now::<Monotonic>().as_nanos() / 1_000;
-        assert!((before..=after).contains(&micros.parse().unwrap()), "{told}");
+        assert!((before..=after).contains(&micros.parse().unwrap()), "{reported}");
         drop(manager);
         assert!(notifier.tell(&[State::Ready]).unwrap_err().is(libc::ECONNREFUSED));
     }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_nothing() {
+    fn nobody_is_reported_nothing() {
         let notifier = Notifier::to_nobody();
         assert!(!notifier.is_heard());
         notifier.tell(&[State::Ready]).unwrap();

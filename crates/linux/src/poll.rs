@@ -93,7 +93,7 @@ pub struct Poll {
 }
 
 impl Poll {
-    /// For at most `capacity` files that are ready at once; the others are told next time.
+    /// For at most `capacity` files that are ready at once; the others are reported next time.
     ///
     /// # Errors
     /// Too many files are open.
@@ -170,7 +170,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn readiness_is_told_with_the_token() {
+    fn readiness_is_reported_with_the_token() {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         let (_other, silent) = UnixStream::pair().unwrap();
         let mut poll = Poll::new(4).unwrap();

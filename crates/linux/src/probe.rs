@@ -40,7 +40,7 @@ mod tests {
     use crate::capability::{Capabilities, Capability};
 
     #[test]
-    fn what_the_kernel_has_is_told() {
+    fn what_the_kernel_has_is_reported() {
         let may = Capabilities::effective().unwrap().has(Capability::NetRaw);
         match Kind::Packet.try_open() {
             Ok(()) => assert!(may),

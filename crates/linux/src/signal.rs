@@ -83,13 +83,15 @@ impl Signals {
     pub fn take(&self) -> Result<Option<Signal>, Error> {
         const LEN: usize = size_of::<libc::signalfd_siginfo>();
         // SAFETY: zeroes are a valid `signalfd_siginfo`.
-        let mut told: libc::signalfd_siginfo = unsafe { MaybeUninit::zeroed().assume_init() };
-        let place: *mut libc::signalfd_siginfo = &mut told;
+        let mut reported: libc::signalfd_siginfo = unsafe { MaybeUninit::zeroed().assume_init() };
+        let place: *mut libc::signalfd_siginfo = &mut reported;
         // SAFETY: `LEN` bytes can be written to `place`.
         let count = retry(|| unsafe { libc::read(self.0.as_raw_fd(), place.cast(), LEN) })
             .map_err(|errno| Error::new("take", "a signal", errno))?;
         Ok(count.and_then(|_| {
-            Signal::ALL.into_iter().find(|signal| signal.number().unsigned_abs() == told.ssi_signo)
+            Signal::ALL
+                .into_iter()
+                .find(|signal| signal.number().unsigned_abs() == reported.ssi_signo)
         }))
     }
 }

@@ -63,8 +63,9 @@ pub fn last_stamp(socket: &impl AsFd) -> Result<Option<Instant<Realtime>>, Error
     let mut stamp = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let place: *mut libc::timespec = &mut stamp;
     // SAFETY: a `timespec` can be written to `place`.
-    let told = check(unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), SIOCGSTAMPNS as _, place) });
-    match told {
+    let reported =
+        check(unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), SIOCGSTAMPNS as _, place) });
+    match reported {
         Ok(_) => {
             let nanos = stamp.tv_sec.unsigned_abs() * 1_000_000_000 + stamp.tv_nsec.unsigned_abs();
             Ok(Some(Instant::from_nanos(nanos)))

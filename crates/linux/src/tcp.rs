@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told() {
+    fn a_refusal_is_reported() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);

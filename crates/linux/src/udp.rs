@@ -2,7 +2,7 @@
 //! waiting.
 //!
 //! A batch takes one system call and no allocation. What the kernel dropped because the buffer was
-//! full is told with the next datagram that was not.
+//! full is reported with the next datagram that was not.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_dropped_is_told() {
+    fn what_the_kernel_dropped_is_reported() {
         let (sender, receiver) = pair("127.0.0.1");
         count_overflow(&receiver).unwrap();
         set_receive_buffer(&receiver, 1).unwrap();
@@ -525,7 +525,7 @@ mod tests {
     fn a_signal_ends_waiting() {
         let (_sender, receiver) = pair("127.0.0.1");
         let wake = Wake::new().unwrap();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, reported) = std::sync::mpsc::channel();
         let (done, is_done) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             tell.send(wake.thread()).unwrap();
@@ -533,7 +533,7 @@ mod tests {
             done.send(()).unwrap();
             count
         });
-        let sleeper = told.recv().unwrap();
+        let sleeper = reported.recv().unwrap();
         // A signal may come before it waits.
         while is_done.recv_timeout(std::time::Duration::from_millis(1)).is_err() {
             sleeper.interrupt().unwrap();

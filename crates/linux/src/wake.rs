@@ -143,14 +143,14 @@ mod tests {
         ];
         for way in ways {
             let is_done = AtomicBool::new(false);
-            let (tell, told) = mpsc::channel();
+            let (tell, reported) = mpsc::channel();
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     tell.send(Wake::new().unwrap().thread()).unwrap();
                     assert!(way(&socket));
                     is_done.store(true, Ordering::Relaxed);
                 });
-                let sleeper = told.recv().unwrap();
+                let sleeper = reported.recv().unwrap();
                 sleeper.interrupt_until(|| is_done.load(Ordering::Relaxed)).unwrap();
             });
             assert!(is_done.into_inner());
@@ -163,7 +163,7 @@ mod tests {
         const LONG: Nanos = Nanos::from_secs(20);
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let is_done = AtomicBool::new(false);
-        let (tell, told) = mpsc::channel();
+        let (tell, reported) = mpsc::channel();
         let took = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 let wake = Wake::new().unwrap();
@@ -174,7 +174,7 @@ mod tests {
                 is_done.store(true, Ordering::Relaxed);
                 clock::now::<Monotonic>() - start
             });
-            let sleeper = told.recv().unwrap();
+            let sleeper = reported.recv().unwrap();
             sleeper.interrupt_until(|| is_done.load(Ordering::Relaxed)).unwrap();
             thread.join().unwrap()
         });
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_has_ended_is_told() {
+    fn a_thread_that_has_ended_is_reported() {
         let sleeper = std::thread::spawn(|| Wake::new().unwrap().thread()).join().unwrap();
         // The kernel may take a moment to forget it.
         sleeper.interrupt_until(|| false).unwrap();

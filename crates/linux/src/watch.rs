@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn saving_is_told_whichever_way_it_is_done() {
+    fn saving_is_reported_whichever_way_it_is_done() {
         let folder = Folder::new("watch-saved");
         let (file, other) = (folder.0.join("rules.toml"), folder.0.join("other.toml"));
         fs::write(&file, "1").unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_just_created_is_not_told() {
+    fn a_file_that_is_just_created_is_not_reported() {
         let folder = Folder::new("watch-created");
         let file = folder.0.join("rules.toml");
         let mut watch = watch(&[&file]);

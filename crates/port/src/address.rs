@@ -254,12 +254,12 @@ mod tests {
         assert_eq!(address.parsed::<u32>("number", "1"), Ok(Some(7)));
         assert_eq!(address.parsed::<u32>("missing", "1"), Ok(None));
         let error = Error::from(address.parsed::<u32>("word", "1").unwrap_err()).to_string();
-        let told = ": `word=fast` is not a valid value; write for example word=1";
-        assert_eq!(error, format!("{address}{told}"));
+        let reported = ": `word=fast` is not a valid value; write for example word=1";
+        assert_eq!(error, format!("{address}{reported}"));
     }
 
     #[test]
-    fn interfaces_of_linux_are_told() {
+    fn interfaces_of_linux_are_reported() {
         for (text, interface) in
             [("can0", Some("can0")), ("packet:can1?mark=1", Some("can1")), ("sim:can0", None)]
         {

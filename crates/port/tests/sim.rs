@@ -56,11 +56,11 @@ fn compete(name: &str, frames: &[(usize, &str)]) -> Vec<(String, u64)> {
         let (_, received) = listening.until_last();
         assert_eq!(received.len(), frames.len());
         if is_in_time {
-            let told = |received: &candor_port::Received| {
+            let reported = |received: &candor_port::Received| {
                 let stamp = received.stamp.system.map_or(0, Instant::as_nanos);
                 (received.frame.to_string(), stamp)
             };
-            return received.iter().map(told).collect();
+            return received.iter().map(reported).collect();
         }
         println!("once more: the machine was busy");
     }
@@ -173,8 +173,8 @@ fn the_bit_rates_of_the_bus_hold_until_all_have_left() {
         assert!(open("bitrate=250k&data_bitrate=2M", Wanted::BOTH).is_ok());
         for options in ["bitrate=500k", "data_bitrate=1M", "bitrate=250k&data_bitrate=5M"] {
             let error = open(options, Wanted::RECEIVER).err().unwrap().to_string();
-            let told = "the bus already runs with bitrate=250k&data_bitrate=2M (process ";
-            assert!(error.contains(told), "{error}");
+            let reported = "the bus already runs with bitrate=250k&data_bitrate=2M (process ";
+            assert!(error.contains(reported), "{error}");
         }
         drop(first);
         assert!(open("bitrate=500k&data_bitrate=8M", Wanted::TRANSMITTER).is_ok());

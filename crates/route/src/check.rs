@@ -2,7 +2,7 @@
 //!
 //! Errors are rules that the kernel refuses or that cannot do anything; warnings are rules that
 //! most likely do something else than was meant. The reasoning about identifiers is exact: two
-//! rules overlap if there is a frame that both take, and a loop is told with such a frame.
+//! rules overlap if there is a frame that both take, and a loop is reported with such a frame.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -12,9 +12,9 @@ use alloc::vec::Vec;
 use candor_config::{Findings, Origin};
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
-use crate::beyond::payload::Payload;
-use crate::beyond::{Action, Conversion};
 use crate::edit::{Operator, Range};
+use crate::extension::payload::Payload;
+use crate::extension::{Action, Conversion};
 use crate::region::{Budget, Cube, Region, edited, rewritten, subtract};
 use crate::table::List;
 use crate::{BusIndex, Filter, Gate, Rule, Table, pattern};
@@ -234,7 +234,7 @@ impl Checker<'_> {
             checker: self,
             from: &from,
             budget: Budget(BUDGET),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         };
         for (&origin, rules) in &from {
             for &rule in rules {
@@ -301,7 +301,7 @@ struct LoopSearch<'a> {
     from: &'a BTreeMap<BusIndex, Vec<usize>>,
     budget: Budget,
     /// The first rules of the loops already told; one loop each is enough.
-    told: BTreeSet<usize>,
+    reported: BTreeSet<usize>,
 }
 
 /// A longer chain of rules is not followed; the hop limit ends it long before.
@@ -361,7 +361,7 @@ impl LoopSearch<'_> {
         let checker = self.checker;
         let (at, start) =
             circle.iter().copied().enumerate().min_by_key(|&(_, rule)| rule).unwrap_or((0, 0));
-        if !self.told.insert(start) {
+        if !self.reported.insert(start) {
             return;
         }
         let rules = circle.iter().cycle().skip(at).take(circle.len() + 1);
@@ -387,8 +387,8 @@ fn gates_meet(a: Gate, b: Gate) -> bool {
 /// Whether the rules may take different frames of the same identifier, or make different frames of
 /// one in a way that identifiers do not tell.
 fn may_part(a: &Rule, b: &Rule) -> bool {
-    let is_choosy = |rule: &Rule| rule.beyond.payload != Payload::default();
-    let changes_kind = |rule: &Rule| rule.beyond.convert.map(Conversion::is_fd);
+    let is_choosy = |rule: &Rule| rule.extension.payload != Payload::default();
+    let changes_kind = |rule: &Rule| rule.extension.convert.map(Conversion::is_fd);
     is_choosy(a) || is_choosy(b) || changes_kind(a) != changes_kind(b)
 }
 
@@ -442,7 +442,8 @@ impl Subject<'_> {
     fn matching(&self) {
         let Self { rule, checker, index } = self;
         let takes_all = rule.filters.is_empty() && rule.except.is_empty();
-        if checker.table.refuses_others && takes_all && rule.beyond.payload == Payload::default() {
+        if checker.table.refuses_others && takes_all && rule.extension.payload == Payload::default()
+        {
             let message = "this rule allows every frame of its bus".to_string();
             let hint = "with default = \"refuse\", rules list what is allowed: add `match` to say \
                         which frames";
@@ -522,10 +523,11 @@ impl Subject<'_> {
     fn steps(&self) {
         let Self { rule, checker, .. } = self;
         let protects = |action: &&Action| matches!(action, Action::E2e(_));
-        let Some(protects) = rule.beyond.actions.iter().position(|action| protects(&action)) else {
+        let Some(protects) = rule.extension.actions.iter().position(|action| protects(&action))
+        else {
             return;
         };
-        let after = rule.beyond.actions.get(protects + 1..).unwrap_or_default();
+        let after = rule.extension.actions.get(protects + 1..).unwrap_or_default();
         let writes = |action: &&Action| {
             !matches!(action, Action::Remap(_) | Action::E2e(_))
                 && !matches!(action, Action::Operate(_, it) if it.data.is_none() && it.len.is_none())
@@ -641,7 +643,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_are_told_if_a_frame_can_run_in_them() {
+    fn loops_are_reported_if_a_frame_can_run_in_them() {
         let circle = "a frame such as 0x000 runs in a loop, \"rule 1\" -> \"rule 2\" -> \"rule \
                       1\", until max_hops stops it after 1 pass";
         for (rules, expected) in [
@@ -686,8 +688,8 @@ mod tests {
     }
 
     #[test]
-    fn overlaps_are_told_if_a_frame_goes_out_twice() {
-        for (rules, is_told) in [
+    fn overlaps_are_reported_if_a_frame_goes_out_twice() {
+        for (rules, is_reported) in [
             (["a b match = [1]", "a b match = [1]"], true),
             (["a b", "a b match = [1]"], true),
             (["a b", "a b frames = \"any\"; match = [1]"], true),
@@ -702,7 +704,7 @@ mod tests {
         ] {
             let [first, second] = rules.map(rule);
             let found = messages(&format!("{first}{second}"));
-            assert_eq!(found.len(), usize::from(is_told), "{rules:?} {found:?}");
+            assert_eq!(found.len(), usize::from(is_reported), "{rules:?} {found:?}");
             assert!(found.iter().all(|message| message.ends_with("by \"rule 1\"")), "{found:?}");
         }
     }
@@ -720,7 +722,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_takes_too_long_is_given_up_and_told() {
+    fn a_search_that_takes_too_long_is_given_up_and_reported() {
         let many: String = (0..8_000)
             .map(|id| rule(&format!("a b match = \"0x{:X}x/0x1FFFFFFC\"", id * 4)))
             .collect();

@@ -160,10 +160,10 @@ impl Counters {
                 };
                 let late = settled.handled.load(Ordering::Relaxed);
                 let late_refused = settled.refused.each_ref().map(|it| it.load(Ordering::Relaxed));
-                let told = late + late_refused.iter().sum::<u64>();
+                let reported = late + late_refused.iter().sum::<u64>();
                 JobCounters {
                     handled: handled.get() + late,
-                    pending: others.pending.get().saturating_sub(told),
+                    pending: others.pending.get().saturating_sub(reported),
                     refused: core::array::from_fn(|cause| {
                         of(&others.refused, cause)
                             + late_refused.get(cause).copied().unwrap_or_default()

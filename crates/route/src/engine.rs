@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 use candor_time::Nanos;
 use candor_wire::Frame;
 
-use crate::beyond::action;
-use crate::beyond::pace::State;
 use crate::counters::{Cause, Counters, Outcome};
+use crate::extension::action;
+use crate::extension::pace::State;
 use crate::program::{Compiled, JobIndex, Match, Program};
 use crate::table::BusIndex;
 
@@ -127,8 +127,8 @@ impl Engine {
     pub fn of(program: Arc<Program>, counters: Counters, bus: Option<BusIndex>) -> Self {
         let state = |(number, job_bus): (u32, Option<BusIndex>)| {
             let is_ours = bus.is_none() || bus == job_bus;
-            let beyond = program.beyond(number).filter(|_| is_ours)?;
-            Some(Box::new(State::new(&beyond.pace)))
+            let extension = program.extension(number).filter(|_| is_ours)?;
+            Some(Box::new(State::new(&extension.pace)))
         };
         let sources = (0..program.rules.len() as u32).map(|rule| (rule, program.source(rule)));
         let states = sources.map(state).collect();
@@ -222,7 +222,7 @@ impl Succession {
             let new = new.and_then(|new| later.jobs().get(new.0 as usize));
             let Some(new) = new else { continue };
             let pair = (old.rule_index, new.rule_index);
-            let paces = earlier.beyond(pair.0).zip(later.beyond(pair.1));
+            let paces = earlier.extension(pair.0).zip(later.extension(pair.1));
             if paces.is_some_and(|(old, new)| old.pace.counts_like(&new.pace))
                 && rules.last() != Some(&pair)
             {
@@ -288,8 +288,8 @@ impl Firing<'_> {
     #[inline(never)]
     fn fire_at_length(&mut self, found: Match, egress: &mut impl Egress) -> bool {
         let Some(&rule) = self.program.rules.get(found.rule() as usize) else { return false };
-        if rule.is_beyond() {
-            return self.fire_beyond(found, egress);
+        if rule.is_extended() {
+            return self.fire_extended(found, egress);
         }
         let offer = Offer::new(self, rule, found);
         let edited = self.program.edit(found.rule()).map(|edit| edit.apply(self.frame));
@@ -304,34 +304,34 @@ impl Firing<'_> {
     }
 
     #[inline(never)]
-    fn fire_beyond(&mut self, found: Match, egress: &mut impl Egress) -> bool {
+    fn fire_extended(&mut self, found: Match, egress: &mut impl Egress) -> bool {
         let Self { program, counters, now, frame, .. } = *self;
         let number = found.rule();
         let Some(&rule) = program.rules.get(number as usize) else { return false };
-        let Some(beyond) = program.beyond(number) else { return false };
-        if !beyond.payload.takes(frame) {
+        let Some(extension) = program.extension(number) else { return false };
+        if !extension.payload.takes(frame) {
             return false;
         }
         let mut offer = Offer::new(self, rule, found);
-        offer.deadline = Nanos::from_nanos(beyond.deadline_ns);
+        offer.deadline = Nanos::from_nanos(extension.deadline_ns);
         let Some(state) = self.states.get_mut(number as usize).and_then(Option::as_mut) else {
             return false;
         };
-        let (slot, is_own) = state.slot(frame.can_id(), beyond.pace.per);
-        let rewritten = slot.admit(&beyond.pace, now, frame, is_own).and_then(|()| {
-            let rewritten = match (&beyond.actions[..], program.edit(number)) {
+        let (slot, is_own) = state.slot(frame.can_id(), extension.pace.per);
+        let rewritten = slot.admit(&extension.pace, now, frame, is_own).and_then(|()| {
+            let rewritten = match (&extension.actions[..], program.edit(number)) {
                 ([], None) => *frame,
                 ([], Some(edit)) => edit.apply(frame).map_err(|_| Cause::TooLong)?,
                 (actions, _) => action::run(actions, frame, slot.sequence, |_| {})?,
             };
-            match beyond.convert {
+            match extension.convert {
                 None => Ok(rewritten),
                 Some(conversion) => conversion.apply(&rewritten).map_err(|_| Cause::Unconvertible),
             }
         });
         let is_edited = program.edit(number).is_some()
-            || !beyond.actions.is_empty()
-            || beyond.convert.is_some();
+            || !extension.actions.is_empty()
+            || extension.convert.is_some();
         let mut went_out = false;
         for job in rule.jobs().map(JobIndex) {
             match &rewritten {
@@ -342,7 +342,7 @@ impl Firing<'_> {
             }
         }
         if went_out {
-            slot.commit(&beyond.pace, now, frame);
+            slot.commit(&extension.pace, now, frame);
         }
         true
     }

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG};
 
-use crate::beyond::action;
 use crate::cause::Cause;
 use crate::edit::{Step, TooLong};
 use crate::engine::Passage;
+use crate::extension::action;
 use crate::table::List;
 use crate::{BusIndex, Filter, Rule, Table};
 
@@ -162,7 +162,7 @@ fn verdict(table: &Table, rule: &Rule, frame: &Frame, passage: Passage) -> Verdi
     if let Some(&except) = rule.except.iter().find(|except| except.matches(can_id)) {
         return Verdict::Excluded(filter, except);
     }
-    if !rule.beyond.payload.takes(frame) {
+    if !rule.extension.payload.takes(frame) {
         return Verdict::OtherPayload(filter);
     }
     let mut steps = Vec::new();
@@ -173,14 +173,14 @@ fn verdict(table: &Table, rule: &Rule, frame: &Frame, passage: Passage) -> Verdi
 
 /// What the rule makes of the first frame that it takes.
 fn result(rule: &Rule, frame: &Frame, steps: &mut Vec<Step>) -> Result<Frame, Cause> {
-    let actions = &rule.beyond.actions;
+    let actions = &rule.extension.actions;
     let rewritten = match actions.is_empty() {
         true => {
             rule.edit.apply_traced(frame, |step| steps.push(step)).map_err(|TooLong| Cause::TooLong)
         }
         false => action::run(actions, frame, 0, |step| steps.push(step)),
     }?;
-    let Some(conversion) = rule.beyond.convert else { return Ok(rewritten) };
+    let Some(conversion) = rule.extension.convert else { return Ok(rewritten) };
     let converted = conversion.apply(&rewritten).map_err(|_| Cause::Unconvertible)?;
     if converted.is_fd() != rewritten.is_fd() {
         steps.push(Step::Converted(converted.is_fd()));

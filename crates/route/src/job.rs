@@ -1,4 +1,4 @@
-//! [`Job`]: what the kernel's gateway is told. A rule becomes one or more jobs, which together take
+//! [`Job`]: what the kernel's gateway is reported. A rule becomes one or more jobs, which together take
 //! exactly the same frames, each once.
 //!
 //! ```text
@@ -112,7 +112,7 @@ pub fn plan(table: &Table) -> Result<Vec<Planned>, Vec<Inexpressible>> {
 /// The jobs of one rule in the order in which they are to fire, each with the index of its
 /// destination.
 pub(crate) fn jobs_of(rule: &Rule) -> Result<Vec<(usize, Job)>, String> {
-    if let [first, rest @ ..] = &rule.beyond.keys()[..] {
+    if let [first, rest @ ..] = &rule.extension.keys()[..] {
         let keys = rest.iter().fold(format!("`{first}`"), |all, key| format!("{all}, `{key}`"));
         return Err(format!("can-gw does not support {keys}; run the rule in user space"));
     }

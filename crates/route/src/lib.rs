@@ -18,7 +18,6 @@ extern crate alloc;
 #[cfg(feature = "file")]
 extern crate std;
 
-pub mod beyond;
 #[cfg(feature = "file")]
 pub mod cangw;
 pub mod cause;
@@ -28,6 +27,7 @@ pub mod counters;
 pub mod edit;
 pub mod engine;
 pub mod explain;
+pub mod extension;
 #[cfg(feature = "file")]
 pub mod file;
 pub mod job;
@@ -43,8 +43,8 @@ mod region;
 mod serial;
 pub mod table;
 
-pub use beyond::Beyond;
 pub use edit::Edit;
 pub use engine::Engine;
+pub use extension::Extension;
 pub use program::Program;
 pub use table::{Bus, BusIndex, Filter, Gate, Rule, Table};

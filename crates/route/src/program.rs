@@ -25,7 +25,7 @@ use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
 use crate::table::{Bus, BusIndex, Filter, Gate, List, Rule, Table};
-use crate::{Beyond, Edit};
+use crate::{Edit, Extension};
 
 /// A table compiled for deciding. Immutable; counters live in the engine.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub struct Program {
     /// By rule.
     edits: Box<[Option<Box<Edit>>]>,
     /// By rule: what the kernel cannot do.
-    beyond: Box<[Option<Box<Beyond>>]>,
+    extension: Box<[Option<Box<Extension>>]>,
     jobs: Box<[Job]>,
     /// Exclusions, rule by rule; standard identifiers have them worked in.
     except: Box<[Box<[Filter]>]>,
@@ -67,8 +67,8 @@ impl Compiled {
     const EXCEPT: u8 = 32;
     /// [`Program::edits`] has its edit; else frames pass as they are.
     const EDIT: u8 = 64;
-    /// [`Program::beyond`] has something for it.
-    const BEYOND: u8 = 128;
+    /// [`Program::extension`] has something for it.
+    const EXTENSION: u8 = 128;
 
     fn new(rule: &Rule, jobs: core::ops::Range<usize>) -> Self {
         let gate = match rule.gate {
@@ -82,7 +82,7 @@ impl Compiled {
             (rule.allow_return, Self::ALLOW_RETURN),
             (!rule.except.is_empty(), Self::EXCEPT),
             (rule.edit.modifies(), Self::EDIT),
-            (!rule.beyond.is_empty(), Self::BEYOND),
+            (!rule.extension.is_empty(), Self::EXTENSION),
         ];
         Self {
             first_job: jobs.start as u32,
@@ -120,13 +120,13 @@ impl Compiled {
     /// Its job, if it passes frames as they are to a single destination.
     #[inline]
     pub(crate) fn only_job(self) -> Option<u32> {
-        let is_plain = self.job_count == 1 && self.flags & (Self::EDIT | Self::BEYOND) == 0;
+        let is_plain = self.job_count == 1 && self.flags & (Self::EDIT | Self::EXTENSION) == 0;
         is_plain.then_some(self.first_job)
     }
 
     #[inline]
-    pub(crate) const fn is_beyond(self) -> bool {
-        self.has(Self::BEYOND)
+    pub(crate) const fn is_extended(self) -> bool {
+        self.has(Self::EXTENSION)
     }
 
     /// Its jobs, one per destination.
@@ -600,7 +600,7 @@ impl Program {
                 rule_index: index as u32,
                 from: rule.from,
                 to,
-                modifies: rule.edit.modifies() || !rule.beyond.actions.is_empty(),
+                modifies: rule.edit.modifies() || !rule.extension.actions.is_empty(),
             }));
             rules.push(Compiled::new(rule, first_job..jobs.len()));
             edits.push(rule.edit.modifies().then(|| Box::new(rule.edit.clone())));
@@ -620,13 +620,13 @@ impl Program {
             targets: jobs.iter().map(|job: &Job| job.to).collect(),
             jobs: jobs.into(),
             edits: edits.into(),
-            beyond: table
+            extension: table
                 .rules
                 .iter()
                 .map(|rule| {
-                    let mut beyond = rule.beyond.clone();
-                    beyond.pace.ids = rule.remembered_ids();
-                    (!rule.beyond.is_empty()).then(|| Box::new(beyond))
+                    let mut extension = rule.extension.clone();
+                    extension.pace.ids = rule.remembered_ids();
+                    (!rule.extension.is_empty()).then(|| Box::new(extension))
                 })
                 .collect(),
             except: table.rules.iter().map(|rule| rule.except.clone().into()).collect(),
@@ -740,12 +740,12 @@ impl Program {
     #[must_use]
     pub fn needs_time(&self, bus: BusIndex) -> bool {
         let of_bus = (0..self.rules.len() as u32).filter(|&rule| self.source(rule) == Some(bus));
-        of_bus.filter_map(|rule| self.beyond(rule)).any(|beyond| beyond.pace.needs_time())
+        of_bus.filter_map(|rule| self.extension(rule)).any(|extension| extension.pace.needs_time())
     }
 
     /// What a rule does that the kernel cannot.
-    pub(crate) fn beyond(&self, rule: u32) -> Option<&Beyond> {
-        self.beyond.get(rule as usize)?.as_deref()
+    pub(crate) fn extension(&self, rule: u32) -> Option<&Extension> {
+        self.extension.get(rule as usize)?.as_deref()
     }
 
     /// Room for the matches of any one frame.

@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
-use crate::beyond::action::{Action, Remap};
 use crate::edit::{Edit, Operands, Operator};
+use crate::extension::action::{Action, Remap};
 use crate::{Filter, Gate, Rule};
 
 /// All identifier words whose `known` bits are those of `value`.
@@ -167,7 +167,7 @@ impl Region {
 /// The words that a rule makes of a cube, or more; `None` if that takes more than the budget.
 pub(crate) fn rewritten(rule: &Rule, cube: Cube, budget: &mut Budget) -> Option<Vec<Cube>> {
     let mut cubes = Vec::from([cube]);
-    for action in &rule.beyond.actions {
+    for action in &rule.extension.actions {
         match action {
             Action::Operate(operator, operands) => {
                 for cube in &mut cubes {
@@ -245,7 +245,7 @@ fn tidied(mut cube: Cube) -> Cube {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Beyond, BusIndex, Rule};
+    use crate::{BusIndex, Extension, Rule};
     use candor_wire::Frame;
     use proptest::prelude::*;
 
@@ -316,8 +316,8 @@ mod tests {
             let remap = Remap::new(pairs, keeps_others);
             let after = remap.find(word).or(keeps_others.then_some(word));
             let actions = [Action::Remap(remap)].into();
-            let beyond = Beyond { actions, ..Beyond::default() };
-            let rule = Rule { beyond, ..Rule::new("", BusIndex(0), BusIndex(1)) };
+            let extension = Extension { actions, ..Extension::default() };
+            let rule = Rule { extension, ..Rule::new("", BusIndex(0), BusIndex(1)) };
             for cube in cubes_of(filter).into_iter().filter(|cube| cube.contains(word)) {
                 let cubes = rewritten(&rule, cube, &mut Budget(1_000)).unwrap();
                 if let Some(after) = after {

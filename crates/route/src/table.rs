@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
-use crate::beyond::pace::Per;
-use crate::{Beyond, Edit};
+use crate::extension::pace::Per;
+use crate::{Edit, Extension};
 
 /// The highest hop limit of the kernel (`CGW_MAX_HOPS`, `net/can/gw.c`).
 pub const HOPS_LIMIT: u8 = 6;
@@ -105,7 +105,7 @@ pub struct Rule {
     /// The kernel's handle to swap the modifications of a running rule (`CGW_MOD_UID`), 0 for none.
     pub uid: u32,
     /// What it does that the kernel cannot.
-    pub beyond: Beyond,
+    pub extension: Extension,
 }
 
 impl Rule {
@@ -126,17 +126,17 @@ impl Rule {
             allow_return: false,
             limit_hops: None,
             uid: 0,
-            beyond: Beyond::default(),
+            extension: Extension::default(),
         }
     }
 
     /// How many identifiers the rule remembers apart: those that it takes, [`Pace::ids`] at most.
     ///
-    /// [`Pace::ids`]: crate::beyond::Pace::ids
+    /// [`Pace::ids`]: crate::extension::Pace::ids
     #[must_use]
     pub fn remembered_ids(&self) -> u16 {
-        let pace = &self.beyond.pace;
-        if !self.beyond.remembers() || pace.per == Per::Rule {
+        let pace = &self.extension.pace;
+        if !self.extension.remembers() || pace.per == Per::Rule {
             return 0;
         }
         if self.filters.is_empty() {
@@ -151,7 +151,7 @@ impl Rule {
     #[must_use]
     pub fn matches(&self, frame: &Frame) -> bool {
         self.gate.takes(frame)
-            && self.beyond.payload.takes(frame)
+            && self.extension.payload.takes(frame)
             && (self.filters.iter().any(|filter| filter.matches(frame.can_id()))
                 || self.filters.is_empty() && Filter::ANY.matches(frame.can_id()))
             && !self.except.iter().any(|filter| filter.matches(frame.can_id()))
@@ -297,7 +297,7 @@ pub enum List {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::beyond::Pace;
+    use crate::extension::Pace;
 
     fn filter(can_id: u32, mask: u32) -> Filter {
         Filter { can_id, mask, inverted: false }
@@ -338,9 +338,9 @@ mod tests {
             (&[masked], Pace { ids: 3, ..pace }, 3),
             (&[masked], Pace::default(), 0),
         ] {
-            let beyond = Beyond { pace, ..Beyond::default() };
+            let extension = Extension { pace, ..Extension::default() };
             let filters = filters.into();
-            let rule = Rule { filters, beyond, ..Rule::new("", BusIndex(0), BusIndex(1)) };
+            let rule = Rule { filters, extension, ..Rule::new("", BusIndex(0), BusIndex(1)) };
             assert_eq!(rule.remembered_ids(), count, "{rule:?}");
         }
     }

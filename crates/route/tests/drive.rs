@@ -37,11 +37,11 @@ fn record(line: &str) -> (Nanos, Frame) {
 #[test]
 fn every_feature_is_used() {
     let table = rules();
-    let keys: Vec<_> = table.rules.iter().flat_map(|rule| rule.beyond.keys()).collect();
+    let keys: Vec<_> = table.rules.iter().flat_map(|rule| rule.extension.keys()).collect();
     for key in ["data", "length", "rate", "every", "on_change", "edit", "convert", "deadline"] {
         assert!(keys.contains(&key), "no rule has `{key}`");
     }
-    let actions = table.rules.iter().flat_map(|rule| &rule.beyond.actions);
+    let actions = table.rules.iter().flat_map(|rule| &rule.extension.actions);
     let steps: Vec<_> = actions.map(|action| action.key()).collect();
     for step in [
         "and",

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use candor_route::beyond::e2e::{E2e, Inclusion, Profile1};
+use candor_route::extension::e2e::{E2e, Inclusion, Profile1};
 
 const HEAD: &str = "# profile, inclusion or -, data identifier or list, offset of CRC and counter in bytes,\n\
                     # counter, data before and after\n";

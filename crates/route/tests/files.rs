@@ -97,7 +97,7 @@ fn there_is_a_limit_to_what_rules_remember_together() {
 }
 
 #[test]
-fn files_that_are_no_text_are_told() {
+fn files_that_are_no_text_are_reported() {
     let found = messages(&remaps(["ids.csv"].into_iter()), &|_| Ok(vec![b'#', 0xFF]));
     assert_eq!(found, ["ids.csv:1: byte 1 is not UTF-8"]);
 }
@@ -111,7 +111,7 @@ fn without_a_reader_files_cannot_be_named() {
 
 #[test]
 fn names_have_a_limit() {
-    let told = |rule: &str, bus: &str| {
+    let reported = |rule: &str, bus: &str| {
         let text = format!(
             "[bus]\na = \"can0\"\n{bus} = \"can1\"\n\n[[rule]]\nname = \"{rule}\"\nfrom = \"a\"\n\
              to = \"{bus}\"\nmatch = [\"0x1\"]\n"
@@ -121,16 +121,16 @@ fn names_have_a_limit() {
         findings.to_string()
     };
     for len in [1, 100] {
-        assert_eq!(told(&"x".repeat(len), "b"), "", "{len}");
-        assert_eq!(told("ü", &"b".repeat(len + 1)).is_empty(), len == 1);
+        assert_eq!(reported(&"x".repeat(len), "b"), "", "{len}");
+        assert_eq!(reported("ü", &"b".repeat(len + 1)).is_empty(), len == 1);
     }
-    assert_eq!(told(&"ü".repeat(100), "b"), "", "characters, not bytes");
+    assert_eq!(reported(&"ü".repeat(100), "b"), "", "characters, not bytes");
     for len in [101, 65_536] {
-        let rule = told(&"x".repeat(len), "b");
+        let rule = reported(&"x".repeat(len), "b");
         let message = format!("the name of this rule has {len} characters, more than 100");
         assert!(rule.starts_with(&format!("rules.toml:6:8: error: {message}\n")), "{rule}");
         assert!(rule.contains("hint: choose a short name"), "{rule}");
-        let bus = told("x", &"b".repeat(len));
+        let bus = reported("x", &"b".repeat(len));
         let message = format!("the name of this bus has {len} characters, more than 100");
         assert!(bus.starts_with("rules.toml:3:") && bus.contains(&message), "{bus}");
     }

@@ -7,12 +7,12 @@ use candor_route::edit::{Edit, Operator, XorChecksum};
 use candor_route::engine::{Egress, Engine, Forward, Passage};
 use candor_route::explain::{Verdict, explain};
 use candor_route::program::{Job, JobIndex};
-use candor_route::{Beyond, Bus, BusIndex, Filter, Gate, Rule, Table, cangw, file};
+use candor_route::{Bus, BusIndex, Extension, Filter, Gate, Rule, Table, cangw, file};
 use candor_time::Nanos;
 use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 use proptest::prelude::*;
-use random::{beyonds, crc8s, operands, ranges, words};
+use random::{crc8s, extensions, operands, ranges, words};
 
 const BUSES: u16 = 4;
 
@@ -118,17 +118,17 @@ prop_compose! {
 }
 
 /// Tables with rules that go beyond the kernel.
-fn tables_beyond() -> impl Strategy<Value = Table> {
-    let beyond = |table: Table| {
-        let beyonds: Vec<_> = table.rules.iter().map(|rule| beyonds(rule.gate)).collect();
-        (Just(table), beyonds, any::<bool>())
+fn tables_with_extensions() -> impl Strategy<Value = Table> {
+    let extension = |table: Table| {
+        let extensions: Vec<_> = table.rules.iter().map(|rule| extensions(rule.gate)).collect();
+        (Just(table), extensions, any::<bool>())
     };
-    tables().prop_flat_map(beyond).prop_map(|(mut table, beyonds, refuses_others)| {
-        for (rule, beyond) in table.rules.iter_mut().zip(beyonds) {
-            if !beyond.actions.is_empty() {
+    tables().prop_flat_map(extension).prop_map(|(mut table, extensions, refuses_others)| {
+        for (rule, extension) in table.rules.iter_mut().zip(extensions) {
+            if !extension.actions.is_empty() {
                 rule.edit = Edit::default();
             }
-            rule.beyond = beyond;
+            rule.extension = extension;
         }
         Table { refuses_others, ..table }
     })
@@ -199,7 +199,7 @@ proptest! {
 
     #[test]
     fn a_rule_file_with_everything_reads_as_the_table_it_was_written_from(
-        table in tables_beyond(),
+        table in tables_with_extensions(),
     ) {
         let text = file::write(&table);
         let (read, findings) = file::parse("written", &text);
@@ -209,42 +209,42 @@ proptest! {
         }
         prop_assert_eq!(&read, &table, "{}", text);
         // What the kernel cannot do is never told to it.
-        let told: Vec<_> = cangw::export(&table)
+        let reported: Vec<_> = cangw::export(&table)
             .err()
             .unwrap_or_default()
             .into_iter()
             .map(|failure| failure.rule)
             .collect();
         for (index, rule) in table.rules.iter().enumerate() {
-            let is_beyond = rule.beyond != Beyond::default();
-            prop_assert!(!is_beyond || told.contains(&index), "{}", text);
+            let is_extended = rule.extension != Extension::default();
+            prop_assert!(!is_extended || reported.contains(&index), "{}", text);
         }
     }
 
     #[test]
     fn what_is_explained_is_what_a_fresh_engine_does(
-        table in tables_beyond(),
+        table in tables_with_extensions(),
         frames in prop::collection::vec(frames(), 2),
     ) {
         for frame in frames {
             let mut engine = Engine::new(&table);
             for bus in (0..BUSES).map(BusIndex) {
-                let mut told = Vec::new();
+                let mut reported = Vec::new();
                 for explained in explain(&table, bus, &frame).passes.swap_remove(0).rules {
                     let Verdict::Taken(taken) = explained.verdict else { continue };
                     for copy in taken.copies {
                         let rule = &table.rules[explained.rule].name;
                         let result = copy.refused.map_or(taken.result, Err);
-                        told.push((taken.list, (rule.clone(), copy.to, result)));
+                        reported.push((taken.list, (rule.clone(), copy.to, result)));
                     }
                 }
                 // Rules fire by receive list, and are explained as they are written.
-                told.sort_by_key(|&(list, _)| list);
-                let told: Vec<_> = told.into_iter().map(|(_, told)| told).collect();
+                reported.sort_by_key(|&(list, _)| list);
+                let reported: Vec<_> = reported.into_iter().map(|(_, reported)| reported).collect();
                 let mut done = Done { jobs: engine.program().jobs().to_vec(), done: Vec::new() };
                 let passage = Passage::received_on(bus);
                 engine.handle(Nanos::ZERO, bus, &frame, passage, &mut done);
-                prop_assert_eq!(told, done.done, "{} on {:?}", frame, bus);
+                prop_assert_eq!(reported, done.done, "{} on {:?}", frame, bus);
             }
         }
     }

@@ -39,24 +39,24 @@ fn parse_in(folder: &Path, name: &str, text: &str) -> (Option<Table>, Findings) 
 }
 
 /// What becomes of a frame, in words.
-struct Told<'a> {
+struct Text<'a> {
     table: &'a Table,
-    told: String,
+    text: String,
 }
 
-impl Told<'_> {
+impl Text<'_> {
     fn tell(&mut self, text: std::fmt::Arguments<'_>) {
-        let comma = if self.told.is_empty() { "" } else { ", " };
-        write!(self.told, "{comma}{text}").unwrap();
+        let comma = if self.text.is_empty() { "" } else { ", " };
+        write!(self.text, "{comma}{text}").unwrap();
     }
 }
 
-impl Egress for Told<'_> {
+impl Egress for Text<'_> {
     fn forward(&mut self, copy: Forward<'_>) -> Outcome {
         let bus = &self.table.buses[usize::from(copy.to.0)].name;
         self.tell(format_args!("{bus} {}", copy.frame));
         if copy.deadline != Nanos::ZERO {
-            write!(self.told, " within {}", copy.deadline).unwrap();
+            write!(self.text, " within {}", copy.deadline).unwrap();
         }
         Outcome::Handled
     }
@@ -84,13 +84,13 @@ fn run_frames(table: &Table, lines: &str) -> String {
         let bus = table.bus(bus).unwrap_or_else(|| panic!("no such bus: {line}"));
         let frame: Frame = frame.parse().unwrap_or_else(|error| panic!("{error}: {line}"));
         let unmatched = engine.counters().buses()[usize::from(bus.0)].unmatched;
-        let mut told = Told { table, told: String::new() };
-        engine.handle(now, bus, &frame, Passage::received_on(bus), &mut told);
+        let mut fate = Text { table, text: String::new() };
+        engine.handle(now, bus, &frame, Passage::received_on(bus), &mut fate);
         if engine.counters().buses()[usize::from(bus.0)].unmatched > unmatched {
-            assert!(told.told.is_empty());
-            told.told = "no rule".into();
+            assert!(fate.text.is_empty());
+            fate.text = "no rule".into();
         }
-        ran.push(format!("{left}-> {}", told.told));
+        ran.push(format!("{left}-> {}", fate.text));
     }
     ran.join("\n")
 }
@@ -131,7 +131,7 @@ fn the_manual_of_the_gateway_tells_the_truth() {
     // Fragments stand after the buses of the first block.
     let (_, first) = *blocks.iter().find(|(language, _)| *language == "toml").unwrap();
     let buses = first.split("[[rule]]").next().unwrap();
-    let mut told = text.clone();
+    let mut updated = text.clone();
     let (mut rules_read, mut frames_run) = (0, 0);
     let mut table: Option<Table> = None;
     for (index, (language, block)) in blocks.iter().enumerate() {
@@ -143,7 +143,7 @@ fn the_manual_of_the_gateway_tells_the_truth() {
                     if is_whole { format!("{block}\n") } else { format!("{buses}{block}\n") };
                 let (parsed, findings) = parse_in(&folder, "rules.toml", &rules);
                 if let Some(("text", expected)) = blocks.get(index + 1) {
-                    told = told.replacen(*expected, findings.to_string().trim_end(), 1);
+                    updated = updated.replacen(*expected, findings.to_string().trim_end(), 1);
                 } else {
                     let is_unused =
                         |message: &str| !is_whole && message.starts_with("no rule uses bus");
@@ -156,7 +156,7 @@ fn the_manual_of_the_gateway_tells_the_truth() {
             "frames" => {
                 let ran = run_frames(table.as_ref().expect("rules stand before frames"), block);
                 frames_run += ran.lines().count();
-                told = told.replacen(
+                updated = updated.replacen(
                     &format!("```frames\n{block}\n"),
                     &format!("```frames\n{ran}\n"),
                     1,
@@ -173,14 +173,14 @@ fn the_manual_of_the_gateway_tells_the_truth() {
             _ => {}
         }
     }
-    if std::env::var_os("BLESS").is_some() && told != text {
-        fs::write(root().join("docs/gateway.md"), &told).unwrap();
+    if std::env::var_os("BLESS").is_some() && updated != text {
+        fs::write(root().join("docs/gateway.md"), &updated).unwrap();
         return;
     }
-    for (written, ran) in text.lines().zip(told.lines()) {
+    for (written, ran) in text.lines().zip(updated.lines()) {
         assert_eq!(written, ran);
     }
-    assert_eq!(text.len(), told.len());
+    assert_eq!(text.len(), updated.len());
     assert!(rules_read >= 20 && frames_run >= 60, "{rules_read} {frames_run}");
 }
 
@@ -207,7 +207,7 @@ fn the_examples_are_without_findings() {
             let text = fs::read_to_string(&path).unwrap();
             let (table, findings) = parse_in(&folder, "example", &text);
             assert!(findings.is_empty(), "{}: {findings}", path.display());
-            if table.unwrap().rules.iter().all(|rule| rule.beyond.is_empty()) {
+            if table.unwrap().rules.iter().all(|rule| rule.extension.is_empty()) {
                 let (table, _) = parse_in(&folder, "example", &text);
                 cangw::export(&table.unwrap()).unwrap();
             }

@@ -37,7 +37,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What is wrong with a file is told with its place. What no program can make sense of, such as a
+//! What is wrong with a file is reported with its place. What no program can make sense of, such as a
 //! signal beyond the end of its message, is a warning and left out; only a file that is no DBC file,
 //! or too large, is refused as a whole. Files are bounded: [`MAX_BYTES`], [`MAX_MESSAGES`],
 //! [`MAX_SIGNALS`].

@@ -234,7 +234,7 @@ fn a_one_at_a_time_sender_goes_on_when_a_frame_is_stuck() {
 }
 
 #[test]
-fn what_is_stuck_inside_a_host_is_told_and_takes_no_time() {
+fn what_is_stuck_inside_a_host_is_reported_and_takes_no_time() {
     let user =
         UserSpace { socket: US(1), socket_depth: 100, wake: US(20), recv: US(30), send: US(40) };
     // Something takes the processor over and over: the process never runs.

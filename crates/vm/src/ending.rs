@@ -174,18 +174,18 @@ mod tests {
     #[test]
     fn a_boot_that_fails_says_why() {
         let failed = [channel::encode(&Message::Failed("boot: no /proc".into()))].concat();
-        let told = |status, bytes: &[u8], console: &[&str]| {
+        let reported = |status, bytes: &[u8], console: &[&str]| {
             let lines = || console.iter().map(|&line| line.to_owned()).collect();
             boot_failure("6.12", status, bytes, lines).to_string()
         };
         assert_eq!(
-            told(Some(35), &failed, &[]),
+            reported(Some(35), &failed, &[]),
             "the guest with Linux 6.12 reports: boot: no /proc"
         );
-        let panicked = told(Some(0), b"", &["Kernel panic"]);
+        let panicked = reported(Some(0), b"", &["Kernel panic"]);
         assert!(panicked.starts_with("Linux 6.12 did not boot: it ended before"), "{panicked}");
         assert!(!panicked.contains("it printed nothing"), "{panicked}");
-        let mute = told(Some(0), b"", &[]);
+        let mute = reported(Some(0), b"", &[]);
         assert!(
             mute.contains("it printed nothing: to see why, set CONFIG_PRINTK=y and CONFIG_S"),
             "{mute}"

@@ -27,7 +27,7 @@ pub enum Error {
         /// How to get it.
         remedy: String,
     },
-    /// The guest died, hung, or said that it could not do what it was told.
+    /// The guest died, hung, or said that it could not do what it was reported.
     Guest {
         /// What happened.
         reason: String,

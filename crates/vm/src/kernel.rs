@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_without_room_is_told_before_apt_is_asked() {
+    fn a_folder_without_room_is_reported_before_apt_is_asked() {
         let folder = Path::new("/cache");
         assert!(check_room(folder, 128_000_000).is_ok());
         let reason = check_room(folder, 127_999_999).unwrap_err().to_string();

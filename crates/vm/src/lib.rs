@@ -26,9 +26,9 @@ mod profile;
 pub mod program;
 mod qemu;
 mod qmp;
+mod reserved_cpu;
 mod run;
 mod scratch;
-mod seat;
 mod snapshot;
 
 pub use cache::{Cache, folder_name};

@@ -16,7 +16,7 @@ use rustc_demangle::demangle;
 use crate::counting::{Counting, Counts};
 use crate::error::Error;
 use crate::machine::{Machine, Watch};
-use crate::seat::agreed;
+use crate::reserved_cpu::agreed;
 
 /// Instructions of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use crate::Error;
 
 type Header = elf::FileHeader64<LittleEndian>;
 
-/// Where loaders look without being told.
+/// Where loaders look without being told to.
 const FOLDERS: &[&str] = &[
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -43,7 +43,7 @@ const MAX_FILES: usize = 1000;
 /// If it, or something that it needs, is not there or not for x86-64.
 pub fn files(program: &Path) -> Result<Vec<File>, Error> {
     let places = Places {
-        told: env::var_os("LD_LIBRARY_PATH")
+        given: env::var_os("LD_LIBRARY_PATH")
             .map(|path| env::split_paths(&path).filter(|path| path.is_absolute()).collect())
             .unwrap_or_default(),
         default: FOLDERS.iter().map(PathBuf::from).filter(|folder| folder.is_dir()).collect(),
@@ -55,7 +55,7 @@ pub fn files(program: &Path) -> Result<Vec<File>, Error> {
 /// Where libraries are looked for, besides where the files themselves say.
 #[derive(Default)]
 struct Places {
-    told: Vec<PathBuf>,
+    given: Vec<PathBuf>,
     default: Vec<PathBuf>,
     configured: Vec<PathBuf>,
 }
@@ -141,7 +141,7 @@ fn locate(name: &str, above: &[Folder], run: &[Folder], places: &Places) -> Opti
     let folders = above
         .iter()
         .cloned()
-        .chain(places.told.iter().map(moved))
+        .chain(places.given.iter().map(moved))
         .chain(run.iter().cloned())
         .chain(places.default.iter().map(same))
         .chain(places.configured.iter().map(moved));
@@ -398,7 +398,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let at = |name: &str| vec![folder.path().join(name)];
             let places =
-                Places { told: at("told"), default: at("lib"), configured: at("configured") };
+                Places { given: at("given"), default: at("lib"), configured: at("configured") };
             Self { folder, places }
         }
 
@@ -453,7 +453,7 @@ mod tests {
             ("configured", "lib", "lib"),
             ("lib", "lib", "lib"),
             ("run", "lib", "run"),
-            ("told", "lib", "lib"),
+            ("given", "lib", "lib"),
             ("old", "old", "lib"),
         ] {
             world.add(&format!("{place}/libx.so"), &library);

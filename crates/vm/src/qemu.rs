@@ -220,7 +220,7 @@ done
 
     #[test]
     fn another_program_or_rom_is_another_qemu() {
-        let _seats = crate::seat::tests::SEATS.lock();
+        let _cpus = crate::reserved_cpu::tests::CPUS.lock();
         let folder = tempfile::tempdir().unwrap();
         let program = script(folder.path(), "7.2.22");
         let share = folder.path().join("share");

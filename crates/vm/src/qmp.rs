@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::machine::Watch;
-use crate::seat::Seat;
+use crate::reserved_cpu::ReservedCpu;
 
 /// How often the caller is asked whether to go on.
 const TICK: Duration = Duration::from_millis(20);
@@ -36,7 +36,7 @@ pub(crate) struct Process {
     lines: Receiver<Value>,
     events: VecDeque<Event>,
     complaints: Option<JoinHandle<String>>,
-    seat: Seat,
+    cpu: ReservedCpu,
     is_undisturbed: bool,
 }
 
@@ -45,7 +45,7 @@ impl Process {
     /// lasts longer: QEMU ends with it.
     pub(crate) fn start(command: &mut Command, watch: &dyn Watch) -> Result<Self, Error> {
         let io = |error| Error::Other(format!("QEMU cannot be started: {error}"));
-        let seat = Seat::take()?;
+        let cpu = ReservedCpu::take()?;
         let (monitor, theirs) = UnixStream::pair().map_err(io)?;
         let theirs = OwnedFd::from(theirs);
         command
@@ -76,7 +76,7 @@ impl Process {
         });
         let events = VecDeque::new();
         let is_undisturbed = false;
-        let mut process = Self { child, monitor, lines, events, complaints, seat, is_undisturbed };
+        let mut process = Self { child, monitor, lines, events, complaints, cpu, is_undisturbed };
         // The greeting.
         while process.receive(watch)?.is_none_or(|value| value.get("QMP").is_none()) {
             if process.has_ended() {
@@ -91,7 +91,7 @@ impl Process {
                               tested version, 7.2 or later";
                 Error::Other(reason.into())
             })?;
-        process.is_undisturbed = process.seat.seat(process.child.id(), thread as u32)?;
+        process.is_undisturbed = process.cpu.pin(process.child.id(), thread as u32)?;
         Ok(process)
     }
 

@@ -10,8 +10,8 @@ use crate::ending::{Ended, evaluate, guest_seconds, is_past};
 use crate::error::Error;
 use crate::machine::{Machine, Watch, quoted};
 use crate::qmp::{Event, Process};
+use crate::reserved_cpu::agreed;
 use crate::scratch::Scratch;
-use crate::seat::agreed;
 
 /// Time of its own that a guest gets for whatever an order does besides sending frames.
 const MARGIN_S: u64 = 600;

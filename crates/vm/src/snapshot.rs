@@ -131,7 +131,7 @@ impl Machine {
 
     /// Boots until two boots took the same time, and returns the state of one of them.
     ///
-    /// QEMU may skip too much of an idle time (see [`crate::seat`]); in the long time of a boot, that
+    /// QEMU may skip too much of an idle time (see [`crate::reserved_cpu`]); in the long time of a boot, that
     /// is not rare enough. A boot that went wrong in this way has a time of its own. And see
     /// [`Moment::has_skipped`].
     fn agreed(&self, initramfs: &Path, folder: &Path, watch: &dyn Watch) -> Result<PathBuf, Error> {
@@ -325,14 +325,14 @@ mod tests {
 
     #[test]
     fn a_skip_is_seen_in_the_timer_of_the_processor() {
-        let told = |count: u32| {
+        let reported = |count: u32| {
             format!(
                 "Timer\t DCR=0x3 (divide by 16) initial_count = 1548 current_count = {count}\r\nSPIV"
             )
         };
-        assert!(has_skipped(&told(0)));
-        assert!(!has_skipped(&told(230)));
-        assert!(!has_skipped(&told(5)));
+        assert!(has_skipped(&reported(0)));
+        assert!(!has_skipped(&reported(230)));
+        assert!(!has_skipped(&reported(5)));
         assert!(has_skipped("current_count = 0"));
         assert!(has_skipped("nothing about it"));
     }

@@ -36,11 +36,13 @@ type Outcomes = BTreeMap<String, Outcome>;
 /// Reads lines such as `check can::filters_choose ... ok`; what a check prints itself is passed over.
 fn outcomes(printed: &str) -> Outcomes {
     let outcome = |line: &str| {
-        let (name, told) = line.strip_prefix("check ")?.split_once(" ... ")?;
-        let outcome = match told {
+        let (name, reported) = line.strip_prefix("check ")?.split_once(" ... ")?;
+        let outcome = match reported {
             "ok" => Outcome::Passed,
             "FAILED" => Outcome::Failed,
-            told => Outcome::NotRun(told.strip_prefix("not run: this machine lacks ")?.to_owned()),
+            reported => {
+                Outcome::NotRun(reported.strip_prefix("not run: this machine lacks ")?.to_owned())
+            }
         };
         Some((name.to_owned(), outcome))
     };

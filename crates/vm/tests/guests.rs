@@ -1,5 +1,5 @@
 //! Guests that behave, and guests that do not: the same order gives the same nanoseconds whatever
-//! ran before it, and whatever ends a guest is told in words.
+//! ran before it, and whatever ends a guest is reported in words.
 //!
 //! Needs QEMU and kernels, so it runs only when asked to, as `conformance.rs` does.
 
@@ -205,7 +205,7 @@ fn failing_boot(folder: &Path, kernel: &Kernel) -> Error {
 fn a_kernel_that_does_not_come_up_shows_its_console() {
     let folder = tempfile::tempdir().unwrap();
     let error = failing_boot(folder.path(), &kernels()[0]).to_string();
-    assert!(error.contains("did not come up"), "{error}");
+    assert!(error.contains("did not boot"), "{error}");
     assert!(error.contains("Kernel panic"), "{error}");
 }
 
@@ -259,7 +259,7 @@ fn a_gateway_that_dies_is_named() {
 
 #[test]
 #[ignore = "needs QEMU and kernels: see the top of this file"]
-fn a_full_disk_and_a_damaged_state_are_told() {
+fn a_full_disk_and_a_damaged_state_are_reported() {
     let kernel = &kernels()[0];
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::open(Some(folder.path())).unwrap();
@@ -284,17 +284,20 @@ fn a_full_disk_and_a_damaged_state_are_told() {
     for damaged in [&bytes[..], b"rubbish"] {
         fs::write(&state, damaged).unwrap();
         assert_eq!(machine.run(&measured, &notes).unwrap(), whole);
-        let told = notes.taken();
-        assert_eq!(told.len(), 1, "{told:?}");
+        let reported = notes.taken();
+        assert_eq!(reported.len(), 1, "{reported:?}");
         let says = format!("its checksum is wrong; Linux {} is booted again", kernel.release);
-        assert!(told[0].contains("state is damaged: ") && told[0].ends_with(&says), "{told:?}");
+        assert!(
+            reported[0].contains("state is damaged: ") && reported[0].ends_with(&says),
+            "{reported:?}"
+        );
         assert_ne!(fs::read(&state).unwrap(), damaged);
     }
     machine.run(&measured, &notes).unwrap();
     assert_eq!(notes.taken(), [""; 0]);
 }
 
-/// Keeps what it is told.
+/// Keeps what it is reported.
 #[derive(Default)]
 struct Notes(std::sync::Mutex<Vec<String>>);
 

@@ -22,7 +22,7 @@ use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel, program};
 const DRIVE_FRAMES: usize = 12_000;
 /// Kernels that are tried unless CANDOR_KERNELS names others.
 const KERNELS: &str = "6.12 6.12-rt";
-/// How often rules of the checks may pass a frame on: can-gw is told when it is loaded.
+/// How often rules of the checks may pass a frame on: can-gw is reported when it is loaded.
 const MAX_HOPS: u8 = 3;
 
 fn root() -> PathBuf {
@@ -42,12 +42,12 @@ fn candor() -> PathBuf {
 
 /// What is handed to a guest: arguments of the checks, and files.
 #[derive(Default)]
-struct Luggage {
+struct GuestFiles {
     arguments: Vec<String>,
     files: Vec<File>,
 }
 
-impl Luggage {
+impl GuestFiles {
     /// A program of this machine, with what it needs, where it is here.
     fn program(&mut self, name: &str, path: &Path) {
         for file in program::files(path).unwrap_or_else(|error| panic!("{error}")) {
@@ -81,21 +81,21 @@ fn drive() -> Vec<u8> {
     lines.collect::<String>().into_bytes()
 }
 
-fn luggage(checks: &Path) -> Luggage {
-    let mut luggage = Luggage::default();
-    luggage.program("checks", checks);
-    luggage.program("candor", &candor());
-    luggage.program("shell", &on_path("sh"));
-    luggage.program("date", &on_path("date"));
+fn guest_files(checks: &Path) -> GuestFiles {
+    let mut guest_files = GuestFiles::default();
+    guest_files.program("checks", checks);
+    guest_files.program("candor", &candor());
+    guest_files.program("shell", &on_path("sh"));
+    guest_files.program("date", &on_path("date"));
     if let Some(cannelloni) = env::var_os("CANDOR_CANNELLONI") {
-        luggage.program("cannelloni", Path::new(&cannelloni));
+        guest_files.program("cannelloni", Path::new(&cannelloni));
     }
     let example = |name: &str| fs::read(root().join("examples/gateway").join(name)).unwrap();
-    luggage.file("rules", "drive.rules.toml", example("drive.rules.toml"));
-    luggage.file("dbc", "car.dbc", example("car.dbc"));
-    luggage.file("ids", "ids.csv", example("ids.csv"));
-    luggage.file("drive", "drive.log", drive());
-    luggage
+    guest_files.file("rules", "drive.rules.toml", example("drive.rules.toml"));
+    guest_files.file("dbc", "car.dbc", example("car.dbc"));
+    guest_files.file("ids", "ids.csv", example("ids.csv"));
+    guest_files.file("drive", "drive.log", drive());
+    guest_files
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn every_check_of_the_live_gateway_runs_in_a_guest() {
     let listed = Command::new(&checks).arg("--list").output().unwrap();
     let names = String::from_utf8(listed.stdout).unwrap();
     let wanted = env::var("CANDOR_CHECKS").unwrap_or_default();
-    let luggage = luggage(&checks);
+    let guest_files = guest_files(&checks);
     let is_part = |name: &&str| {
         name.contains(&wanted)
             && (!name.starts_with("peers::") || env::var_os("CANDOR_CANNELLONI").is_some())
@@ -122,11 +122,11 @@ fn every_check_of_the_live_gateway_runs_in_a_guest() {
         let machine = Machine::new(&cache, &qemu, &found, INIT, Speed::default(), "").unwrap();
         for name in &names {
             let mut argv = vec![checks.display().to_string(), "--guest".into(), (*name).into()];
-            argv.extend(luggage.arguments.iter().cloned());
+            argv.extend(guest_files.arguments.iter().cloned());
             let order = Order::Command(CommandOrder {
                 rules: Table { max_hops: MAX_HOPS, ..Table::default() },
                 argv,
-                files: luggage.files.clone(),
+                files: guest_files.files.clone(),
             });
             let report = match machine.run(&order, &Unwatched) {
                 Ok(report) => report,

@@ -247,12 +247,12 @@ mod tests {
     }
 
     #[test]
-    fn rates_that_no_bus_has_are_told() {
+    fn rates_that_no_bus_has_are_reported() {
         let timing = |nominal: &str, data: &str| Timing {
             nominal: nominal.parse().unwrap(),
             data: data.parse().unwrap(),
         };
-        for (nominal, data, told, meant) in [
+        for (nominal, data, reported, meant) in [
             ("500k", "500k", None, None),
             ("33.333k", "33.333k", None, None),
             ("5k", "5k", None, None),
@@ -295,7 +295,7 @@ mod tests {
         ] {
             let unusual = timing(nominal, data).unusual();
             let text = unusual.map(|unusual| unusual.to_string());
-            assert_eq!(text.as_deref(), told, "{nominal}, {data}");
+            assert_eq!(text.as_deref(), reported, "{nominal}, {data}");
             let rate = unusual.and_then(UnusualRates::meant).map(|rate| rate.to_string());
             assert_eq!(rate.as_deref(), meant, "{nominal}, {data}");
         }

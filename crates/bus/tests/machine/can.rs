@@ -45,12 +45,12 @@ fn list() {
     netlink.set_up("vcan1", false).unwrap();
     netlink.set_mtu("vcan1", 16).unwrap();
     let all = interface::all().unwrap();
-    let told: Vec<_> = all
+    let reported: Vec<_> = all
         .iter()
         .map(|interface| (&*interface.name, &*interface.kind, interface.state, interface.frames))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("vcan0", "vcan", State::Up, Frames::Fd),
             ("vcan1", "vcan", State::Down, Frames::Classical)
@@ -89,7 +89,7 @@ fn flood() {
         send(&mut outlet, &format!("{:03X}#", number % 0x700));
     }
     assert_eq!(outlet.delivery().taken, COUNT);
-    // What was lost is told with the next frame that comes.
+    // What was lost is reported with the next frame that comes.
     let mut came = 0;
     loop {
         send(&mut outlet, "7FF#");
@@ -107,8 +107,8 @@ fn flood() {
     assert!(came > 0 && came + totals.overflow >= COUNT, "{came} came; {totals}");
 }
 
-/// The frame that comes next, with what was told before it.
-fn told(capture: &mut Capture) -> (String, Vec<&'static str>) {
+/// The frame that comes next, with what was reported before it.
+fn reported(capture: &mut Capture) -> (String, Vec<&'static str>) {
     let (frames, news) = receive(capture, 1);
     let news = news.iter().map(|news| match news {
         Next::Lost(0, error) if error.is_passing() => "lost",
@@ -123,13 +123,13 @@ fn down() {
     let mut capture = capture(&["vcan0"]);
     let mut outlet = outlet("vcan0");
     send(&mut outlet, "001#");
-    assert_eq!(told(&mut capture), ("001#".into(), vec![]));
+    assert_eq!(reported(&mut capture), ("001#".into(), vec![]));
     netlink.set_up("vcan0", false).unwrap();
     assert_eq!(send(&mut outlet, "002#"), Outcome::Refused(Refusal::Down));
     netlink.set_up("vcan0", true).unwrap();
     // The very first frame after its return comes.
     send(&mut outlet, "003#");
-    assert_eq!(told(&mut capture), ("003#".into(), vec!["lost", "returned"]));
+    assert_eq!(reported(&mut capture), ("003#".into(), vec!["lost", "returned"]));
 }
 
 fn away() {

@@ -56,7 +56,7 @@ impl SendingArgs {
         }
         let sent = punctuality.map_or(0, Punctuality::count);
         if let Some(figures) = figures {
-            eprintln!("{}", if is_flood { speed(&figures, sent) } else { told(&figures) });
+            eprintln!("{}", if is_flood { speed(&figures, sent) } else { summary(&figures) });
         }
         Ok(is_complete)
     }
@@ -73,7 +73,7 @@ fn nanos(duration_of: Nanos) -> String {
 }
 
 /// How punctual frames were, for people.
-fn told(figures: &Figures) -> String {
+fn summary(figures: &Figures) -> String {
     format!(
         "took {} of {} planned (drift {}); frames were late by {} at p50, {} at p99, {} at most",
         nanos(figures.took),

@@ -255,13 +255,13 @@ fn unpaired(side: &str, names: &[String]) -> String {
 fn summary(comparison: &Comparison, allow: Allowance) -> String {
     let [slower, faster, same] =
         [Verdict::Slower, Verdict::Faster, Verdict::Same].map(|verdict| comparison.count(verdict));
-    let beyond = comparison.not_allowed(allow).count();
+    let too_slow = comparison.not_allowed(allow).count();
     let mut out = format!(
         "{} experiments compared: {slower} exact figures slower, {faster} faster, {same} the same",
         comparison.pairs
     );
-    if beyond < slower {
-        out.push_str(&format!("; {beyond} of them by more than {allow}"));
+    if too_slow < slower {
+        out.push_str(&format!("; {too_slow} of them by more than {allow}"));
     }
     out.push('\n');
     out

@@ -73,7 +73,7 @@ pub(super) fn run(args: &ExplainArgs) -> Answer {
     Ok(true)
 }
 
-/// The DBC files of buses. What cannot be read was told with the rules.
+/// The DBC files of buses. What cannot be read was reported with the rules.
 fn databases(path: &Path) -> BTreeMap<BusIndex, Rc<Database>> {
     if path.as_os_str() == "-" {
         return BTreeMap::new();

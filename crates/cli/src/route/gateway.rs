@@ -15,11 +15,11 @@ pub(super) fn connect(file: Option<&Path>, control: Option<&Path>) -> Result<Cli
         (None, None) => Wanted::Any,
     };
     let path = Places::of_process().find(wanted)?;
-    Client::connect(&path).map_err(told)
+    Client::connect(&path).map_err(describe)
 }
 
 /// A failure as a sentence.
-pub(super) fn told(error: ClientError) -> String {
+pub(super) fn describe(error: ClientError) -> String {
     error.to_string()
 }
 

@@ -8,12 +8,12 @@
 use std::path::PathBuf;
 
 use candor_gateway::control::{
-    Answer as Told, ClientError, FindingLine, Loaded, Rejected, Request,
+    Answer as Reply, ClientError, FindingLine, Loaded, Rejected, Request,
 };
 use clap::Args;
 use serde::Serialize;
 
-use super::gateway::{connect, other_file, told};
+use super::gateway::{connect, describe, other_file};
 use super::{json_lines, plural};
 use crate::Answer;
 use crate::output::{duration, json_line, print};
@@ -48,7 +48,7 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
     let theirs = client.version().file.clone();
     let shown = file.as_ref().map_or(theirs, |file| file.display().to_string());
     match client.request(&Request::Load { file }) {
-        Ok(Told::Loaded(loaded)) => {
+        Ok(Reply::Loaded(loaded)) => {
             if args.json {
                 print(&json_line(&Line::Loaded(&loaded))?)?;
             }
@@ -60,7 +60,7 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
             refuse(&rejected, args.json)?;
             Ok(false)
         }
-        Err(error) => Err(told(error)),
+        Err(error) => Err(describe(error)),
     }
 }
 

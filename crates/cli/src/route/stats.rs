@@ -18,14 +18,14 @@ use std::path::PathBuf;
 
 use candor_gateway::Snapshot;
 use candor_gateway::control::rates::{PortRates, Rates, RuleRates};
-use candor_gateway::control::{Answer as Told, Request};
+use candor_gateway::control::{Answer as Reply, Request};
 use candor_gateway::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
 use candor_lat::cause::{self, Ending};
 use candor_time::Nanos;
 use clap::Args;
 use serde::Serialize;
 
-use super::gateway::{connect, other_file, told};
+use super::gateway::{connect, describe, other_file};
 use super::json_lines;
 use crate::Answer;
 use crate::output::{duration, print, table, thousands};
@@ -70,15 +70,15 @@ pub(super) fn run(args: &StatsArgs) -> Answer {
         if args.json { lines(snapshot, rates) } else { Ok(text(snapshot, rates)) }
     };
     let Some(interval) = args.watch else {
-        return match client.request(&Request::Stats).map_err(told)? {
-            Told::Snapshot(snapshot) => print(&render(&snapshot, None)?).map(|()| true),
+        return match client.request(&Request::Stats).map_err(describe)? {
+            Reply::Snapshot(snapshot) => print(&render(&snapshot, None)?).map(|()| true),
             other => Err(client.unexpected(&other).to_string()),
         };
     };
     let is_screen = !args.json && io::stdout().is_terminal();
     let mut before: Option<Snapshot> = None;
-    for snapshot in client.watch(interval).map_err(told)? {
-        let snapshot = snapshot.map_err(told)?;
+    for snapshot in client.watch(interval).map_err(describe)? {
+        let snapshot = snapshot.map_err(describe)?;
         let rates = before.as_ref().and_then(|before| Rates::between(before, &snapshot));
         let shown = render(&snapshot, rates.as_ref())?;
         match (is_screen, args.json || before.is_none()) {

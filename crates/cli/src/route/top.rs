@@ -23,7 +23,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 
 use self::state::State;
-use super::gateway::{connect, told};
+use super::gateway::{connect, describe};
 use super::stats::read_interval;
 use crate::Answer;
 
@@ -74,8 +74,8 @@ fn follow(
     client: Client,
     interval: Nanos,
 ) -> Result<Receiver<Result<Snapshot, ClientError>>, String> {
-    let snapshots = client.watch(interval).map_err(told)?;
-    let (tell, told) = mpsc::sync_channel(4);
+    let snapshots = client.watch(interval).map_err(describe)?;
+    let (tell, reported) = mpsc::sync_channel(4);
     // It ends with the program, or when nobody wants to know any more.
     thread::spawn(move || {
         for snapshot in snapshots {
@@ -84,7 +84,7 @@ fn follow(
             }
         }
     });
-    Ok(told)
+    Ok(reported)
 }
 
 fn show(
@@ -98,7 +98,7 @@ fn show(
         while !state.is_over() {
             match snapshots.try_recv() {
                 Ok(Ok(snapshot)) => state.take(snapshot),
-                Ok(Err(error)) => state.ended(told(error)),
+                Ok(Err(error)) => state.ended(describe(error)),
                 Err(mpsc::TryRecvError::Empty) => break,
                 Err(mpsc::TryRecvError::Disconnected) => {
                     state.ended("the gateway has stopped".into());

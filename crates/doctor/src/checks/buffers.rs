@@ -55,10 +55,10 @@ fn judge(facts: &Facts) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     #[test]
-    fn a_small_limit_is_told_in_frames() {
+    fn a_small_limit_is_reported_in_frames() {
         for (limit, may_exceed, expected) in [
             (
                 Some(212_992),
@@ -87,7 +87,7 @@ mod tests {
                  size\n",
             ),
         ] {
-            assert_eq!(told(&[judge(&Facts { limit, may_exceed })]), expected);
+            assert_eq!(reported(&[judge(&Facts { limit, may_exceed })]), expected);
         }
     }
 }

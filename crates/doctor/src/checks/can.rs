@@ -223,7 +223,7 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     fn facts() -> Facts {
         Facts {
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn a_kernel_with_can_is_fine() {
         assert_eq!(
-            told(&judge(&facts())),
+            reported(&judge(&facts())),
             "ok needed can: CAN sockets can be opened\n  \
              a gateway in user space can use every CAN interface; this needs no root\n\
              ok can-gw: can-gw is loaded, max_hops=1\n  \
@@ -256,7 +256,7 @@ mod tests {
         );
         let unknown = Facts { can_gw: Module::BuiltIn, max_hops: None, ..facts() };
         assert_eq!(
-            told(&[kernel_gateway(&unknown)]),
+            reported(&[kernel_gateway(&unknown)]),
             "ok can-gw: can-gw is loaded\n  \
              rules that can-gw supports can run in the kernel (`--plane kernel` or `auto`)\n"
         );
@@ -273,7 +273,7 @@ mod tests {
             ..facts()
         };
         assert_eq!(
-            told(&judge(&facts)),
+            reported(&judge(&facts)),
             "missing needed can: cannot open a CAN socket\n  \
              the modules exist, but are not loaded\n  \
              $ sudo modprobe can-raw\n\
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_can_is_told_with_its_package() {
+    fn a_kernel_without_can_is_reported_with_its_package() {
         let without = |distribution, release: &str| Facts {
             release: release.into(),
             distribution,
@@ -299,7 +299,7 @@ mod tests {
             vxcan: Module::Absent,
         };
         assert_eq!(
-            told(&judge(&without(Distribution::Ubuntu, "6.8.0"))),
+            reported(&judge(&without(Distribution::Ubuntu, "6.8.0"))),
             "missing needed can: cannot open a CAN socket\n  \
              this kernel was built or packaged without CAN: no CAN interface can be used. The \
              laboratory uses its own kernels: see `candor vm`\n  \
@@ -328,10 +328,10 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_may_not_is_told_so() {
+    fn a_process_that_may_not_is_reported_so() {
         let facts = Facts { socket: refused(), ..facts() };
         assert_eq!(
-            told(&[sockets(&facts)]),
+            reported(&[sockets(&facts)]),
             "missing needed can: cannot open a CAN socket\n  \
              the kernel has them, but this process may not use them: a container or a service may \
              forbid the address family (RestrictAddressFamilies=AF_CAN allows it)\n"

@@ -48,7 +48,7 @@ fn judge(facts: &Facts) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     #[test]
     fn a_slow_clock_is_a_limit() {
@@ -84,7 +84,7 @@ mod tests {
             ),
         ] {
             let facts = Facts { current: current.map(str::to_owned), available: available.into() };
-            assert_eq!(told(&[judge(&facts)]), expected);
+            assert_eq!(reported(&[judge(&facts)]), expected);
         }
     }
 }

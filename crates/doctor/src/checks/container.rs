@@ -20,13 +20,13 @@ pub(super) fn examine(sources: &Sources) -> Vec<Item> {
 fn collect(files: &Files) -> Facts {
     let marks = [("run/.containerenv", "podman"), (".dockerenv", "docker")];
     let mark = || marks.iter().find(|(path, _)| files.is_there(path)).map(|(_, name)| *name);
-    let told = files.text("run/systemd/container").filter(|name| !name.is_empty());
+    let reported = files.text("run/systemd/container").filter(|name| !name.is_empty());
     // Process 1 is that of the host if this is the host's namespace of processes.
     let sees_host = files.inode("proc/self/ns/pid") == Some(FIRST_PID_NAMESPACE);
     let first = files.inode("proc/1/ns/net").filter(|_| sees_host);
     let own = files.inode("proc/self/ns/net");
     Facts {
-        container: told.or_else(|| mark().map(str::to_owned)),
+        container: reported.or_else(|| mark().map(str::to_owned)),
         is_host: first.zip(own).map(|(first, own)| first == own),
     }
 }
@@ -71,10 +71,10 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     #[test]
-    fn a_container_is_told_apart_from_the_host() {
+    fn a_container_is_reported_apart_from_the_host() {
         let docker = Some("docker".to_owned());
         let unless = "unless it shares the network of the host, only CAN interfaces that were \
                       moved here can be used";
@@ -119,7 +119,7 @@ mod tests {
                 ),
             ),
         ] {
-            assert_eq!(told(&[judge(&Facts { container, is_host })]), expected);
+            assert_eq!(reported(&[judge(&Facts { container, is_host })]), expected);
         }
     }
 

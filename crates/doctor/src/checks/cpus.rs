@@ -65,7 +65,7 @@ fn judge(facts: &Facts) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     #[test]
     fn a_cpu_of_its_own_is_best() {
@@ -101,7 +101,7 @@ mod tests {
                  while one program runs\n",
             ),
         ] {
-            assert_eq!(told(&[judge(&facts)]), expected);
+            assert_eq!(reported(&[judge(&facts)]), expected);
         }
     }
 }

@@ -45,7 +45,7 @@ fn judge(governors: &BTreeSet<String>) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     #[test]
     fn all_cpus_must_run_fast() {
@@ -82,7 +82,7 @@ mod tests {
             ),
         ] {
             let governors = governors.iter().map(|name| (*name).to_owned()).collect();
-            assert_eq!(told(&[judge(&governors)]), expected);
+            assert_eq!(reported(&[judge(&governors)]), expected);
         }
     }
 }

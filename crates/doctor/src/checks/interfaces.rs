@@ -240,7 +240,7 @@ mod tests {
     use candor_linux::netlink::CanState;
 
     use super::*;
-    use crate::{can_run, told};
+    use crate::{can_run, reported};
 
     /// A controller that works.
     fn link() -> Link {
@@ -273,7 +273,7 @@ mod tests {
             Interface { link: link(), stamping: Some(stamping), has_napi_thread: Some(true) };
         let facts = Facts { interfaces: Ok(vec![interface]), is_realtime: true, knows_can: true };
         assert_eq!(
-            told(&judge(&facts)),
+            reported(&judge(&facts)),
             "ok interface can0: classical CAN, 500 kbit/s, up\n  \
              a gateway can use it\n\
              ok queue can0: 10 frames can wait in its queue (txqueuelen)\n  \
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_an_interface_from_working_is_told() {
+    fn what_keeps_an_interface_from_working_is_reported() {
         let listening = CanState { mode: LISTEN_ONLY, bitrate: 500_000, ..CanState::default() };
         let fd = CanState {
             is_fd: true,
@@ -365,18 +365,18 @@ mod tests {
             ),
         ];
         for (link, expected) in cases {
-            assert_eq!(told(&[working(&link)]), expected);
+            assert_eq!(reported(&[working(&link)]), expected);
         }
     }
 
     #[test]
-    fn a_long_queue_is_told_with_the_time_it_takes() {
+    fn a_long_queue_is_reported_with_the_time_it_takes() {
         let long = Link { queue_length: 1_000, ..link() };
         let hides = "a long queue hides congestion: the last frame waits behind all others";
         let before = "whatever its priority, before the gateway notices that the bus is full\n  \
                       $ sudo ip link set can0 txqueuelen 10\n";
         assert_eq!(
-            told(&[queue(&long).unwrap()]),
+            reported(&[queue(&long).unwrap()]),
             format!(
                 "limited queue: 1000 frames can wait in its queue (txqueuelen)\n  \
                  {hides}, up to 270 ms at 500 kbit/s, {before}"
@@ -384,7 +384,7 @@ mod tests {
         );
         let unset = Link { can: Some(CanState::default()), queue_length: 101, ..link() };
         assert_eq!(
-            told(&[queue(&unset).unwrap()]),
+            reported(&[queue(&unset).unwrap()]),
             format!(
                 "limited queue: 101 frames can wait in its queue (txqueuelen)\n  {hides}, {before}"
             )
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_are_told_with_what_they_are_worth() {
+    fn stamps_are_reported_with_what_they_are_worth() {
         let by_kernel = "ok stamps: the kernel stamps frames, the controller does not\n  \
                          latencies include the time from the controller's interrupt to the \
                          kernel's stamp\n";
@@ -409,7 +409,7 @@ mod tests {
                  latencies can be measured without the delays of the host\n",
             ),
         ] {
-            assert_eq!(told(&[stamps(&Interface { stamping, ..interface(link()) })]), expected);
+            assert_eq!(reported(&[stamps(&Interface { stamping, ..interface(link()) })]), expected);
         }
     }
 
@@ -417,7 +417,7 @@ mod tests {
     fn threads_for_napi_matter_for_real_time() {
         let with = |has_napi_thread| Interface { has_napi_thread, ..interface(link()) };
         assert_eq!(
-            told(&[napi(&with(Some(false)), true).unwrap()]),
+            reported(&[napi(&with(Some(false)), true).unwrap()]),
             "limited napi: NAPI does not have its own thread\n  \
              frames are received by any thread that handles soft interrupts, together with those \
              of all other interfaces\n  \
@@ -434,7 +434,7 @@ mod tests {
         let items =
             judge(&Facts { interfaces: Ok(Vec::new()), is_realtime: false, knows_can: true });
         assert_eq!(
-            told(&items),
+            reported(&items),
             "missing needed interfaces: there is no CAN interface\n  \
              a gateway has no bus here. Connect a controller and load its driver, or use a \
              virtual interface\n  \
@@ -449,7 +449,7 @@ mod tests {
             knows_can: true,
         });
         assert_eq!(
-            told(&items),
+            reported(&items),
             "missing needed interfaces: cannot ask\n  \
              the CAN interfaces cannot be listed, and a gateway cannot watch them\n"
         );

@@ -56,10 +56,10 @@ fn judge(facts: &Facts) -> Vec<Item> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     #[test]
-    fn threads_are_told_with_those_of_interfaces() {
+    fn threads_are_reported_with_those_of_interfaces() {
         let thread = |id, name: &str| Named { id, name: name.into() };
         let facts = Facts {
             is_realtime: true,
@@ -68,7 +68,7 @@ mod tests {
             distribution: Distribution::Debian,
         };
         assert_eq!(
-            told(&judge(&facts)),
+            reported(&judge(&facts)),
             "ok interrupts: interrupts run in threads, 3 of them\n  \
              a gateway can have a higher priority than the disk and the network card\n\
              ok interrupt can1: its interrupt runs in thread 8 (irq/22-can1)\n  \
@@ -77,7 +77,7 @@ mod tests {
         );
         let without = Facts { is_realtime: false, interfaces: Vec::new(), ..facts };
         assert_eq!(
-            told(&judge(&without)),
+            reported(&judge(&without)),
             "limited interrupts: most interrupts do not run in threads (3 do)\n  \
              every interrupt runs before the gateway\n  \
              $ echo 'GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX threadirqs\"' | sudo tee -a \

@@ -68,11 +68,11 @@ fn judge(facts: &Facts) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     fn of(release: &str, is_realtime: bool, distribution: Distribution) -> String {
         let release = Some(release.to_owned());
-        told(&[judge(&Facts { release, is_realtime, distribution, architecture: "amd64" })])
+        reported(&[judge(&Facts { release, is_realtime, distribution, architecture: "amd64" })])
     }
 
     #[test]

@@ -49,14 +49,14 @@ fn judge(laboratory: &Laboratory) -> Vec<Item> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{can_run, told};
+    use crate::{can_run, reported};
 
     #[test]
     fn the_laboratory_is_no_need_of_a_gateway() {
         let kernels = vec!["6.12".into(), "6.12-rt".into()];
         let items = judge(&Laboratory { qemu: Ok("10.0.2".into()), kernels });
         assert_eq!(
-            told(&items),
+            reported(&items),
             "ok qemu: QEMU 10.0.2\n  \
              experiments can run on real kernels; this needs no root and no /dev/kvm\n\
              ok kernels: in the cache: 6.12, 6.12-rt\n  \
@@ -64,7 +64,7 @@ mod tests {
         );
         let items = judge(&Laboratory { qemu: Err("there is none".into()), kernels: Vec::new() });
         assert_eq!(
-            told(&items),
+            reported(&items),
             "missing qemu: there is none\n  \
              experiments run in the simulation only; a gateway needs no QEMU\n  \
              $ sudo apt-get install --no-install-recommends qemu-system-x86\n\

@@ -39,7 +39,7 @@ fn judge(facts: &Facts) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     #[test]
     fn a_right_or_a_high_limit_will_do() {
@@ -73,7 +73,7 @@ mod tests {
                     .into(),
             ),
         ] {
-            assert_eq!(told(&[judge(&Facts { limit, has_right })]), expected);
+            assert_eq!(reported(&[judge(&Facts { limit, has_right })]), expected);
         }
     }
 }

@@ -33,7 +33,7 @@ pub struct Check {
     pub examine: fn(&Sources) -> Vec<Item>,
 }
 
-/// All checks, in the order in which they are told: what a gateway needs first.
+/// All checks, in the order in which they are reported: what a gateway needs first.
 pub static CHECKS: &[Check] = &[
     Check { name: "kernel", summary: "version, PREEMPT_RT", examine: kernel::examine },
     Check { name: "can", summary: "CAN sockets, modules, can-gw", examine: can::examine },

@@ -73,12 +73,12 @@ fn judge(facts: &Facts) -> Vec<Item> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     #[test]
     fn sockets_are_judged_by_what_uses_them() {
         assert_eq!(
-            told(&judge(&Facts { packet: Outcome::Opened, xdp: Outcome::Opened })),
+            reported(&judge(&Facts { packet: Outcome::Opened, xdp: Outcome::Opened })),
             "ok packet: packet sockets can be opened\n  \
              `packet:can0` receives through a ring shared with the kernel\n\
              ok xdp: XDP sockets can be opened\n  \
@@ -86,7 +86,7 @@ mod tests {
              so no port uses them\n"
         );
         assert_eq!(
-            told(&judge(&Facts { packet: Outcome::NotPermitted, xdp: Outcome::NotPermitted })),
+            reported(&judge(&Facts { packet: Outcome::NotPermitted, xdp: Outcome::NotPermitted })),
             "limited packet: the kernel has packet sockets, but this process may not use them\n  \
              use `can0` instead of `packet:can0`\n  \
              $ sudo setcap cap_net_raw,cap_ipc_lock,cap_sys_nice+ep \"$(command -v candor)\"\n\
@@ -94,7 +94,7 @@ mod tests {
              no CAN interface supports them, so no port uses them\n"
         );
         assert_eq!(
-            told(&judge(&Facts { packet: Outcome::NotThere, xdp: Outcome::NotThere })),
+            reported(&judge(&Facts { packet: Outcome::NotThere, xdp: Outcome::NotThere })),
             "missing packet: this kernel has no packet sockets\n  \
              use `can0` instead of `packet:can0`\n\
              ok xdp: this kernel has no XDP sockets\n  \

@@ -62,13 +62,13 @@ fn judge(facts: &Facts) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     #[test]
-    fn what_is_refused_is_told_with_the_reason() {
+    fn what_is_refused_is_reported_with_the_reason() {
         let refused = Facts { is_granted: false, limit: Some(0), has_right: false };
         assert_eq!(
-            told(&[judge(&Facts { is_granted: true, ..refused })]),
+            reported(&[judge(&Facts { is_granted: true, ..refused })]),
             "ok priority: real-time priority 80 is granted (SCHED_FIFO)\n  \
              `--rt 80` works: a gateway runs before every ordinary program\n"
         );
@@ -77,16 +77,16 @@ mod tests {
                     load\n  \
                     $ sudo setcap cap_net_raw,cap_ipc_lock,cap_sys_nice+ep \"$(command -v \
                     candor)\"\n";
-        assert_eq!(told(&[judge(&refused)]), none);
-        assert_eq!(told(&[judge(&Facts { limit: None, ..refused })]), none);
+        assert_eq!(reported(&[judge(&refused)]), none);
+        assert_eq!(reported(&[judge(&Facts { limit: None, ..refused })]), none);
         assert_eq!(
-            told(&[judge(&Facts { limit: Some(40), ..refused })]),
+            reported(&[judge(&Facts { limit: Some(40), ..refused })]),
             "limited priority: real-time priorities up to 40 are granted, 80 is not\n  \
              `--rt 40` works; interrupt threads have priority 50\n  \
              $ sudo setcap cap_net_raw,cap_ipc_lock,cap_sys_nice+ep \"$(command -v candor)\"\n"
         );
         assert_eq!(
-            told(&[judge(&Facts { has_right: true, ..refused })]),
+            reported(&[judge(&Facts { has_right: true, ..refused })]),
             "limited priority: real-time priority is refused although the process has \
              CAP_SYS_NICE\n  \
              a gateway shares its CPU with other programs, and may wait for them under load; the \

@@ -48,12 +48,12 @@ fn one(right: Capability, is_held: bool) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     #[test]
     fn rights_that_are_not_held_can_be_given() {
         assert_eq!(
-            told(&judge(Capabilities(0))),
+            reported(&judge(Capabilities(0))),
             "limited rights CAP_NET_ADMIN: not held\n  \
              a gateway cannot set up interfaces or program can-gw; a gateway in user space does \
              not need this\n  \
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn rights_that_are_held_are_fine() {
         assert_eq!(
-            told(&judge(Capabilities(u64::MAX))),
+            reported(&judge(Capabilities(u64::MAX))),
             "ok rights CAP_NET_ADMIN: held\n  \
              a gateway can set up interfaces, program can-gw, and use receive buffers above the \
              limit\n\

@@ -43,11 +43,12 @@ fn judge(facts: &Facts) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     #[test]
-    fn a_manager_is_told() {
-        let judged = |has_systemd, is_service| told(&[judge(&Facts { has_systemd, is_service })]);
+    fn a_manager_is_reported() {
+        let judged =
+            |has_systemd, is_service| reported(&[judge(&Facts { has_systemd, is_service })]);
         assert_eq!(
             judged(true, true),
             "ok service: a service manager listens (NOTIFY_SOCKET)\n  \

@@ -22,10 +22,10 @@ fn judge(nanos: Option<u64>) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     #[test]
-    fn the_slack_is_told_in_microseconds() {
+    fn the_slack_is_reported_in_microseconds() {
         let meaning = "a gateway sets its timer slack to 1 ns; threads with real-time priority \
                        have none\n";
         for (nanos, found) in [
@@ -33,7 +33,7 @@ mod tests {
             (Some(1), "timers of ordinary threads may fire 1 us late"),
             (None, "the timer slack is not known"),
         ] {
-            assert_eq!(told(&[judge(nanos)]), format!("ok slack: {found}\n  {meaning}"));
+            assert_eq!(reported(&[judge(nanos)]), format!("ok slack: {found}\n  {meaning}"));
         }
     }
 }

@@ -28,12 +28,12 @@ fn judge(is_shared: bool) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     #[test]
     fn a_shared_core_is_a_limit() {
         assert_eq!(
-            told(&[judge(true), judge(false)]),
+            reported(&[judge(true), judge(false)]),
             "limited smt: two CPUs share each core (SMT)\n  \
              a program on the other CPU of the gateway's core slows the gateway down, whatever \
              the priorities\n  \

@@ -60,7 +60,7 @@ fn judge(facts: &Facts) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told;
+    use crate::reported;
 
     #[test]
     fn only_a_small_share_is_a_limit() {
@@ -101,7 +101,7 @@ mod tests {
                  a gateway is never paused for running too long\n",
             ),
         ] {
-            assert_eq!(told(&[judge(&Facts { runtime, period })]), expected);
+            assert_eq!(reported(&[judge(&Facts { runtime, period })]), expected);
         }
     }
 }

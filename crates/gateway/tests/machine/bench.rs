@@ -25,19 +25,19 @@ const STEP: Nanos = Nanos::from_millis(1);
 
 /// The bed: the tester sends on the first interface and hears the source bus on the second; the
 /// gateway has the third and fourth; what it sends comes to the fifth.
-pub(crate) const TALK: &str = "can0";
+pub(crate) const SENDS_ON: &str = "can0";
 pub(crate) const MONITOR: &str = "can1";
 pub(crate) const SOURCE: &str = "can2";
 pub(crate) const TARGET: &str = "can3";
-pub(crate) const HEAR: &str = "can4";
+pub(crate) const RECEIVES_ON: &str = "can4";
 /// The two ends of a virtual cable that carries CAN FD: Debian's kernels have no driver for a
 /// controller for CAN FD that QEMU has.
 pub(crate) const FD_TARGET: &str = "fd0";
-pub(crate) const FD_HEAR: &str = "fd1";
+pub(crate) const FD_RECEIVES_ON: &str = "fd1";
 
 /// The priorities of who hears, and of the gateway: whoever sends more than is heard has to wait,
 /// and where interrupts are threads (of priority 50) they come first.
-const EAR_PRIORITY: u8 = 30;
+const CAPTURE_PRIORITY: u8 = 30;
 const HEARING_PRIORITY: u8 = 60;
 pub(crate) const GATEWAY_PRIORITY: &str = "40";
 
@@ -45,8 +45,8 @@ pub(crate) const GATEWAY_PRIORITY: &str = "40";
 
 /// What the argument `--NAME=VALUE` says.
 pub(crate) fn argument(name: &str) -> Option<PathBuf> {
-    let told = format!("--{name}=");
-    std::env::args().find_map(|argument| argument.strip_prefix(&told).map(PathBuf::from))
+    let reported = format!("--{name}=");
+    std::env::args().find_map(|argument| argument.strip_prefix(&reported).map(PathBuf::from))
 }
 
 fn needed(name: &str) -> PathBuf {
@@ -61,12 +61,12 @@ pub(crate) fn pause(time: Nanos) {
     clock::sleep_until(now() + time).unwrap();
 }
 
-/// Looks again and again until it is so; `told` says how it is meanwhile.
-pub(crate) fn until(mut is_so: impl FnMut() -> bool, told: impl FnOnce() -> String) {
+/// Looks again and again until it is so; `reported` says how it is meanwhile.
+pub(crate) fn until(mut is_so: impl FnMut() -> bool, reported: impl FnOnce() -> String) {
     let end = now() + MOST;
     while !is_so() {
         if now() >= end {
-            panic!("not within {MOST}: {}", told());
+            panic!("not within {MOST}: {}", reported());
         }
         pause(STEP);
     }
@@ -88,14 +88,14 @@ pub(crate) fn folder() -> PathBuf {
 pub(crate) fn start_bed(queue: u32) -> Netlink {
     let mut netlink = Netlink::open().unwrap();
     let settings = CanSettings { bitrate: 1_000_000, ..CanSettings::default() };
-    for name in [TALK, MONITOR, SOURCE, TARGET, HEAR] {
+    for name in [SENDS_ON, MONITOR, SOURCE, TARGET, RECEIVES_ON] {
         start(&mut netlink, name, &settings, queue);
     }
     // The emulated bus takes no time. Where interrupts are threads, one that sends all that waits
     // would send more than the controllers that hear it have room for, if they did not come first.
     let hears = |name: &str| {
         let interrupt = name.strip_prefix("irq/").and_then(|name| name.split_once('-'));
-        interrupt.is_some_and(|(_, interface)| [MONITOR, SOURCE, HEAR].contains(&interface))
+        interrupt.is_some_and(|(_, interface)| [MONITOR, SOURCE, RECEIVES_ON].contains(&interface))
     };
     for task in realtime::tasks(hears).unwrap() {
         realtime::set_policy(Task::Id(task.id), Policy::Fifo(HEARING_PRIORITY)).unwrap();
@@ -484,16 +484,16 @@ pub(crate) fn texts(frames: &[Frame]) -> Vec<String> {
 }
 
 /// Sends on an interface.
-pub(crate) struct Mouth(Box<dyn Transmitter>);
+pub(crate) struct Sender(Box<dyn Transmitter>);
 
-impl Mouth {
+impl Sender {
     pub(crate) fn new(interface: &str) -> Self {
         let port = driver::open(&interface.parse().unwrap(), Wanted::TRANSMITTER);
         Self(port.unwrap_or_else(|error| panic!("{error}")).transmitter.unwrap())
     }
 
     /// Sends a frame as soon as there is room; other programs of this machine hear it too.
-    pub(crate) fn say(&mut self, frame: &Frame) {
+    pub(crate) fn send(&mut self, frame: &Frame) {
         loop {
             match self.0.transmit(frame, true) {
                 Sent::Taken => return,
@@ -504,46 +504,46 @@ impl Mouth {
     }
 
     /// What becomes of a frame.
-    pub(crate) fn try_to_say(&mut self, frame: &Frame) -> Sent {
+    pub(crate) fn try_to_send(&mut self, frame: &Frame) -> Sent {
         self.0.transmit(frame, true)
     }
 }
 
-/// Hears everything on an interface, in a thread that comes before whoever sends.
-pub(crate) struct Ear {
-    heard: Arc<Mutex<Vec<Frame>>>,
+/// Receives everything on an interface, in a thread that comes before whoever sends.
+pub(crate) struct Capture {
+    received: Arc<Mutex<Vec<Frame>>>,
     count: Arc<AtomicU64>,
     is_ending: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Ear {
+impl Capture {
     pub(crate) fn new(interface: &str) -> Self {
         let socket = Socket::open(interface).unwrap();
         socket.accept_fd().unwrap();
         socket.set_blocking(false).unwrap();
         socket.set_receive_buffer(16_000_000).unwrap();
         socket.count_overflow().unwrap();
-        let (heard, count) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU64::new(0)));
+        let (received, count) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU64::new(0)));
         let is_ending = Arc::new(AtomicBool::new(false));
         let thread = {
-            let (heard, count) = (Arc::clone(&heard), Arc::clone(&count));
+            let (received, count) = (Arc::clone(&received), Arc::clone(&count));
             let is_ending = Arc::clone(&is_ending);
             thread::spawn(move || {
-                realtime::set_policy(Task::This, Policy::Fifo(EAR_PRIORITY)).unwrap();
+                realtime::set_policy(Task::This, Policy::Fifo(CAPTURE_PRIORITY)).unwrap();
                 while !is_ending.load(Ordering::Relaxed) {
                     // An interface that is down or away is silent.
                     if !poll::wait(&socket, Interest::Read, Some(Nanos::from_millis(10))).unwrap() {
                         continue;
                     }
-                    let Ok(Some(received)) = socket.receive_stamped() else { continue };
-                    assert_eq!(received.overflow, 0, "the check is too slow");
-                    heard.lock().unwrap().push(received.frame.frame().unwrap());
+                    let Ok(Some(packet)) = socket.receive_stamped() else { continue };
+                    assert_eq!(packet.overflow, 0, "the check is too slow");
+                    received.lock().unwrap().push(packet.frame.frame().unwrap());
                     count.fetch_add(1, Ordering::Relaxed);
                 }
             })
         };
-        Self { heard, count, is_ending, thread: Some(thread) }
+        Self { received, count, is_ending, thread: Some(thread) }
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -552,27 +552,27 @@ impl Ear {
 
     /// What was heard, once there are so many frames.
     pub(crate) fn once(&self, count: u64) -> Vec<Frame> {
-        let told = || format!("{} frames of {count} were heard", self.count());
-        until(|| self.count() >= count, told);
-        self.heard.lock().unwrap().clone()
+        let reported = || format!("{} frames of {count} came", self.count());
+        until(|| self.count() >= count, reported);
+        self.received.lock().unwrap().clone()
     }
 
     /// The same, and that no more come within a while.
     pub(crate) fn exactly(&self, count: u64) -> Vec<Frame> {
         self.once(count);
         pause(Nanos::from_millis(20));
-        let heard = self.heard.lock().unwrap().clone();
-        assert_eq!(heard.len() as u64, count, "{:?}", heard.last());
-        heard
+        let received = self.received.lock().unwrap().clone();
+        assert_eq!(received.len() as u64, count, "{:?}", received.last());
+        received
     }
 }
 
-impl Drop for Ear {
+impl Drop for Capture {
     fn drop(&mut self) {
         self.is_ending.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let outcome = thread.join();
-            assert!(thread::panicking() || outcome.is_ok(), "hearing failed");
+            assert!(thread::panicking() || outcome.is_ok(), "receiving failed");
         }
     }
 }

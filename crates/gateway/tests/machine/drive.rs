@@ -20,8 +20,8 @@ use candor_time::Nanos;
 use candor_wire::Frame;
 
 use crate::bench::{
-    FD_HEAR, FD_TARGET, Gateway, HEAR, MONITOR, Process, Recorder, SOURCE, TALK, TARGET, argument,
-    assert_balanced, candor, folder, port, start_bed,
+    FD_RECEIVES_ON, FD_TARGET, Gateway, MONITOR, Process, RECEIVES_ON, Recorder, SENDS_ON, SOURCE,
+    TARGET, argument, assert_balanced, candor, folder, port, start_bed,
 };
 use crate::{Check, Need};
 
@@ -184,8 +184,8 @@ fn drive() {
     let folder = folder();
     place(&folder);
     let mut netlink = start_bed(1_000);
-    netlink.create_vxcan(FD_TARGET, FD_HEAR).unwrap();
-    for name in [FD_TARGET, FD_HEAR] {
+    netlink.create_vxcan(FD_TARGET, FD_RECEIVES_ON).unwrap();
+    for name in [FD_TARGET, FD_RECEIVES_ON] {
         netlink.set_mtu(name, 72).unwrap();
         netlink.set_up(name, true).unwrap();
     }
@@ -193,16 +193,17 @@ fn drive() {
     let drive = argument("drive").expect("--drive=FILE is missing");
     let sent = crate::bench::records(&fs::read_to_string(&drive).unwrap());
 
-    let recorders = [(MONITOR, "source"), (HEAR, "body"), (FD_HEAR, "backbone")]
+    let recorders = [(MONITOR, "source"), (RECEIVES_ON, "body"), (FD_RECEIVES_ON, "backbone")]
         .map(|(interface, name)| Recorder::start(interface, folder.join(format!("{name}.log"))));
     let mut gateway = Gateway::run(folder.join("drive.rules.toml"), &[]);
-    let replay = Process::candor("replay", &["bus", "replay", &drive.display().to_string(), TALK]);
+    let replay =
+        Process::candor("replay", &["bus", "replay", &drive.display().to_string(), SENDS_ON]);
     let replayed = replay.wait();
     assert_eq!(replayed.status, Some(0), "{replayed:?}");
     println!("{}", replayed.errors);
     let snapshot = gateway.settled("powertrain", sent.len() as u64);
-    let told = gateway.end();
-    println!("{told}");
+    let reported = gateway.end();
+    println!("{reported}");
     // What the recorders hear in the end they write at once.
     candor_linux::clock::sleep_until(crate::bench::now() + Nanos::from_millis(100)).unwrap();
     let [source, body, backbone] = recorders.map(Recorder::end);

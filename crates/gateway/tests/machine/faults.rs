@@ -13,9 +13,9 @@ use candor_wire::tunnel::cannelloni::HELLO;
 use candor_wire::{Frame, StandardId};
 
 use crate::bench::{
-    Ear, Gateway, HEAR, Mouth, SOURCE, Stopped, TALK, TARGET, assert_balanced, frame, now,
-    number_of, numbered, pause, port, records, refused, rule, start_bed, step_clock, texts,
-    virtual_buses,
+    Capture, Gateway, RECEIVES_ON, SENDS_ON, SOURCE, Sender, Stopped, TARGET, assert_balanced,
+    frame, now, number_of, numbered, pause, port, records, refused, rule, start_bed, step_clock,
+    texts, virtual_buses,
 };
 use crate::{Check, Need};
 
@@ -43,20 +43,20 @@ fn overflow() {
             "[bus]\na = \"{port_of_a}\"\nb = \"vcan1\"\n\
              [[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\necho = true\n"
         );
-        let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
+        let (capture, mut sender) = (Capture::new("vcan1"), Sender::new("vcan0"));
         let mut gateway = Gateway::start(&rules, &[]);
         gateway.process().signal("STOP");
         let mut sent = 0;
-        let mut say = |count: u64| {
-            (sent..sent + count).for_each(|number| mouth.say(&numbered(0x100, number)));
+        let mut send = |count: u64| {
+            (sent..sent + count).for_each(|number| sender.send(&numbered(0x100, number)));
             sent += count;
             sent
         };
-        say(1_000);
+        send(1_000);
         gateway.process().signal("CONT");
-        // That some were dropped is told with frames that come after.
+        // That some were dropped is reported with frames that come after.
         loop {
-            let sent = say(1);
+            let sent = send(1);
             let before = now();
             let mut all = gateway.stats();
             while port(&all, "a").received + port(&all, "a").overflow_frames < sent
@@ -79,8 +79,8 @@ fn overflow() {
             "{port_of_a}: {sent} sent, {received} received, {} lost",
             port(&snapshot, "a").overflow_frames
         );
-        let heard = ear.exactly(received);
-        assert!(heard.windows(2).all(|pair| number_of(&pair[0]) < number_of(&pair[1])), "order");
+        let received = capture.exactly(received);
+        assert!(received.windows(2).all(|pair| number_of(&pair[0]) < number_of(&pair[1])), "order");
         gateway.end();
     }
 }
@@ -90,14 +90,14 @@ fn narrow(
     interface: u32,
     depth: usize,
     of_rule: &str,
-) -> (Ear, Gateway, candor_linux::netlink::Netlink) {
+) -> (Capture, Gateway, candor_linux::netlink::Netlink) {
     let mut netlink = start_bed(1_000);
     netlink.set_queue_length(TARGET, interface).unwrap();
     let rules = format!(
         "[bus]\na = \"{SOURCE}?buffer=4000000\"\nb = \"{TARGET}?queue={depth}\"\n\
          [[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\n{of_rule}"
     );
-    (Ear::new(HEAR), Gateway::start(&rules, &[]), netlink)
+    (Capture::new(RECEIVES_ON), Gateway::start(&rules, &[]), netlink)
 }
 
 /// Frames of identifiers from the least urgent to the most, so that each has to find its place.
@@ -109,11 +109,11 @@ fn rising(count: u16) -> Vec<Frame> {
 fn full_queue() {
     const INTERFACE: usize = 10;
     const DEPTH: usize = 16;
-    let (ear, mut gateway, _netlink) = narrow(INTERFACE as u32, DEPTH, "");
-    let mut mouth = Mouth::new(TALK);
+    let (capture, mut gateway, _netlink) = narrow(INTERFACE as u32, DEPTH, "");
+    let mut sender = Sender::new(SENDS_ON);
     let frames = rising(100);
     let stopped = Stopped::new(TARGET);
-    frames.iter().for_each(|frame| mouth.say(frame));
+    frames.iter().for_each(|frame| sender.send(frame));
     let taken = (INTERFACE + IN_CONTROLLER) as u64;
     let snapshot = gateway.once("the queue is full", |it| {
         let rule = rule(it, "all");
@@ -128,9 +128,9 @@ fn full_queue() {
     drop(stopped);
     let snapshot = gateway.settled("a", 100);
     assert_balanced(&snapshot, "a", 100);
-    let heard = ear.exactly(taken + DEPTH as u64);
+    let received = capture.exactly(taken + DEPTH as u64);
     // What the interface had leaves in its order, and then the most urgent of all first.
-    let (first, rest) = heard.split_at(taken as usize);
+    let (first, rest) = received.split_at(taken as usize);
     assert_eq!(first, &frames[..taken as usize]);
     let mut urgent = frames[100 - DEPTH..].to_vec();
     urgent.reverse();
@@ -143,15 +143,15 @@ fn stale() {
     let rules = "match = [\"!0x100-0x1FF\"]\n\
          [[rule]]\nname = \"short\"\nfrom = \"a\"\nto = \"b\"\nmatch = [\"0x100-0x1FF\"]\n\
          deadline = \"200ms\"\n";
-    let (ear, mut gateway, _netlink) = narrow(INTERFACE as u32, 64, rules);
-    let mut mouth = Mouth::new(TALK);
+    let (capture, mut gateway, _netlink) = narrow(INTERFACE as u32, 64, rules);
+    let mut sender = Sender::new(SENDS_ON);
     let taken = (INTERFACE + IN_CONTROLLER) as u64;
     let stopped = Stopped::new(TARGET);
     // These fill the interface, and the others wait: five that may, five that may for a while.
-    (0..taken).for_each(|number| mouth.say(&numbered(0x300, number)));
+    (0..taken).for_each(|number| sender.send(&numbered(0x300, number)));
     for number in 0..5 {
-        mouth.say(&numbered(0x150, number));
-        mouth.say(&numbered(0x350, number));
+        sender.send(&numbered(0x150, number));
+        sender.send(&numbered(0x350, number));
     }
     gateway.once("all of them wait", |it| port(it, "b").queued == 10);
     let snapshot = gateway.once("some are stale", |it| refused(it, "short", "stale") == 5);
@@ -159,11 +159,11 @@ fn stale() {
     drop(stopped);
     let snapshot = gateway.settled("a", taken + 10);
     assert_balanced(&snapshot, "a", taken + 10);
-    let heard = ear.exactly(taken + 5);
-    assert!(heard.iter().all(|frame| frame.can_id() != 0x150));
+    let received = capture.exactly(taken + 5);
+    assert!(received.iter().all(|frame| frame.can_id() != 0x150));
     // Once there is room again the same frames are in time.
-    (0..5).for_each(|number| mouth.say(&numbered(0x150, number)));
-    ear.exactly(taken + 10);
+    (0..5).for_each(|number| sender.send(&numbered(0x150, number)));
+    capture.exactly(taken + 10);
     gateway.end();
 }
 
@@ -171,13 +171,13 @@ fn stale() {
 /// or counted.
 fn short_queue() {
     const TIMES: u64 = 5;
-    let (ear, mut gateway, _netlink) = narrow(1, 32, "");
+    let (capture, mut gateway, _netlink) = narrow(1, 32, "");
     let (sent, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut mouth = Mouth::new(TALK);
+            let mut sender = Sender::new(SENDS_ON);
             while !is_over.load(Ordering::Relaxed) {
-                mouth.say(&numbered(0x100, sent.fetch_add(1, Ordering::Relaxed)));
+                sender.send(&numbered(0x100, sent.fetch_add(1, Ordering::Relaxed)));
             }
         });
         for time in 1..=TIMES {
@@ -199,12 +199,12 @@ fn short_queue() {
     );
     assert_eq!(handled + full, sent);
     assert!(port(&snapshot, "b").full > 0, "{snapshot:#?}");
-    let heard = ear.exactly(handled);
-    assert!(heard.windows(2).all(|pair| number_of(&pair[0]) < number_of(&pair[1])), "order");
+    let received = capture.exactly(handled);
+    assert!(received.windows(2).all(|pair| number_of(&pair[0]) < number_of(&pair[1])), "order");
     gateway.end();
 }
 
-/// The time of day is set by hours while frames run: they pass, their latencies are told as unusable,
+/// The time of day is set by hours while frames run: they pass, their latencies are reported as unusable,
 /// and rates, which have another clock, stay what they were.
 fn clock_steps() {
     const HOURS: i64 = 3_600;
@@ -217,7 +217,7 @@ fn clock_steps() {
          [[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\nmatch = [0x100]\necho = true\n\
          [[rule]]\nname = \"paced\"\nfrom = \"a\"\nto = \"b\"\nmatch = [0x200]\nmin_interval = \"45ms\"\n\
          echo = true\n";
-    let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
+    let (capture, mut sender) = (Capture::new("vcan1"), Sender::new("vcan0"));
     let mut gateway = Gateway::start(rules, &[]);
     let begin = now();
     let mut sent = 0;
@@ -229,7 +229,7 @@ fn clock_steps() {
             67 => -11 * HOURS,
             _ => 0,
         };
-        mouth.say(&numbered(0x200, number));
+        sender.send(&numbered(0x200, number));
         sent += 1;
         if step == 0 {
             continue;
@@ -237,7 +237,7 @@ fn clock_steps() {
         gateway.settled("a", sent);
         // These arrive before the clock is set and leave after.
         gateway.process().signal("STOP");
-        (0..MEANWHILE).for_each(|number| mouth.say(&numbered(0x100, number)));
+        (0..MEANWHILE).for_each(|number| sender.send(&numbered(0x100, number)));
         sent += MEANWHILE;
         step_clock(step);
         gateway.process().signal("CONT");
@@ -253,7 +253,7 @@ fn clock_steps() {
     println!("{} paced in {took}", rule(&snapshot, "paced").handled);
     // Setting the clock takes its time, in which frames come late; none comes early.
     assert!((17..=20).contains(&rule(&snapshot, "paced").handled), "{snapshot:#?}");
-    ear.exactly(rule(&snapshot, "paced").handled + 2 * MEANWHILE);
+    capture.exactly(rule(&snapshot, "paced").handled + 2 * MEANWHILE);
     gateway.end();
 }
 
@@ -264,11 +264,11 @@ fn looping() {
          [[rule]]\nname = \"in\"\nfrom = \"a\"\nto = \"b\"\necho = true\n\
          [[rule]]\nname = \"there\"\nfrom = \"b\"\nto = \"c\"\necho = true\n\
          [[rule]]\nname = \"back\"\nfrom = \"c\"\nto = \"b\"\necho = true\n";
-    let (ears, mut mouth) = (["vcan1", "vcan2"].map(Ear::new), Mouth::new("vcan0"));
+    let (captures, mut sender) = (["vcan1", "vcan2"].map(Capture::new), Sender::new("vcan0"));
     let mut gateway = Gateway::start(rules, &[]);
     const FRAMES: u64 = 200;
     for number in 0..FRAMES {
-        mouth.say(&numbered(0x100, number));
+        sender.send(&numbered(0x100, number));
     }
     // To b, to c, and back to b; from there it has been passed on three times.
     let snapshot =
@@ -276,7 +276,7 @@ fn looping() {
     for (name, handled) in [("in", FRAMES), ("there", FRAMES), ("back", FRAMES)] {
         assert_eq!(rule(&snapshot, name).handled, handled, "{snapshot:#?}");
     }
-    let [b, c] = &ears;
+    let [b, c] = &captures;
     b.exactly(2 * FRAMES);
     c.exactly(FRAMES);
     let after = gateway.stats();
@@ -290,14 +290,14 @@ fn error_reports() {
     let _netlink = virtual_buses(&["vcan0", "vcan1"]);
     let rules = "[bus]\na = \"vcan0\"\nb = \"vcan1\"\n\
          [[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\nmatch = [0x100]\necho = true\n";
-    let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
+    let (capture, mut sender) = (Capture::new("vcan1"), Sender::new("vcan0"));
     let driver = candor_linux::can::Socket::open("vcan0").unwrap();
     let report = frame("20000040#0000000000000000");
     let mut gateway = Gateway::start(rules, &[]);
     let report = candor_linux::can::RawFrame::from(report);
     assert_eq!(driver.send(&report), Ok(candor_linux::Sent::Taken));
-    mouth.say(&Frame::new(StandardId::new(0x100).unwrap(), &[1]).unwrap());
-    assert_eq!(texts(&ear.exactly(1)), ["100#01"]);
+    sender.send(&Frame::new(StandardId::new(0x100).unwrap(), &[1]).unwrap());
+    assert_eq!(texts(&capture.exactly(1)), ["100#01"]);
     let snapshot = gateway.settled("a", 1);
     assert_eq!((port(&snapshot, "a").received, port(&snapshot, "a").unmatched), (1, 0));
     gateway.end();
@@ -318,18 +318,18 @@ fn never_reads() {
          tunnel = \"cannelloni:tcp://127.0.0.1:20000\"\n\
          [[rule]]\nname = \"tunnel\"\nfrom = \"here\"\nto = \"tunnel\"\ndeadline = \"50ms\"\n\
          [[rule]]\nname = \"bus\"\nfrom = \"here\"\nto = \"there\"\necho = true\n";
-    let ear = Ear::new("vcan1");
+    let capture = Capture::new("vcan1");
     let mut gateway = Gateway::start(rules, &["--cpu", "0", "--lock-memory"]);
     let (mut stream, _) = listener.accept().unwrap();
     stream.write_all(&HELLO).unwrap();
     gateway.once("both have greeted", |it| port(it, "tunnel").trouble.is_none());
-    let mut mouth = Mouth::new("vcan0");
+    let mut sender = Sender::new("vcan0");
     let begin = now();
     for number in 0..FRAMES {
-        mouth.say(&numbered(0x100, number));
+        sender.send(&numbered(0x100, number));
         if number % 500 == 499 {
             // As many as the buffers of sockets have room for.
-            ear.exactly(number + 1);
+            capture.exactly(number + 1);
         }
     }
     let took = now() - begin;
@@ -381,11 +381,11 @@ fn full_disk() {
         "[bus]\na = \"vcan0\"\nlog = \"file:{place}/drive.log\"\n\
          [[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"log\"\n"
     );
-    let mut mouth = Mouth::new("vcan0");
+    let mut sender = Sender::new("vcan0");
     let mut gateway = Gateway::start(&rules, &[]);
     let mut sent = 0;
-    let say = |mouth: &mut Mouth, gateway: &mut Gateway, sent: &mut u64| {
-        mouth.say(&numbered(0x100, *sent));
+    let send = |sender: &mut Sender, gateway: &mut Gateway, sent: &mut u64| {
+        sender.send(&numbered(0x100, *sent));
         *sent += 1;
         if (*sent).is_multiple_of(100) {
             gateway.settled("a", *sent);
@@ -397,13 +397,13 @@ fn full_disk() {
     let trouble = |snapshot: &Snapshot| port(snapshot, "log").trouble.clone();
     while trouble(&gateway.stats()).is_none() {
         for _ in 0..100 {
-            say(&mut mouth, &mut gateway, &mut sent);
+            send(&mut sender, &mut gateway, &mut sent);
         }
     }
     let snapshot = gateway.stats();
     assert!(trouble(&snapshot).unwrap().contains("No space left"), "{snapshot:#?}");
     while !rule(&gateway.stats(), "all").stopped.contains_key("down") {
-        say(&mut mouth, &mut gateway, &mut sent);
+        send(&mut sender, &mut gateway, &mut sent);
     }
     // The file is whole, and can be read meanwhile.
     let file = disk.join("drive.log");
@@ -414,7 +414,7 @@ fn full_disk() {
     std::fs::remove_file(&filler).unwrap();
     gateway.once("it works again", |it| trouble(it).is_none());
     for _ in 0..100 {
-        say(&mut mouth, &mut gateway, &mut sent);
+        send(&mut sender, &mut gateway, &mut sent);
     }
     let snapshot = gateway.settled("a", sent);
     assert_balanced(&snapshot, "a", sent);

@@ -11,8 +11,8 @@ use candor_time::{Instant, Nanos};
 use candor_wire::{Bitrate, Frame, StandardId, Timing, bits};
 
 use crate::bench::{
-    Gateway, HEAR, MONITOR, Mouth, SOURCE, TALK, TARGET, create_vcan, now, pause, port, rule,
-    start_bed,
+    Gateway, MONITOR, RECEIVES_ON, SENDS_ON, SOURCE, Sender, TARGET, create_vcan, now, pause, port,
+    rule, start_bed,
 };
 use crate::{Check, Need};
 
@@ -27,7 +27,7 @@ const FRAMES_ON_RT: u64 = 2_000;
 /// Until what starting has left to be done is done.
 const REST: Nanos = Nanos::from_millis(300);
 /// Who talks comes before the gateway, as another computer would.
-const TALK_PRIORITY: u8 = 50;
+const SENDER_PRIORITY: u8 = 50;
 /// What 999 of 1,000 frames may take, from the end of the frame on the source bus to that on the
 /// target bus. The emulated buses take no time.
 const MOST: Nanos = Nanos::from_micros(200);
@@ -70,7 +70,7 @@ fn four_ports() {
     );
     let is_rt = Path::new("/sys/kernel/realtime").exists();
     let frames = if is_rt { FRAMES_ON_RT } else { FRAMES };
-    let (mut before, mut behind) = (ring(MONITOR), ring(HEAR));
+    let (mut before, mut behind) = (ring(MONITOR), ring(RECEIVES_ON));
     let snapshot = flood(&rules, 8, frames);
     let (before, behind) = (read(&mut *before, frames), read(&mut *behind, frames));
     let mut latencies: Vec<_> = before
@@ -100,7 +100,7 @@ fn four_ports() {
     // The shortest frames come so fast that one processor of 1,000 MIPS cannot be tester and gateway
     // too. So nobody listens, and it is the gateway that tells how long they take: from the kernel's
     // stamp until the destination took them.
-    for name in [MONITOR, HEAR] {
+    for name in [MONITOR, RECEIVES_ON] {
         netlink.set_up(name, false).unwrap();
     }
     let snapshot = flood(&rules, 0, FRAMES);
@@ -127,14 +127,14 @@ fn tell(length: usize, snapshot: &Snapshot) {
 fn flood(rules: &str, length: usize, frames: u64) -> Snapshot {
     let timing = Timing::classical("1M".parse::<Bitrate>().unwrap());
     let mut gateway = Gateway::start(rules, &["--lock-memory"]);
-    let mut mouth = Mouth::new(TALK);
+    let mut sender = Sender::new(SENDS_ON);
     pause(REST);
-    realtime::set_policy(Task::This, Policy::Fifo(TALK_PRIORITY)).unwrap();
+    realtime::set_policy(Task::This, Policy::Fifo(SENDER_PRIORITY)).unwrap();
     let mut next = now() + Nanos::from_millis(1);
     for number in 0..frames {
         let frame = frame(length, number);
         clock::sleep_until(next).unwrap();
-        mouth.say(&frame);
+        sender.send(&frame);
         next += Nanos::from_nanos(timing.duration_ns(bits::length(&frame).unwrap()));
     }
     let late = now().signed_nanos_since(next);

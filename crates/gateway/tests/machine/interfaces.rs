@@ -8,8 +8,8 @@ use candor_port::Sent;
 use candor_time::Nanos;
 
 use crate::bench::{
-    Ear, Gateway, HEAR, Mouth, SOURCE, TALK, TARGET, assert_balanced, create_vcan, frame, now,
-    numbered, pause, port, refused, rule, start_bed, texts, until, virtual_buses,
+    Capture, Gateway, RECEIVES_ON, SENDS_ON, SOURCE, Sender, TARGET, assert_balanced, create_vcan,
+    frame, now, numbered, pause, port, refused, rule, start_bed, texts, until, virtual_buses,
 };
 use crate::{Check, Need};
 
@@ -36,25 +36,25 @@ fn destination() {
     let mut netlink = start_bed(1_000);
     netlink.set_queue_length(TARGET, QUEUE).unwrap();
     let dropped = netlink.link(TARGET).unwrap().statistics.tx_dropped;
-    let ear = Ear::new(HEAR);
+    let capture = Capture::new(RECEIVES_ON);
     let mut gateway = Gateway::start(&all(&format!("{SOURCE}?buffer=4000000"), TARGET), &[]);
     let (sent, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut mouth = Mouth::new(TALK);
+            let mut sender = Sender::new(SENDS_ON);
             while !is_over.load(Ordering::Relaxed) {
-                mouth.say(&numbered(0x100, sent.fetch_add(1, Ordering::Relaxed)));
+                sender.send(&numbered(0x100, sent.fetch_add(1, Ordering::Relaxed)));
             }
         });
         for _ in 0..TIMES {
-            let (heard, down) = (ear.count(), refused(&gateway.stats(), "all", "down"));
-            until(|| ear.count() >= heard + 100, || format!("{} heard", ear.count()));
+            let (received, down) = (capture.count(), refused(&gateway.stats(), "all", "down"));
+            until(|| capture.count() >= received + 100, || format!("{} came", capture.count()));
             netlink.set_up(TARGET, false).unwrap();
             gateway.once("refused", |it| refused(it, "all", "down") >= down + 100);
             netlink.set_up(TARGET, true).unwrap();
         }
-        let heard = ear.count();
-        until(|| ear.count() >= heard + 100, || "nothing is heard any more".into());
+        let received = capture.count();
+        until(|| capture.count() >= received + 100, || "nothing comes any more".into());
         is_over.store(true, Ordering::Relaxed);
     });
     let sent = sent.into_inner();
@@ -66,35 +66,35 @@ fn destination() {
     // and one that waited beside the queue. What the kernel takes while it takes an interface down it
     // drops, says that all is well, and counts it.
     pause(Nanos::from_millis(50));
-    let heard = ear.count();
+    let received = capture.count();
     let dropped = netlink.link(TARGET).unwrap().statistics.tx_dropped - dropped;
-    println!("{sent} frames, {handled} taken, {down} refused, {dropped} dropped, {heard} heard");
+    println!("{sent} frames, {handled} taken, {down} refused, {dropped} dropped, {received} heard");
     let most = handled - dropped;
     let least = most - TIMES * u64::from(QUEUE + 2);
-    assert!((least..=most).contains(&heard), "{heard} of {handled}, {dropped} dropped");
+    assert!((least..=most).contains(&received), "{received} of {handled}, {dropped} dropped");
     gateway.end();
 }
 
 fn source() {
     let mut netlink = virtual_buses(&["vcan0", "vcan1"]);
-    let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
+    let (capture, mut sender) = (Capture::new("vcan1"), Sender::new("vcan0"));
     let mut gateway = Gateway::start(&all("vcan0", "vcan1"), &[]);
     for round in 0..3 {
-        (0..100).for_each(|number| mouth.say(&numbered(0x100, round * 100 + number)));
-        ear.exactly((round + 1) * 100);
+        (0..100).for_each(|number| sender.send(&numbered(0x100, round * 100 + number)));
+        capture.exactly((round + 1) * 100);
         netlink.set_up("vcan0", false).unwrap();
         let snapshot = gateway.once("the trouble is told", |it| port(it, "a").trouble.is_some());
-        let told = port(&snapshot, "a").trouble.clone().unwrap();
-        assert!(told.contains("down") && told.contains("vcan0"), "{told}");
-        assert_eq!(mouth.try_to_say(&frame("123#")), Sent::Down);
+        let reported = port(&snapshot, "a").trouble.clone().unwrap();
+        assert!(reported.contains("down") && reported.contains("vcan0"), "{reported}");
+        assert_eq!(sender.try_to_send(&frame("123#")), Sent::Down);
         netlink.set_up("vcan0", true).unwrap();
         // At once, not after a time: a frame that comes right after the interface is heard.
         let up = now();
         gateway.once("the trouble is over", |it| port(it, "a").trouble.is_none());
         assert!(now() - up < Nanos::from_millis(500));
     }
-    mouth.say(&frame("7FF#"));
-    ear.exactly(301);
+    sender.send(&frame("7FF#"));
+    capture.exactly(301);
     assert_balanced(&gateway.settled("a", 301), "a", 301);
     gateway.end();
 }
@@ -104,15 +104,15 @@ fn away() {
     let mut gateway = Gateway::start(&all("vcan0", "vcan1"), &[]);
     let (mut sent, mut handled) = (0, 0);
     for name in ["vcan1", "vcan0", "vcan1"] {
-        let say = |count: u64| {
-            let mut mouth = Mouth::new("vcan0");
-            (0..count).for_each(|number| mouth.say(&numbered(0x100, number)));
+        let send = |count: u64| {
+            let mut sender = Sender::new("vcan0");
+            (0..count).for_each(|number| sender.send(&numbered(0x100, number)));
             count
         };
         {
-            let ear = Ear::new("vcan1");
-            sent += say(50);
-            ear.exactly(50);
+            let capture = Capture::new("vcan1");
+            sent += send(50);
+            capture.exactly(50);
             handled += 50;
         }
         netlink.delete(name).unwrap();
@@ -120,14 +120,14 @@ fn away() {
         let snapshot = gateway.once("told that it is away", |it| port(it, bus).trouble.is_some());
         println!("{name}: {}", port(&snapshot, bus).trouble.as_ref().unwrap());
         if name == "vcan1" {
-            sent += say(30);
+            sent += send(30);
             assert_balanced(&gateway.settled("a", sent), "a", sent);
         }
         create_vcan(&mut netlink, name);
         gateway.once("it is back", |it| port(it, bus).trouble.is_none());
-        let ear = Ear::new("vcan1");
-        sent += say(20);
-        ear.exactly(20);
+        let capture = Capture::new("vcan1");
+        sent += send(20);
+        capture.exactly(20);
         handled += 20;
     }
     let snapshot = gateway.settled("a", sent);
@@ -135,13 +135,13 @@ fn away() {
     assert_eq!(rule(&snapshot, "all").handled, handled);
     assert_eq!(refused(&snapshot, "all", "down"), 60);
     assert_eq!(port(&snapshot, "a").reopened, 1);
-    let told = gateway.end();
-    assert_eq!(told.matches("went away").count(), 3, "{told}");
+    let reported = gateway.end();
+    assert_eq!(reported.matches("went away").count(), 3, "{reported}");
 }
 
 fn mtu() {
     let mut netlink = virtual_buses(&["vcan0", "vcan1"]);
-    let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
+    let (capture, mut sender) = (Capture::new("vcan1"), Sender::new("vcan0"));
     let mut gateway = Gateway::start(&all("vcan0", "vcan1"), &[]);
     let set = |netlink: &mut Netlink, bytes: u32| {
         netlink.set_up("vcan1", false).unwrap();
@@ -149,17 +149,17 @@ fn mtu() {
         netlink.set_up("vcan1", true).unwrap();
     };
     let both = ["123#11", "123##1AABB", "12345678#", "12345678##022"].map(frame);
-    let mut say = || both.iter().for_each(|frame| mouth.say(frame));
-    say();
-    assert_eq!(texts(&ear.exactly(4)), texts(&both));
+    let mut send = || both.iter().for_each(|frame| sender.send(frame));
+    send();
+    assert_eq!(texts(&capture.exactly(4)), texts(&both));
     set(&mut netlink, 16);
-    say();
-    ear.exactly(6);
+    send();
+    capture.exactly(6);
     set(&mut netlink, 72);
-    say();
-    let heard = texts(&ear.exactly(10));
+    send();
+    let received = texts(&capture.exactly(10));
     assert_eq!(
-        heard[4..],
+        received[4..],
         ["123#11", "12345678#", "123#11", "123##1AABB", "12345678#", "12345678##022"]
     );
     let snapshot = gateway.settled("a", 12);
@@ -175,8 +175,8 @@ fn absent() {
     std::fs::write(&file, all("vcan0", "vcan1")).unwrap();
     let ended = crate::bench::candor(&["route", "run", &file.display().to_string()]);
     assert_eq!(ended.status, Some(2), "{ended:?}");
-    let told = ended.errors;
-    assert!(told.contains("bus `b`") && told.contains("vcan1"), "{told}");
+    let reported = ended.errors;
+    assert!(reported.contains("bus `b`") && reported.contains("vcan1"), "{reported}");
     // Twice on the same rules is refused, too.
     create_vcan(&mut netlink, "vcan1");
     let gateway = Gateway::run(file.clone(), &[]);

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::bench::{Ear, Gateway, Mouth, assert_balanced, numbered, port, rule, virtual_buses};
+use crate::bench::{
+    Capture, Gateway, Sender, assert_balanced, numbered, port, rule, virtual_buses,
+};
 use crate::{Check, Need};
 
 pub(crate) const CHECKS: [Check; 2] = [
@@ -35,7 +37,7 @@ fn floods(arguments: &[&str]) {
     let _netlink = virtual_buses(&["vcan0", "vcan1"]);
     let rules = "[bus]\na = \"vcan0\"\nb = \"vcan1\"\n\
          [[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\necho = true\non_change = true\nrate = \"1000000/s\"\nburst = 1000000\n";
-    let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
+    let (capture, mut sender) = (Capture::new("vcan1"), Sender::new("vcan0"));
     let mut gateway = Gateway::start(rules, arguments);
     let id = gateway.process().id();
     let mut after = Vec::new();
@@ -43,7 +45,7 @@ fn floods(arguments: &[&str]) {
         let sent = flood * FRAMES;
         // As many identifiers as there are, so that whatever is remembered of each is.
         for number in sent - FRAMES..sent {
-            mouth.say(&numbered((number % 0x7FF) as u16, number));
+            sender.send(&numbered((number % 0x7FF) as u16, number));
         }
         let snapshot = gateway.settled("a", sent);
         assert_balanced(&snapshot, "a", sent);
@@ -51,7 +53,7 @@ fn floods(arguments: &[&str]) {
             (port(&snapshot, "a").overflow_frames, rule(&snapshot, "all").handled),
             (0, sent)
         );
-        ear.exactly(sent);
+        capture.exactly(sent);
         after.push(resident(id));
     }
     println!("resident after {FRAMES} frames each: {after:?} KiB");

@@ -3,7 +3,7 @@
 use candor_wire::Frame;
 
 use crate::bench::{
-    Ear, Gateway, Mouth, Process, argument, frame, port, texts, until, virtual_buses,
+    Capture, Gateway, Process, Sender, argument, frame, port, texts, until, virtual_buses,
 };
 use crate::{Check, Need};
 
@@ -48,17 +48,17 @@ fn both_ways(bus: &str, peer: &[&str], keeps_remote_len: bool) {
          [[rule]]\nname = \"out\"\nfrom = \"here\"\nto = \"tunnel\"\nframes = \"any\"\n\
          [[rule]]\nname = \"in\"\nfrom = \"tunnel\"\nto = \"here\"\nframes = \"any\"\necho = true\n"
     );
-    let [here, there] = ["vcan0", "vcan1"].map(Ear::new);
+    let [here, there] = ["vcan0", "vcan1"].map(Capture::new);
     let mut gateway = Gateway::start(&rules, &[]);
     let program = argument("cannelloni").expect("--cannelloni=FILE is missing");
     let peer =
         Process::start(&program, "cannelloni", &[&["-I", "vcan1", "-t", "1000"], peer].concat());
-    let (mut at_here, mut at_there) = (Mouth::new("vcan0"), Mouth::new("vcan1"));
+    let (mut at_here, mut at_there) = (Sender::new("vcan0"), Sender::new("vcan1"));
     // Until both ends are there frames get lost: as they may with UDP, and while TCP connects.
     let knock = frame("7FF#4B");
     until(
         || {
-            at_here.say(&knock);
+            at_here.send(&knock);
             candor_linux::clock::sleep_until(
                 crate::bench::now() + candor_time::Nanos::from_millis(5),
             )
@@ -71,20 +71,20 @@ fn both_ways(bus: &str, peer: &[&str], keeps_remote_len: bool) {
         .unwrap();
     let (before_here, before_there) = (here.count(), there.count());
     let frames = frames();
-    frames.iter().for_each(|frame| at_here.say(frame));
+    frames.iter().for_each(|frame| at_here.send(frame));
     let count = frames.len() as u64;
     // What is said here is heard here too.
-    let heard = there.exactly(before_there + count);
+    let received = there.exactly(before_there + count);
     let expected = texts(&frames).into_iter().map(|text| match text.as_str() {
         "123#R3" if !keeps_remote_len => "123#R".to_owned(),
         _ => text,
     });
-    assert_eq!(texts(&heard[before_there as usize..]), expected.collect::<Vec<_>>());
+    assert_eq!(texts(&received[before_there as usize..]), expected.collect::<Vec<_>>());
     here.exactly(before_here + count);
 
-    frames.iter().for_each(|frame| at_there.say(frame));
-    let heard = here.exactly(before_here + 2 * count);
-    assert_eq!(texts(&heard[(before_here + count) as usize..]), texts(&frames));
+    frames.iter().for_each(|frame| at_there.send(frame));
+    let received = here.exactly(before_here + 2 * count);
+    assert_eq!(texts(&received[(before_here + count) as usize..]), texts(&frames));
     let snapshot = gateway.once("all of them counted", |it| port(it, "tunnel").received >= count);
     let tunnel = port(&snapshot, "tunnel");
     assert_eq!(

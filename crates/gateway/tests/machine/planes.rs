@@ -4,7 +4,8 @@ use candor_linux::netlink::Netlink;
 use candor_route::netlink as jobs;
 
 use crate::bench::{
-    Ear, Gateway, Mouth, candor, create_vcan, folder, frame, refused, rule, texts, virtual_buses,
+    Capture, Gateway, Sender, candor, create_vcan, folder, frame, refused, rule, texts,
+    virtual_buses,
 };
 use crate::{Check, Need};
 
@@ -30,14 +31,14 @@ fn handled(netlink: &mut Netlink) -> Vec<u32> {
 
 fn kernel() {
     let mut netlink = virtual_buses(&["vcan0", "vcan1", "vcan2"]);
-    let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
+    let (capture, mut sender) = (Capture::new("vcan1"), Sender::new("vcan0"));
     let mut gateway = Gateway::start(&format!("{BUSES}{PLAIN}"), &["--plane", "kernel"]);
     assert_eq!(handled(&mut netlink), [0]);
     assert_eq!(gateway.plan()[0].plane, "kernel");
     for text in ["123#01", "124#C0", "123#02"] {
-        mouth.say(&frame(text));
+        sender.send(&frame(text));
     }
-    assert_eq!(texts(&ear.exactly(2)), ["321#01", "321#02"]);
+    assert_eq!(texts(&capture.exactly(2)), ["321#01", "321#02"]);
     assert_eq!(handled(&mut netlink), [2]);
     // What the kernel counted is asked for every second.
     let snapshot = gateway.once("counted", |it| rule(it, "plain").handled == 2);
@@ -48,13 +49,13 @@ fn kernel() {
         format!("{BUSES}{PLAIN}{}", PLAIN.replace("0x123", "0x125").replace("plain", "more"));
     std::fs::write(&other, both).unwrap();
     gateway.load(Some(&other));
-    mouth.say(&frame("125#03"));
-    mouth.say(&frame("123#04"));
-    assert_eq!(texts(&ear.exactly(4))[2..], ["321#03", "321#04"]);
+    sender.send(&frame("125#03"));
+    sender.send(&frame("123#04"));
+    assert_eq!(texts(&capture.exactly(4))[2..], ["321#03", "321#04"]);
     gateway.once("counted", |it| rule(it, "plain").handled == 3 && rule(it, "more").handled == 1);
     // A destination that is down: the kernel counts it as dropped.
     netlink.set_up("vcan1", false).unwrap();
-    mouth.say(&frame("123#05"));
+    sender.send(&frame("123#05"));
     gateway.once("dropped", |it| refused(it, "plain", "dropped") == 1);
     gateway.end();
     assert_eq!(handled(&mut netlink), [0; 0], "jobs are left behind");
@@ -66,9 +67,9 @@ fn refusal() {
     std::fs::write(&file, format!("{BUSES}{PLAIN}{DATA}")).unwrap();
     let ended = candor(&["route", "run", &file.display().to_string(), "--plane", "kernel"]);
     assert_eq!(ended.status, Some(1), "{ended:?}");
-    let told = &ended.errors;
-    assert!(told.contains("\"by data\"") && told.contains("`data`"), "{told}");
-    assert!(!told.contains("\"plain\"") && told.contains("--plane auto"), "{told}");
+    let reported = &ended.errors;
+    assert!(reported.contains("\"by data\"") && reported.contains("`data`"), "{reported}");
+    assert!(!reported.contains("\"plain\"") && reported.contains("--plane auto"), "{reported}");
     assert_eq!(handled(&mut netlink), [0; 0]);
     // can-gw was loaded with another number of hops than these rules want.
     std::fs::write(&file, format!("{BUSES}{PLAIN}").replace("max_hops = 3", "max_hops = 2"))
@@ -83,14 +84,14 @@ fn refusal() {
 /// rules stay together. What is left is shared.
 fn auto() {
     let mut netlink = virtual_buses(&["vcan0", "vcan1", "vcan2"]);
-    let (b, c, mut mouth) = (Ear::new("vcan1"), Ear::new("vcan2"), Mouth::new("vcan0"));
+    let (b, c, mut sender) = (Capture::new("vcan1"), Capture::new("vcan2"), Sender::new("vcan0"));
     let mut gateway = Gateway::start(&format!("{BUSES}{PLAIN}{DATA}"), &["--plane", "auto"]);
     let planes: Vec<_> = gateway.plan().into_iter().map(|it| (it.rule, it.plane)).collect();
     let expected = [("plain", "kernel"), ("by data", "user")];
     assert_eq!(planes, expected.map(|(rule, plane)| (rule.to_owned(), plane.to_owned())));
     assert_eq!(handled(&mut netlink), [0]);
     for text in ["123#01", "124#C0", "124#C1", "123#02"] {
-        mouth.say(&frame(text));
+        sender.send(&frame(text));
     }
     assert_eq!(texts(&b.exactly(2)), ["321#01", "321#02"]);
     assert_eq!(texts(&c.exactly(1)), ["124#C0"]);
@@ -112,7 +113,7 @@ fn auto() {
     assert_eq!(planes, ["user", "user", "user"]);
     // Passed on by `plain`, `on` and `back`; then it has been passed on three times.
     let (heard_b, heard_c) = (b.count(), c.count());
-    mouth.say(&frame("123#03"));
+    sender.send(&frame("123#03"));
     assert_eq!(texts(&b.exactly(heard_b + 2))[heard_b as usize..], ["321#03", "321#03"]);
     assert_eq!(texts(&c.exactly(heard_c + 1))[heard_c as usize..], ["321#03"]);
     gateway.once("the hops are over", |it| refused(it, "on", "hop_limit") == 1);
@@ -127,9 +128,9 @@ fn returning() {
     let mut sum = 0;
     for name in ["vcan1", "vcan0"] {
         {
-            let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
-            mouth.say(&frame("123#01"));
-            ear.exactly(1);
+            let (capture, mut sender) = (Capture::new("vcan1"), Sender::new("vcan0"));
+            sender.send(&frame("123#01"));
+            capture.exactly(1);
             sum += 1;
             gateway.once("counted", |it| rule(it, "plain").handled == sum);
         }
@@ -138,9 +139,9 @@ fn returning() {
         create_vcan(&mut netlink, name);
         crate::bench::until(|| handled(&mut netlink) == [0], || "no job returned".into());
     }
-    let (ear, mut mouth) = (Ear::new("vcan1"), Mouth::new("vcan0"));
-    mouth.say(&frame("123#02"));
-    assert_eq!(texts(&ear.exactly(1)), ["321#02"]);
+    let (capture, mut sender) = (Capture::new("vcan1"), Sender::new("vcan0"));
+    sender.send(&frame("123#02"));
+    assert_eq!(texts(&capture.exactly(1)), ["321#02"]);
     gateway.once("counted", |it| rule(it, "plain").handled == sum + 1);
     gateway.end();
     assert_eq!(handled(&mut netlink), [0; 0], "jobs are left behind");

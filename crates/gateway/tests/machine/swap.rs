@@ -8,8 +8,8 @@ use std::thread;
 use candor_time::Nanos;
 
 use crate::bench::{
-    Ear, Gateway, HEAR, Mouth, SOURCE, TALK, TARGET, assert_balanced, candor, frame, number_of,
-    numbered, pause, port, start_bed, texts,
+    Capture, Gateway, RECEIVES_ON, SENDS_ON, SOURCE, Sender, TARGET, assert_balanced, candor,
+    frame, number_of, numbered, pause, port, start_bed, texts,
 };
 use crate::{Check, Need};
 
@@ -38,7 +38,7 @@ fn save(path: &Path, text: &str) {
 
 fn flood() {
     let _netlink = start_bed(1_000);
-    let ear = Ear::new(HEAR);
+    let capture = Capture::new(RECEIVES_ON);
     let mut gateway = Gateway::start(&rules(0x200), &[]);
     let other = gateway.rules.with_file_name("other.toml");
     let control = gateway.control.display().to_string();
@@ -46,9 +46,9 @@ fn flood() {
     let mut changes = 0;
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut mouth = Mouth::new(TALK);
+            let mut sender = Sender::new(SENDS_ON);
             while !is_over.load(Ordering::Relaxed) {
-                mouth.say(&numbered(0x100, sent.fetch_add(1, Ordering::Relaxed)));
+                sender.send(&numbered(0x100, sent.fetch_add(1, Ordering::Relaxed)));
             }
         });
         for round in 0..ROUNDS {
@@ -80,11 +80,12 @@ fn flood() {
     });
     let sent = sent.into_inner();
     let snapshot = gateway.settled("a", sent);
-    let heard = ear.exactly(sent);
-    for (expected, frame) in (0..).zip(&heard) {
+    let received = capture.exactly(sent);
+    for (expected, frame) in (0..).zip(&received) {
         assert_eq!(number_of(frame), expected, "after {expected} of {sent} frames");
     }
-    let seen = heard.windows(2).filter(|pair| pair[0].can_id() != pair[1].can_id()).count() as u64;
+    let seen =
+        received.windows(2).filter(|pair| pair[0].can_id() != pair[1].can_id()).count() as u64;
     println!("{sent} frames, {changes} changes, {seen} seen on the bus");
     assert!(sent > 1_000 && changes >= ROUNDS * 4 && seen >= ROUNDS * 2);
     assert_balanced(&snapshot, "a", sent);
@@ -95,7 +96,7 @@ fn flood() {
 
 fn wrong() {
     let _netlink = start_bed(1_000);
-    let (ear, mut mouth) = (Ear::new(HEAR), Mouth::new(TALK));
+    let (capture, mut sender) = (Capture::new(RECEIVES_ON), Sender::new(SENDS_ON));
     let mut gateway = Gateway::start(&rules(0x201), &[]);
     let control = gateway.control.display().to_string();
     let rejected = || {
@@ -106,26 +107,30 @@ fn wrong() {
         assert_eq!(summary["type"], "summary");
         summary["data"]["rejected"].clone()
     };
-    mouth.say(&frame("100#01"));
-    assert_eq!(texts(&ear.exactly(1)), ["201#01"]);
+    sender.send(&frame("100#01"));
+    assert_eq!(texts(&capture.exactly(1)), ["201#01"]);
     assert!(rejected().is_null());
 
     let colour = rules(0x202).replace("match", "colour = \"red\"\nmatch");
     let port_less = format!("{}[[rule]]\nfrom = \"c\"\nto = \"b\"\n", rules(0x202))
         .replace("[bus]\n", "[bus]\nc = \"can77\"\n");
-    let in_use = |told: &str, gateway: &mut Gateway, mouth: &mut Mouth, number: u64| {
-        let snapshot = gateway
-            .once(told, |it| it.rejected.as_ref().is_some_and(|reason| reason.contains(told)));
+    let in_use = |reported: &str, gateway: &mut Gateway, sender: &mut Sender, number: u64| {
+        let snapshot = gateway.once(reported, |it| {
+            it.rejected.as_ref().is_some_and(|reason| reason.contains(reported))
+        });
         assert_eq!(snapshot.generation, 0);
-        assert!(rejected().as_str().unwrap().contains(told));
-        mouth.say(&frame(&format!("100#{number:02}")));
-        assert_eq!(texts(&ear.exactly(number))[number as usize - 1], format!("201#{number:02}"));
+        assert!(rejected().as_str().unwrap().contains(reported));
+        sender.send(&frame(&format!("100#{number:02}")));
+        assert_eq!(
+            texts(&capture.exactly(number))[number as usize - 1],
+            format!("201#{number:02}")
+        );
     };
     save(&gateway.rules, &colour);
-    in_use("colour", &mut gateway, &mut mouth, 2);
+    in_use("colour", &mut gateway, &mut sender, 2);
     // Right rules, but the port is not there.
     save(&gateway.rules, &port_less);
-    in_use("can77", &mut gateway, &mut mouth, 3);
+    in_use("can77", &mut gateway, &mut sender, 3);
     fs::write(&gateway.rules, "").unwrap();
     pause(Nanos::from_millis(20));
     // The same by the socket, which tells why at once.
@@ -134,7 +139,7 @@ fn wrong() {
     let loaded = candor(&["route", "load", &file.display().to_string(), "--control", &control]);
     assert_eq!(loaded.status, Some(1), "{loaded:?}");
     assert!(loaded.errors.contains("colour"), "{loaded:?}");
-    in_use("colour", &mut gateway, &mut mouth, 4);
+    in_use("colour", &mut gateway, &mut sender, 4);
     fs::remove_file(&gateway.rules).unwrap();
     gateway.process().signal("HUP");
     gateway
@@ -143,7 +148,7 @@ fn wrong() {
     save(&gateway.rules, &rules(0x203));
     let snapshot = gateway.once("right again", |it| it.rejected.is_none());
     assert!(snapshot.generation > 0);
-    mouth.say(&frame("100#05"));
-    assert_eq!(texts(&ear.exactly(5))[4], "203#05");
+    sender.send(&frame("100#05"));
+    assert_eq!(texts(&capture.exactly(5))[4], "203#05");
     gateway.end();
 }

@@ -219,7 +219,7 @@ impl Reader<'_> {
 const KERNEL_HOPS: u8 = candor_route::table::HOPS_LIMIT;
 
 /// Why frames pass these rules more often than can-gw lets them.
-pub(super) fn beyond_hops(rules: &Table) -> Option<String> {
+pub(super) fn too_few_hops(rules: &Table) -> Option<String> {
     (rules.max_hops > KERNEL_HOPS).then(|| {
         format!(
             "a frame would pass can-gw {} times, but can-gw allows at most {KERNEL_HOPS}",
@@ -231,13 +231,13 @@ pub(super) fn beyond_hops(rules: &Table) -> Option<String> {
 /// What else can-gw cannot do of these rules: the first few reasons.
 pub(super) fn beyond_can_gw(rules: &Table) -> Vec<String> {
     const MOST: usize = 5;
-    let told = |failure: &Inexpressible| {
+    let reported = |failure: &Inexpressible| {
         let name = rules.rules.get(failure.rule).map_or("", |rule| rule.name.as_str());
         format!("can-gw cannot run rule `{name}`: {}", failure.reason)
     };
     match plan(rules) {
         Ok(_) => Vec::new(),
-        Err(failures) => failures.iter().take(MOST).map(told).collect(),
+        Err(failures) => failures.iter().take(MOST).map(reported).collect(),
     }
 }
 

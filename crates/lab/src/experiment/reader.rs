@@ -35,7 +35,7 @@ impl<'a> Reader<'a> {
         Self { base, findings, buses, inputs: Vec::new() }
     }
 
-    /// Notes a file that was read. One that cannot be read is told where it is used.
+    /// Notes a file that was read. One that cannot be read is reported where it is used.
     pub(super) fn input(&mut self, shown: &str, path: &Path) {
         if let Ok(sha256) = digest(path) {
             self.inputs.push(Input { path: shown.into(), sha256 });

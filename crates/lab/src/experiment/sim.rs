@@ -113,7 +113,7 @@ impl Reader<'_> {
             let hint = "use kind = \"user\"";
             self.findings.error_with_hint(said.rules_origin, reason, hint);
         }
-        if gateway::beyond_hops(rules).is_some() {
+        if gateway::too_few_hops(rules).is_some() {
             description.push_str(&format!(", which lets frames pass {} times", rules.max_hops));
         }
         if said.discipline == Some(Discipline::Priority) {

@@ -254,7 +254,7 @@ impl Reader<'_> {
             );
             return None;
         }
-        // Whatever else may be wrong with it is told with its place when it is read.
+        // Whatever else may be wrong with it is reported with its place when it is read.
         let first = || recording::open(&path, None).map(|mut recording| recording.next());
         if path.is_file() && matches!(first(), Ok(None)) {
             let hint = "name a recording that contains frames";

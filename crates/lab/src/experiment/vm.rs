@@ -351,7 +351,7 @@ impl Reader<'_> {
         }
         let Some(rules) = &gateway.rules else { return is_fine };
         if gateway.kind == Kind::Kernel {
-            let reasons = match gateway::beyond_hops(rules) {
+            let reasons = match gateway::too_few_hops(rules) {
                 Some(reason) => vec![reason],
                 None => gateway::beyond_can_gw(rules),
             };

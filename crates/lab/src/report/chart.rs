@@ -15,7 +15,7 @@ pub(super) const BUCKETS: usize = 2_000;
 /// The longest line: 25 numbers and two frames with 64 data bytes fit many times.
 const MAX_LINE_LEN: usize = 4_096;
 
-/// How many causes are told apart; a file with more is damaged or forged.
+/// How many causes are distinguished; a file with more is damaged or forged.
 const MAX_CAUSES: usize = 100;
 
 /// What further causes are called.

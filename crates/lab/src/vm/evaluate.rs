@@ -52,29 +52,29 @@ pub(super) fn evaluate(
     command: String,
     frames: Option<&mut dyn Write>,
 ) -> Result<ResultFile, Error> {
-    let told = |reason: String| Error::Other(format!("{}: {reason}", experiment.name));
+    let reported = |reason: String| Error::Other(format!("{}: {reason}", experiment.name));
     let Traffic::Numbered { frames: numbered, pace, timeout } = &experiment.traffic else {
-        return Err(told("the vm testbed sends numbered frames only".into()));
+        return Err(reported("the vm testbed sends numbered frames only".into()));
     };
     if let Some(reason) = &report.failure {
-        return Err(told(format!("the guest reports: {reason}")));
+        return Err(reported(format!("the guest reports: {reason}")));
     }
     let totals = &report.totals;
     if totals.overflow_of_tester > 0 {
-        return Err(told(format!(
+        return Err(reported(format!(
             "the tester itself lost {} frames, so the result would be invalid; send fewer frames, \
              set a higher vm.mips, or use a shorter gateway.gather",
             totals.overflow_of_tester
         )));
     }
     let is_delivered = settings.gateway == Gateway::None;
-    let mut journeys = Journeys::new(&report.sent, &report.due).map_err(told)?;
-    journeys.watch(&report.monitored).map_err(told)?;
+    let mut journeys = Journeys::new(&report.sent, &report.due).map_err(reported)?;
+    journeys.watch(&report.monitored).map_err(reported)?;
     let limits = Limits { timeout_ns: timeout.as_nanos(), ..Limits::default() };
     let paired = journeys.pair(&report.monitored, &report.received, limits);
-    let arrived = decoded(&report.frames).map_err(told)?;
+    let arrived = decoded(&report.frames).map_err(reported)?;
     if arrived.len() != report.received.len() {
-        return Err(told("the guest reported different numbers of frames and stamps".into()));
+        return Err(reported("the guest reported different numbers of frames and stamps".into()));
     }
 
     let mut expected = Expected::new(experiment, &settings.gateway);
@@ -89,7 +89,7 @@ pub(super) fn evaluate(
     let unseen =
         stayed.saturating_sub(totals.refused_by_sender) + if is_certain { missing } else { 0 };
     if unseen > 0 {
-        return Err(told(format!(
+        return Err(reported(format!(
             "{unseen} frames were lost before they reached the tester, because it shares the \
              machine's receive queue, so the result would be invalid; send fewer frames, or set a \
              higher vm.mips"

@@ -260,7 +260,7 @@ pub struct CanSettings {
 
 impl CanSettings {
     /// The request that sets `link` up. Bits of the mode that are right already are left out: some
-    /// drivers refuse to be told what cannot be changed.
+    /// drivers refuse to be reported what cannot be changed.
     pub(super) fn request(&self, link: &Link) -> Request {
         let now = link.can.unwrap_or_default().mode;
         let wanted = [
@@ -365,7 +365,7 @@ mod tests {
     }
 
     /// A link as the kernel tells of it.
-    fn told(flags: u32, fill: impl FnOnce(Request) -> Request) -> Option<Link> {
+    fn reported(flags: u32, fill: impl FnOnce(Request) -> Request) -> Option<Link> {
         let mut information = information(7, flags, 0);
         information[2..4].copy_from_slice(&HARDWARE_CAN.to_ne_bytes());
         decode_link(&payload(fill(Request::new(NEW_LINK, 0).with(&information))))
@@ -377,7 +377,7 @@ mod tests {
         for (index, counter) in counters.chunks_mut(8).enumerate() {
             counter.copy_from_slice(&(index as u64 + 100).to_ne_bytes());
         }
-        let link = told(UP | RUNNING | LOWER_UP | ECHO, |request| {
+        let link = reported(UP | RUNNING | LOWER_UP | ECHO, |request| {
             request
                 .text(NAME, "can0")
                 .number(MTU, 72)
@@ -435,10 +435,10 @@ mod tests {
         for cut in 0..INFORMATION_LEN + 8 {
             assert_eq!(decode_link(&whole[..cut]), None, "{cut}");
         }
-        assert_eq!(told(0, |request| request), None, "nameless");
-        assert_eq!(told(0, |request| request.text(NAME, "x").attribute(MTU, &[1])), None);
+        assert_eq!(reported(0, |request| request), None, "nameless");
+        assert_eq!(reported(0, |request| request.text(NAME, "x").attribute(MTU, &[1])), None);
         // Statistics of an older kernel are shorter.
-        let link = told(0, |request| request.text(NAME, "x").attribute(STATISTICS, &[1; 12]));
+        let link = reported(0, |request| request.text(NAME, "x").attribute(STATISTICS, &[1; 12]));
         let statistics = link.unwrap().statistics;
         assert_eq!((statistics.rx_packets, statistics.tx_packets), (0x0101_0101_0101_0101, 0));
     }
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changes_of_a_mode_is_told() {
+    fn only_what_changes_of_a_mode_is_reported() {
         let classical = CanSettings { bitrate: 500_000, ..CanSettings::default() };
         let fd = CanSettings { data_bitrate: Some(2_000_000), ..classical };
         let listening = CanSettings { is_listen_only: true, ..classical };

@@ -259,15 +259,15 @@ mod tests {
         payload.extend(b"oops\0\0\0\0");
         let message =
             |flags, len| Message { kind: 3, flags, sequence: 1, payload: &payload[..len] };
-        let told = Some((22, Some("oops".to_owned())));
-        assert_eq!(end_of_dump(&message(0x200, payload.len())), told);
-        assert_eq!(end_of_dump(&message(0x202, payload.len())), told, "of several parts");
+        let reported = Some((22, Some("oops".to_owned())));
+        assert_eq!(end_of_dump(&message(0x200, payload.len())), reported);
+        assert_eq!(end_of_dump(&message(0x202, payload.len())), reported, "of several parts");
         assert_eq!(end_of_dump(&message(0, payload.len())), Some((22, None)));
         assert_eq!(end_of_dump(&message(0x200, 4)), Some((22, None)));
         assert_eq!(end_of_dump(&message(0x200, 3)), None);
         // What an acknowledgement would read there is the length of the words.
         let mistaken = acknowledgement(&message(0x200, payload.len()));
-        assert!(mistaken != told, "{mistaken:?}");
+        assert!(mistaken != reported, "{mistaken:?}");
     }
 
     proptest! {

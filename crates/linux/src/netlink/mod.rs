@@ -81,7 +81,7 @@ impl Netlink {
         Self::open_for(0)
     }
 
-    /// Connects, and asks to be told what changes (`nl_groups`).
+    /// Connects, and asks to be reported what changes (`nl_groups`).
     fn open_for(groups: u32) -> Result<Self, Error> {
         let fail = |errno| Error::new("open", "a netlink socket", errno);
         let fd =
@@ -551,12 +551,12 @@ pub fn decode_datagram(bytes: &[u8]) -> usize {
 
 /// How a request ended; `None` if there is more to come.
 fn end(message: &Message<'_>) -> Option<Result<(), Refusal>> {
-    let told = match message.kind {
+    let reported = match message.kind {
         ERROR => acknowledgement(message),
         DONE => end_of_dump(message),
         _ => return None,
     };
-    Some(match told {
+    Some(match reported {
         Some((0, _)) => Ok(()),
         Some((errno, words)) => Err(Refusal { errno: Errno(errno), words }),
         None => Err(Errno(libc::EBADMSG).into()),

@@ -1,4 +1,4 @@
-//! [`Monitor`]: being told what happens to links.
+//! [`Monitor`]: being reported what happens to links.
 //!
 //! ```text
 //!  open -- from here on nothing is missed --> links() -- the state --> next(), next() ... what changed
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     /// What a datagram of one message tells.
-    fn told(kind: u16, family: u8, name: &str) -> Vec<Event> {
+    fn reported(kind: u16, family: u8, name: &str) -> Vec<Event> {
         let mut information = link::information(7, link::UP, 0);
         information[0] = family;
         let bytes = Request::new(kind, 0).with(&information).text(link::NAME, name).finish(0);
@@ -136,12 +136,12 @@ mod tests {
     #[test]
     fn messages_become_events() {
         let link = Link { index: 7, name: "can0".into(), is_up: true, ..Link::default() };
-        assert_eq!(told(NEW_LINK, 0, "can0"), [Event::Changed(Box::new(link))]);
+        assert_eq!(reported(NEW_LINK, 0, "can0"), [Event::Changed(Box::new(link))]);
         let removed = Event::Removed { index: 7, name: "can0".into() };
-        assert_eq!(told(DELETE_LINK, 0, "can0"), [removed]);
-        assert_eq!(told(DELETE_LINK, libc::AF_BRIDGE as u8, "can0"), [], "left a bridge");
-        assert_eq!(told(NEW_LINK, 0, ""), [], "nameless");
-        assert_eq!(told(20, 0, "can0"), [], "an address");
+        assert_eq!(reported(DELETE_LINK, 0, "can0"), [removed]);
+        assert_eq!(reported(DELETE_LINK, libc::AF_BRIDGE as u8, "can0"), [], "left a bridge");
+        assert_eq!(reported(NEW_LINK, 0, ""), [], "nameless");
+        assert_eq!(reported(20, 0, "can0"), [], "an address");
     }
 
     #[test]

@@ -184,10 +184,10 @@ fn missed_changes() {
     for round in 0..2_000 {
         netlink.set_mtu("left", 1_000 + round % 2).unwrap();
     }
-    let mut told = 0;
+    let mut reported = 0;
     while monitor.next_event().unwrap().expect("something was missed") != Event::Missed {
-        told += 1;
-        assert!(told < 2_000);
+        reported += 1;
+        assert!(reported < 2_000);
     }
     let links = monitor.links().unwrap();
     let left = links.iter().find(|link| link.name == "left").unwrap();

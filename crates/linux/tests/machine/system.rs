@@ -73,7 +73,7 @@ fn children_are_reaped() {
 /// this check does.
 #[expect(clippy::zombie_processes, reason = "its parent is killed, which is what is checked")]
 fn ends_with_parent() {
-    let (mut told, mut tell) = pipe().unwrap();
+    let (mut reported, mut tell) = pipe().unwrap();
     let (input, keep_open) = pipe().unwrap();
     let starter = process::fork(|| {
         let mut command = Command::new("/proc/self/exe");
@@ -88,16 +88,16 @@ fn ends_with_parent() {
     .unwrap();
     drop(tell);
     let mut number = [0; 4];
-    told.read_exact(&mut number).unwrap();
+    reported.read_exact(&mut number).unwrap();
     let program = u32::from_ne_bytes(number);
     assert!(process::is_alive(program));
     starter.kill().unwrap();
     starter.wait().unwrap();
     // It has the other end of this pipe, which is closed when it ends.
-    let is_over = poll::wait(&told, Interest::Read, Some(Nanos::from_secs(10))).unwrap();
+    let is_over = poll::wait(&reported, Interest::Read, Some(Nanos::from_secs(10))).unwrap();
     drop(keep_open);
     assert!(is_over, "process {program} goes on");
-    assert_eq!(told.read(&mut [0]).unwrap(), 0);
+    assert_eq!(reported.read(&mut [0]).unwrap(), 0);
 }
 
 /// In a process of its own, so that nobody else lacks files.

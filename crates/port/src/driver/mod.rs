@@ -111,8 +111,8 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_is_told_with_what_does() {
-        for (name, told) in [
+    fn what_does_not_exist_is_reported_with_what_does() {
+        for (name, reported) in [
             (
                 "can:can0",
                 "can:can0: unknown driver `can`; the drivers are socketcan, packet, \
@@ -125,13 +125,13 @@ mod tests {
             ),
         ] {
             let error = open(&name.parse().unwrap(), Wanted::BOTH).err().unwrap();
-            assert_eq!(error.to_string(), told);
+            assert_eq!(error.to_string(), reported);
         }
     }
 
     #[test]
-    fn what_no_machine_can_open_is_told_without_one() {
-        for (name, told) in [
+    fn what_no_machine_can_open_is_reported_without_one() {
+        for (name, reported) in [
             ("can:can0", "unknown driver `can`"),
             ("can0?buffer=much", "`buffer=much` is not a valid value"),
             ("packet:can0?ring=-1", "`ring=-1` is not a valid value"),
@@ -160,15 +160,15 @@ mod tests {
         ] {
             let address = name.parse().unwrap();
             let error = check(&address, Wanted::BOTH).unwrap_err();
-            assert!(error.to_string().contains(told), "{name}: {error}");
+            assert!(error.to_string().contains(reported), "{name}: {error}");
             assert_eq!(open(&address, Wanted::BOTH).err(), Some(error), "{name}");
         }
-        for (name, told) in [
+        for (name, reported) in [
             ("file:drive.txt", "unknown file extension"),
             ("file:drive.log?replace=yes", "`replace=yes` is not a valid value"),
         ] {
             let error = check(&name.parse().unwrap(), Wanted::TRANSMITTER).unwrap_err();
-            assert!(error.to_string().contains(told), "{name}: {error}");
+            assert!(error.to_string().contains(reported), "{name}: {error}");
         }
         let error = check(&"file:drive.log?speed=0".parse().unwrap(), Wanted::RECEIVER);
         assert!(error.unwrap_err().to_string().contains("speed"));

@@ -139,8 +139,8 @@ fn origins() {
     while all.len() < 2 {
         all.extend(next(receiver));
     }
-    let told: Vec<_> = all.iter().map(|received| (received.frame, received.origin)).collect();
-    assert_eq!(told, [(frame("001#"), Origin::Own), (frame("002#"), Origin::Machine)]);
+    let reported: Vec<_> = all.iter().map(|received| (received.frame, received.origin)).collect();
+    assert_eq!(reported, [(frame("001#"), Origin::Own), (frame("002#"), Origin::Machine)]);
     // Who only receives learns it too, if stamps are wanted.
     let mut port = suite::open("vcan0", Wanted::RECEIVER);
     assert_eq!(other.send(&RawFrame::from(frame("003#"))), Ok(candor_linux::Sent::Taken));

@@ -65,9 +65,9 @@ impl Bench {
 /// All of it.
 pub(crate) fn run(bench: &Bench) {
     frames_arrive_as_they_were_sent(bench);
-    what_is_not_carried_is_told(bench);
+    what_is_not_carried_is_reported(bench);
     order_is_kept_and_fullness_passes(bench);
-    stamps_are_told_truthfully(bench);
+    stamps_are_reported_truthfully(bench);
     if !bench.is_recording {
         own_frames_come_if_they_are_wanted(bench);
         a_signal_ends_the_waiting(bench);
@@ -89,7 +89,7 @@ pub(crate) fn frames_arrive_as_they_were_sent(bench: &Bench) {
 }
 
 /// A frame of another kind is not taken.
-pub(crate) fn what_is_not_carried_is_told(bench: &Bench) {
+pub(crate) fn what_is_not_carried_is_reported(bench: &Bench) {
     let mut left = open(&bench.left, Wanted::TRANSMITTER);
     let transmitter = left.transmitter.as_deref_mut().unwrap();
     let not_carried =
@@ -122,7 +122,7 @@ pub(crate) fn order_is_kept_and_fullness_passes(bench: &Bench) {
 }
 
 /// Stamps are those of when a frame passed, if the port says that it has them.
-pub(crate) fn stamps_are_told_truthfully(bench: &Bench) {
+pub(crate) fn stamps_are_reported_truthfully(bench: &Bench) {
     let frames = [frame("123#11"), frame("124#22"), frame("125#33")];
     let capabilities = open(&bench.left, Wanted::TRANSMITTER).capabilities;
     // The kernel takes its time to begin with it.
@@ -203,12 +203,12 @@ pub(crate) fn a_signal_ends_the_waiting(bench: &Bench) {
     for stamps in [false, true] {
         let wanted = Wanted { stamps, transmitter: false, ..Wanted::BOTH };
         let mut receiver = open(&bench.right, wanted).receiver.unwrap();
-        let (tell, told) = mpsc::channel();
+        let (tell, reported) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             tell.send(Wake::new().unwrap().thread()).unwrap();
             receiver.receive(&mut |received| panic!("nobody transmits: {received:?}"))
         });
-        let sleeper = told.recv().unwrap();
+        let sleeper = reported.recv().unwrap();
         sleeper.interrupt_until(|| thread.is_finished()).unwrap();
         assert_eq!(thread.join().unwrap(), Ok(Progress::Interrupted), "{bench:?}");
     }
@@ -322,7 +322,7 @@ impl Listening {
         let hears = Arc::new(Hears::default());
         let (ends, heard) = (Arc::clone(&shall_end), Arc::clone(&hears));
         let counters = receiver.counters();
-        let (tell, told) = mpsc::channel();
+        let (tell, reported) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             tell.send(Wake::new().unwrap().thread()).unwrap();
             let mut all = Vec::new();
@@ -345,7 +345,7 @@ impl Listening {
             }
             (receiver, all)
         });
-        let sleeper = told.recv().unwrap();
+        let sleeper = reported.recv().unwrap();
         Self { thread, sleeper, shall_end, hears, counters }
     }
 

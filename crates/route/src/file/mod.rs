@@ -4,7 +4,7 @@
 //! remedy, and what is suspicious as warnings ([`crate::check`]). [`write()`] gives a readable file
 //! that [`parse`] reads back as the same table.
 
-mod beyond;
+mod extension;
 mod write;
 
 use alloc::borrow::ToOwned;
@@ -28,8 +28,8 @@ use crate::edit::{Crc8, Crc8Profile, Edit, Operands, Operator, Range, XorChecksu
 use crate::table::HOPS_LIMIT;
 use crate::{Bus, BusIndex, Filter, Gate, Rule, Table, pattern};
 
-pub use beyond::Include;
-use beyond::{Files, RuleContext};
+pub use extension::Include;
+use extension::{Files, RuleContext};
 pub(crate) use write::show_bytes;
 pub use write::write;
 
@@ -263,7 +263,7 @@ impl RuleReader<'_> {
         let from = froms.first().copied().unwrap_or(BusIndex(0));
         let (filters, except) = self.filters(from, gate);
         let context = RuleContext { files: self.files, from, to: &to, gate, filters: &filters };
-        let beyond = beyond::read(&mut self.section, &context);
+        let extension = extension::read(&mut self.section, &context);
         let edit = self.edit(gate);
         let rule = Rule {
             name: name.unwrap_or_else(|| format!("rule {}", index + 1)),
@@ -279,7 +279,7 @@ impl RuleReader<'_> {
             allow_return: self.section.boolean("allow_return").unwrap_or(false),
             limit_hops: self.section.integer("limit_hops", 1..=HOPS_LIMIT),
             uid: self.section.integer("uid", 1..=u32::MAX).unwrap_or(0),
-            beyond,
+            extension,
         };
         self.section.finish();
         rule
@@ -403,7 +403,7 @@ impl RuleReader<'_> {
                 None
             }
             Ok(message) => {
-                let filters = [beyond::filter_of(message)].into();
+                let filters = [extension::filter_of(message)].into();
                 Some(pattern::Pattern { excludes, filters })
             }
             Err(error) => {

@@ -11,11 +11,11 @@ use candor_wire::frame::{BRS, ERR_FLAG, ESI};
 use candor_wire::{ByteOrder, Field};
 
 use super::{data_size, is_virtual_by_name};
-use crate::beyond::action::{Action, Message, Place, Signal};
-use crate::beyond::e2e::{E2e, Inclusion};
-use crate::beyond::pace::{DEFAULT_IDS, Per};
-use crate::beyond::payload::Bytes;
 use crate::edit::{Crc8, Crc8Profile, Operands, Operator, Range, XorChecksum};
+use crate::extension::action::{Action, Message, Place, Signal};
+use crate::extension::e2e::{E2e, Inclusion};
+use crate::extension::pace::{DEFAULT_IDS, Per};
+use crate::extension::payload::Bytes;
 use crate::{BusIndex, Filter, Gate, Rule, Table, pattern};
 
 /// The table as a rule file. What a file cannot say, such as data of a classical rule beyond byte
@@ -69,7 +69,7 @@ fn write_rule(out: &mut String, table: &Table, rule: &Rule) {
         Gate::Fd => out.push_str("frames = \"fd\"\n"),
         Gate::Any => out.push_str("frames = \"any\"\n"),
     }
-    write_beyond(out, rule);
+    write_extension(out, rule);
     write_edit(out, rule);
     for (key, value) in [
         ("echo", rule.echo),
@@ -164,9 +164,9 @@ fn show_xor_checksum(checksum: &XorChecksum) -> String {
 }
 
 /// What goes beyond the kernel.
-fn write_beyond(out: &mut String, rule: &Rule) {
-    let beyond = &rule.beyond;
-    let payload = &beyond.payload;
+fn write_extension(out: &mut String, rule: &Rule) {
+    let extension = &rule.extension;
+    let payload = &extension.payload;
     let wanted = payload.data.iter().map(|bytes| quoted(&show_pattern(bytes)));
     let unwanted =
         payload.not_data.iter().map(|bytes| quoted(&format!("!{}", show_pattern(bytes))));
@@ -179,7 +179,7 @@ fn write_beyond(out: &mut String, rule: &Rule) {
             payload.lengths.iter().map(|(first, last)| quoted(&format!("{first}-{last}")));
         write_list(out, "length", lengths.collect());
     }
-    let pace = &beyond.pace;
+    let pace = &extension.pace;
     let nanos = |ns| quoted(&Nanos::from_nanos(ns).to_string());
     if pace.interval_ns != 0 {
         push(out, format_args!("min_interval = {}\n", nanos(pace.interval_ns)));
@@ -208,15 +208,15 @@ fn write_beyond(out: &mut String, rule: &Rule) {
     if pace.ids != DEFAULT_IDS {
         push(out, format_args!("ids = {}\n", pace.ids));
     }
-    if beyond.deadline_ns != 0 {
-        push(out, format_args!("deadline = {}\n", nanos(beyond.deadline_ns)));
+    if extension.deadline_ns != 0 {
+        push(out, format_args!("deadline = {}\n", nanos(extension.deadline_ns)));
     }
-    if let Some(conversion) = beyond.convert {
+    if let Some(conversion) = extension.convert {
         push(out, format_args!("convert = {}\n", quoted(conversion.name())));
     }
-    if !beyond.actions.is_empty() {
+    if !extension.actions.is_empty() {
         out.push_str("edit = [\n");
-        for action in &beyond.actions {
+        for action in &extension.actions {
             push(out, format_args!("  {{ {} }},\n", show_action(action, rule.gate)));
         }
         out.push_str("]\n");

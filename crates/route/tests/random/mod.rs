@@ -2,12 +2,12 @@
 #![allow(dead_code, reason = "each test uses some of them")]
 
 use candor_route::Gate;
-use candor_route::beyond::action::{Action, Copy, Counter, Message, Place, Remap, Signal};
-use candor_route::beyond::e2e::{E2e, Inclusion, Profile1};
-use candor_route::beyond::pace::{DEFAULT_IDS, OnChange, Pace, Per};
-use candor_route::beyond::payload::{Bytes, Payload};
-use candor_route::beyond::{Beyond, Conversion};
 use candor_route::edit::{Crc8, Crc8Profile, Operands, Operator, Range, XorChecksum};
+use candor_route::extension::action::{Action, Copy, Counter, Message, Place, Remap, Signal};
+use candor_route::extension::e2e::{E2e, Inclusion, Profile1};
+use candor_route::extension::pace::{DEFAULT_IDS, OnChange, Pace, Per};
+use candor_route::extension::payload::{Bytes, Payload};
+use candor_route::extension::{Conversion, Extension};
 use candor_wire::frame::{FD_LENGTHS, RTR_FLAG, SFF_MASK};
 use candor_wire::{ByteOrder, Field};
 use proptest::prelude::*;
@@ -206,10 +206,11 @@ pub(crate) fn actions(gate: Gate, is_fd_after: bool) -> impl Strategy<Value = Ac
     });
     let checksum = (ranges(gate), any::<u8>())
         .prop_map(|(range, init)| Action::XorChecksum(XorChecksum { range, init }));
-    let copy = (0..size, 0..size, 1..=size).prop_filter_map("beyond", move |(from, to, count)| {
-        let fits = from.max(to) + count <= size;
-        fits.then_some(Action::Copy(Copy { from, to, count }))
-    });
+    let copy =
+        (0..size, 0..size, 1..=size).prop_filter_map("extension", move |(from, to, count)| {
+            let fits = from.max(to) + count <= size;
+            fits.then_some(Action::Copy(Copy { from, to, count }))
+        });
     let lengths: Vec<_> = FD_LENGTHS
         .into_iter()
         .filter(|&length| length <= size && (is_fd_after || length <= 8))
@@ -245,7 +246,7 @@ pub(crate) fn conversions(gate: Gate) -> impl Strategy<Value = Option<Conversion
 }
 
 /// What rules of that kind may do beyond the kernel.
-pub(crate) fn beyonds(gate: Gate) -> impl Strategy<Value = Beyond> {
+pub(crate) fn extensions(gate: Gate) -> impl Strategy<Value = Extension> {
     let most = if gate == Gate::Any { 0 } else { 5 };
     conversions(gate)
         .prop_flat_map(move |convert| {
@@ -257,7 +258,7 @@ pub(crate) fn beyonds(gate: Gate) -> impl Strategy<Value = Beyond> {
             let deadline = prop_oneof![Just(0), 1..1_000_000_000_u64, any::<u64>()];
             (Just(convert), Just(actions), payloads(gate), pace, deadline)
         })
-        .prop_map(|(convert, actions, payload, pace, deadline_ns)| Beyond {
+        .prop_map(|(convert, actions, payload, pace, deadline_ns)| Extension {
             payload,
             pace,
             actions,

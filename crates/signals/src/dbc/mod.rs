@@ -677,13 +677,13 @@ mod tests {
              BA_DEF_ BO_ \"VFrameFormat\" ENUM \"StandardCAN\",\"StandardCAN_FD\";\n\
              BA_DEF_DEF_ \"GenMsgCycleTime\" 100;\nBA_DEF_DEF_ \"VFrameFormat\" \"StandardCAN\";\n",
         );
-        let told: Vec<_> = database
+        let reported: Vec<_> = database
             .messages()
             .iter()
             .map(|it| (it.name.as_str(), it.cycle_time.map(|time| time.to_string()), it.is_fd))
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
                 ("One", Some("20ms".to_owned()), false),
                 ("Two", Some("2.5ms".to_owned()), true),
@@ -695,7 +695,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_and_left_out() {
+    fn what_makes_no_sense_is_reported_and_left_out() {
         let signal =
             |name: &str, place: &str| format!(" SG_ {name} : {place} (1,0) [0|0] \"\" B\n");
         let plain = signal("S", "0|8@1+");
@@ -825,10 +825,10 @@ mod tests {
                 "t.dbc:3:6: warning: there is no message 2",
             ),
         ] {
-            let (database, told) = read(&text);
+            let (database, reported) = read(&text);
             let database = database.unwrap();
-            assert_eq!(told.lines().next(), Some(findings), "{text}");
-            assert!(told.contains("\n  hint: "), "{told}");
+            assert_eq!(reported.lines().next(), Some(findings), "{text}");
+            assert!(reported.contains("\n  hint: "), "{reported}");
             let count = database.messages().iter().map(|it| it.signals.len()).sum::<usize>();
             assert_eq!((database.messages().len(), count), (messages, signals), "{text}");
         }
@@ -859,10 +859,11 @@ mod tests {
                    but `\"` can"],
             ),
         ] {
-            let (database, told) = read(text);
+            let (database, reported) = read(text);
             assert!(database.is_none(), "{text}");
-            let told: Vec<_> = told.lines().filter(|line| line.starts_with("t.dbc")).collect();
-            assert_eq!(told, findings, "{text}");
+            let reported: Vec<_> =
+                reported.lines().filter(|line| line.starts_with("t.dbc")).collect();
+            assert_eq!(reported, findings, "{text}");
         }
     }
 
@@ -888,9 +889,9 @@ mod tests {
         let longest = good(&chain(MAX_NESTING));
         let message = &longest.messages()[0];
         assert_eq!(message.decode_data(&[0; 8]).count(), MAX_NESTING + 1);
-        let (longer, told) = read(&chain(MAX_NESTING + 1));
+        let (longer, reported) = read(&chain(MAX_NESTING + 1));
         assert_eq!(longer.unwrap().messages()[0].signals.len(), MAX_NESTING + 1);
-        assert!(told.contains("`s0` has no selector"), "{told}");
+        assert!(reported.contains("`s0` has no selector"), "{reported}");
     }
 
     #[test]

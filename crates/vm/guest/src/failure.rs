@@ -15,7 +15,7 @@ impl Failure {
     }
 
     /// One that another thread told, whole.
-    pub(crate) const fn told(sentence: String) -> Self {
+    pub(crate) const fn reported(sentence: String) -> Self {
         Self(sentence)
     }
 }

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_module_is_told_with_its_option() {
+    fn a_missing_module_is_reported_with_its_option() {
         let modules = Modules::parse("can: builtin\n");
         let failure = modules.plan("ctucanfd_pci", "").unwrap_err().to_string();
         let expected = "ctucanfd_pci: this kernel was built without it (CONFIG_CAN_CTUCANFD_PCI); \
@@ -147,12 +147,12 @@ mod tests {
         let value_of = |parameter: &str| (parameter == "max_hops").then(|| "1".to_owned());
         assert!(check_builtin("can_gw", "", value_of).is_ok());
         assert!(check_builtin("can_gw", "max_hops=1", value_of).is_ok());
-        for (parameters, told) in [
+        for (parameters, reported) in [
             ("max_hops=2", "it is built in, with max_hops=1 instead of 2; add can_gw.max_hops=2 "),
             ("max_hops=1 other=3", "with other=? instead of 3; add can_gw.other=3 to "),
         ] {
             let failure = check_builtin("can_gw", parameters, value_of).unwrap_err().to_string();
-            assert!(failure.contains(told), "{failure}");
+            assert!(failure.contains(reported), "{failure}");
         }
     }
 }

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_configuration_lacks_is_told_at_once() {
+    fn what_the_configuration_lacks_is_reported_at_once() {
         let (build, spec) = build();
         let (_folder, cache) = cache();
         let configuration = "CONFIG_NET=y\n# CONFIG_PACKET is not set\n# CONFIG_PACKET_DIAG is not \
@@ -166,9 +166,12 @@ mod tests {
         for place in places.map(|place| build.path().join(place)) {
             fs::write(&place, configuration).unwrap();
             let message = find(&cache, &spec).unwrap_err().to_string();
-            let told = "kernel 6.12.1-made needs CONFIG_BLK_DEV_INITRD, CONFIG_PACKET to run the \
+            let reported = "kernel 6.12.1-made needs CONFIG_BLK_DEV_INITRD, CONFIG_PACKET to run the \
                         bed: set them in ";
-            assert!(message.starts_with(told) && message.contains(" and build it"), "{message}");
+            assert!(
+                message.starts_with(reported) && message.contains(" and build it"),
+                "{message}"
+            );
             fs::write(&place, configuration.replace("# CONFIG_BLK", "#")).unwrap();
             let message = find(&cache, &spec).unwrap_err().to_string();
             assert!(

@@ -677,7 +677,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_inside_a_block_passed_over_is_told_once() {
+    fn an_end_inside_a_block_passed_over_is_reported_once() {
         let file = File::new(Order::Little).block(5, &[0; 40]);
         let mut decoder = FORMAT.decoder();
         assert_eq!(decoder.decode(&file.bytes[..28], false), Ok(Step::Skip { consumed: 28 }));

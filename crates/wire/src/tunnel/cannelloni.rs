@@ -614,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_and_late_ones_are_told() {
+    fn gaps_and_late_ones_are_reported() {
         use Order::*;
         let cases: [(&[u8], &[Order]); 6] = [
             (&[9, 10, 11], &[Next, Next, Next]),
@@ -642,7 +642,7 @@ mod tests {
 
     /// What a stream gives, piece by piece.
     #[test]
-    fn frames_before_a_fault_are_told() {
+    fn frames_before_a_fault_are_reported() {
         let mut outgoing = Outgoing::new([0; 1_472]);
         for _ in 0..200 {
             if outgoing.push(&"123#11".parse().unwrap()).is_err() {

@@ -55,7 +55,7 @@ fn show_filter(filter: Filter) -> String {
 /// The first reasons of a long list.
 fn no_filter(reasons: &[(Filter, Mismatch)]) -> String {
     const SHOWN: usize = 3;
-    let told = reasons.iter().take(SHOWN).map(|&(filter, mismatch)| {
+    let reported = reasons.iter().take(SHOWN).map(|&(filter, mismatch)| {
         let reason = match mismatch {
             Mismatch::ErrorReport => "one of them is an error report, the other is not".into(),
             Mismatch::IdLength => "one identifier is standard, the other is extended".into(),
@@ -67,7 +67,7 @@ fn no_filter(reasons: &[(Filter, Mismatch)]) -> String {
     });
     let more = reasons.len().saturating_sub(SHOWN);
     let more = (more > 0).then(|| format!("{more} more do not match either"));
-    told.chain(more).collect::<Vec<_>>().join("; ")
+    reported.chain(more).collect::<Vec<_>>().join("; ")
 }
 
 /// The name of one of the kernel's receive lists.

@@ -490,7 +490,7 @@ mod tests {
 
     fn pump(mut receiver: Box<dyn Receiver>) -> Pump {
         let (to, frames) = mpsc::channel();
-        let (tell, told) = mpsc::channel();
+        let (tell, reported) = mpsc::channel();
         let counters = receiver.counters();
         let is_to_end = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&is_to_end);
@@ -504,7 +504,13 @@ mod tests {
                 outcome.unwrap();
             }
         });
-        Pump { frames, counters, sleeper: told.recv().unwrap(), is_to_end, thread: Some(thread) }
+        Pump {
+            frames,
+            counters,
+            sleeper: reported.recv().unwrap(),
+            is_to_end,
+            thread: Some(thread),
+        }
     }
 
     impl Pump {

@@ -8,7 +8,7 @@
 //! A disk may take seconds, so who transmits never waits for it: three batches of [`MOST_BYTES`] go
 //! round, and while none is free the port is [`Sent::Full`].
 //!
-//! What cannot be written (a full disk) is told as the trouble of the port, frames are refused as
+//! What cannot be written (a full disk) is reported as the trouble of the port, frames are refused as
 //! [`Sent::Down`], and the writer tries again every second with what it has. Meanwhile the file ends
 //! with its last whole record. Nothing that was taken is lost, unless the end comes first: then it is
 //! counted.
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_and_counted() {
+    fn a_full_disk_is_reported_and_counted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.log");
         std::os::unix::fs::symlink("/dev/full", &path).unwrap();

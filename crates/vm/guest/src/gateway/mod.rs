@@ -121,7 +121,7 @@ fn in_thread(order: &Measurement) -> Result<Running, Failure> {
 }
 
 /// What such a thread hands over: what it counted in the order of [`Tally`], or why it failed.
-type Told = Result<(Vec<JobCount>, u64, u64, u64, (u64, u64), Vec<String>), String>;
+type Report = Result<(Vec<JobCount>, u64, u64, u64, (u64, u64), Vec<String>), String>;
 
 /// The gateway that an order asks for. It calls `ready` when it is.
 fn apart(order: &[u8], ready: &mut dyn FnMut()) -> Vec<u8> {
@@ -136,22 +136,23 @@ fn apart(order: &[u8], ready: &mut dyn FnMut()) -> Vec<u8> {
             _ => engine::run(&order, ready),
         }
     };
-    let told: Told = run().map_err(|failure| failure.to_string()).map(|tally| {
+    let reported: Report = run().map_err(|failure| failure.to_string()).map(|tally| {
         let Tally { jobs, overflow, refused, cpu, switches, notes } = tally;
         let switches = (switches.voluntary, switches.involuntary);
         (jobs, overflow, refused, cpu.as_nanos(), switches, notes)
     });
-    channel::encode(&told)
+    channel::encode(&reported)
 }
 
 /// What a thread counted, or why it failed.
 fn outcome(thread: ThreadApart) -> Result<Tally, Failure> {
     let bytes = thread.join().at("gateway", FAULT)?;
     let bytes = bytes.ok_or_else(|| Failure::new("gateway", "it panicked", FAULT))?;
-    let told = channel::decode::<Told>(&bytes, 0).at("gateway", FAULT)?;
-    let (told, _) = told.ok_or_else(|| Failure::new("gateway", "it does not answer", FAULT))?;
+    let reported = channel::decode::<Report>(&bytes, 0).at("gateway", FAULT)?;
+    let (reported, _) =
+        reported.ok_or_else(|| Failure::new("gateway", "it does not answer", FAULT))?;
     let (jobs, overflow, refused, cpu_ns, (voluntary, involuntary), notes) =
-        told.map_err(Failure::told)?;
+        reported.map_err(Failure::reported)?;
     let switches = Switches { voluntary, involuntary };
     Ok(Tally { jobs, overflow, refused, cpu: Nanos::from_nanos(cpu_ns), switches, notes })
 }

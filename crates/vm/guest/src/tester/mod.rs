@@ -10,7 +10,7 @@
 //! is. Paced, it runs above the gateway, so that the traffic does not depend on it. One at a time it
 //! has nothing to do but to wait, so it runs below. An experiment without gateway tells what remains.
 
-mod ear;
+mod capture;
 mod pace;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ use candor_time::{Instant, Nanos};
 
 use crate::failure::{Context, FAULT, Failure};
 use crate::host;
-use ear::{Ear, MOST_BUFFERED};
+use capture::{Capture, MOST_BUFFERED};
 use pace::Departures;
 
 /// A sender that keeps times is above every gateway.
@@ -51,8 +51,8 @@ const MONITOR_PERIOD: u64 = 256;
 /// A tester that is ready.
 pub(crate) struct Tester {
     sending: Sending,
-    monitor: Ear,
-    receiver: Ear,
+    monitor: Capture,
+    receiver: Capture,
     policy: Policy,
     departures: Departures,
     timeout: Nanos,
@@ -101,8 +101,8 @@ impl Tester {
         if traffic.fd_flags.is_some() {
             socket.accept_fd().at("tester", FAULT)?;
         }
-        let ear = |interface| Ear::open(interface, start, traffic.count);
-        let (monitor, mut receiver) = (ear(interface::MONITOR)?, ear(receives_on)?);
+        let capture = |interface| Capture::open(interface, start, traffic.count);
+        let (monitor, mut receiver) = (capture(interface::MONITOR)?, capture(receives_on)?);
         if order.wants_frames {
             receiver.keep_frames();
         }

@@ -1,4 +1,4 @@
-//! A seat: one processor of this machine for all threads of one QEMU.
+//! One processor of this machine, reserved for all threads of one QEMU.
 //!
 //! QEMU has a thread for the guest's processor and a main thread. When the guest idles, the main
 //! thread skips its time to the next timer. If it does so in the very moment between the last
@@ -21,35 +21,35 @@ use crate::error::Error;
 /// So often an order is performed at most until two runs agree.
 const MOST_RUNS: usize = 10;
 
-/// How many of our guests sit on each processor.
-static SEATED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+/// How many of our guests run on each processor.
+static GUESTS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 /// A processor that is used until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ReservedCpu {
     cpu: usize,
 }
 
-impl Seat {
+impl ReservedCpu {
     /// Takes the processor with the fewest guests, of those that this process may use.
     pub(crate) fn take() -> Result<Self, Error> {
         let cpus =
             realtime::affinity(Task::This).map_err(|error| Error::Other(error.to_string()))?;
-        let mut seated = SEATED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let guests = |cpu: &usize| seated.get(cpu).copied().unwrap_or(0);
+        let mut guests = GUESTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let count_on = |cpu: &usize| guests.get(cpu).copied().unwrap_or(0);
         // Among equals, processes of ours that run side by side begin with different ones.
         let start = std::process::id() as usize;
         let count = cpus.len().max(1);
         let turn = |&(index, _): &(usize, &usize)| (index + count - start % count) % count;
-        let best = cpus.iter().enumerate().min_by_key(|seat| (guests(seat.1), turn(seat)));
+        let best = cpus.iter().enumerate().min_by_key(|it| (count_on(it.1), turn(it)));
         let cpu = best.map_or(0, |(_, &cpu)| cpu);
-        *seated.entry(cpu).or_insert(0) += 1;
+        *guests.entry(cpu).or_insert(0) += 1;
         Ok(Self { cpu })
     }
 
     /// Puts all threads of `process` there; `processor` is the one that runs the guest. Returns
     /// whether that one has the right to come first always.
-    pub(crate) fn seat(&self, process: u32, processor: u32) -> Result<bool, Error> {
+    pub(crate) fn pin(&self, process: u32, processor: u32) -> Result<bool, Error> {
         let mut is_first = false;
         for thread in realtime::threads_of(process).map_err(fail)? {
             let task = Task::Id(thread.id);
@@ -97,11 +97,11 @@ pub(crate) fn agreed<T: PartialEq>(
     )))
 }
 
-impl Drop for Seat {
+impl Drop for ReservedCpu {
     fn drop(&mut self) {
-        let mut seated = SEATED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(guests) = seated.get_mut(&self.cpu) {
-            *guests = guests.saturating_sub(1);
+        let mut guests = GUESTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(count) = guests.get_mut(&self.cpu) {
+            *count = count.saturating_sub(1);
         }
     }
 }
@@ -110,30 +110,30 @@ impl Drop for Seat {
 pub(crate) mod tests {
     use super::*;
 
-    /// Held by tests that count seats, and by those that take some beside them.
-    pub(crate) static SEATS: Mutex<()> = Mutex::new(());
+    /// Held by tests that count reserved processors, and by those that take some beside them.
+    pub(crate) static CPUS: Mutex<()> = Mutex::new(());
 
     #[test]
     fn guests_spread_over_the_processors_and_stay_there() {
-        let _alone = SEATS.lock();
+        let _alone = CPUS.lock();
         let cpus = realtime::affinity(Task::This).unwrap();
-        let seats: Vec<_> = cpus.iter().map(|_| Seat::take().unwrap()).collect();
-        let mut taken: Vec<_> = seats.iter().map(|seat| seat.cpu).collect();
+        let reserved: Vec<_> = cpus.iter().map(|_| ReservedCpu::take().unwrap()).collect();
+        let mut taken: Vec<_> = reserved.iter().map(|it| it.cpu).collect();
         taken.sort_unstable();
         assert_eq!(taken, cpus);
-        let shared = Seat::take().unwrap();
+        let shared = ReservedCpu::take().unwrap();
         assert!(cpus.contains(&shared.cpu));
 
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        assert!(!shared.seat(child.id(), 0).unwrap(), "no thread was said to run a guest");
+        assert!(!shared.pin(child.id(), 0).unwrap(), "no thread was said to run a guest");
         let task = Task::Id(child.id());
         assert_eq!(realtime::affinity(task).unwrap(), [shared.cpu]);
         assert_eq!(realtime::policy(task).unwrap(), Policy::Batch);
         child.kill().unwrap();
         child.wait().unwrap();
 
-        drop((seats, shared));
-        assert!(SEATED.lock().unwrap().values().all(|&guests| guests == 0));
+        drop((reserved, shared));
+        assert!(GUESTS.lock().unwrap().values().all(|&guests| guests == 0));
     }
 
     #[test]

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn short_messages_are_told_and_left_alone() {
+    fn short_messages_are_reported_and_left_alone() {
         for (e2e, least) in [
             (E2e::Profile1(profile_1(Inclusion::Both)), 2),
             (E2e::Profile1(Profile1 { crc_byte: 5, ..profile_1(Inclusion::Low) }), 6),

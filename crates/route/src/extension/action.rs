@@ -458,7 +458,7 @@ mod tests {
                 Ok("001#5A05"),
             ),
             (
-                "a scale that goes down, beyond",
+                "a scale that goes down, extension",
                 byte(0, None),
                 place(8, 8, -2.0, 100.0, Some((90.0, 100.0))),
                 1.0,
@@ -468,7 +468,7 @@ mod tests {
                 Err(Cause::OutOfRange),
             ),
             (
-                "far beyond",
+                "far extension",
                 byte(0, None),
                 byte(1, None),
                 1e300,

@@ -1,4 +1,4 @@
-//! An ear of the tester: it hears every frame of its bus, and when the kernel took it from the
+//! What the tester receives: every frame of a bus, and when the kernel took it from the
 //! driver.
 //!
 //! Its ring is shared with the kernel, which copies each frame there with its stamp: no buffer is
@@ -21,13 +21,13 @@ const LENGTH_AT: usize = 4;
 /// The place of the number.
 const NUMBER: std::ops::Range<usize> = HEADER_LEN..HEADER_LEN + 2;
 
-pub(crate) struct Ear {
+pub(crate) struct Capture {
     ring: Ring,
-    heard: Heard,
+    captured: Captured,
 }
 
-/// What an ear has heard.
-struct Heard {
+/// What was captured.
+struct Captured {
     start: Instant<Realtime>,
     stamps: Vec<Stamp>,
     /// The frames one after the other, and where each ends, if they are wanted.
@@ -36,7 +36,7 @@ struct Heard {
     without_number: u64,
 }
 
-impl Ear {
+impl Capture {
     /// Listens on `interface` for about `count` frames.
     pub(crate) fn open(
         interface: &str,
@@ -47,13 +47,13 @@ impl Ear {
         let ring = Ring::open(interface, room as usize).at("tester", "send fewer frames")?;
         state::set_stamps(&ring, true).at("tester", FAULT)?;
         let stamps = Vec::with_capacity(count as usize + 1_024);
-        Ok(Self { ring, heard: Heard { start, stamps, frames: None, without_number: 0 } })
+        Ok(Self { ring, captured: Captured { start, stamps, frames: None, without_number: 0 } })
     }
 
     /// Keeps the frames too.
     pub(crate) fn keep_frames(&mut self) {
-        let count = self.heard.stamps.capacity();
-        self.heard.frames = Some((Vec::with_capacity(count * 16), Vec::with_capacity(count)));
+        let count = self.captured.stamps.capacity();
+        self.captured.frames = Some((Vec::with_capacity(count * 16), Vec::with_capacity(count)));
     }
 
     /// Waits for the frame of that number; false if for `timeout` nothing comes. Others that come
@@ -61,7 +61,7 @@ impl Ear {
     pub(crate) fn wait_for(&mut self, number: u16, timeout: Nanos) -> Result<bool, Failure> {
         loop {
             while let Some(packet) = self.ring.receive() {
-                if self.heard.take(packet.bytes(), packet.stamp()) == Some(number) {
+                if self.captured.take(packet.bytes(), packet.stamp()) == Some(number) {
                     return Ok(true);
                 }
             }
@@ -75,7 +75,7 @@ impl Ear {
     pub(crate) fn empty(&mut self) -> u64 {
         let mut count = 0;
         while let Some(packet) = self.ring.receive() {
-            self.heard.take(packet.bytes(), packet.stamp());
+            self.captured.take(packet.bytes(), packet.stamp());
             count += 1;
         }
         count
@@ -86,9 +86,9 @@ impl Ear {
         Ok(self.ring.overflow().at("tester", FAULT)?.into())
     }
 
-    /// What was heard: stamps, frames if they were kept, and how many were too short for a number.
+    /// What was captured: stamps, frames if they were kept, and how many were too short for a number.
     pub(crate) fn into_parts(self) -> (Vec<Stamp>, Vec<Vec<u8>>, u64) {
-        let Heard { stamps, frames, without_number, .. } = self.heard;
+        let Captured { stamps, frames, without_number, .. } = self.captured;
         let (all, ends) = frames.unwrap_or_default();
         let mut start = 0;
         let frames = ends.into_iter().map(|end| {
@@ -100,7 +100,7 @@ impl Ear {
     }
 }
 
-impl Heard {
+impl Captured {
     /// Keeps what is to be kept of a frame; returns its number.
     fn take(&mut self, bytes: &[u8], stamp: Instant<Realtime>) -> Option<u16> {
         let end = HEADER_LEN + usize::from(*bytes.get(LENGTH_AT)?);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn frames_are_kept_up_to_their_data() {
-        let mut heard = Heard {
+        let mut captured = Captured {
             start: Instant::from_nanos(1_000),
             stamps: Vec::new(),
             frames: Some((Vec::new(), Vec::new())),
@@ -134,12 +134,12 @@ mod tests {
         };
         let mut bytes = [0_u8; 16];
         bytes[..11].copy_from_slice(&[0x23, 1, 0, 0, 3, 0, 0, 0, 0x12, 0x34, 0x56]);
-        assert_eq!(heard.take(&bytes, Instant::from_nanos(1_500)), Some(0x1234));
+        assert_eq!(captured.take(&bytes, Instant::from_nanos(1_500)), Some(0x1234));
         bytes[LENGTH_AT] = 1;
-        assert_eq!(heard.take(&bytes, Instant::from_nanos(1_600)), None);
+        assert_eq!(captured.take(&bytes, Instant::from_nanos(1_600)), None);
         bytes[LENGTH_AT] = 9;
-        assert_eq!(heard.take(&bytes, Instant::from_nanos(1_700)), None);
-        assert_eq!(heard.stamps, [Stamp { number: 0x1234, time_ns: 500 }]);
-        assert_eq!((heard.without_number, heard.frames.unwrap().1), (1, vec![11, 20]));
+        assert_eq!(captured.take(&bytes, Instant::from_nanos(1_700)), None);
+        assert_eq!(captured.stamps, [Stamp { number: 0x1234, time_ns: 500 }]);
+        assert_eq!((captured.without_number, captured.frames.unwrap().1), (1, vec![11, 20]));
     }
 }

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_digits_are_told() {
+    fn too_many_digits_are_reported() {
         let from = place(64, false, 1e-20, 0.0);
         assert!(Signal::new(from, true, 1e-20, 0.0, None, place(64, false, 1.0, 0.0)).is_err());
         // As far as an f64 is exact, it computes them.

@@ -1,4 +1,4 @@
-//! [`Beyond`]: what a rule can do that the kernel's gateway cannot.
+//! [`Extension`]: what a rule can do that the kernel's gateway cannot.
 //!
 //! | file | what |
 //! |---|---|
@@ -26,7 +26,7 @@ pub use payload::Payload;
 /// What a rule can do that the kernel's gateway cannot. Empty for most rules.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Beyond {
+pub struct Extension {
     /// Which data and lengths it takes.
     pub payload: Payload,
     /// How often it fires.
@@ -39,7 +39,7 @@ pub struct Beyond {
     pub deadline_ns: u64,
 }
 
-impl Beyond {
+impl Extension {
     /// Whether there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {

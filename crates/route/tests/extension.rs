@@ -5,11 +5,11 @@ mod random;
 
 use std::collections::{BTreeMap, HashMap};
 
-use candor_route::beyond::action::{Action, Counter};
-use candor_route::beyond::pace::{OnChange, Pace, Per};
-use candor_route::beyond::{Beyond, Conversion, Payload};
 use candor_route::counters::{BusCounters, Cause, Counters, JobCounters, Outcome};
 use candor_route::engine::{Egress, Engine, Forward, Passage, Succession};
+use candor_route::extension::action::{Action, Counter};
+use candor_route::extension::pace::{OnChange, Pace, Per};
+use candor_route::extension::{Conversion, Extension, Payload};
 use candor_route::program::JobIndex;
 use candor_route::{Bus, BusIndex, Filter, Gate, Program, Rule, Table};
 use candor_time::Nanos;
@@ -101,15 +101,15 @@ impl Interpreter {
             let is_met = rule.gate.takes(frame)
                 && (rule.filters.is_empty()
                     || rule.filters.iter().any(|filter| filter.matches(frame.can_id())));
-            if !is_met || !takes(&rule.beyond.payload, frame) {
+            if !is_met || !takes(&rule.extension.payload, frame) {
                 continue;
             }
-            let pace = &rule.beyond.pace;
+            let pace = &rule.extension.pace;
             let id = (pace.per == Per::Id).then_some(frame.can_id());
             let memory = self.memories.entry((rule.name.clone(), id)).or_default();
             let result = memory.admit(pace, now, frame).and_then(|()| {
                 let mut data = frame.data().to_vec();
-                for action in &rule.beyond.actions {
+                for action in &rule.extension.actions {
                     let Action::Counter(counter) = action else { panic!("not in these tests") };
                     let at = usize::from(counter.field.start_bit() / 8);
                     if at >= frame.len() {
@@ -125,7 +125,7 @@ impl Interpreter {
                     true => *frame,
                     false => Frame::from_parts(frame.can_id(), &data, flags).unwrap(),
                 };
-                converted(rule.beyond.convert, frame)
+                converted(rule.extension.convert, frame)
             });
             let mut is_sent = false;
             for &to in &rule.to {
@@ -299,7 +299,7 @@ fn rules() -> impl Strategy<Value = Rule> {
                     to: to.iter().map(|&to| BusIndex(to)).collect(),
                     filters: filters.clone(),
                     allow_return,
-                    beyond: Beyond {
+                    extension: Extension {
                         payload,
                         pace,
                         actions: counter.into_iter().collect(),
@@ -494,7 +494,7 @@ proptest! {
 }
 
 #[test]
-fn what_has_no_successor_is_told() {
+fn what_has_no_successor_is_reported() {
     let bus = |name: &str| Bus { name: name.into(), port: name.into(), is_virtual: false };
     let table = |buses: &[&str], rules: Vec<Rule>| {
         let buses = buses.iter().map(|name| bus(name)).collect();

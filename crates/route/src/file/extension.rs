@@ -17,12 +17,12 @@ use candor_wire::frame::{EFF_FLAG, EFF_MASK, FD_LENGTHS, RTR_FLAG, SFF_MASK, fd_
 use candor_wire::{ByteOrder, Field, Id};
 
 use super::{array, crc8, data_size, hex_bytes, id_word, operands, xor_checksum};
-use crate::beyond::action::{Action, Copy, Counter, Inexact, Message, Place, Remap, Signal};
-use crate::beyond::e2e::{E2e, Inclusion, Profile1};
-use crate::beyond::pace::{DEFAULT_IDS, OnChange, Pace, Per};
-use crate::beyond::payload::{Bytes, Payload};
-use crate::beyond::{Beyond, Conversion};
 use crate::edit::Operator;
+use crate::extension::action::{Action, Copy, Counter, Inexact, Message, Place, Remap, Signal};
+use crate::extension::e2e::{E2e, Inclusion, Profile1};
+use crate::extension::pace::{DEFAULT_IDS, OnChange, Pace, Per};
+use crate::extension::payload::{Bytes, Payload};
+use crate::extension::{Conversion, Extension};
 use crate::{BusIndex, Filter, Gate};
 
 /// Reads files that a rule file names, by the names that it uses; an error is a reason.
@@ -194,13 +194,13 @@ pub(super) struct RuleContext<'a> {
 }
 
 /// Reads the keys of a rule that go beyond the kernel.
-pub(super) fn read(section: &mut Section<'_>, context: &RuleContext<'_>) -> Beyond {
+pub(super) fn read(section: &mut Section<'_>, context: &RuleContext<'_>) -> Extension {
     let payload = payload(section, context.gate);
     let pace = pace(section, context.gate);
     let conversion = convert(section, context.gate);
     let actions = actions(section, context, conversion);
     let deadline_ns = positive(section, "deadline").map_or(0, Nanos::as_nanos);
-    Beyond { payload, pace, actions, convert: conversion, deadline_ns }
+    Extension { payload, pace, actions, convert: conversion, deadline_ns }
 }
 
 /// A time that is not zero.
@@ -486,7 +486,7 @@ enum Layout {
     Received,
     /// Those of another message.
     Message(Box<DbcMessage>),
-    /// Those of a message of which only identifier and length are told.
+    /// Those of a message of which only identifier and length are reported.
     Unknown,
 }
 
