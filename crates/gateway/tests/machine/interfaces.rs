@@ -136,7 +136,7 @@ fn away() {
     assert_eq!(refused(&snapshot, "all", "down"), 60);
     assert_eq!(port(&snapshot, "a").reopened, 1);
     let reported = gateway.end();
-    assert_eq!(reported.matches("went away").count(), 3, "{reported}");
+    assert_eq!(reported.matches("disappeared").count(), 3, "{reported}");
 }
 
 fn mtu() {
