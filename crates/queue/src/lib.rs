@@ -249,6 +249,43 @@ mod tests {
     }
 
     #[test]
+    fn a_fifo_says_how_full_it_is() {
+        let mut queue = Fifo::new(2);
+        let state = |queue: &Fifo<u8>| (queue.is_empty(), queue.len(), queue.is_full());
+        assert_eq!((queue.depth(), state(&queue), queue.peek()), (2, (true, 0, false), None));
+        queue.push(1).unwrap();
+        assert_eq!((state(&queue), queue.peek()), ((false, 1, false), Some(&1)));
+        queue.push(2).unwrap();
+        assert_eq!((state(&queue), queue.peek(), queue.refused()), ((false, 2, true), Some(&1), 0));
+        assert_eq!((queue.push(3), queue.push(4), queue.refused()), (Err(3), Err(4), 2));
+        queue.pop();
+        assert_eq!((queue.depth(), state(&queue), queue.peek()), (2, (false, 1, false), Some(&2)));
+    }
+
+    #[test]
+    fn what_is_taken_out_keeps_its_place() {
+        let mut queue = ByPriority::new(3);
+        let state = |queue: &ByPriority<char>| {
+            (queue.is_empty(), queue.len(), queue.in_use(), queue.is_full(), queue.refused())
+        };
+        assert_eq!(state(&queue), (true, 0, 0, false, 0));
+        for (key, item) in [(5, 'a'), (5, 'b'), (2, 'c')] {
+            queue.push(key, item).unwrap();
+        }
+        assert_eq!(state(&queue), (false, 3, 3, true, 0));
+        let (first, second) = (queue.take().unwrap(), queue.take().unwrap());
+        assert_eq!((first.item, second.item), ('c', 'a'));
+        assert_eq!(state(&queue), (false, 1, 3, true, 0));
+        assert_eq!((queue.push(1, 'd'), queue.push(1, 'e')), (Err('d'), Err('e')));
+        assert_eq!(state(&queue), (false, 1, 3, true, 2));
+        queue.put_back(second);
+        queue.give_up();
+        assert_eq!(state(&queue), (false, 2, 2, false, 2));
+        assert_eq!((queue.pop(), queue.pop(), queue.pop()), (Some('a'), Some('b'), None));
+        assert_eq!((state(&queue), queue.take().is_none()), ((true, 0, 0, false, 2), true));
+    }
+
+    #[test]
     fn a_queue_of_nothing_refuses_everything() {
         assert_eq!(Fifo::new(0).push(1), Err(1));
         assert_eq!(ByPriority::new(0).push(1, 1), Err(1));

@@ -119,10 +119,13 @@ fn statement<'a>(keyword: Token<'a>, tokens: &mut Tokens<'a>) -> Result<Part<'a>
         }
         "CM_" => comment(tokens)?,
         "BS_" => bit_timing(tokens)?,
-        // Their names follow, in as many lines as they like.
+        // Their names follow, in as many lines as they like, and nothing else: indented lines after
+        // them may be signals whose message is missing.
         "NS_" | "BU_" => {
             tokens.mark(":", &[":"])?;
-            tokens.skip_all();
+            while tokens.peek().is_some() {
+                tokens.word()?;
+            }
         }
         "VAL_TABLE_" | "SIG_GROUP_" | "BO_TX_BU_" | "EV_" | "ENVVAR_DATA_" | "BA_DEF_REL_"
         | "BA_REL_" | "BA_DEF_DEF_REL_" => tokens.skip_to_semicolon()?,

@@ -845,6 +845,11 @@ mod tests {
                     "t.dbc:3:5: error: this is not a DBC file: `x` cannot be here",
                 ],
             ),
+            // Signals whose message is missing do not pass as names of nodes.
+            (
+                "BU_: A B\n SG_ S : 0|8@1+ (1,0) [0|0] \"\" B\n",
+                &["t.dbc:2:8: error: this is not a DBC file: `:` cannot be here"],
+            ),
             (
                 "BO_ 1 A 8 X\n",
                 &["t.dbc:1:9: error: this is not a DBC file: `8` cannot be here, but `:` can"],

@@ -85,11 +85,6 @@ impl<'a> Tokens<'a> {
         self.rest().chars().next()
     }
 
-    /// Skips the rest of the statement.
-    pub(super) fn skip_all(&mut self) {
-        self.next = self.text.len();
-    }
-
     /// The character that comes next, without reading it.
     pub(super) fn peek(&mut self) -> Option<char> {
         self.skip_blanks();
@@ -178,7 +173,7 @@ impl<'a> Tokens<'a> {
             }
             end += if byte == b'\\' && bytes.get(end + 1) == Some(&b'"') { 2 } else { 1 };
         }
-        self.skip_all();
+        self.next = self.text.len();
         self.stop(&["\""])
     }
 
