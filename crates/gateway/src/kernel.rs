@@ -40,7 +40,7 @@ struct Added {
     seen: Counters,
 }
 
-/// Jobs of the kernel and what they counted, by what they are reported with. Jobs that are the same to the
+/// Jobs of the kernel and what they counted, by what the kernel was told of them. Jobs that are the same to the
 /// last bit count for each other.
 #[derive(Default)]
 struct Listed(HashMap<Vec<u8>, VecDeque<Counters>>);

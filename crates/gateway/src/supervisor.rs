@@ -47,7 +47,7 @@ pub struct Service {
     pub until_end: bool,
 }
 
-/// Who is reported what happens.
+/// Who is informed of what happens.
 pub trait Observer {
     /// Something worth a line.
     fn tell(&mut self, line: &str);

@@ -137,7 +137,7 @@ fn every_command_is_answered() {
     assert_eq!(client.request(&Request::Stop).unwrap(), Answer::Stopping);
     let mut plain = Plain::connect(&scene.path);
     plain.ask("{\"command\":\"version\"}\n", "\"protocol\":1");
-    // The handler is reported after the client, in the thread of that client, which then ends.
+    // The handler learns of it after the client, in the thread of that client, which then ends.
     assert!(client.request(&Request::Stats).is_err());
     assert!(scene.handler.lock().unwrap().is_stopped);
 }

@@ -34,7 +34,7 @@ pub enum State<'a> {
     Reloading,
     /// It is about to end.
     Stopping,
-    /// It is alive; to be reported at least twice per [`watchdog`] period.
+    /// It is alive; to be said at least twice per [`watchdog`] period.
     Alive,
     /// One line for people, shown by `systemctl status`.
     Status(&'a str),

@@ -137,7 +137,7 @@ fn ends_with(command: &mut Command, parent: u32) {
     let parent = parent as pid_t;
     let ask = move || {
         let signal = libc::SIGKILL as libc::c_ulong;
-        // SAFETY: no pointers; only the calling process is reported.
+        // SAFETY: no pointers; only the calling process is named.
         check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) })
             .map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
         // SAFETY: no memory is involved.

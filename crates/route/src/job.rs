@@ -1,4 +1,4 @@
-//! [`Job`]: what the kernel's gateway is reported. A rule becomes one or more jobs, which together take
+//! [`Job`]: what the kernel's gateway is given. A rule becomes one or more jobs, which together take
 //! exactly the same frames, each once.
 //!
 //! ```text

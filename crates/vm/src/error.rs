@@ -27,7 +27,7 @@ pub enum Error {
         /// How to get it.
         remedy: String,
     },
-    /// The guest died, hung, or said that it could not do what it was reported.
+    /// The guest died, hung, or said that it could not do what it was asked to.
     Guest {
         /// What happened.
         reason: String,

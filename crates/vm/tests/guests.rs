@@ -297,7 +297,7 @@ fn a_full_disk_and_a_damaged_state_are_reported() {
     assert_eq!(notes.taken(), [""; 0]);
 }
 
-/// Keeps what it is reported.
+/// Keeps what it is given.
 #[derive(Default)]
 struct Notes(std::sync::Mutex<Vec<String>>);
 

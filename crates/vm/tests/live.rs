@@ -22,7 +22,7 @@ use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel, program};
 const DRIVE_FRAMES: usize = 12_000;
 /// Kernels that are tried unless CANDOR_KERNELS names others.
 const KERNELS: &str = "6.12 6.12-rt";
-/// How often rules of the checks may pass a frame on: can-gw is reported when it is loaded.
+/// How often rules of the checks may pass a frame on: can-gw gets the limit when it is loaded.
 const MAX_HOPS: u8 = 3;
 
 fn root() -> PathBuf {
@@ -38,6 +38,15 @@ fn candor() -> PathBuf {
             "candor",
         ),
     }
+}
+
+/// A program without what a debugger wants of it: three quarters of the checks' bytes, which every guest
+/// would take in before it begins. It has the name that it has, in `folder`.
+fn stripped(program: &Path, folder: &Path) -> PathBuf {
+    let small = folder.join(program.file_name().unwrap());
+    let status = Command::new("strip").arg("-o").arg(&small).arg(program).status();
+    assert!(status.expect("strip is there, as it is wherever Rust links").success());
+    small
 }
 
 /// What is handed to a guest: arguments of the checks, and files.
@@ -81,10 +90,10 @@ fn drive() -> Vec<u8> {
     lines.collect::<String>().into_bytes()
 }
 
-fn guest_files(checks: &Path) -> GuestFiles {
+fn guest_files(checks: &Path, candor: &Path) -> GuestFiles {
     let mut guest_files = GuestFiles::default();
     guest_files.program("checks", checks);
-    guest_files.program("candor", &candor());
+    guest_files.program("candor", candor);
     guest_files.program("shell", &on_path("sh"));
     guest_files.program("date", &on_path("date"));
     if let Some(cannelloni) = env::var_os("CANDOR_CANNELLONI") {
@@ -105,7 +114,9 @@ fn every_check_of_the_live_gateway_runs_in_a_guest() {
     let listed = Command::new(&checks).arg("--list").output().unwrap();
     let names = String::from_utf8(listed.stdout).unwrap();
     let wanted = env::var("CANDOR_CHECKS").unwrap_or_default();
-    let guest_files = guest_files(&checks);
+    let folder = tempfile::tempdir().unwrap();
+    let checks = stripped(&checks, folder.path());
+    let guest_files = guest_files(&checks, &stripped(&candor(), folder.path()));
     let is_part = |name: &&str| {
         name.contains(&wanted)
             && (!name.starts_with("peers::") || env::var_os("CANDOR_CANNELLONI").is_some())

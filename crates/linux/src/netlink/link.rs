@@ -260,7 +260,7 @@ pub struct CanSettings {
 
 impl CanSettings {
     /// The request that sets `link` up. Bits of the mode that are right already are left out: some
-    /// drivers refuse to be reported what cannot be changed.
+    /// drivers refuse a request for what cannot be changed.
     pub(super) fn request(&self, link: &Link) -> Request {
         let now = link.can.unwrap_or_default().mode;
         let wanted = [

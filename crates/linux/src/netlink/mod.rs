@@ -81,7 +81,7 @@ impl Netlink {
         Self::open_for(0)
     }
 
-    /// Connects, and asks to be reported what changes (`nl_groups`).
+    /// Connects, and asks for messages about what changes (`nl_groups`).
     fn open_for(groups: u32) -> Result<Self, Error> {
         let fail = |errno| Error::new("open", "a netlink socket", errno);
         let fd =

@@ -1,4 +1,4 @@
-//! [`Monitor`]: being reported what happens to links.
+//! [`Monitor`]: messages about what happens to links.
 //!
 //! ```text
 //!  open -- from here on nothing is missed --> links() -- the state --> next(), next() ... what changed

@@ -99,7 +99,7 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
         None if wanted.transmitter => return Err(no_broadcast(&name)),
         None => listen,
     };
-    // A port that no other socket has, so that what comes back can be reported.
+    // A port that no other socket has, so that what comes back can be recognised.
     let any: IpAddr = match peer {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),

@@ -15,7 +15,7 @@ use crate::failure::{Context, FAULT, Failure};
 
 /// What it prints goes here.
 const OUTPUT: &str = "/run/gateway.output";
-/// How much of that is reported if it dies.
+/// How much of that is shown if it dies.
 const TOLD_LEN: usize = 2_000;
 /// The longest time until it listens,
 const MOST_PATIENCE: Nanos = Nanos::from_secs(5);
