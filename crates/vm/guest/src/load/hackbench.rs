@@ -65,7 +65,7 @@ impl Hackbench {
     /// Ends it; returns how many messages were received.
     ///
     /// A gateway with files of its own has a copy of the pipe, so closing it here says nothing: the
-    /// master is reported.
+    /// master is told to stop.
     pub(crate) fn stop(mut self) -> Result<u64, Failure> {
         let dead = |_| Failure::new(PLACE, "the processes died", REMEDY);
         self.control.write_all(&[1]).map_err(dead)?;
