@@ -35,6 +35,8 @@ pub struct Service {
     pub gateway: Config,
     /// Whether all memory is kept in RAM.
     pub locks_memory: bool,
+    /// Parts of the program that a gateway does not need; they are not kept there.
+    pub unlocked: Vec<&'static [u8]>,
     /// Where the control socket is; by the rule file's name if not given.
     pub control: Option<PathBuf>,
     /// Whether the group may use it too.
@@ -143,6 +145,7 @@ pub fn run(
     };
     if service.locks_memory {
         realtime::lock_memory()?;
+        service.unlocked.iter().try_for_each(|bytes| realtime::unlock_memory(bytes))?;
     }
 
     let mut poll = Poll::new(4)?;

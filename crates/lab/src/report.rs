@@ -356,7 +356,7 @@ fn remove_stale(
 }
 
 /// The plotting library, plotly.js: see `build.rs`.
-const PLOTLY: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.min.js"));
+pub static PLOTLY: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.min.js"));
 
 /// A script that calls `function`.
 fn call(function: &str, arguments: &[String]) -> Vec<u8> {

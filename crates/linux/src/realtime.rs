@@ -119,6 +119,31 @@ pub fn lock_memory() -> Result<(), Error> {
     )
 }
 
+/// Lets go of a part of the program that [`lock_memory`] holds and that is not needed in a hurry. It
+/// is read again when it is used.
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn unlock_memory(bytes: &'static [u8]) -> Result<(), Error> {
+    // SAFETY: no pointers.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let page = usize::try_from(page).unwrap_or(4096).max(1);
+    let skipped = bytes.as_ptr().addr().next_multiple_of(page) - bytes.as_ptr().addr();
+    // Whole pages only: at both ends there may be something else.
+    let Some(pages) = bytes.get(skipped..).map(|rest| &rest[..rest.len() / page * page]) else {
+        return Ok(());
+    };
+    let start = pages.as_ptr().cast_mut().cast();
+    let fail = |errno| Error::new("unlock memory of", "this process", errno);
+    // SAFETY: the pages are those of `pages`, which live for ever. Both calls change where they are
+    // kept, not what is in them; the second one is a hint, and what becomes of it does not matter.
+    unsafe {
+        check(libc::munlock(start, pages.len())).map_err(fail)?;
+        libc::madvise(start, pages.len(), libc::MADV_PAGEOUT);
+    }
+    Ok(())
+}
+
 /// Lets `task` run on these CPUs only.
 ///
 /// # Errors

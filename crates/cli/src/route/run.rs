@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use candor_gateway::plan::Plane;
 use candor_gateway::snapshot::PortSnapshot;
 use candor_gateway::{Config, Service, Snapshot};
+use candor_init::INIT;
 use candor_lab::kind::Kind;
+use candor_lab::report::PLOTLY;
 use clap::{Args, ValueEnum};
 
 use crate::Answer;
@@ -86,6 +88,7 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
             stops_loops: args.stop_loops,
         },
         locks_memory: args.lock_memory,
+        unlocked: vec![INIT, PLOTLY.as_bytes()],
         control: args.control.clone(),
         control_for_group: args.control_group,
         metrics: args.metrics,

@@ -150,6 +150,20 @@ fn memory_is_locked() {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
     assert_ne!(locked.trim(), "0 kB");
+    // A part of the program that nothing else reads, and a little that is less than a page.
+    static UNUSED: [u8; 1 << 20] = [7; 1 << 20];
+    realtime::unlock_memory(&UNUSED[1..]).unwrap();
+    realtime::unlock_memory(&UNUSED[5..9]).unwrap();
+    let pages = kib_of("VmRSS:");
+    assert!(UNUSED.iter().all(|&byte| byte == 7), "what is let go is still there");
+    assert!(kib_of("VmRSS:") >= pages + 1_000, "nothing was let go: {pages} KiB");
+}
+
+/// A figure of this process in KiB.
+fn kib_of(name: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let figure = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    figure.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 fn modules_come_and_go() {
