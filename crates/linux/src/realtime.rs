@@ -120,28 +120,51 @@ pub fn lock_memory() -> Result<(), Error> {
 }
 
 /// Lets go of a part of the program that [`lock_memory`] holds and that is not needed in a hurry. It
-/// is read again when it is used.
+/// is read from its file again when it is used.
 ///
 /// # Errors
-/// The kernel refuses it.
+/// It is no read-only part of a file (`/proc/self/maps`), or the kernel refuses it.
 pub fn unlock_memory(bytes: &'static [u8]) -> Result<(), Error> {
+    let fail = |errno| Error::new("unlock memory of", "this process", errno);
     // SAFETY: no pointers.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     let page = usize::try_from(page).unwrap_or(4096).max(1);
-    let skipped = bytes.as_ptr().addr().next_multiple_of(page) - bytes.as_ptr().addr();
     // Whole pages only: at both ends there may be something else.
-    let Some(pages) = bytes.get(skipped..).map(|rest| &rest[..rest.len() / page * page]) else {
-        return Ok(());
-    };
-    let start = pages.as_ptr().cast_mut().cast();
-    let fail = |errno| Error::new("unlock memory of", "this process", errno);
-    // SAFETY: the pages are those of `pages`, which live for ever. Both calls change where they are
-    // kept, not what is in them; the second one is a hint, and what becomes of it does not matter.
+    let start = bytes.as_ptr().addr().next_multiple_of(page);
+    let end = (bytes.as_ptr().addr() + bytes.len()) / page * page;
+    let Some(len) = end.checked_sub(start).filter(|&len| len > 0) else { return Ok(()) };
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    if !maps.lines().any(|line| is_read_only_file(line, start, end)) {
+        return Err(fail(Errno(libc::EINVAL)));
+    }
+    let pages = bytes.as_ptr().with_addr(start).cast_mut().cast();
+    // SAFETY: the pages lie within `bytes`, which live for ever, and belong to a mapping that nobody may
+    // write to. So what is read again from the file is what they hold now.
     unsafe {
-        check(libc::munlock(start, pages.len())).map_err(fail)?;
-        libc::madvise(start, pages.len(), libc::MADV_PAGEOUT);
+        check(libc::munlock(pages, len)).map_err(fail)?;
+        check(libc::madvise(pages, len, libc::MADV_DONTNEED)).map_err(fail)?;
     }
     Ok(())
+}
+
+/// Whether a line of `/proc/self/maps` is about a mapping of a file that is private, cannot be written
+/// to and holds these addresses (`proc_pid_maps(5)`).
+fn is_read_only_file(line: &str, start: usize, end: usize) -> bool {
+    let mut fields = line.split_ascii_whitespace();
+    let (Some(range), Some(rights), Some(inode)) = (fields.next(), fields.next(), fields.nth(2))
+    else {
+        return false;
+    };
+    let address = |text: &str| usize::from_str_radix(text, 16).ok();
+    let Some((first, last)) = range.split_once('-').and_then(|(a, b)| address(a).zip(address(b)))
+    else {
+        return false;
+    };
+    (first..=last).contains(&start)
+        && (first..=last).contains(&end)
+        && rights.starts_with("r-")
+        && rights.ends_with('p')
+        && inode.parse::<u64>().is_ok_and(|inode| inode != 0)
 }
 
 /// Lets `task` run on these CPUs only.
@@ -261,6 +284,34 @@ mod tests {
         let threads = threads_of(std::process::id()).unwrap();
         assert!(threads.iter().any(|task| task.id == std::process::id()), "{threads:?}");
         assert!(tasks(|_| false).unwrap().is_empty());
+    }
+
+    #[test]
+    fn only_what_a_file_holds_is_let_go() {
+        static UNUSED: [u8; 20_000] = [7; 20_000];
+        for part in [&UNUSED[..], &UNUSED[1..], &UNUSED[5..9], &UNUSED[..0]] {
+            unlock_memory(part).unwrap();
+        }
+        assert!(UNUSED.iter().all(|&byte| byte == 7));
+        // Nothing else has what is in the heap.
+        let leaked: &'static [u8] = vec![7; 20_000].leak();
+        assert!(unlock_memory(leaked).unwrap_err().is(libc::EINVAL));
+        assert!(leaked.iter().all(|&byte| byte == 7));
+    }
+
+    #[test]
+    fn mappings_are_told_apart() {
+        let text = "1000-3000 r--p 00000000 fe:00 77     /usr/bin/candor";
+        for (start, end, expected) in
+            [(0x1000, 0x3000, true), (0x1000, 0x4000, false), (0xfff, 0x2000, false)]
+        {
+            assert_eq!(is_read_only_file(text, start, end), expected, "{start:x} to {end:x}");
+        }
+        for (from, to) in
+            [("r--p", "rw-p"), ("r--p", "r--s"), (" 77 ", " 0 "), ("77", ""), ("-", " ")]
+        {
+            assert!(!is_read_only_file(&text.replacen(from, to, 1), 0x1000, 0x2000), "{to}");
+        }
     }
 
     #[test]

@@ -107,6 +107,19 @@ fn guest_files(checks: &Path, candor: &Path) -> GuestFiles {
     guest_files
 }
 
+/// Runs a check in a guest of its own.
+fn check(machine: &Machine, name: &str, argv: Vec<String>, files: Vec<File>) -> Result<(), String> {
+    let rules = Table { max_hops: MAX_HOPS, ..Table::default() };
+    let order = Order::Command(CommandOrder { rules, argv, files });
+    let report = machine.run(&order, &Unwatched).map_err(|error| error.to_string())?;
+    let outcome = report.command.expect("the command ran");
+    let printed = String::from_utf8_lossy(&outcome.stdout);
+    let said = String::from_utf8_lossy(&outcome.stderr);
+    println!("Linux {}:\n{printed}{said}", report.release);
+    let has_passed = printed.contains(&format!("check {name} ... ok\n"));
+    if outcome.status == Some(0) && has_passed { Ok(()) } else { Err("see above".into()) }
+}
+
 #[test]
 #[ignore = "needs QEMU, kernels and the program: see the top of this file"]
 fn every_check_of_the_live_gateway_runs_in_a_guest() {
@@ -126,36 +139,23 @@ fn every_check_of_the_live_gateway_runs_in_a_guest() {
     let kernels = env::var("CANDOR_KERNELS").unwrap_or(KERNELS.into());
     let cache = Cache::open(None).unwrap();
     let qemu = Qemu::find().unwrap();
-    let mut failed = Vec::new();
-    for kernel in kernels.split_whitespace() {
+    let run = |kernel: &str| {
         let spec = kernel.parse().unwrap_or_else(|error| panic!("{kernel}: {error}"));
         let found = kernel::find(&cache, &spec).unwrap_or_else(|error| panic!("{error}"));
         let machine = Machine::new(&cache, &qemu, &found, INIT, Speed::default(), "").unwrap();
-        for name in &names {
+        let failure = |name: &&str| {
             let mut argv = vec![checks.display().to_string(), "--guest".into(), (*name).into()];
             argv.extend(guest_files.arguments.iter().cloned());
-            let order = Order::Command(CommandOrder {
-                rules: Table { max_hops: MAX_HOPS, ..Table::default() },
-                argv,
-                files: guest_files.files.clone(),
-            });
-            let report = match machine.run(&order, &Unwatched) {
-                Ok(report) => report,
-                Err(error) => {
-                    println!("Linux {kernel}: {name}: {error}");
-                    failed.push(format!("{name} on Linux {kernel}: {error}"));
-                    continue;
-                }
-            };
-            let outcome = report.command.expect("the command ran");
-            let printed = String::from_utf8_lossy(&outcome.stdout);
-            let said = String::from_utf8_lossy(&outcome.stderr);
-            println!("Linux {kernel}:\n{printed}{said}");
-            let passed = format!("check {name} ... ok\n");
-            if outcome.status != Some(0) || !printed.contains(&passed) {
-                failed.push(format!("{name} on Linux {kernel}"));
-            }
-        }
-    }
+            let failure = check(&machine, name, argv, guest_files.files.clone()).err()?;
+            Some(format!("Linux {kernel}: {name}: {failure}"))
+        };
+        names.iter().filter_map(failure).collect::<Vec<_>>()
+    };
+    // Each kernel has a processor of its own.
+    let failed = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            kernels.split_whitespace().map(|kernel| scope.spawn(|| run(kernel))).collect();
+        threads.into_iter().flat_map(|it| it.join().expect("no panic")).collect::<Vec<_>>()
+    });
     assert!(failed.is_empty(), "failed: {failed:#?}");
 }
