@@ -145,7 +145,12 @@ pub fn run(
     };
     if service.locks_memory {
         realtime::lock_memory()?;
-        service.unlocked.iter().try_for_each(|bytes| realtime::unlock_memory(bytes))?;
+        for bytes in &service.unlocked {
+            // It only takes more memory then.
+            if let Err(error) = realtime::unlock_memory(bytes) {
+                observer.tell(&error.to_string());
+            }
+        }
     }
 
     let mut poll = Poll::new(4)?;
