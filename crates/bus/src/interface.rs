@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn virtual_and_other_interfaces_are_reported_apart() {
+    fn virtual_and_other_interfaces_are_distinguished() {
         let vcan = Link { can: None, kind: Some("vcan".into()), mtu: 16, ..controller(0) };
         let interface = Interface::of(&vcan).unwrap();
         assert_eq!((interface.state, interface.timing), (State::Up, None));

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_are_reported_in_words() {
+    fn reports_are_given_in_words() {
         for (frame, expected) in [
             ("20000002#0B00000000000000", "arbitration lost at bit 11"),
             ("20000002#0000000000000000", "arbitration lost"),

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_looks_like_a_number_is_reported_how_to_be_text() {
+    fn text_that_looks_like_a_number_gets_a_hint_how_to_be_text() {
         for (text, spelling) in [
             ("title=7", "--set 'title=\"7\"'"),
             ("traffic.log=2024-01-01", ""),

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_reported_from_one_in_characters() {
+    fn places_count_characters_from_one() {
         let source = Source::new("f", "ab\r\nä = 1\n\nx");
         for (span, shown) in [
             (0..1, "f:1:1"),

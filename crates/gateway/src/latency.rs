@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_second_is_reported_apart() {
+    fn the_last_second_is_distinguished() {
         let latency = Latency::default();
         latency.record_ns(10_000_000);
         latency.tick();

@@ -243,7 +243,7 @@ fn wait_for_hangup(mut stream: &UnixStream) {
 }
 
 #[test]
-fn one_client_too_many_is_reported_so() {
+fn one_client_too_many_gets_the_reason() {
     // None of them is idle for so long.
     let gives_way = Nanos::from_secs(1_000);
     let scene = scene(Limits { clients: 2, gives_way, ..Limits::default() });

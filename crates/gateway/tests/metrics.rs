@@ -78,7 +78,7 @@ fn requests_come_in_pieces_or_not_at_all() {
 }
 
 #[test]
-fn a_request_that_is_too_long_is_refused_and_reported_so() {
+fn a_request_that_is_too_long_is_refused_with_the_reason() {
     let exporter = exporter();
     let request = format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(20_000));
     let answer = ask(exporter.address(), &request);

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_reported_apart() {
+    fn files_are_distinguished() {
         for (text, kind) in [
             ("[bus]\na = \"can0\"\n\n[[rule]]\nfrom = \"a\"\n", Some(Kind::Rules)),
             ("cangw -A -s can0 -d can1 -e\n", Some(Kind::Rules)),

@@ -99,7 +99,7 @@ fn lines_of(text: &str, folder: &Path) -> (Vec<bool>, Option<u64>) {
 }
 
 #[test]
-fn large_campaigns_write_no_line_per_frame_unless_they_are_reported_to() {
+fn large_campaigns_write_no_line_per_frame_unless_they_are_asked_to() {
     let folder = tempfile::tempdir().unwrap();
     let of = |count: u64| TWO.replace("count = 300", &format!("count = {count}"));
     for (text, expected) in [

@@ -247,6 +247,20 @@ mod tests {
     }
 
     #[test]
+    fn endings_have_a_name_for_programs_and_one_for_people() {
+        let names = Ending::ALL.map(|ending| (ending.key(), ending.label()));
+        assert_eq!(
+            names,
+            [
+                ("received", "received"),
+                ("not_routed", "not routed"),
+                ("refused", "refused"),
+                ("lost", "lost")
+            ]
+        );
+    }
+
+    #[test]
     fn sums_go_by_ending() {
         let endings: Endings =
             [("rate", 3), ("queue_full", 5), ("sampled", 4), ("no_rule", 1)].into_iter().collect();

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_reported_from_everything_else() {
+    fn replies_are_distinguished_from_everything_else() {
         let datagram = |kind: u8| {
             let mut bytes = vec![0x45];
             bytes.resize(20, 0);

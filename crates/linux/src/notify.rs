@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_reported_nothing() {
+    fn without_a_manager_nothing_is_sent() {
         let notifier = Notifier::to_nobody();
         assert!(!notifier.is_heard());
         notifier.tell(&[State::Ready]).unwrap();

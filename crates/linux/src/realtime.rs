@@ -123,9 +123,12 @@ pub fn lock_memory() -> Result<(), Error> {
 /// is read from its file again when it is used.
 ///
 /// # Errors
-/// It is no read-only part of a file (`/proc/self/maps`), or the kernel refuses it.
+/// It is not a read-only part of a file, as `/proc/self/maps` says, or the kernel refuses it.
 pub fn unlock_memory(bytes: &'static [u8]) -> Result<(), Error> {
-    let fail = |errno| Error::new("unlock memory of", "this process", errno);
+    let fail = |errno| {
+        let remedy = "mount /proc; without it a little more memory is locked than needed";
+        Error::new("unlock memory of", "this process", errno).remedy_if(libc::EINVAL, remedy)
+    };
     // SAFETY: no pointers.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     let page = usize::try_from(page).unwrap_or(4096).max(1);
@@ -300,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn mappings_are_told_apart() {
+    fn mappings_are_distinguished() {
         let text = "1000-3000 r--p 00000000 fe:00 77     /usr/bin/candor";
         for (start, end, expected) in
             [(0x1000, 0x3000, true), (0x1000, 0x4000, false), (0xfff, 0x2000, false)]

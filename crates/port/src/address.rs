@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_of_linux_are_reported() {
+    fn interfaces_of_linux_are_recognised() {
         for (text, interface) in
             [("can0", Some("can0")), ("packet:can1?mark=1", Some("can1")), ("sim:can0", None)]
         {

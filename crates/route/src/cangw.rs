@@ -789,7 +789,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_reported_from_toml() {
+    fn commands_are_distinguished_from_toml() {
         for (text, is_commands) in [
             ("cangw -A -s can0 -d can1", true),
             ("#!/bin/sh\nset -e\n\nsudo /usr/bin/cangw -F\n", true),

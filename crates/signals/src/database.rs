@@ -182,7 +182,7 @@ BA_ \"VFrameFormat\" BO_ 2566844672 1;
     }
 
     #[test]
-    fn messages_are_reported_by_identifier() {
+    fn messages_are_found_by_identifier() {
         let database = database(CARS);
         for (frame, expected) in [
             ("123#", Some("Standard")),

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_may_not_is_reported_so() {
+    fn a_process_that_may_not_gets_the_reason() {
         let facts = Facts { socket: refused(), ..facts() };
         assert_eq!(
             reported(&[sockets(&facts)]),

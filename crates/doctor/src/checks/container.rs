@@ -74,7 +74,7 @@ mod tests {
     use crate::reported;
 
     #[test]
-    fn a_container_is_reported_apart_from_the_host() {
+    fn a_container_is_distinguished_from_the_host() {
         let docker = Some("docker".to_owned());
         let unless = "unless it shares the network of the host, only CAN interfaces that were \
                       moved here can be used";

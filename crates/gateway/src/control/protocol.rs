@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_reported_why() {
+    fn what_is_no_request_is_answered_with_the_reason() {
         for (line, reason) in [
             ("", "this is not a request: EOF"),
             ("\u{0}", "this is not a request"),

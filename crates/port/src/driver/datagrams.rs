@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn own_frames_are_reported_by_port_and_address() {
+    fn own_frames_are_recognised_by_port_and_address() {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         let port = socket.local_addr().unwrap().port();
         let mut own = Own::new(Some(&socket));

@@ -357,7 +357,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn identifiers_are_reported_apart_as_long_as_there_is_room(
+        fn identifiers_are_distinguished_as_long_as_there_is_room(
             ids in prop::collection::vec(0..50_u32, 1..200),
             most in 1..60_u16,
         ) {

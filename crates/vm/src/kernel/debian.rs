@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_archive_is_reported_from_a_folder_that_cannot_be_written() {
+    fn a_cut_archive_is_distinguished_from_a_folder_that_cannot_be_written() {
         let bytes = archive(&[("boot/vmlinuz-1", &[7; 2000])]);
         let folder = tempfile::tempdir().unwrap();
         let patient = Patience(1000.into());

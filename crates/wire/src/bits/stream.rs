@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_reported_apart() {
+    fn damage_is_distinguished() {
         let mut bits = alloc::vec::Vec::new();
         encode(&"123#DEADBEEF".parse().unwrap(), |bit| bits.push(bit.value)).unwrap();
         let flipped = |at: usize| {

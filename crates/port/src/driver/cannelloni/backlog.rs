@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_nobody_acknowledged_are_reported_by_their_bytes() {
+    fn frames_that_nobody_acknowledged_are_counted_by_their_bytes() {
         let mut backlog = Backlog::new(64);
         for text in ["123#AABB", "124##0", "125#R8"] {
             backlog.push(&frame(text)).unwrap();
