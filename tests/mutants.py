@@ -83,7 +83,7 @@ def make_for_tests(package, names, jobs, tests):
         patterns = [f"^{re.escape(name)}$".replace("\\ ", " ") for name in names]
         config.write_text(f"examine_re = {json.dumps(patterns)}\n")
         command = ["cargo", "mutants", "--config", str(config), "--package", f"candor-{package}",
-                   "--output", folder, "--jobs", str(jobs), "--colors=never", "--no-shuffle",
+                   "--output", folder, "--all-features", "--jobs", str(jobs), "--colors=never", "--no-shuffle",
                    "--timeout-multiplier", str(TIMEOUT_FACTOR), "--minimum-test-timeout", "10",
                    "--", *tests]
         status = subprocess.run(command, cwd=ROOT, stdout=sys.stderr).returncode

@@ -239,11 +239,13 @@ mod tests {
 
     #[test]
     fn absurd_rates_are_refused() {
-        for text in
-            ["", "k", "0", "0k", "-1", "1e6", "21M", "99999999999", "1.5", "1.0005k", "1m", ".5M"]
-        {
+        for text in [
+            "", "k", "0", "0k", "-1", "1e6", "21M", "99999999999", "1.5", "1.0005k", "1m", ".5M", "1.",
+            "1.k", "1.xk", "x.1k", "1.0000000000M",
+        ] {
             assert_eq!(text.parse::<Bitrate>(), Err(ParseBitrateError), "{text}");
         }
+        assert!(ParseBitrateError.to_string().contains("such as 125k"));
     }
 
     #[test]
@@ -298,6 +300,8 @@ mod tests {
             assert_eq!(text.as_deref(), reported, "{nominal}, {data}");
             let rate = unusual.and_then(UnusualRates::meant).map(|rate| rate.to_string());
             assert_eq!(rate.as_deref(), meant, "{nominal}, {data}");
+            let is_data = reported.is_some_and(|text| text.starts_with("a data bit rate"));
+            assert_eq!(unusual.is_some_and(UnusualRates::is_data), is_data, "{nominal}, {data}");
         }
     }
 

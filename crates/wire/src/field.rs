@@ -355,6 +355,7 @@ fn padded<const LENGTH: usize>(data: &[u8]) -> [u8; LENGTH] {
 mod tests {
     extern crate std;
     use proptest::prelude::*;
+    use std::string::ToString;
     use std::vec::Vec;
 
     use super::ByteOrder::{Intel, Motorola};
@@ -416,6 +417,8 @@ mod tests {
         ] {
             let field = Field::new(start_bit, bits, order, is_signed).unwrap();
             assert_eq!(field.get(&data), Some(value), "{field:?}");
+            assert_eq!((field.start_bit(), field.bits()), (start_bit, bits));
+            assert_eq!((field.order(), field.is_signed()), (order, is_signed));
         }
     }
 
@@ -450,6 +453,34 @@ mod tests {
         let mut short = [7; 63];
         assert_eq!(field.put(&mut short, 1), Err(PutError::TooShort { need: 64, length: 63 }));
         assert_eq!(short, [7; 63]);
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_field_is_written_as_what_it_is_made_of() {
+        let text = r#"{"start_bit":12,"bits":5,"order":"Motorola","is_signed":true}"#;
+        let field = Field::new(12, 5, Motorola, true).unwrap();
+        assert_eq!(serde_json::to_string(&field).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Field>(text).unwrap(), field);
+        let error = serde_json::from_str::<Field>(&text.replace(":5", ":65")).unwrap_err();
+        assert!(error.to_string().contains("not 65"), "{error}");
+    }
+
+    #[test]
+    fn refusals_name_the_numbers() {
+        let outside = FieldError::Outside { need: 65, length: 64 };
+        let out_of_range = PutError::OutOfRange { value: 300, min: 0, max: 255 };
+        for (text, expected) in [
+            (FieldError::Bits(65).to_string(), "a field must have 1 to 64 bits, not 65"),
+            (outside.to_string(), "the field ends in byte 65, but there are 64"),
+            (out_of_range.to_string(), "300 is outside the range of the field, 0 to 255"),
+            (
+                PutError::TooShort { need: 3, length: 2 }.to_string(),
+                "the field needs 3 bytes of data, but the frame has 2",
+            ),
+        ] {
+            assert_eq!(text, expected);
+        }
     }
 
     #[test]

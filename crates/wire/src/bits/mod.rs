@@ -225,6 +225,7 @@ fn fd_length(frame: &Frame) -> Length {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
     use crate::frame::FD_LENGTHS;
     use crate::{ExtendedId, Id, StandardId};
     use proptest::prelude::*;
@@ -289,6 +290,10 @@ mod tests {
         let worst = worst_length(&frame("123##11122334455667788")).unwrap();
         assert_eq!((worst.nominal, worst.data), (33, 114));
         assert_eq!(timing.duration_ns(worst), 123_000);
+        let received = worst.without_intermission();
+        assert_eq!((received.nominal, received.data), (30, 114));
+        assert_eq!(received.stuff_bits, worst.stuff_bits);
+        assert_eq!(timing.duration_ns(received), 117_000);
     }
 
     #[test]
@@ -323,6 +328,7 @@ mod tests {
     fn error_reports_have_no_length() {
         assert_eq!(length(&frame("20000004#00")), Err(NotOnTheWire));
         assert_eq!(worst_length(&frame("20000004#00")), Err(NotOnTheWire));
+        assert!(NotOnTheWire.to_string().contains("bit 29"));
     }
 
     pub(super) fn any_id() -> impl Strategy<Value = Id> {
@@ -383,6 +389,7 @@ mod tests {
         fn no_frame_is_longer_than_the_worst(frame in any_frame()) {
             let (exact, worst) = (length(&frame).unwrap(), worst_length(&frame).unwrap());
             prop_assert!(exact.nominal <= worst.nominal && exact.data <= worst.data);
+            prop_assert_eq!(exact.total() - exact.stuff_bits, worst.total() - worst.stuff_bits);
         }
 
         #[test]
