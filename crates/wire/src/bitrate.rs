@@ -240,8 +240,23 @@ mod tests {
     #[test]
     fn absurd_rates_are_refused() {
         for text in [
-            "", "k", "0", "0k", "-1", "1e6", "21M", "99999999999", "1.5", "1.0005k", "1m", ".5M", "1.",
-            "1.k", "1.xk", "x.1k", "1.0000000000M",
+            "",
+            "k",
+            "0",
+            "0k",
+            "-1",
+            "1e6",
+            "21M",
+            "99999999999",
+            "1.5",
+            "1.0005k",
+            "1m",
+            ".5M",
+            "1.",
+            "1.k",
+            "1.xk",
+            "x.1k",
+            "1.0000000000M",
         ] {
             assert_eq!(text.parse::<Bitrate>(), Err(ParseBitrateError), "{text}");
         }

@@ -225,9 +225,9 @@ fn fd_length(frame: &Frame) -> Length {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
     use crate::frame::FD_LENGTHS;
     use crate::{ExtendedId, Id, StandardId};
+    use alloc::string::ToString;
     use proptest::prelude::*;
 
     fn frame(text: &str) -> Frame {
