@@ -1,7 +1,7 @@
 """Changes the code in small ways, one at a time, and looks whether a test fails: each change that no test
 sees is a hole in the tests.
 
-    python3 tests/mutants.py PACKAGE [--sample COUNT] [--seed SEED] [--shard K/N] [--jobs JOBS]
+    python3 tests/mutants.py PACKAGE [--sample COUNT] [--seed SEED] [--shard K/N] [--rest] [--jobs JOBS]
     python3 tests/mutants.py --summary
 
 PACKAGE is a crate without `candor-`, such as `wire`. It needs cargo-mutants (`cargo install cargo-mutants`),
@@ -10,8 +10,9 @@ are quick to build, so they come first; what they do not see is made again for a
 
 --sample takes COUNT of the changes, drawn with --seed (default 1); without it, all are made. --shard 1/4
 takes the first quarter of what is left, so that each part fits into a working day. What a shard found is kept
-in target/mutants/PACKAGE.json; shards of one package add up there, and a change that is made again replaces
-what was known of it. --summary prints all that is known as a table, and each change that no test has seen.
+in target/mutants/PACKAGE.json, also after Ctrl-C; shards of one package add up there, and a change that is made
+again replaces what was known of it. --rest makes only what is not known there, or was not seen. --summary
+prints all that is known as a table, and each change that no test has seen.
 
 Exit code 0 if every change of this run was seen, 1 if not.
 """
@@ -21,6 +22,7 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,6 +34,8 @@ KNOWN = ROOT / "target/mutants"
 # A change that makes a test run for ever is seen, too.
 SEEN = {"CaughtMutant", "Timeout"}
 OUTCOMES = ["CaughtMutant", "Timeout", "MissedMutant", "Unviable"]
+# Compiling is what takes long, so the changed crate is not optimised; the tests of `lat` compute more.
+OPT_LEVEL = {"lat": 1}
 # cargo-mutants runs the unchanged tests first, and gives a changed one this many times as long.
 TIMEOUT_FACTOR = 4
 
@@ -42,6 +46,7 @@ def arguments():
     parser.add_argument("--sample", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--shard", default="1/1")
+    parser.add_argument("--rest", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--summary", action="store_true")
     chosen = parser.parse_args()
@@ -68,33 +73,43 @@ def choose(names, sample, seed, shard):
     return [name for index, name in enumerate(names) if index % parts == part - 1]
 
 
-def make(package, names, jobs):
-    """Makes the changes; returns the outcome of each."""
-    made = make_for_tests(package, names, jobs, ["--lib"])
-    if rest := [name for name, outcome in made.items() if outcome == "MissedMutant"]:
-        made |= make_for_tests(package, rest, jobs, [])
-    return made
+def make(package, names, jobs, keep):
+    """Makes the changes; `keep` gets the outcomes."""
+    beside_the_code = make_for_tests(package, names, jobs, ["--lib"])
+    rest = [name for name, outcome in beside_the_code.items() if outcome == "MissedMutant"]
+    keep({name: outcome for name, outcome in beside_the_code.items() if name not in rest})
+    if rest and len(beside_the_code) == len(names):
+        beside_the_code |= make_for_tests(package, rest, jobs, [])
+        keep({name: beside_the_code[name] for name in rest})
+    if absent := set(names) - set(beside_the_code):
+        sys.exit(f"{len(absent)} changes were not made, among them {min(absent)}")
+    return beside_the_code
 
 
 def make_for_tests(package, names, jobs, tests):
-    """Makes the changes, and runs the tests that `cargo test TESTS` runs; returns the outcome of each."""
+    """Makes the changes, and runs the tests that `cargo test TESTS` runs; returns the outcomes."""
+    opt_level = f"profile.dev.package.candor-{package}.opt-level={OPT_LEVEL.get(package, 0)}"
+    cargo_arguments = ["--all-features", "--config", opt_level, *tests]
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "mutants.toml"
         patterns = [f"^{re.escape(name)}$".replace("\\ ", " ") for name in names]
         config.write_text(f"examine_re = {json.dumps(patterns)}\n")
         command = ["cargo", "mutants", "--config", str(config), "--package", f"candor-{package}",
-                   "--output", folder, "--all-features", "--jobs", str(jobs), "--colors=never", "--no-shuffle",
+                   "--output", folder, "--jobs", str(jobs), "--colors=never", "--no-shuffle",
                    "--timeout-multiplier", str(TIMEOUT_FACTOR), "--minimum-test-timeout", "10",
-                   "--", *tests]
+                   *(f"--cargo-arg={argument}" for argument in cargo_arguments)]
+        # Ctrl-C ends cargo-mutants too; what it has found until then counts.
+        previous = signal.signal(signal.SIGINT, lambda *_: None)
         status = subprocess.run(command, cwd=ROOT, stdout=sys.stderr).returncode
+        signal.signal(signal.SIGINT, previous)
+        outcomes = Path(folder) / "mutants.out/outcomes.json"
         # 2: some were not seen; 3: some took too long.
         if status not in (0, 2, 3):
-            sys.exit(f"cargo mutants ended with {status}")
-        outcomes = json.loads((Path(folder) / "mutants.out/outcomes.json").read_text())["outcomes"]
-    made = {it["scenario"]["Mutant"]["name"]: it["summary"] for it in outcomes if it["scenario"] != "Baseline"}
-    if absent := set(names) - set(made):
-        sys.exit(f"{len(absent)} changes were not made, among them {min(absent)}")
-    return made
+            print(f"cargo mutants ended with {status}", file=sys.stderr)
+            if not outcomes.exists():
+                sys.exit(1)
+        made = json.loads(outcomes.read_text())["outcomes"]
+    return {it["scenario"]["Mutant"]["name"]: it["summary"] for it in made if it["scenario"] != "Baseline"}
 
 
 def known(package):
@@ -122,12 +137,18 @@ def main():
         return 0
     every = all_mutants(chosen.package)
     names = choose(every, chosen.sample, chosen.seed, chosen.shard)
+    if chosen.rest:
+        outcomes = known(chosen.package)
+        names = [name for name in names if outcomes.get(name) not in SEEN | {"Unviable"}]
+
+    def keep(made):
+        KNOWN.mkdir(parents=True, exist_ok=True)
+        # What is no longer a change of this code is forgotten.
+        kept = {name: it for name, it in known(chosen.package).items() if name in set(every)}
+        (KNOWN / f"{chosen.package}.json").write_text(json.dumps(kept | made, indent=1) + "\n")
+
     print(f"{len(names)} of {len(every)} changes, seed {chosen.seed}, part {chosen.shard}", file=sys.stderr)
-    made = make(chosen.package, names, chosen.jobs)
-    KNOWN.mkdir(parents=True, exist_ok=True)
-    # What is no longer a change of this code is forgotten.
-    kept = {name: outcome for name, outcome in known(chosen.package).items() if name in set(every)}
-    (KNOWN / f"{chosen.package}.json").write_text(json.dumps(kept | made, indent=1) + "\n")
+    made = make(chosen.package, names, chosen.jobs, keep) if names else {}
     not_seen = [name for name, outcome in made.items() if outcome not in SEEN | {"Unviable"}]
     print("\n".join(not_seen))
     return 1 if not_seen else 0

@@ -304,4 +304,38 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn refusals_are_written_with_their_place() {
+        for (text, message) in [
+            ("12", "an identifier has 3 hex digits (standard) or 8 (extended), as in 123#DEADBEEF"),
+            ("123", "`#` is missing after the identifier"),
+            ("123##", "CAN FD needs one hex digit of flags after `##`"),
+            ("123#1", "a data byte needs two hex digits"),
+            ("123#11 ", "nothing may follow the data"),
+            ("123#R9", "9 bytes of data, but a classical CAN frame has at most 8"),
+        ] {
+            let error = text.parse::<Frame>().unwrap_err();
+            let place = error.offset + 1;
+            assert_eq!(error.to_string(), alloc::format!("{message} (at character {place})"));
+        }
+    }
+
+    #[test]
+    fn the_debug_output_is_the_notation() {
+        let frame: Frame = "123##1AABB".parse().unwrap();
+        assert_eq!(alloc::format!("{frame:?} {frame:>12}"), "123##1AABB   123##1AABB");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_is_read(frame in crate::tunnel::testing::frame()) {
+            let read: Frame = frame.to_string().parse().unwrap();
+            // In an error report, the other flags mean nothing and are not written.
+            let unwritten = if frame.kind() == Kind::Error { EFF_FLAG | RTR_FLAG } else { 0 };
+            proptest::prop_assert_eq!(read.can_id(), frame.can_id() & !unwritten);
+            proptest::prop_assert_eq!(read == frame, frame.can_id() & unwritten == 0);
+            proptest::prop_assert_eq!(read.data(), frame.data());
+        }
+    }
 }

@@ -171,5 +171,35 @@ mod tests {
             error.to_string(),
             "byte 1099511627779: the bytes end here, but 2 more are needed"
         );
+        for (reason, text) in [
+            (Reason::Version(7), "unknown version 7"),
+            (Reason::Operation(1), "operation 1, but only data (0) is supported"),
+            (Reason::Hello, "the stream does not begin with CANNELLONIv1"),
+            (Reason::Surplus(3), "3 bytes follow the last value"),
+            (Reason::Frame(FrameError::RemoteFd), "CAN FD has no remote frames"),
+            (Reason::RemoteErrorReport, "an error report cannot be a remote frame"),
+            (Reason::NoMap, "expected a MessagePack map"),
+            (Reason::Kind("dlc"), "the value of `dlc` has the wrong type"),
+            (Reason::Number("dlc"), "the number is out of range for `dlc`"),
+            (Reason::Length(4, 3), "the length is 4, but there are 3 bytes of data"),
+            (Reason::Marker(0xC1), "0xc1 does not start a MessagePack value"),
+        ] {
+            assert_eq!(reason.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn the_place_is_that_of_the_value() {
+        // The length stands four bytes behind the identifier.
+        for (error, offset) in [
+            (FrameError::ClassicalTooLong(9), 14),
+            (FrameError::FdLength(9), 14),
+            (FrameError::Xl, 14),
+            (FrameError::StandardIdTooLarge(0x800), 10),
+            (FrameError::RemoteFd, 10),
+        ] {
+            let reason = Reason::Frame(error);
+            assert_eq!(Malformed::frame(10, error), Malformed { offset, reason });
+        }
     }
 }
