@@ -594,6 +594,8 @@ mod tests {
     fn formats_are_found_by_name_and_ending() {
         assert_eq!(Format::by_name("pcapng"), Some(&pcapng::FORMAT));
         assert_eq!(Format::by_name("pcapn"), None);
+        assert_ne!(Format::by_name("pcap"), Format::by_name("pcapng"));
+        assert_eq!(alloc::format!("{FORMATS:?}"), "[candump, pcap, pcapng]");
         for (file_name, name) in [
             ("a.log", Some("candump")),
             ("a.b.PCAP", Some("pcap")),
@@ -623,5 +625,70 @@ mod tests {
         assert_eq!(interfaces.intern(&[b'c'; 256]), Err(InterfaceError::Length(256)));
         assert_eq!(interfaces.intern(b"\xFF"), Err(InterfaceError::NotUtf8));
         assert_eq!(interfaces.name(InterfaceIndex(0)), "");
+    }
+
+    #[test]
+    fn interfaces_are_listed_with_their_numbers() {
+        let mut interfaces = Interfaces::default();
+        assert!(interfaces.is_empty());
+        interfaces.intern(b"can1").unwrap();
+        interfaces.intern(&[b'c'; MAX_INTERFACE_NAME_LEN]).unwrap();
+        assert!(!interfaces.is_empty());
+        let listed: Vec<_> = interfaces.iter().map(|(index, name)| (index.0, name.len())).collect();
+        assert_eq!(listed, [(0, 4), (1, 255)]);
+    }
+
+    #[test]
+    fn refusals_say_where_and_why() {
+        let text = |line, column| Position::Text { line, column };
+        let binary = |offset, record| Position::Binary { offset, record };
+        for (position, reason, expected) in [
+            (text(3, 14), Reason::Text("no."), "3:14: no."),
+            (binary(24, 0), Reason::Number("only ", 7, " bytes"), "byte 24: only 7 bytes"),
+            (
+                binary(24, 2),
+                Reason::Notation(notation::Reason::Data),
+                "byte 24 (record 2): a data byte needs two hex digits",
+            ),
+            (text(1, 1), Reason::Frame(FrameError::RemoteFd), "1:1: CAN FD has no remote frames"),
+            (
+                text(1, 1),
+                Reason::Interface(InterfaceError::Length(256)),
+                "1:1: the name of the interface has 256 bytes; it must have 1 to 255",
+            ),
+            (
+                text(1, 1),
+                Reason::Interface(InterfaceError::TooMany),
+                "1:1: more than 256 different interfaces; split the recording by interface",
+            ),
+            (
+                text(1, 1),
+                Reason::Interface(InterfaceError::NotUtf8),
+                "1:1: the name of the interface is not UTF-8; rename it",
+            ),
+        ] {
+            let error = LogError { position, reason, resume: None };
+            assert_eq!(error.to_string(), expected);
+            assert!(!error.is_cut());
+        }
+        let cut = LogError { position: text(9, 1), reason: CUT, resume: None };
+        assert!(cut.is_cut());
+    }
+
+    #[test]
+    fn what_a_format_cannot_hold_is_said_with_the_remedy() {
+        for (error, words) in [
+            (
+                EncodeError::SecondInterface,
+                "only one interface, but the recording has several; use",
+            ),
+            (EncodeError::Interface(InterfaceError::Length(0)), "the interface has 0 bytes"),
+            (
+                EncodeError::TimeTooLate(5_000_000_000_999_999_999),
+                "a time of 5000000000 s is after",
+            ),
+        ] {
+            assert!(error.to_string().contains(words), "{error}");
+        }
     }
 }
