@@ -535,6 +535,7 @@ mod tests {
             let mut outgoing = Outgoing::new([0; 1472]);
             while outgoing.push(&frame).is_ok() {}
             assert_eq!((outgoing.count(), outgoing.is_full()), (count, false));
+            assert!(!outgoing.is_empty());
             let bytes = outgoing.finish(0);
             assert!(Datagram::decode(bytes).unwrap().frames().eq((0..count).map(|_| frame)));
             outgoing.clear();
@@ -640,7 +641,6 @@ mod tests {
         assert_eq!((sequence.take(129), sequence.take(193)), (Late, Next));
     }
 
-    /// What a stream gives, piece by piece.
     #[test]
     fn frames_before_a_fault_are_reported() {
         let mut outgoing = Outgoing::new([0; 1_472]);
@@ -667,6 +667,17 @@ mod tests {
         assert_eq!(readable_frames(&surplus), 200);
     }
 
+    #[test]
+    fn a_stream_is_greeted_by_all_of_the_hello() {
+        let mut stream = Stream::default();
+        for &byte in &HELLO {
+            assert!(!stream.is_greeted());
+            stream.decode(&[byte], |_| panic!("it is no frame")).unwrap();
+        }
+        assert!(stream.is_greeted());
+    }
+
+    /// What a stream gives, piece by piece.
     fn read(stream: &[u8], pieces: impl Iterator<Item = usize>) -> (Vec<Frame>, Option<Malformed>) {
         let (mut decoder, mut frames, mut rest) = (Stream::new(), Vec::new(), stream);
         for len in pieces {
