@@ -78,15 +78,16 @@ def choose(names, sample, seed, shard):
 
 def make(package, names, jobs, keep):
     """Makes the changes; `keep` gets the outcomes."""
-    beside_the_code = make_for_tests(package, names, jobs, ["--lib"])
-    rest = [name for name, outcome in beside_the_code.items() if outcome == "MissedMutant"]
-    keep({name: outcome for name, outcome in beside_the_code.items() if name not in rest})
-    if rest and len(beside_the_code) == len(names):
-        beside_the_code |= make_for_tests(package, rest, jobs, [])
-        keep({name: beside_the_code[name] for name in rest})
-    if absent := set(names) - set(beside_the_code):
+    made = make_for_tests(package, names, jobs, ["--lib"])
+    is_explained = explained()
+    rest = [name for name, outcome in made.items() if outcome == "MissedMutant" and not is_explained(name)]
+    keep({name: outcome for name, outcome in made.items() if name not in rest})
+    if rest and len(made) == len(names):
+        made |= make_for_tests(package, rest, jobs, [])
+        keep({name: made[name] for name in rest})
+    if absent := set(names) - set(made):
         sys.exit(f"{len(absent)} changes were not made, among them {min(absent)}")
-    return beside_the_code
+    return made
 
 
 def make_for_tests(package, names, jobs, tests):
@@ -153,7 +154,8 @@ def main():
     names = choose(every, chosen.sample, chosen.seed, chosen.shard)
     if chosen.rest:
         outcomes = known(chosen.package)
-        names = [name for name in names if outcomes.get(name) not in SEEN | {"Unviable"}]
+        is_done = lambda name: outcomes.get(name) in SEEN | {"Unviable"} or name in outcomes and explained()(name)
+        names = [name for name in names if not is_done(name)]
 
     def keep(made):
         KNOWN.mkdir(parents=True, exist_ok=True)
