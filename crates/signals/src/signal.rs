@@ -287,7 +287,14 @@ mod tests {
         assert_eq!(data[..4], (-4.5_f32).to_le_bytes());
         let decoded = single.read(&data).unwrap();
         assert_eq!((decoded.physical, decoded.value_name()), (-8.0, None));
-        assert!(matches!(single.raw(1e39), Err(EncodeError::OutOfRange { .. })));
+        let end = f64::from(f32::MAX) * 2.0;
+        let (value, min, max) = (1e39, 1.0 - end, 1.0 + end);
+        let error = EncodeError::OutOfRange { signal: "S".into(), value, min, max };
+        assert_eq!(single.raw(value), Err(error));
+        let nearer = Signal { scale: 0.5, ..single.clone() };
+        let (min, max) = (1.0 - end / 4.0, 1.0 + end / 4.0);
+        let error = EncodeError::OutOfRange { signal: "S".into(), value, min, max };
+        assert_eq!(nearer.raw(value), Err(error));
 
         let double = Signal { value_type: ValueType::F64, ..signal(64, false, 1.0, 0.0) };
         for value in [0.1, -1e300, f64::INFINITY] {
@@ -313,7 +320,9 @@ mod tests {
             gear.value_named("of").unwrap_err().to_string(),
             "no value of `S` is called `of`; did you mean `off`?"
         );
-        assert_eq!(gear.value_names.iter().count(), 3);
+        let listed: Vec<_> = gear.value_names.iter().collect();
+        assert_eq!(listed, [(-1, "not available"), (0, "off"), (1, "ON")]);
+        assert!(!gear.value_names.is_empty() && ValueNames::default().is_empty());
     }
 
     proptest! {

@@ -128,6 +128,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn quotation_marks_and_remarks_hide_what_is_in_them() {
+        for (text, expected) in [
+            ("A\nB\n", &["A\n", "B\n"][..]),
+            // A text goes on over lines; a quotation mark in it has a backslash.
+            ("A \"\nB\"\nC", &["A \"\nB\"\n", "C"]),
+            ("A \"\\\"\nB\"\nC", &["A \"\\\"\nB\"\n", "C"]),
+            // A remark ends with its line, whatever is in it; one slash is no remark.
+            ("A // \"\nB \" \nC\"", &["A // \"\n", "B \" \nC\""]),
+            ("A / \"\nB\"\nC", &["A / \"\nB\"\n", "C"]),
+            ("A //", &["A //"]),
+            // Signals belong to their message, and what is indented to what it is under.
+            ("A\nSG_ S\n SG_ T\n B\nSG_X\n", &["A\nSG_ S\n SG_ T\n B\n", "SG_X\n"]),
+            ("\n\r\nA\n\n\nB", &["A\n", "B"]),
+            (" 1\nA", &[" 1\n", "A"]),
+        ] {
+            let cut = statements(text);
+            assert_eq!(cut.iter().map(|it| it.text).collect::<Vec<_>>(), expected, "{text:?}");
+            for statement in cut {
+                assert_eq!(text.get(statement.at..).unwrap().find(statement.text), Some(0));
+            }
+        }
+    }
+
     proptest! {
         /// Statement by statement means what the whole file means.
         #[test]

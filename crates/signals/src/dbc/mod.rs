@@ -670,7 +670,7 @@ mod tests {
              BA_ \"GenMsgCycleTime\" BO_ 3 0;\nBA_ \"VFrameFormat\" BO_ 2 1;\n\
              BA_ \"SystemMessageLongSymbol\" BO_ 4 \"Four_which_is_long\";\n\
              BA_ \"SystemSignalLongSymbol\" SG_ 4 S \"Signal_which_is_long\";\n\
-             BA_ \"Nothing\" 7;\n\
+             BA_ \"Nothing\" 7;\nBA_ \"Nothing\" BU_ A 7;\nBA_ \"Nothing\" EV_ V \"7\";\n\
              BO_ 1 One: 8 A\nBO_ 2 Two: 8 A\nBO_ 3 Three: 12 A\n\
              BO_ 4 Four: 8 A\n SG_ S : 0|8@1+ (1,0) [0|0] \"\" B\n\
              BA_DEF_ BO_ \"GenMsgCycleTime\" INT 0 65535;\n\
@@ -859,6 +859,18 @@ mod tests {
                 &["t.dbc:1:11: error: this is not a DBC file: the end of the line cannot be here"],
             ),
             (
+                "BO_ 1 A: 8 X\n SG_ S mx : 0|8@1+ (1,0) [0|0] \"\" B\n",
+                &["t.dbc:2:8: error: this is not a DBC file: `mx` cannot be here, but `:` can"],
+            ),
+            (
+                "VAL_ 1 S 0 \"no\" ,\n",
+                &["t.dbc:1:17: error: this is not a DBC file: `,` cannot be here, but `;` can"],
+            ),
+            (
+                "VAL_ V 0 \"no\" ; 5\n",
+                &["t.dbc:1:17: error: this is not a DBC file: `5` cannot be here"],
+            ),
+            (
                 "CM_ \"no end\nBO_ 1 A: 8 X\n",
                 &["t.dbc:3:1: error: this is not a DBC file: the end of the file cannot be here, \
                    but `\"` can"],
@@ -873,7 +885,87 @@ mod tests {
     }
 
     #[test]
+    fn files_are_read_from_disk() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/small-car.dbc");
+        let findings = Findings::new();
+        let database = load(Path::new(path), &findings).unwrap();
+        assert_eq!((database.name(), findings.to_string().as_str()), (path, ""));
+        assert!(database.message_named("VehicleSpeed").is_ok());
+        for (path, reason) in [
+            ("/nowhere/car.dbc", "/nowhere/car.dbc: error: the file cannot be read: No such file"),
+            // A file without an end is not read without an end.
+            ("/dev/zero", "/dev/zero: error: the file has more than 16777216 bytes"),
+        ] {
+            let findings = Findings::new();
+            assert!(load(Path::new(path), &findings).is_none());
+            assert!(findings.to_string().starts_with(reason), "{findings}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted() {
+        let text = "BO_ 1 A: 8 X\nBO_ 1 B: 8 X\nBO_ 2048 C: 8 X\nBO_ 3 D: -8 X\nBO_ 4 E: 8 X\n";
+        let (database, _) = read(text);
+        let database = database.unwrap();
+        assert_eq!((database.messages().len(), database.left_out()), (2, 3));
+    }
+
+    #[test]
+    fn findings_mark_what_they_are_about() {
+        let marked = |text: &str, name: &str| {
+            let (_, reported) = read(text);
+            let line = reported.lines().find(|line| line.contains('^')).expect(&reported);
+            assert_eq!(line.matches('^').count(), name.len(), "{reported}");
+        };
+        // The whole line of a message, and a word that cannot be where it is.
+        marked("BO_ 1 A: 8 X\nBO_ 1 B: 8 X  \nBO_ 2 C: 8 X\n", "BO_ 1 B: 8 X");
+        marked("BO_ 1 A: 8 X\nBO_ word A: 8 X\n", "word");
+        marked("BO_ 1 A: 8 X\nVAL_ 2222 S 0 \"no\" ;\n", "2222");
+    }
+
+    #[test]
+    fn names_of_values_may_lack_their_semicolon() {
+        let signal = "BO_ 1 A: 8 X\n SG_ S : 0|8@1+ (1,0) [0|0] \"\" B\n";
+        let database = good(&format!("{signal}VAL_ 1 S 0 \"no\" VAL_ 1 S 1 \"yes\"\n"));
+        let names = &database.messages()[0].signals[0].value_names;
+        assert_eq!(names.iter().collect::<Vec<_>>(), [(1, "yes")]);
+    }
+
+    #[test]
+    fn the_default_frame_format_holds_for_messages_without_their_own() {
+        let database = good(
+            "BO_ 1 One: 8 A\nBO_ 2 Two: 8 A\n\
+             BA_DEF_ BO_ \"VFrameFormat\" ENUM \"StandardCAN\",\"StandardCAN_FD\";\n\
+             BA_DEF_DEF_ \"VFrameFormat\" \"StandardCAN_FD\";\nBA_ \"VFrameFormat\" BO_ 2 0;\n",
+        );
+        let is_fd: Vec<_> = database.messages().iter().map(|message| message.is_fd).collect();
+        assert_eq!(is_fd, [true, false]);
+        // A number in quotation marks is a name.
+        let database = good(
+            "BO_ 1 One: 8 A\nBO_ 2 Two: 8 A\n\
+             BA_DEF_ BO_ \"VFrameFormat\" ENUM \"1\",\"StandardCAN_FD\";\n\
+             BA_ \"VFrameFormat\" BO_ 1 1;\nBA_ \"VFrameFormat\" BO_ 2 \"1\";\n",
+        );
+        let is_fd: Vec<_> = database.messages().iter().map(|message| message.is_fd).collect();
+        assert_eq!(is_fd, [true, false]);
+    }
+
+    #[test]
     fn files_are_bounded() {
+        // As much as there may be is read.
+        assert_eq!(good(&"\n".repeat(MAX_BYTES)).messages().len(), 0);
+        let frame = "CM_ \"\";";
+        good(&format!("CM_ \"{}\";", "a".repeat(MAX_STATEMENT - frame.len())));
+        let signals = (0..MAX_SIGNALS).map(|n| format!(" SG_ s{n}:0|1@1+(1,0)[0|0]\"\"A\n"));
+        let most = good(&format!("BO_ 1 A:8 B\n{}", signals.collect::<String>()));
+        assert_eq!(most.messages()[0].signals.len(), MAX_SIGNALS);
+        let messages = |count: usize| {
+            let line = |n: usize| format!("BO_ {} m{n}:8 B\n", n + 0x8000_0000);
+            (0..count).map(line).collect::<String>()
+        };
+        assert_eq!(good(&messages(MAX_MESSAGES)).messages().len(), MAX_MESSAGES);
+        assert!(read(&messages(MAX_MESSAGES + 1)).1.contains("more than 65536 messages"));
+
         let large = " ".repeat(MAX_BYTES + 1);
         assert!(read(&large).1.starts_with("t.dbc: error: the file has more than 16777216 bytes"));
         let long = format!("CM_ \"{}\";", "a".repeat(MAX_STATEMENT));
@@ -904,6 +996,9 @@ mod tests {
         let unknown = "VAL_ 9 S 0 \"no\";\n".repeat(2 * candor_config::MAX_FINDINGS);
         let (database, _) = read(&format!("{unknown}BO_ 1 A: 8 X\n"));
         assert_eq!(database.unwrap().messages().len(), 1);
+        let used = "BO_ 1 A: 8 X\n".repeat(2 * candor_config::MAX_FINDINGS);
+        let (database, _) = read(&format!("{used}BO_ 2 B: 8 X\n"));
+        assert_eq!(database.unwrap().messages().len(), 2);
     }
 
     #[test]
