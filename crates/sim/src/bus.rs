@@ -213,4 +213,51 @@ mod tests {
             assert!((6 + 11..=12 + 11).contains(&bits), "{bits} bits");
         }
     }
+
+    #[test]
+    fn a_bit_error_hits_the_frame_that_it_falls_into() {
+        let mut bus = bus("500k", "500k");
+        let length = candor_wire::bits::length(&"123#11".parse().unwrap()).unwrap();
+        let bits = length.total() - INTERMISSION_BITS;
+        // The distance to the next error counts the bits of frames, without intermissions.
+        for (until_error, hit, left) in [
+            (0, Some(0), u64::MAX),
+            (u64::from(bits) - 1, Some(bits - 1), u64::MAX),
+            (u64::from(bits), None, 0),
+            (u64::from(bits) + 7, None, 7),
+            (u64::MAX, None, u64::MAX),
+        ] {
+            bus.until_error = until_error;
+            assert_eq!(bus.draw_error(length, 0.0), hit, "{until_error}");
+            assert_eq!(bus.until_error, left, "{until_error}");
+        }
+    }
+
+    #[test]
+    fn a_faulty_sender_spoils_its_share_of_frames_at_any_bit() {
+        let mut bus = bus("500k", "500k");
+        let length = candor_wire::bits::length(&"123#".parse().unwrap()).unwrap();
+        let bits = length.total() - INTERMISSION_BITS;
+        let mut hits = vec![0; bits as usize];
+        for _ in 0..20_000 {
+            if let Some(at) = bus.draw_error(length, 0.25) {
+                hits[at as usize] += 1;
+            }
+        }
+        let spoiled = hits.iter().sum::<u32>();
+        assert!((4_700..5_300).contains(&spoiled), "{spoiled}");
+        let mean = spoiled / bits;
+        assert!(hits.iter().all(|&hits| (mean / 2..2 * mean).contains(&hits)), "{hits:?}");
+    }
+
+    #[test]
+    fn flags_overlap_by_none_to_six_bits() {
+        let mut bus = bus("500k", "500k");
+        let mut seen = [0; 7];
+        for _ in 0..7_000 {
+            let bits = bus.error_frame().as_nanos() / 2_000;
+            seen[bits as usize - 17] += 1;
+        }
+        assert!(seen.iter().all(|count| (800..1_200).contains(count)), "{seen:?}");
+    }
 }

@@ -306,4 +306,22 @@ mod tests {
         controller.recover();
         assert_eq!((controller.state(), controller.tec), (ErrorState::Active, 0));
     }
+
+    #[test]
+    fn receive_errors_count_up_to_a_limit_and_down_again() {
+        let mut controller = controller(Discipline::Fifo);
+        for errors in 1..=300 {
+            controller.receive_error();
+            assert_eq!(controller.rec, errors.min(255));
+            let state = if errors > 127 { ErrorState::Passive } else { ErrorState::Active };
+            assert_eq!(controller.state(), state, "{errors} errors");
+        }
+        for rec in [127, 126, 125] {
+            controller.receive_success();
+            assert_eq!((controller.rec, controller.state()), (rec, ErrorState::Active));
+        }
+        controller.rec = 0;
+        controller.receive_success();
+        assert_eq!(controller.rec, 0);
+    }
 }

@@ -71,6 +71,16 @@ mod tests {
     }
 
     #[test]
+    fn bits_are_all_there() {
+        let (mut a, mut b) = (Random::new(7, 1), Random::new(7, 1));
+        let drawn: Vec<_> = (0..100).map(|_| a.bits()).collect();
+        assert_eq!(drawn, (0..100).map(|_| b.bits()).collect::<Vec<_>>());
+        let (ones, zeros) =
+            drawn.iter().fold((0, 0), |(ones, zeros), bits| (ones | bits, zeros | !bits));
+        assert_eq!((ones, zeros), (u64::MAX, u64::MAX));
+    }
+
+    #[test]
     fn means_are_as_asked() {
         let mut random = Random::new(1, 1);
         let mean = |sum: u64| sum as f64 / 20_000.0;

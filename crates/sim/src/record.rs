@@ -52,3 +52,19 @@ pub trait Observer {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Anybody;
+
+    impl Observer for Anybody {
+        fn record(&mut self, _: &Record<'_>) {}
+    }
+
+    #[test]
+    fn an_observer_that_does_not_care_stops_nothing() {
+        assert!(Anybody.proceed(Time::ZERO, 1));
+    }
+}

@@ -39,6 +39,14 @@ fn a_frame_takes_the_sum_of_its_steps() {
 }
 
 #[test]
+fn a_slowed_host_takes_longer_for_everything_but_the_wire() {
+    let model = Model::Linux(Box::new(Linux { slowdown_percent: 150, ..linux() }));
+    let (log, _) =
+        run(model, sender(ONE_AT_A_TIME, Discipline::Fifo, 1), repeat("123#1122334455667788", 1));
+    assert_eq!(log.latencies_ns(), [127_000 * 3 / 2 + 109_000]);
+}
+
+#[test]
 fn the_process_costs_its_wake_up_and_calls() {
     let user =
         UserSpace { socket: US(10), socket_depth: 5, wake: US(20), recv: US(30), send: US(40) };

@@ -237,3 +237,34 @@ impl<G> Host<G> {
         Self { gateway, ports: Vec::new(), kind, egress, scratch: Decision::default() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_costs_what_it_passes() {
+        let us = Nanos::from_micros;
+        let costs = FilterCosts {
+            slot: us(100),
+            entry: us(1),
+            entry_uncached: us(3),
+            cached_entries: 10,
+            extended_in_list: true,
+        };
+        let hashed = FilterCosts { extended_in_list: false, ..costs };
+        for ((listed, extended, slots), in_list, in_table) in [
+            ((0, 0, 0), 0, 0),
+            ((10, 0, 0), 10, 10),
+            ((11, 0, 0), 13, 13),
+            ((0, 0, 2), 200, 200),
+            // Ten entries are in the cache, five are not; or two are not, and one look-up.
+            ((12, 3, 2), 10 + 15 + 200, 10 + 6 + 300),
+            ((0, 1, 0), 1, 100),
+        ] {
+            let walk = Walk { listed, extended, slots };
+            assert_eq!(walk.cost(&costs), us(in_list), "{walk:?}");
+            assert_eq!(walk.cost(&hashed), us(in_table), "{walk:?}");
+        }
+    }
+}
