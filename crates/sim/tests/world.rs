@@ -3,6 +3,7 @@
 mod scene;
 
 use candor_lat::Tap;
+use candor_sim::instrument::Instrument;
 use candor_sim::model::{Egress, Interference, Linux, Readout, UserSpace};
 use candor_sim::*;
 use candor_time::Nanos;
@@ -47,6 +48,101 @@ fn a_slowed_host_takes_longer_for_everything_but_the_wire() {
 }
 
 #[test]
+fn an_instrument_stamps_late() {
+    let mut world = World::new(7);
+    let (a, b) = (world.add_bus(bus("a", 1_000_000)), world.add_bus(bus("b", 1_000_000)));
+    let host = world.add_host(Model::Linux(Box::new(linux())), Repeater::new(&[&[1], &[]]));
+    world.connect(host, a);
+    world.connect(host, b);
+    world.add_listener(b);
+    world.add_sender(a, sender(ONE_AT_A_TIME, Discipline::Fifo, 1), repeat("123#", 1));
+    let costs =
+        Instrument { interrupt: US(2), transmit_done: US(3), read: US(5), ..Instrument::default() };
+    world.set_instrument(costs);
+    let mut log = Log::default();
+    world.run(&mut log);
+    // 45 bits; the gateway takes 127 us and knows nothing of the instrument.
+    let at = |tap| log.ends[0].3.at(tap).unwrap();
+    assert_eq!(at(Tap::SourceEnd), 45_000 + 2_000 + 3_000 + 5_000);
+    assert_eq!(at(Tap::TargetStart), 45_000 + 127_000);
+    assert_eq!(at(Tap::TargetEnd), 45_000 + 127_000 + 45_000 + 2_000 + 5_000);
+}
+
+#[test]
+fn a_paced_sender_loads_the_bus_as_asked() {
+    for (period_percent, period_ns) in [(100, 48_000), (200, 96_000), (250, 120_000)] {
+        let mut world: World<Repeater> = World::new(7);
+        let a = world.add_bus(bus("a", 1_000_000));
+        let config = sender(Drive::Paced { period_percent }, Discipline::Fifo, 8);
+        let id = world.add_sender(a, config, repeat("123#", 4));
+        let mut log = Log::default();
+        world.run(&mut log);
+        // 45 bits and 3 of intermission.
+        let released: Vec<_> = log.ends.iter().map(|end| end.3.at(Tap::Queued).unwrap()).collect();
+        assert_eq!(released, [0, 1, 2, 3].map(|n| n * period_ns), "{period_percent} %");
+        assert_eq!(world.released(id), 4);
+    }
+}
+
+#[test]
+fn a_frame_that_its_bus_cannot_carry_is_refused() {
+    for (is_fd, causes) in [
+        (false, vec![("delivered", 2), ("unsupported", 2)]),
+        (true, vec![("delivered", 3), ("unsupported", 1)]),
+    ] {
+        let mut world: World<Repeater> = World::new(7);
+        let a = world.add_bus(BusConfig { is_fd, ..bus("a", 1_000_000) });
+        // An error report is nothing that anybody sends.
+        let list = frames(&[(0, "123#"), (1, "123##0"), (2, "20000004#00"), (3, "123#R")]);
+        world.add_sender(a, sender(Drive::Timed, Discipline::Fifo, 8), list);
+        let mut log = Log::default();
+        world.run(&mut log);
+        assert_eq!(log.causes(), causes.into_iter().collect(), "{is_fd}");
+    }
+}
+
+#[test]
+fn the_timeout_of_a_frame_counts_from_its_own_release() {
+    let mut world: World<Repeater> = World::new(7);
+    let a = world.add_bus(bus("a", 1_000_000));
+    let turnaround = Nanos::from_millis(400);
+    let drive =
+        Drive::OneAtATime { turnaround: (turnaround, turnaround), timeout: Nanos::from_secs(1) };
+    // The third one is lost: this bus carries no CAN FD.
+    let list = frames(&[(0, "123#"), (0, "123#"), (0, "123##0"), (0, "123#")]);
+    world.add_sender(a, sender(drive, Discipline::Fifo, 8), list);
+    let mut log = Log::default();
+    world.run(&mut log);
+    let released: Vec<_> = log.ends.iter().map(|end| end.3.at(Tap::Queued).unwrap()).collect();
+    assert_eq!(released, [0, 400_045_000, 800_090_000, 1_800_090_000]);
+}
+
+#[test]
+fn an_observer_may_stop_the_run() {
+    /// Stops when so many frames have been sent.
+    struct Until(u64, Log);
+    impl Observer for Until {
+        fn record(&mut self, record: &Record<'_>) {
+            self.1.record(record);
+        }
+        fn proceed(&mut self, now: Time, sent: u64) -> bool {
+            assert_eq!(sent > 0, now > Time::ZERO);
+            sent < self.0
+        }
+    }
+    let run = |count: usize, until: u64| {
+        let mut world: World<Repeater> = World::new(7);
+        let a = world.add_bus(bus("a", 1_000_000));
+        world.add_sender(a, sender(Drive::Flood, Discipline::Fifo, 2), repeat("123#", count));
+        let mut until = Until(until, Log::default());
+        (world.run(&mut until), until.1.ends.len())
+    };
+    assert_eq!(run(100_000, u64::MAX), (true, 100_000));
+    let (is_over, ends) = run(100_000, 20_000);
+    assert!(!is_over && (20_000..30_000).contains(&ends), "{ends}");
+}
+
+#[test]
 fn the_process_costs_its_wake_up_and_calls() {
     let user =
         UserSpace { socket: US(10), socket_depth: 5, wake: US(20), recv: US(30), send: US(40) };
@@ -67,7 +163,7 @@ fn hops_over_a_virtual_bus_add_up() {
     let host = world.add_host(Model::Linux(Box::new(linux())), Repeater::new(&[&[2], &[], &[1]]));
     world.connect(host, a);
     world.connect(host, b);
-    world.add_virtual_port(host);
+    assert_eq!(world.add_virtual_port(host), Port(2));
     world.add_listener(b);
     world.add_sender(a, sender(ONE_AT_A_TIME, Discipline::Fifo, 1), repeat("123#", 1));
     let mut log = Log::default();
@@ -266,6 +362,35 @@ fn what_is_stuck_inside_a_host_is_reported_and_takes_no_time() {
     assert_eq!(world.under_way(), 0);
     let duration = world.now() - Time::ZERO;
     assert!((40_000..41_000).contains(&(duration.as_nanos() / 1_000)), "{duration}");
+}
+
+#[test]
+fn who_still_waits_is_waited_for() {
+    // Its process never runs, and something takes the processor over and over: that alone is no reason
+    // to go on for ever, but a sender that has something to send is.
+    let user = UserSpace {
+        socket: US(1),
+        socket_depth: 100,
+        wake: Nanos::from_secs(1_000),
+        recv: US(30),
+        send: US(40),
+    };
+    let interference = Interference {
+        every: Nanos::from_millis(1),
+        is_random: false,
+        duration: (US(900), US(900)),
+    };
+    let model = Linux { user_space: Some(user), interference: vec![interference], ..linux() };
+    let timeout = Nanos::from_secs(12);
+    let one_at_a_time = Drive::OneAtATime { turnaround: (US(50), US(50)), timeout };
+    for (drive, released_s) in [(Drive::Timed, [0, 20]), (one_at_a_time, [0, 12])] {
+        let list = frames(&[(0, "123#"), (20_000_000, "123#")]);
+        let config = sender(drive, Discipline::Fifo, 8);
+        let (log, _) = run(Model::Linux(Box::new(model.clone())), config, list);
+        assert_eq!(log.causes(), [(cause::UNFINISHED, 2)].into());
+        let released = log.ends.iter().map(|end| end.3.at(Tap::Queued).unwrap() / 1_000_000_000);
+        assert_eq!(released.collect::<Vec<_>>(), released_s, "{drive:?}");
+    }
 }
 
 /// All orders of `items`.
