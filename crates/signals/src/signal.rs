@@ -287,14 +287,13 @@ mod tests {
         assert_eq!(data[..4], (-4.5_f32).to_le_bytes());
         let decoded = single.read(&data).unwrap();
         assert_eq!((decoded.physical, decoded.value_name()), (-8.0, None));
-        let end = f64::from(f32::MAX) * 2.0;
-        let (value, min, max) = (1e39, 1.0 - end, 1.0 + end);
-        let error = EncodeError::OutOfRange { signal: "S".into(), value, min, max };
-        assert_eq!(single.raw(value), Err(error));
-        let nearer = Signal { scale: 0.5, ..single.clone() };
-        let (min, max) = (1.0 - end / 4.0, 1.0 + end / 4.0);
-        let error = EncodeError::OutOfRange { signal: "S".into(), value, min, max };
-        assert_eq!(nearer.raw(value), Err(error));
+        for scale in [2.0, 0.5] {
+            let (offset, value) = (1e38, 1e39);
+            let end = f64::from(f32::MAX) * scale;
+            let (min, max) = (offset - end, offset + end);
+            let error = EncodeError::OutOfRange { signal: "S".into(), value, min, max };
+            assert_eq!(Signal { scale, offset, ..single.clone() }.raw(value), Err(error));
+        }
 
         let double = Signal { value_type: ValueType::F64, ..signal(64, false, 1.0, 0.0) };
         for value in [0.1, -1e300, f64::INFINITY] {

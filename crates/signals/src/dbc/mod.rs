@@ -888,7 +888,7 @@ mod tests {
     fn files_are_read_from_disk() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/small-car.dbc");
         let findings = Findings::new();
-        let database = load(Path::new(path), &findings).unwrap();
+        let database = Database::load(Path::new(path), &findings).unwrap();
         assert_eq!((database.name(), findings.to_string().as_str()), (path, ""));
         assert!(database.message_named("VehicleSpeed").is_ok());
         for (path, reason) in [
@@ -897,7 +897,7 @@ mod tests {
             ("/dev/zero", "/dev/zero: error: the file has more than 16777216 bytes"),
         ] {
             let findings = Findings::new();
-            assert!(load(Path::new(path), &findings).is_none());
+            assert!(Database::load(Path::new(path), &findings).is_none());
             assert!(findings.to_string().starts_with(reason), "{findings}");
         }
     }
