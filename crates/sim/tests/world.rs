@@ -56,8 +56,13 @@ fn an_instrument_stamps_late() {
     world.connect(host, b);
     world.add_listener(b);
     world.add_sender(a, sender(ONE_AT_A_TIME, Discipline::Fifo, 1), repeat("123#", 1));
-    let costs =
-        Instrument { interrupt: US(2), transmit_done: US(3), read: US(5), ..Instrument::default() };
+    let costs = Instrument {
+        interrupt: US(2),
+        transmit_done: US(3),
+        reload: US(100),
+        read: US(5),
+        ..Instrument::default()
+    };
     world.set_instrument(costs);
     let mut log = Log::default();
     world.run(&mut log);
@@ -98,6 +103,41 @@ fn a_frame_that_its_bus_cannot_carry_is_refused() {
         let mut log = Log::default();
         world.run(&mut log);
         assert_eq!(log.causes(), causes.into_iter().collect(), "{is_fd}");
+    }
+}
+
+#[test]
+fn a_copy_that_its_bus_cannot_carry_is_refused() {
+    for (is_fd, causes) in
+        [(false, vec![("forwarded", 1), ("unsupported", 1)]), (true, vec![("forwarded", 2)])]
+    {
+        let mut world = World::new(7);
+        let a = world.add_bus(BusConfig { is_fd: true, ..bus("a", 1_000_000) });
+        let b = world.add_bus(BusConfig { is_fd, ..bus("b", 1_000_000) });
+        let host = world.add_host(Model::Linux(Box::new(linux())), Repeater::new(&[&[1], &[]]));
+        world.connect(host, a);
+        world.connect(host, b);
+        let list = frames(&[(0, "123##0"), (1_000, "123#")]);
+        world.add_sender(a, sender(Drive::Timed, Discipline::Fifo, 8), list);
+        let mut log = Log::default();
+        world.run(&mut log);
+        assert_eq!(log.causes(), causes.into_iter().collect(), "{is_fd}");
+    }
+}
+
+#[test]
+fn a_driver_that_reloads_lets_the_bus_idle() {
+    // A frame of 45 bits and 3 of intermission; the driver begins to reload at the end of the frame.
+    for (reload_us, starts_us) in [(0, [0, 48, 96]), (1, [0, 48, 96]), (20, [0, 65, 130])] {
+        let mut world: World<Repeater> = World::new(7);
+        let a = world.add_bus(bus("a", 1_000_000));
+        let config =
+            SenderConfig { reload: US(reload_us), ..sender(Drive::Flood, Discipline::Fifo, 2) };
+        world.add_sender(a, config, repeat("123#", 3));
+        let mut log = Log::default();
+        world.run(&mut log);
+        let starts = log.ends.iter().map(|end| end.3.at(Tap::SourceStart).unwrap() / 1_000);
+        assert_eq!(starts.collect::<Vec<_>>(), starts_us, "{reload_us} us");
     }
 }
 
