@@ -423,6 +423,34 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn an_empty_histogram_has_a_count_and_nothing_else() {
+        let mut histogram = Histogram::new();
+        assert_eq!(histogram.count(), 0);
+        assert_eq!((histogram.min_ns(), histogram.max_ns()), (None, None));
+        assert_eq!((histogram.mean_ns(), histogram.stddev_ns()), (None, None));
+        assert_eq!((histogram.quantile(1, 2), histogram.summary()), (None, None));
+        for latency_ns in [1, 2, 2] {
+            histogram.record(latency_ns);
+        }
+        assert_eq!(histogram.count(), 3);
+    }
+
+    #[test]
+    fn deviations_are_from_the_whole_mean() {
+        for (latencies, mean_ns, stddev_ns) in [
+            (&[1, 2][..], 1.5, 0.5),
+            (&[-2, 1], -0.5, 1.5),
+            (&[7, 7, 7], 7.0, 0.0),
+            (&[0, 0, 0, 10], 2.5, 18.75_f64.sqrt()),
+        ] {
+            let mut histogram = Histogram::new();
+            latencies.iter().for_each(|&latency_ns| histogram.record(latency_ns));
+            assert_eq!(histogram.mean_ns(), Some(mean_ns), "{latencies:?}");
+            assert_eq!(histogram.stddev_ns(), Some(stddev_ns), "{latencies:?}");
+        }
+    }
+
+    #[test]
     fn buckets_meet_and_are_narrow() {
         assert_eq!(bucket_index(0), 0);
         assert_eq!(*bucket_range(BUCKETS - 1).start(), 1 << 63);
