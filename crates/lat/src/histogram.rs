@@ -436,6 +436,14 @@ mod tests {
     }
 
     #[test]
+    fn the_scale_of_profiles_rises_through_zero() {
+        let latencies = [i64::MIN, -1_000_000, -5, -1, 0, 1, 5, 1_000_000, i64::MAX];
+        let heights = latencies.map(height);
+        assert!(heights.windows(2).all(|pair| pair[0] < pair[1]), "{heights:?}");
+        assert_eq!((height(-5), height(0), height(5)), (-5, 0, 5));
+    }
+
+    #[test]
     fn deviations_are_from_the_whole_mean() {
         for (latencies, mean_ns, stddev_ns) in [
             (&[1, 2][..], 1.5, 0.5),

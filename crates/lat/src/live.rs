@@ -185,6 +185,7 @@ mod tests {
         let interval = live.snapshot().since(&before);
         assert_eq!((interval.count(), interval.sum_ns()), (1, 1_000_000));
         assert!(interval.quantile(1, 2) >= Some(1_000_000));
-        assert_eq!(Live::default().snapshot().max_ns(), None);
+        let empty = Live::default().snapshot();
+        assert_eq!((empty.min_ns(), empty.max_ns(), empty.quantile(1, 2)), (None, None, None));
     }
 }
