@@ -4,9 +4,10 @@ mod scene;
 
 use candor_lat::Tap;
 use candor_sim::instrument::Instrument;
-use candor_sim::model::{Egress, Interference, Linux, Readout, UserSpace};
+use candor_sim::model::{Egress, EthernetLoad, Interference, Linux, Readout, UserSpace};
 use candor_sim::*;
 use candor_time::Nanos;
+use candor_wire::Frame;
 
 use scene::*;
 
@@ -210,6 +211,132 @@ fn hops_over_a_virtual_bus_add_up() {
     world.run(&mut log);
     // To the virtual bus: 1 + 2 + 4 + 8 + 16 + 32 + 128; back: 8 + 16 + 32 + 64; 45 bits.
     assert_eq!(log.latencies_ns(), [(191 + 120 + 45) * 1_000]);
+}
+
+#[test]
+fn a_second_virtual_bus_makes_each_hop_dearer() {
+    let mut world = World::new(7);
+    let (a, b) = (world.add_bus(bus("a", 1_000_000)), world.add_bus(bus("b", 1_000_000)));
+    let rules = Repeater::new(&[&[2], &[], &[3], &[1]]);
+    let host = world.add_host(Model::Linux(Box::new(linux())), rules);
+    world.connect(host, a);
+    world.connect(host, b);
+    world.add_virtual_port(host);
+    world.add_virtual_port(host);
+    world.add_sender(a, sender(ONE_AT_A_TIME, Discipline::Fifo, 1), repeat("123#", 1));
+    let mut log = Log::default();
+    world.run(&mut log);
+    // To the first: 1 + 2 + 4 + 8 + 16 + 32 + 129; to the second: 8 + 16 + 32 + 129; back as above.
+    assert_eq!(log.latencies_ns(), [(192 + 185 + 120 + 45) * 1_000]);
+}
+
+#[test]
+fn a_rule_with_two_destinations_makes_two_copies() {
+    let mut world = World::new(7);
+    let buses = ["a", "b", "c"].map(|name| world.add_bus(bus(name, 1_000_000)));
+    let rules = Repeater::new(&[&[1, 2], &[], &[]]);
+    let host = world.add_host(Model::Linux(Box::new(linux())), rules);
+    for bus in buses {
+        world.connect(host, bus);
+    }
+    world.add_sender(buses[0], sender(ONE_AT_A_TIME, Discipline::Fifo, 1), repeat("123#", 1));
+    let mut log = Log::default();
+    world.run(&mut log);
+    // The second copy is cloned and sent after the first one, which interrupts when it has left.
+    assert_eq!(log.latencies_ns(), [(127 + 45) * 1_000, (127 + 96 + 1 + 45) * 1_000]);
+}
+
+#[test]
+fn filters_behind_the_last_rule_hold_up_the_next_frame() {
+    /// Passes frames on by the first of so many rules; the others do not match.
+    struct FirstOf(u32);
+    impl Gateway for FirstOf {
+        fn decide(
+            &mut self,
+            _: Time,
+            port: u32,
+            frame: &Frame,
+            passage: PassageTag,
+            decision: &mut Decision,
+        ) {
+            let walk = Walk { slots: 1, ..Walk::default() };
+            let frame = *frame;
+            if port == 0 {
+                let copy =
+                    Copy { job: 0, port: 1, frame, passage, echo: true, is_edited: false, walk };
+                decision.copies.push(copy);
+            }
+            decision.walk = Walk { slots: self.0, ..Walk::default() };
+        }
+        fn settle(&mut self, _: u32, _: Settled) {}
+    }
+    let ends = |rules| {
+        let mut world = World::new(7);
+        let (a, b) = (world.add_bus(bus("a", 1_000_000)), world.add_bus(bus("b", 1_000_000)));
+        let host = world.add_host(Model::Linux(Box::new(linux())), FirstOf(rules));
+        world.connect(host, a);
+        world.connect(host, b);
+        world.add_sender(a, sender(Drive::Flood, Discipline::Fifo, 2), repeat("123#", 2));
+        let mut log = Log::default();
+        world.run(&mut log);
+        log.ends.iter().map(|end| end.3.at(Tap::TargetEnd).unwrap()).collect::<Vec<_>>()
+    };
+    let (one, three) = (ends(1), ends(3));
+    assert_eq!(three, [one[0], one[1] + 2 * 16_000]);
+}
+
+#[test]
+fn cold_caches_take_up_to_so_much_more() {
+    let model = Model::Linux(Box::new(Linux { jitter: US(10), ..linux() }));
+    let (log, _) = run(model, sender(ONE_AT_A_TIME, Discipline::Fifo, 1), repeat("123#", 500));
+    let base = (127 + 45) * 1_000;
+    let more: Vec<_> = log.latencies_ns().iter().map(|latency| latency - base).collect();
+    assert!(more.iter().all(|more| (0..=10_000).contains(more)), "{more:?}");
+    assert!(more.iter().any(|&more| more < 500) && more.iter().any(|&more| more > 9_500));
+}
+
+#[test]
+fn ethernet_packets_take_their_part_of_the_processor() {
+    // An overloaded host: what it forwards is what time it has.
+    let forwarded = |ethernet| {
+        let model = Linux { ethernet, ..linux() };
+        let config = sender(Drive::Flood, Discipline::Fifo, 2);
+        let (log, _) = run(Model::Linux(Box::new(model)), config, repeat("123#", 20_000));
+        log.causes()["forwarded"] as f64
+    };
+    let alone = forwarded(None);
+    // Every millisecond three fragments: 3 x (50 + 40) + 60 us.
+    let load = EthernetLoad {
+        every: Nanos::from_millis(1),
+        fragments: 3,
+        spacing: US(100),
+        interrupt: US(50),
+        receive: US(40),
+        reply: US(60),
+    };
+    let share = forwarded(Some(load)) / alone;
+    assert!((0.655..0.685).contains(&share), "{share}");
+}
+
+#[test]
+fn a_flood_on_one_port_does_not_starve_the_others() {
+    let mut world = World::new(7);
+    let buses = ["a", "b", "c"].map(|name| world.add_bus(bus(name, 1_000_000)));
+    let model = Model::Linux(Box::new(Linux { poll_weight: 8, ..linux() }));
+    let host = world.add_host(model, Repeater::new(&[&[1], &[], &[1]]));
+    for bus in buses {
+        world.connect(host, bus);
+    }
+    world.add_sender(buses[0], sender(Drive::Flood, Discipline::Fifo, 2), repeat("123#", 20_000));
+    let list = frames(&[(100_000, "200#")]);
+    let other = world.add_sender(buses[2], sender(Drive::Timed, Discipline::Fifo, 2), list);
+    let mut log = Log::default();
+    world.run(&mut log);
+    let of_other = log.origins.iter().position(|&(sender, _)| sender == other.0).unwrap();
+    let taps = log.ends[of_other].3;
+    // Eight frames of the flood at most, 124 us each, and what is being done.
+    let waited = taps.distance_ns(Tap::SourceEnd, Tap::Read).unwrap();
+    assert!(waited <= 9 * 130_000, "{waited} ns");
 }
 
 #[test]
