@@ -1,7 +1,11 @@
 //! `candor demo` as its user sees it.
 
+mod progress;
+
 use std::fs;
 use std::process::Command;
+
+use progress::without_progress;
 
 #[test]
 fn it_shows_a_profile_writes_a_report_and_says_what_to_try_next() {
@@ -18,6 +22,7 @@ fn it_shows_a_profile_writes_a_report_and_says_what_to_try_next() {
     for (row, experiment) in rows[1..].iter().zip(["one-at-a-time", "car", "flood"]) {
         assert!(row.starts_with(experiment), "{row}");
     }
+    let stderr = without_progress(&stderr);
     let reported: Vec<_> = stderr.lines().collect();
     let [report, next] = reported.as_slice() else { panic!("{stderr}") };
     assert_eq!(*report, format!("report: {}", out.join("index.html").display()));

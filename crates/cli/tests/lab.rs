@@ -1,10 +1,13 @@
 //! `candor lab` as its user sees it.
 
+mod progress;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use progress::without_progress;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -98,7 +101,7 @@ fn reported(output: &Output, code: i32) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(code), "{stdout}{stderr}");
-    (stdout, stderr)
+    (stdout, without_progress(&stderr))
 }
 
 fn keys(value: &Value) -> BTreeSet<&str> {
