@@ -46,7 +46,7 @@ mod tests {
     use crate::reported;
 
     #[test]
-    fn a_manager_is_notified() {
+    fn service_managers_are_recognised() {
         let judged =
             |has_systemd, is_service| reported(&[judge(&Facts { has_systemd, is_service })]);
         assert_eq!(
