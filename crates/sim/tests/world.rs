@@ -7,7 +7,6 @@ use candor_sim::instrument::Instrument;
 use candor_sim::model::{Egress, EthernetLoad, Interference, Linux, Readout, UserSpace};
 use candor_sim::*;
 use candor_time::Nanos;
-use candor_wire::Frame;
 
 use scene::*;
 
@@ -248,32 +247,11 @@ fn a_rule_with_two_destinations_makes_two_copies() {
 
 #[test]
 fn filters_behind_the_last_rule_hold_up_the_next_frame() {
-    /// Passes frames on by the first of so many rules; the others do not match.
-    struct FirstOf(u32);
-    impl Gateway for FirstOf {
-        fn decide(
-            &mut self,
-            _: Time,
-            port: u32,
-            frame: &Frame,
-            passage: PassageTag,
-            decision: &mut Decision,
-        ) {
-            let walk = Walk { slots: 1, ..Walk::default() };
-            let frame = *frame;
-            if port == 0 {
-                let copy =
-                    Copy { job: 0, port: 1, frame, passage, echo: true, is_edited: false, walk };
-                decision.copies.push(copy);
-            }
-            decision.walk = Walk { slots: self.0, ..Walk::default() };
-        }
-        fn settle(&mut self, _: u32, _: Settled) {}
-    }
-    let ends = |rules| {
+    let ends = |look_ups| {
         let mut world = World::new(7);
         let (a, b) = (world.add_bus(bus("a", 1_000_000)), world.add_bus(bus("b", 1_000_000)));
-        let host = world.add_host(Model::Linux(Box::new(linux())), FirstOf(rules));
+        let rules = Repeater::new(&[&[1], &[]]).with_look_ups(look_ups);
+        let host = world.add_host(Model::Linux(Box::new(linux())), rules);
         world.connect(host, a);
         world.connect(host, b);
         world.add_sender(a, sender(Drive::Flood, Discipline::Fifo, 2), repeat("123#", 2));

@@ -16,6 +16,8 @@ pub(crate) const US: fn(u64) -> Nanos = Nanos::from_micros;
 pub(crate) struct Repeater {
     to: Vec<Vec<u32>>,
     max_hops: u8,
+    /// Look-ups for a whole decision; the first one finds the rule.
+    look_ups: u32,
     /// Added to the port for the name of a job, so that those of several hosts differ.
     first_job: u32,
     /// Frames that it decided about.
@@ -32,12 +34,18 @@ impl Repeater {
         Self {
             to,
             max_hops: 20,
+            look_ups: 1,
             first_job: 0,
             decided: 0,
             made: BTreeMap::new(),
             handled: 0,
             refused: 0,
         }
+    }
+
+    /// With rules behind the one that takes a frame, which do not.
+    pub(crate) fn with_look_ups(self, look_ups: u32) -> Self {
+        Self { look_ups, ..self }
     }
 
     /// With jobs from this number on.
@@ -73,7 +81,7 @@ impl Gateway for Repeater {
                 walk: Walk { slots: 1, ..Walk::default() },
             });
         }
-        decision.walk = Walk { slots: 1, ..Walk::default() };
+        decision.walk = Walk { slots: self.look_ups, ..Walk::default() };
     }
     fn settle(&mut self, _: u32, settled: Settled) {
         match settled {
