@@ -155,9 +155,9 @@ def main():
     every = all_mutants(chosen.package)
     names = choose(every, chosen.sample, chosen.seed, chosen.shard)
     if chosen.rest:
-        outcomes = known(chosen.package)
-        is_done = lambda name: outcomes.get(name) in SEEN | {"Unviable"} or name in outcomes and explained()(name)
-        names = [name for name in names if not is_done(name)]
+        outcomes, is_explained = known(chosen.package), explained()
+        done = {name for name, it in outcomes.items() if it in SEEN | {"Unviable"} or is_explained(name)}
+        names = [name for name in names if name not in done]
 
     def keep(made):
         KNOWN.mkdir(parents=True, exist_ok=True)
