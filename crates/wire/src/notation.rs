@@ -295,6 +295,9 @@ mod tests {
             ("123#112233445566778899", 4, Frame(FrameError::ClassicalTooLong(9))),
             ("123##0112233445566778899", 6, Frame(FrameError::FdLength(9))),
             ("123#11_9", 7, Frame(FrameError::RawDlc(9))),
+            ("123#11_", 7, Trailing),
+            ("123#11_x", 7, Trailing),
+            ("123##011_9", 8, Trailing),
             ("123#1122334455667788_9x", 22, Trailing),
         ] {
             assert_eq!(

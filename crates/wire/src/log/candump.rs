@@ -332,6 +332,7 @@ mod tests {
             ("(12) can0 1#", "1:4: this is not a time"),
             ("(12.) can0 1#", "1:5: this is not a time"),
             ("(-1.0) can0 1#", "1:2: this is not a time"),
+            ("(1:.0) can0 1#", "1:3: this is not a time"),
             ("(1.0000000001) can0 123#", "1:13: this is not a time"),
             ("(2026-11-20 12:00:00.5) can0 123#", "1:6: this is not a time"),
             ("(18446744073.709551616) can0 123#", "1:2: the time is after 18446744073 s"),
@@ -375,6 +376,19 @@ mod tests {
             rest = &rest[consumed..];
         }
         assert_eq!(outcomes, ["3:13", "2000000000"]);
+    }
+
+    #[test]
+    fn a_line_without_an_end_was_cut() {
+        for (line, message) in [
+            ("(2.0) can0 123#1", "2:17: the file ends inside this record"),
+            ("(2.0) can0 123#1\n", "2:17: a data byte needs two hex digits"),
+        ] {
+            let mut decoder = FORMAT.decoder();
+            assert_eq!(decoder.decode(b"\n", false), Ok(Step::Skip { consumed: 1 }));
+            let error = decoder.decode(line.as_bytes(), true).unwrap_err();
+            assert!(error.to_string().starts_with(message), "{error}");
+        }
     }
 
     #[test]

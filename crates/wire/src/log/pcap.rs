@@ -348,6 +348,8 @@ mod tests {
         };
         let mut nine_bytes = [0; 17];
         nine_bytes[4] = 9;
+        let mut longest = [0; 65_520];
+        longest[4] = 9;
         let mut xl = [0; 100];
         xl[4] = 0x80;
         let whole = file(0, 16, &PACKET);
@@ -364,6 +366,8 @@ mod tests {
             (file(0, 16, &PACKET[..7]), "the capture keeps only 7 bytes of the frame", Some(23)),
             (whole[..whole.len() - 1].to_vec(), "the file ends inside this record", Some(31)),
             (whole[..60].to_vec(), "the file ends inside this record", Some(4)),
+            (file(0, 65_520, &longest), "9 bytes of data, but a classical", Some(65_536)),
+            (file(0, 65_521, &[0; 65_521]), "the record has 65521 bytes, more than any", None),
             (huge, "the record has 4278190096 bytes, more than any CAN frame", None),
         ] {
             let error = decode(&FORMAT, &bytes).unwrap_err();
