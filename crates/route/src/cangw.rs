@@ -259,13 +259,13 @@ impl Importer<'_> {
         // As the kernel has it (`dev_valid_name`, `net/core/dev.c`).
         let is_name = (1..=INTERFACE_LEN).contains(&name.len()) && !name.contains(['/', ':']);
         if !is_name || self.table.buses.len() > 0xFFFF {
-            let message = format!("`{}` is not an interface name", shorten(name));
-            self.error(
-                interface.span.clone(),
-                message,
-                "a name has at most 15 characters, no `/` \
-                                                         and no `:`",
-            );
+            let (problem, hint) = if is_name {
+                ("is one interface too many", "there can be 65,536")
+            } else {
+                ("is not an interface name", "a name has at most 15 characters, no `/` and no `:`")
+            };
+            let message = format!("`{}` {problem}", shorten(name));
+            self.error(interface.span.clone(), message, hint);
             return BusIndex(0);
         }
         self.table.buses.push(Bus {
@@ -798,6 +798,28 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_cangw(text), is_commands, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_length_of_a_text_is_limited() {
+        for (len, is_read) in [(MAX_BYTES, true), (MAX_BYTES + 1, false), (MAX_BYTES + 2, false)] {
+            let (table, findings) = import("t", &"#".repeat(len));
+            assert_eq!((table.is_some(), findings.has_errors()), (is_read, !is_read), "{len}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_interfaces_is_limited() {
+        for (count, is_read) in [(0x1_0000, true), (0x1_0001, false), (0x1_0002, false)] {
+            let interfaces: String = (0..count).map(|index| format!(" -s{index:x}")).collect();
+            let (table, findings) = import("t", &format!("cangw -A{interfaces} -d0"));
+            assert_eq!(table.is_some(), is_read, "{count}");
+            assert_eq!(
+                findings.to_string().contains("one interface too many"),
+                !is_read,
+                "{count}"
+            );
         }
     }
 }

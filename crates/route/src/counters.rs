@@ -227,3 +227,39 @@ impl Counters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_add_up() {
+        let job = |factor: u64| JobCounters {
+            handled: factor,
+            pending: 10 * factor,
+            refused: core::array::from_fn(|cause| factor * (100 + cause as u64)),
+        };
+        let mut sum = job(2);
+        sum += job(3);
+        assert_eq!(sum, job(5));
+
+        let mut sum = BusCounters { received: 7, unmatched: 2 };
+        sum += BusCounters { received: 5, unmatched: 3 };
+        assert_eq!(sum, BusCounters { received: 12, unmatched: 5 });
+    }
+
+    /// As `cangw -L` prints them (`cgw_job` of `net/can/gw.c`).
+    #[test]
+    fn the_kernels_two_counters_have_their_causes() {
+        for cause in Cause::ALL {
+            let mut job = JobCounters { handled: 1, ..JobCounters::default() };
+            job.refused[cause as usize] = 4;
+            let (dropped, deleted) = match cause {
+                Cause::Down | Cause::QueueFull | Cause::Unsupported => (4, 0),
+                Cause::HopLimit | Cause::TooLong => (0, 4),
+                _ => (0, 0),
+            };
+            assert_eq!((job.dropped(), job.deleted(), job.total()), (dropped, deleted, 5));
+        }
+    }
+}
