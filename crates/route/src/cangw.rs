@@ -777,6 +777,11 @@ mod tests {
             assert_eq!(failures.len(), 1);
             assert!(failures[0].reason.starts_with(reason), "{failures:?}");
         }
+        let mut except = table("[[rule]]\nfrom = \"a\"\nto = \"b\"\n");
+        except.rules[0].except = [Filter::standard(0x123)].into();
+        assert_eq!(commands(&except), ["cangw -A -s can0 -d can1 -f 123~C00007FF"]);
+        except.rules[0].except = [Filter { can_id: 0, mask: 0x2000_0004, inverted: false }].into();
+        assert!(export(&except).unwrap_err()[0].reason.starts_with("the kernel cannot exclude"));
         let checksum = XorChecksum { range: Range { from: 0, to: 0, result: 0 }, init: 0 };
         let mut alone = table("[[rule]]\nfrom = \"a\"\nto = \"b\"\n");
         alone.rules[0].edit.xor_checksum = Some(checksum);

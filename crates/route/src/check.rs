@@ -701,11 +701,40 @@ mod tests {
             // Under another identifier it is another frame.
             (["a b match = [1]", "a b match = [1]; set = { id = 3 }"], false),
             (["a b match = [1]", "a b match = [1]; set = { length = 3 }"], true),
+            // So it is with other data or another format.
+            (["a b match = [1]; data = \"11\"", "a b match = [1]"], false),
+            (["a b match = [1]", "a b match = [1]; data = \"11\""], false),
+            (["a b match = [1]; convert = \"fd\"", "a b match = [1]"], false),
+            (["a b match = [1]; convert = \"fd\"", "a b match = [1]; convert = \"fd\""], true),
         ] {
             let [first, second] = rules.map(rule);
             let found = messages(&format!("{first}{second}"));
             assert_eq!(found.len(), usize::from(is_reported), "{rules:?} {found:?}");
             assert!(found.iter().all(|message| message.ends_with("by \"rule 1\"")), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn filters_that_do_not_do_what_they_seem_to_are_reported() {
+        for (rest, expected) in [
+            ("match = [\"12345:1FFFFFFF\"]", None),
+            ("match = [\"12345:9FFFFFFF\"]", Some("`12345:9FFFFFFF` lacks the flag of extended")),
+            ("match = [\"000:20000000\"]", Some("this rule can never match")),
+            ("match = [\"000:20000004\"]", None),
+            (
+                "match = [1]; set = { length = 2 }; xor_checksum = { from = -2, to = 1, into = 1 }",
+                None,
+            ),
+            (
+                "match = [1]; set = { length = 2 }; xor_checksum = { from = -3, to = 1, into = 1 }",
+                Some(
+                    "`xor_checksum` is never computed: with 2 bytes, one of its indices is before",
+                ),
+            ),
+        ] {
+            let found = messages(&rule(&format!("a b {rest}")));
+            assert_eq!(found.len(), usize::from(expected.is_some()), "{rest}: {found:?}");
+            assert!(found.iter().zip(expected).all(|(found, start)| found.starts_with(start)));
         }
     }
 

@@ -487,10 +487,19 @@ mod tests {
         let alone = Edit { xor_checksum: Some(checksum), ..Edit::default() };
         assert_eq!(alone.apply(&frame("123#010200")), Ok(frame("123#010200")));
         let identity = Operands { can_id: Some(0), ..Operands::default() };
-        let with = Edit { or: identity, xor_checksum: Some(checksum), ..Edit::default() };
+        let with = Edit { or: identity.clone(), xor_checksum: Some(checksum), ..Edit::default() };
         assert_eq!(with.apply(&frame("123#010200")), Ok(frame("123#010203")));
         // Before the first byte: skipped in silence, as in the kernel.
         assert_eq!(with.apply(&frame("123#01")), Ok(frame("123#01")));
+        // Behind the last one that such a frame can have, too.
+        let range = |to| Range { from: 0, to, result: 2 };
+        for (to, sum) in [(7, 0x03), (8, 0x00)] {
+            let checksum = XorChecksum { range: range(to), init: 0 };
+            let with =
+                Edit { or: identity.clone(), xor_checksum: Some(checksum), ..Edit::default() };
+            let expected = frame(&alloc::format!("123#0102{sum:02X}"));
+            assert_eq!(with.apply(&frame("123#010200")), Ok(expected));
+        }
     }
 
     #[test]
@@ -535,5 +544,15 @@ mod tests {
             Edit { set: Operands { flags: Some(BRS), ..Operands::default() }, ..Edit::default() };
         assert_eq!(edit.apply(&frame("123##2AA")), Ok(frame("123##1AA")));
         assert_eq!(edit.apply(&frame("123#AA")), Ok(frame("123#AA")));
+
+        // Only the two flags that are on the bus are shown.
+        let edit =
+            Edit { xor: Operands { flags: Some(0xFF), ..Operands::default() }, ..Edit::default() };
+        for (before, after) in [(0, BRS | ESI), (BRS, ESI), (ESI, BRS), (BRS | ESI, 0)] {
+            let mut steps = alloc::vec::Vec::new();
+            let frame = frame(&alloc::format!("123##{before:X}AA"));
+            let _ = edit.apply_traced(&frame, |step| steps.push(step));
+            assert_eq!(steps, [Step::Flags(Operator::Xor, before, after)]);
+        }
     }
 }

@@ -294,6 +294,19 @@ mod tests {
         assert_eq!(single.result, Ok("321#11".parse().unwrap()));
     }
 
+    #[test]
+    fn error_reports_match_by_their_classes_only() {
+        let filter = |mask| Filter { can_id: 0, mask, inverted: false };
+        for (filter, can_id, reason) in [
+            (filter(0x2000_0004), 0x2000_0004, None),
+            (filter(0x2000_0008), 0x2000_0004, Some(Mismatch::ErrorReport)),
+            (filter(0x2000_0008), 0x008, Some(Mismatch::ErrorReport)),
+            (Filter::standard(4), 0x2000_0004, Some(Mismatch::ErrorReport)),
+        ] {
+            assert_eq!(mismatch(filter, can_id), reason, "{filter:?} {can_id:x}");
+        }
+    }
+
     /// What the engine sends for a frame and for each copy that comes back: where, what, hops.
     fn sent_by_engine(table: &Table, frame: Frame) -> Vec<(BusIndex, Frame, u8)> {
         let mut engine = Engine::new(table);

@@ -348,6 +348,9 @@ mod tests {
             ("123:7FF", masked(0x123, 0x7FF)),
             ("123~7FF", Filter { inverted: true, ..masked(0x123, 0x7FF) }),
             ("000:20000004", masked(0, 0x2000_0004)),
+            ("000:123", masked(0, 0x123)),
+            ("005:0", masked(5, 0)),
+            ("40000000:40000123", masked(0x4000_0000, 0x4000_0123)),
         ] {
             let pattern = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(pattern, Pattern { excludes: false, filters: [filter].into() }, "{text}");
@@ -446,6 +449,7 @@ mod tests {
             ),
         ] {
             let error = parse(text).unwrap_err();
+            assert_eq!(error.to_string(), format!("{message} ({hint})"));
             assert_eq!(error, PatternError { span, message: message.into(), hint: hint.into() });
         }
     }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fmt::Write as _;
 
-use candor_route::file;
+use candor_route::{BusIndex, file};
 
 const BUSES: &str = "[bus]\na = \"can0\"\nb = \"can1\"\n";
 
@@ -133,5 +133,52 @@ fn names_have_a_limit() {
         let bus = reported("x", &"b".repeat(len));
         let message = format!("the name of this bus has {len} characters, more than 100");
         assert!(bus.starts_with("rules.toml:3:") && bus.contains(&message), "{bus}");
+    }
+}
+
+#[test]
+fn databases_are_those_of_their_buses() {
+    let text = "[bus]\na = \"can0\"\nb = { port = \"can1\", dbc = \"car.dbc\" }\n\
+                c = { port = \"can2\", dbc = \"missing.dbc\" }\n";
+    let include = |name: &str| match name {
+        "car.dbc" => Ok(b"BU_: A\n\nBO_ 1 One: 8 A\n".to_vec()),
+        _ => Err("is missing".into()),
+    };
+    let databases = file::databases("rules.toml", text, &include);
+    assert_eq!(databases.keys().copied().collect::<Vec<_>>(), [BusIndex(1)]);
+    let names: Vec<_> = databases[&BusIndex(1)].messages().iter().map(|it| &*it.name).collect();
+    assert_eq!(names, ["One"]);
+}
+
+#[test]
+fn ports_that_cannot_be_used_are_reported_at_their_place() {
+    let no_files = |_: &str| Err("no files".into());
+    let bad = |table: &candor_route::Table| {
+        assert_eq!(table.buses[1].port, "can1");
+        let (reason, remedy) = ("`can1` is away".into(), "plug it in".into());
+        vec![file::BadPort { bus: BusIndex(1), reason, remedy }]
+    };
+    let (table, findings) = file::parse_for("r", BUSES, &no_files, &bad);
+    assert!(table.is_none());
+    let expected =
+        "r:3:5: error: `can1` is away\n  b = \"can1\"\n      ^^^^^^\n  hint: plug it in\n";
+    let shown = findings.to_string();
+    assert!(shown.contains(expected), "{shown}");
+    // Rules that are wrong are mended first.
+    let (_, findings) = file::parse_for("r", &format!("x = 1\n{BUSES}"), &no_files, &bad);
+    assert!(!findings.to_string().contains("is away"), "{findings}");
+}
+
+#[test]
+fn there_is_a_limit_to_the_number_of_buses() {
+    for (count, is_read) in [(0x1_0000, true), (0x1_0001, false)] {
+        let mut text = String::from("[bus]\n");
+        for bus in 0..count {
+            writeln!(text, "b{bus} = \"p{bus}\"").unwrap();
+        }
+        let (table, findings) = file::parse("rules.toml", &text);
+        let found = findings.sorted().into_iter().map(|finding| finding.message);
+        assert_eq!(table.is_some(), is_read);
+        assert_eq!(found.filter(|it| it == "more than 65536 buses").count(), usize::from(!is_read));
     }
 }
