@@ -529,6 +529,41 @@ mod tests {
     }
 
     #[test]
+    fn copies_that_are_changed_are_marked() {
+        use crate::extension::action::{Action, Copy};
+        use crate::extension::{Conversion, Extension};
+        let edit =
+            Edit { set: Operands { len: Some(2), ..Operands::default() }, ..Edit::default() };
+        let pace = crate::extension::pace::Pace { every: 1, ..Default::default() };
+        let extended = |extension| Rule { extension, ..Rule::new("extended", A, B) };
+        let rules = [
+            (Rule::new("same", A, B), false),
+            (Rule { edit, ..Rule::new("edit", A, B) }, true),
+            (extended(Extension { pace, ..Extension::default() }), false),
+            (
+                extended(Extension {
+                    actions: vec![Action::Copy(Copy { from: 0, to: 0, count: 1 })],
+                    ..Extension::default()
+                }),
+                true,
+            ),
+            (extended(Extension { convert: Some(Conversion::Fd), ..Extension::default() }), true),
+        ];
+        for (rule, is_edited) in rules {
+            let name = rule.name.clone();
+            let mut engine = Engine::new(&table(vec![rule]));
+            let mut marks = Vec::new();
+            let frame = "123#11".parse().unwrap();
+            let passage = Passage::received_on(A);
+            engine.handle(Nanos::ZERO, A, &frame, passage, &mut |copy: Forward<'_>| {
+                marks.push(copy.is_edited);
+                Outcome::Handled
+            });
+            assert_eq!(marks, [is_edited], "{name}");
+        }
+    }
+
+    #[test]
     fn a_frame_that_grows_too_long_is_deleted_once_per_destination() {
         let edit =
             Edit { set: Operands { len: Some(20), ..Operands::default() }, ..Edit::default() };

@@ -249,6 +249,29 @@ proptest! {
         }
     }
 
+    /// The data path allocates nothing, from the first frame on.
+    #[test]
+    fn decisions_do_not_allocate(
+        table in tables_with_extensions(),
+        frames in prop::collection::vec((0..BUSES, frames()), 1..40),
+    ) {
+        let mut made = None;
+        let built = allocation_counter::measure(|| made = Some(Engine::new(&table)));
+        prop_assert!(built.count_total > 0, "allocations are counted");
+        let mut engine = made.unwrap();
+        for (now, (bus, frame)) in (0..).zip(&frames) {
+            let (now, bus) = (Nanos::from_millis(now), BusIndex(*bus));
+            let mut copies = 0;
+            let allocated = allocation_counter::measure(|| {
+                engine.handle(now, bus, frame, Passage::received_on(bus), &mut |_: Forward<'_>| {
+                    copies += 1;
+                    Outcome::Handled
+                });
+            });
+            prop_assert_eq!(allocated.count_total, 0, "{} on {:?}: {} copies", frame, bus, copies);
+        }
+    }
+
     #[test]
     fn exported_commands_mean_the_same(
         table in tables(),
