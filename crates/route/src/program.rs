@@ -766,3 +766,55 @@ impl Program {
 
 const _: () = assert!(standard_slot(RTR_FLAG | SFF_MASK) == STANDARD_IDS - 1);
 const _: () = assert!(EFF_MASK & EFF_FLAG == 0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extension::pace::{OnChange, Pace};
+    use crate::{Bus, Extension, Rule};
+
+    /// Keys that go in circles in a table of the first size: three of them, and two slots.
+    #[test]
+    fn a_hash_grows_until_every_key_has_a_place() {
+        let shift = 29;
+        let slots = |&key: &u32| {
+            let mut slots = [0, 1].map(|which| Hash::<u64>::slot(key, which, shift));
+            slots.sort_unstable();
+            slots
+        };
+        let first = EFF_FLAG | 1;
+        let keys: Vec<u32> = (first..).filter(|key| slots(key) == slots(&first)).take(3).collect();
+        let entries: Vec<_> = keys.iter().copied().zip(1_u64..).collect();
+        assert!(Hash::place(&entries, shift).is_none());
+
+        let hash = Hash::new(u32::MAX, &entries);
+        assert!(hash.shift < shift);
+        for (key, value) in entries {
+            assert_eq!(hash.find(key), value);
+        }
+        assert_eq!(hash.find(EFF_FLAG), 0);
+    }
+
+    #[test]
+    fn the_time_is_needed_where_rules_depend_on_it() {
+        let [a, b, c] = [0, 1, 2].map(BusIndex);
+        let bus = |name: &str| Bus { name: name.into(), port: name.into(), is_virtual: false };
+        let paced = |pace| Extension { pace, ..Extension::default() };
+        let change = OnChange { mask: Box::new([0xFF; 64]), at_least_every_ns: 0 };
+        let rules = [
+            Rule { extension: paced(Pace { every: 2, ..Pace::default() }), ..Rule::new("", a, b) },
+            Rule {
+                extension: paced(Pace { interval_ns: 5, ..Pace::default() }),
+                ..Rule::new("", b, a)
+            },
+            Rule {
+                extension: paced(Pace { on_change: Some(change), ..Pace::default() }),
+                ..Rule::new("", c, a)
+            },
+        ];
+        let buses = [bus("a"), bus("b"), bus("c")].into();
+        let table = Table { buses, rules: rules.into(), ..Table::default() };
+        let program = Program::new(&table);
+        assert_eq!([a, b, c].map(|bus| program.needs_time(bus)), [false, true, false]);
+    }
+}

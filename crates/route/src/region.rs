@@ -279,6 +279,25 @@ mod tests {
         })
     }
 
+    #[test]
+    fn an_identifier_that_a_table_maps_does_not_stay() {
+        let known = ALL_BITS & !RTR_FLAG;
+        let of = |word| cubes_of(Filter { can_id: word, mask: 0xC000_07FF, inverted: false });
+        for (keeps_others, from, expected) in [
+            (true, 0x001, &[0x002][..]),
+            (false, 0x001, &[0x002]),
+            (true, 0x003, &[0x003]),
+            (false, 0x003, &[]),
+        ] {
+            let remap = Remap::new([(0x001, 0x002)].into(), keeps_others);
+            let [cube] = of(from)[..] else { panic!() };
+            let after = remapped(&remap, cube);
+            assert!(after.iter().all(|cube| cube.known & known == known), "{after:x?}");
+            let words: Vec<_> = after.iter().map(|cube| cube.value).collect();
+            assert_eq!(words, expected, "{from:x} {keeps_others}");
+        }
+    }
+
     proptest! {
         #[test]
         fn cubes_take_what_the_filter_takes(filter in filters(), word in words()) {
