@@ -296,6 +296,18 @@ mod tests {
             let words: Vec<_> = after.iter().map(|cube| cube.value).collect();
             assert_eq!(words, expected, "{from:x} {keeps_others}");
         }
+
+        // What becomes of data frames and of remote frames, by what the table says.
+        let remote = Remap::new([(0x001, 0x002), (0x003, 0x004 | RTR_FLAG)].into(), false);
+        for (from, to) in [
+            (0x001, 0x002),
+            (0x001 | RTR_FLAG, 0x002 | RTR_FLAG),
+            (0x003, 0x004 | RTR_FLAG),
+            (0x003 | RTR_FLAG, 0x004 | RTR_FLAG),
+        ] {
+            let expected = [Cube { value: to, known: ALL_BITS }];
+            assert_eq!(remapped(&remote, of(from)[0]), expected, "{from:x}");
+        }
     }
 
     proptest! {

@@ -332,6 +332,8 @@ mod tests {
             (&[Filter::standard(1), Filter::extended(1)], pace.clone(), 2),
             (&[masked], pace.clone(), 16),
             (&[filter(0x120, 0x8000_07F0)], pace.clone(), 32), // remote frames too
+            (&[filter(0x120, 0x7F0)], pace.clone(), 100),      // extended ones too
+            (&[filter(0x8000_0120, 0x9FFF_FFFF)], pace.clone(), 2),
             (&[Filter { inverted: true, ..masked }], pace.clone(), 100),
             (&[Filter::ANY], pace.clone(), 100),
             (&[masked], Pace { per: Per::Rule, ..pace.clone() }, 0),
@@ -353,6 +355,8 @@ mod tests {
             (filter(0x123, 0x7FF), 0x123, true),
             (filter(0x123, 0x7FF), 0x8000_0123, true),
             (filter(0x123, 0x7FF), 0x4000_0123, true),
+            (filter(0x1_2123, 0x1FFF_FFFF), 0x8001_2123, true),
+            (filter(0x1_2123, 0x1FFF_FFFF), 0x123, false),
             (Filter::standard(0x123), 0x123, true),
             (Filter::standard(0x123), 0x8000_0123, false),
             (Filter::standard(0x123), 0x4000_0123, false),

@@ -62,3 +62,13 @@ fn a_file_that_was_written_reads_as_the_same_table() {
         assert_eq!(read, table, "{}", input.display());
     }
 }
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_table_that_is_handed_on_stays_the_same() {
+    for input in inputs() {
+        let Some(table) = read(&input).0 else { continue };
+        let text = serde_json::to_string(&table).unwrap();
+        assert_eq!(serde_json::from_str::<Table>(&text).unwrap(), table, "{}", input.display());
+    }
+}
