@@ -797,24 +797,25 @@ mod tests {
 
     #[test]
     fn the_time_is_needed_where_rules_depend_on_it() {
-        let [a, b, c] = [0, 1, 2].map(BusIndex);
+        let [a, b, c, d] = [0, 1, 2, 3].map(BusIndex);
         let bus = |name: &str| Bus { name: name.into(), port: name.into(), is_virtual: false };
         let paced = |pace| Extension { pace, ..Extension::default() };
-        let change = OnChange { mask: Box::new([0xFF; 64]), at_least_every_ns: 0 };
+        let on_change = |at_least_every_ns| {
+            let change = OnChange { mask: Box::new([0xFF; 64]), at_least_every_ns };
+            paced(Pace { on_change: Some(change), ..Pace::default() })
+        };
         let rules = [
             Rule { extension: paced(Pace { every: 2, ..Pace::default() }), ..Rule::new("", a, b) },
             Rule {
                 extension: paced(Pace { interval_ns: 5, ..Pace::default() }),
                 ..Rule::new("", b, a)
             },
-            Rule {
-                extension: paced(Pace { on_change: Some(change), ..Pace::default() }),
-                ..Rule::new("", c, a)
-            },
+            Rule { extension: on_change(0), ..Rule::new("", c, a) },
+            Rule { extension: on_change(1), ..Rule::new("", d, a) },
         ];
-        let buses = [bus("a"), bus("b"), bus("c")].into();
+        let buses = [bus("a"), bus("b"), bus("c"), bus("d")].into();
         let table = Table { buses, rules: rules.into(), ..Table::default() };
         let program = Program::new(&table);
-        assert_eq!([a, b, c].map(|bus| program.needs_time(bus)), [false, true, false]);
+        assert_eq!([a, b, c, d].map(|bus| program.needs_time(bus)), [false, true, false, true]);
     }
 }

@@ -214,6 +214,17 @@ mod tests {
     fn too_many_digits_are_reported() {
         let from = place(64, false, 1e-20, 0.0);
         assert!(Signal::new(from, true, 1e-20, 0.0, None, place(64, false, 1.0, 0.0)).is_err());
+        // The last factor that fits, and the first one that does not.
+        let wide = || place(64, false, 1.0, 0.0);
+        for (bits, fits) in [(61, true), (62, false)] {
+            let factor = (1_u64 << bits) as f64;
+            let made = Signal::new(wide(), true, factor, 0.0, None, wide());
+            assert_eq!(made.is_ok(), fits, "{bits}");
+        }
+        assert!(Signal::new(wide(), true, 1.0, 0.0, None, place(64, false, 0.0, 0.0)).is_err());
+        // What stands for no bound has no digits to compute with.
+        let (fine, open) = (place(64, false, 1e-9, 0.0), Some((-UNBOUNDED, UNBOUNDED)));
+        assert!(Signal::new(fine, true, 1.0, 0.0, open, wide()).is_ok());
         // As far as an f64 is exact, it computes them.
         let from = place(53, false, 1e-20, 0.0);
         assert!(Signal::new(from, true, 1e-20, 0.0, None, place(53, false, 1.0, 0.0)).is_ok());

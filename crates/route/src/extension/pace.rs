@@ -321,6 +321,22 @@ mod tests {
     }
 
     #[test]
+    fn only_the_number_of_identifiers_may_differ_where_memory_is_taken_over() {
+        let on_change = |byte| OnChange { mask: Box::new([byte; 64]), at_least_every_ns: 0 };
+        let pace = |byte| Pace { on_change: Some(on_change(byte)), ..Pace::default() };
+        for (other, is_alike) in [
+            (Pace { ids: 7, ..pace(1) }, true),
+            (pace(2), false),
+            (Pace { interval_ns: 1, ..pace(1) }, false),
+            (Pace { burst: 2, ..pace(1) }, false),
+            (Pace { every: 2, ..pace(1) }, false),
+            (Pace { per: Per::Rule, ..pace(1) }, false),
+        ] {
+            assert_eq!(pace(1).counts_like(&other), is_alike, "{other:?}");
+        }
+    }
+
+    #[test]
     fn what_was_not_sent_is_not_remembered() {
         let on_change = OnChange { mask: Box::new([0xFF; 64]), at_least_every_ns: 0 };
         let pace = Pace { on_change: Some(on_change), interval_ns: MILLI, ..Pace::default() };
