@@ -616,9 +616,7 @@ fn show_frames(cube: Cube) -> String {
 
 /// The pattern that excludes a cube.
 fn show_exclusion(cube: Cube) -> String {
-    let filter = cube.filter();
-    let filter = Filter { mask: filter.mask & !ERR_FLAG, ..filter };
-    format!("\"!{}\"", pattern::show(filter))
+    format!("\"!{}\"", pattern::show(cube.filter()))
 }
 
 #[cfg(test)]

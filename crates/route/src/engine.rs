@@ -67,9 +67,7 @@ pub trait Egress {
     fn forward(&mut self, copy: Forward<'_>) -> Outcome;
 
     /// Learns of a copy that the engine itself refused. It is counted already.
-    fn refused(&mut self, job: JobIndex, cause: Cause) {
-        let _ = (job, cause);
-    }
+    fn refused(&mut self, _job: JobIndex, _cause: Cause) {}
 }
 
 impl<F: FnMut(Forward<'_>) -> Outcome> Egress for F {

@@ -350,13 +350,7 @@ impl RuleReader<'_> {
                 Some((excludes, name)) => return self.message(value, from, gate, excludes, name),
                 None => pattern::parse(text),
             },
-            Data::Integer(number) => match u16::try_from(*number) {
-                Ok(id @ 0..=0x7FF) => {
-                    let filters = [Filter::standard(id)].into();
-                    return Some(pattern::Pattern { excludes: false, filters });
-                }
-                _ => pattern::parse(&hex(*number)),
-            },
+            Data::Integer(number) => pattern::parse(&hex(*number)),
             _ => {
                 findings.wrong_type("match", value, "a pattern such as \"0x123\"");
                 return None;
