@@ -234,6 +234,7 @@ mod tests {
             let parsed: Bitrate = text.parse().unwrap();
             assert_eq!(parsed.bits_per_second(), rate, "{text}");
             assert_eq!(parsed.to_string(), shown);
+            assert_eq!(alloc::format!("{parsed:?}"), alloc::format!("{shown}bit/s"));
         }
     }
 

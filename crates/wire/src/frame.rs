@@ -500,6 +500,20 @@ mod tests {
     }
 
     #[test]
+    fn the_quick_way_has_the_same_limits() {
+        for (can_id, len, is_legal) in [
+            (SFF_MASK, 8, true),
+            (SFF_MASK + 1, 8, false),
+            (EFF_FLAG | EFF_MASK, 8, true),
+            (SFF_MASK, 9, false),
+            (RTR_FLAG, 0, false),
+        ] {
+            let made = Frame::classical(can_id, [0; 8], len);
+            assert_eq!(made.is_some(), is_legal, "{can_id:x} {len}");
+        }
+    }
+
+    #[test]
     fn every_dlc_has_its_length() {
         for (dlc, &len) in FD_LENGTHS.iter().enumerate() {
             let frame = Frame::fd(standard(1), 0, &[0; 64][..usize::from(len)]).unwrap();
