@@ -1,7 +1,6 @@
 //! Nanoseconds, and instants that know their clock.
 //!
-//! Every crate of Candor is handed the time; none but `linux` and `cli` reads it. A duration is a
-//! [`Nanos`]. An instant is an [`Instant<C>`] and carries its clock `C` in its type, so that two
+//! Every crate that decides or models is handed the time. A duration is a [`Nanos`]. An instant is an [`Instant<C>`] and carries its clock `C` in its type, so that two
 //! instants of different clocks do not subtract:
 //!
 //! ```
