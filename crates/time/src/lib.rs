@@ -1,7 +1,8 @@
 //! Nanoseconds, and instants that know their clock.
 //!
-//! Every crate that decides or models is handed the time. A duration is a [`Nanos`]. An instant is an [`Instant<C>`] and carries its clock `C` in its type, so that two
-//! instants of different clocks do not subtract:
+//! Every crate that decides or models is handed the time. A duration is a [`Nanos`]. An instant is an
+//! [`Instant<C>`] and carries its clock `C` in its type, so that two instants of different clocks do not
+//! subtract:
 //!
 //! ```
 //! use candor_time::{Instant, Nanos, Virtual};
