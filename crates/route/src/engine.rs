@@ -67,7 +67,9 @@ pub trait Egress {
     fn forward(&mut self, copy: Forward<'_>) -> Outcome;
 
     /// Learns of a copy that the engine itself refused. It is counted already.
-    fn refused(&mut self, _job: JobIndex, _cause: Cause) {}
+    fn refused(&mut self, job: JobIndex, cause: Cause) {
+        let _ = (job, cause);
+    }
 }
 
 impl<F: FnMut(Forward<'_>) -> Outcome> Egress for F {

@@ -130,6 +130,7 @@ pub(crate) fn jobs_of(rule: &Rule) -> Result<Vec<(usize, Job)>, String> {
     };
     let mut jobs = Vec::new();
     for &gate in gates {
+        let rule = Rule { gate, ..rule.clone() };
         let is_fd = gate == Gate::Fd;
         let edit = edit_of(&rule.edit, is_fd);
         if (edit.crc8.is_some() || edit.xor_checksum.is_some()) && !edit.modifies() {
@@ -137,7 +138,7 @@ pub(crate) fn jobs_of(rule: &Rule) -> Result<Vec<(usize, Job)>, String> {
                         `or = { id = \"0x0\" }`, which changes nothing"
                 .into());
         }
-        let filters = disjoint_filters(rule)?;
+        let filters = disjoint_filters(&rule)?;
         for (destination, &to) in rule.to.iter().enumerate() {
             for &filter in &filters {
                 if jobs.len() == MAX_JOBS {

@@ -1,7 +1,7 @@
 //! [`Conversion`]: classical frames become CAN FD frames, and back. Nothing is split and nothing
 //! guessed: what the other kind cannot hold is refused.
 
-use candor_wire::frame::BRS;
+use candor_wire::frame::{BRS, ESI};
 use candor_wire::socketcan::FDF;
 use candor_wire::{Frame, frame::Kind};
 
@@ -61,6 +61,7 @@ impl Conversion {
             if working.len > 8 {
                 return Err(Unconvertible);
             }
+            working.flags &= !(BRS | ESI | FDF);
         }
         // What an edit left behind the length is not carried over.
         let len = working.byte_len();
