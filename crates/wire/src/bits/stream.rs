@@ -425,6 +425,55 @@ mod tests {
         assert!(picture("123##1FF").starts_with("0 0010010001100 10100001 1111o1111 "));
     }
 
+    /// ISO 11898-1:2015, 11.3.2: the rate changes at the sample points of BRS and of the CRC delimiter.
+    #[test]
+    fn rates_change_within_two_bits() {
+        let rates = |text: &str| {
+            let mut rates: alloc::vec::Vec<(Rate, usize)> = alloc::vec::Vec::new();
+            let push = |bit: Bit| match rates.last_mut() {
+                Some((rate, count)) if *rate == bit.rate => *count += 1,
+                _ => rates.push((bit.rate, 1)),
+            };
+            encode(&text.parse().unwrap(), push).unwrap();
+            rates
+        };
+        // SOF, 11 bits of identifier, RRS, IDE, FDF, res; BRS; ESI, DLC, a byte with a stuff bit, the
+        // stuff count, the check sequence and their 6 fixed stuff bits; the delimiter of the check
+        // sequence; ACK with its delimiter, end of frame, intermission.
+        assert_eq!(
+            rates("123##1FF"),
+            [
+                (Rate::Nominal, 16),
+                (Rate::ToData, 1),
+                (Rate::Data, 1 + 4 + 8 + 1 + 4 + 17 + 6),
+                (Rate::ToNominal, 1),
+                (Rate::Nominal, 2 + 7 + 3),
+            ]
+        );
+        assert_eq!(rates("123##0FF").len(), 1);
+        assert_eq!(rates("123#FF").len(), 1);
+    }
+
+    #[test]
+    fn errors_are_given_in_words() {
+        for (error, text) in [
+            (DecodeError::Short, "the bits end within the frame"),
+            (DecodeError::Idle, "no start of frame"),
+            (DecodeError::Stuff, "stuff error"),
+            (DecodeError::StuffCount, "the stuff count is wrong"),
+            (DecodeError::Crc, "the check sequence is wrong"),
+            (DecodeError::Form, "form error: a fixed recessive bit is dominant"),
+            (DecodeError::Reserved, "a reserved bit is set"),
+            (
+                DecodeError::Frame(FrameError::FdLength(9)),
+                "9 bytes of data, but a CAN FD frame has",
+            ),
+        ] {
+            let shown = alloc::string::ToString::to_string(&error);
+            assert!(shown.starts_with(text), "{shown}");
+        }
+    }
+
     #[test]
     fn stuff_count_is_gray_with_parity() {
         // ISO 11898-1:2015, table 8.
@@ -449,5 +498,14 @@ mod tests {
         assert_eq!(flipped(30), Err(DecodeError::Crc));
         assert_eq!(flipped(bits.len() - 13), Err(DecodeError::Form));
         assert_eq!(decode([false; 20]), Err(DecodeError::Stuff));
+        // Every bit of the end counts, but for the ACK slot: also if two are wrong.
+        for first in bits.len() - 11..bits.len() - 3 {
+            for second in first + 1..bits.len() - 3 {
+                let mut bits = bits.clone();
+                bits[first] ^= true;
+                bits[second] ^= true;
+                assert_eq!(decode(bits), Err(DecodeError::Form), "{first} {second}");
+            }
+        }
     }
 }
