@@ -8,7 +8,7 @@ the first console block below the heading `## Two commands` (see check.py):
 
 1. The one that builds and runs the demo must write the report. Into the folder CRATES goes a record of
    how long each crate took to compile; from it, the time of the build and the longest chain of crates,
-   each waiting for the one before it, are printed.
+   each needed by the next one, are printed.
 2. `./test`, with CANDOR_PARTS="format laws": it is this script's caller, which runs the other parts.
 
 Exit code 0 if both end well, 1 if not.
@@ -29,14 +29,16 @@ REPORT = "candor-report/index.html"
 PARTS = "format laws"
 # What this repository's own test run sets, and a newcomer does not.
 NOT_A_NEWCOMERS = ["CARGO_TARGET_DIR", "RUSTC_WORKSPACE_WRAPPER", "CANDOR_CACHE", "PYTHONDONTWRITEBYTECODE"]
-# Cargo calls this instead of rustc. Compilations for guests, which name a target, are another build.
+# Cargo calls this instead of rustc. What the cargo of a build script compiles, which inherits NUM_JOBS, is part
+# of that script's package, the one that carries the guest program.
 RECORDER = """\
 #!/bin/sh
-case " $* " in *" --target "*) exec "$@";; esac
+name=${{CARGO_PKG_NAME:--}}
+[ -z "$NUM_JOBS" ] || name=candor-init
 begin=$(date +%s.%N)
 "$@"
 status=$?
-echo "${CARGO_PKG_NAME:--} $begin $(date +%s.%N)" >> '{record}'
+echo "$name $begin $(date +%s.%N)" >> '{record}'
 exit $status
 """
 
@@ -73,29 +75,41 @@ def run(text, clone, **variables):
     return time.monotonic() - begin
 
 
-def spans(record):
-    """When each package was begun and done, in seconds."""
+def compilations(record):
+    """When rustc ran for each package: `{name: [(begin, end), ...]}` in seconds."""
     packages = {}
     for line in record.read_text().splitlines():
         name, begin, end = line.split()
-        first, last = packages.get(name, (float(begin), float(end)))
-        packages[name] = min(first, float(begin)), max(last, float(end))
+        packages.setdefault(name, []).append((float(begin), float(end)))
     return packages
 
 
-def longest_chain(packages, dependencies, last):
-    """The packages that `last` waited for, each for the one before it, with the seconds of each.
+def seconds_of(compilations):
+    """How long a package was compiled; what ran at the same time counts once."""
+    took, until = 0, 0
+    for begin, end in sorted(compilations):
+        took += max(end - max(begin, until), 0)
+        until = max(until, end)
+    return took
 
-    A package waits for the one of its dependencies that is done last.
+
+def longest_chain(packages, dependencies):
+    """The packages, each needed by the next one, that take the longest together, with the seconds of each.
+
+    So long takes a build on any number of processors. Time that a package waits for a processor does not count.
     """
-    chain = []
-    while last:
-        begin, end = packages[last]
-        before = [name for name in dependencies.get(last, ()) if name in packages and packages[name][1] < end]
-        waited_for = max(before, key=lambda name: packages[name][1], default=None)
-        chain.append((last, end - (packages[waited_for][1] if waited_for else begin)))
-        last = waited_for
-    return chain[::-1]
+    longest = {}
+
+    def chain(name):
+        if name not in longest:
+            before = [chain(needed) for needed in dependencies.get(name, ()) if needed in packages]
+            longest[name] = max(before, key=seconds, default=[]) + [(name, seconds_of(packages[name]))]
+        return longest[name]
+
+    def seconds(packages):
+        return sum(took for _, took in packages)
+
+    return max(map(chain, packages), key=seconds)
 
 
 def dependencies_by_name(clone):
@@ -112,11 +126,10 @@ def dependencies_by_name(clone):
 
 
 def print_times(record, clone, seconds):
-    packages = spans(record)
-    begin = min(first for first, _ in packages.values())
-    end = max(last for _, last in packages.values())
-    last = max(packages, key=lambda name: packages[name][1])
-    chain = longest_chain(packages, dependencies_by_name(clone), last)
+    packages = compilations(record)
+    begin = min(begin for ran in packages.values() for begin, _ in ran)
+    end = max(end for ran in packages.values() for _, end in ran)
+    chain = longest_chain(packages, dependencies_by_name(clone))
     text = ", ".join(f"{name} {took:.0f} s" for name, took in chain if took >= 0.5)
     print(f"| from a new clone to the report: {seconds:.0f} s on {os.cpu_count()} processors, "
           f"of which {end - begin:.0f} s compiling {len(packages)} packages")
@@ -134,7 +147,7 @@ def main(arguments):
     crates.mkdir(parents=True, exist_ok=True)
     record, recorder = crates / "record", crates / "recorder"
     record.write_text("")
-    recorder.write_text(RECORDER.replace("{record}", str(record)))
+    recorder.write_text(RECORDER.format(record=record))
     recorder.chmod(0o755)
     (clone / REPORT).unlink(missing_ok=True)
     seconds = run(demo, clone, RUSTC_WRAPPER=str(recorder))

@@ -157,11 +157,14 @@ class TwoCommands(unittest.TestCase):
 
 
 class Chain(unittest.TestCase):
-    def test_each_package_waits_for_the_dependency_that_is_done_last(self):
-        packages = {"a": (0.0, 4.0), "b": (0.0, 1.0), "c": (4.0, 6.0), "d": (6.5, 9.0), "e": (0.0, 8.0)}
-        needs = {"d": {"c", "b"}, "c": {"a", "b"}, "e": {"d"}}
-        self.assertEqual(clone.longest_chain(packages, needs, "d"), [("a", 4.0), ("c", 2.0), ("d", 3.0)])
-        self.assertEqual(clone.longest_chain(packages, needs, "e"), [("e", 8.0)])
+    def test_the_longest_chain_is_the_one_that_computes_longest(self):
+        # `d` waited for a processor: it could have begun at 6. Two compilers ran for it at the same time.
+        packages = {"a": [(0.0, 4.0)], "b": [(0.0, 1.0)], "c": [(4.0, 5.0), (9.0, 10.0)], "e": [(0.0, 8.0)]}
+        packages["d"] = [(60.0, 62.0), (61.0, 62.5)]
+        needs = {"d": {"c", "b"}, "c": {"a", "b", "not compiled"}}
+        self.assertEqual(clone.longest_chain(packages, needs), [("a", 4.0), ("c", 2.0), ("d", 2.5)])
+        packages["e"] = [(0.0, 9.0)]
+        self.assertEqual(clone.longest_chain(packages, needs), [("e", 9.0)])
 
 
 if __name__ == "__main__":
