@@ -13,7 +13,7 @@ use core::cell::{Cell, RefCell};
 use candor_config::{Data, Findings, Section, Value, did_you_mean, quoted};
 use candor_signals::{Database, Message as DbcMessage, Signal as DbcSignal, ValueType};
 use candor_time::Nanos;
-use candor_wire::frame::{EFF_FLAG, EFF_MASK, FD_LENGTHS, RTR_FLAG, SFF_MASK, fd_dlc};
+use candor_wire::frame::{EFF_FLAG, FD_LENGTHS, RTR_FLAG, fd_dlc};
 use candor_wire::{ByteOrder, Field, Id};
 
 use super::{array, crc8, data_size, hex_bytes, id_word, operands, xor_checksum};
@@ -168,12 +168,12 @@ pub(super) fn filter_of(message: &DbcMessage) -> Filter {
     }
 }
 
-/// How long its frames are; 255 if no frame is so long.
+/// How long its frames are; longer than any frame if the message is.
 fn length_of(message: &DbcMessage) -> u8 {
     let longer = |length: &&u8| usize::from(**length) >= message.length;
     match FD_LENGTHS.iter().find(longer) {
-        Some(&length) if message.is_fd => length,
-        _ => u8::try_from(message.length).unwrap_or(u8::MAX),
+        Some(&length) => length,
+        None => u8::try_from(message.length).unwrap_or(u8::MAX),
     }
 }
 
@@ -1101,7 +1101,7 @@ fn id_pairs(bytes: &[u8]) -> Result<Pairs, String> {
     Ok(pairs)
 }
 
+/// An identifier out of a table, which always is one.
 fn show(word: u32) -> String {
-    let mask = if word & EFF_FLAG != 0 { EFF_MASK } else { SFF_MASK };
-    crate::pattern::show_identifier(word).unwrap_or_else(|| format!("{:X}", word & mask))
+    crate::pattern::show_identifier(word).unwrap_or_default()
 }
