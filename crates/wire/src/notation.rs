@@ -242,7 +242,7 @@ impl fmt::Debug for Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
+    use alloc::string::{String, ToString};
 
     #[test]
     fn frames_are_read_and_shown() {
@@ -295,6 +295,8 @@ mod tests {
             ("123##0R", 6, Frame(FrameError::RemoteFd)),
             ("900#11", 0, Frame(FrameError::StandardIdTooLarge(0x900))),
             ("123#112233445566778899", 4, Frame(FrameError::ClassicalTooLong(9))),
+            ("7FF#112233445566778899", 4, Frame(FrameError::ClassicalTooLong(9))),
+            ("12345678#112233445566778899", 9, Frame(FrameError::ClassicalTooLong(9))),
             ("123##0112233445566778899", 6, Frame(FrameError::FdLength(9))),
             ("123#11_9", 7, Frame(FrameError::RawDlc(9))),
             ("123#11_", 7, Trailing),
@@ -308,6 +310,13 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn the_65th_byte_is_refused_at_its_place() {
+        let text = String::from("123##0") + &"11".repeat(65);
+        let reason = Reason::Frame(FrameError::FdLength(65));
+        assert_eq!(text.parse::<Frame>(), Err(NotationError { offset: 6 + 2 * 64, reason }));
     }
 
     #[test]

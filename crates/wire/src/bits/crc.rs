@@ -82,6 +82,10 @@ mod tests {
             (Crc::CLASSICAL, 0x059E),
             (Crc { register: 0, ..Crc::FD_SHORT }, 0x04F03),
             (Crc { register: 0, ..Crc::FD_LONG }, 0x0E_D841),
+            // As CAN FD starts: a one in the highest bit (ISO 11898-1:2015, 10.4.2.6). By division of
+            // polynomials.
+            (Crc::FD_SHORT, 0x09D9B),
+            (Crc::FD_LONG, 0x13_23D8),
         ] {
             let mut crc = crc;
             for byte in b"123456789" {

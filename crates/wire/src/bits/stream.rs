@@ -455,6 +455,19 @@ mod tests {
     }
 
     #[test]
+    fn fields_have_names() {
+        let mut names: alloc::vec::Vec<&str> = alloc::vec::Vec::new();
+        let push = |bit: Bit| {
+            if names.last() != Some(&bit.field.name()) {
+                names.push(bit.field.name());
+            }
+        };
+        encode(&"123##1FF".parse().unwrap(), push).unwrap();
+        let expected = "SOF, arbitration, control, data, stuff count, CRC, ACK, EOF, intermission";
+        assert_eq!(names.join(", "), expected);
+    }
+
+    #[test]
     fn errors_are_given_in_words() {
         for (error, text) in [
             (DecodeError::Short, "the bits end within the frame"),
