@@ -355,6 +355,13 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_too_long_is_reported_at_its_place() {
+        let line = alloc::format!("(1.0)  {} 123#11", "c".repeat(256));
+        let error = decode(&FORMAT, line.as_bytes()).unwrap_err().to_string();
+        assert!(error.starts_with("1:8: the name of the interface has 256"), "{error}");
+    }
+
+    #[test]
     fn a_malformed_line_can_be_passed_over() {
         let mut decoder = FORMAT.decoder();
         let log = b"# made by hand\n\n(1.0) can0 1\n(2.0) can0 123#11\n";

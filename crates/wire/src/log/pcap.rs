@@ -363,6 +363,7 @@ mod tests {
             (file(0, 100, &xl), "CAN XL frames are not supported", Some(116)),
             (file(0, 20, &xl[..20]), "CAN XL frames are not supported", Some(36)),
             (file(0, 7, &PACKET[..7]), "7 bytes, but the layout needs 8", Some(23)),
+            (file(0, 0, &[]), "0 bytes, but the layout needs 8", Some(16)),
             (file(0, 16, &PACKET[..7]), "the capture keeps only 7 bytes of the frame", Some(23)),
             (whole[..whole.len() - 1].to_vec(), "the file ends inside this record", Some(31)),
             (whole[..60].to_vec(), "the file ends inside this record", Some(4)),

@@ -594,6 +594,23 @@ mod tests {
     }
 
     #[test]
+    fn blocks_have_any_length_that_is_allowed() {
+        let longest = vec![0; MAX_RECORD_LEN - 32];
+        let file = File::new(Order::Little)
+            .block(5, &[])
+            .interface(LINK_TYPE, 0, &[(OPTION_IF_NAME, b"")])
+            .enhanced(0, 1, &longest, &[])
+            .block(SIMPLE_PACKET, &[&16_u32.to_le_bytes()[..], &PACKET].concat());
+        let frames = ["000#", "123#AABBCC"].map(|text| text.parse().unwrap());
+        let expected = frames.map(|frame| (1_000, "can0".to_string(), None, frame));
+        assert_eq!(decode(&FORMAT, &file.bytes).unwrap(), expected);
+        // The version of a section is in its first 16 bytes.
+        let mut decoder = FORMAT.decoder();
+        assert_eq!(decoder.decode(&file.bytes[..15], false), Ok(Step::NeedMore));
+        assert_eq!(decoder.decode(&file.bytes[..16], false), Ok(Step::Skip { consumed: 16 }));
+    }
+
+    #[test]
     fn times_have_any_resolution_and_an_offset() {
         for (resolution, offset_s, ticks, time_ns) in [
             (0, 0, 7, Some(7_000_000_000)),
@@ -753,6 +770,21 @@ mod tests {
                 can().enhanced(0, 0, &[0; MAX_RECORD_LEN], &[]),
                 "byte 48 (record 1): the block has 65568 bytes",
                 false,
+            ),
+            (
+                can().enhanced(0, 0, &PACKET, &[]).enhanced(0, 0, &PACKET[..9], &[]),
+                "byte 96 (record 2): 9 bytes, but the layout",
+                true,
+            ),
+            (
+                file().interface(ETHERNET, 0, &[]).enhanced(0, 0, &PACKET, &[]).enhanced(
+                    1,
+                    0,
+                    &PACKET,
+                    &[],
+                ),
+                "byte 96 (record 2): the packet is of interface 1, which",
+                true,
             ),
             (beyond, "byte 48 (record 1): the block is shorter than its lengths say", true),
             (cut, "byte 48 (record 1): the file ends inside this record", true),
