@@ -651,6 +651,7 @@ mod tests {
         let file = File::new(Order::Big).interface(LINK_TYPE, 12, &[]);
         let simple = [&16_u32.to_be_bytes()[..], &PACKET[..12]].concat();
         let mut obsolete = [0; 20].to_vec();
+        obsolete[3] = 7; // packets that were dropped before, behind the interface
         obsolete[11] = 9; // ticks
         obsolete[15] = 11; // captured
         obsolete[19] = 16; // original
