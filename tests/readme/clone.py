@@ -96,7 +96,7 @@ def seconds_of(compilations):
 def longest_chain(packages, dependencies):
     """The packages, each needed by the next one, that take the longest together, with the seconds of each.
 
-    So long takes a build on any number of processors. Time that a package waits for a processor does not count.
+    A build takes this long, however many processors there are: time that a package waits for one does not count.
     """
     longest = {}
 
