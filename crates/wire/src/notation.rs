@@ -264,6 +264,7 @@ mod tests {
             ("60000004#AA", "20000004#AA"),
             ("E0000004#AA", "20000004#AA"),
             ("C0000004#", "00000004#R"),
+            ("C0000004#R", "00000004#R"),
         ] {
             let frame: Frame = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(frame.to_string(), shown);
