@@ -11,11 +11,14 @@ use sha2::{Digest, Sha256};
 
 use crate::cache::{APT, Cache, FETCH_LOCK, MACHINES, REPORTS};
 use crate::counting;
+use crate::digest::hex;
 use crate::error::Error;
 use crate::kernel::{self, Cached};
-use crate::machine::{Identity, Speed, devices, hex};
+use crate::machine::Identity;
+use crate::options::devices;
 use crate::qemu::Qemu;
 use crate::snapshot::{ABOUT, LOCK};
+use crate::speed::Speed;
 
 /// A folder of the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]

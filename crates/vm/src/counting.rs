@@ -9,7 +9,7 @@ use object::{Object, ObjectSection, ObjectSymbol};
 use tempfile::TempDir;
 
 use crate::error::Error;
-use crate::machine::option;
+use crate::options::option;
 use crate::scratch;
 
 /// The plugin; empty where it cannot be built (see `build.rs`).

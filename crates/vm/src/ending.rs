@@ -4,8 +4,8 @@ use candor_bed::{Report, channel, meeting};
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::machine::Watch;
 use crate::qmp::Process;
+use crate::watch::Watch;
 
 /// Lines of the console that are shown when a guest dies.
 const CONSOLE_LINES: usize = 20;

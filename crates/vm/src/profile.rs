@@ -15,8 +15,9 @@ use rustc_demangle::demangle;
 
 use crate::counting::{Counting, Counts};
 use crate::error::Error;
-use crate::machine::{Machine, Watch};
+use crate::machine::Machine;
 use crate::reserved_cpu::agreed;
+use crate::watch::Watch;
 
 /// Instructions of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

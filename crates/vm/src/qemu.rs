@@ -20,9 +20,12 @@ use std::process::{Command, Output, Stdio};
 
 use sha2::{Digest, Sha256};
 
+use crate::digest::hex;
 use crate::error::Error;
-use crate::machine::{Speed, Unwatched, devices, hex};
+use crate::options::devices;
 use crate::qmp::Process;
+use crate::speed::Speed;
+use crate::watch::Unwatched;
 
 /// What QEMU may load into this machine: the BIOS of a Q35, and the option ROMs of its interrupt
 /// controller, of `-kernel`, and of the graphics and network cards, in all versions from 7.2 on.

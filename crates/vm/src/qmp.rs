@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::machine::Watch;
 use crate::reserved_cpu::ReservedCpu;
+use crate::watch::Watch;
 
 /// How often the caller is asked whether to go on.
 const TICK: Duration = Duration::from_millis(20);

@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 
 use crate::ending::{Ended, evaluate, guest_seconds, is_past};
 use crate::error::Error;
-use crate::machine::{Machine, Watch, quoted};
+use crate::machine::Machine;
+use crate::options::quoted;
 use crate::qmp::{Event, Process};
 use crate::reserved_cpu::agreed;
 use crate::scratch::Scratch;
+use crate::watch::Watch;
 
 /// Time of its own that a guest gets for whatever an order does besides sending frames.
 const MARGIN_S: u64 = 600;

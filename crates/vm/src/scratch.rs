@@ -7,13 +7,12 @@
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Seek};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
 use crate::ending;
 use crate::error::Error;
-use crate::machine::Files;
 
 /// A folder for files that go with the value, which nobody else may enter.
 pub(crate) fn folder() -> Result<TempDir, Error> {
@@ -35,6 +34,16 @@ pub(crate) struct Scratch {
     console: Kept,
     report: Kept,
     order: PathBuf,
+}
+
+/// What its files are called.
+pub(crate) struct Files<'a> {
+    /// What the serial console prints.
+    pub(crate) console: &'a Path,
+    /// What the guest reports.
+    pub(crate) report: &'a Path,
+    /// The order.
+    pub(crate) order: &'a Path,
 }
 
 /// A file that QEMU writes.

@@ -21,9 +21,11 @@ use serde_json::{Value, json};
 use crate::cache::{MACHINES, folder_name};
 use crate::ending::{boot_failure, is_past};
 use crate::error::Error;
-use crate::machine::{Machine, Watch, quoted};
+use crate::machine::Machine;
+use crate::options::quoted;
 use crate::qmp::{Event, Process};
 use crate::scratch::Scratch;
+use crate::watch::Watch;
 
 /// A kernel that has not reached `/init` after so much of its own time never will.
 const BOOT_LIMIT_S: u64 = 120;

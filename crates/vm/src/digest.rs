@@ -1,0 +1,6 @@
+//! Digests as text.
+
+/// In hexadecimal digits, lower case.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,82 @@
+//! The options of QEMU that say what a machine is, and how they are written.
+
+use std::path::Path;
+
+use crate::speed::Speed;
+
+/// The options that say what the machine is, and the kernel's command line.
+pub(crate) fn flags(speed: Speed, parameters: &str) -> Vec<String> {
+    let mut flags = devices(speed);
+    flags.push("-append".into());
+    let mut line = String::from(
+        "console=ttyS0 quiet nokaslr norandmaps random.trust_cpu=off tsc=reliable no_timer_check \
+         panic=-1 oops=panic softlockup_panic=1",
+    );
+    if !parameters.trim().is_empty() {
+        line.push(' ');
+        line.push_str(parameters.trim());
+    }
+    flags.push(line);
+    flags
+}
+
+/// The options that say what the machine is. No host clock, no host CPU features, no random numbers
+/// of the host, one processor.
+///
+/// The PCI slots decide which interrupt line a device has (slot modulo 4 for slots 0 to 24 of the
+/// Q35): both controllers of the gateway and the receiver have a line of their own, the sender and
+/// the monitor share one, and so do the network cards.
+pub(crate) fn devices(speed: Speed) -> Vec<String> {
+    let mut flags: Vec<String> = [
+        "-no-user-config -nodefaults",
+        "-machine q35,usb=off,vmport=off,smm=off",
+        "-accel tcg,thread=single -smp 1 -m 256",
+        "-cpu qemu64,-rdrand",
+        "-rtc base=2026-01-01T00:00:00,clock=vm -seed 1",
+        "-vga none -display none -no-reboot",
+        "-device pvpanic -action panic=pause",
+        // A restored machine tells no switch where it is.
+        "-global migration.announce-rounds=0",
+        // The five controllers of the bed.
+        "-object can-bus,id=source -object can-bus,id=target",
+        "-device kvaser_pci,canbus=source,addr=3 -device kvaser_pci,canbus=source,addr=7",
+        "-device kvaser_pci,canbus=source,addr=8",
+        "-device kvaser_pci,canbus=target,addr=9 -device kvaser_pci,canbus=target,addr=0xa",
+        // The same bed once more with CTU CAN FD cores, two on a board; the sixth is alone.
+        "-object can-bus,id=fdsource -object can-bus,id=fdtarget -object can-bus,id=fdalone",
+        "-device ctucan_pci,canbus0=fdsource,canbus1=fdsource,addr=0xb",
+        "-device ctucan_pci,canbus0=fdsource,canbus1=fdtarget,addr=0xc",
+        "-device ctucan_pci,canbus0=fdtarget,canbus1=fdalone,addr=0xd",
+        // Two network cards and a cable.
+        "-netdev hubport,hubid=0,id=cable0 -netdev hubport,hubid=0,id=cable1",
+        "-device e1000,netdev=cable0,mac=52:54:00:00:00:01,romfile=,addr=0x19",
+        "-device e1000,netdev=cable1,mac=52:54:00:00:00:02,romfile=,addr=0x1a",
+    ]
+    .iter()
+    .flat_map(|line| line.split(' '))
+    .map(str::to_owned)
+    .collect();
+    flags.push("-icount".into());
+    flags.push(format!("shift={},sleep=off,align=off", speed.shift()));
+    flags
+}
+
+/// A value within an option of QEMU: commas are doubled.
+pub(crate) fn option(value: &str) -> String {
+    value.replace(',', ",,")
+}
+
+/// A word for `sh`.
+pub(crate) fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_in_paths_are_no_separators() {
+        assert_eq!(option("a,b"), "a,,b");
+    }
+}
