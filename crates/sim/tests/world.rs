@@ -538,6 +538,39 @@ fn who_still_waits_is_waited_for() {
     }
 }
 
+#[test]
+fn on_preempt_rt_hard_interrupts_alone_hold_up_a_process() {
+    let user =
+        UserSpace { socket: US(1), socket_depth: 100, wake: US(20), recv: US(30), send: US(40) };
+    let first_latency_us = |is_preempt_rt, count, interference: &[Interference]| {
+        let model = Linux {
+            user_space: Some(user),
+            is_preempt_rt,
+            readout: Readout::HardIrq,
+            interference: interference.to_vec(),
+            ..linux()
+        };
+        let config = sender(Drive::Flood, Discipline::Fifo, 8);
+        let (log, _) = run(Model::Linux(Box::new(model)), config, repeat("123#", count));
+        log.latencies_ns()[0] / 1_000
+    };
+    // The second frame arrives while the process passes on the first one. Elsewhere, its interrupt
+    // comes before the process; here, the thread of the interrupt waits.
+    for (is_preempt_rt, delay_us) in [(false, 16), (true, 0)] {
+        let alone_us = first_latency_us(is_preempt_rt, 1, &[]);
+        assert_eq!(first_latency_us(is_preempt_rt, 2, &[]) - alone_us, delay_us);
+    }
+    // What takes half of the processor for itself takes it from the process, too: all work, 168 us
+    // and 70 of them in the process, takes twice as long.
+    let half =
+        Interference { every: Nanos::from_micros(10), is_random: false, duration: (US(5), US(5)) };
+    for is_preempt_rt in [false, true] {
+        let alone_us = first_latency_us(is_preempt_rt, 1, &[]);
+        let held_up_us = first_latency_us(is_preempt_rt, 1, &[half]) - alone_us;
+        assert!((160..=168).contains(&held_up_us), "{is_preempt_rt}: {held_up_us} us more");
+    }
+}
+
 /// All orders of `items`.
 fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
     if items.is_empty() {

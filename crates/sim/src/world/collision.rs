@@ -42,8 +42,9 @@ impl<G: Gateway> World<G> {
         let error = loop {
             let Some(at) = first_difference(&rivals) else { break begun.error };
             let at_bit = at as u32;
-            if begun.error.is_some_and(|error| error < at_bit) {
-                // Destroyed by something else before they differ.
+            if begun.error.is_some_and(|error| error <= at_bit) {
+                // Destroyed by something else before they differ, or there: all that send have
+                // failed.
                 break begun.error;
             }
             let (refuted, others): (Vec<_>, Vec<_>) =
@@ -99,6 +100,9 @@ impl<G: Gateway> World<G> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use candor_lat::Tap;
     use candor_time::Nanos;
     use candor_wire::Timing;
 
@@ -108,27 +112,34 @@ mod tests {
     use crate::host::{Decision, Settled};
     use crate::record::{Observer, Record};
     use crate::sender::{Drive, Release, SenderConfig};
-    use crate::{BusConfig, Discipline};
+    use crate::{BusConfig, BusStatistics, Discipline};
 
     struct Nobody;
     impl Gateway for Nobody {
         fn decide(&mut self, _: Time, _: u32, _: &Frame, _: PassageTag, _: &mut Decision) {}
         fn settle(&mut self, _: u32, _: Settled) {}
     }
-    impl Observer for Nobody {
-        fn record(&mut self, _: &Record<'_>) {}
+
+    /// When frames began that came through.
+    #[derive(Default)]
+    struct Starts(BTreeMap<String, u64>);
+    impl Observer for Starts {
+        fn record(&mut self, record: &Record<'_>) {
+            let start = record.taps.at(Tap::SourceStart).unwrap();
+            self.0.insert(record.frame.to_string(), start);
+        }
     }
 
-    #[test]
-    fn an_error_drawn_for_a_frame_that_gives_in_does_not_hit_the_shorter_one() {
+    /// Two passive nodes send at once, and something destroys bit `until_error` from now on. What
+    /// the bus has counted, and of each node its transmit error counter and when its frame began.
+    fn collide_passive(until_error: u64) -> (BusStatistics, [(u32, u64); 2]) {
         let timing = Timing::classical("1M".parse().unwrap());
         let (bit_error_rate, restart, is_fd) = (0.0, None, false);
         let mut world: World<Nobody> = World::new(1);
         let bus =
             world.add_bus(BusConfig { name: "bus".into(), timing, is_fd, bit_error_rate, restart });
         world.add_listener(bus);
-        // The longer frame has the recessive bit, in its length.
-        let senders = ["123#1122334455667788", "123#"].map(|frame| {
+        let senders = [LONG, SHORT].map(|frame| {
             let frame = frame.parse().unwrap();
             let mut releases = std::iter::once(Release { at: Time::ZERO, frame });
             let config = SenderConfig {
@@ -143,12 +154,34 @@ mod tests {
             world.controllers[controller as usize].tec = 200;
             controller
         });
-        // An error in a bit that the shorter frame, of 45 bits, does not have: there is none.
-        world.buses[bus.0 as usize].until_error = 60;
-        world.run(&mut Nobody);
-        let statistics = world.bus_statistics(bus);
-        assert_eq!((statistics.frames, statistics.error_frames), (2, 0));
+        world.buses[bus.0 as usize].until_error = until_error;
+        let mut starts = Starts::default();
+        world.run(&mut starts);
         let tec = senders.map(|controller| world.controllers[controller as usize].tec);
-        assert_eq!(tec, [200 + 8 - 1, 199]);
+        (world.bus_statistics(bus), [(tec[0], starts.0[LONG]), (tec[1], starts.0[SHORT])])
+    }
+
+    /// The longer frame has the recessive bit, in its length: bit 15.
+    const LONG: &str = "123#1122334455667788";
+    const SHORT: &str = "123#";
+
+    #[test]
+    fn an_error_drawn_for_a_frame_that_gives_in_does_not_hit_the_shorter_one() {
+        // An error in a bit that the shorter frame, of 45 bits, does not have: there is none.
+        let (statistics, [(long_tec, _), (short_tec, _)]) = collide_passive(60);
+        assert_eq!((statistics.frames, statistics.error_frames), (2, 0));
+        assert_eq!((long_tec, short_tec), (200 + 8 - 1, 199));
+    }
+
+    #[test]
+    fn an_error_where_two_frames_differ_hits_both() {
+        // Both have failed at the same bit, so both are suspended, and they collide again. Behind
+        // that bit there is one sender alone, and the other one need not wait for so long.
+        for (until_error, collisions) in [(14, 2), (15, 2), (16, 1)] {
+            let (statistics, [(_, long_start), (_, short_start)]) = collide_passive(until_error);
+            assert_eq!(statistics.error_frames, 1, "{until_error}");
+            assert_eq!(statistics.id_collisions, collisions, "{until_error}");
+            assert_eq!(short_start < long_start, collisions == 2, "{until_error}");
+        }
     }
 }
