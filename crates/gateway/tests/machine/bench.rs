@@ -221,6 +221,27 @@ impl Process {
         assert!(status.success(), "{script}: {status}");
     }
 
+    /// Stops it as Ctrl-Z does. Each of its threads has stopped when this returns: after the signal, a
+    /// thread may go on until the scheduler comes to it.
+    pub(crate) fn suspend(&self) {
+        self.signal("STOP");
+        let end = now() + MOST;
+        let is_stopped = |thread: &realtime::Named| {
+            let status = fs::read_to_string(format!("/proc/{}/stat", thread.id)).unwrap();
+            // The state follows the name, which is in parentheses.
+            status.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+        };
+        while !realtime::threads_of(self.id()).unwrap().iter().all(is_stopped) {
+            assert!(now() < end, "{} does not stop", self.name);
+            pause(STEP);
+        }
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self) {
+        self.signal("CONT");
+    }
+
     /// What it said so far.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.errors).unwrap_or_default()

@@ -45,7 +45,7 @@ fn overflow() {
         );
         let (capture, mut sender) = (Capture::new("vcan1"), Sender::new("vcan0"));
         let mut gateway = Gateway::start(&rules, &[]);
-        gateway.process().signal("STOP");
+        gateway.process().suspend();
         let mut sent = 0;
         let mut send = |count: u64| {
             (sent..sent + count).for_each(|number| sender.send(&numbered(0x100, number)));
@@ -53,7 +53,7 @@ fn overflow() {
             sent
         };
         send(1_000);
-        gateway.process().signal("CONT");
+        gateway.process().resume();
         // That some were dropped is reported with frames that come after.
         loop {
             let sent = send(1);
@@ -236,11 +236,11 @@ fn clock_steps() {
         }
         gateway.settled("a", sent);
         // These arrive before the clock is set and leave after.
-        gateway.process().signal("STOP");
+        gateway.process().suspend();
         (0..MEANWHILE).for_each(|number| sender.send(&numbered(0x100, number)));
         sent += MEANWHILE;
         step_clock(step);
-        gateway.process().signal("CONT");
+        gateway.process().resume();
     }
     let took = now() - begin;
     let snapshot = gateway.settled("a", sent);
