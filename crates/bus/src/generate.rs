@@ -44,11 +44,7 @@ impl FromStr for Ids {
         if first > last {
             return Err(format!(
                 "write the smaller identifier first: {}",
-                text.replace(
-                    '-',
-                    " and \
-                                                                                            "
-                )
+                text.replace('-', " and ")
             ));
         }
         Ok(Self::InTurn(first, last))
@@ -70,9 +66,7 @@ impl FromStr for Lengths {
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| {
             text.parse::<usize>().ok().filter(|&length| length <= 64).ok_or_else(|| {
-                "the length must be a number of bytes up to 64, or a range: \
-                                0-8"
-                .to_owned()
+                "the length must be a number of bytes up to 64, or a range: 0-8".to_owned()
             })
         };
         let (min, max) = match text.split_once('-') {

@@ -19,8 +19,7 @@ fn judge(is_shared: bool) -> Item {
         Item::good(
             "smt",
             "each CPU is a core of its own",
-            "no program slows down the core of \
-                                                            another one",
+            "no program slows down the core of another one",
         )
     }
 }
