@@ -176,6 +176,15 @@ mod tests {
     }
 
     #[test]
+    fn each_tap_has_a_description_of_its_own() {
+        let descriptions = Tap::ALL.map(Tap::description);
+        for (index, description) in descriptions.iter().enumerate() {
+            assert!(description.split(' ').count() >= 4, "{description}");
+            assert!(!descriptions[..index].contains(description), "{description}");
+        }
+    }
+
+    #[test]
     fn a_time_is_absent_until_it_is_taken() {
         let mut taps = Taps::default();
         assert!(Tap::ALL.into_iter().all(|tap| taps.at(tap).is_none()));

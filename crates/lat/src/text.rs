@@ -505,6 +505,54 @@ Gateway latency
     }
 
     #[test]
+    fn powers_of_ten_are_equally_far_apart() {
+        let axis = CountAxis::new(1000, 4);
+        assert_eq!([1000, 100, 10, 1, 0].map(|count| axis.row(count)), [0, 1, 2, 3, 3]);
+        assert_eq!([0, 1, 2, 3].map(|row| axis.label(row)), ["1k", "100", "10", "1"]);
+    }
+
+    fn linear(from_ns: i64, to_ns: i64, columns: usize) -> TimeAxis {
+        TimeAxis::new(Scale::Linear, (from_ns, to_ns), columns, std::iter::empty())
+    }
+
+    #[test]
+    fn ticks_are_at_round_times_within_the_axis() {
+        for (from_ns, to_ns, columns, ticks) in [
+            (0, 400, 40, &[0.0, 100.0, 200.0, 300.0, 400.0][..]),
+            (130, 510, 40, &[200.0, 300.0, 400.0, 500.0]),
+            (-150, 250, 40, &[-100.0, 0.0, 100.0, 200.0]),
+        ] {
+            assert_eq!(linear(from_ns, to_ns, columns).ticks(), ticks, "{from_ns}..{to_ns}");
+        }
+    }
+
+    #[test]
+    fn labels_that_have_no_room_are_left_out() {
+        // At the left end; two spaces after another one; up to the right end; one column too few.
+        for (to_ns, columns, ruler, labels) in [
+            (100, 13, "++------------", "0 ns"),
+            (100, 14, "++------+------", "0 ns  50 ns"),
+            (107, 24, "++--------------------+--", "0 ns               100 ns"),
+            (107, 23, "++----------------------", "0 ns"),
+        ] {
+            let drawn = linear(0, to_ns, columns).ruler(Charset::Ascii);
+            assert_eq!(drawn, (ruler.into(), labels.into()), "{to_ns} {columns}");
+        }
+    }
+
+    #[test]
+    fn names_begin_a_line_where_they_do_not_fit() {
+        let series = ["first", "second", "third"].map(|name| Series { name, profile: &[(1, 1)] });
+        let all = " --@ first   === second   ooo third";
+        let lines = |width| {
+            let canvas = Canvas { width, charset: Charset::Ascii, ..Canvas::default() };
+            legend(&series, canvas)
+        };
+        assert_eq!(lines(all.len()), [all]);
+        assert_eq!(lines(all.len() - 1), [" --@ first   === second", " ooo third"]);
+    }
+
+    #[test]
     fn nothing_is_said_in_words() {
         let empty = Series { name: "none", profile: &[] };
         for series in [&[][..], &[empty]] {

@@ -648,9 +648,14 @@ mod tests {
 
     #[test]
     fn simple_and_obsolete_packets_are_read() {
-        let file = File::new(Order::Big).interface(LINK_TYPE, 12, &[]);
+        let file = File::new(Order::Big).interface(LINK_TYPE, 12, &[]).interface(
+            LINK_TYPE,
+            12,
+            &[(OPTION_IF_NAME, b"vcan1")],
+        );
         let simple = [&16_u32.to_be_bytes()[..], &PACKET[..12]].concat();
         let mut obsolete = [0; 20].to_vec();
+        obsolete[1] = 1; // interface
         obsolete[3] = 7; // packets that were dropped before, behind the interface
         obsolete[11] = 9; // ticks
         obsolete[15] = 11; // captured
@@ -662,7 +667,7 @@ mod tests {
         assert_eq!(
             decode(&FORMAT, &file.bytes).unwrap(),
             [
-                (9_000, "can0".into(), Some(Direction::Transmitted), frame),
+                (9_000, "vcan1".into(), Some(Direction::Transmitted), frame),
                 (9_000, "can0".into(), None, frame),
             ]
         );

@@ -249,9 +249,11 @@ mod tests {
         assert_eq!(Datagram::decode(&odd), Err(illegal(8, FrameError::FdLength(13))));
         let remote = v2(&[0, 0, 0, 1, 0, 0, 0x40, 0, 1], 0);
         assert_eq!(Datagram::decode(&remote), Err(illegal(4, FrameError::RemoteFd)));
-        let mut surplus = Vec::from(CLASSICAL);
-        surplus.push(0);
-        assert_eq!(Datagram::decode(&surplus), Err(Malformed::new(20, Reason::Surplus(1))));
+        for more in [1, 3] {
+            let mut surplus = Vec::from(CLASSICAL);
+            surplus.resize(20 + more, 0);
+            assert_eq!(Datagram::decode(&surplus), Err(Malformed::new(20, Reason::Surplus(more))));
+        }
     }
 
     proptest! {

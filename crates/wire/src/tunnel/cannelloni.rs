@@ -568,7 +568,7 @@ mod tests {
     fn what_is_not_right_is_refused_with_the_place() {
         use FrameError::*;
         let illegal = |offset, error| Malformed::new(offset, Reason::Frame(error));
-        let cases: [(&[u8], Malformed); 22] = [
+        let cases: [(&[u8], Malformed); 23] = [
             (b"", Malformed::new(0, Reason::Cut(5))),
             (b"\x02\0\0\0", Malformed::new(4, Reason::Cut(1))),
             (b"\x01\0\0\0\0", Malformed::new(0, Reason::Version(1))),
@@ -581,6 +581,7 @@ mod tests {
             (b"\x02\0\0\0\x01", Malformed::new(5, Reason::Cut(5))),
             (b"\x02\0\0\0\x01\0\0\0\x01", Malformed::new(9, Reason::Cut(1))),
             (b"\x02\0\0\0\x01\0\0\0\x01\x02\xAA", Malformed::new(11, Reason::Cut(1))),
+            (b"\x02\0\0\0\x01\0\0\0\x01\x08\xAA", Malformed::new(11, Reason::Cut(7))),
             (b"\x02\0\0\0\x01\0\0\0\x01\0\0\0\0\x02\0", Malformed::new(10, Reason::Surplus(5))),
             (b"\x02\0\0\xFF\xFF\0\0\0\x01\0", Malformed::new(10, Reason::Cut(5))),
             // A CAN FD frame that ends before its flags, and before its data.
@@ -617,13 +618,18 @@ mod tests {
     #[test]
     fn gaps_and_late_ones_are_reported() {
         use Order::*;
-        let cases: [(&[u8], &[Order]); 6] = [
+        let cases: [(&[u8], &[Order]); 7] = [
             (&[9, 10, 11], &[Next, Next, Next]),
             (&[254, 255, 0, 1], &[Next, Next, Next, Next]),
             (&[0, 3, 4], &[Next, Gap(2), Next]),
             // Again, and two in the wrong order.
             (&[5, 5, 6, 8, 7, 9], &[Next, Late, Next, Gap(1), Late, Next]),
             (&[250, 4, 3, 5], &[Next, Gap(9), Late, Next]),
+            // Eight late ones that do not follow each other.
+            (
+                &[40, 0, 1, 2, 3, 5, 6, 7, 8, 41],
+                &[Next, Late, Late, Late, Late, Late, Late, Late, Late, Next],
+            ),
             // The sender begins anew.
             (
                 &[40, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9],

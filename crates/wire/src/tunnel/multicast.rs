@@ -475,6 +475,26 @@ mod tests {
     }
 
     #[test]
+    fn identifiers_are_as_short_as_those_of_python_can() {
+        let cases: [(&str, &[u8]); 8] = [
+            ("000#", b"\x00"),
+            ("07F#", b"\x7f"),
+            ("080#", b"\xcc\x80"),
+            ("0FF#", b"\xcc\xff"),
+            ("100#", b"\xcd\x01\x00"),
+            ("0000FFFF#", b"\xcd\xff\xff"),
+            ("00010000#", b"\xce\x00\x01\x00\x00"),
+            ("1FFFFFFF#", b"\xce\x1f\xff\xff\xff"),
+        ];
+        for (text, value) in cases {
+            let mut out = [0; MAX_LEN];
+            let len = Datagram { frame: frame(text), time_ns: None }.encode(&mut out).unwrap();
+            let entry = [b"\xaearbitration_id", value, b"\xae"].concat();
+            assert!(out[..len].windows(entry.len()).any(|window| window == entry), "{text}");
+        }
+    }
+
+    #[test]
     fn values_of_any_width_and_order_are_read() {
         let cases: [(&[Entry], &str); 14] = [
             (&[], "00000000#"),
@@ -513,7 +533,7 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_passed_over() {
-        let values: [&[u8]; 12] = [
+        let values: [&[u8]; 15] = [
             b"\xc0",
             b"\xc3",
             b"\xe0",
@@ -522,10 +542,13 @@ mod tests {
             b"\xda\0\x02hi",
             b"\x92\x91\x90\x81\xa1x\xc0",
             b"\xdc\0\x02\x01\x02",
+            b"\xde\0\x01\x01\x02",
             b"\xdf\0\0\0\x01\x01\x02",
             b"\xd4\x01\x02",
             b"\xd8\x01................",
+            b"\xc7\x02\x05xy",
             b"\xc8\0\x01\x05x",
+            b"\xc9\0\0\0\x01\x05x",
         ];
         for value in values {
             for key in ["is_rx", "channel"] {
