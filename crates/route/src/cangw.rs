@@ -698,6 +698,15 @@ mod tests {
             ("match = [\"0x18FEF100x\"]", &["cangw -A -s can0 -d can1 -f 98FEF100:DFFFFFFF"]),
             ("match = [\"!0x123\"]", &["cangw -A -s can0 -d can1 -f 123~C00007FF"]),
             ("frames = \"any\"", &["cangw -A -s can0 -d can1 -X", "cangw -A -s can0 -d can1"]),
+            // There are no remote frames of CAN FD.
+            (
+                "frames = \"any\"\nmatch = [\"any 0x100\", \"remote 0x102\"]",
+                &[
+                    "cangw -A -s can0 -d can1 -X -f 100:C00007FF",
+                    "cangw -A -s can0 -d can1 -f 40000102:C00007FF",
+                    "cangw -A -s can0 -d can1 -f 100:800007FF",
+                ],
+            ),
             // Overlapping patterns would fire twice as two commands.
             (
                 "match = [\"0x100-0x10F\", \"0x105\", \"0x10F-0x110\"]",
@@ -716,6 +725,10 @@ mod tests {
             // An error report with bits of both classes would fire twice as well.
             (
                 "match = [\"000:20000004\", \"000:20000008\"]",
+                &["cangw -A -s can0 -d can1 -f 000:2000000C"],
+            ),
+            (
+                "match = [\"000:2000000C\", \"000:20000008\"]",
                 &["cangw -A -s can0 -d can1 -f 000:2000000C"],
             ),
             (
@@ -794,6 +807,30 @@ mod tests {
     }
 
     #[test]
+    fn a_hop_limit_is_assumed_where_a_rule_needs_more_than_the_kernel_gives() {
+        for (hops, assumed) in [(1, 0), (2, 2)] {
+            let (table, findings) = import("t", &format!("cangw -A -s can0 -d can1 -l {hops}"));
+            assert_eq!(table.unwrap().max_hops, assumed);
+            assert_eq!(
+                findings.to_string().contains("assuming max_hops"),
+                assumed > 0,
+                "{findings}"
+            );
+        }
+    }
+
+    #[test]
+    fn identifiers_are_hex_digits_and_nothing_else() {
+        for (id, value) in [("123", Some(0x123)), ("0x12", Some(0x12)), ("1FFFFFFFF", None)] {
+            assert_eq!(hex(id, 8), value, "{id}");
+        }
+        for text in ["", "0x", "+1", "-1", "1 ", "12G"] {
+            assert_eq!(hex(text, 8), None, "{text}");
+        }
+        assert_eq!((hex_byte("FF"), hex_byte("100"), hex_byte("+F")), (Some(255), None, None));
+    }
+
+    #[test]
     fn commands_are_distinguished_from_toml() {
         for (text, is_commands) in [
             ("cangw -A -s can0 -d can1", true),
@@ -825,6 +862,30 @@ mod tests {
                 !is_read,
                 "{count}"
             );
+        }
+    }
+
+    #[test]
+    fn long_words_are_shown_in_part() {
+        for (length, shown) in [(40, "X".repeat(40)), (41, "X".repeat(40) + "...")] {
+            let (_, findings) = import("script", &format!("cangw {}\n", "X".repeat(length)));
+            let messages: Vec<_> = findings.sorted().into_iter().map(|it| it.message).collect();
+            assert!(messages.iter().any(|it| it.contains(&format!("`{shown}`"))), "{messages:?}");
+        }
+    }
+
+    #[test]
+    fn modifications_have_flags_for_can_fd_only() {
+        let data = |bytes: usize| "00".repeat(bytes);
+        for (options, is_valid) in [
+            (format!("-m SET:IL:123.8.{}", data(8)), true),
+            (format!("-m SET:IL:123.1.8.{}", data(8)), false),
+            (format!("-X -M SET:IL:123.1.8.{}", data(64)), true),
+            (format!("-X -M SET:IL:123.8.{}", data(64)), false),
+        ] {
+            let (table, findings) =
+                import("script", &format!("cangw -A -s can0 -d can1 {options}\n"));
+            assert_eq!(table.is_some(), is_valid, "{options}: {findings}");
         }
     }
 }

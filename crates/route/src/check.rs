@@ -713,6 +713,54 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_that_goes_out_twice_is_one_or_one_of_many() {
+        for (id, frames) in [
+            ("[1]", "frame 0x001 goes to `b` twice"),
+            ("[\"0x10-0x13\"]", "a frame such as 0x010 goes to `b` twice"),
+            ("[\"0x5x\"]", "frame 0x5x goes to `b` twice"),
+            ("[\"000:40000000\"]", "a frame such as 0x000 goes to `b` twice"),
+        ] {
+            let twice = rule(&format!("a b match = {id}"));
+            let found = messages(&format!("{twice}{twice}"));
+            assert!(found.len() == 1 && found[0].starts_with(frames), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_lost_flag_is_reported_unless_it_is_set_again() {
+        for (edit, is_reported) in [
+            ("and = { id = 0x7F }", true),
+            ("and = { id = 0x7F }; xor = { id = 1 }", true),
+            ("and = { id = \"0x7Fx\" }", false),
+            ("and = { id = 0x7F }; or = { id = \"0x100x\" }", false),
+            ("and = { id = 0x7F }; xor = { id = \"0x100x\" }", false),
+        ] {
+            let found = messages(&rule(&format!("a b match = [\"0x18FEF100x\"]; {edit}")));
+            let is_lost = |message: &String| message.contains("clears the flag of extended");
+            assert_eq!(found.iter().any(is_lost), is_reported, "{edit}: {found:?}");
+            // Standard identifiers have no such flag.
+            let found = messages(&rule(&format!("a b match = [0x123]; {edit}")));
+            assert!(!found.iter().any(is_lost), "{edit}: {found:?}");
+        }
+        // An identifier that replaces it says what it is.
+        let found = messages(&rule(
+            "a b match = [\"0x18FEF100x\"]; and = { id = 0x7F }; set = { id = 0x123 }",
+        ));
+        assert!(!found.iter().any(|message| message.contains("clears the flag")), "{found:?}");
+    }
+
+    #[test]
+    fn rules_may_remember_as_much_as_the_limit_says() {
+        let many = rule("a b every = 2; ids = 32767").repeat(8);
+        for (ids, is_refused) in [(8, false), (9, true)] {
+            let found =
+                messages(&format!("{many}{}", rule(&format!("a b every = 2; ids = {ids}"))));
+            let is_refusal = |message: &String| message.contains("remember more than 262144");
+            assert_eq!(found.iter().any(is_refusal), is_refused, "{ids}: {found:?}");
+        }
+    }
+
+    #[test]
     fn filters_that_do_not_do_what_they_seem_to_are_reported() {
         for (rest, expected) in [
             ("match = [\"12345:1FFFFFFF\"]", None),
@@ -757,5 +805,29 @@ mod tests {
             messages(&many),
             ["there are too many rules to check for all overlapping rules"]
         );
+    }
+
+    #[test]
+    fn a_rule_for_both_kinds_overlaps_one_for_remote_frames() {
+        for rules in [
+            ["a b match = [\"any 0x1\"]", "a b match = [\"remote 0x1\"]"],
+            ["a b match = [\"remote 0x1\"]", "a b match = [\"any 0x1\"]"],
+        ] {
+            let found = messages(&rules.map(rule).concat());
+            assert_eq!(found.len(), 1, "{rules:?} {found:?}");
+            assert!(found[0].starts_with("frame remote 0x001 goes to `b` twice"), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn an_extended_identifier_is_one_with_all_its_bits() {
+        for (id, frames) in [
+            ("0x1F00x/0x7FF", "a frame such as 0x700x goes to `b` twice"),
+            ("0x1F00x/0x1FFFFFFF", "frame 0x1F00x goes to `b` twice"),
+        ] {
+            let twice = rule(&format!("a b match = [\"{id}\"]"));
+            let found = messages(&format!("{twice}{twice}"));
+            assert!(found.len() == 1 && found[0].starts_with(frames), "{found:?}");
+        }
     }
 }

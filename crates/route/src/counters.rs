@@ -262,4 +262,11 @@ mod tests {
             assert_eq!((job.dropped(), job.deleted(), job.total()), (dropped, deleted, 5));
         }
     }
+
+    #[test]
+    fn copies_that_wait_count_among_all() {
+        let mut job = JobCounters { handled: 5, pending: 3, ..JobCounters::default() };
+        job.refused[0] = 1;
+        assert_eq!(job.total(), 9);
+    }
 }

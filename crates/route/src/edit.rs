@@ -466,6 +466,11 @@ mod tests {
         // CAN FD rounds up to a length there is.
         assert_eq!(set(9).apply(&frame("123##0")), Ok(frame("123##0000000000000000000000000")));
         assert_eq!(set(65).apply(&frame("123##0")), Err(TooLong));
+        // The longest there are.
+        assert_eq!(set(15).apply(&eight), Ok(frame("123#1122334455667788_F")));
+        let longest = set(64).apply(&frame("123##0")).unwrap();
+        assert_eq!(longest, Frame::fd(longest.id(), 0, &[0; 64]).unwrap());
+        assert_eq!(set(64).apply(&longest), Ok(longest));
     }
 
     #[test]
@@ -553,6 +558,21 @@ mod tests {
             let frame = frame(&alloc::format!("123##{before:X}AA"));
             let _ = edit.apply_traced(&frame, |step| steps.push(step));
             assert_eq!(steps, [Step::Flags(Operator::Xor, before, after)]);
+        }
+    }
+
+    #[test]
+    fn the_checksum_of_an_identifier_is_of_both_its_bytes() {
+        let crc8 = Crc8 {
+            range: Range { from: 0, to: 0, result: 0 },
+            init: 0,
+            final_xor: 0,
+            table: Box::new(core::array::from_fn(|byte| byte as u8)),
+            profile: Crc8Profile::IdXor,
+        };
+        for (can_id, expected) in [(0x0FF, 0xFF), (0x103, 0x02), (0x7F0, 0xF7)] {
+            let crc = crc8.over(core::iter::empty(), can_id, 0);
+            assert_eq!(crc, expected, "{can_id:x}");
         }
     }
 }

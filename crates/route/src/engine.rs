@@ -529,6 +529,22 @@ mod tests {
     }
 
     #[test]
+    fn copies_are_sent_as_their_rule_says() {
+        for (echo, keep_timestamp) in [(false, false), (true, false), (false, true)] {
+            let rule = Rule { echo, keep_timestamp, ..Rule::new("rule", A, B) };
+            let mut engine = Engine::new(&table(vec![rule]));
+            let mut ways = Vec::new();
+            let frame = "123#11".parse().unwrap();
+            let passage = Passage::received_on(A);
+            engine.handle(Nanos::ZERO, A, &frame, passage, &mut |copy: Forward<'_>| {
+                ways.push((copy.echo, copy.keep_timestamp));
+                Outcome::Handled
+            });
+            assert_eq!(ways, [(echo, keep_timestamp)]);
+        }
+    }
+
+    #[test]
     fn copies_that_are_changed_are_marked() {
         use crate::extension::action::{Action, Copy};
         use crate::extension::{Conversion, Extension};
@@ -741,6 +757,35 @@ mod tests {
             // Frames in = copies forwarded + refused, by cause.
             let total: u64 = engine.counters().jobs().iter().map(|job| job.total()).sum();
             prop_assert_eq!(total, offered);
+        }
+    }
+
+    #[test]
+    fn a_frame_that_several_rules_take_is_matched() {
+        let mut engine = Engine::new(&table(vec![
+            rule("first", A, B, &[]),
+            Rule { gate: Gate::Fd, ..Rule::new("fd", A, B) },
+            rule("second", A, C, &[]),
+        ]));
+        assert_eq!(fresh(&mut engine, "123#11").len(), 2);
+        assert_eq!(
+            engine.counters().buses()[0],
+            crate::counters::BusCounters { received: 1, unmatched: 0 }
+        );
+    }
+
+    #[test]
+    fn the_engine_of_a_bus_keeps_the_pace_of_its_rules() {
+        use crate::extension::{Extension, Pace};
+        let pace = Pace { every: 2, ..Pace::default() };
+        let extension = Extension { pace, ..Extension::default() };
+        let table = table(vec![Rule { extension, ..Rule::new("every second", A, B) }]);
+        let program = Arc::new(Program::new(&table));
+        for bus in [None, Some(A)] {
+            let counters = Counters::new(&program);
+            let mut engine = Engine::of(program.clone(), counters, bus);
+            let forwarded: Vec<_> = (0..4).map(|_| fresh(&mut engine, "123#11").len()).collect();
+            assert_eq!(forwarded, [1, 0, 1, 0], "{bus:?}");
         }
     }
 }

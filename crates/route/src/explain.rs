@@ -271,6 +271,22 @@ mod tests {
     }
 
     #[test]
+    fn a_conversion_is_a_step_where_it_changes_the_kind() {
+        use crate::extension::{Conversion, Extension};
+        let extension = Extension { convert: Some(Conversion::Fd), ..Extension::default() };
+        let table = Table {
+            rules: vec![Rule { extension, gate: Gate::Any, ..Rule::new("fd", A, B) }],
+            ..table()
+        };
+        for (frame, steps) in [("123#11", &[Step::Converted(true)][..]), ("123##011", &[])] {
+            let explanation = explain(&table, A, &frame.parse().unwrap());
+            let Verdict::Taken(taken) = &explanation.passes[0].rules[0].verdict else { panic!() };
+            assert_eq!(taken.steps, steps, "{frame}");
+            assert_eq!(taken.result, Ok("123##011".parse().unwrap()));
+        }
+    }
+
+    #[test]
     fn rules_are_explained_as_they_are_written() {
         let explanation = explain(&table(), A, &"123#11".parse().unwrap());
         let [pass] = &explanation.passes[..] else { panic!() };
@@ -409,5 +425,14 @@ mod tests {
         ] {
             assert_eq!(mismatch(filter, can_id), reason, "{filter:x?} {can_id:x}");
         }
+    }
+
+    #[test]
+    fn copies_name_the_pass_in_which_they_come_back() {
+        let rules = vec![Rule { to: vec![B, B], echo: true, ..Rule::new("twice", A, B) }];
+        let explanation = explain(&Table { rules, ..table() }, A, &"123#".parse().unwrap());
+        let Verdict::Taken(taken) = &explanation.passes[0].rules[0].verdict else { panic!() };
+        let passes: Vec<_> = taken.copies.iter().map(|copy| copy.pass).collect();
+        assert_eq!((explanation.passes.len(), passes), (3, vec![Some(1), Some(2)]));
     }
 }

@@ -683,4 +683,22 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn each_counter_of_a_dump_has_its_place() {
+        let mut payload = encode(&job());
+        attribute(&mut payload, kind::HANDLED, &7_u32.to_ne_bytes());
+        attribute(&mut payload, kind::DROPPED, &8_u32.to_ne_bytes());
+        attribute(&mut payload, kind::DELETED, &9_u32.to_ne_bytes());
+        let counters = Counters { handled: 7, dropped: 8, deleted: 9 };
+        assert_eq!(decode(&payload), Ok((job(), counters)));
+    }
+
+    #[test]
+    fn a_job_has_two_interfaces() {
+        for (from, to) in [(0, 4), (3, 0), (0, 0)] {
+            let refused = decode(&encode(&Job { from, to, ..job() })).unwrap_err();
+            assert_eq!(refused.reason, "an interface is missing", "{from} {to}");
+        }
+    }
 }

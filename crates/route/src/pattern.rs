@@ -428,6 +428,12 @@ mod tests {
                 "one end of the range is standard, the other is extended",
                 "write x at both ends, as in 0x100x-0x1FFx, or at none",
             ),
+            (
+                "!0x10-0xG1",
+                6..10,
+                "`0xG1` is not an identifier",
+                "write 0x123, or 0x18FEF100x for an extended identifier",
+            ),
             ("!0x2-0x1", 1..8, "the range is empty", "write the smaller identifier first: 0x1-0x2"),
             (
                 "123:C00007FFF",
@@ -480,5 +486,26 @@ mod tests {
                 prop_assert!(text.get(error.span).is_some());
             }
         }
+    }
+
+    #[test]
+    fn raw_filters_have_up_to_eight_hex_digits() {
+        for (text, is_read) in [
+            ("00000123:000007FF", true),
+            ("000000123:7FF", false),
+            ("123:0000007FF", false),
+            ("+123:7FF", false),
+            (":7FF", false),
+        ] {
+            assert_eq!(parse(text).is_ok(), is_read, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_digits_only() {
+        for text in ["0x", "0x+1", "0x-1", "0x1_0", "0x 1"] {
+            assert_eq!(number(text), None, "{text}");
+        }
+        assert_eq!(number("0X1fF"), Some(0x1FF));
     }
 }

@@ -795,6 +795,14 @@ mod tests {
         assert_eq!(hash.find(EFF_FLAG), 0);
     }
 
+    /// Each key that finds its slot taken pushes out the other, which has a second one.
+    #[test]
+    fn a_hash_may_be_a_third_full() {
+        let key = |index: u32| EFF_FLAG | (index.wrapping_mul(0x2545_F491) >> 3);
+        let entries: Vec<_> = (0..700).map(|index| (key(index), 1_u64)).collect();
+        assert_eq!(Hash::new(u32::MAX, &entries).slots.len(), 2_048);
+    }
+
     #[test]
     fn the_time_is_needed_where_rules_depend_on_it() {
         let [a, b, c, d] = [0, 1, 2, 3].map(BusIndex);
@@ -817,5 +825,18 @@ mod tests {
         let table = Table { buses, rules: rules.into(), ..Table::default() };
         let program = Program::new(&table);
         assert_eq!([a, b, c, d].map(|bus| program.needs_time(bus)), [false, true, false, true]);
+    }
+
+    #[test]
+    fn matches_have_the_order_of_the_kernels_lists() {
+        let ordered = [
+            Match::new(List::All, 7, 0),
+            Match::new(List::Masked, 2, 3),
+            Match::new(List::Masked, 5, 1),
+            Match::new(List::Standard, 0, 0),
+            Match::new(List::Standard, 0, 4),
+        ];
+        assert!(ordered.is_sorted_by(|earlier, later| earlier < later));
+        assert_eq!(alloc::format!("{:?}", ordered[1]), "rule 2 at Masked 3");
     }
 }

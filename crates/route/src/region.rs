@@ -280,6 +280,31 @@ mod tests {
     }
 
     #[test]
+    fn where_both_kinds_are_taken_a_table_makes_both() {
+        let both = Cube { value: 0x001, known: ALL_BITS & !RTR_FLAG };
+        for (to, after) in [
+            (0x002, Cube { value: 0x002, ..both }),
+            (0x002 | RTR_FLAG, Cube { value: 0x002 | RTR_FLAG, known: ALL_BITS }),
+        ] {
+            let remap = Remap::new([(0x001, to)].into(), true);
+            assert_eq!(remapped(&remap, both), [after]);
+        }
+    }
+
+    #[test]
+    fn a_standard_identifier_has_no_upper_bits_and_others_may() {
+        let standard = Cube { value: EFF_MASK, known: ALL_BITS };
+        assert_eq!(tidied(standard), Cube { value: SFF_MASK, known: ALL_BITS });
+        for cube in [
+            Cube { value: 0x001, known: SFF_MASK },
+            Cube { value: EFF_FLAG | EFF_MASK, known: ALL_BITS },
+            Cube { value: EFF_MASK, known: EFF_MASK },
+        ] {
+            assert_eq!(tidied(cube), cube);
+        }
+    }
+
+    #[test]
     fn an_identifier_that_a_table_maps_does_not_stay() {
         let known = ALL_BITS & !RTR_FLAG;
         let of = |word| cubes_of(Filter { can_id: word, mask: 0xC000_07FF, inverted: false });

@@ -86,6 +86,7 @@ mod tests {
             (Conversion::Fd, "20000088#0001", None),
             (Conversion::Classical, "123##31122", Some("123#1122")),
             (Conversion::Classical, "123##0", Some("123#")),
+            (Conversion::Classical, "123##01122334455667788", Some("123#1122334455667788")),
             (Conversion::Classical, "123##0112233445566778899001122", None),
             (Conversion::Classical, "123#R2", Some("123#R2")),
         ] {

@@ -1,5 +1,4 @@
 //! Random parts of rules, for property tests.
-#![allow(dead_code, reason = "each test uses some of them")]
 
 use candor_route::Gate;
 use candor_route::edit::{Crc8, Crc8Profile, Operands, Operator, Range, XorChecksum};

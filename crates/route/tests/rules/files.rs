@@ -60,9 +60,17 @@ fn there_is_a_limit_to_the_number_of_files() {
 
 #[test]
 fn there_is_a_limit_to_their_size() {
-    let include = |_: &str| Ok(b"# nothing but a remark  ".repeat(400_000));
-    let found = messages(&remaps(["ids.csv"].into_iter()), &include);
-    assert_eq!(found, ["\"ids.csv\" is longer than 8388608 bytes"]);
+    for (len, expected) in
+        [(8 << 20, None), ((8 << 20) + 1, Some("\"ids.csv\" is longer than 8388608 bytes"))]
+    {
+        let include = |_: &str| {
+            let mut table = b"0x1 0x2 # the rest is a remark".to_vec();
+            table.resize(len, b'.');
+            Ok(table)
+        };
+        let found = messages(&remaps(["ids.csv"].into_iter()), &include);
+        assert_eq!(found, Vec::from_iter(expected), "{len}");
+    }
 }
 
 #[test]
@@ -180,5 +188,22 @@ fn there_is_a_limit_to_the_number_of_buses() {
         let found = findings.sorted().into_iter().map(|finding| finding.message);
         assert_eq!(table.is_some(), is_read);
         assert_eq!(found.filter(|it| it == "more than 65536 buses").count(), usize::from(!is_read));
+    }
+}
+
+#[test]
+fn what_is_no_hex_digit_is_shown_where_it_stands() {
+    for (data, place, carets) in
+        [("1G", "7:17", "^"), ("\u{fc}", "7:16", "^"), ("11 \u{fc}", "7:19", "^")]
+    {
+        let rules = "[[rule]]\nfrom = \"a\"\nto = \"b\"";
+        let edit = format!("or = {{ data = \"{data}\" }}");
+        let text = format!("[bus]\na = \"can0\"\nb = \"can1\"\n{rules}\n{edit}\n");
+        let (_, findings) = file::parse("t", &text);
+        let column: usize = place[2..].parse().unwrap();
+        let expected = format!(
+            "t:{place}: error: each byte of `data` must be two hex digits\n  {edit}\n  {carets:>column$}\n"
+        );
+        assert!(findings.to_string().starts_with(&expected), "{findings}{expected}");
     }
 }

@@ -1,10 +1,9 @@
 //! The engine against a plain interpreter of what goes beyond the kernel: payloads, paces, counters,
 //! conversions. It is slow, remembers everything, and shares no code with the engine.
 
-mod random;
-
 use std::collections::{BTreeMap, HashMap};
 
+use crate::random::payloads;
 use candor_route::counters::{BusCounters, Cause, Counters, JobCounters, Outcome};
 use candor_route::engine::{Egress, Engine, Forward, Passage, Succession};
 use candor_route::extension::action::{Action, Counter};
@@ -16,7 +15,6 @@ use candor_time::Nanos;
 use candor_wire::frame::{BRS, EFF_FLAG, Kind};
 use candor_wire::{ByteOrder, Field, Frame};
 use proptest::prelude::*;
-use random::payloads;
 
 /// What became of a copy: by rule and destination.
 type Fates = BTreeMap<(String, BusIndex), Result<Frame, Cause>>;
@@ -511,4 +509,23 @@ fn what_has_no_successor_is_reported() {
     let succession = Succession::new(&earlier, &later);
     assert_eq!(succession.jobs(), [None, Some(JobIndex(1)), None, None]);
     assert_eq!(succession.buses(), [Some(BusIndex(1)), None, Some(BusIndex(0))]);
+}
+
+#[test]
+fn an_extension_is_empty_until_something_is_in_it() {
+    assert!(Extension::default().is_empty());
+    let pace = Pace { every: 2, ..Pace::default() };
+    assert!(!Extension { pace, ..Extension::default() }.is_empty());
+}
+
+#[test]
+fn an_extension_names_the_keys_that_are_used() {
+    for every in [0, 1] {
+        let extension = Extension {
+            pace: Pace { every, ..Pace::default() },
+            deadline_ns: 1,
+            ..Extension::default()
+        };
+        assert_eq!(extension.keys(), ["deadline"], "{every}");
+    }
 }

@@ -1,7 +1,6 @@
 //! Laws of rule files and of the notation of cangw, for any table.
 
-mod random;
-
+use crate::random::{crc8s, extensions, operands, ranges, words};
 use candor_route::counters::{Cause, Outcome};
 use candor_route::edit::{Edit, Operator, XorChecksum};
 use candor_route::engine::{Egress, Engine, Forward, Passage};
@@ -12,7 +11,6 @@ use candor_time::Nanos;
 use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 use proptest::prelude::*;
-use random::{crc8s, extensions, operands, ranges, words};
 
 const BUSES: u16 = 4;
 
