@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use candor_lab::experiment::{self, Options};
+use candor_lab::campaign::{self, Options};
 use candor_lab::simulate::{self, Unwatched};
 use candor_route::counters::Outcome;
 use candor_route::engine::{Engine, Forward, Passage};
@@ -219,9 +219,8 @@ fn simulations() {
             "count = {count}\nper_frame = false\n[bus.in]\nbitrate = \"1M\"\n[bus.out]\n\
              bitrate = \"1M\"\n[gateway]\n{gateway}\n[traffic]\nkind = \"{kind}\"\n"
         );
-        let campaign =
-            experiment::parse(name, &text, std::path::Path::new("."), &Options::default())
-                .unwrap_or_else(|error| panic!("{error}"));
+        let campaign = campaign::parse(name, &text, std::path::Path::new("."), &Options::default())
+            .unwrap_or_else(|error| panic!("{error}"));
         let seconds = best(|| {
             let result = simulate::run(&campaign.experiments[0], String::new(), None, &Unwatched)
                 .unwrap_or_else(|error| panic!("{error}"));

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use candor_lab::Error;
-use candor_lab::experiment::{Options, parse};
+use candor_lab::campaign::{Options, parse};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     // Only the files of this folder: a path may lead to a device that never ends.

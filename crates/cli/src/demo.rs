@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use candor_lab::experiment::{self, Options};
+use candor_lab::campaign::{self, Options};
 use candor_lab::run::Settings;
 use candor_lab::testbed::Testbeds;
 use candor_lab::{Experiment, report, run};
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
     let folder = arguments.out.join("experiment");
     write_files(&folder, arguments.overwriting)?;
     let file = folder.join("small-car.toml");
-    let campaign = experiment::load(&file, &Options::default()).map_err(fail)?;
+    let campaign = campaign::load(&file, &Options::default()).map_err(fail)?;
 
     catch_interrupt();
     let bar = Bar::new(&campaign.experiments);

@@ -20,8 +20,10 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use candor_lab::experiment::vm::KernelChoice;
-use candor_lab::experiment::{self, Options, Testbed, World};
+use candor_lab::campaign::{self, Options};
+use candor_lab::experiment::KernelChoice;
+use candor_lab::experiment::{Testbed, World};
+use candor_lab::glob;
 use candor_lab::group::{Group, groups};
 use candor_lab::result::{ResultFile, Stopped};
 use candor_lab::run::{Difference, Outcome, Settings, results_of};
@@ -263,7 +265,7 @@ fn load(selection: &Selection) -> Result<Campaign, String> {
         mips: selection.mips,
     };
     let mut campaign =
-        experiment::load(&selection.file, &options).map_err(|error| error.to_string())?;
+        campaign::load(&selection.file, &options).map_err(|error| error.to_string())?;
     color::eprint_findings(&campaign.warnings);
     if let Some(Shard { number, of }) = selection.shard {
         campaign.experiments = run::shard(campaign.experiments, number, of);
@@ -380,7 +382,7 @@ fn no_lines(frames: u64) -> String {
         "no line per frame (CSV) and no time chart are written: the experiments send {} frames; \
          above {}, add --set per_frame=true\n",
         thousands(frames),
-        thousands(experiment::MOST_LINES)
+        thousands(campaign::MOST_LINES)
     )
 }
 
@@ -537,10 +539,7 @@ fn report_on(arguments: &Report) -> Answer {
 fn show(arguments: &Show) -> Answer {
     let results = report::results(&arguments.dir).map_err(|error| error.to_string())?;
     let selected = results.iter().filter(|result| {
-        arguments
-            .only
-            .as_deref()
-            .is_none_or(|glob| experiment::matches_glob(glob, &result.experiment))
+        arguments.only.as_deref().is_none_or(|glob| glob::matches(glob, &result.experiment))
     });
     let series: Vec<_> = selected
         .filter_map(|result| {
@@ -825,7 +824,7 @@ fn judge_claims(arguments: &Claims) -> Answer {
         ));
     }
     if let Some(glob) = &arguments.claim {
-        campaign.claims.retain(|claim| experiment::matches_glob(glob, &claim.id));
+        campaign.claims.retain(|claim| glob::matches(glob, &claim.id));
         if campaign.claims.is_empty() {
             let file = arguments.selection.file.display();
             return Err(format!("{file}: no claim has an id that matches `{glob}`"));

@@ -77,6 +77,15 @@ enum Figure {
 }
 
 impl Figure {
+    const fn unit(&self) -> &'static str {
+        match self {
+            Self::Latency(..) => "us",
+            Self::Ended(_) | Self::Sent => "frames",
+            Self::EndedPercent(_) => "%",
+            Self::GatewayInstructions => "instructions",
+        }
+    }
+
     /// The figure of that name, if it is not a latency.
     fn of_frames(name: &str) -> Option<Self> {
         let ending = |key: &str| Ending::ALL.into_iter().find(|ending| ending.key() == key);
@@ -119,6 +128,15 @@ impl Agreement {
     /// All of them, in the order of tables.
     pub const ALL: [Self; 5] =
         [Self::Yes, Self::Depends, Self::No, Self::TooFewSeeds, Self::Missing];
+
+    /// The word for it in JSON.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::TooFewSeeds => "too_few_seeds",
+            other => other.word(),
+        }
+    }
 
     /// The word for it.
     #[must_use]
@@ -273,6 +291,12 @@ impl Claim {
     #[must_use]
     pub fn is_about(&self, experiment: &str) -> bool {
         self.terms().into_iter().flatten().any(|term| term.experiment == experiment)
+    }
+
+    /// The unit of its values and bounds; `None` for a ratio.
+    #[must_use]
+    pub fn unit(&self) -> Option<&'static str> {
+        self.over.is_none().then(|| self.value.figure.unit())
     }
 
     /// The bounds as people write them.

@@ -55,8 +55,7 @@ impl Error {
     pub(crate) fn elsewhere(experiment: &Experiment, testbed: Testbed) -> Self {
         let (name, own) = (&experiment.name, experiment.world.testbed());
         Self::Other(format!(
-            "{name} runs on the testbed `{own}`, not on `{testbed}`; change its \
-                             testbed"
+            "{name} runs on the testbed `{own}`, not on `{testbed}`; change its testbed"
         ))
     }
 

@@ -1,7 +1,7 @@
 //! Experiments: what a file says, run in a testbed, kept as results, shown in a report.
 //!
 //! ```text
-//!  experiment.toml -- experiment --> Experiment -- testbed -+- simulate (`sim`) -+--> ResultFile
+//!  experiment.toml -- campaign ----> Experiment -- testbed -+- simulate (`sim`) -+--> ResultFile
 //!  rules, profile, DBC, recording --^      |                \- vm (`vm`) --------/
 //!                                          \-- run: side by side --> DIR/results/*.json, *.csv
 //!                                                         claims <--/       \--> report: DIR/index.html
@@ -11,6 +11,7 @@
 //! `candor-sim` ([`rules`]) and orders to the machines of `candor-vm`, measures with `candor-lat`, and
 //! keeps what comes out.
 
+pub mod campaign;
 pub mod claims;
 pub mod compare;
 pub mod coverage;
@@ -19,8 +20,10 @@ mod doubt;
 mod error;
 pub mod experiment;
 pub mod folder;
+pub mod glob;
 pub mod group;
 pub mod kind;
+mod locate;
 pub mod output;
 pub mod profile;
 pub mod recording;
@@ -34,5 +37,6 @@ pub mod testbed;
 pub mod traffic;
 pub mod vm;
 
+pub use campaign::Campaign;
 pub use error::Error;
-pub use experiment::{Campaign, Experiment};
+pub use experiment::Experiment;

@@ -49,7 +49,7 @@ pub fn load(name: &str, base: &Path) -> Result<Profile, Error> {
     let (file, text) = match BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
         Some((_, text)) => (format!("profiles/{name}.toml"), (*text).to_owned()),
         None if name.ends_with(".toml") => {
-            let path = crate::experiment::locate(base, name);
+            let path = crate::locate::locate(base, name);
             let text = std::fs::read_to_string(&path).map_err(|error| Error::read(&path, error))?;
             (path.display().to_string(), text)
         }

@@ -15,7 +15,7 @@ use candor_time::Nanos;
 
 use crate::doubt::{self, Demand, Metered, Waits};
 use crate::error::Error;
-use crate::experiment::sim::Sim;
+use crate::experiment::Sim;
 use crate::experiment::{Experiment, Pace, Testbed, Traffic, World as ExperimentWorld};
 use crate::recording::{self, RecordingError};
 use crate::result::{Bus, Counts, Figures, LATENCIES, ResultFile, RuleCounts, Stopped};

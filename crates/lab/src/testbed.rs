@@ -5,7 +5,7 @@
 //!                                  \---> vm::Machines           `vm`: real kernels in QEMU
 //! ```
 //!
-//! A further world is a variant of [`World`] with a file beside `experiment/vm.rs` that reads it, a
+//! A further world is a variant of [`World`] with a file beside `campaign/vm.rs` that reads it, a
 //! [`Runner`] in a file of its own, and a line here.
 
 use crate::error::Error;

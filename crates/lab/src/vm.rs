@@ -25,8 +25,8 @@ pub use self::profile::Breakdown;
 pub use self::qemu::Emulator;
 pub use self::store::{Found, Store};
 use crate::error::Error;
-use crate::experiment::vm::{MachineChoice, Vm};
 use crate::experiment::{Experiment, Testbed, World};
+use crate::experiment::{MachineChoice, Vm};
 use crate::result;
 use crate::runner::{Ran, Runner, Task, Watch};
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use candor_lab::campaign::{self, Options};
 use candor_lab::claims::Agreement;
-use candor_lab::experiment::{self, Options};
 use candor_lab::result::{Counts, Effort, Figures, ResultFile};
 use candor_lab::simulate::{self, Unwatched};
 
@@ -19,7 +19,7 @@ traffic.kind = 'one-at-a-time'
 /// Results of the experiments `one` and `two` with figures that are easy to reckon with.
 fn results() -> Vec<ResultFile> {
     let campaign =
-        experiment::parse("t.toml", EXPERIMENT, Path::new("."), &Options::default()).unwrap();
+        campaign::parse("t.toml", EXPERIMENT, Path::new("."), &Options::default()).unwrap();
     let one = simulate::run(&campaign.experiments[0], "again".into(), None, &Unwatched).unwrap();
     [("one", 100_000, 5, 0), ("two", 300_000, 0, 3)]
         .map(|(name, max_ns, lost, refused)| {
@@ -37,7 +37,7 @@ fn results() -> Vec<ResultFile> {
 /// The value of a claim, and whether it agrees.
 fn judge(claim: &str) -> (Option<f64>, bool) {
     let text = format!("{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'so'\n{claim}\n");
-    let campaign = experiment::parse("t.toml", &text, Path::new("."), &Options::default());
+    let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default());
     let campaign = campaign.unwrap_or_else(|error| panic!("{error}"));
     let verdict = campaign.claims[0].judge(&results());
     (verdict.value(), verdict.agrees())
@@ -91,7 +91,7 @@ fn an_experiment_that_sent_nothing_lost_no_percent() {
     let text = format!(
         "{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one lost_percent'\nat_most = 0\n"
     );
-    let campaign = experiment::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+    let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
     let mut results = results();
     results[0].counts = Counts::default();
     let verdict = campaign.claims[0].judge(&results);
@@ -104,7 +104,7 @@ fn a_claim_of_each_is_several() {
         "{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'so'\neach = ['one', 'two', 'three']\n\
          value = '{{each}} gateway_latency max'\nover = '{{each}} gateway_latency min'\nat_most = 3\n"
     );
-    let campaign = experiment::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+    let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
     let judged: Vec<_> = campaign
         .claims
         .iter()
@@ -128,7 +128,7 @@ fn instructions_are_a_figure_where_they_are_counted() {
         "{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one gateway_instructions'\n\
          over = 'two gateway_instructions'\nat_most = 0.6\n"
     );
-    let campaign = experiment::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+    let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
     let mut results = results();
     assert_eq!(campaign.claims[0].judge(&results).value(), None);
     for (result, instructions) in results.iter_mut().zip([3_000.0, 6_000.0]) {
@@ -149,7 +149,7 @@ fn bounds_are_shown_as_people_write_them() {
         let text =
             format!("{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one sent'\n{bounds}\n");
         let campaign =
-            experiment::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+            campaign::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
         assert_eq!(campaign.claims[0].bounds(), shown);
     }
 }
@@ -194,7 +194,7 @@ fn what_is_wrong_with_a_claim_is_reported_with_its_place() {
         } else {
             format!("{claim}\n{EXPERIMENT}")
         };
-        let error = experiment::parse("t.toml", &text, Path::new("."), &Options::default());
+        let error = campaign::parse("t.toml", &text, Path::new("."), &Options::default());
         let error = error.unwrap_err().to_string();
         let reported = error
             .lines()
@@ -239,7 +239,7 @@ fn no_verdict_comes_from_one_draw() {
         (lost, "cpu", &[90_000], Agreement::TooFewSeeds),
     ] {
         let text = format!("{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'so'\n{claim}\n");
-        let campaign = experiment::parse("t.toml", &text, Path::new("."), &Options::default());
+        let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default());
         let verdict = campaign.unwrap().claims[0].judge(&seeded(load, longest_ns));
         assert_eq!(verdict.agreement, agreement, "{claim} {load} {longest_ns:?}");
         assert_eq!(verdict.agrees(), agreement == Agreement::Yes);
@@ -259,7 +259,7 @@ fn seeds_are_held_against_their_own() {
         "{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'of {{sent}}'\nvalue = 'one gateway_latency max'\n\
          over = 'other gateway_latency max'\nat_least = 2\n"
     );
-    let campaign = experiment::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+    let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
     let claim = &campaign.claims[0];
     let verdict = claim.judge(&results);
     assert_eq!((verdict.value(), verdict.agreement), (Some(2.0), Agreement::Yes));

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use candor_lab::campaign::{self, Options};
 use candor_lab::compare::{Allowance, Comparison, Figure, Side, Trend, Verdict, compare};
-use candor_lab::experiment::{self, Options};
 use candor_lab::result::{
     Effort, Figures, FunctionCount, Machine, PROFILE_SCHEMA, ProfileFile, ResultFile,
 };
@@ -37,7 +37,7 @@ fn machine(kernel: &str) -> Machine {
 
 /// A result of a machine with those latencies at `min`, `p50`, and as the largest one.
 fn result(name: &str, kernel: &str, [min, p50, max]: [i64; 3]) -> ResultFile {
-    let campaign = experiment::parse("t.toml", EXPERIMENT, Path::new("."), &Options::default());
+    let campaign = campaign::parse("t.toml", EXPERIMENT, Path::new("."), &Options::default());
     let experiment = &campaign.unwrap().experiments[0];
     let mut result = simulate::run(experiment, "again".into(), None, &Unwatched).unwrap();
     result.experiment = name.into();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use candor_lab::experiment::{self, Options};
+use candor_lab::campaign::{self, Options};
 use candor_lab::run::{self, Ended, Outcome, Progress, Settings, results_of};
 use candor_lab::testbed::Testbeds;
 use candor_lab::{Error, Experiment};
@@ -30,7 +30,7 @@ impl Progress for Silent {
 }
 
 fn run_with(text: &str, folder: &Path, jobs: usize, verifies: bool) -> Result<Outcome, Error> {
-    let campaign = experiment::parse("t.toml", text, folder, &Options::default()).unwrap();
+    let campaign = campaign::parse("t.toml", text, folder, &Options::default()).unwrap();
     let out = folder.join("out");
     let settings = Settings {
         testbeds: &Testbeds::default(),
@@ -93,7 +93,7 @@ fn without_lines_per_frame_an_older_table_goes() {
 
 /// Which experiments of a file write a line per frame, and the number that says why not.
 fn lines_of(text: &str, folder: &Path) -> (Vec<bool>, Option<u64>) {
-    let campaign = experiment::parse("t.toml", text, folder, &Options::default()).unwrap();
+    let campaign = campaign::parse("t.toml", text, folder, &Options::default()).unwrap();
     let lines = campaign.experiments.iter().map(|experiment| experiment.per_frame).collect();
     (lines, campaign.too_many_for_lines)
 }

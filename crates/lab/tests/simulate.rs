@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use candor_lab::experiment::{self, Options};
+use candor_lab::campaign::{self, Options};
 use candor_lab::result::{Counts, ResultFile};
 use candor_lab::simulate::{self, Unwatched};
 use candor_lab::{Error, Experiment};
@@ -18,7 +18,7 @@ const FD_BUSES: &str = "bus.in = { bitrate = '500k', data_bitrate = '2M' }\n\
                         bus.out = { bitrate = '500k', data_bitrate = '2M' }\n";
 
 fn experiment(text: &str, base: &Path) -> Experiment {
-    let campaign = experiment::parse("t.toml", text, base, &Options::default());
+    let campaign = campaign::parse("t.toml", text, base, &Options::default());
     let mut campaign = campaign.unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(campaign.experiments.len(), 1);
     campaign.experiments.remove(0)
@@ -462,7 +462,7 @@ fn a_wrong_bit_rate_is_reported() {
              traffic = {{ kind = 'replay', log = 'a.log' }}\n"
         );
         let campaign =
-            experiment::parse("t.toml", &text, folder.path(), &Options::default()).unwrap();
+            campaign::parse("t.toml", &text, folder.path(), &Options::default()).unwrap();
         let warnings = campaign.warnings.to_string();
         let (result, _) = try_run(&campaign.experiments[0]).unwrap();
         (warnings, result.notes)
@@ -522,7 +522,7 @@ fn messages_that_fall_behind_are_reported() {
 #[test]
 fn an_identifier_has_one_sender() {
     let text = periodic(&[("A", "0x100", "1ms"), ("B", "0x100", "1ms")]);
-    let error = experiment::parse("t.toml", &text, Path::new("."), &Options::default());
+    let error = campaign::parse("t.toml", &text, Path::new("."), &Options::default());
     let error = error.unwrap_err().to_string();
     assert!(error.contains("`A` and `B` both send 0x100 on bus in"), "{error}");
 
@@ -551,7 +551,7 @@ fn the_model_of_a_kernel_gateway_takes_the_rules_of_can_gw_only() {
             "count = 10\n{BUSES}gateway = {{ {gateway}, rules = 'rules.toml' }}\n\
              traffic.kind = 'flood'\n"
         );
-        experiment::parse("t.toml", &text, folder.path(), &Options::default())
+        campaign::parse("t.toml", &text, folder.path(), &Options::default())
     };
     let kernel = "profile = 'mpc5200-2.6.33'";
     let error = parse(kernel).unwrap_err().to_string();

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 use candor_bed::order::{Controller, Gateway, Load, Measurement, Pace};
 use candor_bed::report::{JobCount, Stamp, Totals};
 use candor_bed::{Order, Report};
-use candor_lab::experiment::vm::MachineChoice;
-use candor_lab::experiment::{self, Options, Testbed};
+use candor_lab::campaign::{self, Options};
+use candor_lab::experiment::MachineChoice;
+use candor_lab::experiment::{self, Testbed};
 use candor_lab::result::{self, Counts, ResultFile};
 use candor_lab::run::{self, Difference, Ended, Outcome, Progress, Settings, results_of};
 use candor_lab::runner::{Unwatched, Watch};
@@ -275,12 +276,12 @@ impl Lab {
 }
 
 fn experiments(text: &str, base: &Path) -> Vec<Experiment> {
-    let campaign = experiment::parse("t.toml", text, base, &Options::default());
+    let campaign = campaign::parse("t.toml", text, base, &Options::default());
     campaign.unwrap_or_else(|error| panic!("{error}\n{text}")).experiments
 }
 
 fn refused(text: &str) -> String {
-    match experiment::parse("t.toml", text, Path::new("."), &Options::default()) {
+    match campaign::parse("t.toml", text, Path::new("."), &Options::default()) {
         Err(error) => error.to_string(),
         Ok(_) => panic!("accepted:\n{text}"),
     }
@@ -796,7 +797,7 @@ fn rules_that_change_the_number_are_refused() {
         );
         fs::write(&file, rules).unwrap();
         let text = format!("{TWO}gateway.rules = '{}'\n", file.display());
-        let read = experiment::parse("t.toml", &text, Path::new("."), &Options::default());
+        let read = campaign::parse("t.toml", &text, Path::new("."), &Options::default());
         match (is_fine, read) {
             (true, Ok(_)) => {}
             (false, Err(error)) => {
@@ -828,7 +829,7 @@ fn the_command_line_chooses_world_and_machine() {
         testbed = 'vm'
         ";
     let kernels = |options: &Options| -> Vec<String> {
-        let campaign = experiment::parse("t.toml", text, Path::new("."), options).unwrap();
+        let campaign = campaign::parse("t.toml", text, Path::new("."), options).unwrap();
         let kernel = |experiment: &Experiment| match &experiment.world {
             experiment::World::Vm(vm) => vm.machine.to_string(),
             experiment::World::Sim(_) => {
@@ -839,17 +840,17 @@ fn the_command_line_chooses_world_and_machine() {
         campaign.experiments.iter().map(kernel).collect()
     };
     assert_eq!(kernels(&Options::default()), ["sim", "Linux a, 500 MIPS"]);
-    let named = experiment::vm::KernelChoice::Named("6.1".into());
+    let named = experiment::KernelChoice::Named("6.1".into());
     let options = Options { kernel: Some(named), mips: Some(1_000), ..Options::default() };
     assert_eq!(kernels(&options), ["sim", "Linux 6.1, 1000 MIPS"]);
-    let own = experiment::vm::KernelChoice::Files { image: "b z".into(), modules: "m".into() };
+    let own = experiment::KernelChoice::Files { image: "b z".into(), modules: "m".into() };
     let options = Options { kernel: Some(own), testbed: Some(Testbed::Vm), ..Options::default() };
     assert_eq!(kernels(&options), ["Linux b z, 500 MIPS"; 2]);
 }
 
 #[test]
 fn a_kernel_on_the_command_line_is_where_a_shell_would_find_it() {
-    use experiment::vm::KernelChoice::Files;
+    use experiment::KernelChoice::Files;
 
     let folder = tempfile::tempdir().unwrap();
     let beside = |name: &str| folder.path().join(name);
@@ -864,7 +865,7 @@ fn a_kernel_on_the_command_line_is_where_a_shell_would_find_it() {
         vm.kernel = { image = 'bzImage', modules = 'gone' }
     ";
     let files = |options: &Options| {
-        let campaign = experiment::parse("t.toml", text, folder.path(), options).unwrap();
+        let campaign = campaign::parse("t.toml", text, folder.path(), options).unwrap();
         match &campaign.experiments[0].world {
             experiment::World::Vm(vm) => vm.machine.kernel.clone(),
             experiment::World::Sim(_) => panic!("it is for vm"),
@@ -884,7 +885,7 @@ fn rules_that_nobody_wrote_take_the_frames_that_are_sent() {
              [traffic]\nkind = 'flood'\n{rest}"
         );
         let campaign =
-            experiment::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+            campaign::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
         let rules = campaign.experiments[0].rules.as_ref().unwrap();
         rules.rules.iter().map(|rule| format!("{:?}", rule.gate)).collect::<Vec<_>>()
     };
@@ -1165,7 +1166,7 @@ fn instructions_are_reported_per_frame_that_arrived() {
 #[test]
 fn an_experiment_under_load_runs_with_several_seeds() {
     let names = |text: &str, options: &Options| -> Vec<(String, String, u64)> {
-        let campaign = experiment::parse("t.toml", text, Path::new("."), options).unwrap();
+        let campaign = campaign::parse("t.toml", text, Path::new("."), options).unwrap();
         let named = |e: Experiment| (e.name, e.group, e.seed);
         campaign.experiments.into_iter().map(named).collect()
     };

@@ -27,7 +27,7 @@ use candor_wire::{Frame, bits, socketcan};
 
 use super::expect::{Expected, PACED};
 use crate::error::Error;
-use crate::experiment::vm::Vm;
+use crate::experiment::Vm;
 use crate::experiment::{Bus as BusSettings, Experiment, Pace, Traffic};
 use crate::result::{
     Bus, Counts, Effort, Figures, LATENCIES, Machine, ResultFile, RuleCounts, Stopped,

@@ -13,7 +13,7 @@ use candor_route::Table;
 use candor_wire::bits;
 
 use crate::error::Error;
-use crate::experiment::vm::Vm;
+use crate::experiment::Vm;
 use crate::experiment::{self, Bus, Experiment};
 use crate::traffic::Numbered;
 

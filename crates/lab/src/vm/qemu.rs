@@ -6,7 +6,7 @@ use candor_vm::{Cache, Qemu, Spec, Speed, kernel};
 
 use super::{Machine, Machines, Store, Supply};
 use crate::error::Error;
-use crate::experiment::vm::{KernelChoice, MachineChoice};
+use crate::experiment::{KernelChoice, MachineChoice};
 use crate::result;
 use crate::runner::Watch;
 

@@ -3,8 +3,9 @@
 
 use candor_config::{Table, Value};
 
-use super::Testbed;
-use super::matrix::{Draft, matches_glob};
+use super::matrix::Draft;
+use crate::experiment::Testbed;
+use crate::glob;
 
 /// Seeds of an experiment with load in `vm`, unless the file says otherwise.
 const LOADED: u64 = 5;
@@ -35,7 +36,7 @@ fn with_seed(draft: &Draft, seed: u64) -> Draft {
 
 /// Whether a pattern of the command line means this draft.
 pub(super) fn is_meant(draft: &Draft, glob: &str) -> bool {
-    matches_glob(glob, &draft.group) || matches_glob(glob, &draft.name)
+    glob::matches(glob, &draft.group) || glob::matches(glob, &draft.name)
 }
 
 /// What is out of range here becomes a finding when the draft is read.

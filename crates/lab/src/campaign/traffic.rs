@@ -6,9 +6,10 @@ use candor_time::Nanos;
 use candor_wire::frame::{BRS, EFF_FLAG, EFF_MASK, SFF_MASK, fd_dlc};
 
 use super::reader::Reader;
-use super::{Pace, Traffic, locate};
 use crate::dbc;
 use crate::doubt;
+use crate::experiment::{Pace, Traffic};
+use crate::locate::locate;
 use crate::recording;
 use crate::traffic::{Message, Numbered};
 

@@ -70,8 +70,11 @@ pub(super) fn refuse_equal_names(drafts: &[Draft], findings: &Findings) {
     let mut seen = BTreeSet::new();
     for draft in drafts.iter().filter(|draft| !seen.insert(&draft.name)) {
         let message = format!("two experiments are called `{}`", draft.name);
-        let hint = "give each a different name";
-        findings.error_with_hint(draft.table.origin(), message, hint);
+        let hint = "give each a different name; other characters than letters, digits, `.`, `_` and \
+                    `-` count as `-`, because results are files of that name";
+        let name = draft.table.get("name");
+        let origin = name.map_or(draft.table.origin(), |name| &name.origin);
+        findings.error_with_hint(origin, message, hint);
     }
 }
 
@@ -176,54 +179,9 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Whether `name` matches a pattern with `*` and `?`.
-pub fn matches_glob(glob: &str, name: &str) -> bool {
-    let (glob, name): (Vec<_>, Vec<_>) = (glob.chars().collect(), name.chars().collect());
-    // Greedy with one point to fall back to: linear space, no recursion.
-    let (mut g, mut n, mut star) = (0, 0, None);
-    while n < name.len() {
-        match glob.get(g) {
-            Some('*') => {
-                star = Some((g, n));
-                g += 1;
-            }
-            Some(&c) if c == '?' || c == name[n] => {
-                g += 1;
-                n += 1;
-            }
-            _ => match star {
-                Some((at, from)) => {
-                    star = Some((at, from + 1));
-                    g = at + 1;
-                    n = from + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    glob[g..].iter().all(|&c| c == '*')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn globs_match_as_in_a_shell() {
-        for (glob, name, matches) in [
-            ("*", "a", true),
-            ("a*c", "abc", true),
-            ("a*c", "abcd", false),
-            ("a?c", "abc", true),
-            ("a?c", "ac", false),
-            ("*b*b*", "abab", true),
-            ("abc", "abc", true),
-            ("", "", true),
-            ("", "a", false),
-        ] {
-            assert_eq!(matches_glob(glob, name), matches, "{glob} {name}");
-        }
-    }
 
     #[test]
     fn names_are_fit_for_files() {

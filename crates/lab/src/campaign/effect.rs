@@ -6,9 +6,10 @@
 
 use candor_config::{Table, Value, did_you_mean};
 
-use super::matrix::{leaves, matches_glob};
-use super::{Experiment, Pace, Testbed, Traffic};
+use super::matrix::leaves;
 use crate::error::Error;
+use crate::experiment::{Experiment, Pace, Testbed, Traffic};
+use crate::glob;
 
 /// Who uses a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +100,7 @@ impl User {
 pub(super) fn require(set: &str, over: &Table, experiments: &[Experiment]) -> Result<(), Error> {
     for (path, _) in leaves(over, &mut Vec::new()) {
         let key = path.join(".");
-        let users = USERS.iter().filter(|(pattern, _)| matches_glob(pattern, &key));
+        let users = USERS.iter().filter(|(pattern, _)| glob::matches(pattern, &key));
         for (_, user) in users {
             user.require(&format!("--set {set}"), experiments)?;
         }

@@ -12,12 +12,11 @@
 //! netdev_budget        = 300
 //! ```
 
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use candor_bed::order::{self, Controller, File, Settings};
-use candor_config::{Data, Origin, Section, Value, quoted};
+use candor_config::{Data, Origin, Section, Value};
 use candor_route::Table;
 use candor_sim::Discipline;
 use candor_time::Nanos;
@@ -25,7 +24,9 @@ use candor_vm::{Spec, Speed};
 
 use super::gateway::{self, Kind};
 use super::reader::Reader;
-use super::{Hosted, KERNEL_OPTION, Said as Whole, Traffic, World, locate};
+use super::{Hosted, KERNEL_OPTION, Said as Whole};
+use crate::experiment::{KernelChoice, MachineChoice, Traffic, Vm, World};
+use crate::locate::locate;
 use crate::traffic::Numbered;
 
 /// The kernel unless the file says otherwise.
@@ -34,83 +35,6 @@ const DEFAULT_KERNEL: &str = "6.12";
 const MAX_COUNT: u64 = 200_000;
 /// The largest file that is handed to a guest.
 const MAX_FILE_LEN: u64 = 64 << 20;
-
-/// The settings of an experiment on a virtual machine.
-#[derive(Clone, Debug)]
-pub struct Vm {
-    /// The machine.
-    pub machine: MachineChoice,
-    /// The controllers on the two buses.
-    pub controller: Controller,
-    /// What passes frames on.
-    pub gateway: order::Gateway,
-    /// What else the machine has to do.
-    pub load: order::Load,
-    /// How it is set up.
-    pub settings: Settings,
-    /// Files for the guest.
-    pub files: Vec<File>,
-    /// Gateway and load, for people.
-    pub(crate) description: String,
-}
-
-/// Which machine an experiment wants. Equal ones are booted once.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MachineChoice {
-    /// Its kernel.
-    pub kernel: KernelChoice,
-    /// Million instructions per second.
-    pub mips: u32,
-    /// What is added to the kernel's command line.
-    pub parameters: String,
-}
-
-impl fmt::Display for MachineChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Linux {}, {} MIPS", self.kernel, self.mips)?;
-        if !self.parameters.is_empty() {
-            write!(f, ", {}", self.parameters)?;
-        }
-        Ok(())
-    }
-}
-
-/// Which kernel.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum KernelChoice {
-    /// One of Debian's: `6.12`, `6.12-rt`, `debian:VERSION`.
-    Named(String),
-    /// One's own.
-    Files {
-        /// The kernel.
-        image: PathBuf,
-        /// The folder with its modules.
-        modules: PathBuf,
-    },
-}
-
-impl KernelChoice {
-    /// As files name it.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        let path = |path: &Path| quoted(&path.display().to_string());
-        match self {
-            Self::Named(name) => quoted(name),
-            Self::Files { image, modules } => {
-                format!("{{ image = {}, modules = {} }}", path(image), path(modules))
-            }
-        }
-    }
-}
-
-impl fmt::Display for KernelChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Named(name) => f.write_str(name),
-            Self::Files { image, .. } => write!(f, "{}", image.display()),
-        }
-    }
-}
 
 /// How much of a load.
 #[derive(Clone, Copy, Debug)]
@@ -316,12 +240,8 @@ impl Reader<'_> {
         let has_fd = self.buses.iter().any(|bus| bus.is_fd);
         if has_fd && said.machine.controller == Some(Controller::Sja1000) {
             let message = "a bus has CAN FD, but the SJA1000 does not support it";
-            refuse(
-                said.origin_of(&["vm", "controller"]),
-                message,
-                "use use controller = \
-                                                                    \"ctucanfd\"",
-            );
+            let hint = "use controller = \"ctucanfd\"";
+            refuse(said.origin_of(&["vm", "controller"]), message, hint);
         }
         let Some(gateway) = &said.gateway else { return is_fine };
         if gateway.delay.is_some() {

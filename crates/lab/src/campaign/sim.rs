@@ -1,25 +1,14 @@
 //! What the `sim` testbed takes from an experiment: the model of the host, errors on the buses, and
 //! the costs of the papers' tester.
 
-use candor_sim::BusConfig;
 use candor_sim::instrument::Instrument;
 use candor_sim::model::{Discipline, Egress, Linux, Model};
 
 use super::gateway::{self, Kind};
 use super::reader::Reader;
-use super::{Hosted, Load, Said, World};
+use super::{Hosted, Said};
+use crate::experiment::{Load, Sim, World};
 use crate::profile::{self, Profile};
-
-/// The settings of a simulation.
-#[derive(Clone, Debug)]
-pub struct Sim {
-    /// The buses with what can go wrong on them, in the order of the experiment's.
-    pub buses: Vec<BusConfig>,
-    /// The host of the gateway, if there is one.
-    pub model: Option<Model>,
-    /// Whether latencies are measured as the papers' tester would, and with which costs.
-    pub instrument: Option<Instrument>,
-}
 
 /// The host of a gateway.
 struct Host {

@@ -9,7 +9,7 @@ use candor_sim::BusConfig;
 use candor_wire::{Bitrate, Timing};
 use sha2::{Digest, Sha256};
 
-use super::Input;
+use crate::experiment::Input;
 
 /// Reads the parts of an experiment that refer to one another and to other files.
 pub(super) struct Reader<'a> {

@@ -11,7 +11,8 @@ use candor_sim::Discipline;
 use candor_time::Nanos;
 
 use super::reader::Reader;
-use super::{Traffic, locate};
+use crate::experiment::Traffic;
+use crate::locate::locate;
 use crate::rules::{FilterKind, Generated, Modification};
 
 /// What passes frames on.
