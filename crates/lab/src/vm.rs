@@ -10,9 +10,12 @@
 
 mod evaluate;
 mod expect;
+mod journey;
+mod lines;
 mod order;
 mod profile;
 mod qemu;
+mod stopped;
 mod store;
 
 use std::collections::BTreeMap;

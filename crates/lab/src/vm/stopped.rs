@@ -1,0 +1,135 @@
+//! What stopped frames in a guest: by the rules, by the counters of the gateway, and by neither.
+
+use std::collections::BTreeMap;
+
+use candor_bed::Report;
+use candor_bed::report::JobCount;
+use candor_lat::Endings;
+use candor_lat::cause::{self, Ending};
+use candor_route::counters::Cause;
+
+use super::expect::PACED;
+use crate::experiment::{Experiment, Vm};
+use crate::result::{RuleCounts, Stopped};
+
+/// Frames that did not arrive, by what should have stopped them.
+#[derive(Default)]
+pub(super) struct Missed(BTreeMap<&'static str, u64>);
+
+impl Missed {
+    pub(super) fn add(&mut self, cause: &'static str) {
+        *self.0.entry(cause).or_default() += 1;
+    }
+
+    fn of(&self, cause: &str) -> u64 {
+        self.0.get(cause).copied().unwrap_or(0)
+    }
+
+    /// How these frames ended. What the rules refuse at any time is known frame by frame; of what
+    /// they refuse for its time, the gateway's counters say how much it was.
+    pub(super) fn endings(&self, stopped: &[Stopped]) -> Endings {
+        let is_paced = |name: &str| PACED.iter().any(|cause| cause.name() == name);
+        let is_open = |name: &str| is_paced(name) || name == cause::UNEXPLAINED;
+        let sum = |is_wanted: &dyn Fn(&str) -> bool| {
+            self.0.iter().filter(|(name, _)| is_wanted(name)).map(|(_, count)| count).sum::<u64>()
+        };
+        let counted = stopped.iter().filter(|stopped| is_paced(&stopped.cause));
+        let open = sum(&is_open);
+        let paced = counted.map(|stopped| stopped.frames).sum::<u64>().min(open);
+        let known = self.0.iter().filter(|(name, _)| !is_open(name));
+        let mut endings: Endings = known.map(|(name, count)| (*name, *count)).collect();
+        endings.add(Ending::Refused, paced);
+        endings.add(Ending::Lost, open - paced);
+        endings
+    }
+}
+
+/// Frames that rules have put on the target bus and that the tester did not see. can-gw counts what
+/// the interface took; a process counts what it could send, which may be lost behind that.
+pub(super) fn missing_on_target(experiment: &Experiment, settings: &Vm, report: &Report) -> u64 {
+    let target = experiment.buses.get(1).map(|bus| bus.name.as_str());
+    let rules = rules(experiment, settings, report);
+    let on_target = rules.iter().filter(|rule| Some(rule.to.as_str()) == target);
+    let handled: u64 = on_target.map(|rule| rule.handled).sum();
+    handled.saturating_sub(report.received.len() as u64)
+}
+
+/// What the rules counted, in their order.
+pub(super) fn rules(experiment: &Experiment, settings: &Vm, report: &Report) -> Vec<RuleCounts> {
+    let follows_rules = settings.gateway.follows_rules();
+    let Some(table) = experiment.rules.as_ref().filter(|_| follows_rules) else {
+        return Vec::new();
+    };
+    let destinations = table.rules.iter().flat_map(|rule| rule.to.iter().map(move |to| (rule, to)));
+    destinations
+        .zip(&report.jobs)
+        .map(|((rule, to), count)| {
+            let endings: Endings = causes(count, &Missed::default()).collect();
+            RuleCounts {
+                name: rule.name.clone(),
+                to: table.buses.get(usize::from(to.0)).map_or("", |bus| &bus.name).to_owned(),
+                handled: count.handled,
+                refused: endings.of(Ending::Refused),
+                lost: endings.of(Ending::Lost),
+            }
+        })
+        .collect()
+}
+
+/// What a rule stopped, by cause. can-gw counts two kinds: `dropped` is what the queue of the
+/// destination refused, `deleted` what was over the hop limit or too long after its edit.
+fn causes<'a>(
+    count: &'a JobCount,
+    missed: &Missed,
+) -> impl Iterator<Item = (&'a str, u64)> + use<'a> {
+    let is_too_long = missed.of(Cause::TooLong.name()) > missed.of(cause::HOP_LIMIT);
+    let deleted = if is_too_long { Cause::TooLong.name() } else { cause::HOP_LIMIT };
+    let of_kernel = [(cause::QUEUE_FULL, count.dropped), (deleted, count.deleted)];
+    let knows_causes = !count.causes.is_empty();
+    let of_user = count.causes.iter().map(|(cause, count)| (cause.as_str(), *count));
+    of_user.chain(of_kernel.into_iter().filter(move |_| !knows_causes)).filter(|(_, n)| *n > 0)
+}
+
+/// Frames and copies that got no further, by cause. What nobody counted is unexplained.
+pub(super) fn stopped(experiment: &Experiment, report: &Report, missed: &Missed) -> Vec<Stopped> {
+    let totals = &report.totals;
+    let at_gateway = |cause, frames| Stopped::new("gateway", "", cause, frames);
+    let table = experiment.rules.as_ref();
+    let names = table.iter().flat_map(|table| &table.rules);
+    let names = names.flat_map(|rule| rule.to.iter().map(|_| rule.name.as_str()));
+    let of_rules: Vec<_> = names
+        .zip(&report.jobs)
+        .flat_map(|(rule, count)| {
+            causes(count, missed)
+                .map(move |(cause, count)| Stopped::new("rule", rule, cause, count))
+        })
+        .collect();
+    let by_rules = |name: &str| -> u64 {
+        of_rules.iter().filter(|stopped| stopped.cause == name).map(|stopped| stopped.frames).sum()
+    };
+    // can-gw counts what a queue refuses too.
+    let queue_full = totals.overflow_of_queue.saturating_sub(by_rules(cause::QUEUE_FULL));
+    let mut stopped = vec![
+        Stopped::new("sender", "", cause::SENDER_QUEUE_FULL, totals.refused_by_sender),
+        at_gateway(cause::RX_OVERFLOW, totals.overflow_of_controller),
+        at_gateway(cause::BACKLOG_FULL, totals.overflow_of_backlog),
+        at_gateway(cause::SOCKET_FULL, totals.overflow_of_gateway),
+        at_gateway(cause::QUEUE_FULL, queue_full),
+    ];
+    // What the rules say of a frame and no counter does: those that no rule takes, and `returning`,
+    // which can-gw does not count.
+    let of_frames = missed.0.iter().filter(|(name, _)| {
+        cause::ending(name) != Ending::Lost && !PACED.iter().any(|cause| cause.name() == **name)
+    });
+    stopped.extend(
+        of_frames.map(|(name, &count)| at_gateway(name, count.saturating_sub(by_rules(name)))),
+    );
+    stopped.extend(of_rules);
+    let endings = missed.endings(&stopped);
+    let explained: Endings =
+        stopped.iter().map(|stopped| (stopped.cause.as_str(), stopped.frames)).collect();
+    let unexplained = endings.of(Ending::Lost).saturating_sub(explained.of(Ending::Lost));
+    stopped.push(at_gateway(cause::UNEXPLAINED, unexplained));
+    stopped.retain(|stopped| stopped.frames > 0);
+    stopped
+}
