@@ -2,8 +2,7 @@
 //!
 //! A port is named as everywhere: `can0`, `cannelloni:udp://host:20000`, `file:drive.log` (see
 //! `candor bus list`). Logic is in `candor-bus`; the files below read arguments and show results.
-//! Each documents what its `--json` prints: objects of the form `{"type": ..., "data": {...}}`, one
-//! per line. `Ctrl-C`, SIGTERM and SIGHUP end a command in order; what was counted is reported then.
+//! `Ctrl-C`, SIGTERM and SIGHUP end a command in order; what was counted is reported then.
 
 mod dump;
 mod file;

@@ -1,5 +1,6 @@
 //! Colours, on terminals only: `--color`, `NO_COLOR` (<https://no-color.org>), `TERM=dumb`.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
@@ -27,7 +28,9 @@ pub(crate) fn choose(color: Color) {
 
 impl Color {
     /// What the arguments say, before they are read: help and errors about them have colours, too.
-    pub(crate) fn of_arguments(mut arguments: impl Iterator<Item = String>) -> Self {
+    pub(crate) fn of_arguments(arguments: impl Iterator<Item = OsString>) -> Self {
+        // What is not Unicode names a file.
+        let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
         while let Some(argument) = arguments.next() {
             let value = match argument.split_once('=') {
                 Some(("--color", value)) => Some(value.to_owned()),
@@ -171,7 +174,7 @@ mod tests {
             ("candor lab --color blue", Color::Auto),
             ("candor -- --color=never", Color::Auto),
         ] {
-            let words = line.split(' ').map(str::to_owned);
+            let words = line.split(' ').map(OsString::from);
             assert_eq!(Color::of_arguments(words), color, "{line}");
         }
     }

@@ -1,18 +1,16 @@
 //! `candor doctor`: what this machine can do.
 //!
-//! `candor doctor --json` prints an object of type `check` for everything that was looked at: `name`,
-//! `subject` (which interface or right; null if there is but one), `state` (`ok`, `limited` or
-//! `missing`), `found`, `meaning` (sentences), `fix` (a command, or null), `is_needed` (whether no
-//! gateway on CAN interfaces runs while this is missing). The last object is of type `verdict`:
-//! `can_run`, and how many items are `ok`, `limited` and `missing`.
+//! `candor help json doctor` describes what `--json` prints.
 
 use candor_doctor::{Files, Item, Laboratory, Sources, State, can_run, examine};
 use candor_vm::{Cache, Qemu, kernel};
 use clap::Args;
-use serde_json::json;
 
 use crate::Answer;
-use crate::output::{json_line, print};
+use crate::json::check::Check;
+use crate::json::doctor_verdict::DoctorVerdict;
+use crate::json::{line, lines};
+use crate::output::{print, wrapped};
 
 /// Lines are not longer than this.
 const WIDTH: usize = 96;
@@ -41,9 +39,7 @@ pub(crate) fn run(arguments: &Doctor) -> Answer {
         items.retain(|item| item.state != State::Good);
     }
     if arguments.json {
-        let lines: Result<String, String> =
-            items.iter().map(line).chain([verdict.line()]).collect();
-        print(&lines?)?;
+        print(&format!("{}{}", lines(items.iter().map(check))?, line(&verdict.object())?))?;
     } else {
         let text: String = items.iter().map(paragraph).collect();
         print(&format!("{text}{}", verdict.sentence()))?;
@@ -84,27 +80,22 @@ impl Verdict {
         )
     }
 
-    fn line(&self) -> Result<String, String> {
-        let [good, limited, missing] = self.counts;
-        json_line(&json!({"type": "verdict", "data": {
-            "can_run": self.can_run,
-            "ok": good,
-            "limited": limited,
-            "missing": missing,
-        }}))
+    fn object(&self) -> DoctorVerdict {
+        let [ok, limited, missing] = self.counts;
+        DoctorVerdict { can_run: self.can_run, limited, missing, ok }
     }
 }
 
-fn line(item: &Item) -> Result<String, String> {
-    json_line(&json!({"type": "check", "data": {
-        "name": item.name,
-        "subject": item.subject,
-        "state": item.state.name(),
-        "found": item.found,
-        "meaning": item.meaning,
-        "fix": item.fix,
-        "is_needed": item.is_needed,
-    }}))
+fn check(item: &Item) -> Check<'_> {
+    Check {
+        fix: item.fix.as_deref(),
+        found: &item.found,
+        is_needed: item.is_needed,
+        meaning: &item.meaning,
+        name: item.name,
+        state: item.state.name(),
+        subject: item.subject.as_deref(),
+    }
 }
 
 /// An item for people: what was found, what it means, and the command, which is never broken.
@@ -127,21 +118,6 @@ fn paragraph(item: &Item) -> String {
         out.push_str(&format!("{:INDENT$}$ {fix}\n", ""));
     }
     out
-}
-
-/// Words in lines of at most so many characters.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.into()),
-        }
-    }
-    lines
 }
 
 #[cfg(test)]
@@ -190,9 +166,9 @@ mod tests {
         let verdict = Verdict::of(&[needed]);
         assert!(verdict.sentence().starts_with("A gateway on CAN interfaces cannot run here: "));
         assert_eq!(
-            verdict.line().unwrap(),
-            "{\"data\":{\"can_run\":false,\"limited\":0,\"missing\":1,\"ok\":0},\
-             \"type\":\"verdict\"}\n"
+            line(&verdict.object()).unwrap(),
+            "{\"type\":\"verdict\",\
+             \"data\":{\"can_run\":false,\"ok\":0,\"limited\":0,\"missing\":1}}\n"
         );
     }
 }

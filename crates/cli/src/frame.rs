@@ -1,16 +1,15 @@
 //! `candor frame`: the bits of a frame on the wire.
 //!
-//! `--json` prints an object per frame: `frame`, `bits`, `stuff_bits`, `bits_worst`, `duration_ns`,
-//! `duration_ns_worst`; of CAN FD also `bits_nominal` and `bits_data`. All include the 3 bits of
-//! intermission.
+//! `candor help json frame` describes what `--json` prints.
 
 use candor_wire::bits::{self, Length, stream};
 use candor_wire::{Bitrate, Frame, Timing};
 use clap::Args;
-use serde::Serialize;
 
 use crate::Answer;
-use crate::output::{duration, json_line, print, table};
+use crate::json;
+use crate::json::frame::WireFrame;
+use crate::output::{duration, print, table};
 
 /// Frames are written as candump and cansend do: 123#DEADBEEF (standard identifier), 12345678#
 /// (extended, 8 digits), 123#R2 (remote), 123##1AABB (CAN FD with flags 1 = bit rate switch).
@@ -33,20 +32,6 @@ pub(crate) struct FrameArguments {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Line {
-    frame: String,
-    bits: u32,
-    stuff_bits: u32,
-    bits_worst: u32,
-    duration_ns: u64,
-    duration_ns_worst: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bits_nominal: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bits_data: Option<u32>,
-}
-
 pub(crate) fn run(arguments: &FrameArguments) -> Answer {
     let timing = Timing { nominal: arguments.bitrate, data: arguments.data_bitrate };
     let lines = arguments
@@ -55,8 +40,7 @@ pub(crate) fn run(arguments: &FrameArguments) -> Answer {
         .map(|frame| describe(frame, timing).map_err(|error| format!("{frame}: {error}")))
         .collect::<Result<Vec<_>, _>>()?;
     if arguments.json {
-        let lines: Result<String, String> = lines.iter().map(json_line).collect();
-        print(&lines?)?;
+        print(&json::lines(lines)?)?;
     } else if arguments.bits {
         print(&arguments.frames.iter().map(picture).collect::<String>())?;
     } else {
@@ -65,12 +49,12 @@ pub(crate) fn run(arguments: &FrameArguments) -> Answer {
     Ok(true)
 }
 
-fn describe(frame: &Frame, timing: Timing) -> Result<Line, bits::NotOnTheWire> {
+fn describe(frame: &Frame, timing: Timing) -> Result<WireFrame, bits::NotOnTheWire> {
     let exact = bits::length(frame)?;
     let worst = bits::worst_length(frame)?;
     let of_fd = |bits: u32| frame.is_fd().then_some(bits);
     let Length { nominal, data, stuff_bits } = exact;
-    Ok(Line {
+    Ok(WireFrame {
         frame: frame.to_string(),
         bits: exact.total(),
         stuff_bits,
@@ -82,7 +66,7 @@ fn describe(frame: &Frame, timing: Timing) -> Result<Line, bits::NotOnTheWire> {
     })
 }
 
-fn overview(lines: &[Line]) -> String {
+fn overview(lines: &[WireFrame]) -> String {
     let rows: Vec<_> = lines
         .iter()
         .map(|line| {

@@ -8,6 +8,8 @@ mod color;
 mod demo;
 mod doctor;
 mod frame;
+mod help;
+mod json;
 mod lab;
 mod log;
 mod manual;
@@ -26,6 +28,7 @@ use crate::color::Color;
 /// A CAN gateway and the laboratory that measures it.
 ///
 /// Try `candor demo` first: it simulates the gateway of a small car and shows how long frames take.
+/// `candor help json` describes what commands print with `--json`.
 #[derive(Parser)]
 #[command(
     name = "candor",
@@ -79,12 +82,20 @@ enum Command {
 /// Whether the answer is yes; an error is one sentence, or findings with their places.
 type Answer = Result<bool, String>;
 
+/// All arguments, with `help`.
+fn command() -> clap::Command {
+    help::with_help(Arguments::command())
+}
+
 fn main() -> ExitCode {
-    let color = Color::of_arguments(std::env::args());
-    let matches = Arguments::command().color(color.for_help()).get_matches();
+    let color = Color::of_arguments(std::env::args_os());
+    let matches = command().color(color.for_help()).get_matches();
+    if let Some(topic) = help::asked(&matches) {
+        return exit_code(help::run(&topic, command(), color.for_help()));
+    }
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     color::choose(arguments.color);
-    let answer = match arguments.command {
+    exit_code(match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Frame(arguments) => frame::run(&arguments),
         Command::Log(command) => log::run(command),
@@ -93,9 +104,12 @@ fn main() -> ExitCode {
         Command::Lab(command) => lab::run(&command),
         Command::Vm(command) => vm::run(&command),
         Command::Doctor(arguments) => doctor::run(&arguments),
-        Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
-        Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
-    };
+        Command::Completions(arguments) => manual::completions(&arguments, command()),
+        Command::Man(arguments) => manual::man(&arguments, command()),
+    })
+}
+
+fn exit_code(answer: Answer) -> ExitCode {
     match answer {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),

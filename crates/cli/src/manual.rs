@@ -7,9 +7,9 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::Answer;
 use crate::output::print;
 use crate::overwrite::Overwriting;
+use crate::{Answer, help};
 
 #[derive(Args)]
 pub(crate) struct Completions {
@@ -44,7 +44,10 @@ pub(crate) fn man(arguments: &ManPages, mut command: Command) -> Answer {
     };
     std::fs::create_dir_all(folder)
         .map_err(|error| format!("{}: cannot be created: {error}", folder.display()))?;
-    let count = write_pages(&command, folder, arguments.overwriting)?;
+    let mut count = write_pages(&command, folder, arguments.overwriting)?;
+    if let Some(topic) = help::topic_with_page(&command) {
+        count += write_pages(topic, folder, arguments.overwriting)?;
+    }
     eprintln!("{count} manual pages in {}", folder.display());
     Ok(true)
 }
@@ -57,7 +60,7 @@ fn write_pages(
 ) -> Result<usize, String> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     overwriting.write(&folder.join(format!("{name}.1")), page(command)?.as_bytes())?;
-    // `candor help` repeats all commands.
+    // `candor help` repeats all commands, but for one topic.
     let subcommands = command.get_subcommands().filter(|command| command.get_name() != "help");
     subcommands
         .map(|command| write_pages(command, folder, overwriting))

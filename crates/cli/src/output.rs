@@ -1,23 +1,22 @@
 //! Standard output, where a reader may go away early.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
 
-/// Writes `text` to standard output. A broken pipe is success: nobody wants to know more.
+/// Writes `text` to standard output, when nothing follows. A broken pipe is success: nobody wants to
+/// know more.
 pub(crate) fn print(text: &str) -> Result<(), String> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(format!("standard output cannot be written: {error}"))
-        }
-        _ => Ok(()),
-    }
+    print_more(text).map(drop)
 }
 
-/// `value` as one line of JSON.
-pub(crate) fn json_line(value: &impl serde::Serialize) -> Result<String, String> {
-    let mut line = serde_json::to_string(value).map_err(|error| error.to_string())?;
-    line.push('\n');
-    Ok(line)
+/// Writes `text` to standard output, when more follows; false if nobody reads any more.
+pub(crate) fn print_more(text: &str) -> Result<bool, String> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("standard output cannot be written: {error}")),
+    }
 }
 
 /// A duration in nanoseconds for people: three digits that matter.
@@ -73,18 +72,31 @@ pub(crate) fn thousands(number: u64) -> String {
     out
 }
 
+/// A text without control characters: names from files must not move the cursor of a terminal.
+fn shown(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return text.into();
+    }
+    let escape = |c: char| match c.is_control() {
+        true => c.escape_default().collect(),
+        false => String::from(c),
+    };
+    text.chars().map(escape).collect::<String>().into()
+}
+
 /// Rows as an aligned table with a line under the head. Columns whose name begins with `>` are
 /// aligned to the right.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<_>> =
+        rows.iter().map(|row| row.iter().map(|cell| shown(cell)).collect()).collect();
     let is_right: Vec<_> = head.iter().map(|name| name.starts_with('>')).collect();
-    let head: Vec<String> =
-        head.iter().map(|name| name.trim_start_matches('>').to_owned()).collect();
+    let head: Vec<_> = head.iter().map(|name| Cow::from(name.trim_start_matches('>'))).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).chain(head.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<_> = (0..head.len()).map(width).collect();
-    let line = |row: &[String]| {
+    let line = |row: &[Cow<'_, str>]| {
         let cells = row.iter().zip(&widths).zip(&is_right).map(|((cell, &width), &is_right)| {
             // The formatter of the library panics at widths of 65,536 and more.
             let gap = " ".repeat(width - cell.chars().count().min(width));
@@ -93,16 +105,44 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
         let line = cells.collect::<Vec<_>>().join("  ");
         format!("{}\n", line.trim_end())
     };
-    let rule: Vec<_> = widths.iter().map(|&width| "-".repeat(width)).collect();
+    let rule: Vec<_> = widths.iter().map(|&width| Cow::from("-".repeat(width))).collect();
     std::iter::once(line(&head))
         .chain(std::iter::once(line(&rule)))
         .chain(rows.iter().map(|row| line(row)))
         .collect()
 }
 
+/// Words in lines of at most so many characters.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.into()),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_in_tables_do_not_move_the_cursor() {
+        let row = |name: &str| vec![name.to_owned(), "1".to_owned()];
+        assert_eq!(
+            table(&["name", ">frames"], &[row("a\nb"), row("\u{1b}[31mred"), row("plain \u{fc}")]),
+            "name           frames\n\
+             -------------  ------\n\
+             a\\nb                1\n\
+             \\u{1b}[31mred       1\n\
+             plain \u{fc}             1\n"
+        );
+    }
 
     #[test]
     fn numbers_are_shown_for_people() {

@@ -1,8 +1,5 @@
 //! `candor route`: rule files checked, explained and converted; gateways run, watched and told what
 //! to do.
-//!
-//! Each file below documents what its `--json` prints: objects of the form
-//! `{"type": ..., "data": {...}}`, one per line.
 
 mod check;
 mod convert;
@@ -21,10 +18,9 @@ use candor_config::{Findings, MAX_BYTES};
 use candor_lab::kind::Kind;
 use candor_route::{Table, cangw};
 use clap::{Subcommand, ValueEnum};
-use serde::Serialize;
 
 use crate::Answer;
-use crate::output::json_line;
+use crate::output::print;
 
 /// Run and watch a gateway; check, explain, convert and load its rules
 #[derive(Subcommand)]
@@ -75,6 +71,10 @@ pub(crate) enum RouteCommand {
     ///   candor route load other.rules.toml --control drive
     #[command(verbatim_doc_comment)]
     Load(load::LoadArgs),
+    /// Print the JSON Schema of rule files, for editors
+    ///
+    /// Example: candor route schema > rules.schema.json
+    Schema,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -84,6 +84,9 @@ enum Notation {
     /// A shell script of cangw commands
     Cangw,
 }
+
+/// What may be in a rule file.
+const SCHEMA: &str = include_str!("../../../schemas/rules.schema.json");
 
 /// Runs `candor route`. False stands for "no": the rules have errors, or cannot be converted.
 ///
@@ -98,6 +101,7 @@ pub(crate) fn run(command: RouteCommand) -> Answer {
         RouteCommand::Stats(args) => stats::run(&args),
         RouteCommand::Top(args) => top::run(&args),
         RouteCommand::Load(args) => load::run(&args),
+        RouteCommand::Schema => print(SCHEMA).map(|()| true),
     }
 }
 
@@ -164,8 +168,4 @@ fn plural(count: usize, what: &str) -> String {
         _ => "s",
     };
     format!("{count} {what}{ending}")
-}
-
-fn json_lines(lines: impl Iterator<Item = impl Serialize>) -> Result<String, String> {
-    lines.map(|line| json_line(&line)).collect()
 }

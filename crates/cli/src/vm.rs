@@ -1,15 +1,6 @@
 //! `candor vm`: the kernels for guests.
 //!
-//! `candor vm kernels --json` prints an object of type `available` for the newest kernel of each
-//! series and flavour: `kernel` (what to ask for), `series`, `is_rt`, `release`, `version`,
-//! `suite`, `download_bytes`; then one of type `cached` per kernel in the cache: `kernel`,
-//! `release`, `package`, `suite` (both null for an own build), `bytes`, `sha256`, `folder`,
-//! `damage` (null, or what is wrong; then `release` and `sha256` are null). `candor vm fetch
-//! --json` prints one of type `kernel` per kernel: `kernel`, `release`, `package`, `suite`, `image`,
-//! `modules`, `system_map` (null if there is none), `sha256`. `candor vm cache --json` prints one of type
-//! `cache` per folder of the cache, and `candor vm clean --json` one of type `removed` per folder that
-//! it has removed: `kind` (`kernel`, `machine`, `results`, `package lists`), `of` (the kernel), `bytes`,
-//! `stale` (null, or why it cannot be used any more), `folder`.
+//! `candor help json vm` describes what `--json` prints.
 
 mod cache;
 
@@ -21,10 +12,13 @@ use candor_vm::kernel::{self, Available, Cached, Fetcher, Fetching, Progress};
 use candor_vm::{Cache, Kernel, Spec};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json;
 
 use crate::Answer;
-use crate::output::{json_line, print, table};
+use crate::json::available::AvailableKernel;
+use crate::json::cached::CachedKernel;
+use crate::json::kernel::FetchedKernel;
+use crate::json::{line, lines};
+use crate::output::{print, table};
 use crate::progress::{catch_interrupt, is_interrupted};
 
 /// Download and list Linux kernels for virtual machines, and manage the cache
@@ -145,9 +139,8 @@ fn list(arguments: &Kernels) -> Answer {
     }
     let available = available.unwrap_or_default();
     if arguments.json {
-        let lines: Result<String, String> =
-            available.iter().map(available_line).chain(cached.iter().map(cached_line)).collect();
-        print(&lines?)?;
+        let available = lines(available.iter().map(available_object))?;
+        print(&format!("{available}{}", lines(cached.iter().map(cached_object))?))?;
     } else {
         print(&overview(&available, &cached))?;
         eprintln!("the cache is {}", cache.folder().display());
@@ -160,30 +153,30 @@ fn list(arguments: &Kernels) -> Answer {
     Ok(is_sound)
 }
 
-fn available_line(available: &Available) -> Result<String, String> {
-    json_line(&json!({"type": "available", "data": {
-        "kernel": available.spec().to_string(),
-        "series": available.series,
-        "is_rt": available.is_rt,
-        "release": available.release,
-        "version": available.version,
-        "suite": available.suite,
-        "download_bytes": available.size,
-    }}))
+fn available_object(available: &Available) -> AvailableKernel<'_> {
+    AvailableKernel {
+        download_bytes: available.size,
+        is_rt: available.is_rt,
+        kernel: available.spec().to_string(),
+        release: &available.release,
+        series: &available.series,
+        suite: &available.suite,
+        version: &available.version,
+    }
 }
 
-fn cached_line(cached: &Cached) -> Result<String, String> {
+fn cached_object(cached: &Cached) -> CachedKernel<'_> {
     let kernel = cached.kernel.as_ref().ok();
-    json_line(&json!({"type": "cached", "data": {
-        "kernel": cached.name,
-        "release": kernel.map(|kernel| &kernel.release),
-        "package": kernel.and_then(|kernel| kernel.package.as_ref()),
-        "suite": kernel.and_then(|kernel| kernel.suite.as_ref()),
-        "bytes": cached.size,
-        "sha256": kernel.map(|kernel| &kernel.sha256),
-        "folder": cached.folder.display().to_string(),
-        "damage": cached.kernel.as_ref().err().map(ToString::to_string),
-    }}))
+    CachedKernel {
+        bytes: cached.size,
+        damage: cached.kernel.as_ref().err().map(ToString::to_string),
+        folder: cached.folder.display().to_string(),
+        kernel: &cached.name,
+        package: kernel.and_then(|kernel| kernel.package.as_deref()),
+        release: kernel.map(|kernel| &*kernel.release),
+        sha256: kernel.map(|kernel| &*kernel.sha256),
+        suite: kernel.and_then(|kernel| kernel.suite.as_deref()),
+    }
 }
 
 /// Two tables: what there is, and what is here.
@@ -244,7 +237,7 @@ fn fetch(arguments: &Fetch) -> Answer {
         let kernel = fetcher.fetch(spec);
         bar.clear();
         let kernel = kernel.map_err(text)?;
-        print(&if arguments.json { kernel_line(&kernel)? } else { sentence(&kernel) })?;
+        print(&if arguments.json { line(&kernel_object(&kernel))? } else { sentence(&kernel) })?;
     }
     bar.finish();
     Ok(true)
@@ -256,17 +249,17 @@ fn sentence(kernel: &Kernel) -> String {
     format!("{}: {} ({package}{suite})\n", kernel.name, kernel.release)
 }
 
-fn kernel_line(kernel: &Kernel) -> Result<String, String> {
-    json_line(&json!({"type": "kernel", "data": {
-        "kernel": kernel.name,
-        "release": kernel.release,
-        "package": kernel.package,
-        "suite": kernel.suite,
-        "image": kernel.image.display().to_string(),
-        "modules": kernel.modules.display().to_string(),
-        "system_map": kernel.system_map.as_ref().map(|path| path.display().to_string()),
-        "sha256": kernel.sha256,
-    }}))
+fn kernel_object(kernel: &Kernel) -> FetchedKernel<'_> {
+    FetchedKernel {
+        image: kernel.image.display().to_string(),
+        kernel: &kernel.name,
+        modules: kernel.modules.display().to_string(),
+        package: kernel.package.as_deref(),
+        release: &kernel.release,
+        sha256: &kernel.sha256,
+        suite: kernel.suite.as_deref(),
+        system_map: kernel.system_map.as_ref().map(|path| path.display().to_string()),
+    }
 }
 
 /// A bar over the bytes of one package after the other.

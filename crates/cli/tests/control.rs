@@ -189,6 +189,21 @@ fn frames_are_counted_and_rules_changed() {
 }
 
 #[test]
+fn a_watch_ends_when_nobody_reads_any_more() {
+    let gateway = Gateway::start();
+    let mut watch = candor(gateway.folder())
+        .args(["stats", "--json", "--watch", "10ms"])
+        .args(gateway.control())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut reported = BufReader::new(watch.stdout.take().unwrap()).lines();
+    assert!(reported.next().unwrap().unwrap().contains(r#""type":"port""#));
+    drop(reported);
+    assert!(watch.wait().unwrap().success());
+}
+
+#[test]
 fn a_watch_ends_with_the_gateway() {
     let mut gateway = Gateway::start();
     let mut watch = candor(gateway.folder())

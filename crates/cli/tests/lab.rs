@@ -347,6 +347,7 @@ fn json_lines_have_the_documented_fields() {
         "published",
         "bounds",
         "each",
+        "unit",
         "value",
         "seeds",
         "least",
@@ -358,10 +359,11 @@ fn json_lines_have_the_documented_fields() {
     assert_eq!(keys(&claims[0]), expected.into());
     let groups = of_type("claim_group");
     assert_eq!(groups.len(), 2);
-    let expected = ["id", "claims", "yes", "no", "depends", "too few seeds", "missing"];
+    let expected = ["id", "claims", "yes", "no", "depends", "too_few_seeds", "missing"];
     assert_eq!(keys(&groups[0]), expected.into());
     assert_eq!((&groups[0]["id"], &groups[0]["yes"]), (&"A".into(), &1.into()));
     assert_eq!((&claims[0]["value"], &claims[0]["agrees"]), (&0.0.into(), &true.into()));
+    assert_eq!(claims[0]["unit"], "frames");
 }
 
 #[test]

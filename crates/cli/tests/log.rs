@@ -85,6 +85,21 @@ can1  12345678       2    4-8     21.000  21.000  21.000      0.000  100.00 %
     );
 }
 
+/// Names of files are bytes on Linux.
+#[test]
+fn a_file_may_have_any_name() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(std::ffi::OsStr::from_bytes(b"\xff.log"));
+    fs::write(&path, LOG).unwrap();
+    let info = Command::new(env!("CARGO_BIN_EXE_candor"))
+        .args(["log", "info", "--skip-malformed"])
+        .arg(path)
+        .output();
+    let info = info.unwrap();
+    assert!(info.status.success(), "{}", text(&info.stderr));
+}
+
 #[test]
 fn info_prints_json_lines() {
     let log = "(1.000000) can0 123##1AABB\n(1.250000) can0 123##1AABBCC\n";

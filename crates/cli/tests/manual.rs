@@ -52,6 +52,28 @@ fn help_says_that_route_runs_a_gateway() {
 }
 
 #[test]
+fn help_knows_commands_and_their_abbreviations() {
+    let whole = stdout(&["lab", "run", "--help"]);
+    for words in [
+        &["help", "lab", "run"][..],
+        &["help", "la", "ru"],
+        &["he", "lab", "run"],
+        &["lab", "help", "run"],
+        &["la", "he", "ru"],
+    ] {
+        assert_eq!(stdout(words), whole, "{words:?}");
+    }
+    assert_eq!(stdout(&["help"]), stdout(&["--help"]));
+    assert_eq!(stdout(&["lab", "help"]), stdout(&["lab", "--help"]));
+    assert!(stdout(&["help", "help"]).contains("json"));
+    assert!(stdout(&["help", "json", "--help"]).contains("--schema"));
+    let output = candor(&["help", "lab", "rum"]);
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("a similar subcommand exists: 'run'"), "{message}");
+}
+
+#[test]
 fn every_shell_gets_its_completions() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = stdout(&["completions", shell]);
@@ -65,13 +87,17 @@ fn every_shell_gets_its_completions() {
 #[test]
 fn bash_understands_its_completions() {
     let script = stdout(&["completions", "bash"]);
-    let check = format!(
-        "{script}\nCOMP_WORDS=(candor route ex) COMP_CWORD=2\n_candor candor ex route\n\
-                         printf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
-    );
-    let output = Command::new("bash").args(["-c", &check]).output().unwrap();
-    let found = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(found, "explain\n", "{}", String::from_utf8_lossy(&output.stderr));
+    for (words, count, found) in [("route ex", 2, "explain\n"), ("help lab cl", 3, "claims\n")] {
+        let (before, last) = words.rsplit_once(' ').unwrap();
+        let before = before.rsplit(' ').next().unwrap();
+        let check = format!(
+            "{script}\nCOMP_WORDS=(candor {words}) COMP_CWORD={count}\n\
+             _candor candor {last} {before}\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
+        );
+        let output = Command::new("bash").args(["-c", &check]).output().unwrap();
+        let completed = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(completed, found, "{}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]
@@ -89,6 +115,7 @@ fn every_command_has_a_manual_page() {
         ("candor-route.1", &["candor\\-route\\-explain"]),
         ("candor-route-explain.1", &["\\-\\-all", "123#DEADBEEF"]),
         ("candor-lab-run.1", &["\\-\\-force", "\\-\\-set"]),
+        ("candor-help-json.1", &["\\-\\-schema", "candor help json result"]),
     ] {
         let page = page(name);
         assert!(page.contains(".TH candor"), "{name}");

@@ -1,26 +1,7 @@
 //! `candor bus dump`: frames as they come.
 //!
-//! Lines are those of candump: columns, or with `-L` the lines of its log. `--json` prints one
-//! object of type `frame` for each frame, then one of type `port` for each port:
-//!
-//! | field of `frame` | |
-//! |---|---|
-//! | `port` | where it came from |
-//! | `time_ns` | since 1970: the kernel's stamp, the recording's, or when it was handed over |
-//! | `hardware_ns` | the controller's stamp, by a clock of its own; null if there is none |
-//! | `origin` | `bus`, `machine` (another program of this machine sent it) or `own` |
-//! | `frame` | in the notation of candump: `123#DEADBEEF` |
-//! | `id`, `kind` | in hex, 3 digits standard, 8 extended; `data`, `remote`, `fd` or `error` |
-//! | `message` | its name by the DBC file; null if it is not known |
-//! | `signals` | objects with `name`, `value`, `unit` and `text` (the name of the value, or null) |
-//! | `report` | of an error report: what it says; else null |
-//!
-//! | field of `port` | |
-//! |---|---|
-//! | `port`, `frames`, `error_reports` | how many came, shown or not |
-//! | `malformed` | what was no frame |
-//! | `overflow` | frames the kernel dropped because they were not fetched in time |
-//! | `missing`, `out_of_order` | datagrams, by their sequence numbers |
+//! Lines are those of candump: columns, or with `-L` the lines of its log. `candor help json bus dump`
+//! describes what `--json` prints.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -38,13 +19,15 @@ use candor_time::Nanos;
 use candor_wire::log::{Encoder, Format};
 use candor_wire::{Frame, Kind};
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 
 use super::file::{LogFile, record};
-use super::live::{self, End, Follower, Out, TotalsLine};
+use super::live::{self, End, Follower, Out};
 use crate::Answer;
 use crate::color::{self, Style};
-use crate::output::json_line;
+use crate::json;
+use crate::json::bus_frame::BusFrame;
+use crate::json::port_totals::PortTotals;
+use crate::json::signal::Signal;
 use crate::overwrite::Overwriting;
 
 #[derive(Args)]
@@ -267,8 +250,7 @@ impl Dump {
                 self.line.push_str(&String::from_utf8_lossy(&bytes));
             }
             Shape::Json => {
-                let line = Line::Frame(frame_line(captured, title, self.view.as_ref()));
-                self.line = json_line(&line)?;
+                self.line = json::line(&frame_object(captured, title, self.view.as_ref()))?;
             }
         }
         self.out.write(&self.line)
@@ -277,8 +259,8 @@ impl Dump {
     fn finish(mut self, capture: &Capture) -> Result<(), String> {
         if matches!(self.shape, Shape::Json) {
             for (port, name) in capture.names().enumerate() {
-                let line = Line::Port(TotalsLine::new(name, &capture.totals(port)));
-                self.out.write(&json_line(&line)?)?;
+                let totals = PortTotals::new(name, &capture.totals(port));
+                self.out.write(&json::line(&totals)?)?;
             }
         }
         self.out.flush()?;
@@ -294,49 +276,17 @@ impl Dump {
     }
 }
 
-#[derive(Serialize)]
-#[serde(tag = "type", content = "data", rename_all = "lowercase")]
-enum Line<'a> {
-    Frame(FrameLine<'a>),
-    Port(TotalsLine<'a>),
-}
-
-#[derive(Serialize)]
-struct FrameLine<'a> {
-    port: &'a str,
-    time_ns: u64,
-    hardware_ns: Option<u64>,
-    origin: &'static str,
-    frame: String,
-    id: String,
-    kind: &'static str,
-    message: Option<&'a str>,
-    signals: Vec<SignalLine<'a>>,
-    report: Option<String>,
-}
-
-#[derive(Serialize)]
-struct SignalLine<'a> {
-    name: &'a str,
-    value: f64,
-    unit: &'a str,
-    text: Option<&'a str>,
-}
-
-fn frame_line<'a>(captured: &'a Captured, title: &'a str, view: Option<&'a View>) -> FrameLine<'a> {
+fn frame_object<'a>(
+    captured: &'a Captured,
+    title: &'a str,
+    view: Option<&'a View>,
+) -> BusFrame<'a> {
     let frame = &captured.received.frame;
     let message = view.and_then(|view| view.message(frame));
     let signals = view.zip(message).map(|(view, message)| {
-        view.values(message, frame)
-            .map(|decoded| SignalLine {
-                name: &decoded.signal.name,
-                value: decoded.physical,
-                unit: &decoded.signal.unit,
-                text: decoded.value_name(),
-            })
-            .collect()
+        view.values(message, frame).map(|decoded| Signal::new(&decoded)).collect()
     });
-    FrameLine {
+    BusFrame {
         port: title,
         time_ns: captured.time.as_nanos(),
         hardware_ns: captured.received.stamp.hardware.map(|stamp| stamp.as_nanos()),

@@ -9,8 +9,8 @@ use candor_linux::clock::{self, Monotonic};
 use candor_port::Origin;
 use candor_time::{Instant, Nanos};
 use candor_wire::log::{Direction, Encoder, FORMATS, Format, InterfaceIndex, Record};
-use serde::Serialize;
 
+use crate::json::recording::Recording;
 use crate::overwrite::Overwriting;
 
 /// A recording that grows.
@@ -110,21 +110,12 @@ impl LogFile {
     }
 
     /// Writes the rest and puts the file in its place.
-    pub(super) fn finish(mut self) -> Result<FileLine, String> {
+    pub(super) fn finish(mut self) -> Result<Recording, String> {
         self.flush()?;
         let Self { name, format, target, written, frames, .. } = self;
         target.finish().map_err(|error| format!("{name}: cannot be written: {error}"))?;
-        Ok(FileLine { file: name, format: format.name, frames, bytes: written })
+        Ok(Recording { file: name, format: format.name, frames, bytes: written })
     }
-}
-
-/// A file that is complete.
-#[derive(Serialize)]
-pub(super) struct FileLine {
-    pub(super) file: String,
-    pub(super) format: &'static str,
-    pub(super) frames: u64,
-    pub(super) bytes: u64,
 }
 
 /// A frame as a record of a log.

@@ -1,30 +1,15 @@
 //! `candor bus list`: the CAN interfaces of this machine, and the kinds of ports.
 //!
-//! `--json` prints one object of type `interface` for each CAN interface, then one of type `driver`
-//! for each kind of port:
-//!
-//! | field of `interface` | |
-//! |---|---|
-//! | `name`, `kind` | `can` for a controller, `vcan`, `vxcan` for virtual interfaces |
-//! | `state` | `down`, `up`, `up, not connected`, of a controller `error active`, `bus off`, ... |
-//! | `bitrate`, `data_bitrate` | in bit/s; null if there are none |
-//! | `frames` | `classical`, `CAN FD` or `CAN XL`: the most that it takes |
-//! | `queue_length` | frames that may wait in front of it |
-//! | `driver` | of the controller; null if there is none |
-//! | `received`, `transmitted`, `dropped`, `errors` | what the kernel counted |
-//!
-//! | field of `driver` | |
-//! |---|---|
-//! | `name`, `summary`, `example` | |
-//! | `options` | objects with `name` and `summary` |
+//! `candor help json bus list` describes what `--json` prints.
 
 use candor_bus::interface::{self, Interface};
-use candor_port::driver::{DRIVERS, Driver};
+use candor_port::driver::{self, DRIVERS};
 use clap::Args;
-use serde::Serialize;
 
 use crate::Answer;
-use crate::output::{json_line, print, table, thousands};
+use crate::json::driver::{Driver, DriverOption};
+use crate::json::{self, lines};
+use crate::output::{print, table, thousands};
 
 #[derive(Args)]
 pub(crate) struct ListArgs {
@@ -33,60 +18,20 @@ pub(crate) struct ListArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-#[serde(tag = "type", content = "data", rename_all = "lowercase")]
-enum Line<'a> {
-    Interface(InterfaceLine<'a>),
-    Driver(DriverLine),
-}
-
-#[derive(Serialize)]
-struct InterfaceLine<'a> {
-    name: &'a str,
-    kind: &'a str,
-    state: &'static str,
-    bitrate: Option<u32>,
-    data_bitrate: Option<u32>,
-    frames: &'static str,
-    queue_length: u32,
-    driver: Option<&'a str>,
-    received: u64,
-    transmitted: u64,
-    dropped: u64,
-    errors: u64,
-}
-
-#[derive(Serialize)]
-struct DriverLine {
-    name: &'static str,
-    summary: &'static str,
-    example: &'static str,
-    options: Vec<OptionLine>,
-}
-
-#[derive(Serialize)]
-struct OptionLine {
-    name: &'static str,
-    summary: &'static str,
-}
-
 pub(super) fn run(args: &ListArgs) -> Answer {
     let interfaces = interface::all().map_err(|error| error.to_string())?;
     if args.json {
-        let lines = interfaces.iter().map(|interface| Line::Interface(line(interface)));
-        let drivers = DRIVERS.iter().map(|driver| Line::Driver(driver_line(driver)));
-        let lines: Result<String, String> =
-            lines.chain(drivers).map(|line| json_line(&line)).collect();
-        print(&lines?)?;
+        let interfaces = lines(interfaces.iter().map(interface_object))?;
+        print(&format!("{interfaces}{}", lines(DRIVERS.iter().copied().map(driver_object))?))?;
     } else {
         print(&format!("{}\n{}", interface_table(&interfaces), driver_table()))?;
     }
     Ok(true)
 }
 
-fn line(interface: &Interface) -> InterfaceLine<'_> {
+fn interface_object(interface: &Interface) -> json::interface::Interface<'_> {
     let timing = interface.timing;
-    InterfaceLine {
+    json::interface::Interface {
         name: &interface.name,
         kind: &interface.kind,
         state: interface.state.name(),
@@ -104,9 +49,9 @@ fn line(interface: &Interface) -> InterfaceLine<'_> {
     }
 }
 
-fn driver_line(driver: &Driver) -> DriverLine {
-    let option = |&(name, summary): &(&'static str, &'static str)| OptionLine { name, summary };
-    DriverLine {
+fn driver_object(driver: &driver::Driver) -> Driver {
+    let option = |&(name, summary): &(&'static str, &'static str)| DriverOption { name, summary };
+    Driver {
         name: driver.name,
         summary: driver.summary,
         example: driver.example,

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use candor_bus::capture::{Capture, Captured, Next, Totals};
+use candor_bus::capture::{Capture, Captured, Next};
 use candor_bus::named::NamedPort;
 use candor_bus::outlet::Stop;
 use candor_config::Findings;
@@ -16,7 +16,6 @@ use candor_port::Wanted;
 use candor_signals::Database;
 use candor_time::{Instant, Nanos};
 use candor_wire::Frame;
-use serde::Serialize;
 
 use crate::color;
 
@@ -151,25 +150,6 @@ pub(super) fn follow(
 pub(super) fn tell_totals(capture: &Capture) {
     for (port, name) in capture.names().enumerate() {
         eprintln!("{name}: {}", capture.totals(port));
-    }
-}
-
-/// What a port counted, as JSON.
-#[derive(Serialize)]
-pub(super) struct TotalsLine<'a> {
-    port: &'a str,
-    frames: u64,
-    error_reports: u64,
-    malformed: u64,
-    overflow: u64,
-    missing: u64,
-    out_of_order: u64,
-}
-
-impl<'a> TotalsLine<'a> {
-    pub(super) const fn new(port: &'a str, totals: &Totals) -> Self {
-        let Totals { frames, error_reports, malformed, overflow, missing, out_of_order } = *totals;
-        Self { port, frames, error_reports, malformed, overflow, missing, out_of_order }
     }
 }
 

@@ -1,19 +1,6 @@
 //! `candor bus load`: how busy buses are.
 //!
-//! `--json` prints one object of type `interval` for each port and interval, and in the end one of
-//! type `total` for each port:
-//!
-//! | field of both | |
-//! |---|---|
-//! | `port` | |
-//! | `from_ns`, `time_ns` | when it began, since 1970, and how long it was |
-//! | `frames`, `error_reports` | how many |
-//! | `frames_per_s` | |
-//! | `nominal_bits`, `data_bits` | bits of the frames at the two bit rates, intermission included |
-//! | `load_percent`, `peak_percent` | null if no bit rate is known; the peak is that of an interval so far |
-//!
-//! `total` has also `bitrate`, `data_bitrate` (null if not known) and `ids`: of those with the most
-//! bits `id` (in hex), `frames` and `load_percent`.
+//! `candor help json bus load` describes what `--json` prints.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -27,11 +14,13 @@ use candor_port::Address;
 use candor_time::{Instant, Nanos};
 use candor_wire::Timing;
 use clap::Args;
-use serde::Serialize;
 
 use super::live::{self, End, Follower, Out, hex_word};
 use crate::Answer;
-use crate::output::{duration, json_line, table, thousands};
+use crate::json;
+use crate::json::interval::Interval;
+use crate::json::total::{IdLoad, Total};
+use crate::output::{duration, table, thousands};
 
 #[derive(Args)]
 pub(crate) struct LoadArgs {
@@ -165,7 +154,7 @@ impl Load {
         let port = &self.ports[index];
         for stretch in over {
             let text = if self.json {
-                json_line(&Line::Interval(interval_line(port, stretch)))?
+                json::line(&interval_object(port, stretch))?
             } else {
                 line(port, stretch, self.width)
             };
@@ -191,7 +180,7 @@ impl Load {
         self.ports.iter().for_each(doubt);
         if self.json {
             for port in &self.ports {
-                self.out.write(&json_line(&Line::Total(total_line(port, top)))?)?;
+                self.out.write(&json::line(&total_object(port, top))?)?;
             }
         } else {
             self.out.write(&totals(&self.ports, top))?;
@@ -303,46 +292,9 @@ fn totals(ports: &[Measured], top: usize) -> String {
     out
 }
 
-#[derive(Serialize)]
-#[serde(tag = "type", content = "data", rename_all = "lowercase")]
-enum Line<'a> {
-    Interval(StretchLine<'a>),
-    Total(TotalLine<'a>),
-}
-
-#[derive(Serialize)]
-struct StretchLine<'a> {
-    port: &'a str,
-    from_ns: u64,
-    time_ns: u64,
-    frames: u64,
-    error_reports: u64,
-    frames_per_s: f64,
-    nominal_bits: u64,
-    data_bits: u64,
-    load_percent: Option<f64>,
-    peak_percent: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct TotalLine<'a> {
-    #[serde(flatten)]
-    stretch: StretchLine<'a>,
-    bitrate: Option<u32>,
-    data_bitrate: Option<u32>,
-    ids: Vec<IdLine>,
-}
-
-#[derive(Serialize)]
-struct IdLine {
-    id: String,
-    frames: u64,
-    load_percent: Option<f64>,
-}
-
-fn interval_line<'a>(port: &'a Measured, stretch: &Stretch) -> StretchLine<'a> {
+fn interval_object<'a>(port: &'a Measured, stretch: &Stretch) -> Interval<'a> {
     let timing = port.meter.timing();
-    StretchLine {
+    Interval {
         port: &port.title,
         from_ns: stretch.from.as_nanos(),
         time_ns: stretch.time.as_nanos(),
@@ -356,15 +308,15 @@ fn interval_line<'a>(port: &'a Measured, stretch: &Stretch) -> StretchLine<'a> {
     }
 }
 
-fn total_line(port: &Measured, top: usize) -> TotalLine<'_> {
+fn total_object(port: &Measured, top: usize) -> Total<'_> {
     let (total, timing) = (port.meter.total(), port.meter.timing());
-    let id = |id: candor_bus::load::IdLoad| IdLine {
+    let id = |id: candor_bus::load::IdLoad| IdLoad {
         id: hex_word(id.can_id),
         frames: id.frames,
         load_percent: timing.map(|timing| id.bits.percent(timing, total.time)),
     };
-    TotalLine {
-        stretch: interval_line(port, &total),
+    Total {
+        interval: interval_object(port, &total),
         bitrate: timing.map(|timing| timing.nominal.bits_per_second()),
         data_bitrate: timing.map(|timing| timing.data.bits_per_second()),
         ids: port.meter.top(top).into_iter().map(id).collect(),

@@ -2,8 +2,7 @@
 //!
 //! The file grows beside its place, under a name that begins with a dot, and takes it when it is
 //! complete. What was received is written twice a second, so that little is lost if the machine
-//! stops. `--json` prints one object of type `file` for each file (`file`, `format`, `frames`,
-//! `bytes`), then one of type `port` for each port, as `candor bus dump` does.
+//! stops. `candor help json bus record` describes what `--json` prints.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -14,13 +13,15 @@ use candor_bus::named::{self, NamedPort};
 use candor_bus::select::Selection;
 use candor_time::Nanos;
 use clap::Args;
-use serde::Serialize;
 
 use super::dump::WhichArgs;
-use super::file::{FileLine, LogFile};
-use super::live::{self, End, Follower, TotalsLine, read_size};
+use super::file::LogFile;
+use super::live::{self, End, Follower, read_size};
 use crate::Answer;
-use crate::output::{json_line, print};
+use crate::json::lines;
+use crate::json::port_totals::PortTotals;
+use crate::json::recording::Recording;
+use crate::output::print;
 use crate::overwrite::Overwriting;
 
 #[derive(Args)]
@@ -84,11 +85,9 @@ pub(super) fn run(args: &RecordArgs) -> Answer {
     let finished = recorder.finish_file();
     let totals: Vec<Totals> = (0..args.ports.len()).map(|port| capture.totals(port)).collect();
     if args.json {
-        let files = recorder.done.iter().map(|file| json_line(&Line::File(file)));
         let ports = capture.names().zip(&totals);
-        let ports =
-            ports.map(|(name, totals)| json_line(&Line::Port(TotalsLine::new(name, totals))));
-        print(&files.chain(ports).collect::<Result<String, String>>()?)?;
+        let ports = ports.map(|(name, totals)| PortTotals::new(name, totals));
+        print(&format!("{}{}", lines(&recorder.done)?, lines(ports)?))?;
     }
     for file in &recorder.done {
         let (frames, bytes) = (counted(file.frames, "frame"), counted(file.bytes, "byte"));
@@ -105,7 +104,7 @@ struct Recorder {
     /// The file that grows; `None` only after a failure.
     file: Option<LogFile>,
     files: Files,
-    done: Vec<FileLine>,
+    done: Vec<Recording>,
     frames_left: u64,
     bytes_left: u64,
 }
@@ -179,13 +178,6 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
     };
     let (stem, ending) = (part(path.file_stem()), part(path.extension()));
     path.with_file_name(format!("{stem}-{number:04}.{ending}"))
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", content = "data", rename_all = "lowercase")]
-enum Line<'a> {
-    File(&'a FileLine),
-    Port(TotalsLine<'a>),
 }
 
 #[cfg(test)]

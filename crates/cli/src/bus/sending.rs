@@ -6,9 +6,9 @@ use candor_linux::realtime;
 use candor_port::Address;
 use candor_time::Nanos;
 use clap::Args;
-use serde::Serialize;
 
-use crate::output::{duration, json_line, print};
+use crate::json;
+use crate::output::{duration, print};
 
 /// How to send.
 #[derive(Args)]
@@ -48,8 +48,8 @@ impl SendingArgs {
         }
         let figures = punctuality.and_then(Punctuality::figures);
         if self.json {
-            let line = |outlet: &Outlet| json_line(&Line::new(outlet, figures, is_flood));
-            print(&outlets.iter().map(line).collect::<Result<String, String>>()?)?;
+            let objects = outlets.iter().map(|outlet| delivery(outlet, figures, is_flood));
+            print(&json::lines(objects)?)?;
         }
         for outlet in outlets {
             eprintln!("{}: {}", outlet.name(), outlet.delivery());
@@ -95,56 +95,29 @@ fn speed(figures: &Figures, sent: u64) -> String {
     }
 }
 
-#[derive(Serialize)]
-#[serde(tag = "type", content = "data", rename_all = "lowercase")]
-enum Line<'a> {
-    Delivery(DeliveryLine<'a>),
-}
-
-/// How the frames of a port fared: `sent`; `unsupported`, `full`, `down`: refused because the port
-/// carries no such frames, had no room in time, or was away; `lost` after they were taken;
-/// `waited`, `waiting_ns`: how many waited for room and how long in all. The others are of all
-/// ports together: how late frames left, and how long it took from the first frame to the last,
-/// planned and in fact, and the difference; null where frames have no times.
-#[derive(Serialize)]
-struct DeliveryLine<'a> {
-    port: &'a str,
-    sent: u64,
-    unsupported: u64,
-    full: u64,
-    down: u64,
-    lost: u64,
-    waited: u64,
-    waiting_ns: u64,
-    late_ns_p50: Option<u64>,
-    late_ns_p99: Option<u64>,
-    late_ns_max: Option<u64>,
-    planned_ns: Option<u64>,
-    took_ns: Option<u64>,
-    drift_ns: Option<i64>,
-}
-
-impl<'a> Line<'a> {
-    fn new(outlet: &'a Outlet, figures: Option<Figures>, is_flood: bool) -> Self {
-        let Delivery { taken, unsupported, full, down, lost, waited, waiting } = outlet.delivery();
-        // In a flood frames have no times at which they could be punctual.
-        let planned = figures.filter(|_| !is_flood);
-        let figure = |of: fn(Figures) -> Nanos| planned.map(|figures| of(figures).as_nanos());
-        Self::Delivery(DeliveryLine {
-            port: outlet.name(),
-            sent: taken,
-            unsupported,
-            full,
-            down,
-            lost,
-            waited,
-            waiting_ns: waiting.as_nanos(),
-            late_ns_p50: figure(|figures| figures.late_p50),
-            late_ns_p99: figure(|figures| figures.late_p99),
-            late_ns_max: figure(|figures| figures.late_max),
-            planned_ns: figure(|figures| figures.planned),
-            took_ns: figures.map(|figures| figures.took.as_nanos()),
-            drift_ns: planned.map(|figures| figures.drift_ns),
-        })
+fn delivery(
+    outlet: &Outlet,
+    figures: Option<Figures>,
+    is_flood: bool,
+) -> json::delivery::Delivery<'_> {
+    let Delivery { taken, unsupported, full, down, lost, waited, waiting } = outlet.delivery();
+    // In a flood frames have no times at which they could be punctual.
+    let planned = figures.filter(|_| !is_flood);
+    let figure = |of: fn(Figures) -> Nanos| planned.map(|figures| of(figures).as_nanos());
+    json::delivery::Delivery {
+        port: outlet.name(),
+        sent: taken,
+        unsupported,
+        full,
+        down,
+        lost,
+        waited,
+        waiting_ns: waiting.as_nanos(),
+        late_ns_p50: figure(|figures| figures.late_p50),
+        late_ns_p99: figure(|figures| figures.late_p99),
+        late_ns_max: figure(|figures| figures.late_max),
+        planned_ns: figure(|figures| figures.planned),
+        took_ns: figures.map(|figures| figures.took.as_nanos()),
+        drift_ns: planned.map(|figures| figures.drift_ns),
     }
 }

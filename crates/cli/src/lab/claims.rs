@@ -1,30 +1,140 @@
-//! Claims and what became of them, as tables and as JSON.
+//! `candor lab claims`: claims and what became of them, as tables and as JSON.
+//!
+//! `candor help json lab claims` describes what `--json` prints.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use candor_lab::claims::{Agreement, Claim, Verdict};
+use candor_lab::experiment::Testbed;
+use candor_lab::glob;
 use candor_lab::group::Range;
+use candor_lab::report;
 use candor_lab::result::ResultFile;
-use serde_json::json;
+use candor_lab::run::Outcome;
+use candor_lab::runner::Ran;
+use clap::Args;
 
-use crate::output::{json_line, number_range, table, thousands};
+use super::run::{Running, execute, finish};
+use super::selection::{Selection, load};
+use crate::Answer;
+use crate::json;
+use crate::json::claim::JudgedClaim;
+use crate::json::claim_group::ClaimGroup;
+use crate::output::{number_range, print, table, thousands};
+
+#[derive(Args)]
+pub(crate) struct Claims {
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    running: Running,
+    /// Run nothing: check the claims against the results in the folder, such as those of shards
+    #[arg(long)]
+    no_run: bool,
+    /// Select claims by id; * stands for any characters, ? for one character
+    #[arg(long, value_name = "GLOB")]
+    claim: Option<String>,
+    /// Print a table in Markdown
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    /// Print JSON Lines: an object of type "claim" per claim, then one of type "claim_group" per id
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn claims(arguments: &Claims) -> Answer {
+    let mut campaign = load(&arguments.selection)?;
+    if campaign.claims.is_empty() {
+        return Err(format!(
+            "{} has no claims; add them under [[claim]]",
+            arguments.selection.file.display()
+        ));
+    }
+    if let Some(glob) = &arguments.claim {
+        campaign.claims.retain(|claim| glob::matches(glob, &claim.id));
+        if campaign.claims.is_empty() {
+            let file = arguments.selection.file.display();
+            return Err(format!("{file}: no claim has an id that matches `{glob}`"));
+        }
+    }
+    let chosen = &campaign.claims;
+    campaign
+        .experiments
+        .retain(|experiment| chosen.iter().any(|claim| claim.is_about(&experiment.group)));
+    let outcome = match arguments.no_run {
+        true => {
+            arguments.running.overwriting.folder(&arguments.running.out)?;
+            found(&arguments.running.out)?
+        }
+        false => execute(&arguments.selection, &arguments.running, &campaign)?,
+    };
+    let results = outcome.results();
+    let judged: Vec<_> = campaign.claims.iter().map(|claim| Judged::new(claim, &results)).collect();
+    match arguments.json {
+        true => print(&lines(&judged)?)?,
+        false => print(&text(&judged, value_head(&results), arguments.markdown))?,
+    }
+    tell(&judged);
+    let wanted = if arguments.no_run { results.len() } else { campaign.experiments.len() };
+    let is_same = finish(&arguments.running.out, &outcome, wanted, !arguments.no_run)?;
+    Ok(is_same && judged.iter().all(|judged| judged.verdict.agrees()))
+}
+
+/// The results in a folder, as if they had just been made.
+fn found(out: &Path) -> Result<Outcome, String> {
+    let results = report::results(out).map_err(|error| error.to_string())?;
+    let finished = results.into_iter().map(|result| Ran { result, is_cached: true }).collect();
+    Ok(Outcome { finished, ..Outcome::default() })
+}
+
+/// What the found values are.
+fn value_head(results: &[ResultFile]) -> &'static str {
+    let is_all = |testbed: Testbed| results.iter().all(|result| result.testbed == testbed.name());
+    if is_all(Testbed::Sim) {
+        "model"
+    } else if is_all(Testbed::Vm) {
+        "vm"
+    } else {
+        "found"
+    }
+}
 
 /// Decimals at most.
 const MOST_DIGITS: usize = 6;
 
 /// A claim and what became of it.
-pub(super) struct Judged<'a> {
+struct Judged<'a> {
     claim: &'a Claim,
     /// What it says, with the number of frames.
     says: String,
-    pub(super) verdict: Verdict,
+    verdict: Verdict,
 }
 
 impl<'a> Judged<'a> {
-    pub(super) fn new(claim: &'a Claim, results: &[ResultFile]) -> Self {
+    fn new(claim: &'a Claim, results: &[ResultFile]) -> Self {
         let sent = claim.sent(results).map_or("?".into(), thousands);
         let says = claim.says.replace("{sent}", &sent);
         Self { claim, says, verdict: claim.judge(results) }
+    }
+
+    fn object(&self) -> JudgedClaim<'_> {
+        let Self { claim, says, verdict } = self;
+        JudgedClaim {
+            agreement: verdict.agreement.key(),
+            agrees: verdict.agrees(),
+            bounds: claim.bounds(),
+            each: claim.each.as_deref(),
+            id: &claim.id,
+            least: verdict.found.map(|found| found.least),
+            most: verdict.found.map(|found| found.most),
+            note: &claim.note,
+            published: &claim.published,
+            says,
+            seeds: verdict.found.map(|found| found.count),
+            unit: claim.unit(),
+            value: verdict.value(),
+        }
     }
 
     /// The values found, with as many digits as show on which side of a bound they are.
@@ -50,37 +160,16 @@ impl<'a> Judged<'a> {
     }
 }
 
-/// Objects of type `claim`, then of type `claim_group`.
-pub(super) fn lines(judged: &[Judged<'_>]) -> Result<String, String> {
-    let claim = |judged: &Judged<'_>| {
-        let Judged { claim, says, verdict } = judged;
-        json_line(&json!({"type": "claim", "data": {
-            "id": claim.id,
-            "says": says,
-            "published": claim.published,
-            "bounds": claim.bounds(),
-            "each": claim.each,
-            "value": verdict.value(),
-            "seeds": verdict.found.map(|found| found.count),
-            "least": verdict.found.map(|found| found.least),
-            "most": verdict.found.map(|found| found.most),
-            "agrees": verdict.agrees(),
-            "agreement": verdict.agreement.word(),
-            "note": claim.note,
-        }}))
-    };
-    let group = |(id, counts): &(&str, Counts)| {
-        let mut data = json!({"id": id, "claims": counts.total()});
-        for agreement in Agreement::ALL {
-            data[agreement.word()] = json!(counts.of(agreement));
-        }
-        json_line(&json!({"type": "claim_group", "data": data}))
-    };
-    judged.iter().map(claim).chain(by_group(judged).iter().map(group)).collect()
+/// The claims as JSON Lines, and how many of each group hold.
+fn lines(judged: &[Judged<'_>]) -> Result<String, String> {
+    let claims = json::lines(judged.iter().map(Judged::object))?;
+    let groups = by_group(judged);
+    let groups = json::lines(groups.iter().map(|(id, counts)| counts.object(id)))?;
+    Ok(format!("{claims}{groups}"))
 }
 
 /// The claims as a table, and how many of each group hold as another.
-pub(super) fn text(judged: &[Judged<'_>], value_head: &str, is_markdown: bool) -> String {
+fn text(judged: &[Judged<'_>], value_head: &str, is_markdown: bool) -> String {
     let (head, rows) = verdicts(judged, value_head);
     let (group_head, group_rows) = group_table(judged);
     if is_markdown {
@@ -94,7 +183,7 @@ pub(super) fn text(judged: &[Judged<'_>], value_head: &str, is_markdown: bool) -
 }
 
 /// On standard error: how many hold.
-pub(super) fn tell(judged: &[Judged<'_>]) {
+fn tell(judged: &[Judged<'_>]) {
     let counts = Counts::of_all(judged.iter());
     eprintln!("{} of {} claims agree", counts.of(Agreement::Yes), judged.len());
     if counts.of(Agreement::Depends) > 0 {
@@ -153,6 +242,19 @@ impl Counts {
 
     fn total(&self) -> usize {
         self.0.iter().sum()
+    }
+
+    /// The counts of the claims of an id.
+    fn object<'a>(&self, id: &'a str) -> ClaimGroup<'a> {
+        ClaimGroup {
+            claims: self.total(),
+            depends: self.of(Agreement::Depends),
+            id,
+            missing: self.of(Agreement::Missing),
+            no: self.of(Agreement::No),
+            too_few_seeds: self.of(Agreement::TooFewSeeds),
+            yes: self.of(Agreement::Yes),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! `candor lab compare`: a verdict between two runs.
 //!
-//! `--json` prints objects of the types `changed`, `figure`, `range`, `function`, `unpaired`, `note` and
-//! `verdict`; docs/experiments.md describes their fields.
+//! `candor help json lab compare` describes what `--json` prints.
+
+mod json;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,10 +12,9 @@ use candor_lab::compare::{
 };
 use candor_lab::group::Range;
 use clap::Args;
-use serde_json::{Value, json};
 
 use crate::Answer;
-use crate::output::{duration_range, json_line, print, signed, table};
+use crate::output::{duration_range, print, signed, table};
 
 #[derive(Args)]
 pub(crate) struct Compare {
@@ -32,7 +32,8 @@ pub(crate) struct Compare {
     /// How many functions to list; 0 for all
     #[arg(long, default_value_t = 15, value_name = "N")]
     top: usize,
-    /// Print JSON Lines
+    /// Print JSON Lines: objects of types that `candor help json lab compare` describes, last one of
+    /// type "verdict"
     #[arg(long)]
     json: bool,
 }
@@ -67,7 +68,7 @@ pub(super) fn compare(arguments: &Compare) -> Answer {
         return Err(nothing(&comparison));
     }
     match arguments.json {
-        true => print(&lines(&comparison, arguments.allow)?)?,
+        true => print(&json::lines(&comparison, arguments.allow)?)?,
         false => print(&text(&comparison, arguments))?,
     }
     Ok(agrees(&comparison, arguments.allow))
@@ -265,77 +266,6 @@ fn summary(comparison: &Comparison, allow: Allowance) -> String {
     }
     out.push('\n');
     out
-}
-
-fn lines(comparison: &Comparison, allow: Allowance) -> Result<String, String> {
-    let line = |kind: &str, data: Value| json_line(&json!({"type": kind, "data": data}));
-    let mut out = Vec::new();
-    for changed in &comparison.changed {
-        let data = json!({
-            "setting": changed.setting, "before": changed.before, "after": changed.after,
-        });
-        out.push(line("changed", data));
-    }
-    let metric = |metric: Option<candor_lat::Metric>| metric.map(candor_lat::Metric::key);
-    for figure in &comparison.figures {
-        let data = json!({
-            "experiment": figure.experiment,
-            "metric": metric(figure.metric),
-            "figure": figure.figure,
-            "unit": figure.unit.name(),
-            "seed": figure.seed,
-            "before": figure.before,
-            "after": figure.after,
-            "difference": figure.difference(),
-            "difference_percent": figure.difference_percent(),
-            "difference_instructions": figure.difference_instructions(),
-            "resolution": figure.resolution(),
-            "verdict": figure.verdict().word(),
-            "is_allowed": figure.is_allowed(allow),
-        });
-        out.push(line("figure", data));
-    }
-    let range =
-        |range: &Range| json!({"seeds": range.count, "least": range.least, "most": range.most});
-    for ranges in &comparison.ranges {
-        let data = json!({
-            "experiment": ranges.experiment,
-            "metric": metric(ranges.metric),
-            "figure": ranges.figure,
-            "unit": ranges.unit.name(),
-            "before": range(&ranges.before),
-            "after": range(&ranges.after),
-            "verdict": ranges.trend.word().replace(' ', "_"),
-        });
-        out.push(line("range", data));
-    }
-    for change in &comparison.functions {
-        let data = json!({
-            "experiment": change.experiment,
-            "place": change.place,
-            "function": change.function,
-            "before": change.before,
-            "after": change.after,
-            "difference": change.difference(),
-        });
-        out.push(line("function", data));
-    }
-    for (side, names) in [("before", &comparison.only_before), ("after", &comparison.only_after)] {
-        let unpaired = |name| line("unpaired", json!({"side": side, "experiment": name}));
-        out.extend(names.iter().map(unpaired));
-    }
-    out.extend(comparison.notes.iter().map(|note| line("note", json!({"text": note}))));
-    let data = json!({
-        "pairs": comparison.pairs,
-        "slower": comparison.count(Verdict::Slower),
-        "faster": comparison.count(Verdict::Faster),
-        "same": comparison.count(Verdict::Same),
-        "not_allowed": comparison.not_allowed(allow).count(),
-        "allow": allow.to_string(),
-        "agrees": agrees(comparison, allow),
-    });
-    out.push(line("verdict", data));
-    out.into_iter().collect()
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! `candor lab list --coverage`: which part of the papers' matrix a campaign covers.
 //!
-//! `--json` prints an object of type `coverage` per kernel and gateway: `kernel`, `gateway`, `covered`,
-//! `of`, `missing` (pairs of traffic and load); then one of type `coverage_total`: `kernels`, `covered`,
-//! `of`, `published` (653), `missing_by_traffic` and `missing_by_load` (how many, by name).
+//! `candor help json coverage` and `candor help json coverage_total` describe what `--json` prints.
 
 use candor_lab::Experiment;
 use candor_lab::coverage::{Coverage, GATEWAYS, LOADS, PUBLISHED, PUBLISHED_KERNELS, TRAFFICS};
-use serde_json::{Value, json};
 
-use crate::output::{json_line, table};
+use crate::json;
+use crate::json::coverage::Covered;
+use crate::json::coverage_total::CoveredInAll;
+use crate::output::table;
 
 /// Combinations of traffic and load.
 const CONDITIONS: usize = TRAFFICS.len() * LOADS.len();
@@ -52,32 +52,29 @@ pub(super) fn text(experiments: &[Experiment]) -> String {
 /// The same as JSON Lines.
 pub(super) fn lines(experiments: &[Experiment]) -> Result<String, String> {
     let coverage = Coverage::of(experiments);
-    let mut out = String::new();
-    for kernel in coverage.kernels() {
-        for gateway in GATEWAYS {
-            let missing = coverage.missing(kernel, gateway);
-            out.push_str(&json_line(&json!({"type": "coverage", "data": {
-                "kernel": kernel,
-                "gateway": gateway,
-                "covered": CONDITIONS - missing.len(),
-                "of": CONDITIONS,
-                "missing": missing,
-            }}))?);
+    let object = |kernel, gateway| {
+        let missing = coverage.missing(kernel, gateway);
+        Covered {
+            covered: CONDITIONS - missing.len(),
+            gateway,
+            kernel,
+            missing: missing.into_iter().map(|(traffic, load)| [traffic, load]).collect(),
+            of: CONDITIONS,
         }
-    }
-    let counts = |missing: Vec<(&str, usize)>| -> Value {
-        missing.into_iter().map(|(name, count)| (name.to_owned(), json!(count))).collect()
     };
+    let gateways = |kernel| GATEWAYS.into_iter().map(move |gateway| (kernel, gateway));
+    let objects = coverage.kernels().flat_map(gateways);
     let [(_, traffics), (_, loads)] = by_axis(&coverage);
-    out.push_str(&json_line(&json!({"type": "coverage_total", "data": {
-        "kernels": coverage.kernels().collect::<Vec<_>>(),
-        "covered": coverage.covered(),
-        "of": coverage.size(),
-        "published": PUBLISHED,
-        "missing_by_traffic": counts(traffics),
-        "missing_by_load": counts(loads),
-    }}))?);
-    Ok(out)
+    let total = CoveredInAll {
+        covered: coverage.covered(),
+        kernels: coverage.kernels().collect(),
+        missing_by_load: loads.into_iter().collect(),
+        missing_by_traffic: traffics.into_iter().collect(),
+        of: coverage.size(),
+        published: PUBLISHED,
+    };
+    let objects = objects.map(|(kernel, gateway)| object(kernel, gateway));
+    Ok(format!("{}{}", json::lines(objects)?, json::line(&total)?))
 }
 
 /// How many combinations are missing, by traffic and by load.

@@ -1,8 +1,6 @@
 //! `candor lab profile`: where the instructions of a `vm` experiment go.
 //!
-//! `--json` prints an object of type `place` per kernel, module and program, and one of type
-//! `function` per function, most first: `experiment`, `place`, `function` (only the latter),
-//! `instructions`, `frames`, `instructions_per_frame`.
+//! `candor help json lab profile` describes what `--json` prints.
 
 use std::path::PathBuf;
 
@@ -13,11 +11,13 @@ use candor_lab::vm::{Breakdown, Emulator};
 use candor_linux::clock::{self, Monotonic};
 use candor_time::Instant;
 use clap::Args;
-use serde_json::{Value, json};
 
-use super::{Selection, load};
+use super::selection::{Selection, load};
 use crate::Answer;
-use crate::output::{json_line, print, table, thousands};
+use crate::json;
+use crate::json::place::Place;
+use crate::json::profiled_function::ProfiledFunction;
+use crate::output::{print_more, table, thousands};
 use crate::progress::{Pulse, catch_interrupt, is_interrupted};
 
 #[derive(Args)]
@@ -86,9 +86,13 @@ pub(super) fn profile(arguments: &Profile) -> Answer {
             let kept = compare::keep(out, &breakdown.to_file(experiment));
             eprintln!("counts: {}", kept.map_err(|error| error.to_string())?.display());
         }
-        match arguments.json {
-            true => print(&lines(&breakdown, arguments.top)?)?,
-            false => print(&text(&breakdown, arguments.top))?,
+        let shown = match arguments.json {
+            true => lines(&breakdown, arguments.top)?,
+            false => text(&breakdown, arguments.top),
+        };
+        // With --out, the counts are wanted even if nobody reads.
+        if !print_more(&shown)? && arguments.out.is_none() {
+            break;
         }
     }
     Ok(true)
@@ -131,24 +135,23 @@ fn text(breakdown: &Breakdown, top: usize) -> String {
 }
 
 fn lines(breakdown: &Breakdown, top: usize) -> Result<String, String> {
-    let object = |kind: &str, place: &str, function: Option<&str>, instructions: u64| {
-        let mut data = json!({
-            "experiment": breakdown.experiment,
-            "place": place,
-            "instructions": instructions,
-            "frames": breakdown.frames,
-            "instructions_per_frame": breakdown.per_frame(instructions),
-        });
-        if let (Some(function), Value::Object(data)) = (function, &mut data) {
-            data.insert("function".into(), json!(function));
-        }
-        json_line(&json!({"type": kind, "data": data}))
-    };
-    let profile = &breakdown.profile;
+    let Breakdown { experiment, frames, profile, .. } = breakdown;
     let places = profile.places();
-    let places = places.iter().map(|(place, count)| object("place", place, None, *count));
-    let functions = profile.functions.iter().take(listed(top)).map(|function| {
-        object("function", &function.place, Some(&function.name), function.instructions)
-    });
-    places.chain(functions).collect()
+    let places = json::lines(places.iter().map(|(place, instructions)| Place {
+        experiment,
+        frames: *frames,
+        instructions: *instructions,
+        instructions_per_frame: breakdown.per_frame(*instructions),
+        place,
+    }))?;
+    let functions = profile.functions.iter().take(listed(top));
+    let functions = json::lines(functions.map(|function| ProfiledFunction {
+        experiment,
+        frames: *frames,
+        function: &function.name,
+        instructions: function.instructions,
+        instructions_per_frame: breakdown.per_frame(function.instructions),
+        place: &function.place,
+    }))?;
+    Ok(format!("{places}{functions}"))
 }

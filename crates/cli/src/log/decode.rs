@@ -1,18 +1,6 @@
 //! `candor log decode`: the signals in a recording.
 //!
-//! Each frame is shown as in a candump log, with a line per signal below. `--json` prints one object
-//! of type `frame` for each:
-//!
-//! | field | |
-//! |---|---|
-//! | `time_ns`, `interface` | when and where it was recorded |
-//! | `direction` | `received` or `transmitted`; null if the recording does not say |
-//! | `frame` | in the notation of candump: `123#DEADBEEF` |
-//! | `message` | its name by the DBC file; null if it is not known |
-//! | `signals` | objects with `name`, `raw`, `value`, `unit` and `text` |
-//!
-//! `raw` is the whole number in the frame, exact, up to 64 bits; `value` is the physical value, null
-//! if it is infinite or no number, and `text` the name of the value, or null.
+//! Each frame is shown as in a candump log, with a line per signal below.
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
@@ -23,9 +11,10 @@ use candor_signals::Decoded;
 use candor_wire::Frame;
 use candor_wire::log::{Direction, Encoder, Format, Record};
 use clap::Args;
-use serde::Serialize;
 
 use crate::bus::database;
+use crate::json;
+use crate::json::log_frame::{LogFrame, LogSignal};
 
 use super::{InputArgs, Progress, explain_malformed, report_skipped};
 
@@ -48,31 +37,6 @@ pub(crate) struct DecodeArgs {
     json: bool,
     #[command(flatten)]
     input: InputArgs,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", content = "data", rename_all = "lowercase")]
-enum Line<'a> {
-    Frame(FrameLine<'a>),
-}
-
-#[derive(Serialize)]
-struct FrameLine<'a> {
-    time_ns: u64,
-    interface: &'a str,
-    direction: Option<&'static str>,
-    frame: String,
-    message: Option<&'a str>,
-    signals: Vec<SignalLine<'a>>,
-}
-
-#[derive(Serialize)]
-struct SignalLine<'a> {
-    name: &'a str,
-    raw: i128,
-    value: f64,
-    unit: &'a str,
-    text: Option<&'a str>,
 }
 
 /// How many of the frames there were.
@@ -185,14 +149,14 @@ fn write_json(
     interface: &str,
     line: &mut Vec<u8>,
 ) -> Result<(), Stop> {
-    let signals = values(view, &record.frame).map(|decoded| SignalLine {
+    let signals = values(view, &record.frame).map(|decoded| LogSignal {
         name: &decoded.signal.name,
         raw: decoded.raw,
         value: decoded.physical,
         unit: &decoded.signal.unit,
         text: decoded.value_name(),
     });
-    let object = Line::Frame(FrameLine {
+    let object = LogFrame {
         time_ns: record.time_ns,
         interface,
         direction: record.direction.map(|direction| match direction {
@@ -202,11 +166,9 @@ fn write_json(
         frame: record.frame.to_string(),
         message: view.message(&record.frame).map(|message| message.name.as_str()),
         signals: signals.collect(),
-    });
-    serde_json::to_writer(&mut *line, &object)
-        .map_err(|error| Stop::Error(format!("a frame cannot be shown: {error}")))?;
-    line.push(b'\n');
-    Ok(())
+    };
+    json::write(&object, line)
+        .map_err(|error| Stop::Error(format!("a frame cannot be shown: {error}")))
 }
 
 /// The signals of interest in a frame.

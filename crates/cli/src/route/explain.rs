@@ -1,24 +1,6 @@
 //! `candor route explain`: what the rules do with one frame, and why.
 //!
-//! `--json` prints one object of type `verdict`, then one of type `rule` for every rule that the frame
-//! meets, in the order of the file:
-//!
-//! | field of `verdict` | |
-//! |---|---|
-//! | `bus`, `frame` | where the frame comes in, and the frame |
-//! | `verdict` | `forwarded`, `refused`, or `ignored` (no rule takes it, and nothing counts it) |
-//! | `text` | the same as a sentence |
-//! | `message`, `signals` | by the DBC file of the bus: its name, or null; `name`, `value`, `unit`, `text` |
-//!
-//! | field of `rule` | |
-//! |---|---|
-//! | `pass`, `bus`, `frame` | 1 for the frame as it came in; copies that come back make further passes |
-//! | `rule`, `line`, `column` | name and place |
-//! | `taken`, `reason` | whether it takes the frame, and why |
-//! | `list` | the kernel's receive list of the filter that matched, or null |
-//! | `steps` | of the edit: `operation`, `field`, `before` and `after` |
-//! | `result` | the frame that goes out; null if none does |
-//! | `copies` | `bus`, `interface`, `refused` (a cause, or null), `hops_left`, `next_pass` (or null), `message`, `signals` |
+//! `candor help json route explain` describes what `--json` prints.
 
 mod json;
 mod words;
@@ -34,10 +16,11 @@ use candor_signals::{Database, Decoded};
 use candor_wire::Frame;
 use clap::Args;
 
-use self::words::{StepLine, reason, refusal, step_line};
+use self::words::{reason, refusal, step_object};
 use super::{Notation, Rules, plural, read, read_bytes, read_rules};
 use crate::Answer;
 use crate::color;
+use crate::json::explain_rule::Step;
 use crate::output::print;
 
 #[derive(Args)]
@@ -51,7 +34,8 @@ pub(crate) struct ExplainArgs {
     /// For every rule that does not take the frame, say why
     #[arg(long)]
     all: bool,
-    /// Print JSON Lines: one object of type "verdict", then one of type "rule" for every rule
+    /// Print JSON Lines: one object of type "verdict", then one of type "rule" for each rule of the
+    /// buses that the frame meets
     #[arg(long, conflicts_with = "all")]
     json: bool,
 }
@@ -247,7 +231,7 @@ impl Scene<'_> {
 
     fn taken(&self, out: &mut String, frame: &Frame, taken: &Taken) {
         for step in steps(frame, taken) {
-            let StepLine { operation, field, before, after } = step;
+            let Step { operation, field, before, after } = step;
             out.push_str(&format!("  {operation:<4} {field:<7} {before} -> {after}\n"));
         }
         for copy in &taken.copies {
@@ -296,7 +280,7 @@ fn taken(explained: &Explained) -> Option<&Taken> {
     }
 }
 
-fn steps(frame: &Frame, taken: &Taken) -> Vec<StepLine> {
+fn steps(frame: &Frame, taken: &Taken) -> Vec<Step> {
     let size = if frame.is_fd() { 64 } else { 8 };
-    taken.steps.iter().map(|step| step_line(step, size)).collect()
+    taken.steps.iter().map(|step| step_object(step, size)).collect()
 }

@@ -1,9 +1,6 @@
 //! `candor route load`: a running gateway takes other rules.
 //!
-//! `--json` prints one object: of type `loaded` with `generation` (how often the rules were changed
-//! since the start), `rules` (how many there are) and `took_us`; or for rules that were refused, those
-//! of type `finding`, as `candor route check` prints them, and in the end one of type `rejected` with
-//! `message`.
+//! `candor help json route load` describes what `--json` prints.
 
 use std::path::PathBuf;
 
@@ -11,12 +8,13 @@ use candor_gateway::control::{
     Answer as Reply, ClientError, FindingLine, Loaded, Rejected, Request,
 };
 use clap::Args;
-use serde::Serialize;
 
 use super::gateway::{connect, describe, other_file};
-use super::{json_lines, plural};
+use super::plural;
 use crate::Answer;
-use crate::output::{duration, json_line, print};
+use crate::json;
+use crate::json::finding::Finding;
+use crate::output::{duration, print};
 
 #[derive(Args)]
 pub(crate) struct LoadArgs {
@@ -50,7 +48,8 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
     match client.request(&Request::Load { file }) {
         Ok(Reply::Loaded(loaded)) => {
             if args.json {
-                print(&json_line(&Line::Loaded(&loaded))?)?;
+                let Loaded { generation, rules, took_us } = loaded;
+                print(&json::line(&json::loaded::Loaded { generation, rules, took_us })?)?;
             }
             eprintln!("{shown}: {}", summary(&loaded));
             Ok(true)
@@ -73,8 +72,8 @@ fn summary(loaded: &Loaded) -> String {
 fn refuse(rejected: &Rejected, json: bool) -> Result<(), String> {
     let Rejected { message, findings } = rejected;
     if json {
-        let last = Line::Rejected { message };
-        print(&json_lines(findings.iter().map(finding).chain([last]))?)?;
+        let findings = json::lines(findings.iter().map(finding_object))?;
+        print(&format!("{findings}{}", json::line(&json::rejected::Rejected { message })?))?;
     } else {
         print(&findings.iter().map(|finding| finding.text.as_str()).collect::<String>())?;
     }
@@ -82,24 +81,7 @@ fn refuse(rejected: &Rejected, json: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn finding(finding: &FindingLine) -> Line<'_> {
+fn finding_object(finding: &FindingLine) -> Finding<'_> {
     let FindingLine { severity, file, line, column, message, hint, text: _ } = finding;
-    Line::Finding { severity, file, line: *line, column: *column, message, hint: hint.as_deref() }
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", content = "data", rename_all = "lowercase")]
-enum Line<'a> {
-    Loaded(&'a Loaded),
-    Finding {
-        severity: &'a str,
-        file: &'a str,
-        line: u32,
-        column: u32,
-        message: &'a str,
-        hint: Option<&'a str>,
-    },
-    Rejected {
-        message: &'a str,
-    },
+    Finding { severity, file, line: *line, column: *column, message, hint: hint.as_deref() }
 }

@@ -1,34 +1,23 @@
 //! `candor route stats`: what a running gateway has counted.
 //!
-//! `--json` prints an object for each port, rule and pair of ports, then one of type `summary`; with
-//! `--watch` all of them again after each interval. All counts are since the start of the gateway.
-//!
-//! | `type` | fields |
-//! |---|---|
-//! | `port` | `bus`, `port`, `trouble` (why it does not work, or null), `received`, `unmatched`, `refuses_unmatched`, and from these two `routed`, `not_routed` and `refused` (`received` is the sum of the three), `error_reports`, `malformed_frames`, `overflow_frames`, `received_datagrams`, `malformed_datagrams`, `overflow_datagrams`, `missing_datagrams`, `out_of_order_datagrams`, `foreign`, `looping`, `transmitted`, `transmitted_datagrams`, `full`, `lost`, `queued`, `most_queued`, `queue_depth`, `reopened`, `least_load_percent` (how busy the bus was in the last second, without stuff bits, or null); `received_per_s`, `transmitted_per_s` |
-//! | `rule` | `rule`, `from`, `to`, `plane` (`user` or `kernel`), `in_use`, `copies` (`handled`, `pending`, `refused` and `lost` together), `handled`, `pending`, `refused`, `lost`, `stopped` (an object: those refused and lost by cause); `handled_per_s`, `refused_per_s`, `lost_per_s` |
-//! | `latency` | `from`, `to`, `count`, `sum_ns`, `min_ns`, `p50_ns`, `p99_ns`, `p999_ns`, `max_ns`; `recent_count`, `recent_p50_ns`, `recent_p99_ns` of the last second; `unusable` |
-//! | `summary` | `file`, `pid`, `uptime_ns`, `generation`, `rejected` (why the rules on disk are not those in use, or null) |
-//!
-//! The rates are those since the object before, and null the first time. What each count means is
-//! said at `Snapshot` in `candor-gateway`.
+//! `candor help json route stats` describes what `--json` prints.
+
+mod json;
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use candor_gateway::Snapshot;
-use candor_gateway::control::rates::{PortRates, Rates, RuleRates};
+use candor_gateway::control::rates::Rates;
 use candor_gateway::control::{Answer as Reply, Request};
 use candor_gateway::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
 use candor_lat::cause::{self, Ending};
 use candor_time::Nanos;
 use clap::Args;
-use serde::Serialize;
 
 use super::gateway::{connect, describe, other_file};
-use super::json_lines;
 use crate::Answer;
-use crate::output::{duration, print, table, thousands};
+use crate::output::{duration, print, print_more, table, thousands};
 
 #[derive(Args)]
 pub(crate) struct StatsArgs {
@@ -67,7 +56,7 @@ pub(super) fn run(args: &StatsArgs) -> Answer {
         eprintln!("this gateway now runs the rules of {other}");
     }
     let render = |snapshot: &Snapshot, rates: Option<&Rates>| {
-        if args.json { lines(snapshot, rates) } else { Ok(text(snapshot, rates)) }
+        if args.json { json::lines(snapshot, rates) } else { Ok(text(snapshot, rates)) }
     };
     let Some(interval) = args.watch else {
         return match client.request(&Request::Stats).map_err(describe)? {
@@ -81,10 +70,13 @@ pub(super) fn run(args: &StatsArgs) -> Answer {
         let snapshot = snapshot.map_err(describe)?;
         let rates = before.as_ref().and_then(|before| Rates::between(before, &snapshot));
         let shown = render(&snapshot, rates.as_ref())?;
-        match (is_screen, args.json || before.is_none()) {
-            (true, _) => print(&redraw(&shown))?,
-            (false, true) => print(&shown)?,
-            (false, false) => print(&format!("\n{shown}"))?,
+        let shown = match (is_screen, args.json || before.is_none()) {
+            (true, _) => redraw(&shown),
+            (false, true) => shown,
+            (false, false) => format!("\n{shown}"),
+        };
+        if !print_more(&shown)? {
+            return Ok(true);
         }
         before = Some(snapshot);
     }
@@ -281,106 +273,6 @@ fn latencies(snapshot: &Snapshot) -> String {
     table(&head, &rows)
 }
 
-fn lines(snapshot: &Snapshot, rates: Option<&Rates>) -> Result<String, String> {
-    let port = |(index, port): (usize, _)| {
-        let rates = rates.and_then(|rates| rates.ports.get(index));
-        Line::Port(PortLine::new(port, rates))
-    };
-    let rule = |(index, rule): (usize, _)| {
-        let rates = rates.and_then(|rates| rates.rules.get(index));
-        Line::Rule(RuleLine::new(rule, rates))
-    };
-    let Snapshot { file, pid, uptime_ns, generation, rejected, .. } = snapshot;
-    let summary = Line::Summary {
-        file,
-        pid: *pid,
-        uptime_ns: *uptime_ns,
-        generation: *generation,
-        rejected: rejected.as_deref(),
-    };
-    let ports = snapshot.ports.iter().enumerate().map(port);
-    let rules = snapshot.rules.iter().enumerate().map(rule);
-    let latencies = snapshot.latencies.iter().map(Line::Latency);
-    json_lines(ports.chain(rules).chain(latencies).chain([summary]))
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", content = "data", rename_all = "lowercase")]
-enum Line<'a> {
-    Port(PortLine<'a>),
-    Rule(RuleLine<'a>),
-    Latency(&'a LatencySnapshot),
-    Summary { file: &'a str, pid: u32, uptime_ns: u64, generation: u64, rejected: Option<&'a str> },
-}
-
-#[derive(Serialize)]
-struct PortLine<'a> {
-    #[serde(flatten)]
-    port: &'a PortSnapshot,
-    routed: u64,
-    not_routed: u64,
-    refused: u64,
-    #[serde(flatten)]
-    rates: PortRateLine,
-}
-
-impl<'a> PortLine<'a> {
-    fn new(port: &'a PortSnapshot, rates: Option<&PortRates>) -> Self {
-        let (routed, not_routed, refused) = (port.routed(), port.not_routed(), port.refused());
-        Self { port, routed, not_routed, refused, rates: rates.into() }
-    }
-}
-
-#[derive(Serialize)]
-struct PortRateLine {
-    received_per_s: Option<f64>,
-    transmitted_per_s: Option<f64>,
-}
-
-impl From<Option<&PortRates>> for PortRateLine {
-    fn from(rates: Option<&PortRates>) -> Self {
-        Self {
-            received_per_s: rates.map(|rates| rates.received),
-            transmitted_per_s: rates.map(|rates| rates.transmitted),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct RuleLine<'a> {
-    #[serde(flatten)]
-    rule: &'a RuleSnapshot,
-    copies: u64,
-    refused: u64,
-    lost: u64,
-    #[serde(flatten)]
-    rates: RuleRateLine,
-}
-
-impl<'a> RuleLine<'a> {
-    fn new(rule: &'a RuleSnapshot, rates: Option<&RuleRates>) -> Self {
-        let (copies, refused, lost) = (rule.copies(), rule.refused(), rule.lost());
-        Self { rule, copies, refused, lost, rates: rates.into() }
-    }
-}
-
-#[derive(Serialize)]
-struct RuleRateLine {
-    handled_per_s: Option<f64>,
-    refused_per_s: Option<f64>,
-    lost_per_s: Option<f64>,
-}
-
-impl From<Option<&RuleRates>> for RuleRateLine {
-    fn from(rates: Option<&RuleRates>) -> Self {
-        Self {
-            handled_per_s: rates.map(|rates| rates.handled),
-            refused_per_s: rates.map(|rates| rates.refused),
-            lost_per_s: rates.map(|rates| rates.lost),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -408,7 +300,7 @@ mod tests {
     }
 
     /// A gateway with everything that there is to show.
-    fn snapshot(uptime_s: u64, count: u64) -> Snapshot {
+    pub(super) fn snapshot(uptime_s: u64, count: u64) -> Snapshot {
         let port = PortSnapshot {
             bus: "powertrain".into(),
             port: "can0".into(),
@@ -494,35 +386,5 @@ powertrain  can1    11,000  35.0 us  60.1 us  99.0 us  1.20 ms              -   
         assert!(line("port ").contains("received  per s"), "{shown}");
         assert!(line("powertrain (can0)").contains("12,845    250"), "{shown}");
         assert!(line("speed").contains("11,500    250"), "{shown}");
-    }
-
-    #[test]
-    fn json_has_the_documented_objects() {
-        let (old, new) = (snapshot(100, 0), snapshot(102, 500));
-        let lines = |rates| {
-            let text = lines(&new, rates).unwrap();
-            let lines: Vec<serde_json::Value> =
-                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-            lines
-        };
-        let first = lines(None);
-        let types: Vec<_> = first.iter().map(|line| line["type"].as_str().unwrap()).collect();
-        assert_eq!(types, ["port", "port", "rule", "rule", "latency", "summary"]);
-        assert_eq!(first[0]["data"]["received_per_s"], serde_json::Value::Null);
-        assert_eq!(first[2]["data"]["stopped"]["rate"], 1_300);
-        let data = &first[2]["data"];
-        let number = |line: &serde_json::Value, key: &str| line["data"][key].as_u64().unwrap();
-        let sum = |line, keys: &[&str]| keys.iter().map(|key| number(line, key)).sum::<u64>();
-        let copies = sum(&first[2], &["handled", "pending", "refused", "lost"]);
-        assert_eq!(number(&first[2], "copies"), copies, "{data}");
-        let received = sum(&first[0], &["routed", "not_routed", "refused"]);
-        assert_eq!(number(&first[0], "received"), received, "{}", first[0]);
-        let keys = |line: &serde_json::Value| line["data"].as_object().unwrap().len();
-        // As many as the table above has.
-        assert_eq!(first.iter().map(keys).collect::<Vec<_>>(), [30, 30, 14, 14, 13, 5]);
-        let rates = Rates::between(&old, &new).unwrap();
-        let second = lines(Some(&rates));
-        assert_eq!(second[0]["data"]["received_per_s"], 250.0);
-        assert_eq!(second[2]["data"]["handled_per_s"], 250.0);
     }
 }

@@ -3,11 +3,13 @@
 use candor_vm::clean::{self, Kind, Piece};
 use candor_vm::{Cache, Qemu};
 use clap::Args;
-use serde_json::json;
 
 use super::{megabytes, text};
 use crate::Answer;
-use crate::output::{json_line, print, table};
+use crate::json::cache::CacheFolder;
+use crate::json::lines;
+use crate::json::removed::RemovedFolder;
+use crate::output::{print, table};
 
 #[derive(Args)]
 pub(crate) struct Show {
@@ -54,7 +56,10 @@ fn pieces(cache: &Cache, without_kernels: bool) -> Result<Vec<Piece>, String> {
 pub(super) fn show(arguments: &Show) -> Answer {
     let cache = Cache::open(None).map_err(text)?;
     let pieces = pieces(&cache, false)?;
-    list(&pieces, "cache", arguments.json)?;
+    print(&match arguments.json {
+        true => lines(pieces.iter().map(cache_object))?,
+        false => text_table("cache", &pieces),
+    })?;
     eprintln!("{} in {}", total(&pieces), cache.folder().display());
     Ok(true)
 }
@@ -66,7 +71,10 @@ pub(super) fn clean(arguments: &Clean) -> Answer {
     if !arguments.dry_run {
         taken = removed(&cache, taken)?;
     }
-    list(&taken, "removed", arguments.json)?;
+    print(&match arguments.json {
+        true => lines(taken.iter().map(removed_object))?,
+        false => text_table("removed", &taken),
+    })?;
     let done = if arguments.dry_run { "would be removed from" } else { "removed from" };
     eprintln!("{} {done} {}", total(&taken), cache.folder().display());
     Ok(true)
@@ -92,15 +100,11 @@ fn total(pieces: &[Piece]) -> String {
     format!("{} {folders} with {}", pieces.len(), megabytes(size))
 }
 
-fn list(pieces: &[Piece], kind: &str, is_json: bool) -> Result<(), String> {
-    if is_json {
-        let lines: Result<String, String> = pieces.iter().map(|piece| line(kind, piece)).collect();
-        return print(&lines?);
-    }
+fn text_table(kind: &str, pieces: &[Piece]) -> String {
     if pieces.is_empty() {
-        return Ok(());
+        return String::new();
     }
-    print(&table(&[kind, "of", ">size", "stale", "folder"], &rows(pieces)))
+    table(&[kind, "of", ">size", "stale", "folder"], &rows(pieces))
 }
 
 fn rows(pieces: &[Piece]) -> Vec<Vec<String>> {
@@ -120,12 +124,17 @@ fn rows(pieces: &[Piece]) -> Vec<Vec<String>> {
     pieces.iter().map(row).collect()
 }
 
-fn line(kind: &str, piece: &Piece) -> Result<String, String> {
-    json_line(&json!({"type": kind, "data": {
-        "kind": piece.kind.name(),
-        "of": piece.name,
-        "bytes": piece.size,
-        "stale": piece.stale.map(clean::Stale::name),
-        "folder": piece.folder.display().to_string(),
-    }}))
+fn cache_object(piece: &Piece) -> CacheFolder<'_> {
+    CacheFolder {
+        bytes: piece.size,
+        folder: piece.folder.display().to_string(),
+        kind: piece.kind.name(),
+        of: &piece.name,
+        stale: piece.stale.map(clean::Stale::name),
+    }
+}
+
+fn removed_object(piece: &Piece) -> RemovedFolder<'_> {
+    let CacheFolder { bytes, folder, kind, of, stale } = cache_object(piece);
+    RemovedFolder { bytes, folder, kind, of, stale }
 }

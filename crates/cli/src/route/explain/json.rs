@@ -1,28 +1,29 @@
 //! The explanation as JSON.
 
 use candor_route::BusIndex;
-use candor_route::explain::{Copy, Explained, Pass, Taken};
+use candor_route::explain::{self, Explained, Pass, Taken};
 use candor_wire::Frame;
-use serde::Serialize;
 
-use super::words::{StepLine, list_name, reason};
+use super::words::{list_name, reason};
 use super::{Scene, steps, taken};
-use crate::route::json_lines;
+use crate::json::explain_rule::{Copy, ExplainRule};
+use crate::json::explain_verdict::ExplainVerdict;
+use crate::json::lines;
+use crate::json::signal::Signal;
 
 impl Scene<'_> {
     pub(super) fn json(&self) -> Result<String, String> {
         let rules = (1..).zip(&self.explanation.passes).flat_map(|(number, pass)| {
-            let line = move |explained| Some(Line::Rule(self.line(number, pass, explained)?));
-            pass.rules.iter().filter_map(line)
+            pass.rules.iter().filter_map(move |explained| self.object(number, pass, explained))
         });
-        json_lines(self.verdict().map(Line::Verdict).into_iter().chain(rules))
+        Ok(format!("{}{}", lines(self.verdict())?, lines(rules)?))
     }
 
-    fn verdict(&self) -> Option<VerdictLine<'_>> {
+    fn verdict(&self) -> Option<ExplainVerdict<'_>> {
         let Pass { bus, frame, .. } = self.explanation.passes.first()?;
         let fate = self.fate();
         let (message, signals) = self.signals(*bus, frame);
-        Some(VerdictLine {
+        Some(ExplainVerdict {
             bus: &self.bus(*bus)?.name,
             frame: frame.to_string(),
             verdict: fate.word,
@@ -32,11 +33,11 @@ impl Scene<'_> {
         })
     }
 
-    fn line(&self, number: usize, pass: &Pass, explained: &Explained) -> Option<RuleLine<'_>> {
+    fn object(&self, number: usize, pass: &Pass, explained: &Explained) -> Option<ExplainRule<'_>> {
         let rule = self.rule(explained)?;
         let taken = taken(explained);
         let copies = taken.map_or(&[][..], |taken| &taken.copies).iter();
-        Some(RuleLine {
+        Some(ExplainRule {
             pass: number,
             bus: &self.bus(pass.bus)?.name,
             frame: pass.frame.to_string(),
@@ -52,11 +53,11 @@ impl Scene<'_> {
         })
     }
 
-    fn copy(&self, copy: &Copy, taken: &Taken) -> Option<CopyLine<'_>> {
+    fn copy(&self, copy: &explain::Copy, taken: &Taken) -> Option<Copy<'_>> {
         let bus = self.bus(copy.to)?;
         let (message, signals) =
             taken.result.map_or((None, Vec::new()), |result| self.signals(copy.to, &result));
-        Some(CopyLine {
+        Some(Copy {
             bus: &bus.name,
             interface: &bus.port,
             refused: copy.refused.map(|cause| cause.name()),
@@ -67,66 +68,8 @@ impl Scene<'_> {
         })
     }
 
-    fn signals(&self, bus: BusIndex, frame: &Frame) -> (Option<String>, Vec<SignalLine>) {
+    fn signals(&self, bus: BusIndex, frame: &Frame) -> (Option<String>, Vec<Signal<String>>) {
         let Some((message, values)) = self.decode(bus, frame) else { return (None, Vec::new()) };
-        let line = |decoded: &candor_signals::Decoded<'_>| SignalLine {
-            name: decoded.signal.name.clone(),
-            value: decoded.physical,
-            unit: decoded.signal.unit.clone(),
-            text: decoded.value_name().map(str::to_owned),
-        };
-        (Some(message.to_owned()), values.iter().map(line).collect())
+        (Some(message.to_owned()), values.iter().map(Signal::new).collect())
     }
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", content = "data", rename_all = "lowercase")]
-enum Line<'a> {
-    Verdict(VerdictLine<'a>),
-    Rule(RuleLine<'a>),
-}
-
-#[derive(Serialize)]
-struct VerdictLine<'a> {
-    bus: &'a str,
-    frame: String,
-    verdict: &'static str,
-    text: String,
-    message: Option<String>,
-    signals: Vec<SignalLine>,
-}
-
-#[derive(Serialize)]
-struct RuleLine<'a> {
-    pass: usize,
-    bus: &'a str,
-    frame: String,
-    rule: &'a str,
-    line: u32,
-    column: u32,
-    taken: bool,
-    reason: String,
-    list: Option<&'static str>,
-    steps: Vec<StepLine>,
-    result: Option<String>,
-    copies: Vec<CopyLine<'a>>,
-}
-
-#[derive(Serialize)]
-struct CopyLine<'a> {
-    bus: &'a str,
-    interface: &'a str,
-    refused: Option<&'static str>,
-    hops_left: u8,
-    next_pass: Option<usize>,
-    message: Option<String>,
-    signals: Vec<SignalLine>,
-}
-
-#[derive(Serialize)]
-struct SignalLine {
-    name: String,
-    value: f64,
-    unit: String,
-    text: Option<String>,
 }

@@ -1,21 +1,13 @@
 //! The words of an explanation: why a rule takes a frame or not, and what it does.
 
 use candor_route::counters::Cause;
-use candor_route::edit::Step;
+use candor_route::edit;
 use candor_route::explain::{Mismatch, Verdict};
 use candor_route::table::List;
 use candor_route::{Filter, Gate, Rule, pattern};
 use candor_wire::frame::{BRS, ESI};
-use serde::Serialize;
 
-/// A step of an edit.
-#[derive(Serialize)]
-pub(super) struct StepLine {
-    pub(super) operation: &'static str,
-    pub(super) field: String,
-    pub(super) before: String,
-    pub(super) after: String,
-}
+use crate::json::explain_rule::Step;
 
 /// Why a rule takes a frame, or why not.
 pub(super) fn reason(rule: &Rule, verdict: &Verdict) -> String {
@@ -98,8 +90,8 @@ pub(super) fn refusal(cause: Cause) -> &'static str {
 }
 
 /// A step for people.
-pub(super) fn step_line(step: &Step, size: usize) -> StepLine {
-    let line = |operation: &'static str, field: &str, before: String, after: String| StepLine {
+pub(super) fn step_object(step: &edit::Step, size: usize) -> Step {
+    let line = |operation: &'static str, field: &str, before: String, after: String| Step {
         operation,
         field: field.to_owned(),
         before,
@@ -117,27 +109,27 @@ pub(super) fn step_line(step: &Step, size: usize) -> StepLine {
         None => line(name, "none", "an index lies before the first byte".into(), "skipped".into()),
     };
     match step {
-        Step::Id(operator, before, after) => {
+        edit::Step::Id(operator, before, after) => {
             line(operator.name(), "id", word(*before), word(*after))
         }
-        Step::Len(operator, before, after) => {
+        edit::Step::Len(operator, before, after) => {
             line(operator.name(), "length", before.to_string(), after.to_string())
         }
-        Step::Flags(operator, before, after) => {
+        edit::Step::Flags(operator, before, after) => {
             line(operator.name(), "flags", show_flags(*before), show_flags(*after))
         }
-        Step::Data(operator, before, after) => {
+        edit::Step::Data(operator, before, after) => {
             line(operator.name(), "data", bytes(before), bytes(after))
         }
-        Step::Crc8(done) => checksum("crc8", done),
-        Step::XorChecksum(done) => checksum("xor_checksum", done),
-        Step::TooLong(len) => line("end", "length", len.to_string(), "deleted".into()),
-        Step::Message(before, after, len) => {
+        edit::Step::Crc8(done) => checksum("crc8", done),
+        edit::Step::XorChecksum(done) => checksum("xor_checksum", done),
+        edit::Step::TooLong(len) => line("end", "length", len.to_string(), "deleted".into()),
+        edit::Step::Message(before, after, len) => {
             line("message", "id", word(*before), format!("{}, {len} bytes", word(*after)))
         }
-        Step::Remap(before, after) => line("remap", "id", word(*before), word(*after)),
-        Step::Bytes(key, before, after) => line(key, "data", bytes(before), bytes(after)),
-        Step::Converted(is_fd) => {
+        edit::Step::Remap(before, after) => line("remap", "id", word(*before), word(*after)),
+        edit::Step::Bytes(key, before, after) => line(key, "data", bytes(before), bytes(after)),
+        edit::Step::Converted(is_fd) => {
             let kinds = ["classical", "fd"];
             let [before, after] = if *is_fd { kinds } else { [kinds[1], kinds[0]] };
             line("convert", "kind", before.into(), after.into())

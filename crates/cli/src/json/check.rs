@@ -1,0 +1,30 @@
+//! The object `check` of `candor doctor`.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Object;
+
+/// A check of this machine.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Check<'a> {
+    /// The name of the check, as in docs/doctor.md
+    pub(crate) name: &'a str,
+    /// The interface or right that was looked at; null if there is only one
+    pub(crate) subject: Option<&'a str>,
+    /// ok, limited or missing
+    pub(crate) state: &'a str,
+    /// What was found
+    pub(crate) found: &'a str,
+    /// What it means, in sentences
+    pub(crate) meaning: &'a str,
+    /// The command that improves it; null if there is none
+    pub(crate) fix: Option<&'a str>,
+    /// Whether no gateway on CAN interfaces runs while this is missing
+    pub(crate) is_needed: bool,
+}
+
+impl Object for Check<'_> {
+    const TYPE: &'static str = "check";
+    const COMMANDS: &'static [&'static str] = &["doctor"];
+}

@@ -1,0 +1,42 @@
+//! The object `figure` of `candor lab compare`.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Object;
+
+/// An exact figure before and after the change.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ComparedFigure<'a> {
+    /// The experiment, as it is called after the change
+    pub(crate) experiment: &'a str,
+    /// The metric of a latency; null for other figures
+    pub(crate) metric: Option<&'static str>,
+    /// min, p50, instructions or lost
+    pub(crate) figure: &'static str,
+    /// ns, instructions (per frame) or frames
+    pub(crate) unit: &'static str,
+    /// The seed; of several, the one with the largest increase
+    pub(crate) seed: u64,
+    /// The figure before the change
+    pub(crate) before: f64,
+    /// The figure after the change
+    pub(crate) after: f64,
+    /// After without before
+    pub(crate) difference: f64,
+    /// The difference in percent of before; null if before is 0
+    pub(crate) difference_percent: Option<f64>,
+    /// The difference in instructions; null if they are not counted, as in sim
+    pub(crate) difference_instructions: Option<f64>,
+    /// Differences up to this are taken for none
+    pub(crate) resolution: f64,
+    /// same, faster or slower
+    pub(crate) verdict: &'static str,
+    /// Whether it is not worse than --allow permits
+    pub(crate) is_allowed: bool,
+}
+
+impl Object for ComparedFigure<'_> {
+    const TYPE: &'static str = "figure";
+    const COMMANDS: &'static [&'static str] = &["lab compare"];
+}

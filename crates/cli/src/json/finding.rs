@@ -1,0 +1,28 @@
+//! The object `finding` of `candor route check` and `candor route load`.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Object;
+
+/// An error or warning in a rule file.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Finding<'a> {
+    /// error or warning
+    pub(crate) severity: &'a str,
+    /// The file
+    pub(crate) file: &'a str,
+    /// The line, from 1; 0 if it has no place
+    pub(crate) line: u32,
+    /// The column, from 1; 0 if it has no place
+    pub(crate) column: u32,
+    /// What is wrong
+    pub(crate) message: &'a str,
+    /// What to do about it; null if nothing is known
+    pub(crate) hint: Option<&'a str>,
+}
+
+impl Object for Finding<'_> {
+    const TYPE: &'static str = "finding";
+    const COMMANDS: &'static [&'static str] = &["route check", "route load"];
+}

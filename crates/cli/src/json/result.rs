@@ -1,0 +1,65 @@
+//! The object `result` of `candor lab run`.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Object;
+
+/// The result of an experiment; `sent` is the sum of `received`, `not_routed`, `refused` and `lost`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ExperimentResult<'a> {
+    /// The name of the experiment, with its seed if it has several
+    pub(crate) experiment: &'a str,
+    /// The name of the experiment, without the seed
+    pub(crate) group: &'a str,
+    /// The seed
+    pub(crate) seed: u64,
+    /// Where it ran: sim or vm
+    pub(crate) testbed: &'a str,
+    /// Whether the result was in the cache
+    pub(crate) cached: bool,
+    /// Frames sent
+    pub(crate) sent: u64,
+    /// Frames of which a copy arrived
+    pub(crate) received: u64,
+    /// Frames that no rule took
+    pub(crate) not_routed: u64,
+    /// Frames that the rules refused
+    pub(crate) refused: u64,
+    /// Frames that a rule took, or that never got to the rules, and that did not arrive
+    pub(crate) lost: u64,
+    /// The latency from the end of a frame on its first bus to its end on its last; null if no
+    /// frame arrived
+    pub(crate) total_latency: Option<Figures>,
+    /// The total latency without the transmission of the outgoing frame; null if no frame arrived
+    pub(crate) gateway_latency: Option<Figures>,
+    /// The latency from when a frame was queued at its sender (in vm: was due) to its end at the
+    /// receiver; null if no frame arrived
+    pub(crate) end_to_end: Option<Figures>,
+    /// The file with everything about the result
+    pub(crate) file: String,
+}
+
+/// The figures of a latency.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Figures {
+    /// Frames that were measured
+    pub(crate) count: u64,
+    /// The shortest latency, in ns
+    pub(crate) min_ns: i64,
+    /// Half of the latencies are at most this, in ns
+    pub(crate) p50_ns: i64,
+    /// 90 of 100 latencies are at most this, in ns
+    pub(crate) p90_ns: i64,
+    /// 99 of 100 latencies are at most this, in ns
+    pub(crate) p99_ns: i64,
+    /// 999 of 1,000 latencies are at most this, in ns
+    pub(crate) p999_ns: i64,
+    /// The longest latency, in ns
+    pub(crate) max_ns: i64,
+}
+
+impl Object for ExperimentResult<'_> {
+    const TYPE: &'static str = "result";
+    const COMMANDS: &'static [&'static str] = &["lab run"];
+}

@@ -1,0 +1,25 @@
+//! `candor lab report`.
+
+use std::path::PathBuf;
+
+use candor_lab::report;
+use clap::Args;
+
+use crate::Answer;
+use crate::overwrite::Overwriting;
+
+#[derive(Args)]
+pub(crate) struct Report {
+    /// The folder with the results
+    dir: PathBuf,
+    #[command(flatten)]
+    overwriting: Overwriting,
+}
+
+pub(super) fn report(arguments: &Report) -> Answer {
+    let dir = &arguments.dir;
+    arguments.overwriting.folder(dir)?;
+    report::write(dir, None).map_err(|error| error.to_string())?;
+    eprintln!("report: {}", dir.join("index.html").display());
+    Ok(true)
+}

@@ -1,0 +1,219 @@
+//! `candor lab run`.
+//!
+//! `candor help json lab run` describes what `--json` prints.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use candor_lab::experiment::Testbed;
+use candor_lab::run::{self, Difference, Outcome, Settings, results_of};
+use candor_lab::runner::Ran;
+use candor_lab::testbed::Testbeds;
+use candor_lab::vm::Emulator;
+use candor_lab::{Campaign, Error, Experiment, campaign, report};
+use candor_lat::Metric;
+use clap::Args;
+
+use super::overview::overview;
+use super::selection::{Selection, command_for, load};
+use crate::Answer;
+use crate::json::lines;
+use crate::json::result::{ExperimentResult, Figures};
+use crate::output::{print, thousands};
+use crate::overwrite::Overwriting;
+use crate::progress::{Bar, catch_interrupt, is_interrupted};
+
+#[derive(Args)]
+pub(super) struct Running {
+    /// The folder for results and report
+    #[arg(long, default_value = "candor-report", value_name = "DIR")]
+    pub(super) out: PathBuf,
+    #[command(flatten)]
+    pub(super) overwriting: Overwriting,
+    /// How many experiments run at the same time; default: one per processor
+    #[arg(long, value_name = "N", value_parser = parse_jobs)]
+    jobs: Option<NonZeroUsize>,
+    /// Run vm experiments even if their results are in the cache, and store nothing there
+    #[arg(long)]
+    no_cache: bool,
+    /// Run each experiment twice; if the results differ, show the difference and exit with 1
+    #[arg(long)]
+    verify: bool,
+}
+
+fn parse_jobs(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| {
+        "expected 1 or more; without --jobs, one experiment per processor runs at a time".into()
+    })
+}
+
+#[derive(Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    running: Running,
+    /// Print JSON Lines: an object of type "result" per experiment
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Run) -> Answer {
+    let campaign = load(&arguments.selection)?;
+    let outcome = execute(&arguments.selection, &arguments.running, &campaign)?;
+    let out = &arguments.running.out;
+    if arguments.json {
+        print(&lines(outcome.finished.iter().map(|ran| object(out, ran)))?)?;
+    } else if !outcome.finished.is_empty() {
+        let mut text = overview(&outcome.finished);
+        text.extend(campaign.too_many_for_lines.map(no_lines));
+        print(&text)?;
+    }
+    finish(out, &outcome, campaign.experiments.len(), true)
+}
+
+fn object<'a>(out: &Path, ran: &'a Ran) -> ExperimentResult<'a> {
+    let result = &ran.result;
+    let latency = |metric: Metric| {
+        result.metric(metric).map(|figures| Figures {
+            count: figures.count,
+            max_ns: figures.max_ns,
+            min_ns: figures.min_ns,
+            p50_ns: figures.p50_ns,
+            p90_ns: figures.p90_ns,
+            p999_ns: figures.p999_ns,
+            p99_ns: figures.p99_ns,
+        })
+    };
+    let file = results_of(out).join(format!("{}.json", result.experiment));
+    ExperimentResult {
+        cached: ran.is_cached,
+        end_to_end: latency(Metric::EndToEnd),
+        experiment: &result.experiment,
+        file: file.display().to_string(),
+        gateway_latency: latency(Metric::GatewayLatency),
+        group: result.group(),
+        lost: result.counts.lost,
+        not_routed: result.counts.not_routed,
+        received: result.counts.received,
+        refused: result.counts.refused,
+        seed: result.seed,
+        sent: result.counts.sent,
+        testbed: &result.testbed,
+        total_latency: latency(Metric::TotalLatency),
+    }
+}
+
+/// Why there is no line per frame.
+fn no_lines(frames: u64) -> String {
+    format!(
+        "no line per frame (CSV) and no time chart are written: the experiments send {} frames; \
+         above {}, add --set per_frame=true\n",
+        thousands(frames),
+        thousands(campaign::MOST_LINES)
+    )
+}
+
+/// Runs what is selected.
+pub(super) fn execute(
+    selection: &Selection,
+    running: &Running,
+    campaign: &Campaign,
+) -> Result<Outcome, String> {
+    let jobs = running.jobs.map_or_else(
+        || std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+        NonZeroUsize::get,
+    );
+    catch_interrupt();
+    // Before QEMU is looked for: whatever else is wrong, this is told first.
+    running.overwriting.folder(&running.out)?;
+    run::prepare(&running.out).map_err(|error| error.to_string())?;
+    let is_vm = |experiment: &Experiment| experiment.world.testbed() == Testbed::Vm;
+    let machines = match campaign.experiments.iter().any(is_vm) {
+        true => {
+            let machines = Emulator::machines(candor_init::INIT, !running.no_cache);
+            Some(machines.map_err(|error| error.to_string())?)
+        }
+        false => None,
+    };
+    let bar = Bar::new(&campaign.experiments);
+    let settings = Settings {
+        testbeds: &Testbeds::new(machines),
+        command: &|experiment: &Experiment| command_for(selection, experiment),
+        out: &running.out,
+        jobs,
+        verifies: running.verify,
+    };
+    let outcome = run::run(&campaign.experiments, &settings, &bar);
+    bar.finish();
+    outcome.map_err(|error| error.to_string())
+}
+
+/// Writes the report, says where it is, and what is not in it. Whether all runs that should be the
+/// same were the same.
+pub(super) fn finish(out: &Path, outcome: &Outcome, wanted: usize, has_run: bool) -> Answer {
+    let finished = outcome.finished.len();
+    if finished > 0 {
+        let latest: Vec<_> =
+            outcome.finished.iter().map(|ran| ran.result.experiment.clone()).collect();
+        report::write(out, has_run.then_some(latest.as_slice()))
+            .map_err(|error| error.to_string())?;
+        eprintln!("report: {}", out.join("index.html").display());
+    }
+    for (name, difference) in &outcome.differences {
+        eprintln!("{}", describe(name, difference));
+    }
+    if !outcome.failures.is_empty() {
+        let mut message = failures(&outcome.failures, wanted);
+        if finished > 0 {
+            let folder = results_of(out);
+            message.push_str(&format!(
+                "\n{finished} of {wanted} experiments are finished and kept in {}",
+                folder.display()
+            ));
+        }
+        return Err(message);
+    }
+    if outcome.is_interrupted {
+        debug_assert!(is_interrupted());
+        return Err(format!(
+            "interrupted: {finished} of {wanted} experiments are finished and kept in {}",
+            results_of(out).display()
+        ));
+    }
+    Ok(outcome.differences.is_empty())
+}
+
+/// Two runs that should be the same.
+fn describe(name: &str, difference: &Difference) -> String {
+    let line = |line: &Option<String>| match line {
+        Some(line) => line.chars().take(200).collect(),
+        None => "(no such line)".to_owned(),
+    };
+    let Difference { file, line: number, first, second } = difference;
+    format!(
+        "{name}: two runs differ in line {number} of {name}.{file}:\n  first:  {}\n  second: {}",
+        line(first),
+        line(second)
+    )
+}
+
+/// What failed: each reason once, with the experiments that it ended.
+fn failures(failures: &[(String, Error)], wanted: usize) -> String {
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, error) in failures {
+        let reason = error.to_string();
+        let reason = reason.strip_prefix(&format!("{name}: ")).unwrap_or(&reason);
+        match reasons.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason.to_owned(), vec![name])),
+        }
+    }
+    let line = |(reason, names): &(String, Vec<&str>)| match names.as_slice() {
+        [_] if wanted == 1 => reason.clone(),
+        [name] => format!("{name}: {reason}"),
+        [name, others @ ..] => format!("{name} and {} more: {reason}", others.len()),
+        [] => String::new(),
+    };
+    reasons.iter().map(line).collect::<Vec<_>>().join("\n")
+}

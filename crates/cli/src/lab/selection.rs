@@ -1,0 +1,138 @@
+//! Which experiments a command is about, and the command that runs one of them again.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use candor_lab::campaign::{self, Options};
+use candor_lab::experiment::{KernelChoice, Testbed};
+use candor_lab::{Campaign, Experiment, run};
+use clap::Args;
+
+use crate::color;
+
+#[derive(Args)]
+pub(super) struct Selection {
+    /// The file of experiments
+    pub(super) file: PathBuf,
+    /// Select experiments by name; * stands for any characters, ? for one character
+    #[arg(long, value_name = "GLOB")]
+    only: Option<String>,
+    /// Set a value in every experiment, such as count=1000 or traffic.kind=flood
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Use this seed instead of the file's
+    #[arg(long)]
+    seed: Option<u64>,
+    /// The testbed of every experiment: sim or vm
+    #[arg(long, value_name = "NAME", value_parser = parse_testbed)]
+    testbed: Option<Testbed>,
+    /// The kernel of every vm experiment: 6.12, 6.12-rt, debian:VERSION, or a file with --modules
+    #[arg(long, value_name = "NAME|FILE")]
+    kernel: Option<String>,
+    /// The modules of your own kernel: lib/modules/RELEASE
+    #[arg(long, value_name = "DIR", requires = "kernel")]
+    modules: Option<PathBuf>,
+    /// The speed of every vm experiment in million instructions per second: 1000, 500, 250, ...
+    #[arg(long, value_name = "N")]
+    mips: Option<u32>,
+    /// Run only every M-th of the selected experiments, starting with number N
+    #[arg(long, value_name = "N/M")]
+    shard: Option<Shard>,
+}
+
+fn parse_testbed(name: &str) -> Result<Testbed, String> {
+    Testbed::ALL.into_iter().find(|testbed| testbed.name() == name).ok_or_else(|| {
+        let names = Testbed::ALL.map(Testbed::name);
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+/// One part of so many.
+#[derive(Clone, Copy)]
+struct Shard {
+    number: usize,
+    of: usize,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once('/').and_then(|(number, of)| {
+            Some(Self { number: number.parse().ok()?, of: of.parse().ok()? })
+        });
+        parsed
+            .filter(|shard| (1..=shard.of).contains(&shard.number))
+            .ok_or_else(|| "expected N/M, such as 3/8".into())
+    }
+}
+
+pub(super) fn load(selection: &Selection) -> Result<Campaign, String> {
+    let options = Options {
+        set: selection.set.clone(),
+        only: selection.only.clone(),
+        seed: selection.seed,
+        testbed: selection.testbed,
+        kernel: kernel(selection)?,
+        mips: selection.mips,
+    };
+    let mut campaign =
+        campaign::load(&selection.file, &options).map_err(|error| error.to_string())?;
+    color::eprint_findings(&campaign.warnings);
+    if let Some(Shard { number, of }) = selection.shard {
+        campaign.experiments = run::shard(campaign.experiments, number, of);
+    }
+    Ok(campaign)
+}
+
+/// The kernel that the command line names.
+fn kernel(selection: &Selection) -> Result<Option<KernelChoice>, String> {
+    let Some(kernel) = &selection.kernel else { return Ok(None) };
+    let is_file = kernel.contains('/') || Path::new(kernel).exists();
+    match &selection.modules {
+        Some(modules) => {
+            let (image, modules) = (kernel.into(), modules.clone());
+            Ok(Some(KernelChoice::Files { image, modules }))
+        }
+        None if is_file => Err(format!(
+            "--kernel {kernel} is a file, and its modules are missing; add --modules DIR, such as \
+             lib/modules/RELEASE"
+        )),
+        None => Ok(Some(KernelChoice::Named(kernel.clone()))),
+    }
+}
+
+/// The command that runs one experiment again.
+pub(super) fn command_for(selection: &Selection, experiment: &Experiment) -> String {
+    let mut command = format!("candor lab run {}", quoted(&selection.file.display().to_string()));
+    command.push_str(&format!(" --only {}", quoted(&experiment.group)));
+    for set in &selection.set {
+        command.push_str(&format!(" --set {}", quoted(set)));
+    }
+    if let Some(testbed) = selection.testbed {
+        command.push_str(&format!(" --testbed {testbed}"));
+    }
+    if experiment.world.testbed() == Testbed::Vm {
+        if let Some(kernel) = &selection.kernel {
+            command.push_str(&format!(" --kernel {}", quoted(kernel)));
+        }
+        if let Some(modules) = &selection.modules {
+            command.push_str(&format!(" --modules {}", quoted(&modules.display().to_string())));
+        }
+        if let Some(mips) = selection.mips {
+            command.push_str(&format!(" --mips {mips}"));
+        }
+    }
+    command.push_str(&format!(" --seed {}", experiment.seed));
+    command
+}
+
+/// A word for a shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}

@@ -1,0 +1,317 @@
+//! `candor log info`: frames, rates, bus load and the identifiers of a recording.
+
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use candor_lab::recording::{IdStatistics, LogStatistics, Recording};
+use candor_wire::log::InterfaceIndex;
+use candor_wire::{Bitrate, Id, Timing};
+use clap::Args;
+
+use super::{InputArgs, Progress, explain_malformed, report_skipped};
+use crate::json;
+use crate::json::id::LogId;
+use crate::json::log::{Log, LogBus};
+
+/// A bus cannot carry more: a second may hold the stamp of one frame more than fits into it.
+const FULL_PERCENT: f64 = 101.0;
+
+#[derive(Args)]
+pub(crate) struct InfoArgs {
+    /// The recording, or - for standard input
+    file: PathBuf,
+    /// The bit rate of the bus, such as 500k, to show its load
+    #[arg(long, value_name = "RATE")]
+    bitrate: Option<Bitrate>,
+    /// The bit rate of the data phase of CAN FD, such as 2M; default: the same as --bitrate
+    #[arg(long, value_name = "RATE", requires = "bitrate")]
+    data_bitrate: Option<Bitrate>,
+    /// Print JSON Lines: one object of type "log", then one of type "id" per identifier
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    input: InputArgs,
+}
+
+pub(super) fn run(args: &InfoArgs) -> Result<(), String> {
+    let mut recording = args.input.open(&args.file)?;
+    let progress = Progress::of(&recording, true);
+    let timing =
+        args.bitrate.map(|nominal| Timing { nominal, data: args.data_bitrate.unwrap_or(nominal) });
+    let mut statistics = LogStatistics::with_timing(timing);
+    while let Some(record) = recording.next() {
+        let record =
+            record.map_err(|error| explain_malformed(error, statistics.frames(), &args.file))?;
+        statistics.add(&record);
+        progress.show(&recording, statistics.frames());
+    }
+    progress.clear();
+    let info = Info { file: &args.file, recording: &recording, statistics: &statistics, timing };
+
+    let mut text = Vec::new();
+    if args.json { info.write_json(&mut text) } else { info.write_text(&mut text) }
+        .map_err(|error| format!("cannot render the statistics: {error}"))?;
+    report_skipped(&recording);
+    if statistics.frames() == 0 {
+        eprintln!("note: {}: the recording has no frames", args.file.display());
+    }
+    info.report_doubts();
+    match io::stdout().write_all(&text) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("standard output: cannot be written: {error}; check where it goes"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Everything `candor log info` shows.
+struct Info<'a> {
+    file: &'a Path,
+    recording: &'a Recording,
+    statistics: &'a LogStatistics,
+    timing: Option<Timing>,
+}
+
+impl Info<'_> {
+    fn interface(&self, index: InterfaceIndex) -> &str {
+        self.recording.interfaces().name(index)
+    }
+
+    fn share_percent(&self, index: InterfaceIndex, id: &IdStatistics) -> Option<f64> {
+        // Without CAN FD the bit rate does not matter for a share.
+        let timing = self.timing.unwrap_or(Timing::classical(Bitrate::MAX));
+        self.statistics.share_percent(index, id, timing)
+    }
+
+    /// Says what is wrong with the bit rate.
+    fn report_doubts(&self) {
+        let Some(timing) = self.timing else { return };
+        if let Some(unusual) = timing.unusual() {
+            let meant =
+                unusual.meant().map_or(String::new(), |rate| format!("; did you mean {rate}?"));
+            eprintln!("note: {unusual}{meant}");
+        }
+        for (index, bus) in self.statistics.buses() {
+            let [_, _, second] = bus.peaks_percent();
+            let highest = second.or_else(|| bus.load_percent(timing)).unwrap_or(0.0);
+            if highest > FULL_PERCENT {
+                let within = if second.is_some() { "within a second" } else { "in all" };
+                eprintln!(
+                    "note: {}: a load of {highest:.0} % {within} at {}bit/s, more than any bus \
+                     can carry: check the bit rate, and whether these frames are all from one bus",
+                    self.interface(index),
+                    timing.nominal
+                );
+            }
+        }
+    }
+
+    fn write_text(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        let statistics = self.statistics;
+        writeln!(out, "{}: {}", self.file.display(), self.recording.format().title)?;
+        let mut facts = Vec::new();
+        let mut fact = |name: &str, value: String| facts.push(vec![name.to_owned(), value]);
+        fact("frames", statistics.frames().to_string());
+        fact("ids", statistics.ids().count().to_string());
+        if let Some((first_ns, last_ns)) = statistics.span_ns() {
+            fact("from", format!("{} s", seconds(first_ns)));
+            fact("to", format!("{} s", seconds(last_ns)));
+            fact("duration", format!("{} s", seconds(statistics.duration_ns())));
+        }
+        if let Some(pause) = statistics.longest_pause() {
+            fact("longest pause", format!("{} s", seconds(pause.duration_ns)));
+            fact("  it began at", format!("{} s", seconds(pause.from_ns)));
+        }
+        let passed_over = self.recording.passed_over();
+        for (name, count) in [
+            ("error reports", statistics.error_reports()),
+            ("records out of order", statistics.out_of_order()),
+            ("malformed records skipped", self.recording.skipped().count),
+            ("frames lost by the recorder", passed_over.lost_frames),
+            ("packets of other protocols", passed_over.other_packets),
+            ("frames of ids not listed", statistics.unlisted_frames()),
+        ] {
+            if count > 0 {
+                fact(name, count.to_string());
+            }
+        }
+        write_table(out, 1, &facts)?;
+        if statistics.frames() == 0 {
+            return Ok(());
+        }
+        writeln!(out)?;
+        write_table(out, 1, &self.bus_rows())?;
+        if self.timing.is_none() {
+            writeln!(out, "(to see the load, give the bit rate: --bitrate 500k)")?;
+        }
+        writeln!(out)?;
+        write_table(out, 2, &self.id_rows())
+    }
+
+    fn bus_rows(&self) -> Vec<Vec<String>> {
+        let load = match self.timing {
+            Some(Timing { nominal, data }) if nominal != data => {
+                format!("load at {nominal}/{data}")
+            }
+            Some(Timing { nominal, .. }) => format!("load at {nominal}"),
+            None => "load".to_owned(),
+        };
+        let mut rows = vec![row(["bus", "frames", "frames/s", &load])];
+        let has_peaks = self.timing.is_some();
+        if has_peaks {
+            rows[0].extend(["peak 10 ms", "peak 100 ms", "peak 1 s"].map(str::to_owned));
+        }
+        rows.extend(self.statistics.buses().map(|(index, bus)| {
+            let load = self.timing.and_then(|timing| bus.load_percent(timing));
+            let mut cells = row([
+                self.interface(index),
+                &bus.frames().to_string(),
+                &decimals(bus.rate(), 1, ""),
+                &decimals(load, 2, " %"),
+            ]);
+            if has_peaks {
+                cells.extend(bus.peaks_percent().map(|peak| decimals(peak, 2, " %")));
+            }
+            cells
+        }));
+        rows
+    }
+
+    fn id_rows(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![row([
+            "bus",
+            "id",
+            "frames",
+            "bytes",
+            "period ms",
+            "min ms",
+            "max ms",
+            "jitter ms",
+            "share",
+        ])];
+        rows.extend(self.statistics.ids().map(|(index, id, of_id)| {
+            let millis = |ns: Option<f64>| decimals(ns.map(|ns| ns / 1e6), 3, "");
+            let bytes = if of_id.len_min == of_id.len_max {
+                of_id.len_min.to_string()
+            } else {
+                format!("{}-{}", of_id.len_min, of_id.len_max)
+            };
+            row([
+                self.interface(index),
+                &hex(id),
+                &of_id.frames.to_string(),
+                &bytes,
+                &millis(of_id.period.mean_ns()),
+                &millis(of_id.period.min_ns().map(|ns| ns as f64)),
+                &millis(of_id.period.max_ns().map(|ns| ns as f64)),
+                &millis(of_id.period.jitter_ns()),
+                &decimals(self.share_percent(index, of_id), 2, " %"),
+            ])
+        }));
+        rows
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        let statistics = self.statistics;
+        let passed_over = self.recording.passed_over();
+        let buses = statistics.buses().map(|(index, bus)| {
+            let [peak_10ms_percent, peak_100ms_percent, peak_1s_percent] = bus.peaks_percent();
+            LogBus {
+                interface: self.interface(index),
+                frames: bus.frames(),
+                error_reports: bus.error_reports(),
+                rate_per_s: bus.rate(),
+                load_percent: self.timing.and_then(|timing| bus.load_percent(timing)),
+                peak_10ms_percent,
+                peak_100ms_percent,
+                peak_1s_percent,
+            }
+        });
+        let log = Log {
+            file: self.file.display().to_string(),
+            format: self.recording.format().name,
+            frames: statistics.frames(),
+            error_reports: statistics.error_reports(),
+            ids: statistics.ids().count(),
+            first_ns: statistics.span_ns().map(|(first_ns, _)| first_ns),
+            last_ns: statistics.span_ns().map(|(_, last_ns)| last_ns),
+            duration_ns: statistics.duration_ns(),
+            pause_ns_max: statistics.longest_pause().map(|pause| pause.duration_ns),
+            pause_from_ns: statistics.longest_pause().map(|pause| pause.from_ns),
+            rate_per_s: statistics.rate(),
+            out_of_order: statistics.out_of_order(),
+            skipped: self.recording.skipped().count,
+            lost_frames: passed_over.lost_frames,
+            other_packets: passed_over.other_packets,
+            unlisted_frames: statistics.unlisted_frames(),
+            bitrate: self.timing.map(|timing| timing.nominal.bits_per_second()),
+            data_bitrate: self.timing.map(|timing| timing.data.bits_per_second()),
+            buses: buses.collect(),
+        };
+        json::write(&log, out)?;
+        for (index, id, of_id) in statistics.ids() {
+            let id = LogId {
+                interface: self.interface(index),
+                id: hex(id),
+                frames: of_id.frames,
+                remote_frames: of_id.remote_frames,
+                fd_frames: of_id.fd_frames,
+                len_min: of_id.len_min,
+                len_max: of_id.len_max,
+                period_ns_mean: of_id.period.mean_ns(),
+                period_ns_min: of_id.period.min_ns(),
+                period_ns_max: of_id.period.max_ns(),
+                jitter_ns: of_id.period.jitter_ns(),
+                share_percent: self.share_percent(index, of_id),
+            };
+            json::write(&id, out)?;
+        }
+        Ok(())
+    }
+}
+
+/// As candump writes it: 3 digits standard, 8 extended.
+fn hex(id: Id) -> String {
+    match id {
+        Id::Standard(id) => format!("{:03X}", id.as_raw()),
+        Id::Extended(id) => format!("{:08X}", id.as_raw()),
+    }
+}
+
+/// Microseconds if that is exact, else nanoseconds.
+fn seconds(time_ns: u64) -> String {
+    let (whole, rest) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
+    if rest.is_multiple_of(1_000) {
+        format!("{whole}.{:06}", rest / 1_000)
+    } else {
+        format!("{whole}.{rest:09}")
+    }
+}
+
+fn decimals(value: Option<f64>, digits: usize, unit: &str) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}{unit}"))
+}
+
+fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(str::to_owned).to_vec()
+}
+
+/// Writes rows of the same number of cells; the first `left` columns are aligned left, the others
+/// right.
+fn write_table(out: &mut Vec<u8>, left: usize, rows: &[Vec<String>]) -> io::Result<()> {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..columns).filter_map(width).collect();
+    for row in rows {
+        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            let gap = if column == 0 { "" } else { "  " };
+            if column < left {
+                write!(out, "{gap}{cell:<width$}")?;
+            } else {
+                write!(out, "{gap}{cell:>width$}")?;
+            }
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}

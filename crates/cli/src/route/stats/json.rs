@@ -1,0 +1,69 @@
+//! What a gateway has counted, as JSON Lines.
+
+use candor_gateway::Snapshot;
+use candor_gateway::control::rates::Rates;
+
+use crate::json;
+use crate::json::latency::Latency;
+use crate::json::stats_port::StatsPort;
+use crate::json::stats_rule::StatsRule;
+use crate::json::stats_summary::StatsSummary;
+
+pub(super) fn lines(snapshot: &Snapshot, rates: Option<&Rates>) -> Result<String, String> {
+    let port = |(index, port): (usize, _)| {
+        let rates = rates.and_then(|rates| rates.ports.get(index));
+        StatsPort::new(port, rates)
+    };
+    let rule = |(index, rule): (usize, _)| {
+        let rates = rates.and_then(|rates| rates.rules.get(index));
+        StatsRule::new(rule, rates)
+    };
+    let Snapshot { file, pid, uptime_ns, generation, rejected, .. } = snapshot;
+    let summary = StatsSummary {
+        file,
+        pid: *pid,
+        uptime_ns: *uptime_ns,
+        generation: *generation,
+        rejected: rejected.as_deref(),
+    };
+    let ports = json::lines(snapshot.ports.iter().enumerate().map(port))?;
+    let rules = json::lines(snapshot.rules.iter().enumerate().map(rule))?;
+    let latencies = json::lines(snapshot.latencies.iter().map(Latency::from))?;
+    Ok(format!("{ports}{rules}{latencies}{}", json::line(&summary)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use candor_gateway::control::rates::Rates;
+
+    use crate::route::stats::tests::snapshot;
+
+    #[test]
+    fn json_has_the_documented_objects() {
+        let (old, new) = (snapshot(100, 0), snapshot(102, 500));
+        let lines = |rates| {
+            let text = super::lines(&new, rates).unwrap();
+            let lines: Vec<serde_json::Value> =
+                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            lines
+        };
+        let first = lines(None);
+        let types: Vec<_> = first.iter().map(|line| line["type"].as_str().unwrap()).collect();
+        assert_eq!(types, ["port", "port", "rule", "rule", "latency", "summary"]);
+        assert_eq!(first[0]["data"]["received_per_s"], serde_json::Value::Null);
+        assert_eq!(first[2]["data"]["stopped"]["rate"], 1_300);
+        let data = &first[2]["data"];
+        let number = |line: &serde_json::Value, key: &str| line["data"][key].as_u64().unwrap();
+        let sum = |line, keys: &[&str]| keys.iter().map(|key| number(line, key)).sum::<u64>();
+        let copies = sum(&first[2], &["handled", "pending", "refused", "lost"]);
+        assert_eq!(number(&first[2], "copies"), copies, "{data}");
+        let received = sum(&first[0], &["routed", "not_routed", "refused"]);
+        assert_eq!(number(&first[0], "received"), received, "{}", first[0]);
+        let keys = |line: &serde_json::Value| line["data"].as_object().unwrap().len();
+        assert_eq!(first.iter().map(keys).collect::<Vec<_>>(), [30, 30, 14, 14, 13, 5]);
+        let rates = Rates::between(&old, &new).unwrap();
+        let second = lines(Some(&rates));
+        assert_eq!(second[0]["data"]["received_per_s"], 250.0);
+        assert_eq!(second[2]["data"]["handled_per_s"], 250.0);
+    }
+}

@@ -1,0 +1,332 @@
+//! What commands print with `--json` is what `candor help json --schema` says.
+
+mod schema;
+
+#[path = "../../vm/src/kernel/fabricated.rs"]
+mod fabricated;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Objects that these tests do not see, and why; other tests look at most of them.
+const UNSEEN: &[(&str, &str, &str)] = &[
+    ("bus list", "interface", "not every machine has a CAN interface"),
+    ("lab compare", "function", "needs two folders of counted instructions, so QEMU"),
+    ("lab compare", "range", "needs results of a virtual machine under load, so QEMU"),
+    ("lab profile", "function", "needs QEMU"),
+    ("lab profile", "place", "needs QEMU"),
+    ("vm kernels", "available", "needs Debian's package lists; tests/vm.rs makes some"),
+];
+
+const LOG: &str = "\
+(1436509052.249713) can0 123#DEADBEEF
+(1436509052.249913) can0 12345678#1122334455667788
+(1436509052.259713) can1 123#R2
+(1436509052.269713) can0 20000004#0020000000009000
+(1436509052.269913) can0 1F0##1AABBCCDD
+(1436509052.279713) can0 123#ADBEEFDE
+";
+
+const DBC: &str = "\
+BU_: Engine
+
+BO_ 291 EngineData: 8 Engine
+ SG_ EngineSpeed : 7|16@0+ (0.25,0) [0|16000] \"rpm\" Vector__XXX
+ SG_ Gear : 16|4@1+ (1,0) [0|15] \"\" Vector__XXX
+
+VAL_ 291 Gear 0 \"neutral\" 15 \"reverse\" ;
+";
+
+const RULES: &str = "\
+[bus]
+car = { port = \"file:drive.log?speed=max\", dbc = \"car.dbc\" }
+logger = \"file:copy.log\"
+
+[[rule]]
+name = \"engine\"
+from = \"car\"
+to = \"logger\"
+match = [\"0x123\"]
+set = { id = \"0x124\" }
+";
+
+const EXPERIMENTS: &str = "\
+title = \"Two buses\"
+count = 50
+bus.in.bitrate = \"1M\"
+bus.out.bitrate = \"500k\"
+gateway.delay = \"35us\"
+traffic.kind = \"one-at-a-time\"
+
+[[experiment]]
+name = \"calm\"
+
+[[experiment]]
+name = \"flood\"
+traffic.kind = \"flood\"
+
+[[experiment]]
+name = \"again\"
+traffic = { kind = \"replay\", log = \"drive.log\", interface = \"can0\" }
+
+[[claim]]
+id = \"A\"
+says = \"nothing is lost\"
+value = \"calm lost\"
+at_most = 0
+";
+
+/// It is listed, not run.
+const KERNEL: &str = "\
+testbed = \"vm\"
+bus.in.bitrate = \"1M\"
+bus.out.bitrate = \"500k\"
+gateway.kind = \"kernel\"
+vm.kernel = \"6.12\"
+traffic.kind = \"one-at-a-time\"
+";
+
+/// A folder, the schema, and which objects were printed in it.
+struct Scene {
+    folder: TempDir,
+    /// The schemas of the objects.
+    objects: Vec<Value>,
+    seen: BTreeSet<(String, String)>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("drive.log", LOG),
+            ("car.dbc", DBC),
+            ("drive.rules.toml", RULES),
+            ("wrong.toml", &RULES.replace("to = \"logger\"", "to = \"loger\"")),
+            ("two.toml", EXPERIMENTS),
+            ("kernel.toml", KERNEL),
+        ] {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let mut scene = Self { folder, objects: Vec::new(), seen: BTreeSet::new() };
+        let output = scene.command("help json --schema").output().unwrap();
+        let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+        scene.objects = schema["oneOf"].as_array().unwrap().clone();
+        scene
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+        command
+            .args(line.split_whitespace())
+            .current_dir(self.folder.path())
+            .env("CANDOR_CACHE", self.path("cache"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command with `--json` and looks at every line of it.
+    #[track_caller]
+    fn run(&mut self, command: &str, arguments: &str) {
+        let output = self.command(&format!("{command} --json {arguments}")).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(!text.is_empty(), "candor {command} printed nothing: {errors}");
+        for line in text.lines() {
+            self.look_at(command, line);
+        }
+    }
+
+    #[track_caller]
+    fn look_at(&mut self, command: &str, line: &str) {
+        let value: Value = serde_json::from_str(line).unwrap();
+        let misfits: Vec<_> =
+            self.objects.iter().map(|object| schema::misfits(object, &value, "line")).collect();
+        let fitting: Vec<_> = (0..misfits.len()).filter(|&it| misfits[it].is_empty()).collect();
+        let [index] = fitting[..] else {
+            // Those of its type tell best what is wrong.
+            let is_near = |object: &Value| match value.get("type") {
+                Some(name) => object["properties"]["type"]["const"] == *name,
+                None => object["properties"].get("type").is_none(),
+            };
+            let near = (0..misfits.len()).filter(|&index| is_near(&self.objects[index]));
+            let near: Vec<_> = near.map(|index| &misfits[index]).collect();
+            panic!("candor {command}: {} objects fit {line}: {near:#?}", fitting.len());
+        };
+        let (name, commands) = name_and_commands(&self.objects[index]);
+        assert!(commands.contains(&command), "candor {command} printed the {name} of {commands:?}");
+        self.seen.insert((command.to_owned(), name.to_owned()));
+    }
+}
+
+/// What the title of an object says: `frame of candor bus dump, candor ...`.
+fn name_and_commands(object: &Value) -> (&str, Vec<&str>) {
+    let (name, commands) = object["title"].as_str().unwrap().split_once(" of ").unwrap();
+    let commands = commands.split(", ").map(|command| command.strip_prefix("candor ").unwrap());
+    (name, commands.collect())
+}
+
+/// A gateway that ends with the test.
+struct Gateway(Child);
+
+impl Gateway {
+    fn start(scene: &Scene) -> Self {
+        let mut command = scene.command("route run drive.rules.toml --control ./drive.sock");
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let told = BufReader::new(child.stderr.take().unwrap());
+        let gateway = Self(child);
+        // Then all frames of the recording have passed.
+        let has_ended = |line: std::io::Result<String>| line.unwrap().contains("no more frames");
+        assert!(told.lines().any(has_ended));
+        gateway
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn run_bus(scene: &mut Scene) {
+    scene.run("bus list", "");
+    scene.run("bus dump", "file:drive.log?speed=max --dbc car.dbc --errors");
+    scene.run("bus load", "file:drive.log?speed=max@500k,2M --interval 10ms");
+    scene.run("bus record", "file:drive.log?speed=max --output recorded.log");
+    scene.run("bus send", "file:sent.log 123#DEADBEEF");
+    scene.run("bus generate", "file:generated.log --count 5 --rate 1000/s");
+    scene.run("bus replay", "recorded.log file:replayed.log --speed max");
+}
+
+fn run_route(scene: &mut Scene) {
+    scene.run("route check", "drive.rules.toml --plan");
+    scene.run("route check", "wrong.toml");
+    scene.run("route explain", "drive.rules.toml car 123#1122334455667788");
+    scene.run("route explain", "drive.rules.toml car 7FF#");
+    let _gateway = Gateway::start(scene);
+    scene.run("route stats", "--control ./drive.sock");
+    scene.run("route load", "--control ./drive.sock");
+    scene.run("route load", "wrong.toml --control ./drive.sock");
+    let watch = scene.command("route stats --json --watch 20ms --control ./drive.sock");
+    let mut watch = Gateway({ watch }.stdout(Stdio::piped()).spawn().unwrap());
+    let lines = BufReader::new(watch.0.stdout.take().unwrap()).lines();
+    // Rates come the second time.
+    for line in lines.take(15) {
+        scene.look_at("route stats", &line.unwrap());
+    }
+}
+
+fn run_lab(scene: &mut Scene) {
+    scene.run("lab list", "two.toml");
+    scene.run("lab list", "kernel.toml --coverage");
+    scene.run("lab run", "two.toml --out before");
+    scene.run("lab claims", "two.toml --out claims");
+    let longer = LOG.replace("052.249713", "052.239713");
+    fs::write(scene.path("drive.log"), longer).unwrap();
+    scene.run("lab run", "two.toml --out after --only *a* --set gateway.delay=36us");
+    scene.run("lab compare", "before after");
+}
+
+fn run_vm(scene: &mut Scene) {
+    const RELEASE: &str = "6.12.1-made";
+    fs::write(scene.path("bzImage"), fabricated::image(RELEASE)).unwrap();
+    fabricated::tree(&scene.path("modules"), RELEASE, fabricated::NEEDED);
+    scene.run("vm fetch", "--kernel bzImage --modules modules");
+    scene.run("vm kernels", "");
+    scene.run("vm cache", "");
+    scene.run("vm clean", "--kernels");
+}
+
+#[test]
+fn every_line_fits_the_schema() {
+    let mut scene = Scene::new();
+    scene.run("frame", "123#DEADBEEF 123##1AABB 12345678#R");
+    scene.run("doctor", "");
+    scene.run("log info", "drive.log --bitrate 500k");
+    scene.run("log info", "drive.log");
+    scene.run("log decode", "drive.log --dbc car.dbc");
+    run_bus(&mut scene);
+    run_route(&mut scene);
+    run_lab(&mut scene);
+    run_vm(&mut scene);
+
+    let mut all = BTreeSet::new();
+    for object in &scene.objects {
+        let (name, commands) = name_and_commands(object);
+        all.extend(commands.into_iter().map(|command| (command.to_owned(), name.to_owned())));
+    }
+    for (command, name, _) in UNSEEN {
+        let key = ((*command).to_owned(), (*name).to_owned());
+        assert!(all.remove(&key), "candor {command} prints no {name}");
+    }
+    let missing: Vec<_> = all.difference(&scene.seen).collect();
+    assert!(missing.is_empty(), "no line was seen of {missing:?}; run them, or say why not");
+}
+
+/// `candor WORDS`; what it prints.
+fn printed(words: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_candor")).args(words).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// With `BLESS` in the environment the file is written.
+#[track_caller]
+fn is_as_in_file(words: &[&str], name: &str) {
+    let (code, stdout, stderr) = printed(words);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name);
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, &stdout).unwrap();
+    }
+    assert_eq!(stdout, fs::read_to_string(&path).unwrap(), "{}", path.display());
+}
+
+#[test]
+fn objects_are_listed_and_described() {
+    is_as_in_file(&["help", "json"], "help-json.txt");
+    is_as_in_file(&["help", "json", "result"], "help-json-result.txt");
+}
+
+#[test]
+fn objects_are_found_by_type_and_by_command() {
+    let heads = |words: &[&str]| {
+        let (code, stdout, _) = printed(&[&["help", "json"], words].concat());
+        assert_eq!(code, Some(0));
+        let heads = stdout.lines().filter_map(|line| Some(line.split_once(": ")?.0.to_owned()));
+        heads.filter(|name| !name.contains(' ')).collect::<Vec<_>>()
+    };
+    for (words, found) in [
+        (&["result"][..], &["result"][..]),
+        (&["lab", "run"], &["result"]),
+        (&["lab run"], &["result"]),
+        (&["candor lab run"], &["result"]),
+        (&["frame"], &["frame", "frame", "frame"]),
+        (&["bus dump frame"], &["frame"]),
+        (&["log"], &["frame", "log", "id"]),
+        (&["route", "load"], &["finding", "loaded", "rejected"]),
+    ] {
+        assert_eq!(heads(words), found, "{words:?}");
+    }
+    for (words, hint) in [
+        (&["reslut"][..], "did you mean `result`?"),
+        (&["lab", "rnu"], "did you mean `lab run`?"),
+        (&["everything"], "`candor help json` lists all of them"),
+    ] {
+        let (code, stdout, stderr) = printed(&[&["help", "json"], words].concat());
+        assert_eq!((code, stdout.as_str()), (Some(2), ""), "{words:?}");
+        assert!(stderr.ends_with(&format!("; {hint}\n")), "{stderr}");
+    }
+}
