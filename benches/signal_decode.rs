@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use candor_config::Findings;
+use candor_diagnostics::Findings;
 use candor_signals::Database;
 use candor_wire::Frame;
 use candor_wire::frame::{FD_LENGTHS, id_word};

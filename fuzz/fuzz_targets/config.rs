@@ -1,7 +1,8 @@
 //! The reader and writer of TOML, and assignments from the command line.
 #![no_main]
 
-use candor_config::{Findings, Source, parse, setting};
+use candor_config::{parse, setting};
+use candor_diagnostics::{Findings, Source};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     let findings = Findings::new();

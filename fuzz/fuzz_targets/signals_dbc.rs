@@ -1,7 +1,7 @@
 //! DBC files: read or refused, and what was read decodes and encodes any data.
 #![no_main]
 
-use candor_config::Findings;
+use candor_diagnostics::Findings;
 use candor_signals::{Database, ValueType};
 use candor_wire::Frame;
 use candor_wire::frame::{FD_LENGTHS, id_word};

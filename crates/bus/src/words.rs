@@ -202,7 +202,7 @@ fn read_value<'a>(message: &Message, word: &'a str) -> Result<(&'a str, f64), St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use candor_config::Findings;
+    use candor_diagnostics::Findings;
 
     const DBC: &str = "BU_: Engine\n\nBO_ 291 Motor: 8 Engine\n \
         SG_ Speed : 7|16@0+ (0.25,0) [0|16000] \"rpm\" Vector__XXX\n \

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
-use candor_config::{Findings, Severity};
+use candor_diagnostics::{Findings, Severity};
 use clap::{ColorChoice, ValueEnum};
 
 /// When to use colours.
@@ -181,9 +181,9 @@ mod tests {
 
     #[test]
     fn findings_have_colours_and_keep_their_text() {
-        let source = candor_config::Source::new("rules.toml", "from = \"can7\"\n");
+        let source = candor_diagnostics::Source::new("rules.toml", "from = \"can7\"\n");
         let all = Findings::new();
-        let origin = candor_config::Origin::new(&source, 7..13);
+        let origin = candor_diagnostics::Origin::new(&source, 7..13);
         all.error_with_hint(&origin, "unknown bus: error: `can7`", "did you mean `can1`?");
         all.warning(&origin, "odd", "look at it");
         let painted = findings(&all, true);

@@ -14,7 +14,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-use candor_config::{Findings, MAX_BYTES};
+use candor_config::MAX_BYTES;
+use candor_diagnostics::Findings;
 use candor_lab::kind::Kind;
 use candor_route::{Table, cangw};
 use clap::{Subcommand, ValueEnum};

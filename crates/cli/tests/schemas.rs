@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use candor_config::{Data, Findings, Source, Table};
+use candor_config::{Data, Table};
+use candor_diagnostics::{Findings, Source};
 use serde_json::{Map, Value};
 
 /// What reads a key: a method of a section, or a function that calls one.

@@ -1,4 +1,4 @@
-//! Configuration files read with positions: every finding at once, with a hint.
+//! TOML files read with positions: every finding at once, with a hint.
 //!
 //! Rule files, experiments and host profiles are TOML, and they are written by hand. What is wrong
 //! with one is told all at once, each finding with its place, the line and what to do about it:
@@ -10,12 +10,13 @@
 //!   hint: did you mean `can1`?
 //! ```
 //!
-//! Three values pass through this crate. A [`Value`] is a piece of TOML that knows its [`Origin`].
-//! [`Findings`] collects what is wrong with it. A [`Section`] reads a table key by key: whatever
-//! has the wrong type, is out of range, missing or unknown becomes a finding, and reading goes on.
+//! A [`Value`] is a piece of TOML that knows its place. A [`Section`] reads a table key by key: whatever has
+//! the wrong type, is out of range, missing or unknown becomes a finding (`candor-diagnostics`), and
+//! reading goes on.
 //!
 //! ```
-//! use candor_config::{Findings, Section, Source};
+//! use candor_config::Section;
+//! use candor_diagnostics::{Findings, Source};
 //!
 //! let findings = Findings::new();
 //! let source = Source::new("bus.toml", "bitrate = \"500k\"\nqueue = 70\nqueu = 7\n");
@@ -44,23 +45,16 @@
 //! Experiments lay tables over one another ([`Table::merge`]), take values from the command line
 //! ([`setting`]) and keep the outcome as text ([`Table::to_toml_string`]).
 //!
-//! Untrusted text is bounded: [`MAX_BYTES`] per file, [`MAX_DEPTH`] levels, [`MAX_FINDINGS`]
-//! findings kept.
+//! Untrusted text is bounded: [`MAX_BYTES`] per file, [`MAX_DEPTH`] levels.
 
-mod finding;
-mod hint;
 mod parse;
 mod section;
 mod setting;
-mod source;
 mod value;
 mod write;
 
-pub use finding::{Finding, Findings, MAX_FINDINGS, Severity};
-pub use hint::did_you_mean;
 pub use parse::{MAX_BYTES, MAX_DEPTH, parse};
 pub use section::Section;
 pub use setting::setting;
-pub use source::{Origin, Source};
 pub use value::{Data, Entry, Table, Value};
 pub use write::{quoted, quoted_key};

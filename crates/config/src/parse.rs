@@ -8,7 +8,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use toml_parser::lexer::TokenKind;
 
-use crate::{Data, Entry, Finding, Findings, Origin, Severity, Source, Table, Value};
+use crate::{Data, Entry, Table, Value};
+use candor_diagnostics::{Finding, Findings, Origin, Severity, Source};
 
 /// The longest file that is read: 4 MiB, some ten thousand rules.
 pub const MAX_BYTES: usize = 4 << 20;
@@ -58,10 +59,10 @@ pub fn parse(source: &Arc<Source>, findings: &Findings) -> Option<Table> {
     if is_sound {
         in_values.into_iter().for_each(|finding| findings.push(finding));
     }
-    let mut reported_line = None;
+    let mut reported_line = 0;
     for error in errors.iter().filter(|error| !(is_sound && error.in_value)) {
-        let line = source.line(error.span.start).map(|(line, _)| line);
-        if reported_line.is_none() || reported_line != line {
+        let (line, _) = Origin::new(source, error.span.clone()).line_column();
+        if reported_line != line {
             findings.push(error.finding(source));
             reported_line = line;
         }

@@ -4,7 +4,8 @@ use std::ops::RangeInclusive;
 use candor_time::Nanos;
 use candor_wire::Bitrate;
 
-use crate::{Data, Entry, Findings, Origin, Table, Value, did_you_mean, hint};
+use crate::{Data, Entry, Table, Value};
+use candor_diagnostics::{Findings, Origin, did_you_mean, list_of_names};
 
 /// Reads one table key by key.
 ///
@@ -83,7 +84,7 @@ impl<'a> Section<'a> {
         let value = self.value(key)?;
         let read = read(value);
         if read.is_none() {
-            self.findings.wrong_type(key, value, expected);
+            value.wrong_type(key, expected, self.findings);
         }
         read
     }
@@ -153,7 +154,7 @@ impl<'a> Section<'a> {
         let choice = choices.iter().find(|(name, _)| *name == text).map(|&(_, choice)| choice);
         if choice.is_none() {
             let names = || choices.iter().map(|&(name, _)| name);
-            let list = hint::list(names(), "or");
+            let list = list_of_names(names(), "or");
             let meant = did_you_mean(text, names()).map(|name| format!("did you mean `{name}`?"));
             let origin = self.origin_of(key);
             let message = format!("`{key}` is \"{text}\", but must be {list}");
@@ -172,7 +173,7 @@ impl<'a> Section<'a> {
             .filter_map(|value| {
                 let text = value.as_str();
                 if text.is_none() {
-                    self.findings.wrong_type(key, value, "text in quotes");
+                    value.wrong_type(key, "text in quotes", self.findings);
                 }
                 Some((text?, &value.origin))
             })
@@ -207,7 +208,7 @@ impl<'a> Section<'a> {
         };
         let tables = values.iter().filter_map(|value| {
             if value.as_table().is_none() {
-                self.findings.wrong_type(key, value, "a table");
+                value.wrong_type(key, "a table", self.findings);
             }
             value.as_table()
         });
@@ -232,7 +233,9 @@ impl<'a> Section<'a> {
             let hint = match did_you_mean(key, self.known.iter().copied()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None if self.known.is_empty() => "this table has no keys".into(),
-                None => format!("the keys are {}", hint::list(self.known.iter().copied(), "and")),
+                None => {
+                    format!("the keys are {}", list_of_names(self.known.iter().copied(), "and"))
+                }
             };
             let shown: String = key.chars().take(64).collect();
             self.findings.error_with_hint(&entry.origin, format!("unknown key `{shown}`"), hint);
@@ -243,7 +246,8 @@ impl<'a> Section<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Source, parse};
+    use crate::parse;
+    use candor_diagnostics::Source;
 
     /// The findings of reading `text` with `read`, without the excerpts.
     fn findings(text: &str, read: impl FnOnce(&mut Section<'_>)) -> Vec<String> {

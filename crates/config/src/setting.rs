@@ -1,6 +1,7 @@
 use toml::de::DeTable;
 
-use crate::{Data, Entry, Findings, Origin, Source, Table, Value, parse};
+use crate::{Data, Entry, Table, Value, parse};
+use candor_diagnostics::{Findings, Origin, Source};
 
 /// Reads an assignment from the command line, `traffic.kind=flood`, into a table to be laid over
 /// another with [`Table::merge`].
@@ -122,7 +123,7 @@ mod tests {
             let path: Vec<_> = key.split('.').collect();
             let value = table.get_path(&path).unwrap();
             if value.as_str().is_none() {
-                findings.wrong_type(key, value, "text in quotes");
+                value.wrong_type(key, "text in quotes", &findings);
             }
             let reported = findings.to_string();
             assert_eq!(reported.is_empty(), spelling.is_empty(), "{reported}");

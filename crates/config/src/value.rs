@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use crate::Origin;
+use candor_diagnostics::{Findings, Origin, Source};
 
 /// A piece of TOML and where it stands. Two values are equal if their data are, wherever they
 /// stand.
@@ -32,6 +32,21 @@ pub enum Data {
 }
 
 impl Value {
+    /// Adds the error that `name` is not `expected`, unless there is a finding already that it is
+    /// unreadable.
+    pub fn wrong_type(&self, name: &str, expected: &str, findings: &Findings) {
+        if self.is_unreadable() {
+            return;
+        }
+        let message = format!("`{name}` is {}, expected {expected}", self.type_name());
+        match in_quotes(self.origin.source()) {
+            Some(quoted) if expected.starts_with("text") => {
+                findings.error_with_hint(&self.origin, message, format!("write {quoted}"));
+            }
+            _ => findings.error(&self.origin, message),
+        }
+    }
+
     /// What it is, with an article, for messages.
     #[must_use]
     pub const fn type_name(&self) -> &'static str {
@@ -220,9 +235,18 @@ impl PartialEq for Table {
     }
 }
 
+/// An argument such as `--set title=7` with its value as text: `--set 'title="7"'`. The shell removes
+/// the outer quotes; the inner ones make it text.
+fn in_quotes(argument: &Source) -> Option<String> {
+    let (option, setting) = argument.name().split_once(' ').filter(|_| argument.is_argument())?;
+    let (key, value) = setting.split_once('=')?;
+    Some(format!("{option} '{key}=\"{value}\"'"))
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::{Findings, Source, Table, parse};
+    use crate::{Table, parse};
+    use candor_diagnostics::{Findings, Source};
 
     fn table(text: &str) -> Table {
         let findings = Findings::new();

@@ -163,7 +163,8 @@ fn write_string(out: &mut String, text: &str) {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::{Data, Entry, Findings, Origin, Source, Table, Value, parse};
+    use crate::{Data, Entry, Table, Value, parse};
+    use candor_diagnostics::{Findings, Origin, Source};
 
     #[test]
     fn text_is_canonical() {

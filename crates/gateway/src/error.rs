@@ -3,7 +3,7 @@
 use std::fmt;
 
 #[cfg(feature = "service")]
-use candor_config::Findings;
+use candor_diagnostics::Findings;
 
 use crate::plan::Refused;
 

@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::{Error as IoError, Read};
 use std::path::Path;
 
-use candor_config::{Findings, MAX_BYTES};
+use candor_config::MAX_BYTES;
+use candor_diagnostics::Findings;
 use candor_route::Table;
 use candor_route::file::{self, Include};
 

@@ -24,7 +24,8 @@ mod vm;
 
 use std::path::Path;
 
-use candor_config::{Data, Findings, Origin, Section, Source, Table, Value, quoted};
+use candor_config::{Data, Section, Table, Value, quoted};
+use candor_diagnostics::{Findings, Origin, Source};
 
 use self::matrix::{Draft, multiply};
 use self::reader::Reader;

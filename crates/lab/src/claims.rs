@@ -26,7 +26,8 @@
 
 use std::collections::BTreeSet;
 
-use candor_config::{Findings, Section, Table, Value};
+use candor_config::{Section, Table, Value};
+use candor_diagnostics::Findings;
 use candor_lat::{Ending, Metric};
 
 use crate::experiment::Testbed;
@@ -315,13 +316,13 @@ impl Claim {
 pub(crate) fn read(value: Option<&Value>, findings: &Findings) -> Vec<Claim> {
     let Some(value) = value else { return Vec::new() };
     let Some(tables) = value.as_array() else {
-        findings.wrong_type("claim", value, "a list of tables");
+        value.wrong_type("claim", "a list of tables", findings);
         return Vec::new();
     };
     let read = |value: &Value| match value.as_table() {
         Some(table) => read_each(table, findings),
         None => {
-            findings.wrong_type("claim", value, "a table");
+            value.wrong_type("claim", "a table", findings);
             Vec::new()
         }
     };

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use candor_config::{Findings, Severity};
+use candor_diagnostics::{Findings, Severity};
 use candor_signals::{Database, MAX_BYTES};
 use candor_time::Nanos;
 use candor_wire::frame::{fd_dlc, id_word};

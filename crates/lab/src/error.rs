@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use candor_config::Findings;
+use candor_diagnostics::Findings;
 
 use crate::experiment::{Experiment, Testbed};
 

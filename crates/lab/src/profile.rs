@@ -6,7 +6,8 @@
 
 use std::path::Path;
 
-use candor_config::{Findings, Section, Source, Table};
+use candor_config::{Section, Table};
+use candor_diagnostics::{Findings, Source};
 use candor_sim::Discipline;
 use candor_sim::instrument::Instrument;
 use candor_sim::model::{
@@ -55,7 +56,7 @@ pub fn load(name: &str, base: &Path) -> Result<Profile, Error> {
         }
         None => {
             let names: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-            let meant = candor_config::did_you_mean(name, names.iter().copied())
+            let meant = candor_diagnostics::did_you_mean(name, names.iter().copied())
                 .map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
             return Err(Error::Other(format!(
                 "unknown host profile `{name}`; {meant}the built-in profiles are {}; a file name \

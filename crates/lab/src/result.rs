@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use candor_config::{Findings, Source, Table};
+use candor_config::Table;
+use candor_diagnostics::{Findings, Source};
 use candor_lat::cause::{self, Ending};
 use candor_lat::{Endings, Histogram, Metric};
 use serde::{Deserialize, Serialize};

@@ -19,7 +19,7 @@ use core::fmt::Write as _;
 use core::ops::Range as Span;
 use std::sync::Arc;
 
-use candor_config::{Findings, Origin, Source};
+use candor_diagnostics::{Findings, Origin, Source};
 
 use crate::check::{Place, check};
 use crate::edit::{Crc8, Crc8Profile, Edit, Operands, Operator, Range, XorChecksum};
@@ -157,7 +157,7 @@ impl Importer<'_> {
     }
 
     fn command(&mut self, program: &Word<'_>, arguments: &[Word<'_>]) {
-        let errors = self.findings.count(candor_config::Severity::Error);
+        let errors = self.findings.count(candor_diagnostics::Severity::Error);
         let mut options = Options::default();
         for option in Getopt::new(arguments) {
             match option {
@@ -167,7 +167,7 @@ impl Importer<'_> {
                 }
             }
         }
-        if self.findings.count(candor_config::Severity::Error) > errors {
+        if self.findings.count(candor_diagnostics::Severity::Error) > errors {
             return;
         }
         match options.command {

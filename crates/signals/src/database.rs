@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use candor_config::Findings;
+use candor_diagnostics::Findings;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, id_word};
 use candor_wire::{Frame, Id, Kind};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use candor_config::did_you_mean;
+use candor_diagnostics::did_you_mean;
 
 /// A name that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]

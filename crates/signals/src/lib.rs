@@ -8,7 +8,7 @@
 //! | [`NotFound`], [`EncodeError`] | names that do not exist, values that do not fit |
 //!
 //! ```
-//! use candor_config::Findings;
+//! use candor_diagnostics::Findings;
 //! use candor_signals::Database;
 //!
 //! let findings = Findings::new();

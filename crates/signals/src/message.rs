@@ -118,7 +118,7 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
-    use candor_config::Findings;
+    use candor_diagnostics::Findings;
 
     use crate::Database;
 

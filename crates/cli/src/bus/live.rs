@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use candor_bus::capture::{Capture, Captured, Next};
 use candor_bus::named::NamedPort;
 use candor_bus::outlet::Stop;
-use candor_config::Findings;
+use candor_diagnostics::Findings;
 use candor_lab::kind::Kind;
 use candor_linux::clock::{self, Monotonic};
 use candor_port::Wanted;

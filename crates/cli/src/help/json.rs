@@ -1,6 +1,6 @@
 //! `candor help json`: the objects that `--json` prints, and their fields.
 
-use candor_config::did_you_mean;
+use candor_diagnostics::did_you_mean;
 use clap::Args;
 use serde_json::Value;
 

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use candor_config::{self as config, Findings, Severity};
+use candor_diagnostics::{Findings, Severity};
 use candor_gateway::plan::{Plane, Planned, plan};
 use candor_route::Table;
 use clap::Args;
@@ -77,7 +77,7 @@ fn counts(findings: &Findings) -> (usize, usize) {
     (findings.count(Severity::Error), findings.count(Severity::Warning))
 }
 
-fn finding_object(finding: &config::Finding) -> Finding<'_> {
+fn finding_object(finding: &candor_diagnostics::Finding) -> Finding<'_> {
     let (line, column) = finding.origin.line_column();
     Finding {
         severity: finding.severity.name(),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use candor_config::did_you_mean;
+use candor_diagnostics::did_you_mean;
 use candor_route::explain::{self, Copy, Explained, Explanation, Pass, Taken, Verdict};
 use candor_route::{Bus, BusIndex, Rule, Table, file};
 use candor_signals::{Database, Decoded};

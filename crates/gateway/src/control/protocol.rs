@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use candor_config::{Finding, Findings, did_you_mean};
+use candor_diagnostics::{Finding, Findings, did_you_mean};
 use serde::{Deserialize, Serialize};
 
 use crate::Snapshot;

@@ -4,7 +4,8 @@
 //! A file may set what only some of its experiments use. On the command line such a setting is
 //! a mistake, and a run that ignores it gives a wrong answer without a word.
 
-use candor_config::{Table, Value, did_you_mean};
+use candor_config::{Table, Value};
+use candor_diagnostics::did_you_mean;
 
 use super::matrix::leaves;
 use crate::error::Error;

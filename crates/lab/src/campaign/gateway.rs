@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use candor_config::{Origin, Section, Value};
+use candor_config::{Section, Value};
+use candor_diagnostics::Origin;
 use candor_route::Table;
 use candor_route::job::{Inexpressible, plan};
 use candor_route::table::Gate;
@@ -270,7 +271,7 @@ fn read_files<'a>(section: &mut Section<'a>) -> Vec<(&'a str, Option<&'a str>, &
             Some((from?, Some(to?), &value.origin))
         }
         (None, None) => {
-            findings.wrong_type("files", value, "the name of a file, or a table");
+            value.wrong_type("files", "the name of a file, or a table", findings);
             None
         }
     };

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use candor_config::{Data, Findings, Table, Value};
+use candor_config::{Data, Table, Value};
+use candor_diagnostics::Findings;
 
 use super::effect::unknown_bus;
 
@@ -82,7 +83,7 @@ pub(super) fn refuse_equal_names(drafts: &[Draft], findings: &Findings) {
 /// for all.
 fn overlay(table: &Table, variant: &Value, findings: &Findings) -> Vec<Draft> {
     let Some(over) = variant.as_table() else {
-        findings.wrong_type("experiment", variant, "a table");
+        variant.wrong_type("experiment", "a table", findings);
         return Vec::new();
     };
     let Some(name) = over.get("name").and_then(Value::as_str) else {
@@ -102,7 +103,7 @@ fn overlay(table: &Table, variant: &Value, findings: &Findings) -> Vec<Draft> {
 fn spread(mut drafts: Vec<Draft>, matrix: Option<&Value>, findings: &Findings) -> Vec<Draft> {
     let Some(matrix) = matrix else { return drafts };
     let Some(axes) = matrix.as_table() else {
-        findings.wrong_type("matrix", matrix, "a table");
+        matrix.wrong_type("matrix", "a table", findings);
         return drafts;
     };
     for draft in &drafts {
@@ -115,7 +116,7 @@ fn spread(mut drafts: Vec<Draft>, matrix: Option<&Value>, findings: &Findings) -
     }
     for (path, value) in leaves(axes, &mut Vec::new()) {
         let Some(values) = value.as_array() else {
-            findings.wrong_type(&path.join("."), value, "a list of values");
+            value.wrong_type(&path.join("."), "a list of values", findings);
             continue;
         };
         if drafts.len().saturating_mul(values.len()) > MAX_EXPERIMENTS {

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use candor_config::{Findings, Origin, Section, Table};
+use candor_config::{Section, Table};
+use candor_diagnostics::{Findings, Origin};
 use candor_sim::BusConfig;
 use candor_wire::{Bitrate, Timing};
 use sha2::{Digest, Sha256};
@@ -26,7 +27,7 @@ impl<'a> Reader<'a> {
         for entry in file.table_entries("bus") {
             match entry.value.as_table() {
                 Some(table) => buses.push(read_bus(&entry.key, table, findings)),
-                None => findings.wrong_type(&entry.key, &entry.value, "a table with a bitrate"),
+                None => entry.value.wrong_type(&entry.key, "a table with a bitrate", findings),
             }
         }
         if buses.is_empty() && file.has("bus") {
@@ -47,7 +48,7 @@ impl<'a> Reader<'a> {
         let names = self.buses.iter().map(|bus| bus.name.as_str());
         let found = names.clone().position(|known| known == name);
         if found.is_none() {
-            let hint = match candor_config::did_you_mean(name, names.clone()) {
+            let hint = match candor_diagnostics::did_you_mean(name, names.clone()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
             };

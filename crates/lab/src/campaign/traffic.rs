@@ -1,6 +1,7 @@
 //! The traffic of an experiment.
 
-use candor_config::{Data, Origin, Section, Value};
+use candor_config::{Data, Section, Value};
+use candor_diagnostics::Origin;
 use candor_sim::Discipline;
 use candor_time::Nanos;
 use candor_wire::frame::{BRS, EFF_FLAG, EFF_MASK, SFF_MASK, fd_dlc};
@@ -117,7 +118,7 @@ impl Reader<'_> {
             for node in entry.value.as_array().unwrap_or_default() {
                 match node.as_str() {
                     Some(node) => placed.push((bus, node.to_owned())),
-                    None => self.findings.wrong_type(&entry.key, node, "the name of a node"),
+                    None => node.wrong_type(&entry.key, "the name of a node", self.findings),
                 }
             }
         }
@@ -277,7 +278,7 @@ impl Reader<'_> {
             }
             Data::Integer(number) => standard_id(*number),
             _ => {
-                self.findings.wrong_type("id", value, "an identifier such as \"0x123\"");
+                value.wrong_type("id", "an identifier such as \"0x123\"", self.findings);
                 return None;
             }
         };

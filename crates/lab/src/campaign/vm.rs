@@ -16,7 +16,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use candor_bed::order::{self, Controller, File, Settings};
-use candor_config::{Data, Origin, Section, Value};
+use candor_config::{Data, Section, Value};
+use candor_diagnostics::Origin;
 use candor_route::Table;
 use candor_sim::Discipline;
 use candor_time::Nanos;
@@ -127,7 +128,7 @@ impl Reader<'_> {
                 None
             }
             _ => {
-                self.findings.wrong_type("kernel", value, "text in quotes, or a table of files");
+                value.wrong_type("kernel", "text in quotes, or a table of files", self.findings);
                 None
             }
         }

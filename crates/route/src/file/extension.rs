@@ -10,7 +10,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
-use candor_config::{Data, Findings, Section, Value, did_you_mean, quoted};
+use candor_config::{Data, Section, Value, quoted};
+use candor_diagnostics::{Findings, did_you_mean};
 use candor_signals::{Database, Message as DbcMessage, Signal as DbcSignal, ValueType};
 use candor_time::Nanos;
 use candor_wire::frame::{EFF_FLAG, FD_LENGTHS, RTR_FLAG, fd_dlc};
@@ -110,7 +111,7 @@ impl<'a> Files<'a> {
     /// Reads the DBC file of a bus.
     pub(super) fn add_database(&mut self, bus: BusIndex, value: &Value, findings: &Findings) {
         let Some(name) = value.as_str() else {
-            findings.wrong_type("dbc", value, "the name of a DBC file in quotes");
+            value.wrong_type("dbc", "the name of a DBC file in quotes", findings);
             return;
         };
         if !self.by_name.contains_key(name) {
@@ -229,7 +230,7 @@ fn payload(section: &mut Section<'_>, gate: Gate) -> Payload {
     }
     for value in section.values("data") {
         let Some(text) = value.as_str() else {
-            section.findings().wrong_type("data", value, "bytes such as \"11 ?? 4?\"");
+            value.wrong_type("data", "bytes such as \"11 ?? 4?\"", section.findings());
             continue;
         };
         let (excludes, rest) = match text.trim_start().strip_prefix('!') {
@@ -684,7 +685,7 @@ impl StepReader<'_> {
             }
             _ => {
                 let expected = "the name of a signal, or { bit = 0, bits = 8, ... }";
-                self.findings.wrong_type("signal", value, expected);
+                value.wrong_type("signal", expected, self.findings);
                 None
             }
         }
@@ -886,7 +887,7 @@ impl StepReader<'_> {
             }
             _ => {
                 let expected = "the name of a message, or { id = \"0x123\", length = 8 }";
-                self.findings.wrong_type("message", value, expected);
+                value.wrong_type("message", expected, self.findings);
                 return None;
             }
         };
@@ -1000,7 +1001,7 @@ impl StepReader<'_> {
             Data::String(_) => self.context.files.table(value, self.findings)?,
             _ => {
                 let expected = "the name of a file, or { \"0x123\" = \"0x321\" }";
-                self.findings.wrong_type("remap", value, expected);
+                value.wrong_type("remap", expected, self.findings);
                 return None;
             }
         };

@@ -17,9 +17,8 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use std::sync::Arc;
 
-use candor_config::{
-    Data, Entry, Findings, Origin, Section, Severity, Source, Value, did_you_mean, quoted,
-};
+use candor_config::{Data, Entry, Section, Value, quoted};
+use candor_diagnostics::{Findings, Origin, Severity, Source, did_you_mean};
 use candor_signals::Database;
 use candor_wire::frame::{BRS, ESI};
 
@@ -204,7 +203,7 @@ fn bus(entry: &Entry, index: BusIndex, findings: &Findings, files: &mut Files<'_
     let Some(value) = value else { return unknown() };
     let Some(port) = value.as_str() else {
         let expected = "a port such as \"can0\", or { port = \"can0\" }";
-        findings.wrong_type(&entry.key, value, expected);
+        value.wrong_type(&entry.key, expected, findings);
         return unknown();
     };
     let bus = Bus { name: entry.key.clone(), port: port.to_owned(), is_virtual: false };
@@ -352,7 +351,7 @@ impl RuleReader<'_> {
             },
             Data::Integer(number) => pattern::parse(&hex(*number)),
             _ => {
-                findings.wrong_type("match", value, "a pattern such as \"0x123\"");
+                value.wrong_type("match", "a pattern such as \"0x123\"", findings);
                 return None;
             }
         };
@@ -481,7 +480,7 @@ fn id_word(value: &Value, findings: &Findings) -> Option<u32> {
         Data::String(text) => text.clone(),
         Data::Integer(number) => hex(*number),
         _ => {
-            findings.wrong_type("id", value, "an identifier such as \"0x123\"");
+            value.wrong_type("id", "an identifier such as \"0x123\"", findings);
             return None;
         }
     };
@@ -532,7 +531,7 @@ fn fd_flags(section: &mut Section<'_>, gate: Gate) -> Option<u8> {
 /// Bytes in hex; spaces and dots between them are free.
 fn hex_bytes(value: &Value, key: &str, findings: &Findings) -> Option<Vec<u8>> {
     let Some(text) = value.as_str() else {
-        findings.wrong_type(key, value, "bytes in hex, such as \"11 22 33\"");
+        value.wrong_type(key, "bytes in hex, such as \"11 22 33\"", findings);
         return None;
     };
     let mut bytes = Vec::new();

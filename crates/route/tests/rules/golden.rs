@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use candor_config::Findings;
+use candor_diagnostics::Findings;
 use candor_route::{Table, cangw, file};
 
 fn read(path: &Path) -> (Option<Table>, Findings) {

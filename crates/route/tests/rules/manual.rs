@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use candor_config::Findings;
+use candor_diagnostics::Findings;
 use candor_route::counters::{Cause, Outcome};
 use candor_route::engine::{Egress, Engine, Forward, Passage};
 use candor_route::program::JobIndex;

@@ -102,7 +102,7 @@ pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use candor_config::Findings;
+    use candor_diagnostics::Findings;
     use proptest::prelude::*;
 
     use super::*;

@@ -11,7 +11,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use candor_config::{Findings, Origin, Source, did_you_mean};
+use candor_diagnostics::{Findings, Origin, Source, did_you_mean};
 use candor_time::Nanos;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK};
 use candor_wire::{ByteOrder, ExtendedId, Field, Id, StandardId};
@@ -993,10 +993,10 @@ mod tests {
 
     #[test]
     fn files_without_an_end_of_findings_are_read_to_their_end() {
-        let unknown = "VAL_ 9 S 0 \"no\";\n".repeat(2 * candor_config::MAX_FINDINGS);
+        let unknown = "VAL_ 9 S 0 \"no\";\n".repeat(2 * candor_diagnostics::MAX_FINDINGS);
         let (database, _) = read(&format!("{unknown}BO_ 1 A: 8 X\n"));
         assert_eq!(database.unwrap().messages().len(), 1);
-        let used = "BO_ 1 A: 8 X\n".repeat(2 * candor_config::MAX_FINDINGS);
+        let used = "BO_ 1 A: 8 X\n".repeat(2 * candor_diagnostics::MAX_FINDINGS);
         let (database, _) = read(&format!("{used}BO_ 2 B: 8 X\n"));
         assert_eq!(database.unwrap().messages().len(), 2);
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use candor_config::{Findings, Origin};
+use candor_diagnostics::{Findings, Origin};
 
 use super::{MAX_NESTING, warn};
 use crate::{Selection, Signal};

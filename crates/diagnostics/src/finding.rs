@@ -1,7 +1,7 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use crate::{Origin, Value};
+use crate::Origin;
 
 /// How many findings are kept; further ones are only counted.
 pub const MAX_FINDINGS: usize = 1_000;
@@ -152,20 +152,6 @@ impl Findings {
             message: message.into(),
             hint: Some(hint.into()),
         });
-    }
-
-    /// Adds the error that `name` is not `expected`, unless the value is already known to be
-    /// unreadable.
-    pub fn wrong_type(&self, name: &str, value: &Value, expected: &str) {
-        if !value.is_unreadable() {
-            let message = format!("`{name}` is {}, expected {expected}", value.type_name());
-            match value.origin.source().argument_in_quotes() {
-                Some(quoted) if expected.starts_with("text") => {
-                    self.error_with_hint(&value.origin, message, format!("write {quoted}"));
-                }
-                _ => self.error(&value.origin, message),
-            }
-        }
     }
 
     /// Whether there is an error among them.

@@ -27,13 +27,10 @@ impl Source {
         Arc::new(Self { name: name.into(), text: String::new(), line_starts: Vec::new() })
     }
 
-    /// An argument such as `--set title=7` with its value as text: `--set 'title="7"'`. The shell
-    /// takes the outer quotes away, the inner ones make it text.
-    pub(crate) fn argument_in_quotes(&self) -> Option<String> {
-        let (option, setting) =
-            self.name.split_once(' ').filter(|_| self.line_starts.is_empty())?;
-        let (key, value) = setting.split_once('=')?;
-        Some(format!("{option} '{key}=\"{value}\"'"))
+    /// Whether it is the argument of a command.
+    #[must_use]
+    pub const fn is_argument(&self) -> bool {
+        self.line_starts.is_empty()
     }
 
     /// What the text is called.

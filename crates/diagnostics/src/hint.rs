@@ -4,7 +4,7 @@
 /// not count. Of equally near ones the first wins. Only the first 4,096 candidates are looked at.
 ///
 /// ```
-/// use candor_config::did_you_mean;
+/// use candor_diagnostics::did_you_mean;
 /// assert_eq!(did_you_mean("can7", ["body", "can1"]), Some("can1"));
 /// assert_eq!(did_you_mean("lin", ["body", "can1"]), None);
 /// ```
@@ -30,8 +30,9 @@ pub fn did_you_mean<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// `a`, `b` and `c`: names in back quotes.
-pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
+/// Names in back quotes, with `last` before the last one: "`a`, `b` and `c`".
+#[must_use]
+pub fn list_of_names<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
     let names: Vec<_> = names.into_iter().map(|name| format!("`{name}`")).collect();
     match names.split_last() {
         Some((end, rest)) if !rest.is_empty() => format!("{} {last} {end}", rest.join(", ")),
@@ -62,7 +63,7 @@ mod tests {
 
     #[test]
     fn lists_read_like_a_sentence() {
-        assert_eq!(list(["a"], "or"), "`a`");
-        assert_eq!(list(["a", "b", "c"], "or"), "`a`, `b` or `c`");
+        assert_eq!(list_of_names(["a"], "or"), "`a`");
+        assert_eq!(list_of_names(["a", "b", "c"], "or"), "`a`, `b` or `c`");
     }
 }
