@@ -1,6 +1,6 @@
 //! How fast candump logs are read, against python-can in the same run.
 //!
-//! `cargo bench -p candor-lab --bench log_read [-- FILE]`; the file is `ford-focus/lights.log` of
+//! `cargo bench -p candor-recording --bench log_read [-- FILE]`; the file is `ford-focus/lights.log` of
 //! the shared data if not given. Both sides open the file, make one value of each line and count
 //! them, several times; the best time counts. python-can is taken from `tests/.venv`
 //! (`python3 -m venv tests/.venv && tests/.venv/bin/pip install python-can`).
@@ -9,8 +9,6 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
-
-use candor_lab::recording;
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const ROUNDS: u32 = 50;
@@ -45,7 +43,7 @@ fn main() -> ExitCode {
 
 fn lines_per_second(file: &Path) -> f64 {
     let start = Instant::now();
-    let recording = recording::open(file, None).expect("the log opens");
+    let recording = candor_recording::open(file, None).expect("the log opens");
     let count = recording.inspect(|record| assert!(record.is_ok(), "the log is malformed")).count();
     count as f64 / start.elapsed().as_secs_f64()
 }

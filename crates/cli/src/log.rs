@@ -8,12 +8,11 @@ mod info;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
-use candor_lab::kind::Kind;
-use candor_lab::recording::{self, Recording, RecordingError};
-use candor_wire::log::{FORMATS, Format};
+use candor_recording::{FORMATS, Format, Recording, RecordingError};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::file_kind::FileKind;
 use crate::overwrite::{Overwriting, refusal};
 
 /// Examine and convert recordings of CAN traffic
@@ -87,7 +86,8 @@ fn convert(args: &ConvertArgs) -> Result<(), String> {
         true => refusal(&args.output_file),
         false => explain(error),
     };
-    let mut writer = recording::create(&args.output_file, args.to, existing).map_err(refuse)?;
+    let mut writer =
+        candor_recording::create(&args.output_file, args.to, existing).map_err(refuse)?;
     let format = writer.format();
     let to_stdout = args.output_file.as_os_str() == "-";
     let progress = Progress::of(&recording, !to_stdout);
@@ -125,8 +125,8 @@ fn convert(args: &ConvertArgs) -> Result<(), String> {
 
 impl InputArgs {
     fn open(&self, file: &Path) -> Result<Recording, String> {
-        let recording = recording::open(file, self.from)
-            .map_err(|error| Kind::Recording.mix_up(file).unwrap_or_else(|| explain(error)))?;
+        let recording = candor_recording::open(file, self.from)
+            .map_err(|error| FileKind::Recording.mix_up(file).unwrap_or_else(|| explain(error)))?;
         Ok(recording.skip_malformed(self.skip_malformed))
     }
 }
@@ -141,7 +141,7 @@ fn explain_malformed(error: RecordingError, records: u64, file: &Path) -> String
     if records > 0 && error.can_be_skipped() {
         return format!("{error}; or skip such records with --skip-malformed");
     }
-    Kind::Recording.mix_up(file).unwrap_or_else(|| explain(error))
+    FileKind::Recording.mix_up(file).unwrap_or_else(|| explain(error))
 }
 
 fn report_skipped(recording: &Recording) {

@@ -7,6 +7,7 @@ mod bus;
 mod color;
 mod demo;
 mod doctor;
+mod file_kind;
 mod frame;
 mod help;
 mod json;

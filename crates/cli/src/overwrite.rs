@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use candor_lab::folder;
-use candor_lab::output::{Existing, Target};
+use candor_output::{Existing, Target};
 use clap::Args;
 
 /// Whether a command may replace files.

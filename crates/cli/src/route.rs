@@ -16,11 +16,11 @@ use std::path::Path;
 
 use candor_config::MAX_BYTES;
 use candor_diagnostics::Findings;
-use candor_lab::kind::Kind;
 use candor_route::{Table, cangw};
 use clap::{Subcommand, ValueEnum};
 
 use crate::Answer;
+use crate::file_kind::FileKind;
 use crate::output::print;
 
 /// Run and watch a gateway; check, explain, convert and load its rules
@@ -125,7 +125,7 @@ fn read_rules(path: &Path) -> Result<Rules, String> {
         Notation::Cangw => cangw::import(&name, &text),
     };
     if table.is_none()
-        && let Some(message) = Kind::Rules.mix_up(path)
+        && let Some(message) = FileKind::Rules.mix_up(path)
     {
         return Err(message);
     }

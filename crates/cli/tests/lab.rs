@@ -3,6 +3,7 @@
 mod progress;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -627,7 +628,10 @@ fn an_interrupt_keeps_what_is_finished() {
     let results = scene.out().join("results");
     // Until the first experiment is finished and the second has begun.
     let started = comes_true(|| {
-        results.join("calm.json").is_file() && results.join(".flood.csv.0.part").is_file()
+        let names = fs::read_dir(&results).into_iter().flatten().flatten();
+        let begins_flood = |name: OsString| name.to_string_lossy().starts_with(".flood.csv.");
+        results.join("calm.json").is_file()
+            && names.map(|entry| entry.file_name()).any(begins_flood)
     });
     let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     let ended = started && kill.success() && comes_true(|| child.try_wait().unwrap().is_some());

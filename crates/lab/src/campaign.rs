@@ -32,7 +32,6 @@ use self::reader::Reader;
 use crate::claims::Claim;
 use crate::error::Error;
 use crate::experiment::{Bus, Experiment, KernelChoice, Load, Testbed, Traffic, World};
-use crate::kind::Kind;
 
 /// Frames sent unless a count is given; a recording is sent whole.
 const DEFAULT_COUNT: u64 = 10_000;
@@ -136,13 +135,9 @@ pub(crate) const KERNEL_OPTION: &str = "--kernel";
 /// # Errors
 /// The file cannot be read, or has findings.
 pub fn load(path: &Path, options: &Options) -> Result<Campaign, Error> {
-    let mix_up = |error| Kind::Experiment.mix_up(path).map_or(error, Error::Other);
-    let text = read_text(path).map_err(mix_up)?;
+    let text = read_text(path)?;
     let base = path.parent().unwrap_or(Path::new(""));
-    parse(&path.display().to_string(), &text, base, options).map_err(|error| match error {
-        Error::Findings(_) => mix_up(error),
-        error => error,
-    })
+    parse(&path.display().to_string(), &text, base, options)
 }
 
 fn read_text(path: &Path) -> Result<String, Error> {

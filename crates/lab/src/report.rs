@@ -38,7 +38,6 @@ use candor_lat::cause::{CAUSES, Cause};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::output;
 use crate::result::{ResultFile, SCHEMA};
 
 /// A report that was written.
@@ -375,7 +374,7 @@ fn make_dir(path: &Path) -> Result<(), Error> {
 
 /// Puts `bytes` in place of the file at `path`, as a whole or not at all.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    output::replace(path, bytes).map_err(|error| unwritable(path, &error))
+    candor_output::replace(path, bytes).map_err(|error| unwritable(path, &error))
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Error {

@@ -13,10 +13,10 @@ use candor_time::Nanos;
 
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::output::{self, Target};
 use crate::result::ResultFile;
 use crate::runner::{Ran, Task, Watch};
 use crate::testbed::Testbeds;
+use candor_output::Target;
 
 /// Hears how a campaign goes on. Called from several threads.
 pub trait Progress: Sync {
@@ -212,7 +212,8 @@ fn try_one(
         // A table of an earlier run would not belong to this result.
         None => remove(&csv).map_err(csv_error)?,
     }
-    output::replace(&json, made.json.as_bytes()).map_err(|error| Error::write(&json, error))?;
+    candor_output::replace(&json, made.json.as_bytes())
+        .map_err(|error| Error::write(&json, error))?;
     Ok(Ended::Finished(Box::new(made.ran)))
 }
 

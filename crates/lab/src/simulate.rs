@@ -17,12 +17,12 @@ use crate::doubt::{self, Demand, Metered, Waits};
 use crate::error::Error;
 use crate::experiment::Sim;
 use crate::experiment::{Experiment, Pace, Testbed, Traffic, World as ExperimentWorld};
-use crate::recording::{self, RecordingError};
 use crate::result::{Bus, Counts, Figures, LATENCIES, ResultFile, RuleCounts, Stopped};
 use crate::rules::Rules;
 use crate::runner::{Ran, Runner, Task};
 pub use crate::runner::{Unwatched, Watch};
 use crate::traffic::{Allowance, Periodic, Replay};
+use candor_recording::RecordingError;
 
 /// The depth of the transmit queue of a node; what a tester needs to flood (the papers set
 /// `txqueuelen` to 200).
@@ -167,8 +167,8 @@ impl Scene {
                 }
             }
             Traffic::Replay { log, interface, speed, bus } => {
-                let recording =
-                    recording::open(log, None).map_err(|error| Error::Other(error.to_string()))?;
+                let recording = candor_recording::open(log, None)
+                    .map_err(|error| Error::Other(error.to_string()))?;
                 let source = Replay::new(recording, interface.clone(), *speed, allowance);
                 self.replay_failure = Some(source.failure());
                 self.error_reports = source.reports();

@@ -9,7 +9,7 @@ use candor_sim::{Random, Release, Source, Time};
 use candor_time::Nanos;
 use candor_wire::Frame;
 
-use crate::recording::{Recording, RecordingError};
+use candor_recording::{Recording, RecordingError};
 
 /// How many frames may still be sent, shared by all senders of an experiment.
 pub(crate) type Allowance = Rc<Cell<u64>>;

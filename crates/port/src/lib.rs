@@ -27,7 +27,6 @@ pub mod driver;
 mod error;
 mod estate;
 mod port;
-pub mod recording;
 
 pub use address::{Address, AddressError};
 pub use error::Error;

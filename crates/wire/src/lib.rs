@@ -1,7 +1,6 @@
-//! Bytes and values: CAN frames, their exact bits on the wire, log formats and tunnels.
+//! Bytes and values: CAN frames, their exact bits on the wire, and tunnels.
 //!
-//! This crate depends on nothing that moves: no clock, no I/O, no `unsafe`. Everything but the
-//! interface names of [`log`] works without an allocator.
+//! This crate has no clock, no I/O, no allocator and no `unsafe`.
 //!
 //! | module | what it knows |
 //! |---|---|
@@ -11,7 +10,6 @@
 //! | [`field`] | [`Field`]: a number in the data of a frame, with the bit numbers of DBC files |
 //! | [`bits`] | every bit on the wire: CRC, stuffing, exact and worst-case lengths |
 //! | [`bitrate`] | `500k`, and how long so many bits take |
-//! | [`log`] | recordings: one file per format and one registry |
 //! | [`tunnel`] | CAN over Ethernet: cannelloni, can2udp, python-can's multicast |
 //!
 //! ```
@@ -27,13 +25,13 @@
 //! ```
 #![no_std]
 
+#[cfg(test)]
 extern crate alloc;
 
 pub mod bitrate;
 pub mod bits;
 pub mod field;
 pub mod frame;
-pub mod log;
 pub mod notation;
 pub mod socketcan;
 pub mod tunnel;

@@ -1,8 +1,8 @@
 //! What must hold for every log format and all bytes: no panic, no dependence on how the bytes are
 //! cut, and what was read is read again after writing it.
 
+use candor_recording::{Direction, Format, InterfaceIndex, Record, Step};
 use candor_wire::Frame;
-use candor_wire::log::{Direction, Format, InterfaceIndex, Record, Step};
 
 /// A record with the name of its interface.
 struct Named {

@@ -15,8 +15,8 @@ use candor_bus::report;
 use candor_bus::select::Selection;
 use candor_bus::words::View;
 use candor_port::Origin;
+use candor_recording::{Encoder, Format};
 use candor_time::Nanos;
-use candor_wire::log::{Encoder, Format};
 use candor_wire::{Frame, Kind};
 use clap::{Args, ValueEnum};
 

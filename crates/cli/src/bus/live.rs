@@ -10,7 +10,6 @@ use candor_bus::capture::{Capture, Captured, Next};
 use candor_bus::named::NamedPort;
 use candor_bus::outlet::Stop;
 use candor_diagnostics::Findings;
-use candor_lab::kind::Kind;
 use candor_linux::clock::{self, Monotonic};
 use candor_port::Wanted;
 use candor_signals::Database;
@@ -18,6 +17,7 @@ use candor_time::{Instant, Nanos};
 use candor_wire::Frame;
 
 use crate::color;
+use crate::file_kind::FileKind;
 
 /// Set when somebody wants the command to end.
 static STOP: Stop = Stop::new(false);
@@ -162,7 +162,7 @@ pub(crate) fn database(path: &Path) -> Result<Database, String> {
             color::eprint_findings(&findings);
             Ok(database)
         }
-        None => Err(Kind::Dbc.mix_up(path).unwrap_or_else(|| findings.to_string())),
+        None => Err(FileKind::Dbc.mix_up(path).unwrap_or_else(|| findings.to_string())),
     }
 }
 

@@ -5,17 +5,16 @@ use std::path::{Path, PathBuf};
 use candor_bus::counted;
 use candor_bus::outlet::{Outcome, Outlet, RealTime, Stop};
 use candor_bus::schedule::Schedule;
-use candor_lab::kind::Kind as FileKind;
 use candor_port::Address;
-use candor_port::recording::{self, Recording};
+use candor_recording::{InterfaceIndex, Record, Recording};
 use candor_time::Nanos;
 use candor_wire::Kind;
-use candor_wire::log::{InterfaceIndex, Record};
 use clap::Args;
 
 use super::live;
 use super::sending::{self, SendingArgs};
 use crate::Answer;
+use crate::file_kind::FileKind;
 use candor_bus::select::Selection;
 
 #[derive(Args)]
@@ -150,7 +149,7 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
 }
 
 fn open(file: &Path, skips: bool) -> Result<Recording, String> {
-    let recording = recording::open(file, None)
+    let recording = candor_recording::open(file, None)
         .map_err(|error| FileKind::Recording.mix_up(file).unwrap_or_else(|| error.to_string()))?;
     Ok(recording.skip_malformed(skips))
 }

@@ -9,6 +9,7 @@ use candor_lab::{Campaign, Experiment, run};
 use clap::Args;
 
 use crate::color;
+use crate::file_kind::FileKind;
 
 #[derive(Args)]
 pub(super) struct Selection {
@@ -76,8 +77,9 @@ pub(super) fn load(selection: &Selection) -> Result<Campaign, String> {
         kernel: kernel(selection)?,
         mips: selection.mips,
     };
-    let mut campaign =
-        campaign::load(&selection.file, &options).map_err(|error| error.to_string())?;
+    let mut campaign = campaign::load(&selection.file, &options).map_err(|error| {
+        FileKind::Experiment.mix_up(&selection.file).unwrap_or_else(|| error.to_string())
+    })?;
     color::eprint_findings(&campaign.warnings);
     if let Some(Shard { number, of }) = selection.shard {
         campaign.experiments = run::shard(campaign.experiments, number, of);

@@ -6,10 +6,9 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
 
 use candor_bus::words::{View, number};
-use candor_lab::recording::Recording;
+use candor_recording::{Direction, Encoder, Format, Record, Recording};
 use candor_signals::Decoded;
 use candor_wire::Frame;
-use candor_wire::log::{Direction, Encoder, Format, Record};
 use clap::Args;
 
 use crate::bus::database;

@@ -3,8 +3,7 @@
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use candor_lab::recording::{IdStatistics, LogStatistics, Recording};
-use candor_wire::log::InterfaceIndex;
+use candor_recording::{IdStatistics, InterfaceIndex, Recording, Statistics};
 use candor_wire::{Bitrate, Id, Timing};
 use clap::Args;
 
@@ -38,7 +37,7 @@ pub(super) fn run(args: &InfoArgs) -> Result<(), String> {
     let progress = Progress::of(&recording, true);
     let timing =
         args.bitrate.map(|nominal| Timing { nominal, data: args.data_bitrate.unwrap_or(nominal) });
-    let mut statistics = LogStatistics::with_timing(timing);
+    let mut statistics = Statistics::with_timing(timing);
     while let Some(record) = recording.next() {
         let record =
             record.map_err(|error| explain_malformed(error, statistics.frames(), &args.file))?;
@@ -68,7 +67,7 @@ pub(super) fn run(args: &InfoArgs) -> Result<(), String> {
 struct Info<'a> {
     file: &'a Path,
     recording: &'a Recording,
-    statistics: &'a LogStatistics,
+    statistics: &'a Statistics,
     timing: Option<Timing>,
 }
 

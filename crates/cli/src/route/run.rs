@@ -7,12 +7,12 @@ use candor_gateway::plan::Plane;
 use candor_gateway::snapshot::PortSnapshot;
 use candor_gateway::{Config, Service, Snapshot};
 use candor_init::INIT;
-use candor_lab::kind::Kind;
 use candor_lab::report::PLOTLY;
 use clap::{Args, ValueEnum};
 
 use crate::Answer;
 use crate::color;
+use crate::file_kind::FileKind;
 use crate::output::{print, table, thousands};
 
 #[derive(Args)]
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
             Ok(true)
         }
         Err(candor_gateway::Error::Rules(findings)) => {
-            if let Some(message) = Kind::Rules.mix_up(&args.file) {
+            if let Some(message) = FileKind::Rules.mix_up(&args.file) {
                 return Err(message);
             }
             color::eprint_findings(&findings);

@@ -11,7 +11,6 @@ use crate::dbc;
 use crate::doubt;
 use crate::experiment::{Pace, Traffic};
 use crate::locate::locate;
-use crate::recording;
 use crate::traffic::{Message, Numbered};
 
 /// The kinds of traffic as files name them.
@@ -257,7 +256,7 @@ impl Reader<'_> {
             return None;
         }
         // Whatever else may be wrong with it is reported with its place when it is read.
-        let first = || recording::open(&path, None).map(|mut recording| recording.next());
+        let first = || candor_recording::open(&path, None).map(|mut recording| recording.next());
         if path.is_file() && matches!(first(), Ok(None)) {
             let hint = "name a recording that contains frames";
             self.findings.error_with_hint(log_origin, format!("{log} has no frames to send"), hint);

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use super::Side;
 use crate::error::Error;
-use crate::output;
 use crate::report;
 use crate::result::{PROFILE_SCHEMA, ProfileFile};
 use crate::run::results_of;
@@ -27,7 +26,7 @@ pub fn keep(out: &Path, profile: &ProfileFile) -> Result<PathBuf, Error> {
     let path = folder.join(format!("{}.json", profile.experiment));
     let mut json = serde_json::to_vec_pretty(profile).unwrap_or_default();
     json.push(b'\n');
-    output::replace(&path, &json).map_err(|error| Error::write(&path, error))?;
+    candor_output::replace(&path, &json).map_err(|error| Error::write(&path, error))?;
     Ok(path)
 }
 

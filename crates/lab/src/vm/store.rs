@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
-use crate::output;
 use crate::result;
 
 /// The layout of entries and of keys.
@@ -119,7 +118,7 @@ impl Store {
         let folder = self.folder(key);
         fs::create_dir_all(&folder).map_err(|error| failed(&folder, error))?;
         let write = |path: &Path, bytes: &[u8]| {
-            output::replace(path, bytes).map_err(|error| failed(path, error))
+            candor_output::replace(path, bytes).map_err(|error| failed(path, error))
         };
         let about = folder.join(candor_vm::ABOUT);
         if !about.exists() {

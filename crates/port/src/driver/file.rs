@@ -20,17 +20,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use candor_linux::clock::{self, Monotonic};
+use candor_recording::Record;
 use candor_time::{Instant, Nanos};
 use candor_wire::Kind;
-use candor_wire::log::Record;
 
 use self::recorder::Recorder;
 use super::Driver;
-use crate::recording::{self, Recording, RecordingError};
 use crate::{
     Address, Capabilities, Error, Estate, Message, Origin, Port, Progress, Received, Receiver,
     ReceiverCounters, Stamp, Wanted,
 };
+use candor_recording::{Recording, RecordingError};
 
 /// The driver.
 pub(super) static DRIVER: Driver = Driver {
@@ -62,7 +62,8 @@ fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
     speed(address)?;
     may_replace(address)?;
     if wanted.transmitter {
-        recording::format_of_name(address.place()).map_err(|error| failure(&name, &error))?;
+        candor_recording::format_of_name(address.place())
+            .map_err(|error| failure(&name, &error))?;
     }
     Ok(())
 }
@@ -87,7 +88,8 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
     let mut port = Port { capabilities, receiver: None, transmitter: None, endpoint: None };
     let path = Path::new(address.place());
     if wanted.receiver {
-        let recording = recording::open(path, None).map_err(|error| failure(&name, &error))?;
+        let recording =
+            candor_recording::open(path, None).map_err(|error| failure(&name, &error))?;
         port.receiver = Some(Box::new(Replay {
             recording: recording.skip_malformed(true),
             interface: address.option("interface").map(Into::into),

@@ -23,13 +23,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use candor_linux::clock::{self, Monotonic, Realtime};
+use candor_recording::{Direction, Encoder, InterfaceIndex, MAX_RECORD_LEN, Record};
 use candor_time::{Instant, Nanos};
 use candor_wire::Frame;
-use candor_wire::log::{Direction, Encoder, InterfaceIndex, MAX_RECORD_LEN, Record};
 
 use super::failure;
-use crate::recording::{self, RecordingError};
 use crate::{Address, Error, Sent, Transmitter, TransmitterCounters};
+use candor_recording::RecordingError;
 
 /// How long records are kept back, to be written together.
 const KEPT_BACK: Nanos = Nanos::from_millis(500);
@@ -100,7 +100,7 @@ impl Recorder {
     ) -> Result<Self, Error> {
         let file_name = path.display().to_string();
         let format =
-            recording::format_of_name(&file_name).map_err(|error| failure(name, &error))?;
+            candor_recording::format_of_name(&file_name).map_err(|error| failure(name, &error))?;
         let file = open(path, may_replace).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => Error::new(name, "the file already exists")
                 .with_remedy("choose another name, or add replace=true"),
@@ -395,7 +395,7 @@ mod tests {
             // And what is not flushed is written in the end.
             assert_eq!(transmitter.transmit(&"127#".parse().unwrap(), true), Sent::Taken);
             drop(port);
-            let recording = crate::recording::open(&path, None).unwrap();
+            let recording = candor_recording::open(&path, None).unwrap();
             let records: Vec<_> = recording.map(Result::unwrap).collect();
             let shown: Vec<_> = records.iter().map(|record| record.frame.to_string()).collect();
             assert_eq!(shown, [&texts[..], &["127#"]].concat(), "{ending}");

@@ -16,15 +16,12 @@
 //! An error report keeps its class and data. Whether its identifier word also had the flags of an
 //! extended or remote frame is not part of the notation and is lost.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
-use super::{
-    CUT, Decoder, Direction, EncodeError, Encoder, Format, InterfaceError, Interfaces, LogError,
-    MAX_LINE_LEN, NANOS_PER_SECOND, PassedOver, Position, Reason, Record, Step,
-};
-use crate::frame::FrameError;
-use crate::notation::{self, NotationError};
+use super::Format;
+use crate::decode::{CUT, DecodeError, Decoder, MAX_LINE_LEN, PassedOver, Position, Reason, Step};
+use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
+use crate::record::{Direction, InterfaceError, Interfaces, Record};
+use candor_wire::FrameError;
+use candor_wire::notation::{self, NotationError};
 
 pub(super) static FORMAT: Format = Format {
     name: "candump",
@@ -76,7 +73,7 @@ struct CandumpDecoder {
 type LineError = (usize, Reason);
 
 impl Decoder for CandumpDecoder {
-    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
         let window = input.get(..=MAX_LINE_LEN).unwrap_or(input);
         let (line, consumed) = match window.iter().position(|&byte| byte == b'\n') {
             Some(len) => (&window[..len], len + 1),
@@ -110,9 +107,9 @@ impl Decoder for CandumpDecoder {
 }
 
 impl CandumpDecoder {
-    fn error(&self, (at, reason): LineError, resume: Option<usize>) -> LogError {
+    fn error(&self, (at, reason): LineError, resume: Option<usize>) -> DecodeError {
         let position = Position::Text { line: self.lines + 1, column: at + 1 };
-        LogError { position, reason, resume }
+        DecodeError { position, reason, resume }
     }
 
     fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError> {
@@ -281,11 +278,9 @@ fn put_decimal<const WIDTH: usize>(mut value: u64, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::InterfaceIndex;
-    use super::super::tests::{decode, encode};
     use super::*;
-    use alloc::string::{String, ToString};
-    use alloc::vec;
+    use crate::InterfaceIndex;
+    use crate::format::tests::{decode, encode};
 
     #[test]
     fn lines_are_read() {
@@ -356,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_too_long_is_reported_at_its_place() {
-        let line = alloc::format!("(1.0)  {} 123#11", "c".repeat(256));
+        let line = std::format!("(1.0)  {} 123#11", "c".repeat(256));
         let error = decode(&FORMAT, line.as_bytes()).unwrap_err().to_string();
         assert!(error.starts_with("1:8: the name of the interface has 256"), "{error}");
     }

@@ -1,23 +1,25 @@
-//! Where output goes: a file that appears only when it is complete, or a stream.
+//! Output that appears only when it is complete: a file, or a stream.
 //!
-//! Everything that is written in place of something older goes through here. The new contents
-//! grow in a file beside the target, whose name starts with a dot and ends in `.part`, and take
-//! its place in one step. An error leaves the target as it was. A program that is killed may
-//! leave the `.part` behind: nothing reads such files, a later run takes another name, and they
-//! may be deleted at any time.
+//! The new contents grow in a file beside the target, whose name starts with a dot and ends in `.part`,
+//! and take its place in one step. An error leaves the target as it was. A program that is killed may
+//! leave the `.part` behind: nothing reads such files, a later run takes another name, and they may be
+//! deleted at any time.
 //!
 //! ```no_run
 //! # fn main() -> std::io::Result<()> {
 //! use std::io::Write;
-//! let mut target = candor_lab::output::Target::file("frames.csv".as_ref())?;
+//! let mut target = candor_output::Target::file("frames.csv".as_ref())?;
 //! target.write_all(b"number,latency_ns\n")?;
 //! target.finish()
 //! # }
 //! ```
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
 
 /// What happens to a file that is already there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,21 +40,22 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     target.finish()
 }
 
-/// An output being written. Dropped without [`Target::finish`], it leaves no file behind. It does
-/// not buffer.
-pub struct Target {
-    out: Box<dyn Write + Send>,
-    /// The temporary file and the name it gets at the end.
-    rename: Option<(PathBuf, PathBuf)>,
-    /// What happens to a file that has this name by then.
-    existing: Existing,
+/// An output being written. Dropped without [`Target::finish`], it leaves no file behind. It does not
+/// buffer.
+pub struct Target(Out);
+
+enum Out {
+    /// Written directly: standard output, a named pipe, a device.
+    Stream(Box<dyn Write + Send>),
+    /// Renamed at the end.
+    File { grows: NamedTempFile, path: PathBuf, existing: Existing },
 }
 
 impl Target {
     /// Standard output.
     #[must_use]
     pub fn stdout() -> Self {
-        Self { out: Box::new(io::stdout()), rename: None, existing: Existing::Replace }
+        Self(Out::Stream(Box::new(io::stdout())))
     }
 
     /// A file that replaces `path` at the end; see [`Target::create`].
@@ -64,7 +67,8 @@ impl Target {
     }
 
     /// A file that takes the name `path` at the end. A path that is there and no regular file, such
-    /// as a named pipe or `/dev/null`, is written directly and never replaced.
+    /// as a named pipe or `/dev/null`, is written directly and never replaced. A symbolic link stays
+    /// one, and the new file has the permissions of the old one.
     ///
     /// # Errors
     /// The folder cannot be written, or `path` is a folder; [`ErrorKind::AlreadyExists`] if the file
@@ -74,7 +78,7 @@ impl Target {
             Ok(metadata) if metadata.is_file() => Some(metadata),
             Ok(_) => {
                 let file = OpenOptions::new().write(true).open(path)?;
-                return Ok(Self { out: Box::new(file), rename: None, existing });
+                return Ok(Self(Out::Stream(Box::new(file))));
             }
             Err(_) => None,
         };
@@ -82,20 +86,21 @@ impl Target {
         if existing == Existing::Keep && fs::symlink_metadata(path).is_ok() {
             return Err(io::Error::new(ErrorKind::AlreadyExists, "the file already exists"));
         }
-        // A symbolic link stays one.
         let path = if metadata.is_some() { fs::canonicalize(path)? } else { path.to_owned() };
-        let (file, temporary) = create_beside(&path)?;
-        let target = Self { out: Box::new(file), rename: Some((temporary, path)), existing };
-        if let (Some(metadata), Some((temporary, _))) = (metadata, &target.rename) {
-            fs::set_permissions(temporary, metadata.permissions())?;
+        let grows = create_beside(&path)?;
+        if let Some(metadata) = metadata {
+            grows.as_file().set_permissions(metadata.permissions())?;
         }
-        Ok(target)
+        Ok(Self(Out::File { grows, path, existing }))
     }
 
     /// Where the file grows until it is put in its place.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
-        self.rename.as_ref().map(|(temporary, _)| temporary.as_path())
+        match &self.0 {
+            Out::Stream(_) => None,
+            Out::File { grows, .. } => Some(grows.path()),
+        }
     }
 
     /// Puts the file in its place.
@@ -104,80 +109,58 @@ impl Target {
     /// The last bytes cannot be written, or the file cannot be renamed. A file that has appeared
     /// under the name and may not be replaced is [`ErrorKind::AlreadyExists`]; the output is kept in
     /// the temporary file, which the error names.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.out.flush()?;
-        if let Some((temporary, path)) = &self.rename {
-            match self.existing {
-                Existing::Replace => fs::rename(temporary, path)?,
-                Existing::Keep => match rename_new(temporary, path) {
-                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                        let kept = temporary.display().to_string();
-                        self.rename = None;
-                        let message = format!(
-                            "another file has this name now; the output is \
-                                               {kept}"
-                        );
-                        return Err(io::Error::new(ErrorKind::AlreadyExists, message));
-                    }
-                    renamed => renamed?,
-                },
-            }
-            self.rename = None;
+    pub fn finish(self) -> io::Result<()> {
+        let (grows, path, existing) = match self.0 {
+            Out::Stream(mut stream) => return stream.flush(),
+            Out::File { grows, path, existing } => (grows, path, existing),
+        };
+        let refused = match existing {
+            Existing::Replace => grows.persist(path).err(),
+            Existing::Keep => grows.persist_noclobber(path).err(),
+        };
+        let Some(refused) = refused else { return Ok(()) };
+        if refused.error.kind() != ErrorKind::AlreadyExists {
+            return Err(refused.error);
         }
-        Ok(())
-    }
-}
-
-/// Renames a file unless the new name is taken.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    match fs::hard_link(from, to) {
-        Ok(()) => fs::remove_file(from),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(error),
-        // A file system without links, such as FAT.
-        Err(_) if fs::symlink_metadata(to).is_ok() => Err(ErrorKind::AlreadyExists.into()),
-        Err(_) => fs::rename(from, to),
+        let (_, kept) = refused.file.keep()?;
+        let message = format!("another file has this name now; the output is {}", kept.display());
+        Err(io::Error::new(ErrorKind::AlreadyExists, message))
     }
 }
 
 impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.out.write(bytes)
+        match &mut self.0 {
+            Out::Stream(stream) => stream.write(bytes),
+            Out::File { grows, .. } => grows.as_file_mut().write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        if let Some((temporary, _)) = &self.rename {
-            // There is nobody left to tell.
-            let _ = fs::remove_file(temporary);
+        match &mut self.0 {
+            Out::Stream(stream) => stream.flush(),
+            Out::File { grows, .. } => grows.as_file_mut().flush(),
         }
     }
 }
 
-/// Names tried for a temporary file: far more than are ever left over or in use.
-const NAMES: u32 = 10_000;
-
-/// Creates a new file in the folder of `path`, with a name that starts with a dot.
-fn create_beside(path: &Path) -> io::Result<(File, PathBuf)> {
+/// Creates a new file in the folder of `path`, with the permissions that new files have here.
+fn create_beside(path: &Path) -> io::Result<NamedTempFile> {
     let Some(name) = path.file_name() else {
         return Err(io::Error::new(ErrorKind::InvalidInput, "the path has no file name"));
     };
-    let mut number = 0;
-    loop {
-        let mut temporary = std::ffi::OsString::from(".");
-        temporary.push(name);
-        temporary.push(format!(".{number}.part"));
-        let temporary = path.with_file_name(temporary);
-        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
-            Ok(file) => return Ok((file, temporary)),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && number < NAMES => number += 1,
-            Err(error) => return Err(error),
-        }
-    }
+    let mut prefix = std::ffi::OsString::from(".");
+    prefix.push(name);
+    prefix.push(".");
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    tempfile::Builder::new()
+        .prefix(&prefix)
+        .suffix(".part")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)
 }
 
 #[cfg(test)]
@@ -199,7 +182,9 @@ mod tests {
         fs::write(&path, "old").unwrap();
         let mut target = Target::file(&path).unwrap();
         target.write_all(b"new").unwrap();
-        assert_eq!(names(folder.path()), [".a.csv.0.part", "a.csv"]);
+        let grows = target.path().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+        assert!(grows.starts_with(".a.csv.") && grows.ends_with(".part"), "{grows}");
+        assert_eq!(names(folder.path()), [grows.as_str(), "a.csv"]);
         assert_eq!(fs::read(&path).unwrap(), b"old");
         target.finish().unwrap();
         assert_eq!(names(folder.path()), ["a.csv"]);
@@ -220,11 +205,12 @@ mod tests {
         first.write_all(b"first").unwrap();
         second.write_all(b"second").unwrap();
         first.finish().unwrap();
+        let grows = second.path().unwrap().to_owned();
         let error = second.finish().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
-        assert!(error.to_string().ends_with(".a.csv.1.part"), "{error}");
+        assert!(error.to_string().ends_with(grows.to_str().unwrap()), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"first");
-        assert_eq!(fs::read(folder.path().join(".a.csv.1.part")).unwrap(), b"second");
+        assert_eq!(fs::read(&grows).unwrap(), b"second");
         // What is no regular file is written and not replaced.
         Target::create(Path::new("/dev/null"), Existing::Keep).unwrap().finish().unwrap();
     }
@@ -242,13 +228,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_run_left_over_is_in_nobodys_way() {
+    fn a_new_file_has_the_permissions_that_new_files_have_here() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.csv");
-        fs::write(folder.path().join(".a.csv.0.part"), "left over").unwrap();
-        replace(&path, b"new").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"new");
-        assert_eq!(names(folder.path()), [".a.csv.0.part", "a.csv"]);
+        let mode = |name| fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+        replace(&folder.path().join("a.csv"), b"new").unwrap();
+        fs::write(folder.path().join("b.csv"), b"new").unwrap();
+        assert_eq!(mode("a.csv"), mode("b.csv"));
     }
 
     #[test]
@@ -261,10 +246,8 @@ mod tests {
         assert_eq!(names(folder.path()), ["a.csv"]);
     }
 
-    #[cfg(unix)]
     #[test]
     fn links_permissions_and_devices_stay_what_they_are() {
-        use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("a.csv"), folder.path().join("link.csv"));
         fs::write(&path, "old").unwrap();

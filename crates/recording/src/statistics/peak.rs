@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// The stretches of time for which [`super::LogStatistics`] has peaks, in nanoseconds.
+/// The stretches of time for which [`super::Statistics`] has peaks, in nanoseconds.
 pub const PEAK_WINDOWS_NS: [u64; 3] = [10_000_000, 100_000_000, 1_000_000_000];
 
 /// Stamps kept at a time. A second of back-to-back frames has 22,000 at 1 Mbit/s and 50,000 at the

@@ -1,31 +1,13 @@
-//! Recordings in files and pipes: [`open`] one and iterate over its records, or hand records to a
-//! [`Sink`].
-//!
-//! The formats are those of [`candor_wire::log`]; this module adds reading and writing. Both keep
-//! one buffer of 128 KiB whatever the size of the recording.
-//!
-//! ```
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use candor_port::recording::Recording;
-//!
-//! let log: &[u8] = b"(1.000000) can0 123#11\n(1.010000) can0 123#12\n";
-//! let mut recording = Recording::new("example", log, None)?;
-//! let times: Vec<u64> = recording.by_ref().flatten().map(|record| record.time_ns).collect();
-//! assert_eq!(recording.format().name, "candump");
-//! assert_eq!(times, [1_000_000_000, 1_010_000_000]);
-//! # Ok(())
-//! # }
-//! ```
+//! [`Recording`]: a recording being read, from a file or a pipe.
 
-use std::fmt;
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-use candor_wire::log::{
-    Decoder, EncodeError, Encoder, FORMATS, Format, Interfaces, LogError, MAX_RECORD_LEN,
-    PassedOver, Position, Record, Step,
-};
+use crate::decode::{DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Step};
+use crate::error::{Problem, RecordingError};
+use crate::format::{FORMATS, Format};
+use crate::record::{Interfaces, Record};
 
 const BUFFER_LEN: usize = 2 * MAX_RECORD_LEN;
 /// How much is read at most to find out the format.
@@ -228,7 +210,7 @@ impl Recording {
         }
     }
 
-    fn skip(&mut self, error: LogError) -> Result<(), RecordingError> {
+    fn skip(&mut self, error: DecodeError) -> Result<(), RecordingError> {
         let resume = error.resume.filter(|_| self.skips_malformed);
         let error = RecordingError::new(&self.name, Problem::Malformed(error));
         let Some(count) = resume else {
@@ -254,184 +236,12 @@ impl Iterator for Recording {
     }
 }
 
-/// The format of a recording that is to be written: the one of its name.
-///
-/// # Errors
-/// The ending of the name stands for none.
-pub fn format_of_name(name: &str) -> Result<&'static Format, RecordingError> {
-    Format::by_file_name(name).ok_or_else(|| RecordingError::new(name, Problem::UnknownEnding))
-}
-
-/// A recording being written to `W`. What is left in the buffer is lost unless [`Sink::flush`] is
-/// called.
-pub struct Sink<W> {
-    name: String,
-    format: &'static Format,
-    out: W,
-    encoder: Box<dyn Encoder>,
-    buffer: Vec<u8>,
-}
-
-impl<W: Write> Sink<W> {
-    /// Writes a recording to `out`, which errors call `name`.
-    #[must_use]
-    pub fn new(name: &str, out: W, format: &'static Format) -> Self {
-        let mut buffer = Vec::with_capacity(BUFFER_LEN);
-        let encoder = format.encoder(&mut buffer);
-        Self { name: name.to_owned(), format, out, encoder, buffer }
-    }
-
-    /// The format it is in.
-    #[must_use]
-    pub fn format(&self) -> &'static Format {
-        self.format
-    }
-
-    /// Appends a record, seen on the interface of that name.
-    ///
-    /// # Errors
-    /// The format cannot hold the record, or it cannot be written.
-    pub fn write(&mut self, record: &Record, interface: &str) -> Result<(), RecordingError> {
-        self.encoder
-            .encode(record, interface, &mut self.buffer)
-            .map_err(|error| RecordingError::new(&self.name, Problem::Unfit(error)))?;
-        if self.buffer.len() >= MAX_RECORD_LEN { self.flush() } else { Ok(()) }
-    }
-
-    /// Whether everything has been written.
-    #[must_use]
-    pub fn is_flushed(&self) -> bool {
-        self.buffer.is_empty()
-    }
-
-    /// Writes what is in the buffer.
-    ///
-    /// # Errors
-    /// It cannot be written. The buffer is empty then too.
-    pub fn flush(&mut self) -> Result<(), RecordingError> {
-        let written = self.out.write_all(&self.buffer).and_then(|()| self.out.flush());
-        self.buffer.clear();
-        written.map_err(|error| RecordingError::unwritable(&self.name, error))
-    }
-
-    /// Writes what is in the buffer and gives back what it was written to.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn into_inner(mut self) -> Result<W, RecordingError> {
-        self.flush()?;
-        Ok(self.out)
-    }
-}
-
-/// Why a recording could not be read or written: the file, the place in it, the reason and the
-/// remedy.
-#[derive(Debug)]
-pub struct RecordingError(Box<(String, Problem)>);
-
-/// What a [`RecordingError`] is about.
-#[derive(Debug)]
-enum Problem {
-    Io(&'static str, io::Error),
-    UnknownContent,
-    UnknownEnding,
-    Malformed(LogError),
-    Unfit(EncodeError),
-}
-
-impl RecordingError {
-    fn new(name: &str, problem: Problem) -> Self {
-        Self(Box::new((name.to_owned(), problem)))
-    }
-
-    fn io(name: &str, what: &'static str, error: io::Error) -> Self {
-        Self::new(name, Problem::Io(what, error))
-    }
-
-    /// The recording of that name cannot be written.
-    #[must_use]
-    pub fn unwritable(name: &str, error: io::Error) -> Self {
-        Self::io(name, "cannot be written", error)
-    }
-
-    /// Whether nobody reads the output any more, which is no failure.
-    #[must_use]
-    pub fn is_broken_pipe(&self) -> bool {
-        matches!(&self.0.1, Problem::Io(_, error) if error.kind() == ErrorKind::BrokenPipe)
-    }
-
-    /// Whether the recording was not written since its file is already there.
-    #[must_use]
-    pub fn is_existing(&self) -> bool {
-        matches!(&self.0.1, Problem::Io(_, error) if error.kind() == ErrorKind::AlreadyExists)
-    }
-
-    /// Whether the format cannot hold a record, while others may still be written.
-    #[must_use]
-    pub fn is_unfit(&self) -> bool {
-        matches!(&self.0.1, Problem::Unfit(_))
-    }
-
-    /// Whether the recording is malformed in a place that [`Recording::skip_malformed`] passes
-    /// over.
-    #[must_use]
-    pub fn can_be_skipped(&self) -> bool {
-        matches!(&self.0.1, Problem::Malformed(error) if error.resume.is_some())
-    }
-}
-
-impl fmt::Display for RecordingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, problem) = &*self.0;
-        match problem {
-            Problem::Io(what, error) => {
-                write!(f, "{name}: {what}: {error}; check the path, its permissions and the disk")
-            }
-            Problem::UnknownContent => {
-                write!(
-                    f,
-                    "{name}: not a recording in one of the formats {}; convert other formats with \
-                     python-can: `python3 -m can.logconvert IN OUT.log`",
-                    list(|f| f.name)
-                )
-            }
-            Problem::UnknownEnding => write!(
-                f,
-                "{name}: unknown file extension; use one of {}, or name the format",
-                list(|format| format.endings[0])
-            ),
-            Problem::Malformed(LogError {
-                position: Position::Text { line, column },
-                reason,
-                ..
-            }) => {
-                write!(f, "{name}:{line}:{column}: {reason}")
-            }
-            Problem::Malformed(error) => write!(f, "{name}: {error}"),
-            Problem::Unfit(error) => write!(f, "{name}: {error}"),
-        }
-    }
-}
-
-fn list(what: impl Fn(&Format) -> &'static str) -> String {
-    FORMATS.iter().map(|format| what(format)).collect::<Vec<_>>().join(", ")
-}
-
-impl std::error::Error for RecordingError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.0.1 {
-            Problem::Io(_, error) => Some(error),
-            Problem::Malformed(error) => Some(error),
-            Problem::Unfit(error) => Some(error),
-            Problem::UnknownContent | Problem::UnknownEnding => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::VecDeque;
+
+    use super::*;
+    use crate::write::Sink;
 
     const LOG: &[u8] = b"(1.000000) can0 123#11\n(2.000000) can1 1234\n(3.000000) can0 123#33\n";
 
@@ -458,7 +268,7 @@ mod tests {
     fn a_file_that_ends_inside_a_record_is_read_as_far_as_it_goes() {
         let record = |time_ns: u64| Record {
             time_ns,
-            interface: candor_wire::log::InterfaceIndex(0),
+            interface: crate::InterfaceIndex(0),
             direction: None,
             frame: "123#1122334455667788".parse().unwrap(),
         };

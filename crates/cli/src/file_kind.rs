@@ -1,4 +1,4 @@
-//! [`Kind`]: what a file is that was given in place of another.
+//! [`FileKind`]: what a file is that was given in place of another.
 //!
 //! Rule files, experiments, DBC files and recordings are easily mixed up on a command line. A reader
 //! that cannot make sense of a file asks here, and says which command the file is for.
@@ -7,16 +7,15 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use candor_wire::log::Format;
-
-use crate::result::SCHEMA;
+use candor_lab::result::SCHEMA;
+use candor_recording::Format;
 
 /// How much of a file is looked at.
 const HEAD_LEN: u64 = 64 << 10;
 
 /// A kind of file that Candor reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum FileKind {
     /// Rules of a gateway, in TOML or as commands of cangw.
     Rules,
     /// Experiments.
@@ -29,10 +28,9 @@ pub enum Kind {
     Result,
 }
 
-impl Kind {
+impl FileKind {
     /// The kind of a file that begins like this, if it is clear.
-    #[must_use]
-    pub fn of(head: &[u8]) -> Option<Self> {
+    pub(crate) fn of(head: &[u8]) -> Option<Self> {
         // DBC files may be in any character set, so only ASCII words are looked for.
         let text = String::from_utf8_lossy(head);
         let has_line = |is_it: &dyn Fn(&str) -> bool| text.lines().map(str::trim).any(is_it);
@@ -55,8 +53,7 @@ impl Kind {
 
     /// Why the file at `path` cannot be used as `self`, if it is clearly something else: one sentence
     /// with the command that takes it.
-    #[must_use]
-    pub fn mix_up(self, path: &Path) -> Option<String> {
+    pub(crate) fn mix_up(self, path: &Path) -> Option<String> {
         let mut head = Vec::new();
         let file = File::open(path).ok().filter(is_regular)?;
         file.take(HEAD_LEN).read_to_end(&mut head).ok()?;
@@ -122,8 +119,8 @@ const FOREIGN_LOGS: [(&str, &[u8]); 5] = [
 ];
 
 /// What to do with a recording of another program.
-fn foreign_log(wanted: Kind, head: &[u8]) -> Option<String> {
-    if wanted != Kind::Recording {
+fn foreign_log(wanted: FileKind, head: &[u8]) -> Option<String> {
+    if wanted != FileKind::Recording {
         return None;
     }
     let (name, _) = FOREIGN_LOGS.iter().find(|(_, begins)| head.starts_with(begins))?;
@@ -140,23 +137,23 @@ mod tests {
     #[test]
     fn files_are_distinguished() {
         for (text, kind) in [
-            ("[bus]\na = \"can0\"\n\n[[rule]]\nfrom = \"a\"\n", Some(Kind::Rules)),
-            ("cangw -A -s can0 -d can1 -e\n", Some(Kind::Rules)),
+            ("[bus]\na = \"can0\"\n\n[[rule]]\nfrom = \"a\"\n", Some(FileKind::Rules)),
+            ("cangw -A -s can0 -d can1 -e\n", Some(FileKind::Rules)),
             (
                 "count = 5\nbus.a.bitrate = \"1M\"\ntraffic.kind = \"flood\"\n",
-                Some(Kind::Experiment),
+                Some(FileKind::Experiment),
             ),
-            ("[bus.in]\nbitrate = 1\n[traffic]\nkind = \"half\"\n", Some(Kind::Experiment)),
-            ("[[ experiment ]]\nname = \"a\"\n", Some(Kind::Experiment)),
-            ("VERSION \"\"\n\nBU_: A B\n\nBO_ 291 M: 8 A\n", Some(Kind::Dbc)),
-            ("(1.000000) can0 123#11\n", Some(Kind::Recording)),
-            ("{\n  \"schema\": \"candor-result/1\",\n", Some(Kind::Result)),
+            ("[bus.in]\nbitrate = 1\n[traffic]\nkind = \"half\"\n", Some(FileKind::Experiment)),
+            ("[[ experiment ]]\nname = \"a\"\n", Some(FileKind::Experiment)),
+            ("VERSION \"\"\n\nBU_: A B\n\nBO_ 291 M: 8 A\n", Some(FileKind::Dbc)),
+            ("(1.000000) can0 123#11\n", Some(FileKind::Recording)),
+            ("{\n  \"schema\": \"candor-result/1\",\n", Some(FileKind::Result)),
             ("[rules]\n", None),
             ("trafficking = 1\n[traffic\n", None),
             ("Dear reader,\n", None),
             ("", None),
         ] {
-            assert_eq!(Kind::of(text.as_bytes()), kind, "{text}");
+            assert_eq!(FileKind::of(text.as_bytes()), kind, "{text}");
         }
     }
 
@@ -164,15 +161,15 @@ mod tests {
     fn examples_are_what_they_are() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for (file, kind) in [
-            ("examples/small-car.toml", Kind::Experiment),
-            ("examples/small-car.rules.toml", Kind::Rules),
-            ("examples/small-car.dbc", Kind::Dbc),
-            ("campaigns/gateway-timing.toml", Kind::Experiment),
+            ("examples/small-car.toml", FileKind::Experiment),
+            ("examples/small-car.rules.toml", FileKind::Rules),
+            ("examples/small-car.dbc", FileKind::Dbc),
+            ("campaigns/gateway-timing.toml", FileKind::Experiment),
         ] {
             let path = root.join(file);
-            assert_eq!(Kind::of(&std::fs::read(&path).unwrap()), Some(kind), "{file}");
+            assert_eq!(FileKind::of(&std::fs::read(&path).unwrap()), Some(kind), "{file}");
             assert_eq!(kind.mix_up(&path), None);
-            let other = if kind == Kind::Dbc { Kind::Rules } else { Kind::Dbc };
+            let other = if kind == FileKind::Dbc { FileKind::Rules } else { FileKind::Dbc };
             assert!(other.mix_up(&path).unwrap().contains(": this is a"), "{file}");
         }
     }
@@ -182,10 +179,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("drive.blf");
         std::fs::write(&path, b"LOGG\x90\0\0\0\x05\0").unwrap();
-        let message = Kind::Recording.mix_up(&path).unwrap();
+        let message = FileKind::Recording.mix_up(&path).unwrap();
         assert!(message.contains("Vector BLF") && message.contains("can.logconvert"), "{message}");
-        assert_eq!(Kind::Recording.mix_up(&folder.path().join("absent")), None);
+        assert_eq!(FileKind::Recording.mix_up(&folder.path().join("absent")), None);
         // Nothing is taken from a pipe.
-        assert_eq!(Kind::Recording.mix_up(Path::new("-")), None);
+        assert_eq!(FileKind::Recording.mix_up(Path::new("-")), None);
     }
 }

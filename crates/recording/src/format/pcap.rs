@@ -15,17 +15,13 @@
 //! The format has neither interfaces nor directions: what is read is called `can0`, and a second
 //! interface cannot be written.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use super::{
-    CUT, Decoder, EncodeError, Encoder, Format, Interfaces, LogError, MAX_RECORD_LEN,
-    NANOS_PER_SECOND, Position, Reason, Record, Step, UNNAMED,
-};
-use crate::Frame;
-use crate::frame::FrameError;
-use crate::socketcan::{self, IdOrder};
+use super::{Format, UNNAMED};
+use crate::decode::{CUT, DecodeError, Decoder, MAX_RECORD_LEN, Position, Reason, Step};
+use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
+use crate::record::{Interfaces, Record};
+use candor_wire::Frame;
+use candor_wire::FrameError;
+use candor_wire::socketcan::{self, IdOrder};
 
 pub(super) static FORMAT: Format = Format {
     name: "pcap",
@@ -146,7 +142,7 @@ struct PcapDecoder {
 }
 
 impl Decoder for PcapDecoder {
-    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
         let Some(header) = self.header else {
             return self.file_header(input, at_end);
         };
@@ -186,12 +182,12 @@ impl Decoder for PcapDecoder {
 }
 
 impl PcapDecoder {
-    fn error(&self, reason: Reason, resume: Option<usize>) -> LogError {
+    fn error(&self, reason: Reason, resume: Option<usize>) -> DecodeError {
         let record = if self.header.is_some() { self.records + 1 } else { 0 };
-        LogError { position: Position::Binary { offset: self.offset, record }, reason, resume }
+        DecodeError { position: Position::Binary { offset: self.offset, record }, reason, resume }
     }
 
-    fn file_header(&mut self, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+    fn file_header(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
         if input.len() < HEADER_LEN {
             if at_end {
                 let reason = "the file ends inside its header; record it again";
@@ -205,7 +201,7 @@ impl PcapDecoder {
         Ok(Step::Skip { consumed: HEADER_LEN })
     }
 
-    fn need_more(&self, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+    fn need_more(&self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
         if at_end { Err(self.error(CUT, Some(input.len()))) } else { Ok(Step::NeedMore) }
     }
 
@@ -267,11 +263,9 @@ impl Encoder for PcapEncoder {
 
 #[cfg(test)]
 mod tests {
-    use super::super::InterfaceIndex;
-    use super::super::tests::decode;
     use super::*;
-    use alloc::string::ToString;
-    use alloc::vec;
+    use crate::InterfaceIndex;
+    use crate::format::tests::decode;
 
     /// A file header, then each record: seconds, ticks, original length, packet.
     fn file(

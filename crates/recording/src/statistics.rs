@@ -1,13 +1,17 @@
 //! What a recording says about its buses, in one pass.
 
+mod peak;
+
 use std::collections::BTreeMap;
 
-use super::peak::{PEAK_WINDOWS_NS, Peak};
-use candor_wire::log::{InterfaceIndex, Record};
 use candor_wire::{Id, Kind, Timing, bits};
 
+pub use self::peak::PEAK_WINDOWS_NS;
+use self::peak::Peak;
+use crate::record::{InterfaceIndex, Record};
+
 /// How many different identifiers get statistics of their own; frames of further ones are only
-/// counted ([`LogStatistics::unlisted_frames`]).
+/// counted ([`Statistics::unlisted_frames`]).
 pub const MAX_IDS: usize = 65_536;
 
 /// The statistics of a recording. Memory grows with the number of different identifiers only, up
@@ -17,7 +21,7 @@ pub const MAX_IDS: usize = 65_536;
 /// reception. The time from the first stamp to the last then holds every frame but the first, and
 /// rates and loads leave that one out: a saturated bus has a load of exactly 100 %.
 #[derive(Debug, Default)]
-pub struct LogStatistics {
+pub struct Statistics {
     /// The bit rates of the buses, which their peaks need.
     timing: Option<Timing>,
     frames: u64,
@@ -55,7 +59,7 @@ impl Span {
     }
 }
 
-impl LogStatistics {
+impl Statistics {
     /// With the bit rates of the buses, and so with their peak loads.
     #[must_use]
     pub fn with_timing(timing: Option<Timing>) -> Self {
@@ -375,8 +379,8 @@ mod tests {
         Timing::classical("500k".parse().unwrap())
     }
 
-    fn statistics(records: &[(u64, u16, &str)]) -> LogStatistics {
-        let mut statistics = LogStatistics::default();
+    fn statistics(records: &[(u64, u16, &str)]) -> Statistics {
+        let mut statistics = Statistics::default();
         for &(time_ns, interface, text) in records {
             statistics.add(&record(time_ns, interface, text.parse().unwrap()));
         }
@@ -465,7 +469,7 @@ mod tests {
 
     #[test]
     fn nothing_has_no_rate() {
-        let empty = LogStatistics::default();
+        let empty = Statistics::default();
         assert_eq!((empty.span_ns(), empty.rate(), empty.duration_ns()), (None, None, 0));
         let one = statistics(&[(5, 0, FRAME)]);
         assert_eq!((one.rate(), one.duration_ns()), (None, 0));
@@ -474,7 +478,7 @@ mod tests {
 
     #[test]
     fn the_number_of_ids_is_bounded() {
-        let mut statistics = LogStatistics::default();
+        let mut statistics = Statistics::default();
         for id in 0..MAX_IDS as u32 + 10 {
             let id = candor_wire::ExtendedId::new(id).unwrap();
             statistics.add(&record(0, 0, Frame::new(id, &[]).unwrap()));

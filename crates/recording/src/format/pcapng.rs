@@ -19,16 +19,14 @@
 //! Written are little-endian blocks with times in nanoseconds, an interface description before the
 //! first packet of each interface.
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::vec::Vec;
-
+use super::Format;
 use super::pcap::{LINK_TYPE, Order, packet};
-use super::{
-    CUT, Decoder, Direction, EncodeError, Encoder, Format, InterfaceIndex, Interfaces, LogError,
-    MAX_INTERFACES, MAX_RECORD_LEN, NANOS_PER_SECOND, PassedOver, Position, Reason, Record, Step,
+use crate::decode::{
+    CUT, DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Position, Reason, Step,
 };
-use crate::socketcan::{self, IdOrder};
+use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
+use crate::record::{Direction, InterfaceIndex, Interfaces, MAX_INTERFACES, Record};
+use candor_wire::socketcan::{self, IdOrder};
 
 pub(super) static FORMAT: Format = Format {
     name: "pcapng",
@@ -96,7 +94,7 @@ struct SectionInterface {
 }
 
 impl Decoder for PcapngDecoder {
-    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
         if self.skipping > 0 {
             return self.skip(input, at_end);
         }
@@ -139,12 +137,12 @@ struct Block {
 
 impl PcapngDecoder {
     /// An error in a packet, or in another block if `is_packet` is false.
-    fn error(&self, is_packet: bool, reason: Reason, resume: Option<usize>) -> LogError {
+    fn error(&self, is_packet: bool, reason: Reason, resume: Option<usize>) -> DecodeError {
         let record = if is_packet { self.packets + 1 } else { 0 };
-        LogError { position: Position::Binary { offset: self.offset, record }, reason, resume }
+        DecodeError { position: Position::Binary { offset: self.offset, record }, reason, resume }
     }
 
-    fn need_more(&self, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+    fn need_more(&self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
         if !at_end {
             return Ok(Step::NeedMore);
         }
@@ -155,7 +153,7 @@ impl PcapngDecoder {
         Err(self.error(true, CUT, Some(input.len())))
     }
 
-    fn skip(&mut self, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+    fn skip(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
         if input.is_empty() {
             if !at_end {
                 return Ok(Step::NeedMore);
@@ -171,7 +169,7 @@ impl PcapngDecoder {
 
     /// Reads the header of the next block, and begins a section if it is one; `None` if more bytes
     /// are needed to tell.
-    fn block_header(&mut self, input: &[u8]) -> Result<Option<Block>, LogError> {
+    fn block_header(&mut self, input: &[u8]) -> Result<Option<Block>, DecodeError> {
         let fatal = |decoder: &Self, reason| Err(decoder.error(false, reason, None));
         if input.len() < MIN_BLOCK_LEN as usize {
             return Ok(None);
@@ -230,7 +228,12 @@ impl PcapngDecoder {
     }
 
     /// An interface description or a packet: a block that has to be there as a whole.
-    fn whole_block(&mut self, block: Block, input: &[u8], at_end: bool) -> Result<Step, LogError> {
+    fn whole_block(
+        &mut self,
+        block: Block,
+        input: &[u8],
+        at_end: bool,
+    ) -> Result<Step, DecodeError> {
         let is_packet = block.kind != INTERFACE_DESCRIPTION;
         let consumed = block.len as usize;
         if consumed > MAX_RECORD_LEN {
@@ -507,10 +510,8 @@ fn put_option(code: u16, value: &[u8], out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::decode;
     use super::*;
-    use alloc::string::ToString;
-    use alloc::vec;
+    use crate::format::tests::decode;
 
     /// Builds files in either order, field by field.
     struct File {
@@ -563,7 +564,7 @@ mod tests {
     const PACKET: [u8; 16] = [0, 0, 1, 0x23, 3, 0, 0, 0, 0xAA, 0xBB, 0xCC, 0, 0, 0, 0, 0];
     const ETHERNET: u16 = 1;
 
-    fn times_and_names(file: &File) -> Vec<(u64, alloc::string::String)> {
+    fn times_and_names(file: &File) -> Vec<(u64, std::string::String)> {
         let records = decode(&FORMAT, &file.bytes).unwrap();
         records.into_iter().map(|(time_ns, name, ..)| (time_ns, name)).collect()
     }

@@ -1,40 +1,13 @@
-//! Recordings in files and pipes: [`open`] one and iterate over its records, [`create`] one and
-//! write records to it.
-//!
-//! Reading is that of [`candor_port::recording`]. Writing goes to a temporary file beside
-//! the target, which [`Writer::finish`] renames: a run that fails or is given up leaves the target
-//! as it was. `-` stands for standard input and standard output.
-//!
-//! ```
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use candor_lab::recording::{LogStatistics, Recording};
-//!
-//! let log: &[u8] = b"(1.000000) can0 123#11\n(1.010000) can0 123#12\n";
-//! let mut recording = Recording::new("example", log, None)?;
-//! let mut statistics = LogStatistics::default();
-//! for record in &mut recording {
-//!     statistics.add(&record?);
-//! }
-//! assert_eq!(recording.format().name, "candump");
-//! assert_eq!((statistics.frames(), statistics.duration_ns()), (2, 10_000_000));
-//! # Ok(())
-//! # }
-//! ```
-
-mod peak;
-mod statistics;
+//! [`create`]: a recording that is in its place only when it is complete.
 
 use std::path::Path;
 
-pub use candor_port::recording::{Recording, RecordingError, Skipped, open};
-use candor_port::recording::{Sink, format_of_name};
-use candor_wire::log::{FORMATS, Format, Record};
+use candor_output::{Existing, Target};
 
-pub use self::peak::PEAK_WINDOWS_NS;
-pub use self::statistics::{
-    BusStatistics, BusyBits, IdStatistics, LogStatistics, MAX_IDS, Pause, PeriodStatistics,
-};
-use crate::output::{Existing, Target};
+use crate::error::RecordingError;
+use crate::format::{FORMATS, Format};
+use crate::record::Record;
+use crate::write::{Sink, format_of_name};
 
 /// Creates a recording in the file `path`, or on standard output if that is `-`.
 ///
@@ -96,8 +69,10 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
+
+    use super::*;
+    use crate::read::{Recording, open};
 
     const LOG: &[u8] = b"(1.000000) can0 123#11\n";
 

@@ -1,0 +1,198 @@
+//! [`Decoder`]: bytes in, records out; what formats have in common when they read.
+
+use std::fmt;
+
+use candor_wire::FrameError;
+use candor_wire::notation;
+
+use crate::record::{InterfaceError, Interfaces, Record};
+
+/// A [`Decoder`] asks for more bytes until it has this many, never beyond: the least room a
+/// caller's buffer needs.
+pub const MAX_RECORD_LEN: usize = 65_536;
+/// The longest line of a text format.
+pub const MAX_LINE_LEN: usize = 4_096;
+
+/// What a [`Decoder`] made of the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A frame, in the first `consumed` bytes.
+    Record {
+        /// How many bytes to drop before the next call.
+        consumed: usize,
+        /// The frame.
+        record: Record,
+    },
+    /// No frame in the first `consumed` bytes: a header, a comment, a packet of another protocol.
+    Skip {
+        /// How many bytes to drop before the next call, at least one.
+        consumed: usize,
+    },
+    /// Call again with the same bytes and some more, or with `at_end`.
+    NeedMore,
+    /// The recording is over.
+    End,
+}
+
+/// What a recording told of that is no frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassedOver {
+    /// Packets of other protocols, recorded together with CAN.
+    pub other_packets: u64,
+    /// Frames the recorder says it lost.
+    pub lost_frames: u64,
+}
+
+/// Reads one recording.
+///
+/// The caller shows a window of the bytes not yet consumed and does what the [`Step`] says. The
+/// windows may be cut anywhere: the records do not depend on it. As long as the window is shorter
+/// than [`MAX_RECORD_LEN`] a decoder may answer [`Step::NeedMore`], never with `at_end`.
+pub trait Decoder: Send {
+    /// Looks at `input`, the bytes right after those consumed so far; `at_end` if none follow.
+    ///
+    /// # Errors
+    /// Malformed input. If [`DecodeError::resume`] is given, the caller may drop that many bytes and
+    /// go on; else the rest cannot be understood.
+    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError>;
+
+    /// The interfaces seen so far.
+    fn interfaces(&self) -> &Interfaces;
+
+    /// What was passed over so far.
+    fn passed_over(&self) -> PassedOver {
+        PassedOver::default()
+    }
+}
+
+/// Why and where a recording is malformed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    /// Where.
+    pub position: Position,
+    /// Why, and what to do about it.
+    pub reason: Reason,
+    /// How many bytes to drop in order to go on behind the malformed record, if that is possible;
+    /// 0 if it was dropped already.
+    pub resume: Option<usize>,
+}
+
+/// A place in a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// In a text.
+    Text {
+        /// Counts from 1.
+        line: u64,
+        /// In bytes, counts from 1.
+        column: usize,
+    },
+    /// In a binary file.
+    Binary {
+        /// Offset of the header or record from the start of the file.
+        offset: u64,
+        /// Which record, counting from 1; 0 for a header.
+        record: u64,
+    },
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text { line, column } => write!(f, "{line}:{column}"),
+            Self::Binary { offset, record: 0 } => write!(f, "byte {offset}"),
+            Self::Binary { offset, record } => write!(f, "byte {offset} (record {record})"),
+        }
+    }
+}
+
+/// Why a recording is malformed. Shown as one sentence that ends with the remedy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// A frame in text is not readable; the position says where.
+    Notation(notation::Reason),
+    /// A frame is not legal.
+    Frame(FrameError),
+    /// An interface cannot be named.
+    Interface(InterfaceError),
+    /// Anything else.
+    Text(&'static str),
+    /// Anything else, with a number between two texts.
+    Number(&'static str, u64, &'static str),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Notation(reason) => reason.fmt(f),
+            Self::Frame(error) => error.fmt(f),
+            Self::Interface(error) => error.fmt(f),
+            Self::Text(text) => f.write_str(text),
+            Self::Number(before, number, after) => write!(f, "{before}{number}{after}"),
+        }
+    }
+}
+
+/// The last record of a recorder that was stopped in the middle of it.
+pub(crate) const CUT: Reason = Reason::Text(
+    "the file ends inside this record: the recorder was stopped, or its disk was full",
+);
+
+impl DecodeError {
+    /// Whether the recording only ends too early: inside a record, behind which there is nothing. What
+    /// comes before it is whole.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.reason == CUT
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.position, self.reason)
+    }
+}
+impl std::error::Error for DecodeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_say_where_and_why() {
+        let text = |line, column| Position::Text { line, column };
+        let binary = |offset, record| Position::Binary { offset, record };
+        for (position, reason, expected) in [
+            (text(3, 14), Reason::Text("no."), "3:14: no."),
+            (binary(24, 0), Reason::Number("only ", 7, " bytes"), "byte 24: only 7 bytes"),
+            (
+                binary(24, 2),
+                Reason::Notation(notation::Reason::Data),
+                "byte 24 (record 2): a data byte needs two hex digits",
+            ),
+            (text(1, 1), Reason::Frame(FrameError::RemoteFd), "1:1: CAN FD has no remote frames"),
+            (
+                text(1, 1),
+                Reason::Interface(InterfaceError::Length(256)),
+                "1:1: the name of the interface has 256 bytes; it must have 1 to 255",
+            ),
+            (
+                text(1, 1),
+                Reason::Interface(InterfaceError::TooMany),
+                "1:1: more than 256 different interfaces; split the recording by interface",
+            ),
+            (
+                text(1, 1),
+                Reason::Interface(InterfaceError::NotUtf8),
+                "1:1: the name of the interface is not UTF-8; rename it",
+            ),
+        ] {
+            let error = DecodeError { position, reason, resume: None };
+            assert_eq!(error.to_string(), expected);
+            assert!(!error.is_cut());
+        }
+        let cut = DecodeError { position: text(9, 1), reason: CUT, resume: None };
+        assert!(cut.is_cut());
+    }
+}

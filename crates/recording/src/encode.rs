@@ -1,0 +1,75 @@
+//! [`Encoder`]: records in, bytes out; what formats have in common when they write.
+
+use std::fmt;
+
+use crate::record::{InterfaceError, Record};
+
+pub(crate) const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// Writes one recording.
+pub trait Encoder: Send {
+    /// Appends `record`, seen on the interface of that name, to `out`. The record's own
+    /// [`Record::interface`] does not count: it belongs to the recording it was read from.
+    ///
+    /// # Errors
+    /// The format cannot hold the record; `out` is as before.
+    fn encode(
+        &mut self,
+        record: &Record,
+        interface: &str,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError>;
+}
+
+/// Why a format cannot hold a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// A second interface in a format that knows only one.
+    SecondInterface,
+    /// An interface that cannot be named.
+    Interface(InterfaceError),
+    /// A time after the format's last, in nanoseconds.
+    TimeTooLate(u64),
+}
+
+impl fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SecondInterface => f.write_str(
+                "the format holds only one interface, but the recording has several; use pcapng \
+                 or candump",
+            ),
+            Self::Interface(error) => error.fmt(f),
+            Self::TimeTooLate(time_ns) => write!(
+                f,
+                "a time of {} s is after the year 2106, the limit of the format; use pcapng or \
+                 candump",
+                time_ns / NANOS_PER_SECOND
+            ),
+        }
+    }
+}
+impl std::error::Error for EncodeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_format_cannot_hold_is_said_with_the_remedy() {
+        for (error, words) in [
+            (
+                EncodeError::SecondInterface,
+                "only one interface, but the recording has several; use",
+            ),
+            (EncodeError::Interface(InterfaceError::Length(0)), "the interface has 0 bytes"),
+            (
+                EncodeError::TimeTooLate(5_000_000_000_999_999_999),
+                "a time of 5000000000 s is after",
+            ),
+        ] {
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
+}

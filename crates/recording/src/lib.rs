@@ -1,0 +1,75 @@
+//! Recordings of CAN frames: formats, reading, writing, statistics.
+//!
+//! [`open`] a recording and iterate over its records; [`create`] one and write records to it, or hand them
+//! to a [`Sink`]. Both keep one buffer of 128 KiB, whatever the size of the recording. `-` stands for
+//! standard input and standard output.
+//!
+//! ```
+//! use candor_recording::{Recording, Statistics};
+//!
+//! let log: &[u8] = b"(1.000000) can0 123#11\n(1.010000) can0 123#12\n";
+//! let mut recording = Recording::new("example", log, None)?;
+//! let mut statistics = Statistics::default();
+//! for record in &mut recording {
+//!     statistics.add(&record?);
+//! }
+//! assert_eq!(recording.format().name, "candump");
+//! assert_eq!((statistics.frames(), statistics.duration_ns()), (2, 10_000_000));
+//! # Ok::<(), candor_recording::RecordingError>(())
+//! ```
+//!
+//! A [`Format`] is one file in `src/format/` and one line in its registry [`FORMATS`]. Its [`Decoder`] is
+//! pushed bytes and gives records; its [`Encoder`] is given records and appends bytes. Neither does I/O,
+//! and neither keeps more than a few names and counters:
+//!
+//! ```
+//! use candor_recording::{Format, Step};
+//!
+//! let mut rest: &[u8] = b"(0000000012.500000) can0 123#DEADBEEF\n";
+//! let format = Format::by_content(rest).expect("it begins like a candump log");
+//! let mut decoder = format.decoder();
+//! let mut times = Vec::new();
+//! loop {
+//!     match decoder.decode(rest, true)? {
+//!         Step::Record { consumed, record } => {
+//!             times.push((record.time_ns, decoder.interfaces().name(record.interface).to_owned()));
+//!             rest = &rest[consumed..];
+//!         }
+//!         Step::Skip { consumed } => rest = &rest[consumed..],
+//!         Step::NeedMore => unreachable!("the input is at its end"),
+//!         Step::End => break,
+//!     }
+//! }
+//! assert_eq!(times, [(12_500_000_000, "can0".to_owned())]);
+//! # Ok::<(), candor_recording::DecodeError>(())
+//! ```
+
+#[cfg(feature = "create")]
+mod create;
+mod decode;
+mod encode;
+mod error;
+mod format;
+mod read;
+mod record;
+mod statistics;
+mod write;
+
+#[cfg(feature = "create")]
+pub use create::{Writer, create};
+pub use decode::{
+    DecodeError, Decoder, MAX_LINE_LEN, MAX_RECORD_LEN, PassedOver, Position, Reason, Step,
+};
+pub use encode::{EncodeError, Encoder};
+pub use error::RecordingError;
+pub use format::{FORMATS, Format};
+pub use read::{Recording, Skipped, open};
+pub use record::{
+    Direction, InterfaceError, InterfaceIndex, Interfaces, MAX_INTERFACE_NAME_LEN, MAX_INTERFACES,
+    Record,
+};
+pub use statistics::{
+    BusStatistics, BusyBits, IdStatistics, MAX_IDS, PEAK_WINDOWS_NS, Pause, PeriodStatistics,
+    Statistics,
+};
+pub use write::{Sink, format_of_name};

@@ -1,0 +1,162 @@
+//! [`Record`]: a frame of a recording, with its time, its interface and its direction.
+
+use std::fmt;
+
+use candor_wire::Frame;
+
+/// How many different interfaces one recording may name.
+pub const MAX_INTERFACES: usize = 256;
+/// The longest name of an interface in bytes. (Linux allows 15, captures of other systems more.)
+pub const MAX_INTERFACE_NAME_LEN: usize = 255;
+
+/// One frame of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Nanoseconds since the zero of whoever recorded, usually 1970.
+    pub time_ns: u64,
+    /// Where it was seen; [`Decoder::interfaces`](crate::Decoder::interfaces) knows the name.
+    pub interface: InterfaceIndex,
+    /// Whether the recorder received or sent it, if the recording says so.
+    pub direction: Option<Direction>,
+    /// The frame, or an error report.
+    pub frame: Frame,
+}
+
+/// Which way a frame went, seen from the recorder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// It came from the bus.
+    Received,
+    /// The recorder's own machine sent it.
+    Transmitted,
+}
+
+/// Which interface of a recording; counts from 0 in the order of first appearance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InterfaceIndex(pub u16);
+
+/// The names of the interfaces seen so far: at most [`MAX_INTERFACES`].
+#[derive(Clone, Debug, Default)]
+pub struct Interfaces {
+    names: Vec<String>,
+    /// The name asked for last: runs of one interface cost one comparison.
+    latest: usize,
+}
+
+impl Interfaces {
+    /// The name of an interface; empty for an index from elsewhere.
+    #[must_use]
+    pub fn name(&self, index: InterfaceIndex) -> &str {
+        self.names.get(usize::from(index.0)).map_or("", String::as_str)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there are none yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// All indices with their names, in the order of first appearance.
+    pub fn iter(&self) -> impl Iterator<Item = (InterfaceIndex, &str)> {
+        self.names.iter().enumerate().map(|(i, name)| (InterfaceIndex(i as u16), name.as_str()))
+    }
+
+    /// The index of `name`, which is added if it is new.
+    ///
+    /// # Errors
+    /// No legal name, or too many.
+    pub fn intern(&mut self, name: &[u8]) -> Result<InterfaceIndex, InterfaceError> {
+        let is_latest = self.names.get(self.latest).is_some_and(|known| known.as_bytes() == name);
+        if !is_latest {
+            let known = self.names.iter().position(|known| known.as_bytes() == name);
+            self.latest = match known {
+                Some(index) => index,
+                None => self.add(name)?,
+            };
+        }
+        Ok(InterfaceIndex(self.latest as u16))
+    }
+
+    fn add(&mut self, name: &[u8]) -> Result<usize, InterfaceError> {
+        if self.names.len() == MAX_INTERFACES {
+            return Err(InterfaceError::TooMany);
+        }
+        if name.is_empty() || name.len() > MAX_INTERFACE_NAME_LEN {
+            return Err(InterfaceError::Length(name.len()));
+        }
+        let name = str::from_utf8(name).map_err(|_| InterfaceError::NotUtf8)?;
+        self.names.push(name.into());
+        Ok(self.names.len() - 1)
+    }
+}
+
+/// Why something is no name of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterfaceError {
+    /// More than [`MAX_INTERFACES`].
+    TooMany,
+    /// Empty, or longer than [`MAX_INTERFACE_NAME_LEN`]; the number of bytes.
+    Length(usize),
+    /// Not text.
+    NotUtf8,
+}
+
+impl fmt::Display for InterfaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany => write!(
+                f,
+                "more than {MAX_INTERFACES} different interfaces; split the recording by interface"
+            ),
+            Self::Length(len) => write!(
+                f,
+                "the name of the interface has {len} bytes; it must have 1 to \
+                 {MAX_INTERFACE_NAME_LEN}"
+            ),
+            Self::NotUtf8 => f.write_str("the name of the interface is not UTF-8; rename it"),
+        }
+    }
+}
+impl std::error::Error for InterfaceError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_are_numbered_as_they_appear_and_bounded() {
+        let mut interfaces = Interfaces::default();
+        for (name, index) in [("can1", 0), ("can0", 1), ("can0", 1), ("can1", 0)] {
+            assert_eq!(interfaces.intern(name.as_bytes()), Ok(InterfaceIndex(index)));
+        }
+        for n in 2..MAX_INTERFACES {
+            interfaces.intern(n.to_string().as_bytes()).unwrap();
+        }
+        assert_eq!(interfaces.intern(b"one more"), Err(InterfaceError::TooMany));
+        assert_eq!(interfaces.intern(b"can0"), Ok(InterfaceIndex(1)));
+        assert_eq!(interfaces.len(), MAX_INTERFACES);
+
+        let mut interfaces = Interfaces::default();
+        assert_eq!(interfaces.intern(b""), Err(InterfaceError::Length(0)));
+        assert_eq!(interfaces.intern(&[b'c'; 256]), Err(InterfaceError::Length(256)));
+        assert_eq!(interfaces.intern(b"\xFF"), Err(InterfaceError::NotUtf8));
+        assert_eq!(interfaces.name(InterfaceIndex(0)), "");
+    }
+
+    #[test]
+    fn interfaces_are_listed_with_their_numbers() {
+        let mut interfaces = Interfaces::default();
+        assert!(interfaces.is_empty());
+        interfaces.intern(b"can1").unwrap();
+        interfaces.intern(&[b'c'; MAX_INTERFACE_NAME_LEN]).unwrap();
+        assert!(!interfaces.is_empty());
+        let listed: Vec<_> = interfaces.iter().map(|(index, name)| (index.0, name.len())).collect();
+        assert_eq!(listed, [(0, 4), (1, 255)]);
+    }
+}

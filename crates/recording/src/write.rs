@@ -1,0 +1,83 @@
+//! [`Sink`]: a recording being written, to whatever takes bytes.
+
+use std::io::Write;
+
+use crate::decode::MAX_RECORD_LEN;
+use crate::encode::Encoder;
+use crate::error::{Problem, RecordingError};
+use crate::format::Format;
+use crate::record::Record;
+
+/// How much the buffer holds: it is written when it has [`MAX_RECORD_LEN`] bytes, and a record has as many at
+/// most.
+const BUFFER_LEN: usize = 2 * MAX_RECORD_LEN;
+
+/// The format of a recording that is to be written: the one of its name.
+///
+/// # Errors
+/// The ending of the name stands for none.
+pub fn format_of_name(name: &str) -> Result<&'static Format, RecordingError> {
+    Format::by_file_name(name).ok_or_else(|| RecordingError::new(name, Problem::UnknownEnding))
+}
+
+/// A recording being written to `W`. What is left in the buffer is lost unless [`Sink::flush`] is
+/// called.
+pub struct Sink<W> {
+    name: String,
+    format: &'static Format,
+    out: W,
+    encoder: Box<dyn Encoder>,
+    pub(crate) buffer: Vec<u8>,
+}
+
+impl<W: Write> Sink<W> {
+    /// Writes a recording to `out`, which errors call `name`.
+    #[must_use]
+    pub fn new(name: &str, out: W, format: &'static Format) -> Self {
+        let mut buffer = Vec::with_capacity(BUFFER_LEN);
+        let encoder = format.encoder(&mut buffer);
+        Self { name: name.to_owned(), format, out, encoder, buffer }
+    }
+
+    /// The format it is in.
+    #[must_use]
+    pub fn format(&self) -> &'static Format {
+        self.format
+    }
+
+    /// Appends a record, seen on the interface of that name.
+    ///
+    /// # Errors
+    /// The format cannot hold the record, or it cannot be written.
+    pub fn write(&mut self, record: &Record, interface: &str) -> Result<(), RecordingError> {
+        self.encoder
+            .encode(record, interface, &mut self.buffer)
+            .map_err(|error| RecordingError::new(&self.name, Problem::Unfit(error)))?;
+        if self.buffer.len() >= MAX_RECORD_LEN { self.flush() } else { Ok(()) }
+    }
+
+    /// Whether everything has been written.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// Writes what is in the buffer.
+    ///
+    /// # Errors
+    /// It cannot be written. The buffer is empty then too.
+    pub fn flush(&mut self) -> Result<(), RecordingError> {
+        let written = self.out.write_all(&self.buffer).and_then(|()| self.out.flush());
+        self.buffer.clear();
+        written.map_err(|error| RecordingError::unwritable(&self.name, error))
+    }
+
+    /// Writes what is in the buffer and gives back what it was written to.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn into_inner(mut self) -> Result<W, RecordingError> {
+        self.flush()?;
+        Ok(self.out)
+    }
+}
