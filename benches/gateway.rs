@@ -60,7 +60,7 @@ fn measure(rules: &str, measures: bool) -> Figures {
     drop(sockets);
     let name = |peer: u16, own: u16| format!("cannelloni:udp://127.0.0.1:{peer}?listen={own}");
     let text = format!("[bus]\na = \"{}\"\nb = \"{}\"\n{rules}", name(near, a), name(far, b));
-    let (table, findings) = candor_route::file::parse("rules.toml", &text);
+    let (table, findings) = candor_rules::file::parse("rules.toml", &text);
     let table = table.unwrap_or_else(|| panic!("{findings}"));
     let open = |name: String, wanted| {
         driver::open(&name.parse().expect("a name"), wanted).expect("a port")

@@ -7,11 +7,11 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use candor_engine::counters::Outcome;
+use candor_engine::{Bus, BusIndex, Filter, Rule, Table};
+use candor_engine::{Engine, Forward, Passage};
 use candor_lab::campaign::{self, Options};
 use candor_lab::simulate::{self, Unwatched};
-use candor_route::counters::Outcome;
-use candor_route::engine::{Engine, Forward, Passage};
-use candor_route::{Bus, BusIndex, Filter, Rule, Table};
 use candor_time::Nanos;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, RTR_FLAG, SFF_MASK};
 use candor_wire::{Frame, bits};

@@ -38,20 +38,21 @@ EXPLAINED = ROOT / "tests/mutants.toml"
 # A change that makes a test run for ever is seen, too.
 SEEN = {"CaughtMutant", "Timeout"}
 # Compiling is what takes long, so large crates are not optimised in the first round.
-NOT_OPTIMISED = {"route", "signals", "sim"}
-# The tests of the first round, if they are not those beside the code: what takes a second without optimisation
-# waits for the second round.
-FIRST = {
-    "route": ["--tests", "--", *(f"--skip={test}" for test in (
-        "a_search_that_takes_too_long_is_given_up_and_reported",
-        "a_successor_goes_on_where_the_earlier_engine_was",
-        "many_single_identifiers_are_no_trouble",
-        "the_engine_does_what_the_rules_say",
-        "the_program_matches_as_the_rules_do",
-        "there_is_a_limit_to_what_tables_hold_together",
-        "what_is_explained_is_what_a_fresh_engine_does",
-    ))],
-}
+NOT_OPTIMISED = {"engine", "rules", "signals", "sim"}
+# Whose tests must see the changes of a crate, if not only its own.
+TESTED_BY = {"engine": ["engine", "rules"]}
+# Without those that take a second if they are not optimised: these wait for the second round.
+QUICK_TESTS_OF_RULES = ["--tests", "--", *(f"--skip={test}" for test in (
+    "a_search_that_takes_too_long_is_given_up_and_reported",
+    "a_successor_goes_on_where_the_earlier_engine_was",
+    "many_single_identifiers_are_no_trouble",
+    "the_engine_does_what_the_rules_say",
+    "the_program_matches_as_the_rules_do",
+    "there_is_a_limit_to_what_tables_hold_together",
+    "what_is_explained_is_what_a_fresh_engine_does",
+))]
+# The tests of the first round, if they are not those beside the code.
+FIRST = {"engine": QUICK_TESTS_OF_RULES, "rules": QUICK_TESTS_OF_RULES}
 # cargo-mutants runs the unchanged tests first, and gives a changed one this many times as long.
 TIMEOUT_FACTOR = 4
 
@@ -106,13 +107,16 @@ def make(package, names, jobs, keep):
 
 def make_for_tests(package, names, jobs, opt_level, tests):
     """Makes the changes, and runs the tests that `cargo test TESTS` runs; returns the outcomes."""
-    profile = f"profile.dev.package.candor-{package}.opt-level={opt_level}"
-    cargo_arguments = ["--all-features", "--config", profile]
+    tested_by = TESTED_BY.get(package, [package])
+    cargo_arguments = ["--all-features"]
+    for name in tested_by:
+        cargo_arguments += ["--config", f"profile.dev.package.candor-{name}.opt-level={opt_level}"]
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "mutants.toml"
         patterns = [f"^{re.escape(name)}$".replace("\\ ", " ") for name in names]
         config.write_text(f"examine_re = {json.dumps(patterns)}\n")
         command = ["cargo", "mutants", "--config", str(config), "--package", f"candor-{package}",
+                   *(f"--test-package=candor-{name}" for name in tested_by),
                    "--output", folder, "--jobs", str(jobs), "--colors=never", "--no-shuffle",
                    "--timeout-multiplier", str(TIMEOUT_FACTOR), "--minimum-test-timeout", "10",
                    *(f"--cargo-arg={argument}" for argument in cargo_arguments), "--", *tests]

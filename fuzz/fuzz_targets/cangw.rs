@@ -1,7 +1,7 @@
 //! Import of commands and listings of cangw, and their export.
 #![no_main]
 
-use candor_route::{cangw, file};
+use candor_rules::{cangw, file};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     let (table, findings) = cangw::import("fuzz", text);

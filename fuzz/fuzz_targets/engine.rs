@@ -1,10 +1,11 @@
 //! The engine: whatever the rules, frames and times are, nothing panics and every copy is counted once.
 #![no_main]
 
-use candor_route::counters::{Cause, Outcome};
-use candor_route::engine::{Egress, Engine, Forward, Passage, Succession};
-use candor_route::program::JobIndex;
-use candor_route::{BusIndex, file};
+use candor_engine::BusIndex;
+use candor_engine::counters::{Cause, Outcome};
+use candor_engine::program::JobIndex;
+use candor_engine::{Egress, Engine, Forward, Passage, Succession};
+use candor_rules::file;
 use candor_time::Nanos;
 use candor_wire::Frame;
 use candor_wire::frame::{ERR_FLAG, RTR_FLAG};

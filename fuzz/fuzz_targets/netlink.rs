@@ -3,7 +3,7 @@
 #![no_main]
 
 use candor_linux::netlink::{decode_datagram, decode_link, decode_queue};
-use candor_route::netlink::{decode, encode};
+use candor_rules::netlink::{decode, encode};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = decode_datagram(bytes);

@@ -1,7 +1,7 @@
 //! The reader and writer of rule files with the files that they name, and the checks.
 #![no_main]
 
-use candor_route::{cangw, file};
+use candor_rules::{cangw, file};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     // What stands behind the mark is whatever file the rules name.

@@ -2,7 +2,7 @@
 
     tests/.venv/bin/python tests/conformance/protection.py
 
-crates/route/testdata/e2e.txt lists messages before and after; the tests of candor-route see to it that
+crates/rules/testdata/e2e.txt lists messages before and after; the tests of candor-rules see to it that
 candor protects them so. Here autosar-e2e (PyPI, MIT licence) has to make the same of them, and to accept
 them. Exit code 0 if all agree, 1 if not.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from e2e import p01, p02
 
-LIST = Path(__file__).resolve().parents[2] / "crates" / "route" / "testdata" / "e2e.txt"
+LIST = Path(__file__).resolve().parents[2] / "crates" / "rules" / "testdata" / "e2e.txt"
 MODES = {
     "both": p01.E2E_P01_DATAID_BOTH,
     "alternating": p01.E2E_P01_DATAID_ALT,

@@ -1,6 +1,6 @@
 //! What a guest is to do. One order per run of a guest.
 
-use candor_route::Table;
+use candor_engine::Table;
 use serde::{Deserialize, Serialize};
 
 /// What a guest is to do.
@@ -231,8 +231,8 @@ pub struct CommandOrder {
 mod tests {
     use super::*;
     use crate::channel::{decode, encode};
-    use candor_route::edit::{Crc8, Crc8Profile, Operands, Range};
-    use candor_route::{Bus, BusIndex, Edit, Filter, Rule};
+    use candor_engine::edit::{Crc8, Crc8Profile, Operands, Range};
+    use candor_engine::{Bus, BusIndex, Edit, Filter, Rule};
 
     #[test]
     fn rules_survive_the_way() {

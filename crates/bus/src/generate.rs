@@ -4,7 +4,7 @@
 
 use std::str::FromStr;
 
-use candor_route::pattern;
+use candor_rules::pattern;
 use candor_time::Nanos;
 use candor_wire::frame::{BRS, EFF_FLAG, EFF_MASK, FD_LENGTHS, SFF_MASK};
 use candor_wire::{Frame, Timing, bits};

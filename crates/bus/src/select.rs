@@ -1,7 +1,7 @@
 //! [`Selection`]: which frames are wanted, in the pattern language of rule files.
 
-use candor_route::Filter;
-use candor_route::pattern::{self, PatternError};
+use candor_engine::Filter;
+use candor_rules::pattern::{self, PatternError};
 use candor_wire::Frame;
 use candor_wire::frame::ERR_FLAG;
 

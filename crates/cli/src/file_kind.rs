@@ -42,7 +42,7 @@ impl FileKind {
             Some(Self::Dbc)
         } else if text.trim_start().starts_with('{') && text.contains(family()) {
             Some(Self::Result)
-        } else if has_table(&["rule"]) || candor_route::cangw::is_cangw(&text) {
+        } else if has_table(&["rule"]) || candor_rules::cangw::is_cangw(&text) {
             Some(Self::Rules)
         } else if has_table(&["traffic", "experiment", "matrix", "claim"]) {
             Some(Self::Experiment)

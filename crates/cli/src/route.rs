@@ -16,7 +16,8 @@ use std::path::Path;
 
 use candor_config::MAX_BYTES;
 use candor_diagnostics::Findings;
-use candor_route::{Table, cangw};
+use candor_engine::Table;
+use candor_rules::cangw;
 use clap::{Subcommand, ValueEnum};
 
 use crate::Answer;

@@ -149,7 +149,7 @@ fn has_all_keys(group: &str, sources: &[&str]) {
 
 #[test]
 fn every_key_of_rule_files_is_in_their_schema() {
-    has_all_keys("route", &["route/src/file/mod.rs", "route/src/file/extension.rs"]);
+    has_all_keys("route", &["rules/src/file/mod.rs", "rules/src/file/extension.rs"]);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn every_rule_file_fits_its_schema() {
     let own = ["examples", "examples/gateway", "campaigns", "tests/browser/experiments"];
     let mut all = files(&own, |name| name.ends_with(".rules.toml"));
     // Golden files without mistakes.
-    let golden = files(&["crates/route/testdata"], |_| true).into_iter().filter(|path| {
+    let golden = files(&["crates/rules/testdata"], |_| true).into_iter().filter(|path| {
         let mut check = Command::new(env!("CARGO_BIN_EXE_candor"));
         check.args(["route", "check"]).arg(path).output().unwrap().status.success()
     });
@@ -193,7 +193,7 @@ fn every_experiment_file_fits_its_schema() {
 #[test]
 fn mistakes_do_not_fit() {
     let route = schema_of("route");
-    let golden = json(&root().join("crates/route/testdata/mistakes.toml"));
+    let golden = json(&root().join("crates/rules/testdata/mistakes.toml"));
     assert!(schema::misfits(&route, &golden, "file").len() > 5);
     let lab = schema_of("lab");
     for text in [

@@ -26,7 +26,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn plane(table: &candor_route::Table, refused: Vec<Refused>) -> Self {
+    pub(crate) fn plane(table: &candor_engine::Table, refused: Vec<Refused>) -> Self {
         let name = |rule: usize| table.rules.get(rule).map_or("", |rule| rule.name.as_str());
         let refused = refused.into_iter().map(|it| (name(it.rule).to_owned(), it.reason));
         Self::Plane(refused.collect())

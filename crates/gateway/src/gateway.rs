@@ -7,19 +7,19 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
+use candor_engine::counters::{BusCounters, Counters, JobCounters};
+use candor_engine::program::Program;
+use candor_engine::table::List;
+use candor_engine::{Bus, BusIndex, Table};
+use candor_engine::{Engine, Succession};
 use candor_linux::clock::{self, Monotonic};
 use candor_linux::netlink::{Link, Netlink};
 use candor_linux::quick;
 use candor_linux::realtime::{self, Policy, Task};
 use candor_linux::wake::Wake;
 use candor_port::{Address, Endpoint, Estate, Message, Receiver, Transmitter, Wanted, driver};
-use candor_route::counters::{BusCounters, Counters, JobCounters};
-use candor_route::engine::{Engine, Succession};
 #[cfg(feature = "service")]
-use candor_route::file::BadPort;
-use candor_route::program::Program;
-use candor_route::table::List;
-use candor_route::{Bus, BusIndex, Table};
+use candor_rules::file::BadPort;
 use candor_time::{Instant, Nanos};
 
 use crate::Error;
@@ -138,10 +138,10 @@ fn wanted(
         let of_user = planned.iter().filter(|planned| planned.doer == Doer::User);
         of_user.filter_map(|planned| table.rules.get(planned.rule))
     };
-    let receives = |rule: &candor_route::Rule| rule.from == bus;
-    let takes_errors = |rule: &candor_route::Rule| {
+    let receives = |rule: &candor_engine::Rule| rule.from == bus;
+    let takes_errors = |rule: &candor_engine::Rule| {
         receives(rule)
-            && rule.filters.iter().any(|it| it.list() == candor_route::table::List::Error)
+            && rule.filters.iter().any(|it| it.list() == candor_engine::table::List::Error)
     };
     let receiver = rules().any(receives);
     let transmitter = rules().any(|rule| rule.to.contains(&bus));

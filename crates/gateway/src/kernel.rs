@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
 use std::ops::AddAssign;
 
+use candor_engine::{BusIndex, Table};
 use candor_linux::netlink::Netlink;
-use candor_route::netlink::{self as jobs, Counters, Request};
-use candor_route::{BusIndex, Table};
+use candor_rules::netlink::{self as jobs, Counters, Request};
 
 use crate::Error;
 use crate::retired::{Key, Retired};

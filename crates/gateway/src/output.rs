@@ -20,12 +20,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use candor_engine::counters::{Cause, Counters, Outcome};
+use candor_engine::program::JobIndex;
 use candor_linux::clock::{self, Monotonic};
 use candor_port::{Sent, Transmitter, TransmitterCounters};
 use candor_queue::Egress;
 use candor_queue::egress::Taken;
-use candor_route::counters::{Cause, Counters, Outcome};
-use candor_route::program::JobIndex;
 use candor_time::{Instant, Nanos};
 use candor_wire::Frame;
 
@@ -543,7 +543,7 @@ impl Pace {
 mod tests {
     use std::thread;
 
-    use candor_route::{Bus, Program, Rule, Table};
+    use candor_engine::{Bus, Program, Rule, Table};
 
     use super::*;
 
@@ -657,7 +657,7 @@ mod tests {
 
         fn with(valve: Arc<Valve>, transmitter: Box<dyn Transmitter>, depth: usize) -> Self {
             let bus = |name: &str| Bus { name: name.into(), port: name.into(), is_virtual: false };
-            let rule = Rule::new("all", candor_route::BusIndex(0), candor_route::BusIndex(1));
+            let rule = Rule::new("all", candor_engine::BusIndex(0), candor_engine::BusIndex(1));
             let buses = vec![bus("a"), bus("b")];
             let table = Table { buses, rules: vec![rule], ..Table::default() };
             let counters = Counters::new(&Program::new(&table));

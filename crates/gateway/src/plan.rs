@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use candor_route::{BusIndex, Rule, Table, job};
+use candor_engine::{BusIndex, Rule, Table};
+use candor_rules::job;
 
 /// Who shall do the rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,7 +181,7 @@ mod tests {
                          \"cannelloni:udp://host:20000\"\n";
 
     fn table(rules: &str) -> Table {
-        let (table, findings) = candor_route::file::parse("t", &format!("{BUSES}{rules}"));
+        let (table, findings) = candor_rules::file::parse("t", &format!("{BUSES}{rules}"));
         table.unwrap_or_else(|| panic!("{findings}"))
     }
 

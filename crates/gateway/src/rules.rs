@@ -7,8 +7,8 @@ use std::path::Path;
 
 use candor_config::MAX_BYTES;
 use candor_diagnostics::Findings;
-use candor_route::Table;
-use candor_route::file::{self, Include};
+use candor_engine::Table;
+use candor_rules::file::{self, Include};
 
 use crate::gateway::bad_ports;
 use crate::{Error, Rules};

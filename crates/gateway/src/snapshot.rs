@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use candor_engine::counters::{BusCounters, Cause, JobCounters};
 use candor_lat::{Ending, Endings};
-use candor_route::counters::{BusCounters, Cause, JobCounters};
 use serde::{Deserialize, Serialize};
 
 /// A running gateway at some time.

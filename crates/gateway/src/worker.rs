@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use candor_engine::BusIndex;
+use candor_engine::counters::{Cause, Counters, Outcome};
+use candor_engine::{Egress, Engine, Forward, Passage};
 use candor_linux::clock::{self, Monotonic};
 use candor_linux::wake::Sleeper;
 use candor_port::{Progress, Received, Receiver, ReceiverCounters};
-use candor_route::BusIndex;
-use candor_route::counters::{Cause, Counters, Outcome};
-use candor_route::engine::{Egress, Engine, Forward, Passage};
 use candor_time::{Instant, Nanos};
 use candor_wire::{Frame, Kind};
 

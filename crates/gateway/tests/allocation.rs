@@ -84,7 +84,7 @@ match = ["0x104-0x106"]
 min_interval = "1h"
 "#
     );
-    let (table, findings) = candor_route::file::parse("rules.toml", &rules);
+    let (table, findings) = candor_rules::file::parse("rules.toml", &rules);
     let rules = Rules { table: table.unwrap_or_else(|| panic!("{findings}")), ..Rules::default() };
     let config = Config { measures: true, ..Config::default() };
     let gateway = Gateway::start(config, rules).unwrap_or_else(|error| panic!("{error}"));

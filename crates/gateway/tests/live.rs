@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use candor_engine::Table;
 use candor_gateway::{Config, Error, Gateway, Rules, Snapshot, read_rules};
 use candor_linux::wake::Wake;
 use candor_port::{Progress, Receiver, Sent, Transmitter, Wanted, driver};
-use candor_route::Table;
 use candor_time::Nanos;
 use candor_wire::Frame;
 
@@ -45,7 +45,7 @@ impl Bed {
 
     fn table(&self, rules: &str) -> Table {
         let text = format!("{}{rules}", self.buses);
-        let (table, findings) = candor_route::file::parse("rules.toml", &text);
+        let (table, findings) = candor_rules::file::parse("rules.toml", &text);
         table.unwrap_or_else(|| panic!("{findings}"))
     }
 
@@ -313,7 +313,7 @@ fn buses_come_and_go_with_the_rules() {
 
     let to_log = "[[rule]]\nname = \"to log\"\nfrom = \"a\"\nto = \"log\"\n";
     let text = format!("{}log = \"file:{}\"\n{to_b}{to_log}", bed.buses, log.display());
-    let (table, findings) = candor_route::file::parse("rules.toml", &text);
+    let (table, findings) = candor_rules::file::parse("rules.toml", &text);
     let table = table.unwrap_or_else(|| panic!("{findings}"));
     gateway.load(Rules { table, ..Rules::default() }).unwrap();
     bed.send(&numbered(1));
@@ -374,7 +374,7 @@ fn a_port_is_changed_without_being_closed() {
         format!("{buses}{}{}", rule("a", "b", ""), rule("b", "a", "").replace("all", "back")),
     ];
     let parse = |text: &String| {
-        let (table, findings) = candor_route::file::parse("rules.toml", text);
+        let (table, findings) = candor_rules::file::parse("rules.toml", text);
         table.unwrap_or_else(|| panic!("{findings}\n{text}"))
     };
     let tables: Vec<Table> = texts.iter().map(parse).collect();
@@ -458,7 +458,7 @@ fn a_change_that_fails_leaves_nothing_behind() {
         )
     };
     let table = |last: &str| {
-        let (table, findings) = candor_route::file::parse("rules.toml", &text(last));
+        let (table, findings) = candor_rules::file::parse("rules.toml", &text(last));
         table.unwrap_or_else(|| panic!("{findings}"))
     };
     for _ in 0..3 {

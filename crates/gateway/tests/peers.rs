@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use candor_engine::Table;
 use candor_gateway::snapshot::{PortSnapshot, RuleSnapshot};
 use candor_gateway::{Config, Gateway, Rules, Snapshot};
 use candor_linux::clock::{self, Monotonic};
 use candor_port::{Sent, Transmitter, Wanted, driver};
-use candor_route::Table;
 use candor_time::Nanos;
 use candor_wire::tunnel::cannelloni::{HELLO, Stream};
 use candor_wire::{Frame, StandardId};
@@ -43,7 +43,7 @@ fn free_ports<const N: usize>() -> [u16; N] {
 }
 
 fn table(text: &str) -> Table {
-    let (table, findings) = candor_route::file::parse("rules.toml", text);
+    let (table, findings) = candor_rules::file::parse("rules.toml", text);
     table.unwrap_or_else(|| panic!("{findings}"))
 }
 

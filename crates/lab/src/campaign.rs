@@ -317,7 +317,7 @@ fn read(draft: Draft, base: &Path, findings: &Findings) -> Option<Experiment> {
 struct Hosted {
     world: World,
     /// The rules of its gateway.
-    rules: Option<candor_route::Table>,
+    rules: Option<candor_engine::Table>,
     conditions: String,
 }
 

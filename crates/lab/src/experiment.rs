@@ -34,7 +34,7 @@ pub struct Experiment {
     /// The buses; the first is the source of generated traffic, the second its target.
     pub buses: Vec<Bus>,
     /// The rules of the gateway; `None` if there is no gateway.
-    pub rules: Option<candor_route::Table>,
+    pub rules: Option<candor_engine::Table>,
     /// What is sent.
     pub traffic: Traffic,
     /// World and conditions, for people, as far as they are known before it runs.

@@ -7,7 +7,7 @@
 //!                                                         claims <--/       \--> report: DIR/index.html
 //! ```
 //!
-//! This crate is where the parts meet: it gives the rule engine of `candor-route` to the hosts of
+//! This crate is where the parts meet: it gives the rule engine of `candor-engine` to the hosts of
 //! `candor-sim` ([`rules`]) and orders to the machines of `candor-vm`, measures with `candor-lat`, and
 //! keeps what comes out.
 

@@ -461,7 +461,7 @@ mod tests {
     /// The list that the engine counts by is part of the one list, and documented.
     #[test]
     fn every_cause_of_the_rules_is_known() {
-        for cause in candor_route::counters::Cause::ALL {
+        for cause in candor_engine::counters::Cause::ALL {
             let known =
                 cause::find(cause.name()).unwrap_or_else(|| panic!("{cause:?} is not listed"));
             let row = format!("| `{}` | {} | ", known.name, known.ending.label());

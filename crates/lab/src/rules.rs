@@ -1,16 +1,16 @@
 //! The rule engine as the gateway of a simulated host, and the rule sets of the papers.
 
-use candor_route::counters::{Cause, Outcome};
-use candor_route::edit::{Crc8, Crc8Profile, Edit, Operands, Range, XorChecksum};
-use candor_route::engine::{Egress, Engine, Forward, Passage};
-use candor_route::program::{JobIndex, ListLengths, Match};
-use candor_route::table::List;
-use candor_route::{Bus, BusIndex, Filter, Rule, Table};
+use candor_engine::counters::{Cause, Outcome};
+use candor_engine::edit::{Crc8, Crc8Profile, Edit, Operands, Range, XorChecksum};
+use candor_engine::program::{JobIndex, ListLengths, Match};
+use candor_engine::table::List;
+use candor_engine::{Bus, BusIndex, Filter, Rule, Table};
+use candor_engine::{Egress, Engine, Forward, Passage};
 use candor_sim::{Copy, Decision, Gateway, PassageTag, Settled, Time, Walk, cause};
 use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, RTR_FLAG, SFF_MASK};
 
-/// The engine of `candor-route` behind the interface of the simulation. Port n is bus n.
+/// The engine of `candor-engine` behind the interface of the simulation. Port n is bus n.
 pub struct Rules {
     engine: Engine,
     lengths: Vec<ListLengths>,

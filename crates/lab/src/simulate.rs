@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::rc::Rc;
 
+use candor_engine::counters::{Cause, JobCounters};
 use candor_lat::{Ending, Endings, Histogram, Metric, Tap};
-use candor_route::counters::{Cause, JobCounters};
 use candor_sim::{
     BusId, Discipline, Drive, Fate, HostId, Observer, Random, Record, SenderConfig, SenderId, Time,
     World, cause,
@@ -188,7 +188,7 @@ impl Scene {
         let Some(rules) = &experiment.rules else { return Vec::new() };
         let Some(host) = self.gateway else { return Vec::new() };
         let program = self.world.gateway(host).engine().program();
-        let name = |job: &candor_route::program::Job| {
+        let name = |job: &candor_engine::program::Job| {
             let to = rules.buses.get(usize::from(job.to.0));
             (job.rule.clone(), to.map_or(String::new(), |bus| bus.name.clone()))
         };

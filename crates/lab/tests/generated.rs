@@ -1,11 +1,11 @@
 //! The papers' rule sets: which filter takes a frame, and where the kernel would find it.
 
+use candor_engine::counters::{Cause, Outcome};
+use candor_engine::program::{JobIndex, Match};
+use candor_engine::table::List;
+use candor_engine::{BusIndex, Table};
+use candor_engine::{Egress, Engine, Forward, Passage};
 use candor_lab::rules::{FilterKind, Generated, Modification};
-use candor_route::counters::{Cause, Outcome};
-use candor_route::engine::{Egress, Engine, Forward, Passage};
-use candor_route::program::{JobIndex, Match};
-use candor_route::table::List;
-use candor_route::{BusIndex, Table};
 use candor_time::Nanos;
 use candor_wire::Frame;
 use candor_wire::frame::EFF_FLAG;

@@ -4,9 +4,10 @@
 
 use candor_bed::Order;
 use candor_bed::order::CommandOrder;
+use candor_engine::edit::{Crc8, Crc8Profile, Operands, Range, XorChecksum};
+use candor_engine::{Bus, BusIndex, Edit, Filter, Gate, Rule, Table};
 use candor_init::INIT;
-use candor_route::edit::{Crc8, Crc8Profile, Operands, Range, XorChecksum};
-use candor_route::{Bus, BusIndex, Edit, Filter, Gate, Rule, Table, cangw};
+use candor_rules::cangw;
 use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel, program};
 
 const CANGW: &str = "cangw";

@@ -1,5 +1,5 @@
 //! The kernel as the oracle: generated rules and frames go through the can-gw of a real kernel in a
-//! guest and through the engine of `candor-route`; copies and counters agree frame by frame.
+//! guest and through the engine of `candor-engine`; copies and counters agree frame by frame.
 //!
 //! Needs QEMU and kernels (`candor vm fetch 6.12`), so it runs only when asked to:
 //!
@@ -20,11 +20,11 @@ use std::fmt::Write as _;
 use candor_bed::Order;
 use candor_bed::order::Trial;
 use candor_bed::report::{JobCount, TrialOutcome};
+use candor_engine::counters::Outcome;
+use candor_engine::edit::{Crc8, Crc8Profile, Operands, Range, XorChecksum};
+use candor_engine::{Bus, BusIndex, Edit, Engine, Filter, Gate, Rule, Table};
+use candor_engine::{Forward, Passage};
 use candor_init::INIT;
-use candor_route::counters::Outcome;
-use candor_route::edit::{Crc8, Crc8Profile, Operands, Range, XorChecksum};
-use candor_route::engine::{Forward, Passage};
-use candor_route::{Bus, BusIndex, Edit, Engine, Filter, Gate, Rule, Table};
 use candor_time::Nanos;
 use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel};
 use candor_wire::Frame;
@@ -264,7 +264,7 @@ fn expected(case: &Case) -> Seen {
         }
         all.push(copies);
     }
-    let count = |job: &candor_route::counters::JobCounters| JobCount {
+    let count = |job: &candor_engine::counters::JobCounters| JobCount {
         handled: job.handled,
         dropped: job.dropped(),
         deleted: job.deleted(),

@@ -10,8 +10,8 @@ use candor_bed::order::{
     BusTiming, CommandOrder, Controller, Gateway, Load, Measurement, Pace, Settings, Traffic,
 };
 use candor_bed::{Order, Report, interface};
+use candor_engine::{Bus, BusIndex, Rule, Table};
 use candor_init::INIT;
-use candor_route::{Bus, BusIndex, Rule, Table};
 use candor_vm::{Cache, Error, Kernel, Machine, Qemu, Speed, Unwatched, Watch, kernel, program};
 
 fn kernels() -> Vec<Kernel> {

@@ -14,8 +14,8 @@ use std::process::Command;
 
 use candor_bed::Order;
 use candor_bed::order::{CommandOrder, File};
+use candor_engine::Table;
 use candor_init::INIT;
-use candor_route::Table;
 use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel, program};
 
 /// So many frames of the drive are replayed: about five seconds of it.

@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use candor_diagnostics::{Findings, Severity};
+use candor_engine::Table;
 use candor_gateway::plan::{Plane, Planned, plan};
-use candor_route::Table;
 use clap::Args;
 
 use super::{Rules, plural, read_rules};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use candor_route::{cangw, file};
+use candor_rules::{cangw, file};
 use clap::Args;
 
 use super::{Notation, Rules, plural, read_rules};

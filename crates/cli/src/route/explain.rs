@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use candor_diagnostics::did_you_mean;
-use candor_route::explain::{self, Copy, Explained, Explanation, Pass, Taken, Verdict};
-use candor_route::{Bus, BusIndex, Rule, Table, file};
+use candor_engine::{Bus, BusIndex, Rule, Table};
+use candor_rules::explain::{self, Copy, Explained, Explanation, Pass, Taken, Verdict};
+use candor_rules::file;
 use candor_signals::{Database, Decoded};
 use candor_wire::Frame;
 use clap::Args;

@@ -459,7 +459,7 @@ mod tests {
     fn findings_go_over_the_wire() {
         let text = "[bus]\na = \"can0\"\n\n[[rule]]\nfrom = \"a\"\nto = \"b\"\n";
         let (table, findings) =
-            candor_route::file::parse_with("d.toml", text, &|_| Err("no".into()));
+            candor_rules::file::parse_with("d.toml", text, &|_| Err("no".into()));
         assert!(table.is_none());
         let rejected = Rejected::new(Path::new("d.toml"), &findings);
         assert!(rejected.message.starts_with("d.toml is not used"), "{}", rejected.message);

@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use candor_engine::counters::Outcome;
+use candor_engine::{BusIndex, Table};
+use candor_engine::{Engine, Forward, Passage};
 use candor_gateway::read_rules;
-use candor_route::counters::Outcome;
-use candor_route::engine::{Engine, Forward, Passage};
-use candor_route::{BusIndex, Table};
 use candor_time::Nanos;
 use candor_wire::Frame;
 

@@ -1,7 +1,7 @@
 //! Rules that can-gw does, and rules shared between can-gw and user space.
 
 use candor_linux::netlink::Netlink;
-use candor_route::netlink as jobs;
+use candor_rules::netlink as jobs;
 
 use crate::bench::{
     Capture, Gateway, Sender, candor, create_vcan, folder, frame, refused, rule, texts,

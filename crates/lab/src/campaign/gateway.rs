@@ -5,9 +5,9 @@ use std::path::Path;
 
 use candor_config::{Section, Value};
 use candor_diagnostics::Origin;
-use candor_route::Table;
-use candor_route::job::{Inexpressible, plan};
-use candor_route::table::Gate;
+use candor_engine::Table;
+use candor_engine::table::Gate;
+use candor_rules::job::{Inexpressible, plan};
 use candor_sim::Discipline;
 use candor_time::Nanos;
 
@@ -203,7 +203,7 @@ impl Reader<'_> {
             bytes
         };
         let (table, of_rules) =
-            candor_route::file::parse_with(&path.display().to_string(), &text, &include);
+            candor_rules::file::parse_with(&path.display().to_string(), &text, &include);
         for (name, path) in included.into_inner() {
             self.input(&name, &path);
         }
@@ -218,7 +218,7 @@ impl Reader<'_> {
 }
 
 /// can-gw's parameter `max_hops` reaches so far (`CGW_MAX_HOPS`, net/can/gw.c).
-const KERNEL_HOPS: u8 = candor_route::table::HOPS_LIMIT;
+const KERNEL_HOPS: u8 = candor_engine::table::HOPS_LIMIT;
 
 /// Why frames pass these rules more often than can-gw lets them.
 pub(super) fn too_few_hops(rules: &Table) -> Option<String> {

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use candor_bed::order::{self, Controller, File, Settings};
 use candor_config::{Data, Section, Value};
 use candor_diagnostics::Origin;
-use candor_route::Table;
+use candor_engine::Table;
 use candor_sim::Discipline;
 use candor_time::Nanos;
 use candor_vm::{Spec, Speed};
@@ -408,7 +408,7 @@ fn describe(said: Option<&gateway::Said<'_>>) -> String {
 
 /// A rule that would change the number of a frame that it may meet.
 fn changes_number<'a>(rules: &'a Table, frames: &Numbered) -> Option<&'a str> {
-    let is_virtual = |rule: &candor_route::Rule| {
+    let is_virtual = |rule: &candor_engine::Rule| {
         rules.buses.get(usize::from(rule.from.0)).is_some_and(|bus| bus.is_virtual)
     };
     let ids = frames.can_ids.len().max(1) as u64;
@@ -418,7 +418,7 @@ fn changes_number<'a>(rules: &'a Table, frames: &Numbered) -> Option<&'a str> {
         .flat_map(|id| numbers.map(|number| (number, frames.with_id(number, id as usize))))
         .filter_map(|(number, frame)| Some((number as u16, frame?)))
         .collect();
-    let changes = |rule: &&candor_route::Rule| {
+    let changes = |rule: &&candor_engine::Rule| {
         rule.edit.modifies()
             && samples.iter().any(|(number, frame)| {
                 // On a virtual bus frames have other identifiers than at first.

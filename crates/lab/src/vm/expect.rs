@@ -5,11 +5,11 @@
 use std::collections::VecDeque;
 
 use candor_bed::order::Gateway;
+use candor_engine::counters::{Cause, Outcome};
+use candor_engine::program::JobIndex;
+use candor_engine::{BusIndex, Table};
+use candor_engine::{Egress, Engine, Forward, Passage};
 use candor_lat::cause;
-use candor_route::counters::{Cause, Outcome};
-use candor_route::engine::{Egress, Engine, Forward, Passage};
-use candor_route::program::JobIndex;
-use candor_route::{BusIndex, Table};
 use candor_time::Nanos;
 use candor_wire::Frame;
 

@@ -9,7 +9,7 @@
 
 use candor_bed::interface;
 use candor_bed::order::{BusTiming, Measurement, Pace, Traffic};
-use candor_route::Table;
+use candor_engine::Table;
 use candor_wire::bits;
 
 use crate::error::Error;

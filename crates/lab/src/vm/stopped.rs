@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use candor_bed::Report;
 use candor_bed::report::JobCount;
+use candor_engine::counters::Cause;
 use candor_lat::Endings;
 use candor_lat::cause::{self, Ending};
-use candor_route::counters::Cause;
 
 use super::expect::PACED;
 use crate::experiment::{Experiment, Vm};

@@ -184,7 +184,7 @@ mod tests {
     fn machine_and_order_make_the_key() {
         let empty = Order::Conform(Vec::new());
         let command = Order::Command(candor_bed::order::CommandOrder {
-            rules: candor_route::Table::default(),
+            rules: candor_engine::Table::default(),
             argv: vec!["cangw".into()],
             files: Vec::new(),
         });

@@ -1,11 +1,11 @@
 //! can-gw: jobs that `route::netlink` encodes, sent, listed, deleted, and at work.
 
+use candor_engine::edit::{Crc8, Crc8Profile, Operands, Range, XorChecksum};
+use candor_engine::{Bus, BusIndex, Edit, Filter, Gate, Rule, Table};
 use candor_linux::Sent;
 use candor_linux::can::{RawFrame, Socket};
 use candor_linux::netlink::Netlink;
-use candor_route::edit::{Crc8, Crc8Profile, Operands, Range, XorChecksum};
-use candor_route::netlink::{self, Counters, Request};
-use candor_route::{Bus, BusIndex, Edit, Filter, Gate, Rule, Table};
+use candor_rules::netlink::{self, Counters, Request};
 use candor_time::Nanos;
 use candor_wire::Frame;
 

@@ -1,7 +1,7 @@
 //! The explanation as JSON.
 
-use candor_route::BusIndex;
-use candor_route::explain::{self, Explained, Pass, Taken};
+use candor_engine::BusIndex;
+use candor_rules::explain::{self, Explained, Pass, Taken};
 use candor_wire::Frame;
 
 use super::words::{list_name, reason};

@@ -1,10 +1,11 @@
 //! The words of an explanation: why a rule takes a frame or not, and what it does.
 
-use candor_route::counters::Cause;
-use candor_route::edit;
-use candor_route::explain::{Mismatch, Verdict};
-use candor_route::table::List;
-use candor_route::{Filter, Gate, Rule, pattern};
+use candor_engine::counters::Cause;
+use candor_engine::edit;
+use candor_engine::table::List;
+use candor_engine::{Filter, Gate, Rule};
+use candor_rules::explain::{Mismatch, Verdict};
+use candor_rules::pattern;
 use candor_wire::frame::{BRS, ESI};
 
 use crate::json::explain_rule::Step;

@@ -6,11 +6,11 @@
 
 use std::collections::VecDeque;
 
+use candor_engine::counters::{Cause, Outcome};
+use candor_engine::{BusIndex, Table};
+use candor_engine::{Egress, Engine, Forward, Passage};
 use candor_linux::can::{RawFrame, Socket};
 use candor_linux::{Errno, Error, Sent};
-use candor_route::counters::{Cause, Outcome};
-use candor_route::engine::{Egress, Engine, Forward, Passage};
-use candor_route::{BusIndex, Table};
 use candor_time::Nanos;
 use candor_wire::Frame;
 use candor_wire::socketcan::{self, CAN_MTU, IdOrder};

@@ -3,11 +3,11 @@
 
 use candor_bed::order::Measurement;
 use candor_bed::report::JobCount;
+use candor_engine::Engine;
+use candor_engine::counters::Cause;
 use candor_linux::can::Socket;
 use candor_linux::poll::{Interest, Poll};
 use candor_linux::state;
-use candor_route::Engine;
-use candor_route::counters::Cause;
 
 use super::egress::{Sockets, sources};
 use super::{Meter, Tally, is_stopped};

@@ -1,0 +1,363 @@
+//! Tables as rule files.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+
+use candor_config::{quoted, quoted_key};
+use candor_time::Nanos;
+use candor_wire::frame::{BRS, ERR_FLAG, ESI};
+use candor_wire::{ByteOrder, Field};
+
+use super::{data_size, is_virtual_by_name};
+use crate::pattern;
+use candor_engine::edit::{Crc8, Crc8Profile, Operands, Operator, Range, XorChecksum};
+use candor_engine::extension::action::{Action, Message, Place, Signal};
+use candor_engine::extension::e2e::{E2e, Inclusion};
+use candor_engine::extension::pace::{DEFAULT_IDS, Per};
+use candor_engine::extension::payload::Bytes;
+use candor_engine::{BusIndex, Filter, Gate, Rule, Table};
+
+/// The table as a rule file. What a file cannot say, such as data of a classical rule beyond byte
+/// 8, which has no effect either, is not written.
+#[must_use]
+pub fn write(table: &Table) -> String {
+    let mut out = String::new();
+    if table.max_hops != 0 {
+        push(&mut out, format_args!("max_hops = {}\n\n", table.max_hops));
+    }
+    if table.refuses_others {
+        out.push_str("default = \"refuse\"\n\n");
+    }
+    out.push_str("[bus]\n");
+    for bus in &table.buses {
+        let port = quoted(&bus.port);
+        push(&mut out, format_args!("{} = ", quoted_key(&bus.name)));
+        if bus.is_virtual == is_virtual_by_name(bus.interface()) {
+            push(&mut out, format_args!("{port}\n"));
+        } else {
+            let is_virtual = bus.is_virtual;
+            push(&mut out, format_args!("{{ port = {port}, virtual = {is_virtual} }}\n"));
+        }
+    }
+    for rule in &table.rules {
+        write_rule(&mut out, table, rule);
+    }
+    out
+}
+
+fn push(out: &mut String, text: core::fmt::Arguments<'_>) {
+    // Writing to a string does not fail.
+    let _ = out.write_fmt(text);
+}
+
+fn write_rule(out: &mut String, table: &Table, rule: &Rule) {
+    let bus = |index: BusIndex| {
+        quoted(table.buses.get(usize::from(index.0)).map_or("", |bus| bus.name.as_str()))
+    };
+    push(
+        out,
+        format_args!("\n[[rule]]\nname = {}\nfrom = {}\n", quoted(&rule.name), bus(rule.from)),
+    );
+    match &rule.to[..] {
+        [only] => push(out, format_args!("to = {}\n", bus(*only))),
+        several => write_list(out, "to", several.iter().map(|&to| bus(to)).collect()),
+    }
+    write_match(out, rule);
+    match rule.gate {
+        Gate::Classical => {}
+        Gate::Fd => out.push_str("frames = \"fd\"\n"),
+        Gate::Any => out.push_str("frames = \"any\"\n"),
+    }
+    write_extension(out, rule);
+    write_edit(out, rule);
+    for (key, value) in [
+        ("echo", rule.echo),
+        ("keep_timestamp", rule.keep_timestamp),
+        ("allow_return", rule.allow_return),
+    ] {
+        if value {
+            push(out, format_args!("{key} = true\n"));
+        }
+    }
+    if let Some(hops) = rule.limit_hops {
+        push(out, format_args!("limit_hops = {hops}\n"));
+    }
+    if rule.uid != 0 {
+        push(out, format_args!("uid = 0x{:X}\n", rule.uid));
+    }
+}
+
+/// `key = [...]`, in several lines if it is long.
+fn write_list(out: &mut String, key: &str, items: Vec<String>) {
+    const PER_LINE: usize = 6;
+    if items.len() <= PER_LINE {
+        push(out, format_args!("{key} = [{}]\n", items.join(", ")));
+        return;
+    }
+    push(out, format_args!("{key} = [\n"));
+    for line in items.chunks(PER_LINE) {
+        push(out, format_args!("  {},\n", line.join(", ")));
+    }
+    out.push_str("]\n");
+}
+
+fn write_match(out: &mut String, rule: &Rule) {
+    let patterns = match (&rule.filters[..], &rule.except[..]) {
+        ([], []) => return,
+        ([inverted], []) if inverted.inverted && inverted.mask & ERR_FLAG == 0 => {
+            let shown = pattern::show(Filter { inverted: false, ..*inverted });
+            Vec::from([quoted(&format!("!{shown}"))])
+        }
+        (filters, except) => {
+            // A single exclusion alone would be an inverted filter.
+            let any = filters.is_empty().then_some(Filter::ANY);
+            let taken = any.iter().chain(filters).map(|&filter| pattern::show(filter));
+            let excluded = except.iter().map(|&filter| format!("!{}", pattern::show(filter)));
+            taken.chain(excluded).map(|pattern| quoted(&pattern)).collect()
+        }
+    };
+    write_list(out, "match", patterns);
+}
+
+fn write_edit(out: &mut String, rule: &Rule) {
+    for operator in Operator::ALL {
+        let shown = show_operands(rule.edit.operands(operator), rule.gate);
+        if !shown.is_empty() {
+            push(out, format_args!("{} = {shown}\n", operator.name()));
+        }
+    }
+    if let Some(crc8) = &rule.edit.crc8 {
+        push(out, format_args!("crc8 = {}\n", show_crc8(crc8)));
+    }
+    if let Some(checksum) = &rule.edit.xor_checksum {
+        push(out, format_args!("xor_checksum = {}\n", show_xor_checksum(checksum)));
+    }
+}
+
+/// The operands of an operator as a table; nothing if there are none.
+fn show_operands(operands: &Operands, gate: Gate) -> String {
+    let mut fields = Vec::new();
+    if let Some(word) = operands.can_id {
+        fields.push(format!("id = {}", quoted(&show_word(word))));
+    }
+    if let Some(len) = operands.len {
+        fields.push(format!("length = {len}"));
+    }
+    if let (Some(flags), true) = (operands.flags, gate != Gate::Classical) {
+        fields.push(format!("flags = {}", show_flags(flags)));
+    }
+    if let Some(data) = &operands.data {
+        let bytes = data.get(..data_size(gate)).unwrap_or(&[]);
+        fields.push(format!("data = {}", quoted(&show_bytes(bytes, " "))));
+    }
+    if fields.is_empty() { String::new() } else { format!("{{ {} }}", fields.join(", ")) }
+}
+
+fn show_word(word: u32) -> String {
+    pattern::show_identifier(word).unwrap_or(format!("word 0x{word:X}"))
+}
+
+fn show_xor_checksum(checksum: &XorChecksum) -> String {
+    let XorChecksum { range, init } = checksum;
+    format!("{{ {}, init = 0x{init:02X} }}", show_range(range))
+}
+
+/// What goes beyond the kernel.
+fn write_extension(out: &mut String, rule: &Rule) {
+    let extension = &rule.extension;
+    let payload = &extension.payload;
+    let wanted = payload.data.iter().map(|bytes| quoted(&show_pattern(bytes)));
+    let unwanted =
+        payload.not_data.iter().map(|bytes| quoted(&format!("!{}", show_pattern(bytes))));
+    let data: Vec<_> = wanted.chain(unwanted).collect();
+    if !data.is_empty() {
+        write_list(out, "data", data);
+    }
+    if !payload.lengths.is_empty() {
+        let lengths =
+            payload.lengths.iter().map(|(first, last)| quoted(&format!("{first}-{last}")));
+        write_list(out, "length", lengths.collect());
+    }
+    let pace = &extension.pace;
+    let nanos = |ns| quoted(&Nanos::from_nanos(ns).to_string());
+    if pace.interval_ns != 0 {
+        push(out, format_args!("min_interval = {}\n", nanos(pace.interval_ns)));
+        if pace.burst > 1 {
+            push(out, format_args!("burst = {}\n", pace.burst));
+        }
+    }
+    if pace.every > 1 {
+        push(out, format_args!("every = {}\n", pace.every));
+    }
+    if let Some(on_change) = &pace.on_change {
+        let size = data_size(rule.gate);
+        let mask = on_change.mask.get(..size).unwrap_or_default();
+        let shown = match on_change.mask.iter().all(|&bits| bits == 0xFF) {
+            true => "true".to_string(),
+            false => quoted(&show_bytes(mask, " ")),
+        };
+        push(out, format_args!("on_change = {shown}\n"));
+        if on_change.at_least_every_ns != 0 {
+            push(out, format_args!("at_least_every = {}\n", nanos(on_change.at_least_every_ns)));
+        }
+    }
+    if pace.per == Per::Rule {
+        out.push_str("per = \"rule\"\n");
+    }
+    if pace.ids != DEFAULT_IDS {
+        push(out, format_args!("ids = {}\n", pace.ids));
+    }
+    if extension.deadline_ns != 0 {
+        push(out, format_args!("deadline = {}\n", nanos(extension.deadline_ns)));
+    }
+    if let Some(conversion) = extension.convert {
+        push(out, format_args!("convert = {}\n", quoted(conversion.name())));
+    }
+    if !extension.actions.is_empty() {
+        out.push_str("edit = [\n");
+        for action in &extension.actions {
+            push(out, format_args!("  {{ {} }},\n", show_action(action, rule.gate)));
+        }
+        out.push_str("]\n");
+    }
+}
+
+/// Bytes of which some bits count.
+fn show_pattern(bytes: &Bytes) -> String {
+    let pairs = bytes.value.iter().zip(bytes.mask.iter()).take(usize::from(bytes.len));
+    let shown = pairs.map(|(value, mask)| match mask {
+        0 => "??".to_string(),
+        0xFF => format!("{value:02X}"),
+        0xF0 => format!("{:X}?", value >> 4),
+        0x0F => format!("?{value:X}"),
+        _ => format!("{value:02X}/{mask:02X}"),
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+fn show_action(action: &Action, gate: Gate) -> String {
+    let key = action.key();
+    match action {
+        Action::Operate(_, operands) => format!("{key} = {}", show_operands(operands, gate)),
+        Action::Crc8(crc8) => format!("{key} = {}", show_crc8(crc8)),
+        Action::XorChecksum(checksum) => format!("{key} = {}", show_xor_checksum(checksum)),
+        Action::Copy(copy) => {
+            format!("{key} = {{ from = {}, to = {}, count = {} }}", copy.from, copy.to, copy.count)
+        }
+        Action::Signal(signal) => format!("{key} = {{ {} }}", show_signal(signal)),
+        Action::Message(Message { name, can_id, len }) => format!(
+            "{key} = {{ name = {}, id = {}, length = {len} }}",
+            quoted(name),
+            quoted(&show_word(*can_id))
+        ),
+        Action::Counter(counter) => {
+            format!("{key} = {{ {}, modulus = {} }}", show_field(counter.field), counter.modulus)
+        }
+        Action::E2e(E2e::Profile2(ids)) => {
+            let ids = quoted(&show_bytes(ids, " "));
+            format!("{key} = {{ profile = 2, data_ids = {ids} }}")
+        }
+        Action::E2e(E2e::Profile1(profile)) => {
+            let nibble = match profile.inclusion {
+                Inclusion::Nibble => format!(", id_nibble = {}", profile.id_nibble),
+                _ => String::new(),
+            };
+            format!(
+                "{key} = {{ profile = 1, data_id = 0x{:X}, inclusion = {}, crc_byte = {}, \
+                 counter_nibble = {}{nibble} }}",
+                profile.data_id,
+                quoted(profile.inclusion.name()),
+                profile.crc_byte,
+                profile.counter_nibble
+            )
+        }
+        Action::Remap(remap) => {
+            let pair = |&(from, to): &(u32, u32)| {
+                format!("{} = {}", quoted(&show_word(from)), quoted(&show_word(to)))
+            };
+            let pairs: Vec<_> = remap.pairs().iter().map(pair).collect();
+            let others = if remap.keeps_others { ", others = \"keep\"" } else { "" };
+            format!("{key} = {{ {} }}{others}", pairs.join(", "))
+        }
+    }
+}
+
+fn show_signal(signal: &Signal) -> String {
+    let Signal { from, of_received, factor, addend, clamp, to, .. } = signal;
+    let mut parts = Vec::from([format!("from = {{ {} }}", show_place(from))]);
+    if *of_received {
+        parts.push(format!("into = {{ {} }}", show_place(to)));
+    }
+    if *factor != 1.0 {
+        parts.push(format!("scale = {factor:?}"));
+    }
+    if *addend != 0.0 {
+        parts.push(format!("offset = {addend:?}"));
+    }
+    if let Some((least, most)) = clamp {
+        parts.push(format!("clamp = [{least:?}, {most:?}]"));
+    }
+    parts.join(", ")
+}
+
+fn show_place(place: &Place) -> String {
+    let Place { name, field, scale, offset, range } = place;
+    let (least, most) = range.unwrap_or((f64::MIN, f64::MAX));
+    let bound = |key, value: f64, is_bound| {
+        if is_bound { format!(", {key} = {value:?}") } else { String::new() }
+    };
+    let range = bound("min", least, least != f64::MIN) + &bound("max", most, most != f64::MAX);
+    let field = show_field(*field);
+    format!("name = {}, {field}, scale = {scale:?}, offset = {offset:?}{range}", quoted(name))
+}
+
+fn show_field(field: Field) -> String {
+    let order = match field.order() {
+        ByteOrder::Intel => "intel",
+        ByteOrder::Motorola => "motorola",
+    };
+    let signed = if field.is_signed() { ", signed = true" } else { "" };
+    format!("bit = {}, bits = {}, order = \"{order}\"{signed}", field.start_bit(), field.bits())
+}
+
+fn show_flags(flags: u8) -> String {
+    let names = [(BRS, "\"brs\""), (ESI, "\"esi\"")];
+    if flags & !(BRS | ESI) != 0 {
+        return format!("0x{flags:02X}");
+    }
+    let set = names.iter().filter(|(bit, _)| flags & bit != 0).map(|&(_, name)| name);
+    format!("[{}]", set.collect::<Vec<_>>().join(", "))
+}
+
+/// Bytes in hex.
+pub(crate) fn show_bytes(bytes: &[u8], between: &str) -> String {
+    let bytes: Vec<_> = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
+    bytes.join(between)
+}
+
+fn show_range(range: &Range) -> String {
+    format!("from = {}, to = {}, into = {}", range.from, range.to, range.result)
+}
+
+fn show_crc8(crc8: &Crc8) -> String {
+    let Crc8 { range, init, final_xor, table, profile } = crc8;
+    // The entry of 1 is the polynomial, if there is one.
+    let [_, polynomial, ..] = **table;
+    let table = if **table == Crc8::table_of(polynomial) {
+        format!("polynomial = 0x{polynomial:02X}")
+    } else {
+        format!("table = {}", quoted(&show_bytes(&table[..], "")))
+    };
+    let profile = match profile {
+        Crc8Profile::Plain => String::new(),
+        Crc8Profile::OneByte(byte) => format!(", profile = {{ byte = 0x{byte:02X} }}"),
+        Crc8Profile::ByCounter(bytes) => {
+            format!(", profile = {{ bytes = {} }}", quoted(&show_bytes(bytes, " ")))
+        }
+        Crc8Profile::IdXor => ", profile = \"id-xor\"".to_string(),
+    };
+    let range = show_range(range);
+    format!("{{ {range}, {table}, init = 0x{init:02X}, final_xor = 0x{final_xor:02X}{profile} }}")
+}

@@ -1,0 +1,74 @@
+//! Rule files and cangw listings with what is expected of them, side by side in `testdata`.
+//!
+//! `X.toml` and `X.cangw` are read, `X.toml.expected` and `X.cangw.expected` hold the findings,
+//! then the table as a rule file if there is one. With `BLESS=1` the expectations are written anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use candor_diagnostics::Findings;
+use candor_engine::Table;
+use candor_rules::{cangw, file};
+
+fn read(path: &Path) -> (Option<Table>, Findings) {
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let text = fs::read_to_string(path).unwrap();
+    if cangw::is_cangw(&text) {
+        return cangw::import(name, &text);
+    }
+    file::parse_with(name, &text, &|included| {
+        let path = path.with_file_name(included);
+        // What the machine says is not the same everywhere.
+        fs::read(path).map_err(|_| "cannot be read".into())
+    })
+}
+
+fn inputs() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
+    let is_input = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension == "toml" || extension == "cangw")
+    };
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut inputs: Vec<_> = entries.filter(is_input).collect();
+    inputs.sort();
+    assert!(inputs.len() >= 8, "{inputs:?}");
+    inputs
+}
+
+#[test]
+fn files_give_what_is_expected() {
+    for input in inputs() {
+        let (table, findings) = read(&input);
+        let table = table.map_or("no table\n".into(), |table| file::write(&table));
+        let found = format!("{findings}----\n{table}");
+        let mut expected = input.clone().into_os_string();
+        expected.push(".expected");
+        if std::env::var_os("BLESS").is_some() {
+            fs::write(&expected, &found).unwrap();
+        }
+        let expected = fs::read_to_string(expected).unwrap_or_default();
+        assert!(found == expected, "{}\n{found}\nEXPECTED\n{expected}", input.display());
+    }
+}
+
+#[test]
+fn a_file_that_was_written_reads_as_the_same_table() {
+    for input in inputs() {
+        let Some(mut table) = read(&input).0 else { continue };
+        let (read, findings) = file::parse("written", &file::write(&table));
+        let mut read = read.unwrap_or_else(|| panic!("{findings}"));
+        for rule in read.rules.iter_mut().chain(&mut table.rules) {
+            rule.position = (0, 0);
+        }
+        assert_eq!(read, table, "{}", input.display());
+    }
+}
+
+#[test]
+fn a_table_that_is_handed_on_stays_the_same() {
+    for input in inputs() {
+        let Some(table) = read(&input).0 else { continue };
+        let text = serde_json::to_string(&table).unwrap();
+        assert_eq!(serde_json::from_str::<Table>(&text).unwrap(), table, "{}", input.display());
+    }
+}
