@@ -1,8 +1,9 @@
 //! The engine: whatever the rules, frames and times are, nothing panics and every copy is counted once.
 #![no_main]
 
+use candor_causes::Cause;
 use candor_engine::BusIndex;
-use candor_engine::counters::{Cause, Outcome};
+use candor_engine::counters::Outcome;
 use candor_engine::program::JobIndex;
 use candor_engine::{Egress, Engine, Forward, Passage, Succession};
 use candor_rules::file;

@@ -7,12 +7,48 @@ use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering;
 
+use candor_causes::Cause;
 #[cfg(not(target_has_atomic = "64"))]
 use portable_atomic::AtomicU64;
 
-pub use crate::cause::Cause;
 use crate::program::{JobIndex, Program};
 use crate::table::BusIndex;
+
+/// The causes that can stop a copy of a frame, each with a counter per job; in the order in which they are
+/// listed. Whatever else a destination may say counts as [`Cause::Unexplained`].
+pub const CAUSES: [Cause; 14] = [
+    Cause::HopLimit,
+    Cause::TooLong,
+    Cause::Down,
+    Cause::Returning,
+    Cause::QueueFull,
+    Cause::Unsupported,
+    Cause::Stale,
+    Cause::Rate,
+    Cause::Sampled,
+    Cause::Unchanged,
+    Cause::TooShort,
+    Cause::OutOfRange,
+    Cause::Unmapped,
+    Cause::Unconvertible,
+];
+
+/// A number for each of [`CAUSES`], and one for all others.
+type PerCause<T> = [T; CAUSES.len() + 1];
+
+/// Where the number of a cause stands in a [`PerCause`].
+const fn slot(cause: Cause) -> usize {
+    const SLOTS: [usize; Cause::ALL.len()] = {
+        let mut slots = [CAUSES.len(); Cause::ALL.len()];
+        let mut slot = 0;
+        while slot < CAUSES.len() {
+            slots[CAUSES[slot] as usize] = slot;
+            slot += 1;
+        }
+        slots
+    };
+    SLOTS[cause as usize]
+}
 
 /// The counters of one job: a rule and one of its destinations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +57,7 @@ pub struct JobCounters {
     pub handled: u64,
     /// Copies whose fate the destination has not told yet.
     pub pending: u64,
-    refused: [u64; Cause::ALL.len()],
+    refused: PerCause<u64>,
 }
 
 impl core::ops::AddAssign for JobCounters {
@@ -44,13 +80,18 @@ impl core::ops::AddAssign for BusCounters {
 impl JobCounters {
     /// Copies refused for `cause`.
     #[must_use]
-    pub const fn refused(&self, cause: Cause) -> u64 {
-        self.refused[cause as usize]
+    pub fn refused(&self, cause: Cause) -> u64 {
+        self.refusals().find(|(counted, _)| *counted == cause).map_or(0, |(_, copies)| copies)
+    }
+
+    /// Copies refused, by cause; most of the numbers are 0.
+    pub fn refusals(&self) -> impl Iterator<Item = (Cause, u64)> {
+        CAUSES.into_iter().chain([Cause::Unexplained]).zip(self.refused)
     }
 
     /// What the kernel reports as dropped.
     #[must_use]
-    pub const fn dropped(&self) -> u64 {
+    pub fn dropped(&self) -> u64 {
         self.refused(Cause::Down)
             + self.refused(Cause::QueueFull)
             + self.refused(Cause::Unsupported)
@@ -58,7 +99,7 @@ impl JobCounters {
 
     /// What the kernel reports as deleted.
     #[must_use]
-    pub const fn deleted(&self) -> u64 {
+    pub fn deleted(&self) -> u64 {
         self.refused(Cause::HopLimit) + self.refused(Cause::TooLong)
     }
 
@@ -110,14 +151,14 @@ impl Cell {
 struct Others {
     /// All that were ever pending.
     pending: Cell,
-    refused: [Cell; Cause::ALL.len()],
+    refused: PerCause<Cell>,
 }
 
 /// What is told later of the pending copies of a job, by whichever threads.
 #[derive(Debug, Default)]
 struct Settled {
     handled: AtomicU64,
-    refused: [AtomicU64; Cause::ALL.len()],
+    refused: PerCause<AtomicU64>,
 }
 
 #[derive(Debug, Default)]
@@ -160,9 +201,8 @@ impl Counters {
         cells
             .map(|((handled, others), settled)| {
                 // What is settled is read first: it never exceeds what was pending by then.
-                let of = |cells: &[Cell; Cause::ALL.len()], cause: usize| {
-                    cells.get(cause).map_or(0, Cell::get)
-                };
+                let of =
+                    |cells: &PerCause<Cell>, cause: usize| cells.get(cause).map_or(0, Cell::get);
                 let late = settled.handled.load(Ordering::Relaxed);
                 let late_refused = settled.refused.each_ref().map(|it| it.load(Ordering::Relaxed));
                 let reported = late + late_refused.iter().sum::<u64>();
@@ -206,7 +246,7 @@ impl Counters {
         match outcome {
             Outcome::Handled => {}
             Outcome::Pending => counters.pending.add(1),
-            Outcome::Refused(cause) => counters.refused[cause as usize].add(1),
+            Outcome::Refused(cause) => counters.refused[slot(cause)].add(1),
         }
     }
 
@@ -215,7 +255,7 @@ impl Counters {
         let Some(settled) = self.0.settled.get(job.0 as usize) else { return };
         let count = match outcome {
             Outcome::Handled => &settled.handled,
-            Outcome::Refused(cause) => &settled.refused[cause as usize],
+            Outcome::Refused(cause) => &settled.refused[slot(cause)],
             Outcome::Pending => return,
         };
         // Copies that waited take a slow path anyway, so a locked addition costs nothing that counts.
@@ -242,7 +282,7 @@ mod tests {
         let job = |factor: u64| JobCounters {
             handled: factor,
             pending: 10 * factor,
-            refused: core::array::from_fn(|cause| factor * (100 + cause as u64)),
+            refused: core::array::from_fn(|slot| factor * (100 + slot as u64)),
         };
         let mut sum = job(2);
         sum += job(3);
@@ -253,12 +293,24 @@ mod tests {
         assert_eq!(sum, BusCounters { received: 12, unmatched: 5 });
     }
 
+    #[test]
+    fn each_cause_has_a_counter() {
+        for (place, cause) in CAUSES.into_iter().enumerate() {
+            assert_eq!(slot(cause), place, "{cause:?}");
+        }
+        // No copy has this cause, and yet it is not lost.
+        let mut job = JobCounters::default();
+        job.refused[slot(Cause::NoRule)] = 3;
+        assert_eq!(job.refusals().last(), Some((Cause::Unexplained, 3)));
+        assert_eq!(Cause::ALL.map(|cause| job.refused(cause)).iter().sum::<u64>(), job.total());
+    }
+
     /// As `cangw -L` prints them (`cgw_job` of `net/can/gw.c`).
     #[test]
     fn the_kernels_two_counters_have_their_causes() {
-        for cause in Cause::ALL {
+        for cause in CAUSES {
             let mut job = JobCounters { handled: 1, ..JobCounters::default() };
-            job.refused[cause as usize] = 4;
+            job.refused[slot(cause)] = 4;
             let (dropped, deleted) = match cause {
                 Cause::Down | Cause::QueueFull | Cause::Unsupported => (4, 0),
                 Cause::HopLimit | Cause::TooLong => (0, 4),

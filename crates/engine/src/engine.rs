@@ -6,10 +6,11 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use candor_causes::Cause;
 use candor_time::Nanos;
 use candor_wire::Frame;
 
-use crate::counters::{Cause, Counters, Outcome};
+use crate::counters::{Counters, Outcome};
 use crate::extension::action;
 use crate::extension::pace::State;
 use crate::program::{Compiled, JobIndex, Match, Program};

@@ -20,7 +20,6 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod cause;
 pub mod counters;
 pub mod edit;
 mod engine;

@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use candor_engine::counters::{Cause, Counters, Outcome};
+use candor_causes::Cause;
+use candor_engine::counters::{Counters, Outcome};
 use candor_engine::program::JobIndex;
 use candor_linux::clock::{self, Monotonic};
 use candor_port::{Sent, Transmitter, TransmitterCounters};

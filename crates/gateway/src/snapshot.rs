@@ -4,12 +4,12 @@
 //! All counts are since the start, over all changes of the rules. Every frame that a bus received is
 //! taken by a rule, or [not routed, or refused](PortSnapshot::not_routed) by a list of what is
 //! allowed. Every copy of a frame that a rule took is handled, pending, refused or lost; what stopped
-//! it is one of [`candor_lat::cause::CAUSES`].
+//! it is one of [`candor_causes::Cause`].
 
 use std::collections::BTreeMap;
 
-use candor_engine::counters::{BusCounters, Cause, JobCounters};
-use candor_lat::{Ending, Endings};
+use candor_causes::{Ending, Endings};
+use candor_engine::counters::{BusCounters, JobCounters};
 use serde::{Deserialize, Serialize};
 
 /// A running gateway at some time.
@@ -163,11 +163,8 @@ impl RuleSnapshot {
     pub(crate) fn count(&mut self, counters: &JobCounters) {
         self.handled += counters.handled;
         self.pending += counters.pending;
-        for cause in Cause::ALL {
-            let refused = counters.refused(cause);
-            if refused > 0 {
-                *self.stopped.entry(cause.name().to_owned()).or_default() += refused;
-            }
+        for (cause, refused) in counters.refusals().filter(|(_, refused)| *refused > 0) {
+            *self.stopped.entry(cause.name().to_owned()).or_default() += refused;
         }
     }
 

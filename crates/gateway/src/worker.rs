@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use candor_causes::Cause;
 use candor_engine::BusIndex;
-use candor_engine::counters::{Cause, Counters, Outcome};
+use candor_engine::counters::{Counters, Outcome};
 use candor_engine::{Egress, Engine, Forward, Passage};
 use candor_linux::clock::{self, Monotonic};
 use candor_linux::wake::Sleeper;

@@ -26,9 +26,10 @@
 
 use std::collections::BTreeSet;
 
+use candor_causes::Ending;
 use candor_config::{Section, Table, Value};
 use candor_diagnostics::Findings;
-use candor_lat::{Ending, Metric};
+use candor_lat::Metric;
 
 use crate::experiment::Testbed;
 use crate::group::Range;

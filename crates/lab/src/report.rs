@@ -33,8 +33,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use candor_causes::Cause;
 use candor_lat::Metric;
-use candor_lat::cause::{CAUSES, Cause};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -218,13 +218,13 @@ impl Page {
             formula: metric.formula(),
         };
         let cause = |cause: Cause| CauseName {
-            name: cause.name,
-            ending: cause.ending.key(),
-            meaning: cause.meaning,
+            name: cause.name(),
+            ending: cause.ending().key(),
+            meaning: cause.meaning(),
         };
         Self {
             metrics: Metric::ALL.map(name).into(),
-            causes: CAUSES.map(cause).into(),
+            causes: Cause::ALL.map(cause).into(),
             latest,
             run: String::new(),
             experiments: Vec::new(),

@@ -1,12 +1,13 @@
 //! The rule engine as the gateway of a simulated host, and the rule sets of the papers.
 
-use candor_engine::counters::{Cause, Outcome};
+use candor_causes::Cause;
+use candor_engine::counters::Outcome;
 use candor_engine::edit::{Crc8, Crc8Profile, Edit, Operands, Range, XorChecksum};
 use candor_engine::program::{JobIndex, ListLengths, Match};
 use candor_engine::table::List;
 use candor_engine::{Bus, BusIndex, Filter, Rule, Table};
 use candor_engine::{Egress, Engine, Forward, Passage};
-use candor_sim::{Copy, Decision, Gateway, PassageTag, Settled, Time, Walk, cause};
+use candor_sim::{Copy, Decision, Gateway, PassageTag, Settled, Time, Walk};
 use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, RTR_FLAG, SFF_MASK};
 
@@ -84,7 +85,7 @@ impl Egress for Collector<'_> {
     }
 
     fn refused(&mut self, job: JobIndex, cause: Cause) {
-        self.decision.refused.push((job.0, cause.name()));
+        self.decision.refused.push((job.0, cause));
     }
 }
 
@@ -108,8 +109,7 @@ impl Gateway for Rules {
     fn settle(&mut self, job: u32, settled: Settled) {
         let outcome = match settled {
             Settled::Handled => Outcome::Handled,
-            Settled::Refused(cause::QUEUE_FULL) => Outcome::Refused(Cause::QueueFull),
-            Settled::Refused(_) => Outcome::Refused(Cause::Unsupported),
+            Settled::Refused(cause) => Outcome::Refused(cause),
         };
         self.engine.settle(JobIndex(job), outcome);
     }

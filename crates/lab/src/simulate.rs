@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use candor_engine::counters::{Cause, JobCounters};
-use candor_lat::{Ending, Endings, Histogram, Metric, Tap};
+use candor_causes::{Cause, Ending, Endings};
+use candor_engine::counters::JobCounters;
+use candor_lat::{Histogram, Metric, Tap};
 use candor_sim::{
     BusId, Discipline, Drive, Fate, HostId, Observer, Random, Record, SenderConfig, SenderId, Time,
-    World, cause,
+    World,
 };
 use candor_time::Nanos;
 
@@ -214,16 +215,17 @@ impl Scene {
         let Accounts { endings, unexplained, extra } = collected.ledger.close(sent);
         let counts =
             Counts { duplicated: extra, reordered: collected.reordered, ..Counts::of(&endings) };
-        let mut stopped: Vec<_> = collected
-            .stopped
-            .iter()
+        let mut counted: Vec<_> = collected.stopped.iter().collect();
+        counted.sort_by_key(|((job, cause), _)| (*job, cause.name()));
+        let mut stopped: Vec<_> = counted
+            .into_iter()
             .map(|(&(job, cause), &frames)| {
                 let rule = job.and_then(|job| collected.jobs.get(job as usize));
                 Stopped::new(place_of(job, cause), rule.map_or("", |(rule, _)| rule), cause, frames)
             })
             .collect();
         if unexplained > 0 {
-            stopped.push(Stopped::new("gateway", "", cause::UNEXPLAINED, unexplained));
+            stopped.push(Stopped::new("gateway", "", Cause::Unexplained, unexplained));
         }
         let mut notes = Vec::new();
         match self.error_reports.get() {
@@ -286,20 +288,19 @@ impl Scene {
     }
 }
 
-fn place_of(job: Option<u32>, cause: &str) -> &'static str {
+fn place_of(job: Option<u32>, cause: Cause) -> &'static str {
     match (job, cause) {
         (Some(_), _) => "rule",
-        (
-            None,
-            cause::SENDER_QUEUE_FULL | cause::MERGED | cause::UNSUPPORTED | cause::UNFINISHED,
-        ) => "sender",
+        (None, Cause::SenderQueueFull | Cause::Merged | Cause::Unsupported | Cause::Unfinished) => {
+            "sender"
+        }
         (None, _) => "gateway",
     }
 }
 
 /// What a rule and its destination stopped, by ending.
 fn stopped_by(counters: &JobCounters) -> Endings {
-    Cause::ALL.into_iter().map(|cause| (cause.name(), counters.refused(cause))).collect()
+    counters.refusals().collect()
 }
 
 /// What the rules are to the frames of an experiment.
@@ -362,7 +363,7 @@ struct Collector<'a> {
     watch: &'a dyn Watch,
     histograms: Vec<Histogram>,
     way: Way,
-    stopped: BTreeMap<(Option<u32>, &'static str), u64>,
+    stopped: BTreeMap<(Option<u32>, Cause), u64>,
     ledger: Ledger,
     reordered: u64,
     /// The latest frame that arrived, per job.
@@ -465,16 +466,16 @@ impl Observer for Collector<'_> {
     fn record(&mut self, record: &Record<'_>) {
         let stopped_by = match record.fate {
             Fate::Forwarded => None,
-            Fate::Delivered => self.way.has_gateway.then_some(cause::NO_GATEWAY),
-            Fate::Refused(cause::NO_RULE) if self.way.is_allow_list => Some(cause::NOT_ALLOWED),
+            Fate::Delivered => self.way.has_gateway.then_some(Cause::NoGateway),
+            Fate::Refused(Cause::NoRule) if self.way.is_allow_list => Some(Cause::NotAllowed),
             Fate::Refused(cause) => Some(cause),
         };
-        let ending = stopped_by.map_or(Ending::Received, cause::ending);
+        let ending = stopped_by.map_or(Ending::Received, Cause::ending);
         self.ledger.note(record.identity, ending);
         let outcome = match stopped_by {
             Some(cause) => {
                 *self.stopped.entry((record.job, cause)).or_default() += 1;
-                cause
+                cause.name()
             }
             None => {
                 self.arrived(record);

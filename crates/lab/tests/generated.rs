@@ -1,6 +1,7 @@
 //! The papers' rule sets: which filter takes a frame, and where the kernel would find it.
 
-use candor_engine::counters::{Cause, Outcome};
+use candor_causes::Cause;
+use candor_engine::counters::Outcome;
 use candor_engine::program::{JobIndex, Match};
 use candor_engine::table::List;
 use candor_engine::{BusIndex, Table};

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use candor_causes::Cause;
 use candor_lab::campaign::{self, Options};
 use candor_lab::result::{Counts, ResultFile};
 use candor_lab::simulate::{self, Unwatched};
 use candor_lab::{Error, Experiment};
+use candor_lat::Metric;
 use candor_lat::pairing::{Outcome, Pairing, number_of};
-use candor_lat::{Metric, cause};
 use candor_wire::Frame;
 
 /// Two classical buses; the second is slow enough to lose frames of a flood.
@@ -69,7 +70,7 @@ fn endings(rows: &[Row]) -> BTreeMap<u64, &'static str> {
     for row in rows {
         let ending = match row["outcome"].as_str() {
             "forwarded" | "delivered" => "received",
-            cause => cause::find(cause).unwrap_or_else(|| panic!("{cause}")).ending.key(),
+            cause => Cause::by_name(cause).unwrap_or_else(|| panic!("{cause}")).ending().key(),
         };
         let rank = |ending| {
             ["received", "lost", "refused", "not_routed"].iter().position(|it| *it == ending)
@@ -91,7 +92,7 @@ fn check_counts(result: &ResultFile, rows: &[Row], case: &str) {
     let counted = [received, not_routed, refused, lost];
     assert_eq!(counted, ["received", "not_routed", "refused", "lost"].map(of), "{case}");
     assert_eq!(sent, received + not_routed + refused + lost, "{case}: the sum");
-    assert!(result.stopped.iter().all(|it| it.cause != cause::UNEXPLAINED), "{case}");
+    assert!(result.stopped.iter().all(|it| it.cause != Cause::Unexplained.name()), "{case}");
     let arrived = |row: &&Row| ["forwarded", "delivered"].contains(&row["outcome"].as_str());
     let stopped = rows.len() - rows.iter().filter(arrived).count();
     let by_cause: u64 = result.stopped.iter().map(|it| it.frames).sum();

@@ -1,11 +1,10 @@
-//! What a delay is, what became of a frame, and what is said about many of them.
+//! What a delay is, and what is said about many of them.
 //!
 //! The crate knows no bus, no file and no clock. It is handed times in nanoseconds and returns
 //! plain data; who shows them, and as what, is decided elsewhere.
 //!
 //! | module | what it knows |
 //! |---|---|
-//! | [`cause`] | how frames end, and every cause that stops one |
 //! | [`taps`] | the points on a frame's way where its time is taken, each named once |
 //! | [`metrics`] | every latency as a formula over taps |
 //! | [`histogram`] | [`Histogram`]: millions of latencies in one megabyte; percentiles, latency profiles |
@@ -26,7 +25,6 @@
 //! assert_eq!(latencies.profile(), [(35_000, 2), (259_000, 1)]);
 //! ```
 
-pub mod cause;
 pub mod histogram;
 pub mod live;
 pub mod metrics;
@@ -34,7 +32,6 @@ pub mod pairing;
 pub mod taps;
 pub mod text;
 
-pub use cause::{Ending, Endings};
 pub use histogram::{Bin, Histogram, Summary};
 pub use metrics::Metric;
 pub use pairing::Pairing;

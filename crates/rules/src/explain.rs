@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use candor_wire::Frame;
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG};
 
+use candor_causes::Cause;
 use candor_engine::Passage;
-use candor_engine::cause::Cause;
 use candor_engine::edit::{Step, TooLong};
 use candor_engine::extension::action;
 use candor_engine::table::List;

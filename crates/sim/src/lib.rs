@@ -36,6 +36,6 @@ pub use flight::PassageTag;
 pub use host::{Copy, Decision, Gateway, Settled, Walk};
 pub use model::{Discipline, Model};
 pub use random::Random;
-pub use record::{Fate, Observer, Record, cause};
+pub use record::{Fate, Observer, Record};
 pub use sender::{Drive, Release, SenderConfig, Source};
 pub use world::{BusId, HostId, Port, SenderId, World};

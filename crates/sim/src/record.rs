@@ -1,12 +1,10 @@
 //! What became of each frame.
 
+use candor_causes::Cause;
 use candor_lat::Taps;
 use candor_wire::Frame;
 
 use crate::event::Time;
-
-/// Why a frame got no further. A gateway adds causes of its own, from the same list.
-pub use candor_lat::cause;
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +13,8 @@ pub enum Fate {
     Forwarded,
     /// It reached its own bus, and no gateway listens there.
     Delivered,
-    /// It got no further; see [`cause`].
-    Refused(&'static str),
+    /// It got no further.
+    Refused(Cause),
 }
 
 /// The end of a frame, or of one copy of it.

@@ -4,6 +4,7 @@ mod scene;
 
 use std::collections::BTreeSet;
 
+use candor_causes::Cause;
 use candor_lat::Tap;
 use candor_sim::model::{Egress, EthernetLoad, Interference, Linux, Readout, UserSpace};
 use candor_sim::*;
@@ -214,7 +215,7 @@ impl Network {
                 carry(Self::bus_of(job.unwrap()).unwrap());
             }
             // Whatever it met later, it was on its first bus, unless it never left its sender.
-            if seen.insert(*identity) && *fate != Err(cause::SENDER_QUEUE_FULL) {
+            if seen.insert(*identity) && *fate != Err(Cause::SenderQueueFull.name()) {
                 carry(nodes[sender as usize].bus);
             }
         }
@@ -251,7 +252,7 @@ proptest! {
         let identities: BTreeSet<_> = log.ends.iter().map(|end| end.0).collect();
         prop_assert_eq!(identities.len() as u64, released);
         prop_assert_eq!(world.under_way(), 0);
-        prop_assert!(!causes.contains_key(cause::UNFINISHED), "{:?}", causes);
+        prop_assert!(!causes.contains_key(Cause::Unfinished.name()), "{:?}", causes);
 
         // Every copy has ended once, and was settled once.
         for (host, gateway) in network.hosts.iter().zip(&gateways) {

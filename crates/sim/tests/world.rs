@@ -2,6 +2,7 @@
 
 mod scene;
 
+use candor_causes::Cause;
 use candor_lat::Tap;
 use candor_sim::instrument::Instrument;
 use candor_sim::model::{Egress, EthernetLoad, Interference, Linux, Readout, UserSpace};
@@ -476,7 +477,7 @@ fn a_one_at_a_time_sender_goes_on_when_a_frame_is_stuck() {
     );
     let mut log = Log::default();
     assert!(world.run(&mut log));
-    assert_eq!(log.causes(), [(cause::UNFINISHED, 3)].into());
+    assert_eq!(log.causes(), [(Cause::Unfinished.name(), 3)].into());
     let released: Vec<_> = log.ends.iter().map(|end| end.3.at(Tap::Queued).unwrap()).collect();
     assert_eq!(released, [0, 1_000_000_000, 2_000_000_000]);
     assert_eq!((world.under_way(), world.bus_statistics(b).bus_offs), (0, 1));
@@ -503,7 +504,7 @@ fn what_is_stuck_inside_a_host_is_reported_and_takes_no_time() {
         sender(Drive::Timed, Discipline::Fifo, 8),
         frames(&list),
     );
-    assert_eq!(log.causes(), [(cause::UNFINISHED, 5)].into());
+    assert_eq!(log.causes(), [(Cause::Unfinished.name(), 5)].into());
     assert_eq!(world.under_way(), 0);
     let duration = world.now() - Time::ZERO;
     assert!((40_000..41_000).contains(&(duration.as_nanos() / 1_000)), "{duration}");
@@ -532,7 +533,7 @@ fn who_still_waits_is_waited_for() {
         let list = frames(&[(0, "123#"), (20_000_000, "123#")]);
         let config = sender(drive, Discipline::Fifo, 8);
         let (log, _) = run(Model::Linux(Box::new(model.clone())), config, list);
-        assert_eq!(log.causes(), [(cause::UNFINISHED, 2)].into());
+        assert_eq!(log.causes(), [(Cause::Unfinished.name(), 2)].into());
         let released = log.ends.iter().map(|end| end.3.at(Tap::Queued).unwrap() / 1_000_000_000);
         assert_eq!(released.collect::<Vec<_>>(), released_s, "{drive:?}");
     }

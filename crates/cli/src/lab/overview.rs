@@ -1,10 +1,11 @@
 //! The results of a run in the terminal: a row per experiment, and of a single one the details.
 
+use candor_causes::Ending;
 use candor_lab::experiment::Testbed;
 use candor_lab::group::{Group, groups};
 use candor_lab::result::{ResultFile, Stopped};
 use candor_lab::runner::Ran;
-use candor_lat::{Ending, Metric};
+use candor_lat::Metric;
 
 use crate::output::{duration, duration_range, number_range, table, thousands};
 

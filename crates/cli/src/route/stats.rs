@@ -7,11 +7,11 @@ mod json;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
+use candor_causes::{Ending, ending};
 use candor_gateway::Snapshot;
 use candor_gateway::control::rates::Rates;
 use candor_gateway::control::{Answer as Reply, Request};
 use candor_gateway::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
-use candor_lat::cause::{self, Ending};
 use candor_time::Nanos;
 use clap::Args;
 
@@ -165,9 +165,7 @@ pub(super) fn causes(rule: &RuleSnapshot) -> Vec<(&str, u64)> {
 
 /// Losses first, then by number.
 pub(super) fn sort_causes(causes: &mut [(&str, u64)]) {
-    causes.sort_by_key(|&(cause, count)| {
-        (cause::ending(cause) != Ending::Lost, std::cmp::Reverse(count))
-    });
+    causes.sort_by_key(|&(cause, count)| (ending(cause) != Ending::Lost, std::cmp::Reverse(count)));
 }
 
 fn list(items: impl IntoIterator<Item = String>) -> String {

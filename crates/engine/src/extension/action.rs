@@ -5,13 +5,13 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use candor_causes::Cause;
 use candor_wire::field::PutError;
 use candor_wire::frame::RTR_FLAG;
 use candor_wire::{Field, Frame};
 
 use super::e2e::E2e;
 use super::exact::{self, Exact};
-use crate::cause::Cause;
 use crate::edit::{Crc8, Operands, Operator, Step, Working, XorChecksum};
 
 /// One step of an ordered edit.

@@ -7,7 +7,7 @@
 use alloc::format;
 
 use super::action::{Place, Signal};
-use crate::cause::Cause;
+use candor_causes::Cause;
 
 /// The most bits of a whole number that an `f64` holds exactly (IEEE 754).
 const F64_BITS: u8 = f64::MANTISSA_DIGITS as u8;

@@ -2,10 +2,9 @@
 
 use alloc::boxed::Box;
 
+use candor_causes::Cause;
 use candor_time::Nanos;
 use candor_wire::Frame;
-
-use crate::cause::Cause;
 
 /// How many identifiers a rule remembers apart unless told otherwise.
 pub const DEFAULT_IDS: u16 = 256;

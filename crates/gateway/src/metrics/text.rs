@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::{Display, Write};
 
-use candor_lat::cause;
+use candor_causes::ending;
 
 use crate::Snapshot;
 use crate::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
@@ -221,7 +221,7 @@ fn rules(page: &mut Page, rules: &[RuleSnapshot]) {
         let handled = [name_of, from, to, ("outcome", "handled"), ("cause", "")];
         page.line(name, &handled, rule.handled);
         for (cause, &count) in &rule.stopped {
-            let outcome = cause::ending(cause).key();
+            let outcome = ending(cause).key();
             let stopped = [name_of, from, to, ("outcome", outcome), ("cause", cause)];
             page.line(name, &stopped, count);
         }

@@ -14,7 +14,7 @@ use std::io::Write;
 
 use candor_bed::Report;
 use candor_bed::order::Gateway;
-use candor_lat::cause::{self, Ending};
+use candor_causes::{Cause, Ending};
 use candor_lat::pairing::Limits;
 use candor_lat::{Metric, Tap};
 use candor_time::Nanos;
@@ -153,8 +153,8 @@ impl Run<'_> {
         let latencies = Metric::ALL.iter().map(|_| Vec::new()).collect();
         let mut outcome = Outcome { latencies, missed: Missed::default(), altered: 0 };
         let stays = match journeys.unmonitored() == report.totals.refused_by_sender {
-            true => cause::SENDER_QUEUE_FULL,
-            false => cause::UNEXPLAINED,
+            true => Cause::SenderQueueFull,
+            false => Cause::Unexplained,
         };
         let follows_rules = settings.gateway.follows_rules();
         for journey in &journeys.0 {
@@ -178,10 +178,10 @@ impl Run<'_> {
                 let by_rules = by_rules.and_then(|fate| fate.stopped_by);
                 let cause = match journey.monitored {
                     None => stays,
-                    Some(_) => by_rules.unwrap_or(cause::UNEXPLAINED),
+                    Some(_) => by_rules.unwrap_or(Cause::Unexplained),
                 };
                 outcome.missed.add(cause);
-                lines.missed(journey.number, sent.as_ref(), cause, &journey.taps())?;
+                lines.missed(journey.number, sent.as_ref(), cause.name(), &journey.taps())?;
             }
         }
         Ok(outcome)

@@ -5,11 +5,11 @@
 use std::collections::VecDeque;
 
 use candor_bed::order::Gateway;
-use candor_engine::counters::{Cause, Outcome};
+use candor_causes::Cause;
+use candor_engine::counters::Outcome;
 use candor_engine::program::JobIndex;
 use candor_engine::{BusIndex, Table};
 use candor_engine::{Egress, Engine, Forward, Passage};
-use candor_lat::cause;
 use candor_time::Nanos;
 use candor_wire::Frame;
 
@@ -65,7 +65,7 @@ pub(super) struct Fate {
     /// The copies that come out on the target bus; `None` if nobody knows.
     copies: Option<Vec<Frame>>,
     /// What stops it, if no copy comes out.
-    pub(super) stopped_by: Option<&'static str>,
+    pub(super) stopped_by: Option<Cause>,
 }
 
 /// Causes that depend on the time at which a gateway has a frame, or on what went out before: here
@@ -75,7 +75,7 @@ pub(super) const PACED: [Cause; 3] = [Cause::Rate, Cause::Sampled, Cause::Unchan
 impl Fate {
     /// Whether the rules may have decided in another way than they do here.
     pub(super) fn is_paced(&self) -> bool {
-        self.stopped_by.is_some_and(|name| PACED.iter().any(|cause| cause.name() == name))
+        self.stopped_by.is_some_and(|cause| PACED.contains(&cause))
     }
 
     /// Whether `arrived` is what should become of the frame.
@@ -104,12 +104,12 @@ impl<'a> Rules<'a> {
             self.engine.handle(now, bus, &frame, passage, &mut way);
         }
         let no_rule = match (way.is_matched, self.table.refuses_others) {
-            (true, _) => cause::NO_FURTHER_RULE,
-            (false, true) => cause::NOT_ALLOWED,
-            (false, false) => cause::NO_RULE,
+            (true, _) => Cause::NoFurtherRule,
+            (false, true) => Cause::NotAllowed,
+            (false, false) => Cause::NoRule,
         };
         let stopped_by = match way.copies.is_empty() {
-            true => Some(way.refused.map_or(no_rule, Cause::name)),
+            true => Some(way.refused.unwrap_or(no_rule)),
             false => None,
         };
         Fate { copies: Some(way.copies), stopped_by }

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use candor_bed::Report;
 use candor_bed::report::JobCount;
-use candor_engine::counters::Cause;
-use candor_lat::Endings;
-use candor_lat::cause::{self, Ending};
+use candor_causes::{Cause, Ending, Endings};
 
 use super::expect::PACED;
 use crate::experiment::{Experiment, Vm};
@@ -14,30 +12,28 @@ use crate::result::{RuleCounts, Stopped};
 
 /// Frames that did not arrive, by what should have stopped them.
 #[derive(Default)]
-pub(super) struct Missed(BTreeMap<&'static str, u64>);
+pub(super) struct Missed(BTreeMap<Cause, u64>);
 
 impl Missed {
-    pub(super) fn add(&mut self, cause: &'static str) {
+    pub(super) fn add(&mut self, cause: Cause) {
         *self.0.entry(cause).or_default() += 1;
     }
 
-    fn of(&self, cause: &str) -> u64 {
-        self.0.get(cause).copied().unwrap_or(0)
+    fn of(&self, cause: Cause) -> u64 {
+        self.0.get(&cause).copied().unwrap_or(0)
     }
 
     /// How these frames ended. What the rules refuse at any time is known frame by frame; of what
     /// they refuse for its time, the gateway's counters say how much it was.
     pub(super) fn endings(&self, stopped: &[Stopped]) -> Endings {
-        let is_paced = |name: &str| PACED.iter().any(|cause| cause.name() == name);
-        let is_open = |name: &str| is_paced(name) || name == cause::UNEXPLAINED;
-        let sum = |is_wanted: &dyn Fn(&str) -> bool| {
-            self.0.iter().filter(|(name, _)| is_wanted(name)).map(|(_, count)| count).sum::<u64>()
-        };
-        let counted = stopped.iter().filter(|stopped| is_paced(&stopped.cause));
-        let open = sum(&is_open);
-        let paced = counted.map(|stopped| stopped.frames).sum::<u64>().min(open);
-        let known = self.0.iter().filter(|(name, _)| !is_open(name));
-        let mut endings: Endings = known.map(|(name, count)| (*name, *count)).collect();
+        let is_open = |cause: &Cause| PACED.contains(cause) || *cause == Cause::Unexplained;
+        let (open, known): (Vec<_>, Vec<_>) =
+            self.0.iter().map(|(&cause, &count)| (cause, count)).partition(|(it, _)| is_open(it));
+        let open: u64 = open.into_iter().map(|(_, count)| count).sum();
+        let is_paced = |stopped: &&Stopped| PACED.iter().any(|it| it.name() == stopped.cause);
+        let counted = stopped.iter().filter(is_paced).map(|stopped| stopped.frames);
+        let paced = counted.sum::<u64>().min(open);
+        let mut endings: Endings = known.into_iter().collect();
         endings.add(Ending::Refused, paced);
         endings.add(Ending::Lost, open - paced);
         endings
@@ -81,12 +77,15 @@ pub(super) fn rules(experiment: &Experiment, settings: &Vm, report: &Report) -> 
 fn causes<'a>(
     count: &'a JobCount,
     missed: &Missed,
-) -> impl Iterator<Item = (&'a str, u64)> + use<'a> {
-    let is_too_long = missed.of(Cause::TooLong.name()) > missed.of(cause::HOP_LIMIT);
-    let deleted = if is_too_long { Cause::TooLong.name() } else { cause::HOP_LIMIT };
-    let of_kernel = [(cause::QUEUE_FULL, count.dropped), (deleted, count.deleted)];
+) -> impl Iterator<Item = (Cause, u64)> + use<'a> {
+    let is_too_long = missed.of(Cause::TooLong) > missed.of(Cause::HopLimit);
+    let deleted = if is_too_long { Cause::TooLong } else { Cause::HopLimit };
+    let of_kernel = [(Cause::QueueFull, count.dropped), (deleted, count.deleted)];
     let knows_causes = !count.causes.is_empty();
-    let of_user = count.causes.iter().map(|(cause, count)| (cause.as_str(), *count));
+    let of_user = count
+        .causes
+        .iter()
+        .map(|(cause, count)| (Cause::by_name(cause).unwrap_or(Cause::Unexplained), *count));
     of_user.chain(of_kernel.into_iter().filter(move |_| !knows_causes)).filter(|(_, n)| *n > 0)
 }
 
@@ -104,32 +103,38 @@ pub(super) fn stopped(experiment: &Experiment, report: &Report, missed: &Missed)
                 .map(move |(cause, count)| Stopped::new("rule", rule, cause, count))
         })
         .collect();
-    let by_rules = |name: &str| -> u64 {
-        of_rules.iter().filter(|stopped| stopped.cause == name).map(|stopped| stopped.frames).sum()
+    let by_rules = |cause: Cause| -> u64 {
+        of_rules
+            .iter()
+            .filter(|stopped| stopped.cause == cause.name())
+            .map(|stopped| stopped.frames)
+            .sum()
     };
     // can-gw counts what a queue refuses too.
-    let queue_full = totals.overflow_of_queue.saturating_sub(by_rules(cause::QUEUE_FULL));
+    let queue_full = totals.overflow_of_queue.saturating_sub(by_rules(Cause::QueueFull));
     let mut stopped = vec![
-        Stopped::new("sender", "", cause::SENDER_QUEUE_FULL, totals.refused_by_sender),
-        at_gateway(cause::RX_OVERFLOW, totals.overflow_of_controller),
-        at_gateway(cause::BACKLOG_FULL, totals.overflow_of_backlog),
-        at_gateway(cause::SOCKET_FULL, totals.overflow_of_gateway),
-        at_gateway(cause::QUEUE_FULL, queue_full),
+        Stopped::new("sender", "", Cause::SenderQueueFull, totals.refused_by_sender),
+        at_gateway(Cause::RxOverflow, totals.overflow_of_controller),
+        at_gateway(Cause::BacklogFull, totals.overflow_of_backlog),
+        at_gateway(Cause::SocketFull, totals.overflow_of_gateway),
+        at_gateway(Cause::QueueFull, queue_full),
     ];
     // What the rules say of a frame and no counter does: those that no rule takes, and `returning`,
     // which can-gw does not count.
-    let of_frames = missed.0.iter().filter(|(name, _)| {
-        cause::ending(name) != Ending::Lost && !PACED.iter().any(|cause| cause.name() == **name)
-    });
+    let is_of_frames = |it: &Cause| it.ending() != Ending::Lost && !PACED.contains(it);
+    let mut of_frames: Vec<_> = missed.0.iter().filter(|(cause, _)| is_of_frames(cause)).collect();
+    of_frames.sort_by_key(|(cause, _)| cause.name());
     stopped.extend(
-        of_frames.map(|(name, &count)| at_gateway(name, count.saturating_sub(by_rules(name)))),
+        of_frames
+            .into_iter()
+            .map(|(&cause, &count)| at_gateway(cause, count.saturating_sub(by_rules(cause)))),
     );
     stopped.extend(of_rules);
     let endings = missed.endings(&stopped);
     let explained: Endings =
         stopped.iter().map(|stopped| (stopped.cause.as_str(), stopped.frames)).collect();
     let unexplained = endings.of(Ending::Lost).saturating_sub(explained.of(Ending::Lost));
-    stopped.push(at_gateway(cause::UNEXPLAINED, unexplained));
+    stopped.push(at_gateway(Cause::Unexplained, unexplained));
     stopped.retain(|stopped| stopped.frames > 0);
     stopped
 }

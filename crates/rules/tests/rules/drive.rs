@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use candor_causes::Cause;
 use candor_engine::Table;
-use candor_engine::counters::{Cause, Outcome};
+use candor_engine::counters::Outcome;
 use candor_engine::{Engine, Forward, Passage};
 use candor_rules::file;
 use candor_time::Nanos;

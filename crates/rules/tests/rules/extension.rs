@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::random::payloads;
-use candor_engine::counters::{BusCounters, Cause, Counters, JobCounters, Outcome};
+use candor_causes::Cause;
+use candor_engine::counters::{BusCounters, Counters, JobCounters, Outcome};
 use candor_engine::extension::action::{Action, Counter};
 use candor_engine::extension::pace::{OnChange, Pace, Per};
 use candor_engine::extension::{Conversion, Extension, Payload};

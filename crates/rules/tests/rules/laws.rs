@@ -1,7 +1,8 @@
 //! Laws of rule files and of the notation of cangw, for any table.
 
 use crate::random::{crc8s, extensions, operands, ranges, words};
-use candor_engine::counters::{Cause, Outcome};
+use candor_causes::Cause;
+use candor_engine::counters::Outcome;
 use candor_engine::edit::{Edit, Operator, XorChecksum};
 use candor_engine::program::{Job, JobIndex};
 use candor_engine::{Bus, BusIndex, Extension, Filter, Gate, Rule, Table};

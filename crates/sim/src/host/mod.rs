@@ -4,6 +4,7 @@ pub(crate) mod cpu;
 
 use std::collections::VecDeque;
 
+use candor_causes::Cause;
 use candor_time::Nanos;
 use candor_wire::Frame;
 
@@ -59,7 +60,7 @@ pub struct Decision {
     /// Copies to make, in order.
     pub copies: Vec<Copy>,
     /// Copies refused by the rules: job and cause.
-    pub refused: Vec<(u32, &'static str)>,
+    pub refused: Vec<(u32, Cause)>,
     /// All filters met.
     pub walk: Walk,
 }
@@ -70,7 +71,7 @@ pub enum Settled {
     /// The queue took it.
     Handled,
     /// It was refused; see [`crate::cause`].
-    Refused(&'static str),
+    Refused(Cause),
 }
 
 /// Decides about frames: the rules.

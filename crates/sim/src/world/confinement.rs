@@ -112,6 +112,7 @@ impl<G: Gateway> World<G> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use candor_causes::Cause;
     use candor_lat::Tap;
     use candor_time::Nanos;
     use candor_wire::{Frame, Timing};
@@ -145,7 +146,7 @@ mod tests {
 
     /// When frames began on their first bus, in us, and why they got no further.
     #[derive(Default)]
-    struct Begun(BTreeMap<(String, u64), (u64, Option<&'static str>)>);
+    struct Begun(BTreeMap<(String, u64), (u64, Option<Cause>)>);
 
     impl Observer for Begun {
         fn record(&mut self, record: &Record<'_>) {
@@ -269,7 +270,7 @@ mod tests {
         let mut begun = Begun::default();
         world.run(&mut begun);
         let causes: Vec<_> = begun.0.values().map(|(_, cause)| *cause).collect();
-        let off = Some(crate::record::cause::BUS_OFF);
+        let off = Some(Cause::BusOff);
         assert_eq!(causes, [off, off, None]);
         assert_eq!(world.under_way(), 0);
     }

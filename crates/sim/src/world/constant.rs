@@ -1,12 +1,13 @@
 //! Hosts of constant delay.
 
+use candor_causes::Cause;
 use candor_lat::Tap;
 
 use super::World;
 use crate::event::Event;
 use crate::flight::{FlightId, Leg};
 use crate::host::{Gateway, HostKind, Settled};
-use crate::record::{Observer, cause};
+use crate::record::Observer;
 
 impl<G: Gateway> World<G> {
     /// Decides at once; the copies follow after the delay.
@@ -38,11 +39,11 @@ impl<G: Gateway> World<G> {
         self.flights[id].taps.set(Tap::Enqueued, now);
         let Some(controller) = self.hosts[host as usize].ports[port as usize].controller else {
             // Nothing comes back from a virtual port without a kernel behind it.
-            self.refuse_copy(host, job, id, cause::UNSUPPORTED, observer);
+            self.refuse_copy(host, job, id, Cause::Unsupported, observer);
             return;
         };
         if self.is_unsupported(controller, id) {
-            self.refuse_copy(host, job, id, cause::UNSUPPORTED, observer);
+            self.refuse_copy(host, job, id, Cause::Unsupported, observer);
             return;
         }
         self.flights[id].taps.set(Tap::Loaded, now);
@@ -52,7 +53,7 @@ impl<G: Gateway> World<G> {
                 self.hosts[host as usize].gateway.settle(job, Settled::Handled);
                 self.call(controller);
             }
-            Err(id) => self.refuse_copy(host, job, id, cause::QUEUE_FULL, observer),
+            Err(id) => self.refuse_copy(host, job, id, Cause::QueueFull, observer),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Linux hosts: interrupts, the soft-irq, the process, and the way of a frame through them.
 
+use candor_causes::Cause;
 use candor_lat::Tap;
 use candor_time::Nanos;
 
@@ -11,7 +12,7 @@ use crate::host::{
     Copy, Decision, Delivery, Gateway, HostKind, Interrupt, LinuxHost, Poller, Settled, Waiting,
 };
 use crate::model::Readout;
-use crate::record::{Observer, cause};
+use crate::record::Observer;
 
 impl<G: Gateway> World<G> {
     fn linux(&mut self, host: u32) -> Option<&mut LinuxHost> {
@@ -33,7 +34,7 @@ impl<G: Gateway> World<G> {
         observer: &mut impl Observer,
     ) {
         if let Err(id) = self.controllers[controller as usize].rx.push(id) {
-            self.refuse(id, cause::RX_OVERFLOW, observer);
+            self.refuse(id, Cause::RxOverflow, observer);
         }
         let port_ref = &mut self.hosts[host as usize].ports[port as usize];
         if !std::mem::replace(&mut port_ref.is_masked, true) {
@@ -232,7 +233,7 @@ impl<G: Gateway> World<G> {
             linux.backlog.push_back(waiting);
             linux.schedule(Poller::Backlog);
         } else if let Waiting::Frame(id, _) = waiting {
-            self.refuse(id, cause::BACKLOG_FULL, observer);
+            self.refuse(id, Cause::BacklogFull, observer);
         }
     }
 
@@ -382,7 +383,7 @@ impl<G: Gateway> World<G> {
         if linux.socket.len() < user.socket_depth {
             linux.socket.push_back((id, port));
         } else {
-            self.refuse(id, cause::SOCKET_FULL, observer);
+            self.refuse(id, Cause::SocketFull, observer);
         }
     }
 
@@ -426,7 +427,7 @@ impl<G: Gateway> World<G> {
             return self.loop_back(host, port, job, echo, id, observer);
         };
         if self.is_unsupported(controller, id) {
-            return self.refuse_copy(host, job, id, cause::UNSUPPORTED, observer);
+            return self.refuse_copy(host, job, id, Cause::Unsupported, observer);
         }
         let key = self.flights[id].frame.arbitration_key();
         match self.hosts[host as usize].ports[port as usize].egress.push(key, id) {
@@ -434,7 +435,7 @@ impl<G: Gateway> World<G> {
                 self.hosts[host as usize].gateway.settle(job, Settled::Handled);
                 self.load(host, port, controller);
             }
-            Err(id) => self.refuse_copy(host, job, id, cause::QUEUE_FULL, observer),
+            Err(id) => self.refuse_copy(host, job, id, Cause::QueueFull, observer),
         }
     }
 
@@ -474,7 +475,7 @@ impl<G: Gateway> World<G> {
     ) {
         self.hosts[host as usize].gateway.settle(job, Settled::Handled);
         if !echo {
-            return self.refuse(id, cause::VIRTUAL_WITHOUT_ECHO, observer);
+            return self.refuse(id, Cause::VirtualWithoutEcho, observer);
         }
         if let Leg::Forwarded { passage, .. } = self.flights[id].leg {
             self.flights[id].leg = Leg::Received { passage };
@@ -521,7 +522,7 @@ impl<G: Gateway> World<G> {
         if decision.copies.is_empty() && decision.refused.is_empty() {
             let is_fresh =
                 matches!(self.flights[id].leg, Leg::Received { passage } if passage.hops == 0);
-            let cause = if is_fresh { cause::NO_RULE } else { cause::NO_FURTHER_RULE };
+            let cause = if is_fresh { Cause::NoRule } else { Cause::NoFurtherRule };
             return self.refuse(id, cause, observer);
         }
         for &(job, cause) in &decision.refused {
@@ -539,7 +540,7 @@ impl<G: Gateway> World<G> {
         host: u32,
         job: u32,
         id: FlightId,
-        cause: &'static str,
+        cause: Cause,
         observer: &mut impl Observer,
     ) {
         self.hosts[host as usize].gateway.settle(job, Settled::Refused(cause));

@@ -6,6 +6,7 @@ mod constant;
 mod linux;
 mod wire;
 
+use candor_causes::Cause;
 use candor_lat::{Tap, Taps};
 use candor_queue::Fifo;
 use candor_time::Nanos;
@@ -18,7 +19,7 @@ use crate::host::{Gateway, Host, HostKind, HostPort};
 use crate::instrument::{Instrument, Measuring};
 use crate::model::{Discipline, Interference, Model};
 use crate::random::Random;
-use crate::record::{Fate, Observer, Record, cause};
+use crate::record::{Fate, Observer, Record};
 use crate::sender::{Drive, Sender, SenderConfig, Source};
 
 /// Which bus.
@@ -357,7 +358,7 @@ impl<G: Gateway> World<G> {
     /// for a frame that does not come is no part of what is measured.
     fn give_up(&mut self, observer: &mut impl Observer) {
         for flight in self.flights.all() {
-            self.refuse(flight, cause::UNFINISHED, observer);
+            self.refuse(flight, Cause::Unfinished, observer);
         }
         self.now = self.moved_at;
     }
@@ -433,13 +434,13 @@ impl<G: Gateway> World<G> {
         });
         let is_fd = release.frame.is_fd();
         if length.total() == 0 || is_fd && !self.buses[bus as usize].config.is_fd {
-            self.refuse(flight, cause::UNSUPPORTED, observer);
+            self.refuse(flight, Cause::Unsupported, observer);
             return;
         }
         let key = release.frame.arbitration_key();
         match self.controllers[controller as usize].queue.push(key, flight) {
             Ok(()) => self.call(controller),
-            Err(flight) => self.refuse(flight, cause::SENDER_QUEUE_FULL, observer),
+            Err(flight) => self.refuse(flight, Cause::SenderQueueFull, observer),
         }
     }
 
@@ -480,7 +481,7 @@ impl<G: Gateway> World<G> {
     // The ends of frames.
 
     /// Ends a flight that got no further.
-    fn refuse(&mut self, id: FlightId, cause: &'static str, observer: &mut impl Observer) {
+    fn refuse(&mut self, id: FlightId, cause: Cause, observer: &mut impl Observer) {
         self.finish(id, Fate::Refused(cause), 0, observer);
     }
 
@@ -496,7 +497,7 @@ impl<G: Gateway> World<G> {
             Leg::Forwarded { job, .. } => Some(job),
             Leg::Sent | Leg::Received { .. } => None,
         };
-        if fate != Fate::Refused(cause::UNFINISHED) {
+        if fate != Fate::Refused(Cause::Unfinished) {
             self.moved_at = self.now;
         }
         observer.record(&Record {

@@ -1,5 +1,6 @@
 //! Arbitration, transmission, errors.
 
+use candor_causes::Cause;
 use candor_lat::Tap;
 use candor_time::Nanos;
 use candor_wire::bits::{INTERMISSION_BITS, Length};
@@ -10,7 +11,7 @@ use crate::controller::{ErrorState, Owner};
 use crate::event::{Event, Time};
 use crate::flight::{Flight, FlightId, Leg, PassageTag};
 use crate::host::{Gateway, HostKind};
-use crate::record::{Fate, Observer, cause};
+use crate::record::{Fate, Observer};
 use crate::sender::Drive;
 
 /// A frame whose transmission begins.
@@ -182,7 +183,7 @@ impl<G: Gateway> World<G> {
                 flight.taps.set(Tap::SourceEnd, stamp.as_nanos());
                 let copy = self.flights.insert(flight);
                 if is_off {
-                    self.refuse(copy, cause::BUS_OFF, observer);
+                    self.refuse(copy, Cause::BusOff, observer);
                     continue;
                 }
                 self.receive(host, port, controller, copy, observer);
@@ -205,7 +206,7 @@ impl<G: Gateway> World<G> {
         self.left(sender, observer);
         for &other in others {
             if let Some(id) = self.controllers[other as usize].transmit_success() {
-                self.refuse(id, cause::MERGED, observer);
+                self.refuse(id, Cause::Merged, observer);
                 self.left(other, observer);
             }
         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use candor_causes::Cause;
 use candor_lat::{Tap, Taps};
 use candor_sim::model::{Egress, FilterCosts, Linux, Readout};
 use candor_sim::*;
@@ -68,7 +69,7 @@ impl Gateway for Repeater {
             let job = self.first_job + to;
             *self.made.entry(job).or_default() += 1;
             if passage.hops >= self.max_hops {
-                decision.refused.push((job, "hop_limit"));
+                decision.refused.push((job, Cause::HopLimit));
                 continue;
             }
             decision.copies.push(Copy {
@@ -104,7 +105,7 @@ impl Observer for Log {
         let fate = match record.fate {
             Fate::Forwarded => Ok("forwarded"),
             Fate::Delivered => Ok("delivered"),
-            Fate::Refused(cause) => Err(cause),
+            Fate::Refused(cause) => Err(cause.name()),
         };
         self.ends.push((record.identity, record.frame.to_string(), fate, *record.taps));
         self.origins.push((record.sender, record.job));

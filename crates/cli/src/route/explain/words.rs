@@ -1,6 +1,6 @@
 //! The words of an explanation: why a rule takes a frame or not, and what it does.
 
-use candor_engine::counters::Cause;
+use candor_causes::Cause;
 use candor_engine::edit;
 use candor_engine::table::List;
 use candor_engine::{Filter, Gate, Rule};

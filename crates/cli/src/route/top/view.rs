@@ -8,9 +8,9 @@
 //!  keys, or the filter
 //! ```
 
+use candor_causes::{Ending, ending};
 use candor_gateway::control::rates;
 use candor_gateway::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
-use candor_lat::cause::{self, Ending};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -188,7 +188,7 @@ impl View<'_> {
         causes.retain(|&(_, count)| count > 0);
         sort_causes(&mut causes);
         let span = |(cause, count): (&str, u64)| {
-            let style = match cause::ending(cause) {
+            let style = match ending(cause) {
                 Ending::Lost => self.loud(),
                 _ => self.colour(Color::Yellow),
             };

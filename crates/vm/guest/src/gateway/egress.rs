@@ -6,7 +6,8 @@
 
 use std::collections::VecDeque;
 
-use candor_engine::counters::{Cause, Outcome};
+use candor_causes::Cause;
+use candor_engine::counters::Outcome;
 use candor_engine::{BusIndex, Table};
 use candor_engine::{Egress, Engine, Forward, Passage};
 use candor_linux::can::{RawFrame, Socket};

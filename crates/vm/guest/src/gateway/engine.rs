@@ -3,8 +3,8 @@
 
 use candor_bed::order::Measurement;
 use candor_bed::report::JobCount;
+use candor_causes::Cause;
 use candor_engine::Engine;
-use candor_engine::counters::Cause;
 use candor_linux::can::Socket;
 use candor_linux::poll::{Interest, Poll};
 use candor_linux::state;
@@ -59,7 +59,7 @@ pub(super) fn run(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally,
 pub(super) fn count(engine: &Engine, tally: &mut Tally) {
     for job in engine.counters().jobs() {
         tally.refused += job.refused(Cause::QueueFull);
-        let causes = Cause::ALL.map(|cause| (cause.name().to_owned(), job.refused(cause)));
+        let causes = job.refusals().map(|(cause, copies)| (cause.name().to_owned(), copies));
         tally.jobs.push(JobCount {
             handled: job.handled,
             dropped: job.dropped(),
