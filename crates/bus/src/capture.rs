@@ -17,10 +17,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use candor_linux::clock::{self, Monotonic, Realtime};
+use candor_linux::clock;
 use candor_linux::wake::{Sleeper, Wake};
 use candor_port::{Address, Error, Progress, Received, Receiver, ReceiverCounters, Wanted, driver};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos, Realtime};
 
 use crate::counted;
 use crate::named::{self, NamedPort};

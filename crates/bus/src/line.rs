@@ -15,7 +15,7 @@ use candor_time::Nanos;
 use candor_wire::frame::{EFF_MASK, ERR_FLAG, SFF_MASK};
 use candor_wire::{Frame, Kind};
 
-use candor_linux::clock::Realtime;
+use candor_time::Realtime;
 
 /// How the time of a frame is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

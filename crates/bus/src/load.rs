@@ -9,8 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use candor_linux::clock::Realtime;
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Nanos, Realtime};
 use candor_wire::frame::BRS;
 use candor_wire::{Bitrate, ExtendedId, Frame, Kind, Timing, bits};
 

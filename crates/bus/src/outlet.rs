@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_port::{Address, Error, Sent, Transmitter, TransmitterCounters, Wanted, driver};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::Frame;
 
 /// The time that sending goes by: a real clock, or one of a test.

@@ -4,8 +4,7 @@
 //! before. If one is late, the next ones are not; nothing adds up.
 
 use candor_lat::Histogram;
-use candor_linux::clock::Monotonic;
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::Frame;
 
 use crate::outlet::{self, Outcome, Outlet, Stop, Time};

@@ -12,8 +12,8 @@ use candor_lab::experiment::{Testbed, Traffic};
 use candor_lab::run::{Ended, Progress};
 use candor_lab::{Error, Experiment};
 use candor_lat::Metric;
-use candor_linux::clock::{self, Monotonic};
-use candor_time::{Instant, Nanos};
+use candor_linux::clock;
+use candor_time::{Instant, Monotonic, Nanos};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::{duration, thousands};

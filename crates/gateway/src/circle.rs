@@ -5,8 +5,8 @@
 //! and the identifier of a frame has no room for it, so a ring can only be told by what it does: the
 //! same frame, to the last bit, comes again and again, far more often than anybody sends it.
 
-use candor_linux::clock::{self, Monotonic};
-use candor_time::{Instant, Nanos};
+use candor_linux::clock;
+use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::Frame;
 
 /// More of one frame in a second than a sender has a use for: one each 0.5 ms.

@@ -12,7 +12,7 @@ use candor_engine::program::Program;
 use candor_engine::table::List;
 use candor_engine::{Bus, BusIndex, Table};
 use candor_engine::{Engine, Succession};
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::netlink::{Link, Netlink};
 use candor_linux::quick;
 use candor_linux::realtime::{self, Policy, Task};
@@ -20,7 +20,7 @@ use candor_linux::wake::Wake;
 use candor_port::{Address, Endpoint, Estate, Message, Receiver, Transmitter, Wanted, driver};
 #[cfg(feature = "service")]
 use candor_rules::file::BadPort;
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 
 use crate::Error;
 #[cfg(feature = "service")]

@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use candor_lat::live::{Counts, Live};
-use candor_linux::clock::{self, Monotonic, Realtime};
-use candor_time::Instant;
+use candor_linux::clock;
+use candor_time::{Instant, Monotonic, Realtime};
 
 use crate::snapshot::LatencySnapshot;
 

@@ -37,8 +37,8 @@ use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Mutex, PoisonError};
 
-use candor_linux::clock::{self, Monotonic};
-use candor_time::Nanos;
+use candor_linux::clock;
+use candor_time::{Monotonic, Nanos};
 
 pub use http::{Asked, MAX_REQUEST, Refusal, asked};
 pub use text::text;

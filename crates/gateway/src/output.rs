@@ -23,11 +23,11 @@ use std::time::Duration;
 use candor_causes::Cause;
 use candor_engine::counters::{Counters, Outcome};
 use candor_engine::program::JobIndex;
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_port::{Sent, Transmitter, TransmitterCounters};
 use candor_queue::Egress;
 use candor_queue::egress::Taken;
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::Frame;
 
 use crate::latency::{Arrival, Latency};

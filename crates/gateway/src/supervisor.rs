@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::lock::{self as single, Lock};
 use candor_linux::netlink::{Condition, Event, Link, Monitor};
 use candor_linux::notify::{self, Notifier, State};
@@ -20,7 +20,7 @@ use candor_linux::poll::{Interest, Poll};
 use candor_linux::realtime;
 use candor_linux::signal::{Signal, Signals};
 use candor_linux::watch::Watch;
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 
 use crate::control::place::{Places, name_of};
 use crate::control::{Access, Handler, Limits, Loaded, PlanLine, Rejected, Server};

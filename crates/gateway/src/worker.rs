@@ -11,10 +11,10 @@ use candor_causes::Cause;
 use candor_engine::BusIndex;
 use candor_engine::counters::{Counters, Outcome};
 use candor_engine::{Egress, Engine, Forward, Passage};
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::wake::Sleeper;
 use candor_port::{Progress, Received, Receiver, ReceiverCounters};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::{Frame, Kind};
 
 use crate::circle::Circle;

@@ -11,9 +11,9 @@ use std::time::Duration;
 use candor_engine::Table;
 use candor_gateway::snapshot::{PortSnapshot, RuleSnapshot};
 use candor_gateway::{Config, Gateway, Rules, Snapshot};
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_port::{Sent, Transmitter, Wanted, driver};
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 use candor_wire::tunnel::cannelloni::{HELLO, Stream};
 use candor_wire::{Frame, StandardId};
 

@@ -1,8 +1,8 @@
 //! The kernel's clocks, each a type, so that their instants do not mix.
 //!
 //! ```
-//! use candor_linux::clock::{self, Monotonic};
-//! use candor_time::Nanos;
+//! use candor_linux::clock;
+//! use candor_time::{Monotonic, Nanos};
 //! let start = clock::now::<Monotonic>();
 //! clock::sleep_until(start + Nanos::from_micros(200))?;
 //! assert!(clock::now::<Monotonic>() - start >= Nanos::from_micros(200));
@@ -11,7 +11,7 @@
 
 use std::mem::MaybeUninit;
 
-use candor_time::{Clock, Instant, Nanos};
+use candor_time::{Clock, Instant, Monotonic, Nanos, Realtime};
 use libc::{clockid_t, timespec};
 
 use crate::error::check;
@@ -26,35 +26,28 @@ pub trait KernelClock: Clock {
 /// A clock that can wake a sleeper.
 pub trait Wakes: KernelClock {}
 
-/// Time since power-on; nobody sets it.
-pub enum Monotonic {}
-/// Time since 1970. Kernel time stamps of frames are of this clock.
-pub enum Realtime {}
 /// CPU time of the calling thread.
 pub enum ThreadCpu {}
 /// CPU time of the whole process.
 pub enum ProcessCpu {}
-/// The clock of a network controller.
-pub enum Hardware {}
 
-macro_rules! clocks {
-    ($($clock:ident $name:literal $id:ident),*) => {$(
-        impl Clock for $clock {
-            const NAME: &'static str = $name;
-        }
-        impl KernelClock for $clock {
-            const ID: clockid_t = libc::$id;
-        }
-    )*};
+impl Clock for ThreadCpu {
+    const NAME: &'static str = "thread CPU";
 }
-clocks! {
-    Monotonic "monotonic" CLOCK_MONOTONIC,
-    Realtime "realtime" CLOCK_REALTIME,
-    ThreadCpu "thread CPU" CLOCK_THREAD_CPUTIME_ID,
-    ProcessCpu "process CPU" CLOCK_PROCESS_CPUTIME_ID
+impl Clock for ProcessCpu {
+    const NAME: &'static str = "process CPU";
 }
-impl Clock for Hardware {
-    const NAME: &'static str = "hardware";
+impl KernelClock for Monotonic {
+    const ID: clockid_t = libc::CLOCK_MONOTONIC;
+}
+impl KernelClock for Realtime {
+    const ID: clockid_t = libc::CLOCK_REALTIME;
+}
+impl KernelClock for ThreadCpu {
+    const ID: clockid_t = libc::CLOCK_THREAD_CPUTIME_ID;
+}
+impl KernelClock for ProcessCpu {
+    const ID: clockid_t = libc::CLOCK_PROCESS_CPUTIME_ID;
 }
 impl Wakes for Monotonic {}
 impl Wakes for Realtime {}

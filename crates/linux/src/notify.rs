@@ -17,9 +17,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 
-use crate::clock::{self, Monotonic};
+use crate::clock;
 use crate::{Errno, Error};
 
 /// How long a datagram may wait for room in the manager's socket.

@@ -17,11 +17,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Nanos, Realtime};
 use candor_wire::socketcan::CANFD_MTU;
 use libc::{c_int, c_void};
 
-use crate::clock::Realtime;
 use crate::error::check;
 use crate::poll::{self, Interest};
 use crate::socket::{self, retry, sent};

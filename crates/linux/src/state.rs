@@ -2,10 +2,9 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Nanos, Realtime};
 use libc::{c_int, socklen_t};
 
-use crate::clock::Realtime;
 use crate::error::check;
 use crate::socket::{number_option, set_option};
 use crate::{Errno, Error};
@@ -124,7 +123,8 @@ mod tests {
     use std::net::{Ipv4Addr, UdpSocket};
 
     use super::*;
-    use crate::clock::{self, Monotonic};
+    use crate::clock;
+    use candor_time::Monotonic;
 
     #[test]
     fn receiving_gives_up_after_the_timeout() {

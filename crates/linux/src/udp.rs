@@ -7,11 +7,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 
-use candor_time::Instant;
+use candor_time::{Instant, Realtime};
 use libc::{c_int, c_uint};
 
 use crate::can::control::{self, CONTROL_WORDS};
-use crate::clock::Realtime;
 use crate::error::check;
 use crate::socket::{self, retry, sent, set_option};
 use crate::{Errno, Error, Sent};

@@ -11,10 +11,10 @@
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 use libc::c_int;
 
-use crate::clock::{self, Monotonic};
+use crate::clock;
 use crate::error::check;
 use crate::{Errno, Error};
 

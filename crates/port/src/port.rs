@@ -3,8 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use candor_linux::clock::{Hardware, Monotonic, Realtime};
-use candor_time::{Instant, Nanos};
+use candor_time::{Hardware, Instant, Monotonic, Nanos, Realtime};
 use candor_wire::Frame;
 
 use crate::{Endpoint, Error};

@@ -3,9 +3,9 @@
 #[allow(dead_code, reason = "the suite itself is run elsewhere")]
 mod suite;
 
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_port::{Port, Progress, Sent, Wanted, driver};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::{Frame, Timing, bits};
 use suite::{Listening, transmit};
 

@@ -3,10 +3,10 @@
 
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::process::{Child, fork};
 use candor_port::{Port, Progress, Sent, Wanted, driver};
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 use candor_wire::Frame;
 
 fn main() {

@@ -23,6 +23,24 @@ impl Clock for Recorded {
     const NAME: &'static str = "recorded";
 }
 
+/// The time of this machine since power-on; nobody sets it (`CLOCK_MONOTONIC` of Linux).
+pub enum Monotonic {}
+impl Clock for Monotonic {
+    const NAME: &'static str = "monotonic";
+}
+
+/// The time of this machine since 1970 (`CLOCK_REALTIME`): time stamps of received frames.
+pub enum Realtime {}
+impl Clock for Realtime {
+    const NAME: &'static str = "realtime";
+}
+
+/// The clock of a controller, which stamps frames on its own.
+pub enum Hardware {}
+impl Clock for Hardware {
+    const NAME: &'static str = "hardware";
+}
+
 /// A point in time of clock `C`, in nanoseconds since that clock's zero.
 ///
 /// Nanoseconds in 64 bits last 584 years; the arithmetic saturates at both ends instead of

@@ -22,5 +22,5 @@
 mod instant;
 mod nanos;
 
-pub use instant::{Clock, Instant, Recorded, Virtual};
+pub use instant::{Clock, Hardware, Instant, Monotonic, Realtime, Recorded, Virtual};
 pub use nanos::{Nanos, ParseNanosError};

@@ -4,11 +4,11 @@ use std::io::Write as _;
 use std::path::Path;
 
 use candor_bus::capture::Captured;
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_output::Target;
 use candor_port::Origin;
 use candor_recording::{Direction, Encoder, FORMATS, Format, InterfaceIndex, Record};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 
 use crate::json::recording::Recording;
 use crate::overwrite::Overwriting;

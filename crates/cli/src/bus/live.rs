@@ -10,10 +10,10 @@ use candor_bus::capture::{Capture, Captured, Next};
 use candor_bus::named::NamedPort;
 use candor_bus::outlet::Stop;
 use candor_diagnostics::Findings;
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_port::Wanted;
 use candor_signals::Database;
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::Frame;
 
 use crate::color;

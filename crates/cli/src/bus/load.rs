@@ -9,9 +9,9 @@ use candor_bus::capture::Captured;
 use candor_bus::load::{Meter, Stretch};
 use candor_bus::named::{self, NamedPort};
 use candor_bus::rates::RatedPort;
-use candor_linux::clock::{self, Realtime};
+use candor_linux::clock;
 use candor_port::Address;
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Nanos, Realtime};
 use candor_wire::Timing;
 use clap::Args;
 

@@ -8,8 +8,8 @@ use candor_lab::compare;
 use candor_lab::experiment::Testbed;
 use candor_lab::runner::Watch;
 use candor_lab::vm::{Breakdown, Emulator};
-use candor_linux::clock::{self, Monotonic};
-use candor_time::Instant;
+use candor_linux::clock;
+use candor_time::{Instant, Monotonic};
 use clap::Args;
 
 use super::selection::{Selection, load};

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::poll::{self, Interest, Poll};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 
 /// How long to wait if the kernel has nothing left for one more client.
 const PAUSE: Nanos = Nanos::from_millis(100);

@@ -8,12 +8,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::folder::{Folder, Writers};
 use candor_linux::lock::{self, Lock, Outcome};
 use candor_linux::peer::{self, own_group, own_user};
 use candor_linux::process::is_alive;
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 
 use super::clients::{self, Came, Clients, Pulse, Room, Service};
 use super::protocol::{Lines, TooLong};

@@ -10,13 +10,13 @@ use std::thread::{self, JoinHandle};
 use candor_gateway::Snapshot;
 use candor_gateway::control::{Answer, Client, ClientError, Loaded, PlanLine, Request};
 use candor_linux::can::Socket;
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::namespace::Namespace;
 use candor_linux::netlink::{CanSettings, Netlink};
 use candor_linux::poll::{self, Interest};
 use candor_linux::realtime::{self, Policy, Task};
 use candor_port::{Sent, Transmitter, Wanted, driver};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::{Frame, StandardId};
 
 /// How long anything may take.
@@ -290,7 +290,7 @@ pub(crate) fn candor(arguments: &[&str]) -> Ended {
 
 /// Sets the clock of the machine to so many seconds after what it says.
 pub(crate) fn step_clock(seconds: i64) {
-    let now = clock::now::<clock::Realtime>().as_nanos() / 1_000_000_000;
+    let now = clock::now::<candor_time::Realtime>().as_nanos() / 1_000_000_000;
     let target = now.checked_add_signed(seconds).unwrap();
     let output = Command::new(needed("date")).args(["-s", &format!("@{target}")]).output().unwrap();
     assert!(output.status.success(), "{output:?}");

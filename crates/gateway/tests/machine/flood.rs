@@ -4,10 +4,10 @@ use std::path::Path;
 
 use candor_gateway::Snapshot;
 use candor_gateway::snapshot::LatencySnapshot;
-use candor_linux::clock::{self, Realtime};
+use candor_linux::clock;
 use candor_linux::realtime::{self, Policy, Task};
 use candor_port::{Receiver, Wanted, driver};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Nanos, Realtime};
 use candor_wire::{Bitrate, Frame, StandardId, Timing, bits};
 
 use crate::bench::{

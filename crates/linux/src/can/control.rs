@@ -4,10 +4,9 @@
 //!  | length (word) | level (4) | kind (4) | data ... | padding to a word |   and so on
 //! ```
 
-use candor_time::{Clock, Instant};
+use candor_time::{Clock, Hardware, Instant, Realtime};
 
 use super::RawFrame;
-use crate::clock::{Hardware, Realtime};
 
 /// Bytes of a machine word: `size_t` and `long` of the kernel.
 const WORD: usize = size_of::<usize>();

@@ -24,9 +24,9 @@ use message::{
     HEADER_LEN, Message, Request, acknowledgement, attributes, end_of_dump, messages, u32_at,
 };
 
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 
-use crate::clock::{self, Monotonic};
+use crate::clock;
 use crate::namespace::Namespace;
 use crate::poll::{self, Interest};
 use crate::socket::{self, retry};

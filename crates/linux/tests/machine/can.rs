@@ -2,10 +2,10 @@
 
 use candor_linux::Sent;
 use candor_linux::can::{Filter, Inbox, Outbox, RawFrame, Socket, Stamps};
-use candor_linux::clock::{self, Monotonic, Realtime};
+use candor_linux::clock;
 use candor_linux::netlink::Netlink;
 use candor_linux::poll::{self, Interest, Poll};
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos, Realtime};
 use candor_wire::Frame;
 
 use crate::{Check, Need};

@@ -2,12 +2,12 @@
 
 use candor_linux::Sent;
 use candor_linux::can::{Outbox, RawFrame, Socket, Stamps};
-use candor_linux::clock::{self, Realtime};
+use candor_linux::clock;
 use candor_linux::netlink::{CanSettings, Condition, Event, Monitor, Netlink};
 use candor_linux::packet::{Ring, Sender};
 use candor_linux::poll::{self, Interest};
 use candor_linux::realtime::{self, Policy, Task};
-use candor_time::Nanos;
+use candor_time::{Nanos, Realtime};
 use candor_wire::Frame;
 
 use crate::harness::PAIR;

@@ -2,11 +2,11 @@
 
 use candor_linux::Sent;
 use candor_linux::can::{RawFrame, Socket};
-use candor_linux::clock::{self, Realtime};
+use candor_linux::clock;
 use candor_linux::netlink::Netlink;
 use candor_linux::packet::{Ring, Sender};
 use candor_linux::poll::{self, Interest};
-use candor_time::Nanos;
+use candor_time::{Nanos, Realtime};
 use candor_wire::Frame;
 
 use crate::{Check, Need};

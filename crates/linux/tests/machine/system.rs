@@ -5,11 +5,11 @@ use std::io::{Read, Write, pipe};
 use std::path::Path;
 use std::process::Command;
 
-use candor_linux::clock::{self, Monotonic, Switches};
+use candor_linux::clock::{self, Switches};
 use candor_linux::poll::{self, Interest};
 use candor_linux::realtime::{self, Policy, Task};
 use candor_linux::{module, mount, port, process, udp};
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 
 use crate::{Check, Need};
 

@@ -14,9 +14,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use candor_linux::clock::Realtime;
 use candor_linux::udp;
-use candor_time::Instant;
+use candor_time::{Instant, Realtime};
 use candor_wire::Frame;
 use candor_wire::tunnel::can2udp::{Datagram, MAX_LEN, PORT, Version};
 

@@ -16,11 +16,11 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
 
-use candor_linux::clock::{self, Monotonic, Realtime};
+use candor_linux::clock;
 use candor_linux::poll::{self, Interest};
 use candor_linux::udp::{self, Datagram, Destination, Inbox};
 use candor_linux::{Errno, state};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::{Frame, Kind};
 
 use super::drops::Drops;

@@ -19,9 +19,9 @@ mod recorder;
 use std::path::Path;
 use std::sync::Arc;
 
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_recording::Record;
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::Kind;
 
 use self::recorder::Recorder;

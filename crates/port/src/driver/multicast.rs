@@ -8,10 +8,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use candor_linux::clock::Realtime;
 use candor_linux::interface_index;
 use candor_linux::udp::{self, Via};
-use candor_time::Instant;
+use candor_time::{Instant, Realtime};
 use candor_wire::Frame;
 use candor_wire::tunnel::multicast::{Datagram, MAX_LEN, PORT};
 

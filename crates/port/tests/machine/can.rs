@@ -3,13 +3,13 @@
 use std::io::{Read, Write, pipe};
 
 use candor_linux::can::{RawFrame, Socket};
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::namespace::Namespace;
 use candor_linux::netlink::Netlink;
 use candor_linux::poll::{self, Interest};
 use candor_linux::process::{Child, fork};
 use candor_port::{Origin, Progress, Received, Receiver, Sent, Transmitter, Wanted};
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 use candor_wire::{Frame, Kind};
 
 use crate::suite::{self, Bench, Listening};

@@ -1,10 +1,10 @@
 //! Ports on CAN controllers: the first two of the machine, on one bus.
 
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::netlink::{CanSettings, Netlink};
 use candor_linux::realtime::{self, Policy, Task};
 use candor_port::{Address, Sent, Wanted};
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 
 use crate::harness::PAIR;
 use crate::suite::{self, Bench};

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use candor_linux::clock::{self, Monotonic, Realtime};
+use candor_linux::clock;
 use candor_linux::wake::{Sleeper, Wake};
 use candor_port::{
     Capabilities, Origin, Port, Progress, Received, Receiver, ReceiverCounters, Sent, Stamp,
     Transmitter, Wanted, driver,
 };
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos, Realtime};
 use candor_wire::{Frame, Kind};
 
 /// How long anything may take.

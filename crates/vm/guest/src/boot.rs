@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::mount::mount;
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 
 use crate::failure::{Context, FAULT, Failure};
 use crate::modules::Modules;

@@ -17,11 +17,11 @@ use std::io::{Read, Write, pipe};
 use std::thread;
 
 use candor_bed::{Message, Order, channel, meeting};
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::port::Ports;
 use candor_linux::process::fork;
 use candor_linux::realtime;
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 
 use crate::failure::{Context, FAULT, Failure};
 

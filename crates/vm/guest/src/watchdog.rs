@@ -4,9 +4,9 @@ use std::thread;
 
 use candor_bed::order::{Measurement, Pace};
 use candor_bed::{Message, Order};
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::realtime::{Policy, Task, set_policy};
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 
 use crate::host;
 

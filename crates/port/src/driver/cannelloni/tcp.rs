@@ -10,10 +10,10 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::poll::{self, Interest};
 use candor_linux::{quick, tcp};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::tunnel::Refused;
 use candor_wire::tunnel::cannelloni::{HELLO, MAX_FRAME_LEN, Stream};
 use candor_wire::{Frame, Kind};

@@ -3,9 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use candor_linux::clock::{Monotonic, Realtime};
 use candor_linux::udp::{self, Datagram};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::tunnel::Refused;
 use candor_wire::tunnel::cannelloni::{self, HEADER_LEN, MAX_FRAME_LEN, Order, Outgoing, Sequence};
 use candor_wire::{Frame, Kind};

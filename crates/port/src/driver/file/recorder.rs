@@ -22,9 +22,9 @@ use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use candor_linux::clock::{self, Monotonic, Realtime};
+use candor_linux::clock;
 use candor_recording::{Direction, Encoder, InterfaceIndex, MAX_RECORD_LEN, Record};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::Frame;
 
 use super::failure;

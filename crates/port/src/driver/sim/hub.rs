@@ -15,10 +15,10 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use candor_linux::clock::{self, Monotonic, Realtime};
+use candor_linux::clock;
 use candor_linux::poll::{Interest, Poll};
 use candor_linux::{Sent, peer, quick, realtime};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::bits::{self, INTERMISSION_BITS};
 use candor_wire::{Frame, Timing};
 

@@ -33,10 +33,10 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::poll::{self, Interest};
 use candor_linux::{peer, quick};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::{Bitrate, Frame, Kind, Timing};
 
 use self::message::{Inflow, Message, Purpose, Rates, Reader};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use candor_linux as linux;
 use candor_linux::can::{RawFrame, Socket};
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::packet::Sender;
 use candor_linux::poll::{self, Interest};
 use candor_linux::{Errno, quick, state};
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 use candor_wire::socketcan::{self, IdOrder};
 use candor_wire::{Frame, Kind};
 

@@ -6,9 +6,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use candor_bed::interface;
 use candor_bed::order::Measurement;
-use candor_linux::clock::{self, Monotonic, Switches};
+use candor_linux::clock::{self, Switches};
 use candor_linux::realtime::{Policy, Task, set_policy, threads_of};
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 
 use super::{Tally, policy};
 use crate::failure::{Context, FAULT, Failure};

@@ -19,12 +19,12 @@
 use candor_bed::order::Measurement;
 use candor_engine::{BusIndex, Engine};
 use candor_linux::can::{Filter, Socket};
-use candor_linux::clock::{self, Monotonic, Realtime};
+use candor_linux::clock;
 use candor_linux::packet::Ring;
 use candor_linux::poll::{Interest, Poll};
 use candor_linux::quick::{self, Gate};
 use candor_linux::{Error, Sent, state};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::socketcan::CANFD_MTU;
 
 use super::coalesce::{Coalescer, Next};

@@ -7,9 +7,9 @@ use candor_bed::order::Measurement;
 use candor_bed::report::JobCount;
 use candor_gateway::plan::Plane;
 use candor_gateway::{Config, Gateway, Rules};
-use candor_linux::clock::{self, Monotonic, Switches};
+use candor_linux::clock::{self, Switches};
 use candor_linux::realtime::threads_of;
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 
 use super::Tally;
 use super::command::{cpu, switches};

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use candor_linux::clock::{self, Monotonic};
+use candor_linux::clock;
 use candor_linux::icmp::{HEADER_LEN, Socket, request};
 use candor_linux::namespace::Namespace;
 use candor_linux::netlink::Netlink;
 use candor_linux::poll::{self, Interest};
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 
 use crate::failure::{Context, FAULT, Failure};
 use crate::modules::Modules;

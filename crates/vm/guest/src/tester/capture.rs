@@ -5,11 +5,10 @@
 //! kept for it, nobody is woken, and nothing has to be fetched while it is measured.
 
 use candor_bed::report::Stamp;
-use candor_linux::clock::Realtime;
 use candor_linux::packet::Ring;
 use candor_linux::poll::{self, Interest};
 use candor_linux::state;
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Nanos, Realtime};
 use candor_wire::socketcan::HEADER_LEN;
 
 use crate::failure::{Context, FAULT, Failure};

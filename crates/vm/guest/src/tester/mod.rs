@@ -21,9 +21,9 @@ use candor_bed::order::{Gateway, Measurement, Pace};
 use candor_bed::report::Stamp;
 use candor_linux::Sent;
 use candor_linux::can::{RawFrame, Socket};
-use candor_linux::clock::{self, Monotonic, Realtime, ThreadCpu};
+use candor_linux::clock::{self, ThreadCpu};
 use candor_linux::realtime::{Policy, Task, set_policy};
-use candor_time::{Instant, Nanos};
+use candor_time::{Instant, Monotonic, Nanos, Realtime};
 
 use crate::failure::{Context, FAULT, Failure};
 use crate::host;
