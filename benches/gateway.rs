@@ -16,7 +16,7 @@ use std::time::Instant;
 use candor_gateway::{Config, Gateway, Rules};
 use candor_linux::realtime::threads_of;
 use candor_linux::wake::Wake;
-use candor_port::{Wanted, driver};
+use candor_port::Wanted;
 use candor_time::Nanos;
 use candor_wire::Frame;
 
@@ -63,7 +63,7 @@ fn measure(rules: &str, measures: bool) -> Figures {
     let (table, findings) = candor_rules::file::parse("rules.toml", &text);
     let table = table.unwrap_or_else(|| panic!("{findings}"));
     let open = |name: String, wanted| {
-        driver::open(&name.parse().expect("a name"), wanted).expect("a port")
+        candor_drivers::open(&name.parse().expect("a name"), wanted).expect("a port")
     };
     let mut input = open(name(a, near), Wanted::TRANSMITTER).transmitter.expect("transmits");
     let output = Wanted { stamps: false, ..Wanted::RECEIVER };

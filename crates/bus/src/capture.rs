@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use candor_linux::clock;
 use candor_linux::wake::{Sleeper, Wake};
-use candor_port::{Address, Error, Progress, Received, Receiver, ReceiverCounters, Wanted, driver};
+use candor_port::{Address, Error, Progress, Received, Receiver, ReceiverCounters, Wanted};
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 
 use crate::counted;
@@ -157,11 +157,11 @@ impl Source {
 
 /// The number of the interface that a port is.
 fn index(address: &Address) -> Option<u32> {
-    candor_linux::interface_index(address.interface()?).ok()
+    candor_linux::interface_index(candor_drivers::interface(address)?).ok()
 }
 
 fn open_receiver(address: &Address, wanted: Wanted) -> Result<Box<dyn Receiver>, Error> {
-    driver::open(address, wanted)?.receiver.ok_or_else(|| {
+    candor_drivers::open(address, wanted)?.receiver.ok_or_else(|| {
         Error::new(address.to_string(), "this port cannot receive")
             .with_remedy("it can only transmit")
     })

@@ -29,10 +29,9 @@ impl std::str::FromStr for NamedPort {
 /// address without its options, else by the whole address.
 #[must_use]
 pub fn titles(ports: &[NamedPort]) -> Vec<String> {
-    let short = |port: &NamedPort| match (&port.name, port.address.driver()) {
-        (Some(name), _) => name.clone(),
-        (None, "socketcan") => port.address.place().to_owned(),
-        (None, driver) => format!("{driver}:{}", port.address.place()),
+    let short = |port: &NamedPort| match &port.name {
+        Some(name) => name.clone(),
+        None => port.address.without_options().to_string(),
     };
     let titles: Vec<_> = ports.iter().map(short).collect();
     let is_alone = |title: &String| titles.iter().filter(|other| *other == title).count() == 1;

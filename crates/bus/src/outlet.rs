@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candor_linux::clock;
-use candor_port::{Address, Error, Sent, Transmitter, TransmitterCounters, Wanted, driver};
+use candor_port::{Address, Error, Sent, Transmitter, TransmitterCounters, Wanted};
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::Frame;
 
@@ -170,7 +170,7 @@ impl Outlet {
     /// It cannot be opened, or transmits nothing.
     pub fn open(address: &Address, patience: Nanos) -> Result<Self, Error> {
         let name = address.to_string();
-        let port = driver::open(address, Wanted::TRANSMITTER)?;
+        let port = candor_drivers::open(address, Wanted::TRANSMITTER)?;
         let transmitter = port.transmitter.ok_or_else(|| {
             Error::new(&name, "this port cannot transmit").with_remedy("use another port")
         })?;

@@ -26,7 +26,7 @@ impl RatedPort {
             let nominal = rate("bitrate")?;
             Some(Timing { nominal, data: rate("data_bitrate").unwrap_or(nominal) })
         };
-        let by_controller = || interface::timing_of(address.interface()?);
+        let by_controller = || interface::timing_of(candor_drivers::interface(address)?);
         self.timing.or_else(by_option).or_else(by_controller)
     }
 }
@@ -72,7 +72,9 @@ impl std::str::FromStr for RatedPort {
             }
             // Names of files and hosts may have an @, names of interfaces do not.
             None => match whole()? {
-                port if port.address.interface().is_some() => Err(RatesError::Rates(rates.into())),
+                port if candor_drivers::interface(&port.address).is_some() => {
+                    Err(RatesError::Rates(rates.into()))
+                }
                 port => Ok(Self { port, timing: None }),
             },
         }

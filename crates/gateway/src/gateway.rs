@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
+use candor_drivers::Medium;
 use candor_engine::counters::{BusCounters, Counters, JobCounters};
 use candor_engine::program::Program;
 use candor_engine::table::List;
@@ -17,7 +18,7 @@ use candor_linux::netlink::{Link, Netlink};
 use candor_linux::quick;
 use candor_linux::realtime::{self, Policy, Task};
 use candor_linux::wake::Wake;
-use candor_port::{Address, Endpoint, Estate, Message, Receiver, Transmitter, Wanted, driver};
+use candor_port::{Address, Endpoint, Estate, Message, Receiver, Transmitter, Wanted};
 #[cfg(feature = "service")]
 use candor_rules::file::BadPort;
 use candor_time::{Instant, Monotonic, Nanos};
@@ -114,7 +115,7 @@ fn check_port(
 ) -> Result<(), (String, String)> {
     let named = named(bus)?;
     let wanted = wanted(table, planned, index, &named, true);
-    match driver::check(&named.address, wanted) {
+    match candor_drivers::check(&named.address, wanted) {
         Ok(()) => Ok(()),
         // What no rule uses is not opened.
         Err(_) if !wanted.receiver && !wanted.transmitter => Ok(()),
@@ -145,8 +146,7 @@ fn wanted(
     };
     let receiver = rules().any(receives);
     let transmitter = rules().any(|rule| rule.to.contains(&bus));
-    let is_whole = named.address.interface().is_none()
-        && named.address.driver() != "file"
+    let is_whole = candor_drivers::medium(&named.address) == Some(Medium::Network)
         && (receiver || transmitter);
     Wanted {
         receiver: receiver || is_whole,
@@ -559,15 +559,15 @@ impl Gateway {
         }
         let Some(receiver) = receiver else { return Ok(()) };
         // Stamps of other ports are those of a recording or a sender, by another clock.
-        let stamps = match new.line.named.address.interface() {
+        let medium = candor_drivers::medium(&new.line.named.address);
+        let stamps = match medium {
             _ if !self.config.measures => Stamps::Unwanted,
-            Some(_) => Stamps::OfKernel,
-            None => Stamps::Own,
+            Some(Medium::Interface) => Stamps::OfKernel,
+            _ => Stamps::Own,
         };
-        let loops = match new.line.named.address.driver() {
+        let loops = match medium {
             // A bus bounds what goes round on it, and a recording does not.
-            _ if new.line.named.address.interface().is_some() => Loops::Ignored,
-            "file" => Loops::Ignored,
+            Some(Medium::Interface | Medium::Recording) => Loops::Ignored,
             _ if self.config.stops_loops => Loops::Stopped,
             _ => Loops::Reported,
         };
@@ -609,7 +609,7 @@ impl Gateway {
         }
         let now = clock::now::<Monotonic>();
         for line in &mut self.lines {
-            let Some(name) = line.named.address.interface() else { continue };
+            let Some(name) = candor_drivers::interface(&line.named.address) else { continue };
             // One by one: a kernel that is not preemptible does nothing else while it answers, and a
             // list of all interfaces takes it 150 us.
             if self.netlink.is_none() {
@@ -643,7 +643,7 @@ impl Gateway {
                 (true, 0) => news.push(format!("bus `{name}`: no more frames run in a loop")),
                 _ => {}
             }
-            if line.named.address.interface().is_some() {
+            if candor_drivers::interface(&line.named.address).is_some() {
                 continue;
             }
             let trouble = trouble_of(line);
@@ -697,7 +697,7 @@ impl Gateway {
     pub fn heal(&mut self, is_new: impl Fn(&str) -> bool, changed: &str) {
         let urgent = Urgent::begin(self.config.priority);
         for line in &mut self.lines {
-            let Some(interface) = line.named.address.interface() else { continue };
+            let Some(interface) = candor_drivers::interface(&line.named.address) else { continue };
             if interface == changed {
                 line.station.kick();
             }
@@ -730,7 +730,7 @@ impl Gateway {
     pub fn close(&mut self, interface: &str) {
         let _urgent = Urgent::begin(self.config.priority);
         for line in &self.lines {
-            if line.named.address.interface() == Some(interface)
+            if candor_drivers::interface(&line.named.address) == Some(interface)
                 && let Some(output) = &line.station.output
             {
                 output.close();
@@ -1000,7 +1000,7 @@ fn open_port(
         return Ok(Halves::default());
     }
     let fail = |error| Error::Port(bus.name.clone(), error);
-    let port = driver::open_after(address, wanted, estate).map_err(fail)?;
+    let port = candor_drivers::open_after(address, wanted, estate).map_err(fail)?;
     let lacks = |half: &str| {
         let reason = format!("this port has no {half}");
         let error = candor_port::Error::new(address.to_string(), reason);

@@ -10,7 +10,7 @@ use std::thread;
 use candor_engine::Table;
 use candor_gateway::{Config, Error, Gateway, Rules, Snapshot, read_rules};
 use candor_linux::wake::Wake;
-use candor_port::{Progress, Receiver, Sent, Transmitter, Wanted, driver};
+use candor_port::{Progress, Receiver, Sent, Transmitter, Wanted};
 use candor_time::Nanos;
 use candor_wire::Frame;
 
@@ -37,7 +37,8 @@ impl Bed {
             format!("cannelloni:udp://127.0.0.1:{peer}?listen={own}&any_peer=true")
         };
         let buses = format!("[bus]\na = \"{}\"\nb = \"{}\"\n", name(near, a), name(far, b));
-        let open = |name: String, wanted| driver::open(&name.parse().unwrap(), wanted).unwrap();
+        let open =
+            |name: String, wanted| candor_drivers::open(&name.parse().unwrap(), wanted).unwrap();
         let input = open(name(a, near), Wanted::TRANSMITTER).transmitter.unwrap();
         let output = open(name(b, far), Wanted::RECEIVER).receiver;
         Self { buses, input, output, listens: a }

@@ -12,7 +12,7 @@ use candor_engine::Table;
 use candor_gateway::snapshot::{PortSnapshot, RuleSnapshot};
 use candor_gateway::{Config, Gateway, Rules, Snapshot};
 use candor_linux::clock;
-use candor_port::{Sent, Transmitter, Wanted, driver};
+use candor_port::{Sent, Transmitter, Wanted};
 use candor_time::{Monotonic, Nanos};
 use candor_wire::tunnel::cannelloni::{HELLO, Stream};
 use candor_wire::{Frame, StandardId};
@@ -75,7 +75,7 @@ fn total(rule: &RuleSnapshot) -> u64 {
 /// The end of a UDP tunnel that sends.
 fn sender_to(gateway: u16) -> Box<dyn Transmitter> {
     let name = format!("cannelloni:udp://127.0.0.1:{gateway}?listen=0");
-    driver::open(&name.parse().unwrap(), Wanted::TRANSMITTER).unwrap().transmitter.unwrap()
+    candor_drivers::open(&name.parse().unwrap(), Wanted::TRANSMITTER).unwrap().transmitter.unwrap()
 }
 
 fn send(sender: &mut dyn Transmitter, frame: &Frame) {
@@ -284,7 +284,7 @@ fn no_destination_holds_up_another_whatever_its_peer_does() {
 fn little_waits_behind_a_peer_that_does_not_read() {
     let never = Peer::that_never_reads();
     let name = format!("cannelloni:tcp://{}", never.address);
-    let port = driver::open(&name.parse().unwrap(), Wanted::TRANSMITTER).unwrap();
+    let port = candor_drivers::open(&name.parse().unwrap(), Wanted::TRANSMITTER).unwrap();
     let mut transmitter = port.transmitter.unwrap();
     until("it is connected", || transmitter.transmit(&numbered(0, 0), false) == Sent::Taken);
     // The buffer of the other end fills; nobody but the other end can bound that.

@@ -10,8 +10,8 @@ use candor_time::Nanos;
 
 use crate::Error;
 
-/// The name of a port, taken apart. Whether the driver exists and what the place means is for
-/// [`driver::open`](crate::driver::open).
+/// The name of a port, taken apart. Whether the driver exists and what the place means is known to
+/// `candor-drivers`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     driver: String,
@@ -130,10 +130,10 @@ impl Address {
         })
     }
 
-    /// The interface of Linux that this is, if it is one.
+    /// The same without options.
     #[must_use]
-    pub fn interface(&self) -> Option<&str> {
-        matches!(&*self.driver, "socketcan" | "packet").then_some(&*self.place)
+    pub fn without_options(&self) -> Self {
+        Self { options: Vec::new(), ..self.clone() }
     }
 }
 
@@ -256,15 +256,6 @@ mod tests {
         let error = Error::from(address.parsed::<u32>("word", "1").unwrap_err()).to_string();
         let reported = ": `word=fast` is not a valid value; write for example word=1";
         assert_eq!(error, format!("{address}{reported}"));
-    }
-
-    #[test]
-    fn interfaces_of_linux_are_recognised() {
-        for (text, interface) in
-            [("can0", Some("can0")), ("packet:can1?mark=1", Some("can1")), ("sim:can0", None)]
-        {
-            assert_eq!(address(text).interface(), interface);
-        }
     }
 
     #[test]

@@ -18,19 +18,6 @@ impl Error {
         Self { port: port.into(), reason: reason.into(), remedy: None, is_passing: false }
     }
 
-    /// What the kernel says about `port`.
-    #[must_use]
-    pub fn kernel(port: impl Into<String>, error: &candor_linux::Error) -> Self {
-        // Down, away, or not there yet: an interface may return.
-        let name = error.errno().and_then(candor_linux::Errno::name);
-        Self {
-            port: port.into(),
-            reason: error.to_string(),
-            remedy: None, // the text above has it
-            is_passing: matches!(name, Some("ENETDOWN" | "ENODEV" | "ENXIO" | "ENETUNREACH")),
-        }
-    }
-
     /// Adds what to do.
     #[must_use]
     pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {

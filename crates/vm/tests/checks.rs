@@ -1,4 +1,4 @@
-//! The checks of `candor-linux` and `candor-port` (their tests `machine`) run on this machine and in
+//! The checks of `candor-linux` and `candor-drivers` (their tests `machine`) run on this machine and in
 //! guests: each of them somewhere, and in a guest all but those that take a module which is not in a
 //! guest's set.
 //!
@@ -94,7 +94,7 @@ fn every_check_of_linux_runs_here_or_in_a_guest() {
 #[test]
 #[ignore = "needs QEMU and kernels: see the top of this file"]
 fn every_check_of_ports_runs_here_or_in_a_guest() {
-    every_check_runs("candor-port");
+    every_check_runs("candor-drivers");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! `candor help json bus list` describes what `--json` prints.
 
 use candor_bus::interface::{self, Interface};
-use candor_port::driver::{self, DRIVERS};
+use candor_drivers::DRIVERS;
 use clap::Args;
 
 use crate::Answer;
@@ -49,7 +49,7 @@ fn interface_object(interface: &Interface) -> json::interface::Interface<'_> {
     }
 }
 
-fn driver_object(driver: &driver::Driver) -> Driver {
+fn driver_object(driver: &candor_drivers::Driver) -> Driver {
     let option = |&(name, summary): &(&'static str, &'static str)| DriverOption { name, summary };
     Driver {
         name: driver.name,

@@ -9,6 +9,7 @@ use candor_bus::capture::Captured;
 use candor_bus::load::{Meter, Stretch};
 use candor_bus::named::{self, NamedPort};
 use candor_bus::rates::RatedPort;
+use candor_drivers::Medium;
 use candor_linux::clock;
 use candor_port::Address;
 use candor_time::{Instant, Nanos, Realtime};
@@ -94,10 +95,10 @@ enum Clock {
 
 impl Clock {
     fn of(address: &Address) -> Self {
-        match address.driver() {
-            "file" => Self::Recorded,
-            _ if address.interface().is_some() => Self::Stamps,
-            _ => Self::Arrival,
+        match candor_drivers::medium(address) {
+            Some(Medium::Interface) => Self::Stamps,
+            Some(Medium::Recording) => Self::Recorded,
+            Some(Medium::Network) | None => Self::Arrival,
         }
     }
 }

@@ -15,7 +15,7 @@ use candor_linux::namespace::Namespace;
 use candor_linux::netlink::{CanSettings, Netlink};
 use candor_linux::poll::{self, Interest};
 use candor_linux::realtime::{self, Policy, Task};
-use candor_port::{Sent, Transmitter, Wanted, driver};
+use candor_port::{Sent, Transmitter, Wanted};
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::{Frame, StandardId};
 
@@ -509,7 +509,7 @@ pub(crate) struct Sender(Box<dyn Transmitter>);
 
 impl Sender {
     pub(crate) fn new(interface: &str) -> Self {
-        let port = driver::open(&interface.parse().unwrap(), Wanted::TRANSMITTER);
+        let port = candor_drivers::open(&interface.parse().unwrap(), Wanted::TRANSMITTER);
         Self(port.unwrap_or_else(|error| panic!("{error}")).transmitter.unwrap())
     }
 

@@ -6,7 +6,7 @@ use candor_gateway::Snapshot;
 use candor_gateway::snapshot::LatencySnapshot;
 use candor_linux::clock;
 use candor_linux::realtime::{self, Policy, Task};
-use candor_port::{Receiver, Wanted, driver};
+use candor_port::{Receiver, Wanted};
 use candor_time::{Instant, Nanos, Realtime};
 use candor_wire::{Bitrate, Frame, StandardId, Timing, bits};
 
@@ -43,7 +43,7 @@ fn frame(length: usize, number: u64) -> Frame {
 /// A ring with room for all frames, to be read afterwards: so nobody is woken meanwhile.
 fn ring(interface: &str) -> Box<dyn Receiver> {
     let name = format!("packet:{interface}?ring=16384");
-    driver::open(&name.parse().unwrap(), Wanted::RECEIVER).unwrap().receiver.unwrap()
+    candor_drivers::open(&name.parse().unwrap(), Wanted::RECEIVER).unwrap().receiver.unwrap()
 }
 
 fn read(ring: &mut dyn Receiver, count: u64) -> Vec<(Frame, Instant<Realtime>)> {

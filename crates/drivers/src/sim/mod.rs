@@ -40,16 +40,17 @@ use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::{Bitrate, Frame, Kind, Timing};
 
 use self::message::{Inflow, Message, Purpose, Rates, Reader};
-use super::Driver;
-use crate::{
+use crate::{Driver, Medium};
+use candor_port::{
     Address, Capabilities, Error, Estate, Origin, Port, Progress, Received, Receiver,
     ReceiverCounters, Sent, Stamp, Transmitter, TransmitterCounters, Wanted,
 };
 
 /// The driver.
-pub(super) static DRIVER: Driver = Driver {
+pub(crate) static DRIVER: Driver = Driver {
     name: "sim",
     summary: "a simulated bus on this machine, with real bit times",
+    medium: Medium::Network,
     example: "sim:bench?bitrate=500k&data_bitrate=2M",
     options: &[
         ("bitrate", "the nominal bit rate; default 500k"),
@@ -116,7 +117,7 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
             hardware_stamps: false,
             ordered: true,
             reliable: true,
-            message: crate::Message::Frame,
+            message: candor_port::Message::Frame,
         },
         receiver: None,
         transmitter: None,

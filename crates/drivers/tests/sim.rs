@@ -4,7 +4,7 @@
 mod suite;
 
 use candor_linux::clock;
-use candor_port::{Port, Progress, Sent, Wanted, driver};
+use candor_port::{Port, Progress, Sent, Wanted};
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::{Frame, Timing, bits};
 use suite::{Listening, transmit};
@@ -166,8 +166,9 @@ fn a_slow_receiver_learns_what_it_lost() {
 
 #[test]
 fn the_bit_rates_of_the_bus_hold_until_all_have_left() {
-    let open =
-        |options: &str, wanted| driver::open(&bus("rates", options).parse().unwrap(), wanted);
+    let open = |options: &str, wanted| {
+        candor_drivers::open(&bus("rates", options).parse().unwrap(), wanted)
+    };
     for _ in 0..20 {
         let first = open("bitrate=250k", Wanted::BOTH).unwrap();
         assert!(open("bitrate=250k&data_bitrate=2M", Wanted::BOTH).is_ok());
@@ -194,7 +195,7 @@ fn what_cannot_be_is_refused() {
         ("sim:a?speed=1", "has no option `speed`"),
         (&long, "the name of the bus is too long"),
     ] {
-        let error = driver::open(&name.parse().unwrap(), Wanted::BOTH).err().unwrap();
+        let error = candor_drivers::open(&name.parse().unwrap(), Wanted::BOTH).err().unwrap();
         assert!(error.to_string().contains(reason), "{error}");
     }
 }

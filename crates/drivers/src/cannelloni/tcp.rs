@@ -18,10 +18,10 @@ use candor_wire::tunnel::Refused;
 use candor_wire::tunnel::cannelloni::{HELLO, MAX_FRAME_LEN, Stream};
 use candor_wire::{Frame, Kind};
 
-use super::super::datagrams::{self, Patience};
 use super::backlog::Backlog;
 use super::dialer::{Dialer, Door, Link, Role, Shared, TO_GREET};
-use crate::{
+use crate::datagrams::{self, Patience};
+use candor_port::{
     Address, Capabilities, Endpoint, Error, Estate, Message, Origin, Port, Progress, Received,
     Receiver, ReceiverCounters, Sent, Stamp, Transmitter, TransmitterCounters, Wanted,
 };
@@ -80,11 +80,13 @@ pub(super) fn open(
                 Some(host) => Some(datagrams::resolve(&name, host, super::PORT)?.ip()),
                 None => None,
             };
-            let listener = match estate.tcp(end) {
+            let listener = match estate
+                .take(|listener: &TcpListener| listener.local_addr().is_ok_and(|own| own == end))
+            {
                 Some(listener) => listener,
                 None => listen(&name, end)?,
             };
-            endpoint = Some(Endpoint::Tcp(Arc::clone(&listener)));
+            endpoint = Some(Endpoint::new(Arc::clone(&listener)));
             Role::Server(Door::new(listener, peer))
         }
     };
@@ -435,8 +437,8 @@ mod tests {
     use candor_linux::wake::{Sleeper, Wake};
     use candor_wire::tunnel::cannelloni::encode_frame;
 
-    use super::super::super::datagrams::testing::{loopback, open, refusal};
     use super::*;
+    use crate::datagrams::testing::{loopback, open, refusal};
 
     const KINDS: [&str; 5] =
         ["123#DEADBEEF", "12345678#", "123#R4", "123##3AABB", "7FF#1122334455667788"];

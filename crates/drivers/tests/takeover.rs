@@ -5,7 +5,7 @@ use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 
 use candor_linux::clock;
 use candor_linux::process::{Child, fork};
-use candor_port::{Port, Progress, Sent, Wanted, driver};
+use candor_port::{Port, Progress, Sent, Wanted};
 use candor_time::{Monotonic, Nanos};
 use candor_wire::Frame;
 
@@ -19,7 +19,7 @@ fn frame(text: &str) -> Frame {
 }
 
 fn open(name: &str) -> Result<Port, candor_port::Error> {
-    driver::open(&name.parse().unwrap(), Wanted::BOTH)
+    candor_drivers::open(&name.parse().unwrap(), Wanted::BOTH)
 }
 
 /// A process that waits for a byte before it does something, and tells when it has.

@@ -9,8 +9,9 @@ use candor_wire::tunnel::Refused;
 use candor_wire::tunnel::cannelloni::{self, HEADER_LEN, MAX_FRAME_LEN, Order, Outgoing, Sequence};
 use candor_wire::{Frame, Kind};
 
-use super::super::datagrams::{self, Contents, Inlet, Outlet, Own, Patience, Reads};
-use crate::{
+use crate::datagrams::{self, Contents, Inlet, Outlet, Own, Patience, Reads};
+use crate::kernel;
+use candor_port::{
     Address, Capabilities, Endpoint, Error, Estate, Message, Port, ReceiverCounters, Sent,
     Transmitter, TransmitterCounters, Wanted,
 };
@@ -42,12 +43,12 @@ pub(super) fn open(
     estate: &Estate,
 ) -> Result<Port, Error> {
     let name = address.to_string();
-    let fail = |error| Error::kernel(&*name, &error);
+    let fail = |error| kernel::failure(&*name, &error);
     let peer = datagrams::resolve(&name, place, super::PORT)?;
     let listener = listener(&name, address, peer)?;
     let room = payload(&name, address, peer)?;
     let is_any_peer = super::truth(address, "any_peer")?;
-    let socket = match estate.udp(listener) {
+    let socket = match estate.take(crate::datagrams::is_at(listener)) {
         Some(socket) => socket,
         None => Arc::new(udp::bind(listener).map_err(fail)?),
     };
@@ -78,7 +79,7 @@ pub(super) fn open(
         },
         receiver: receiver.map(|receiver| Box::new(receiver) as _),
         transmitter: transmitter.map(|transmitter| Box::new(transmitter) as _),
-        endpoint: Some(Endpoint::Udp(socket)),
+        endpoint: Some(Endpoint::new(socket)),
     })
 }
 
@@ -247,11 +248,11 @@ impl Drop for Packer {
 mod tests {
     use std::net::UdpSocket;
 
-    use super::super::super::datagrams::testing::{
+    use super::*;
+    use crate::datagrams::testing::{
         loopback, open, receive, receiver, refusal, texts, transmitter,
     };
-    use super::*;
-    use crate::{Progress, Receiver};
+    use candor_port::{Progress, Receiver};
 
     const KINDS: [&str; 6] = [
         "123#DEADBEEF",

@@ -14,16 +14,18 @@ use candor_time::{Instant, Realtime};
 use candor_wire::Frame;
 use candor_wire::tunnel::multicast::{Datagram, MAX_LEN, PORT};
 
-use super::Driver;
 use super::datagrams::{self, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes};
-use crate::{
+use crate::kernel;
+use crate::{Driver, Medium};
+use candor_port::{
     Address, Capabilities, Endpoint, Error, Estate, Message, Port, ReceiverCounters, Wanted,
 };
 
 /// The driver.
-pub(super) static DRIVER: Driver = Driver {
+pub(crate) static DRIVER: Driver = Driver {
     name: "multicast",
     summary: "an IP multicast group, compatible with python-can's udp_multicast",
+    medium: Medium::Network,
     example: "multicast:239.74.163.2",
     options: &[
         ("port", "of the group; default 43113, as in python-can"),
@@ -71,7 +73,7 @@ fn settings(address: &Address) -> Result<Settings, Error> {
 
 fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
     let name = address.to_string();
-    let fail = |error| Error::kernel(&*name, &error);
+    let fail = |error| kernel::failure(&*name, &error);
     let Settings { group, port, hop_limit, has_sender_stamps } = settings(address)?;
     let via = via(&name, address)?;
     let group_address = SocketAddr::new(group, port);
@@ -91,7 +93,7 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
     let mut endpoint = None;
     let receiver = match wanted.receiver {
         true => {
-            let socket = match estate.udp(group_address) {
+            let socket = match estate.take(crate::datagrams::is_at(group_address)) {
                 Some(socket) => {
                     // It may be in the group already, by this interface or another one.
                     let _ = udp::join(&socket, group, via);
@@ -104,7 +106,7 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
                     Arc::new(socket)
                 }
             };
-            endpoint = Some(Endpoint::Udp(Arc::clone(&socket)));
+            endpoint = Some(Endpoint::new(Arc::clone(&socket)));
             datagrams::prepare(&name, &socket, address, wanted)?;
             let reads = Unpacker { has_sender_stamps };
             let own = Own::new(sender.as_deref());
@@ -138,7 +140,7 @@ fn via(name: &str, address: &Address) -> Result<Via, Error> {
         Ok(ip) => Ok(Via::Address(ip)),
         Err(_) => interface_index(interface)
             .map(Via::Interface)
-            .map_err(|error| Error::kernel(name, &error)),
+            .map_err(|error| kernel::failure(name, &error)),
     }
 }
 
@@ -177,9 +179,9 @@ impl Writes for Packer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::datagrams::testing::{open, receive, refusal, texts};
     use super::*;
-    use crate::{Origin, Progress, Received, Sent};
+    use crate::datagrams::testing::{open, receive, refusal, texts};
+    use candor_port::{Origin, Progress, Received, Sent};
 
     /// The name of a group that only this process uses.
     fn group(port: u16) -> String {

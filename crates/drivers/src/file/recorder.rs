@@ -28,7 +28,7 @@ use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::Frame;
 
 use super::failure;
-use crate::{Address, Error, Sent, Transmitter, TransmitterCounters};
+use candor_port::{Address, Error, Sent, Transmitter, TransmitterCounters};
 use candor_recording::RecordingError;
 
 /// How long records are kept back, to be written together.
@@ -362,7 +362,7 @@ mod tests {
 
     use super::super::tests::{port, recording};
     use super::*;
-    use crate::{Transmitter, Wanted};
+    use candor_port::{Transmitter, Wanted};
 
     const LOG: &str = "(1000.000000) can0 123#11\n";
 

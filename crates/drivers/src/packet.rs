@@ -8,7 +8,7 @@
 //!
 //! Transmitting is that of `socketcan:`, since packet sockets are slower at it. With
 //! `past_queue=true` frames without echo go past the queue of the interface straight to the driver,
-//! and find no room ([`Sent::Full`](crate::Sent::Full)) as soon as the controller has none: nothing
+//! and find no room ([`Sent::Full`](candor_port::Sent::Full)) as soon as the controller has none: nothing
 //! waits where it cannot be overtaken. A virtual interface (vcan) shows such frames to nobody.
 
 use std::sync::Arc;
@@ -17,17 +17,18 @@ use candor_linux::packet::Ring;
 use candor_linux::state;
 use candor_wire::Kind;
 
-use super::Driver;
 use super::socketcan::{Outlets, Sockets, capabilities, decode, failure};
-use crate::{
+use crate::{Driver, Medium};
+use candor_port::{
     Address, Capabilities, Error, Estate, Origin, Port, Progress, Received, Receiver,
     ReceiverCounters, Stamp, Wanted,
 };
 
 /// The driver.
-pub(super) static DRIVER: Driver = Driver {
+pub(crate) static DRIVER: Driver = Driver {
     name: "packet",
     summary: "a Linux interface, through a packet socket with a ring",
+    medium: Medium::Interface,
     example: "packet:can0",
     options: &[
         ("ring", "the receive ring in frames; default 1024"),

@@ -8,9 +8,9 @@ use candor_linux::{quick, state};
 use candor_wire::Kind;
 use candor_wire::socketcan::CANFD_MTU;
 
-use super::super::drops::Drops;
 use super::{decode, failure};
-use crate::{Error, Origin, Progress, Received, Receiver, ReceiverCounters, Stamp};
+use crate::drops::Drops;
+use candor_port::{Error, Origin, Progress, Received, Receiver, ReceiverCounters, Stamp};
 
 /// Frames that are received at once, where that is of use.
 const BATCH: usize = 64;

@@ -23,7 +23,7 @@ use candor_linux::{quick, tcp};
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::tunnel::cannelloni::HELLO;
 
-use crate::Trouble;
+use candor_port::Trouble;
 
 /// How long a connection may take until both ends have greeted.
 pub(super) const TO_GREET: Nanos = Nanos::from_secs(5);

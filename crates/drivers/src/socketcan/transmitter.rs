@@ -13,14 +13,14 @@ use candor_time::{Monotonic, Nanos};
 use candor_wire::socketcan::{self, IdOrder};
 use candor_wire::{Frame, Kind};
 
-use crate::{Sent, Transmitter, TransmitterCounters};
+use candor_port::{Sent, Transmitter, TransmitterCounters};
 
 /// How long to wait when the queue of an interface is full, of which no event tells that there is
 /// room again: about as long as a frame takes.
 const FULL_QUEUE_WAIT: Nanos = Nanos::from_micros(100);
 
 /// The sockets that frames leave by.
-pub(in crate::driver) enum Outlets {
+pub(crate) enum Outlets {
     /// One that other programs do not see frames of, and one that they do.
     Pair { quiet: Socket, echoed: Arc<Socket> },
     /// That of the receiver, which is to see them itself.
@@ -31,7 +31,7 @@ pub(in crate::driver) enum Outlets {
 
 impl Outlets {
     /// A pair on an interface; `echoed` is that of the receiver, if there is one.
-    pub(in crate::driver) fn pair(
+    pub(crate) fn pair(
         interface: &str,
         send_buffer: Option<u32>,
         echoed: Option<Arc<Socket>>,
@@ -45,10 +45,7 @@ impl Outlets {
     }
 
     /// A way past the queue of an interface, and one through it.
-    pub(in crate::driver) fn direct(
-        interface: &str,
-        send_buffer: Option<u32>,
-    ) -> Result<Self, linux::Error> {
+    pub(crate) fn direct(interface: &str, send_buffer: Option<u32>) -> Result<Self, linux::Error> {
         let direct = Sender::open(interface, true)?;
         direct.set_blocking(false)?;
         let echoed = Arc::new(Self::open(interface, send_buffer, true)?);
@@ -66,7 +63,7 @@ impl Outlets {
     }
 
     /// Marks what others see.
-    pub(in crate::driver) fn set_mark(&self, mark: u32) -> Result<(), linux::Error> {
+    pub(crate) fn set_mark(&self, mark: u32) -> Result<(), linux::Error> {
         match self {
             Self::Pair { echoed, .. } | Self::Direct { echoed, .. } => echoed.set_mark(mark),
             Self::Shared(socket) => socket.set_mark(mark),
@@ -114,14 +111,14 @@ enum Obstacle {
 }
 
 /// The half that transmits.
-pub(in crate::driver) struct Sockets {
+pub(crate) struct Sockets {
     outlets: Outlets,
     obstacle: Obstacle,
     counters: Arc<TransmitterCounters>,
 }
 
 impl Sockets {
-    pub(in crate::driver) fn new(outlets: Outlets) -> Self {
+    pub(crate) fn new(outlets: Outlets) -> Self {
         Self { outlets, obstacle: Obstacle::Queue, counters: Arc::default() }
     }
 

@@ -11,7 +11,7 @@
 //!
 //! **Transmitted** frames are written with the time of the machine (`CLOCK_REALTIME`), in the format
 //! that the ending of the name stands for: see [`recorder`]. The file grows twice a second, when
-//! [`Transmitter::flush`](crate::Transmitter::flush) is called, and at the end. A file that is there
+//! [`Transmitter::flush`](candor_port::Transmitter::flush) is called, and at the end. A file that is there
 //! already is left alone unless `replace=true` is given; then it is replaced by the first write.
 
 mod recorder;
@@ -25,17 +25,19 @@ use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::Kind;
 
 use self::recorder::Recorder;
-use super::Driver;
-use crate::{
+use crate::kernel;
+use crate::{Driver, Medium};
+use candor_port::{
     Address, Capabilities, Error, Estate, Message, Origin, Port, Progress, Received, Receiver,
     ReceiverCounters, Stamp, Wanted,
 };
 use candor_recording::{Recording, RecordingError};
 
 /// The driver.
-pub(super) static DRIVER: Driver = Driver {
+pub(crate) static DRIVER: Driver = Driver {
     name: "file",
     summary: "a recording: receiving replays it, transmitting writes it",
+    medium: Medium::Recording,
     example: "file:drive.log",
     options: &[
         ("speed", "the replay speed: 1 as recorded, 2 twice as fast, max without waiting"),
@@ -224,7 +226,7 @@ impl Receiver for Replay {
         let mut now = clock::now::<Monotonic>();
         if due > now {
             let has_come = clock::sleep_until_or_signal(due)
-                .map_err(|error| Error::kernel(&*self.name, &error))?;
+                .map_err(|error| kernel::failure(&*self.name, &error))?;
             if !has_come {
                 return Ok(Progress::Interrupted);
             }
@@ -269,7 +271,6 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::driver;
 
     const LOG: &str = "\
         (1000.000000) can0 123#11\n\
@@ -280,7 +281,7 @@ mod tests {
         (1000.006000) can0 126#R\n";
 
     pub(super) fn port(name: &str, wanted: Wanted) -> Result<Port, Error> {
-        driver::open(&name.parse().unwrap(), wanted)
+        crate::open(&name.parse().unwrap(), wanted)
     }
 
     /// A recording, and the name of its port.

@@ -1,16 +1,48 @@
-//! The drivers, one file each, and their registry.
+//! The drivers of ports, one file each, and their registry [`DRIVERS`].
+//!
+//! ```text
+//!  "can0?gather=5ms" -- Address -- open --> Port { Receiver, Transmitter }
+//! ```
+//!
+//! | name | bus |
+//! |---|---|
+//! | `can0`, `socketcan:can0` | an interface of Linux, by a CAN socket |
+//! | `packet:can0` | the same, by a packet socket with a ring |
+//! | `cannelloni:udp://host:20000`, `cannelloni:tcp://host:20000` | CAN over Ethernet as cannelloni does it |
+//! | `can2udp:0.0.0.0:4858` | a frame per datagram, as Cogent's can2udp does it |
+//! | `multicast:239.74.163.2` | python-can's `udp_multicast` |
+//! | `sim:bench` | a bus that takes its time, without a controller |
+//! | `file:drive.log` | a recording |
+//!
+//! A receiver that waits is interrupted by a signal, see [`candor_linux::wake`].
+//!
+//! To add a driver: write one file, name it in the registry, and add a test to `tests/conformance.rs`,
+//! which runs what holds for every port.
 
 mod can2udp;
 mod cannelloni;
 mod datagrams;
 mod drops;
 mod file;
+mod kernel;
 mod multicast;
 mod packet;
 mod sim;
 mod socketcan;
 
-use crate::{Address, Error, Estate, Port, Wanted};
+use candor_port::{Address, Error, Estate, Port, Wanted};
+
+/// What is behind a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// A CAN interface of this machine; the place in the name of the port is its name. Stamps are those
+    /// of this machine.
+    Interface,
+    /// Other machines or programs. Stamps, if there are any, are those of whoever sent the frames.
+    Network,
+    /// A file, which is read or written. Stamps are of a time long ago.
+    Recording,
+}
 
 /// A kind of port.
 pub struct Driver {
@@ -18,6 +50,8 @@ pub struct Driver {
     pub name: &'static str,
     /// What it is, in a sentence without a full stop.
     pub summary: &'static str,
+    /// What is behind its ports.
+    pub medium: Medium,
     /// A name of a port of it.
     pub example: &'static str,
     /// Its options: key, what it does.
@@ -37,6 +71,19 @@ pub static DRIVERS: &[&Driver] = &[
     &sim::DRIVER,
     &file::DRIVER,
 ];
+
+/// What is behind a port; `None` if there is no such driver.
+#[must_use]
+pub fn medium(address: &Address) -> Option<Medium> {
+    let driver = DRIVERS.iter().find(|driver| driver.name == address.driver())?;
+    Some(driver.medium)
+}
+
+/// The CAN interface of this machine that a port is, if it is one.
+#[must_use]
+pub fn interface(address: &Address) -> Option<&str> {
+    (medium(address) == Some(Medium::Interface)).then(|| address.place())
+}
 
 /// Checks the name of a port as far as that is possible without the machine: the driver, its options
 /// and their values, and whether the port can be used as wanted. [`open`] begins with the same.
@@ -107,6 +154,20 @@ mod tests {
             for (at, (key, _)) in driver.options.iter().enumerate() {
                 assert!(driver.options[..at].iter().all(|(other, _)| other != key), "{key}");
             }
+        }
+    }
+
+    #[test]
+    fn interfaces_of_this_machine_are_recognised() {
+        for (text, name) in [
+            ("can0", Some("can0")),
+            ("packet:can1?mark=1", Some("can1")),
+            ("sim:can0", None),
+            ("file:can0", None),
+            ("nothing:can0", None),
+        ] {
+            let address: Address = text.parse().unwrap();
+            assert_eq!(interface(&address), name, "{text}");
         }
     }
 

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - Without stamps and own frames a wake-up costs as little as it can: one system call per frame,
-//!   which tells nothing but the frame. All frames count as those of the bus ([`Origin::Bus`](crate::Origin::Bus)), also
+//!   which tells nothing but the frame. All frames count as those of the bus ([`Origin::Bus`](candor_port::Origin::Bus)), also
 //!   what other programs of this machine transmit there.
 //! - What a port transmits with echo is seen by all programs but not by its own receiver, unless own
 //!   frames are wanted: if both halves were opened together, they share that socket. With own
@@ -36,13 +36,15 @@ use candor_wire::socketcan::{self, CAN_MTU, CANFD_MTU, IdOrder};
 
 use self::receiver::{Batches, OneByOne};
 pub(super) use self::transmitter::{Outlets, Sockets};
-use super::Driver;
-use crate::{Address, Capabilities, Endpoint, Error, Estate, Message, Port, Wanted};
+use crate::kernel;
+use crate::{Driver, Medium};
+use candor_port::{Address, Capabilities, Endpoint, Error, Estate, Message, Port, Wanted};
 
 /// The driver.
-pub(super) static DRIVER: Driver = Driver {
+pub(crate) static DRIVER: Driver = Driver {
     name: "socketcan",
     summary: "a Linux interface, through a CAN socket",
+    medium: Medium::Interface,
     example: "can0",
     options: &[
         ("buffer", "the receive buffer in bytes, about 800 per frame"),
@@ -60,6 +62,12 @@ fn buffers(address: &Address) -> Result<(Option<u32>, Option<u32>), Error> {
     Ok((address.parsed("buffer", "1048576")?, address.parsed("send_buffer", "8192")?))
 }
 
+/// What a port leaves to the one that replaces it: the socket that receives on an interface.
+struct Receives {
+    interface: Box<str>,
+    socket: Arc<Socket>,
+}
+
 fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
     let name = address.to_string();
     let interface = address.place();
@@ -75,11 +83,14 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
     // What a socket transmits does not come back to it, but to all others.
     let mut shared = None;
     if wanted.receiver {
-        let socket =
-            estate.can(interface).map_or_else(|| Socket::open(interface).map(Arc::new), Ok);
-        let socket = socket.map_err(fail)?;
+        let left = estate.take(|left: &Receives| *left.interface == *interface);
+        let socket = match left {
+            Some(left) => Arc::clone(&left.socket),
+            None => Arc::new(Socket::open(interface).map_err(fail)?),
+        };
         let granted = set_up(&socket, buffer, wanted).map_err(fail)?;
-        port.endpoint = Some(Endpoint::Can(interface.into(), Arc::clone(&socket)));
+        let receives = Receives { interface: interface.into(), socket: Arc::clone(&socket) };
+        port.endpoint = Some(Endpoint::new(Arc::new(receives)));
         if wanted.transmitter {
             if let Some(bytes) = send_buffer {
                 socket.set_send_buffer(bytes).map_err(fail)?;
@@ -139,7 +150,7 @@ pub(super) fn capabilities(interface: &str) -> Capabilities {
 /// What the kernel says about an interface.
 #[cold]
 pub(super) fn failure(name: &str, interface: &str, error: &linux::Error) -> Error {
-    let failure = Error::kernel(name, error);
+    let failure = kernel::failure(name, error);
     let is_down = error.errno().and_then(Errno::name) == Some("ENETDOWN");
     match error.remedy() {
         None if is_down => {

@@ -3,7 +3,7 @@
 use candor_linux::clock;
 use candor_linux::netlink::{CanSettings, Netlink};
 use candor_linux::realtime::{self, Policy, Task};
-use candor_port::{Address, Sent, Wanted};
+use candor_port::{Sent, Wanted};
 use candor_time::{Monotonic, Nanos};
 
 use crate::harness::PAIR;
@@ -60,7 +60,7 @@ fn full() {
         ("can0?send_buffer=1", "can1", 1_000, 8),
         ("packet:can1?past_queue=true", "packet:can0?ring=4096", 1_000, 1),
     ] {
-        let interface = left.parse::<Address>().unwrap().interface().unwrap().to_owned();
+        let interface = candor_drivers::interface(&left.parse().unwrap()).unwrap().to_owned();
         Netlink::open().unwrap().set_queue_length(&interface, queue).unwrap();
         if is_rt {
             let taken = taken_at_once(left);

@@ -19,16 +19,18 @@ use candor_time::{Instant, Realtime};
 use candor_wire::Frame;
 use candor_wire::tunnel::can2udp::{Datagram, MAX_LEN, PORT, Version};
 
-use super::Driver;
 use super::datagrams::{self, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes};
-use crate::{
+use crate::kernel;
+use crate::{Driver, Medium};
+use candor_port::{
     Address, Capabilities, Endpoint, Error, Estate, Message, Port, ReceiverCounters, Wanted,
 };
 
 /// The driver.
-pub(super) static DRIVER: Driver = Driver {
+pub(crate) static DRIVER: Driver = Driver {
     name: "can2udp",
     summary: "one frame per datagram, compatible with Cogent's can2udp",
+    medium: Medium::Network,
     example: "can2udp:0.0.0.0:4858",
     options: &[
         (
@@ -89,7 +91,7 @@ fn no_broadcast(name: &str) -> Error {
 
 fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
     let name = address.to_string();
-    let fail = |error| Error::kernel(&*name, &error);
+    let fail = |error| kernel::failure(&*name, &error);
     let Settings { version, interface, has_sender_stamps } = settings(address, wanted)?;
     let listen = datagrams::resolve(&name, address.place(), PORT)?;
     let peer = match address.option("peer") {
@@ -116,7 +118,7 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
     let mut endpoint = None;
     let receiver = match wanted.receiver {
         true => {
-            let socket = match estate.udp(listen) {
+            let socket = match estate.take(crate::datagrams::is_at(listen)) {
                 Some(socket) => socket,
                 None => {
                     let socket = match is_shared(listen, peer).map_err(fail)? {
@@ -126,7 +128,7 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
                     Arc::new(socket.map_err(fail)?)
                 }
             };
-            endpoint = Some(Endpoint::Udp(Arc::clone(&socket)));
+            endpoint = Some(Endpoint::new(Arc::clone(&socket)));
             datagrams::prepare(&name, &socket, address, wanted)?;
             let reads = Unpacker { interface, has_sender_stamps };
             let own = Own::new(sender.as_deref());
@@ -213,11 +215,11 @@ impl Writes for Packer {
 mod tests {
     use std::net::UdpSocket;
 
-    use super::super::datagrams::testing::{
+    use super::*;
+    use crate::datagrams::testing::{
         loopback, open, receive, receiver, refusal, texts, transmitter,
     };
-    use super::*;
-    use crate::{Origin, Sent};
+    use candor_port::{Origin, Sent};
 
     const KINDS: [&str; 4] = ["123#DEADBEEF", "12345678#", "123#R4", "7FF#1122334455667788_C"];
 
@@ -265,7 +267,7 @@ mod tests {
         // One of an unknown time, for which the kernel's has to do.
         let len = Datagram { time_ns: None, ..datagram }.encode(&mut out).unwrap();
         socket.send_to(&out[..len], (ip, 4859)).unwrap();
-        let stamp = |received: &crate::Received| received.stamp.system.unwrap().as_nanos();
+        let stamp = |received: &candor_port::Received| received.stamp.system.unwrap().as_nanos();
         assert!(stamp(&receive(&mut *kernel, 1)[0]) > 1_700_000_000_000_000_000);
         let frames = receive(&mut *sender, 2);
         assert_eq!(stamp(&frames[0]), 5);
@@ -332,7 +334,7 @@ mod tests {
             ("can2udp:0.0.0.0:4873".to_owned(), true),
         ] {
             let _first = open(&name, Wanted::BOTH);
-            let second = crate::driver::open(&name.parse().unwrap(), Wanted::BOTH);
+            let second = crate::open(&name.parse().unwrap(), Wanted::BOTH);
             assert_eq!(second.is_ok(), is_shared, "{name}");
             if let Err(error) = second {
                 assert!(error.to_string().contains("another program uses this port"), "{error}");

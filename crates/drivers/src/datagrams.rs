@@ -24,10 +24,16 @@ use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::{Frame, Kind};
 
 use super::drops::Drops;
-use crate::{
+use crate::kernel;
+use candor_port::{
     Address, Error, Origin, Progress, Received, Receiver, ReceiverCounters, Sent, Stamp,
     Transmitter, TransmitterCounters, Wanted,
 };
+
+/// Whether a socket has this address. One at any port (0) is always a new one.
+pub(crate) fn is_at(address: SocketAddr) -> impl Fn(&UdpSocket) -> bool {
+    move |socket| socket.local_addr().is_ok_and(|own| own == address)
+}
 
 /// The option that all of them have.
 pub(super) const BUFFER: (&str, &str) =
@@ -127,7 +133,7 @@ pub(super) fn prepare(
     address: &Address,
     wanted: Wanted,
 ) -> Result<(), Error> {
-    let fail = |error| Error::kernel(name, &error);
+    let fail = |error| kernel::failure(name, &error);
     let buffer = receive_buffer(address)?;
     udp::set_receive_buffer(socket, buffer).map_err(fail)?;
     udp::count_overflow(socket).map_err(fail)?;
@@ -268,7 +274,7 @@ impl<R: Reads> Receiver for Inlet<R> {
             self.filled = self
                 .inbox
                 .receive(&self.socket)
-                .map_err(|error| Error::kernel(&*self.name, &error))?;
+                .map_err(|error| kernel::failure(&*self.name, &error))?;
             if self.filled == 0 {
                 self.ask_for_overflow();
                 return Ok(Progress::Interrupted);
@@ -483,8 +489,7 @@ const fn next_beat(now: Instant<Monotonic>, period: Nanos) -> Instant<Monotonic>
 pub(super) mod testing {
     use std::net::Ipv4Addr;
 
-    use crate::driver;
-    use crate::{Port, Progress, Received, Receiver, Transmitter, Wanted};
+    use candor_port::{Port, Progress, Received, Receiver, Transmitter, Wanted};
 
     /// One of the addresses of this machine that only this process uses.
     pub(crate) fn loopback(number: u8) -> Ipv4Addr {
@@ -493,11 +498,11 @@ pub(super) mod testing {
     }
 
     pub(crate) fn open(name: &str, wanted: Wanted) -> Port {
-        driver::open(&name.parse().unwrap(), wanted).unwrap()
+        crate::open(&name.parse().unwrap(), wanted).unwrap()
     }
 
     pub(crate) fn refusal(name: &str, wanted: Wanted) -> String {
-        driver::open(&name.parse().unwrap(), wanted).err().unwrap().to_string()
+        crate::open(&name.parse().unwrap(), wanted).err().unwrap().to_string()
     }
 
     pub(crate) fn receiver(name: &str) -> Box<dyn Receiver> {

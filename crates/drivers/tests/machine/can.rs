@@ -260,7 +260,7 @@ fn away() {
         assert!(error.is_passing(), "{error}");
         assert_eq!(transmitter.transmit(&frame("001#"), true), Sent::Down, "{name}");
         let address = name.parse().unwrap();
-        let error = candor_port::driver::open(&address, Wanted::BOTH).err().unwrap();
+        let error = candor_drivers::open(&address, Wanted::BOTH).err().unwrap();
         assert!(error.is_passing() && error.to_string().contains("ip link"), "{error}");
         vcan(&mut netlink, 72);
         let mut receiver = suite::open(name, Wanted::RECEIVER).receiver.unwrap();
@@ -281,7 +281,7 @@ fn options() {
         ("vcan7", "ENODEV"),
         ("lo", "it is not a CAN interface"),
     ] {
-        let error = candor_port::driver::open(&name.parse().unwrap(), Wanted::BOTH).err().unwrap();
+        let error = candor_drivers::open(&name.parse().unwrap(), Wanted::BOTH).err().unwrap();
         assert!(error.to_string().contains(reason), "{error}");
     }
 }

@@ -22,13 +22,14 @@ mod udp;
 
 use candor_time::Nanos;
 
-use super::Driver;
-use crate::{Address, Error, Estate, Port, Wanted};
+use crate::{Driver, Medium};
+use candor_port::{Address, Error, Estate, Port, Wanted};
 
 /// The driver.
-pub(super) static DRIVER: Driver = Driver {
+pub(crate) static DRIVER: Driver = Driver {
     name: "cannelloni",
     summary: "CAN over Ethernet by UDP or TCP, compatible with cannelloni",
+    medium: Medium::Network,
     example: "cannelloni:udp://192.0.2.1:20000?listen=20000",
     options: &[
         (

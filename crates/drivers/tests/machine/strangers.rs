@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use candor_linux::namespace::Namespace;
 use candor_linux::netlink::Netlink;
 use candor_linux::udp;
-use candor_port::{Received, Sent, Wanted, driver};
+use candor_port::{Received, Sent, Wanted};
 use candor_wire::Frame;
 
 use crate::harness::stranger::{Stranger, as_stranger};
@@ -31,8 +31,8 @@ fn shared_at(address: &str) -> bool {
 
 fn not_taken_away() {
     network();
-    let here = driver::open(&HERE.parse().unwrap(), Wanted::BOTH).unwrap();
-    let there = driver::open(&THERE.parse().unwrap(), Wanted::BOTH).unwrap();
+    let here = candor_drivers::open(&HERE.parse().unwrap(), Wanted::BOTH).unwrap();
+    let there = candor_drivers::open(&THERE.parse().unwrap(), Wanted::BOTH).unwrap();
     assert!(as_stranger(|| {
         for address in ["0.0.0.0:4858", "127.0.0.1:4858", "127.0.0.1:4859"] {
             assert!(!shared_at(address), "{address} can be taken");
@@ -54,8 +54,9 @@ fn not_taken_away() {
 fn refused() {
     network();
     let stranger = Stranger::that(|| udp::bind_shared("0.0.0.0:4858".parse().unwrap()).unwrap());
-    let error = driver::open(&HERE.parse().unwrap(), Wanted::BOTH).err().unwrap().to_string();
+    let error =
+        candor_drivers::open(&HERE.parse().unwrap(), Wanted::BOTH).err().unwrap().to_string();
     assert!(error.contains("another program uses this port"), "{error}");
     drop(stranger);
-    driver::open(&HERE.parse().unwrap(), Wanted::BOTH).unwrap();
+    candor_drivers::open(&HERE.parse().unwrap(), Wanted::BOTH).unwrap();
 }

@@ -12,7 +12,7 @@ use candor_linux::clock;
 use candor_linux::wake::{Sleeper, Wake};
 use candor_port::{
     Capabilities, Origin, Port, Progress, Received, Receiver, ReceiverCounters, Sent, Stamp,
-    Transmitter, Wanted, driver,
+    Transmitter, Wanted,
 };
 use candor_time::{Monotonic, Nanos, Realtime};
 use candor_wire::{Frame, Kind};
@@ -217,7 +217,7 @@ pub(crate) fn a_signal_ends_the_waiting(bench: &Bench) {
 /// Opens a port.
 pub(crate) fn open(name: &str, wanted: Wanted) -> Port {
     let address = name.parse().unwrap_or_else(|error| panic!("{error}"));
-    driver::open(&address, wanted).unwrap_or_else(|error| panic!("{error}"))
+    candor_drivers::open(&address, wanted).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn frame(text: &str) -> Frame {
