@@ -189,6 +189,15 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// A list without values is a finding: absent keys have a default, and a list that was emptied must
+    /// not get it in silence.
+    pub fn refuse_empty(&mut self, key: &'static str, hint: impl Into<String>) {
+        let is_empty = |value: &&Value| value.as_array().is_some_and(<[_]>::is_empty);
+        if let Some(value) = self.value(key).filter(is_empty) {
+            self.findings.error_with_hint(&value.origin, format!("`{key}` is empty"), hint);
+        }
+    }
+
     /// A table, to be read with a section of its own.
     pub fn section(&mut self, key: &'static str) -> Option<Section<'a>> {
         let table = self.typed(key, "a table", Value::as_table)?;
@@ -288,6 +297,16 @@ mod tests {
             assert!(!s.has("absent") && s.values("absent").is_empty());
         });
         assert_eq!(all, [""; 0]);
+    }
+
+    #[test]
+    fn only_empty_lists_are_refused() {
+        let all = findings("a = []\nb = [1]\nc = \"\"\nd = {}\n", |s| {
+            for key in ["a", "b", "c", "d", "absent"] {
+                s.refuse_empty(key, "fill it");
+            }
+        });
+        assert_eq!(all, ["t:1:5: error: `a` is empty", "hint: fill it"]);
     }
 
     type Read = fn(&mut Section<'_>);

@@ -224,11 +224,7 @@ fn payload(section: &mut Section<'_>, gate: Gate) -> Payload {
     let mut payload = Payload::default();
     let size = data_size(gate);
     for key in ["data", "length"] {
-        if section.has(key) && section.values(key).is_empty() {
-            let hint = format!("remove `{key}` to take every frame");
-            let message = format!("`{key}` is empty");
-            section.findings().error_with_hint(section.origin_of(key), message, hint);
-        }
+        section.refuse_empty(key, format!("remove `{key}` to take every frame"));
     }
     for value in section.values("data") {
         let Some(text) = value.as_str() else {

@@ -254,10 +254,6 @@ impl RuleReader<'_> {
             self.section.findings().error_with_hint(&second.origin, message, hint);
         }
         let to = self.buses("to");
-        if to.is_empty() && self.section.has("to") {
-            let origin = self.section.origin_of("to");
-            self.section.findings().error(origin, "`to` names no bus");
-        }
         let frames = [("classical", Gate::Classical), ("fd", Gate::Fd), ("any", Gate::Any)];
         let gate = self.section.one_of("frames", &frames).unwrap_or_default();
         let from = froms.first().copied().unwrap_or(BusIndex(0));
@@ -287,6 +283,7 @@ impl RuleReader<'_> {
 
     /// One bus or a list of buses, by name.
     fn buses(&mut self, key: &'static str) -> Vec<BusIndex> {
+        self.section.refuse_empty(key, "write the name of a bus of [bus]");
         let mut found = Vec::new();
         for (name, origin) in self.section.strings(key) {
             match self.by_name.get(name) {
@@ -320,13 +317,8 @@ impl RuleReader<'_> {
     fn filters(&mut self, from: BusIndex, gate: Gate) -> (Vec<Filter>, Vec<Filter>) {
         let (mut filters, mut except) = (Vec::new(), Vec::new());
         let mut has_positive = false;
-        let values = self.section.values("match");
-        if values.is_empty() && self.section.has("match") {
-            let origin = self.section.origin_of("match");
-            let hint = "remove `match` to take every frame";
-            self.section.findings().error_with_hint(origin, "`match` is empty", hint);
-        }
-        for value in values {
+        self.section.refuse_empty("match", "remove `match` to take every frame");
+        for value in self.section.values("match") {
             let Some(pattern) = self.pattern(value, from, gate) else { continue };
             has_positive |= !pattern.excludes;
             (if pattern.excludes { &mut except } else { &mut filters }).extend(pattern.filters);
