@@ -202,6 +202,9 @@ fn mistakes_do_not_fit() {
         r#"{"bus": {"in": {"bitrate": []}}}"#,
         r#"{"experiment": [{"title": "without a name"}]}"#,
         r#"{"claim": [{"id": "A", "says": "nothing", "value": "a lost"}]}"#,
+        r#"{"claim": [{"id": "A", "says": "", "value": "{each} lost", "at_most": 0, "each": []}]}"#,
+        r#"{"experiment": []}"#,
+        r#"{"traffic": {"kind": "flood", "id": []}}"#,
     ] {
         let value = serde_json::from_str(text).unwrap();
         assert!(!schema::misfits(&lab, &value, "file").is_empty(), "{text}");

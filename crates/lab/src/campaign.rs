@@ -178,6 +178,9 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         }
     }
     matrix::refuse_equal_names(&repeated, &findings);
+    if repeated.is_empty() && findings.has_errors() {
+        return Err(Error::Findings(findings));
+    }
     let selected = select(name, repeated, only)?;
     let mut experiments = Vec::with_capacity(selected.len());
     let mut is_open = Vec::with_capacity(selected.len());
@@ -492,6 +495,33 @@ mod tests {
                 &["two experiments are called `a-b`", "letters, digits", "name = 'a/b'"],
             ),
             (
+                format!("{two}{flood}[matrix]\ntraffic.kind = []\ntraffic.length = 1"),
+                &[
+                    "test.toml:5:16: error: `traffic.kind` is empty",
+                    "remove it from the matrix",
+                    "`traffic.length` is an integer, expected a list",
+                ],
+            ),
+            (
+                format!("experiment = []\n{two}{flood}"),
+                &["test.toml:1:14: error: `experiment` is empty", "write a table [[experiment]]"],
+            ),
+            (
+                format!("{two}traffic = {{ kind = 'flood', id = [] }}"),
+                &["test.toml:3:34: error: `id` is empty", "remove `id` to send 0x123"],
+            ),
+            (
+                format!("{two}{flood}traffic.nodes.in = 'A'"),
+                &["test.toml:4:20: error: `in` is text, expected a list of nodes"],
+            ),
+            (
+                format!(
+                    "{two}{flood}[[claim]]\nid = 'A'\nsays = ''\nvalue = '{{each}} lost'\n\
+                     at_most = 0\neach = []"
+                ),
+                &["test.toml:9:8: error: `each` is empty", "remove `each` to make one claim"],
+            ),
+            (
                 format!("{two}{flood}[matrix]\nseed = {0:?}\ncount = {0:?}", [1; 400]),
                 &["more than 100000 experiments"],
             ),
@@ -504,5 +534,12 @@ mod tests {
                 assert!(error.contains(part), "{part} is missing in\n{error}");
             }
         }
+    }
+
+    #[test]
+    fn a_file_without_experiments_says_why_whatever_is_chosen() {
+        let only = Options { only: Some("a".into()), ..Options::default() };
+        let error = names("experiment = []", &only).unwrap_err().to_string();
+        assert!(error.contains("`experiment` is empty"), "{error}");
     }
 }

@@ -336,6 +336,7 @@ const EACH: &str = "{each}";
 /// The claims of one table: one, or one of each.
 fn read_each(table: &Table, findings: &Findings) -> Vec<Claim> {
     let mut section = Section::new(table, findings);
+    section.refuse_empty("each", "remove `each` to make one claim");
     let each = section.strings("each");
     if section.has("each") {
         let has_place =

@@ -48,7 +48,11 @@ pub(super) fn multiply(
             let name = table.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
             drafts.push(Draft::new(name, table.clone()));
         }
-        Some(Value { data: Data::Array(variants), .. }) => {
+        Some(Value { data: Data::Array(variants), origin }) => {
+            if variants.is_empty() {
+                let hint = "remove `experiment`, or write a table [[experiment]] for each";
+                findings.error_with_hint(origin, "`experiment` is empty", hint);
+            }
             for variant in variants {
                 drafts.extend(overlay(table, variant, findings));
             }
@@ -119,6 +123,12 @@ fn spread(mut drafts: Vec<Draft>, matrix: Option<&Value>, findings: &Findings) -
             value.wrong_type(&path.join("."), "a list of values", findings);
             continue;
         };
+        if values.is_empty() {
+            let message = format!("`{}` is empty", path.join("."));
+            let hint = "write one value or more, or remove it from the matrix";
+            findings.error_with_hint(&value.origin, message, hint);
+            continue;
+        }
         if drafts.len().saturating_mul(values.len()) > MAX_EXPERIMENTS {
             let message = format!("the matrix creates more than {MAX_EXPERIMENTS} experiments");
             findings.error_with_hint(&value.origin, message, "split it over several files");

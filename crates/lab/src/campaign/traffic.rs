@@ -65,6 +65,7 @@ impl Reader<'_> {
     }
 
     fn numbered(&self, section: &mut Section<'_>) -> Option<Numbered> {
+        section.refuse_empty("id", "remove `id` to send 0x123");
         let can_ids: Vec<_> =
             section.values("id").into_iter().filter_map(|value| self.identifier(value)).collect();
         let length = section.integer("length", 0..=64).unwrap_or(8);
@@ -114,7 +115,11 @@ impl Reader<'_> {
         let mut placed = Vec::new();
         for entry in section.table_entries("nodes") {
             let Some(bus) = self.bus(&entry.key, &entry.origin) else { continue };
-            for node in entry.value.as_array().unwrap_or_default() {
+            let Some(nodes) = entry.value.as_array() else {
+                entry.value.wrong_type(&entry.key, "a list of nodes", self.findings);
+                continue;
+            };
+            for node in nodes {
                 match node.as_str() {
                     Some(node) => placed.push((bus, node.to_owned())),
                     None => node.wrong_type(&entry.key, "the name of a node", self.findings),
