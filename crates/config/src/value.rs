@@ -196,6 +196,24 @@ impl Table {
         }
     }
 
+    /// What [`Self::merge`] would replace: the values for which `over` has others.
+    #[must_use]
+    pub fn replaced_by(&self, over: &Self) -> Self {
+        let mut replaced = Self::new(self.origin.clone());
+        for entry in &self.entries {
+            let Some(other) = over.get(&entry.key) else { continue };
+            let mut entry = entry.clone();
+            if let (Data::Table(table), Some(other)) = (&mut entry.value.data, other.as_table()) {
+                *table = table.replaced_by(other);
+                if table.entries.is_empty() {
+                    continue;
+                }
+            }
+            replaced.entries.push(entry);
+        }
+        replaced
+    }
+
     /// Sets the value under a path, making tables on the way; what is no table there is replaced.
     pub fn set_path(&mut self, path: &[&str], value: Value) {
         let Some((last, tables)) = path.split_last() else { return };
@@ -268,6 +286,20 @@ mod tests {
             let mut result = table(base);
             result.merge(table(over));
             assert_eq!(result, table(merged), "{base} with {over}");
+        }
+    }
+
+    #[test]
+    fn what_merging_replaces_is_known() {
+        for (base, over, replaced) in [
+            ("a = 1\nb = 2", "b = 3\nc = 4", "b = 2"),
+            ("a = 1", "a = 1", "a = 1"),
+            ("[t]\na = 1\nb = 2\n[u]\nc = 3", "[t]\nb = 5\n[u]\nd = 6", "[t]\nb = 2"),
+            ("t = 1", "[t]\nb = 2", "t = 1"),
+            ("[t]\nb = 2", "t = 1", "[t]\nb = 2"),
+            ("[[t]]\nb = 2", "[t]\nb = 3", "[[t]]\nb = 2"),
+        ] {
+            assert_eq!(table(base).replaced_by(&table(over)), table(replaced), "{base} by {over}");
         }
     }
 

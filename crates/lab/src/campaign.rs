@@ -15,6 +15,7 @@
 
 mod effect;
 mod gateway;
+mod hidden;
 mod matrix;
 mod reader;
 mod seeds;
@@ -25,8 +26,9 @@ mod vm;
 use std::path::Path;
 
 use candor_config::{Data, Section, Table, Value, quoted};
-use candor_diagnostics::{Findings, Origin, Source};
+use candor_diagnostics::{Findings, Origin, Severity, Source};
 
+use self::hidden::Hidden;
 use self::matrix::{Draft, multiply};
 use self::reader::Reader;
 use crate::claims::Claim;
@@ -166,6 +168,9 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let claims = crate::claims::read(table.remove("claim").as_ref(), &findings);
     let title = table.get("title").and_then(Value::as_str).unwrap_or_default().to_owned();
     let drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &findings);
+    for hidden in hidden::find(&table, variants.as_ref(), matrix.as_ref()) {
+        check_alone(&hidden, base, &findings);
+    }
     let only = options.only.as_deref();
     let mut repeated = Vec::with_capacity(drafts.len());
     for mut draft in drafts {
@@ -256,41 +261,92 @@ impl<'a> Said<'a> {
     }
 }
 
+/// What is read of an experiment in any world.
+struct Settings<'a> {
+    title: Option<&'a str>,
+    testbed: Option<Testbed>,
+    seed: Option<u64>,
+    count: Option<u64>,
+    per_frame: Option<bool>,
+    load: Load,
+    load_size: vm::LoadSize,
+    traffic: Option<Traffic>,
+    gateway: Option<gateway::Said<'a>>,
+    machine: vm::Said,
+    wants_tester: Option<bool>,
+    tester_origin: &'a Origin,
+}
+
+impl<'a> Settings<'a> {
+    fn read(mut file: Section<'a>, reader: &mut Reader<'_>) -> Self {
+        file.string("name");
+        let title = file.string("title");
+        let testbeds = Testbed::ALL.map(|testbed| (testbed.name(), testbed));
+        let testbed = file.one_of("testbed", &testbeds);
+        let seed = file.integer("seed", 0..=i64::MAX.unsigned_abs());
+        let _ = file.integer("seeds", 1..=seeds::MOST);
+        let count = file.integer("count", 1..=i64::MAX.unsigned_abs());
+        let per_frame = file.boolean("per_frame");
+        let (load, load_size) = file.section("load").map(read_load).unwrap_or_default();
+        let traffic = file.section("traffic").and_then(|section| reader.traffic(section));
+        let gateway =
+            file.section("gateway").map(|section| reader.gateway(section, traffic.as_ref()));
+        let machine = reader.machine(file.section("vm"));
+        let wants_tester = file.one_of("instrument", &[("wire", false), ("tester", true)]);
+        let tester_origin = file.origin_of("instrument");
+        file.finish();
+        Self {
+            title,
+            testbed,
+            seed,
+            count,
+            per_frame,
+            load,
+            load_size,
+            traffic,
+            gateway,
+            machine,
+            wants_tester,
+            tester_origin,
+        }
+    }
+}
+
+/// Checks values that no experiment uses, each by itself: whether they fit to anything else is a
+/// matter of the values that are used.
+fn check_alone(hidden: &Hidden, base: &Path, findings: &Findings) {
+    let found = Findings::new();
+    let mut file = Section::new(&hidden.table, &found);
+    let mut reader = Reader::new(base, &found, &mut file);
+    reader.buses.clear();
+    Settings::read(file, &mut reader);
+    for finding in found {
+        if finding.severity == Severity::Error && hidden.has(&finding.origin) {
+            findings.push(finding);
+        }
+    }
+}
+
 /// Reads one experiment; findings tell what is wrong with it.
 fn read(draft: Draft, base: &Path, findings: &Findings) -> Option<Experiment> {
     let Draft { name, group, seed, axes, table } = draft;
     let mut file = Section::new(&table, findings);
     file.require(&["bus", "traffic"]);
-    file.string("name");
-    let title = file.string("title").unwrap_or(&group).to_owned();
-    let testbeds = Testbed::ALL.map(|testbed| (testbed.name(), testbed));
-    let testbed = file.one_of("testbed", &testbeds);
-    let own_seed = file.integer("seed", 0..=i64::MAX.unsigned_abs());
-    let _ = file.integer("seeds", 1..=seeds::MOST);
-    let count = file.integer("count", 1..=i64::MAX.unsigned_abs());
-    let per_frame = file.boolean("per_frame");
-
     let mut reader = Reader::new(base, findings, &mut file);
-    let (load, load_size) = file.section("load").map(read_load).unwrap_or_default();
-    let traffic = file.section("traffic").and_then(|section| reader.traffic(section));
-    let gateway = file.section("gateway").map(|section| reader.gateway(section, traffic.as_ref()));
-    let machine = reader.machine(file.section("vm"));
-    let wants_tester = file.one_of("instrument", &[("wire", false), ("tester", true)]);
-    let tester_origin = file.origin_of("instrument");
-    file.finish();
-
+    let settings = Settings::read(file, &mut reader);
+    let traffic = settings.traffic;
     let said = Said {
-        gateway,
-        load,
-        load_size,
-        machine,
-        count,
+        gateway: settings.gateway,
+        load: settings.load,
+        load_size: settings.load_size,
+        machine: settings.machine,
+        count: settings.count,
         traffic: traffic.as_ref(),
-        wants_tester: wants_tester == Some(true),
-        tester_origin,
+        wants_tester: settings.wants_tester == Some(true),
+        tester_origin: settings.tester_origin,
         table: &table,
     };
-    let hosted = match testbed.unwrap_or(Testbed::Sim) {
+    let hosted = match settings.testbed.unwrap_or(Testbed::Sim) {
         Testbed::Sim => reader.sim(said),
         Testbed::Vm => reader.vm(said),
     };
@@ -299,19 +355,19 @@ fn read(draft: Draft, base: &Path, findings: &Findings) -> Option<Experiment> {
     };
     let whole = if matches!(traffic, Traffic::Replay { .. }) { u64::MAX } else { DEFAULT_COUNT };
     Some(Experiment {
+        title: settings.title.unwrap_or(&group).to_owned(),
         name,
         group,
-        title,
         axes,
         config: table.to_toml_string(),
-        seed: seed.or(own_seed).unwrap_or(1),
-        count: count.unwrap_or(whole),
+        seed: seed.or(settings.seed).unwrap_or(1),
+        count: settings.count.unwrap_or(whole),
         buses: reader.buses.into_iter().map(Bus::from).collect(),
         rules,
         traffic,
         conditions,
         inputs: reader.inputs,
-        per_frame: per_frame.unwrap_or(true),
+        per_frame: settings.per_frame.unwrap_or(true),
         world,
     })
 }
@@ -533,6 +589,81 @@ mod tests {
             for part in parts {
                 assert!(error.contains(part), "{part} is missing in\n{error}");
             }
+        }
+    }
+
+    /// What each experiment lays something over is read too, by itself.
+    #[test]
+    fn values_that_no_experiment_uses_are_checked() {
+        let two = "bus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\ngateway.delay = '1us'\n";
+        let all = "[[experiment]]\nname = 'a'\ncount = 5\ntraffic = { kind = 'half', length = 2 }\n\
+                   [[experiment]]\nname = 'b'\ncount = 6\ntraffic = { kind = 'half', length = 3 }\n";
+        let matrix = "[matrix]\ntraffic.kind = ['half', 'flood']\n'gateway.kind' = ['kernel']\n";
+        for (text, parts) in [
+            (
+                format!("count = 0\n{two}[traffic]\nlength = 65\nkind = 'floot'\n{all}"),
+                &[
+                    "test.toml:1:9: error: `count` is 0",
+                    "test.toml:6:10: error: `length` is 65",
+                    "test.toml:7:8: error: `kind` is \"floot\"",
+                    "did you mean `flood`?",
+                ][..],
+            ),
+            (format!("name = 5\n{two}{all}"), &["test.toml:1:8: error: `name` is an integer"]),
+            (
+                format!("{two}[[traffic]]\nkind = 'flood'\n{matrix}"),
+                &["test.toml:4:1: error: `traffic` is a list, expected a table"],
+            ),
+            (
+                format!("{two}[traffic.kind]\nhalf = true\n{matrix}"),
+                &["test.toml:4:1: error: `kind` is a table, expected text"],
+            ),
+            (
+                format!("{two}traffic.kind = 'x'\n[[experiment]]\nname = 'a'\n{matrix}"),
+                &["test.toml:4:16: error: `kind` is \"x\""],
+            ),
+            (
+                format!("{two}[[experiment]]\nname = 'a'\ntraffic.kind = 'x'\n{matrix}"),
+                &["test.toml:6:16: error: `kind` is \"x\""],
+            ),
+        ] {
+            let error = match names(&text, &Options::default()) {
+                Err(error) => error.to_string(),
+                Ok(names) => panic!("accepted as {names:?}:\n{text}"),
+            };
+            let count = error.matches("error:").count();
+            let expected = parts.iter().filter(|part| part.contains("error:")).count();
+            assert_eq!(count, expected, "{text}\n{error}");
+            for part in parts {
+                assert!(error.contains(part), "{part} is missing in\n{error}");
+            }
+        }
+    }
+
+    /// Whether they would fit to the rest does not matter.
+    #[test]
+    fn values_that_no_experiment_uses_are_held_against_nothing() {
+        let two = "bus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\n";
+        for (rest, expected) in [
+            // A classical bus, another kind of traffic, no log, a bus that is not there.
+            (
+                "testbed = 'vm'\ntraffic.length = 64\ntraffic.kind = 'replay'\ntraffic.bus = 'x'\n\
+                 gateway.delay = '1us'\n\
+                 [[experiment]]\nname = 'a'\ntestbed = 'sim'\n\
+                 traffic = { kind = 'half', length = 8, bus = 'in' }\n",
+                &["a"][..],
+            ),
+            // A load without a kind; a table that every experiment completes.
+            (
+                "load.groups = 2\ngateway.profile = 'mpc5200-2.6.33'\ntraffic.fill = 1\n\
+                 [matrix]\nload.groups = [3, 4]\nload.kind = ['cpu']\ntraffic.fill = [2]\n\
+                 traffic.kind = ['half']\n",
+                &["3-cpu-2-half", "4-cpu-2-half"],
+            ),
+        ] {
+            let found =
+                names(&format!("{rest}[bus]\n{}", two.replace("bus.", "")), &Options::default());
+            assert_eq!(found.unwrap(), expected, "{rest}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use candor_config::{Section, Table};
+use candor_config::{Section, Table, Value};
 use candor_diagnostics::{Findings, Origin};
 use candor_sim::BusConfig;
 use candor_wire::{Bitrate, Timing};
@@ -30,7 +30,8 @@ impl<'a> Reader<'a> {
                 None => entry.value.wrong_type(&entry.key, "a table with a bitrate", findings),
             }
         }
-        if buses.is_empty() && file.has("bus") {
+        let is_empty = |table: &Table| table.entries().is_empty();
+        if file.value("bus").and_then(Value::as_table).is_some_and(is_empty) {
             findings.error(file.origin_of("bus"), "no bus is defined");
         }
         Self { base, findings, buses, inputs: Vec::new() }
@@ -43,11 +44,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The place of the bus of that name.
+    /// The place of the bus of that name. If no bus could be read, there is a finding about that.
     pub(super) fn bus(&self, name: &str, origin: &Origin) -> Option<usize> {
         let names = self.buses.iter().map(|bus| bus.name.as_str());
         let found = names.clone().position(|known| known == name);
-        if found.is_none() {
+        if found.is_none() && !self.buses.is_empty() {
             let hint = match candor_diagnostics::did_you_mean(name, names.clone()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
