@@ -559,6 +559,17 @@ mod tests {
                 ],
             ),
             (
+                format!("{two}{flood}[matrix]\ntraffic.kind = ['half']\n'traffic.kind' = ['half']"),
+                &["test.toml:6:18: error: two lists of a matrix set `traffic.kind`", "one list"],
+            ),
+            (
+                format!(
+                    "{two}{flood}[[experiment]]\nname = 'a'\nmatrix.seed = [1, 2]\n\
+                     [matrix]\nseed = [3]"
+                ),
+                &["test.toml:8:8: error: two lists of a matrix set `seed`"],
+            ),
+            (
                 format!("experiment = []\n{two}{flood}"),
                 &["test.toml:1:14: error: `experiment` is empty", "write a table [[experiment]]"],
             ),

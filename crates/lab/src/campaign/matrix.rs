@@ -129,6 +129,12 @@ fn spread(mut drafts: Vec<Draft>, matrix: Option<&Value>, findings: &Findings) -
             findings.error_with_hint(&value.origin, message, hint);
             continue;
         }
+        let key = path.join(".");
+        if drafts.iter().any(|draft| draft.axes.iter().any(|(known, _)| *known == key)) {
+            let message = format!("two lists of a matrix set `{key}`");
+            findings.error_with_hint(&value.origin, message, "put all values into one list");
+            continue;
+        }
         if drafts.len().saturating_mul(values.len()) > MAX_EXPERIMENTS {
             let message = format!("the matrix creates more than {MAX_EXPERIMENTS} experiments");
             findings.error_with_hint(&value.origin, message, "split it over several files");
