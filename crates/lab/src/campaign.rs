@@ -570,6 +570,12 @@ mod tests {
                 &["test.toml:8:8: error: two lists of a matrix set `seed`"],
             ),
             (
+                format!(
+                    "testbed = 'vm'\n{two}{flood}gateway = {{ kind = 'kernel', profile = 'mpc' }}"
+                ),
+                &["test.toml:5:40: error: unknown host profile `mpc`"],
+            ),
+            (
                 format!("experiment = []\n{two}{flood}"),
                 &["test.toml:1:14: error: `experiment` is empty", "write a table [[experiment]]"],
             ),
@@ -619,6 +625,14 @@ mod tests {
                     "test.toml:7:8: error: `kind` is \"floot\"",
                     "did you mean `flood`?",
                 ][..],
+            ),
+            (
+                format!(
+                    "{two}traffic.kind = 'half'\ngateway.profile = 'mpc'\n\
+                     [[experiment]]\nname = 'a'\ngateway.profile = 'mpc5200-2.6.33'\n"
+                )
+                .replace("gateway.delay = '1us'\n", ""),
+                &["test.toml:4:19: error: unknown host profile `mpc`"],
             ),
             (format!("name = 5\n{two}{all}"), &["test.toml:1:8: error: `name` is an integer"]),
             (

@@ -14,6 +14,7 @@ use candor_time::Nanos;
 use super::reader::Reader;
 use crate::experiment::Traffic;
 use crate::locate::locate;
+use crate::profile::{self, Profile};
 use crate::rules::{FilterKind, Generated, Modification};
 
 /// What passes frames on.
@@ -52,7 +53,8 @@ const GATHER_NS: std::ops::RangeInclusive<u64> = 100_000..=20_000_000;
 /// What a file says about the gateway, not yet held against a world.
 pub(super) struct Said<'a> {
     pub(super) kind: Kind,
-    pub(super) profile: Option<&'a str>,
+    /// The host, by name; nothing if there is no such profile.
+    pub(super) profile: Option<(&'a str, Option<Profile>)>,
     pub(super) delay: Option<Nanos>,
     pub(super) depth: Option<usize>,
     pub(super) discipline: Option<Discipline>,
@@ -82,7 +84,9 @@ impl Reader<'_> {
     ) -> Said<'a> {
         let disciplines = [("fifo", Discipline::Fifo), ("priority", Discipline::Priority)];
         let kind = section.one_of("kind", &KINDS).unwrap_or(Kind::Kernel);
-        let profile = section.string("profile");
+        let profile_origin = section.origin_of("profile");
+        let profile =
+            section.string("profile").map(|name| (name, self.profile(name, profile_origin)));
         let delay = section.nanos("delay");
         let depth = section.integer("tx_queue", 1..=1_000_000);
         let discipline = section.one_of("egress", &disciplines);
@@ -136,6 +140,11 @@ impl Reader<'_> {
             rules_origin,
             origin,
         }
+    }
+
+    fn profile(&self, name: &str, origin: &Origin) -> Option<Profile> {
+        let profile = profile::load(name, self.base);
+        profile.map_err(|error| self.findings.error(origin, error.to_string())).ok()
     }
 
     fn gather_time(&mut self, section: &mut Section<'_>) -> Option<Nanos> {

@@ -8,7 +8,7 @@ use super::gateway::{self, Kind};
 use super::reader::Reader;
 use super::{Hosted, Said};
 use crate::experiment::{Load, Sim, World};
-use crate::profile::{self, Profile};
+use crate::profile::Profile;
 
 /// The host of a gateway.
 struct Host {
@@ -59,17 +59,14 @@ impl Reader<'_> {
                 return None;
             }
         };
-        match (said.profile, said.delay) {
+        match (&said.profile, said.delay) {
             (None, Some(delay)) => Some(Host {
                 model: Model::Constant { delay, egress: egress(said, CONSTANT_EGRESS) },
                 tester: None,
                 description: format!("a gateway of constant delay {delay}"),
             }),
-            (Some(name), None) => {
-                let load_profile = profile::load(name, self.base);
-                let profile = load_profile
-                    .map_err(|error| self.findings.error(said.origin, error.to_string()))
-                    .ok()?;
+            (Some((name, profile)), None) => {
+                let profile = profile.clone()?;
                 let place = match in_user_space {
                     true => "user-space gateway".to_owned(),
                     false => self.kernel_gateway(said)?,
