@@ -4,8 +4,9 @@
 
 The schemas must be of draft 2020-12. Each line that `--json` prints must fit exactly one object of `candor help
 json --schema`, and the files in examples and campaigns must fit `candor route schema` and `candor lab schema`.
-crates/cli/tests/json.rs and schemas.rs look at the same more closely, but not at regular expressions; here
-another program than candor's tests reads the schemas. Exit code 0 if everything fits, 1 if not.
+These two schemas must take and refuse the same files of crates/cli/testdata/schema-cases.toml as the commands that
+read such files. crates/cli/tests/json.rs and schemas.rs look at the same more closely, but not at regular
+expressions; here another program than candor's tests reads the schemas. Exit code 0 if everything fits, 1 if not.
 """
 
 import json
@@ -20,6 +21,9 @@ from jsonschema import Draft202012Validator
 ROOT = Path(__file__).resolve().parents[2]
 LOG = "examples/recordings/drive.log"
 RULES = "examples/gateway/recording.rules.toml"
+CASES = "crates/cli/testdata/schema-cases.toml"
+# The commands that read the files of a group and change nothing.
+READERS = {"lab": "list", "route": "check"}
 # Commands that need no machine and no network. `OUT` stands for an empty folder.
 COMMANDS = [
     "frame 123#DEADBEEF 123##1AABB",
@@ -86,11 +90,28 @@ def wrong_files(candor):
             yield f"{path.relative_to(ROOT)}: {error.json_path}: {error.message}"
 
 
+def wrong_cases(candor, folder):
+    """A sentence for each case on which a schema or a command is mistaken."""
+    for group, cases in tomllib.loads((ROOT / CASES).read_text()).items():
+        validator = Draft202012Validator(schema_of(candor, [group, "schema"]))
+        for kind in ("right", "wrong"):
+            for case in cases[kind]:
+                path = Path(folder, "case.toml")
+                path.write_text(cases["base"] + case)
+                command = [candor, group, READERS[group], path]
+                is_read = subprocess.run(command, capture_output=True, check=False).returncode == 0
+                fits = validator.is_valid(tomllib.loads(path.read_text()))
+                for who, accepts in (("the schema", fits), ("the command", is_read)):
+                    if accepts != (kind == "right"):
+                        yield f"{who} of {group} is mistaken about this {kind} case: {case}"
+
+
 def main():
     candor = str(Path(sys.argv[1]).resolve())
     schema = schema_of(candor, ["help", "json", "--schema"])
     failures, count = list(wrong_files(candor)), 0
     with tempfile.TemporaryDirectory() as folder:
+        failures += wrong_cases(candor, folder)
         for command in COMMANDS:
             lines = printed(candor, words(command, folder))
             if not lines and command != "vm kernels":

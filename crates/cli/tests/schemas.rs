@@ -2,7 +2,7 @@
 
 mod schema;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -100,7 +100,9 @@ fn names(schema: &Value, found: &mut BTreeSet<String>) {
     };
     for (keyword, part) in schema {
         if keyword == "properties" {
-            found.extend(part.as_object().unwrap().keys().cloned());
+            // Those of a matrix may have dots.
+            let keys = part.as_object().unwrap().keys();
+            found.extend(keys.flat_map(|key| key.split('.')).map(str::to_owned));
         }
         match keyword.as_str() {
             "properties" | "$defs" => {
@@ -158,6 +160,103 @@ fn every_key_of_experiment_files_is_in_their_schema() {
     let parts = parts.map(|part| format!("lab/src/campaign{part}.rs"));
     let sources = parts.iter().map(String::as_str).chain(["lab/src/claims.rs"]);
     has_all_keys("lab", &sources.collect::<Vec<_>>());
+}
+
+/// A part of a schema, by the `#/...` that refers to it, or what that refers to.
+fn part<'a>(schema: &'a Value, reference: &str) -> (String, &'a Value) {
+    let part = schema.pointer(reference.trim_start_matches('#')).unwrap();
+    match part.as_object().unwrap().iter().collect::<Vec<_>>()[..] {
+        [(keyword, to)] if keyword == "$ref" => self::part(schema, to.as_str().unwrap()),
+        _ => (reference.to_owned(), part),
+    }
+}
+
+/// Every way to write a setting in a matrix, with `/` between tables and `.` within quotes, and the part
+/// of the schema that says what its values may be.
+type Ways = BTreeMap<String, String>;
+
+/// The ways that the schema allows in the part of it that is at `reference`, which stands below `way`.
+fn allowed_ways(schema: &Value, reference: &str, way: &str, found: &mut Ways) {
+    let (reference, part) = part(schema, reference);
+    if let Some(values) = part.pointer("/items/$ref") {
+        assert_eq!(part["minItems"], 1, "{way}");
+        found.insert(way.to_owned(), values.as_str().unwrap().to_owned());
+    }
+    for keyword in ["properties", "patternProperties"] {
+        for key in part[keyword].as_object().into_iter().flatten().map(|(key, _)| key) {
+            assert_eq!(part["additionalProperties"], false, "{way}");
+            let name = key.trim_start_matches('^').trim_end_matches('$').replace("\\.", ".");
+            let below = match part[keyword][key].get("$ref") {
+                Some(to) => to.as_str().unwrap().to_owned(),
+                None => format!("{reference}/{keyword}/{key}"),
+            };
+            allowed_ways(schema, &below, &format!("{way}/{name}"), found);
+        }
+    }
+}
+
+/// The ways to write the settings of the part of the schema that is at `reference`, which has this path.
+fn ways(schema: &Value, reference: &str, path: &[&str], found: &mut Ways) {
+    let (reference, part) = part(schema, reference);
+    // Between two words there is a dot or another table.
+    for choice in 0..1 << path.len().saturating_sub(1) {
+        let separator = |at: usize| if at > 0 && choice >> (at - 1) & 1 == 1 { '.' } else { '/' };
+        let words = path.iter().enumerate();
+        let way: String = words.map(|(at, word)| format!("{}{word}", separator(at))).collect();
+        found.insert(way, reference.clone());
+    }
+    for key in part["properties"].as_object().into_iter().flatten().map(|(key, _)| key) {
+        let below = format!("{reference}/properties/{key}");
+        ways(schema, &below, &[path, &[key.as_str()]].concat(), found);
+    }
+    if part["additionalProperties"].is_object() {
+        let below = format!("{reference}/additionalProperties");
+        ways(schema, &below, &[path, &["[^.]+"]].concat(), found);
+    }
+}
+
+#[test]
+fn a_matrix_has_every_setting_in_every_way_to_write_it() {
+    let schema = schema_of("lab");
+    let mut allowed = Ways::new();
+    allowed_ways(&schema, "#/$defs/matrix", "", &mut allowed);
+    let mut wanted = Ways::new();
+    let settings = schema["properties"].as_object().unwrap().keys();
+    for key in settings.filter(|key| !["matrix", "experiment", "claim"].contains(&key.as_str())) {
+        ways(&schema, &format!("#/properties/{key}"), &[key], &mut wanted);
+    }
+    let missing: Vec<_> = wanted.iter().filter(|(way, _)| !allowed.contains_key(*way)).collect();
+    assert!(missing.is_empty(), "the matrix of candor lab schema lacks {missing:#?}");
+    assert_eq!(allowed, wanted);
+}
+
+/// Files that schema and reader must both take or both refuse; `tests/conformance/schemas.py` uses them
+/// too.
+#[track_caller]
+fn schema_and_reader_agree(group: &str, command: &str) {
+    let schema = schema_of(group);
+    let cases = json(&root().join("crates/cli/testdata/schema-cases.toml"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("case.toml");
+    let base = cases[group]["base"].as_str().unwrap();
+    for (kind, is_right) in [("right", true), ("wrong", false)] {
+        for case in cases[group][kind].as_array().unwrap() {
+            let text = format!("{base}{}", case.as_str().unwrap());
+            fs::write(&path, &text).unwrap();
+            let mut candor = Command::new(env!("CARGO_BIN_EXE_candor"));
+            let output = candor.args([group, command]).arg(&path).output().unwrap();
+            let findings =
+                String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert_eq!(output.status.success(), is_right, "the reader of\n{text}\n{findings}");
+            let misfits = schema::misfits(&schema, &json(&path), "file");
+            assert_eq!(misfits.is_empty(), is_right, "the schema of\n{text}\n{misfits:#?}");
+        }
+    }
+}
+
+#[test]
+fn the_schema_of_experiment_files_is_as_strict_as_their_reader() {
+    schema_and_reader_agree("lab", "list");
 }
 
 #[test]

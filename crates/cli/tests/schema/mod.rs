@@ -54,12 +54,18 @@ fn misfits_in(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<S
                 }
                 true
             }
+            "patternProperties" => {
+                for (name, field) in value.as_object().into_iter().flatten() {
+                    let patterns = wanted.as_object().unwrap().iter();
+                    for (_, schema) in patterns.filter(|(pattern, _)| is_match(pattern, name)) {
+                        found.extend(misfits(schema, field, &format!("{place}.{name}")));
+                    }
+                }
+                true
+            }
             "additionalProperties" => {
-                let known = schema.get("properties");
                 let fields = value.as_object().into_iter().flatten();
-                let others =
-                    fields.filter(|(name, _)| known.is_none_or(|it| it.get(name).is_none()));
-                let others: Vec<_> = others.collect();
+                let others: Vec<_> = fields.filter(|(name, _)| !is_known(schema, name)).collect();
                 if wanted.is_object() {
                     for (name, field) in &others {
                         found.extend(misfits(wanted, field, &format!("{place}.{name}")));
@@ -81,6 +87,24 @@ fn misfits_in(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<S
         }
     }
     found
+}
+
+/// Whether `properties` or `patternProperties` have the field.
+fn is_known(schema: &Value, name: &str) -> bool {
+    let patterns = schema.get("patternProperties").and_then(Value::as_object);
+    schema.get("properties").is_some_and(|known| known.get(name).is_some())
+        || patterns.into_iter().flatten().any(|(pattern, _)| is_match(pattern, name))
+}
+
+/// Whether a key fits a pattern of our schemas: words and `[^.]+`, with `\.` between them.
+fn is_match(pattern: &str, key: &str) -> bool {
+    let pattern = pattern.strip_prefix('^').and_then(|it| it.strip_suffix('$')).unwrap();
+    let (patterns, words) = (pattern.split("\\."), key.split('.'));
+    patterns.clone().count() == words.clone().count()
+        && patterns.zip(words).all(|(pattern, word)| match pattern {
+            "[^.]+" => !word.is_empty(),
+            literal => literal == word,
+        })
 }
 
 fn len(value: &Value) -> Option<u64> {
@@ -114,6 +138,11 @@ fn what_does_not_fit_is_refused() {
             "count": {"type": ["integer", "null"], "minimum": 0},
             "pairs": {"type": "array", "items": {"type": "array", "minItems": 2, "maxItems": 2}},
             "sums": {"type": "object", "additionalProperties": {"type": "number"}},
+            "flags": {
+                "type": "object",
+                "patternProperties": {"^a\\.[^.]+$": {"type": "boolean"}},
+                "additionalProperties": false,
+            },
         },
         "required": ["name"],
         "additionalProperties": false,
@@ -128,6 +157,11 @@ fn what_does_not_fit_is_refused() {
         (r#"{"name": "a", "pairs": [[1]]}"#, false),
         (r#"{"name": "a", "sums": {"x": "y"}}"#, false),
         (r#"{"name": "a", "other": 1}"#, false),
+        (r#"{"name": "a", "flags": {"a.b": true}}"#, true),
+        (r#"{"name": "a", "flags": {"a.b": 1}}"#, false),
+        (r#"{"name": "a", "flags": {"a.": true}}"#, false),
+        (r#"{"name": "a", "flags": {"a": true}}"#, false),
+        (r#"{"name": "a", "flags": {"a.b.c": true}}"#, false),
         ("[]", false),
     ] {
         let value = serde_json::from_str(text).unwrap();
