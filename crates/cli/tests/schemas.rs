@@ -260,6 +260,11 @@ fn the_schema_of_experiment_files_is_as_strict_as_their_reader() {
 }
 
 #[test]
+fn the_schema_of_rule_files_knows_which_keys_need_each_other() {
+    schema_and_reader_agree("route", "check");
+}
+
+#[test]
 fn every_rule_file_fits_its_schema() {
     let schema = schema_of("route");
     let own = ["examples", "examples/gateway", "campaigns", "tests/browser/experiments"];

@@ -15,6 +15,10 @@ pub(crate) fn misfits(schema: &Value, value: &Value, place: &str) -> Vec<String>
 fn misfits_in(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<String> {
     let misfits = |schema: &_, value: &_, place: &str| misfits_in(root, schema, value, place);
     let mut found = Vec::new();
+    if *schema == Value::Bool(false) {
+        found.push(format!("{place} is not allowed"));
+        return found;
+    }
     for (keyword, wanted) in schema.as_object().unwrap() {
         let fits = match keyword.as_str() {
             "type" => match wanted {
@@ -72,6 +76,35 @@ fn misfits_in(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<S
                     }
                 }
                 *wanted != Value::Bool(false) || others.is_empty()
+            }
+            "propertyNames" => {
+                let names = value.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+                found.extend(names.flat_map(|name| misfits(wanted, &name.into(), place)));
+                true
+            }
+            "dependentRequired" | "dependentSchemas" => {
+                let depending = wanted.as_object().unwrap().iter();
+                for (_, part) in depending.filter(|(name, _)| value.get(name.as_str()).is_some()) {
+                    let schema = match keyword.as_str() {
+                        "dependentRequired" => &serde_json::json!({ "required": part }),
+                        _ => part,
+                    };
+                    found.extend(misfits(schema, value, place));
+                }
+                true
+            }
+            "not" => !misfits(wanted, value, place).is_empty(),
+            "if" => {
+                let is_true = misfits(wanted, value, place).is_empty();
+                let part = schema.get(if is_true { "then" } else { "else" });
+                found.extend(part.iter().flat_map(|part| misfits(part, value, place)));
+                true
+            }
+            "then" | "else" => true,
+            "allOf" => {
+                let parts = wanted.as_array().unwrap().iter();
+                found.extend(parts.flat_map(|part| misfits(part, value, place)));
+                true
             }
             "anyOf" | "oneOf" => {
                 let choices = wanted.as_array().unwrap().iter();
@@ -143,6 +176,13 @@ fn what_does_not_fit_is_refused() {
                 "patternProperties": {"^a\\.[^.]+$": {"type": "boolean"}},
                 "additionalProperties": false,
             },
+            "rate": {"type": "object", "dependentRequired": {"burst": ["least"]}},
+            "step": {
+                "propertyNames": {"enum": ["a", "b"]},
+                "if": {"required": ["a"]},
+                "then": {"properties": {"b": false}},
+                "else": {"dependentSchemas": {"b": {"not": {"maxProperties": 0}}}},
+            },
         },
         "required": ["name"],
         "additionalProperties": false,
@@ -162,6 +202,11 @@ fn what_does_not_fit_is_refused() {
         (r#"{"name": "a", "flags": {"a.": true}}"#, false),
         (r#"{"name": "a", "flags": {"a": true}}"#, false),
         (r#"{"name": "a", "flags": {"a.b.c": true}}"#, false),
+        (r#"{"name": "a", "rate": {"burst": 1, "least": 1}, "step": {"a": 1}}"#, true),
+        (r#"{"name": "a", "rate": {"burst": 1}}"#, false),
+        (r#"{"name": "a", "step": {"b": 1}}"#, true),
+        (r#"{"name": "a", "step": {"a": 1, "b": 1}}"#, false),
+        (r#"{"name": "a", "step": {"c": 1}}"#, false),
         ("[]", false),
     ] {
         let value = serde_json::from_str(text).unwrap();
