@@ -294,6 +294,28 @@ fn every_experiment_file_fits_its_schema() {
     }
 }
 
+/// Where a key may be text or a table, an editor must show what is wrong within the table.
+#[test]
+fn a_mistake_within_a_table_has_its_place() {
+    for (group, text, place) in [
+        ("route", r#"{"bus": {"a": {"prt": "can0", "port": "can0"}}}"#, "file.bus.a"),
+        (
+            "route",
+            r#"{"bus": {}, "rule": [{"from": "a", "to": "b", "edit": [{"signal":
+                {"from": {"bit": 0, "bits": 8, "scal": 2}, "offset": 1}}]}]}"#,
+            "file.rule[0].edit[0].signal.from",
+        ),
+        ("route", r#"{"bus": {}, "rule": [{"from": [1], "to": "b"}]}"#, "file.rule[0].from[0]"),
+        ("lab", r#"{"vm": {"kernel": {"imag": "bzImage"}}}"#, "file.vm.kernel"),
+        ("lab", r#"{"matrix": {"vm": {"kernel": {"imag": []}}}}"#, "file.matrix.vm.kernel"),
+    ] {
+        let value = serde_json::from_str(text).unwrap();
+        let misfits = schema::misfits(&schema_of(group), &value, "file");
+        let [misfit] = &misfits[..] else { panic!("{text}: {misfits:#?}") };
+        assert_eq!(misfit.split(": ").next(), Some(place), "{misfit}");
+    }
+}
+
 #[test]
 fn mistakes_do_not_fit() {
     let route = schema_of("route");
