@@ -21,10 +21,10 @@ use candor_wire::tunnel::can2udp::{Datagram, MAX_LEN, PORT, Version};
 
 use super::datagrams::{self, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes};
 use crate::kernel;
-use crate::{Driver, Medium};
 use candor_port::{
     Address, Capabilities, Endpoint, Error, Estate, Message, Port, ReceiverCounters, Wanted,
 };
+use candor_port::{Driver, Medium};
 
 /// The driver.
 pub(crate) static DRIVER: Driver = Driver {

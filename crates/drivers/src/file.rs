@@ -26,11 +26,11 @@ use candor_wire::Kind;
 
 use self::recorder::Recorder;
 use crate::kernel;
-use crate::{Driver, Medium};
 use candor_port::{
     Address, Capabilities, Error, Estate, Message, Origin, Port, Progress, Received, Receiver,
     ReceiverCounters, Stamp, Wanted,
 };
+use candor_port::{Driver, Medium};
 use candor_recording::{Recording, RecordingError};
 
 /// The driver.

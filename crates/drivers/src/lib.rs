@@ -1,4 +1,4 @@
-//! The drivers of ports, one file each, and their registry [`DRIVERS`].
+//! The drivers of ports, one file each, and their registry [`REGISTRY`].
 //!
 //! ```text
 //!  "can0?gather=5ms" -- Address -- open --> Port { Receiver, Transmitter }
@@ -30,39 +30,10 @@ mod packet;
 mod sim;
 mod socketcan;
 
-use candor_port::{Address, Error, Estate, Port, Wanted};
-
-/// What is behind a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Medium {
-    /// A CAN interface of this machine; the place in the name of the port is its name. Stamps are those
-    /// of this machine.
-    Interface,
-    /// Other machines or programs. Stamps, if there are any, are those of whoever sent the frames.
-    Network,
-    /// A file, which is read or written. Stamps are of a time long ago.
-    Recording,
-}
-
-/// A kind of port.
-pub struct Driver {
-    /// Its name, in front of the colon.
-    pub name: &'static str,
-    /// What it is, in a sentence without a full stop.
-    pub summary: &'static str,
-    /// What is behind its ports.
-    pub medium: Medium,
-    /// A name of a port of it.
-    pub example: &'static str,
-    /// Its options: key, what it does.
-    pub options: &'static [(&'static str, &'static str)],
-    /// Refuses a name that cannot be opened, whatever the machine.
-    check: fn(&Address, Wanted) -> Result<(), Error>,
-    open: fn(&Address, Wanted, &Estate) -> Result<Port, Error>,
-}
+use candor_port::{Address, Error, Estate, Medium, Port, Registry, Wanted};
 
 /// All drivers, in the order in which messages list them.
-pub static DRIVERS: &[&Driver] = &[
+pub static REGISTRY: Registry = Registry::new(&[
     &socketcan::DRIVER,
     &packet::DRIVER,
     &cannelloni::DRIVER,
@@ -70,71 +41,42 @@ pub static DRIVERS: &[&Driver] = &[
     &multicast::DRIVER,
     &sim::DRIVER,
     &file::DRIVER,
-];
+]);
 
-/// What is behind a port; `None` if there is no such driver.
+/// [`Registry::medium`] of all drivers.
 #[must_use]
 pub fn medium(address: &Address) -> Option<Medium> {
-    let driver = DRIVERS.iter().find(|driver| driver.name == address.driver())?;
-    Some(driver.medium)
+    REGISTRY.medium(address)
 }
 
-/// The CAN interface of this machine that a port is, if it is one.
+/// [`Registry::interface`] of all drivers.
 #[must_use]
 pub fn interface(address: &Address) -> Option<&str> {
-    (medium(address) == Some(Medium::Interface)).then(|| address.place())
+    REGISTRY.interface(address)
 }
 
-/// Checks the name of a port as far as that is possible without the machine: the driver, its options
-/// and their values, and whether the port can be used as wanted. [`open`] begins with the same.
+/// [`Registry::check`] of all drivers.
 ///
 /// # Errors
 /// What is wrong with the name, and a remedy.
 pub fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
-    let driver = find(address)?;
-    (driver.check)(address, wanted)
+    REGISTRY.check(address, wanted)
 }
 
-/// Opens a port.
+/// [`Registry::open`] of all drivers, for a port that replaces no other one.
 ///
 /// # Errors
-/// There is no such driver or option, or the port cannot be opened; what was tried, why, and a
-/// remedy.
+/// As [`Registry::open`].
 pub fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
     open_after(address, wanted, &Estate::default())
 }
 
-/// Opens a port that may take over what others leave.
+/// [`Registry::open`] of all drivers.
 ///
 /// # Errors
-/// As [`open`].
+/// As [`Registry::open`].
 pub fn open_after(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
-    let driver = find(address)?;
-    (driver.check)(address, wanted)?;
-    (driver.open)(address, wanted, estate)
-}
-
-/// The driver of a port, which has the options that the name has.
-fn find(address: &Address) -> Result<&'static Driver, Error> {
-    let known = DRIVERS.iter().find(|driver| driver.name == address.driver());
-    let Some(driver) = known else {
-        let names: Vec<_> = DRIVERS.iter().map(|driver| driver.name).collect();
-        let reason = format!("unknown driver `{}`", address.driver());
-        let remedy = format!("the drivers are {}", names.join(", "));
-        return Err(Error::new(address.to_string(), reason).with_remedy(remedy));
-    };
-    for (key, _) in address.options() {
-        if !driver.options.iter().any(|(known, _)| known == key) {
-            let known: Vec<_> = driver.options.iter().map(|(known, _)| *known).collect();
-            let reason = format!("driver `{}` has no option `{key}`", driver.name);
-            let remedy = match known.is_empty() {
-                true => "it has none".to_owned(),
-                false => format!("its options are {}", known.join(", ")),
-            };
-            return Err(Error::new(address.to_string(), reason).with_remedy(remedy));
-        }
-    }
-    Ok(driver)
+    REGISTRY.open(address, wanted, estate)
 }
 
 #[cfg(test)]
@@ -143,10 +85,10 @@ mod tests {
 
     #[test]
     fn every_driver_is_found_by_its_example() {
-        for (index, driver) in DRIVERS.iter().enumerate() {
+        for (index, driver) in REGISTRY.drivers().iter().enumerate() {
             let example: Address = driver.example.parse().unwrap();
             assert_eq!(example.driver(), driver.name);
-            assert!(DRIVERS[..index].iter().all(|other| other.name != driver.name));
+            assert!(REGISTRY.drivers()[..index].iter().all(|other| other.name != driver.name));
             assert!(!driver.summary.ends_with('.'), "{}", driver.summary);
             for (key, _) in example.options() {
                 assert!(driver.options.iter().any(|(known, _)| known == key), "{example}");
@@ -237,7 +179,7 @@ mod tests {
 
     #[test]
     fn examples_are_fine_on_any_machine() {
-        for driver in DRIVERS {
+        for driver in REGISTRY.drivers() {
             let address: Address = driver.example.parse().unwrap();
             for wanted in [Wanted::RECEIVER, Wanted::TRANSMITTER] {
                 assert_eq!(check(&address, wanted), Ok(()), "{address}");

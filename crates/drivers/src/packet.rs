@@ -18,11 +18,11 @@ use candor_linux::state;
 use candor_wire::Kind;
 
 use super::socketcan::{Outlets, Sockets, capabilities, decode, failure};
-use crate::{Driver, Medium};
 use candor_port::{
     Address, Capabilities, Error, Estate, Origin, Port, Progress, Received, Receiver,
     ReceiverCounters, Stamp, Wanted,
 };
+use candor_port::{Driver, Medium};
 
 /// The driver.
 pub(crate) static DRIVER: Driver = Driver {

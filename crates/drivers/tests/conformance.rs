@@ -5,6 +5,7 @@ mod suite;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use candor_drivers::REGISTRY;
 use candor_linux::wake::Wake;
 use candor_port::{Progress, Wanted};
 use suite::Bench;
@@ -90,7 +91,7 @@ fn a_signal_ends_the_wait_for_a_recorded_frame() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("drive.log");
     std::fs::write(&path, "(1.0) can0 123#11\n(9999.0) can0 123#22\n").unwrap();
-    let mut port = suite::open(&format!("file:{}", path.display()), Wanted::RECEIVER);
+    let mut port = suite::open(REGISTRY, &format!("file:{}", path.display()), Wanted::RECEIVER);
     let receiver = port.receiver.as_mut().unwrap();
     assert_eq!(receiver.receive(&mut |_| {}), Ok(Progress::Frames(1)));
     let sleeper = Wake::new().unwrap().thread();

@@ -3,6 +3,7 @@
 #[allow(dead_code, reason = "the suite itself is run elsewhere")]
 mod suite;
 
+use candor_drivers::REGISTRY;
 use candor_linux::clock;
 use candor_port::{Port, Progress, Sent, Wanted};
 use candor_time::{Instant, Monotonic, Nanos};
@@ -35,8 +36,8 @@ fn compete(name: &str, frames: &[(usize, &str)]) -> Vec<(String, u64)> {
     let stations = 1 + frames.iter().map(|(station, _)| *station).max().unwrap();
     for _ in 0..100 {
         let mut all: Vec<Port> =
-            (0..stations).map(|_| suite::open(name, Wanted::TRANSMITTER)).collect();
-        let listener = suite::open(name, Wanted::RECEIVER);
+            (0..stations).map(|_| suite::open(REGISTRY, name, Wanted::TRANSMITTER)).collect();
+        let listener = suite::open(REGISTRY, name, Wanted::RECEIVER);
         let listening = Listening::start(listener.receiver.unwrap());
         let begin = clock::now::<Monotonic>();
         for (station, text) in frames {
@@ -113,7 +114,7 @@ fn the_most_urgent_frame_is_next() {
 #[test]
 fn a_queue_has_its_bound_and_room_again() {
     let name = bus("queue", "bitrate=20k&queue=3");
-    let mut port = suite::open(&name, Wanted::TRANSMITTER);
+    let mut port = suite::open(REGISTRY, &name, Wanted::TRANSMITTER);
     let transmitter = port.transmitter.as_deref_mut().unwrap();
     let long = frame("7FF#FFFFFFFFFFFFFFFF");
     let begin = clock::now::<Monotonic>();
@@ -137,8 +138,8 @@ fn a_queue_has_its_bound_and_room_again() {
 fn a_slow_receiver_learns_what_it_lost() {
     const SENT: u64 = 2_000;
     let name = bus("slow", "bitrate=20M&data_bitrate=20M");
-    let receiver = suite::open(&name, Wanted::RECEIVER).receiver.unwrap();
-    let mut port = suite::open(&name, Wanted::TRANSMITTER);
+    let receiver = suite::open(REGISTRY, &name, Wanted::RECEIVER).receiver.unwrap();
+    let mut port = suite::open(REGISTRY, &name, Wanted::TRANSMITTER);
     let transmitter = port.transmitter.as_deref_mut().unwrap();
     for number in 0..SENT {
         let _ = transmit(transmitter, &frame(&format!("123#{number:08X}")));
@@ -207,7 +208,7 @@ fn a_station_that_makes_no_sense_is_left_alone() {
     use std::os::unix::net::{SocketAddr, UnixStream};
 
     let name = bus("nonsense", "bitrate=20M&data_bitrate=20M");
-    let mut port = suite::open(&name, Wanted::BOTH);
+    let mut port = suite::open(REGISTRY, &name, Wanted::BOTH);
     let user = candor_linux::peer::own_user();
     let place = format!("candor.sim.{user}.test-nonsense-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(place).unwrap();
@@ -218,7 +219,7 @@ fn a_station_that_makes_no_sense_is_left_alone() {
         let _ = rogue.write_all(&[byte; 4_000]);
         rogues.push(rogue);
     }
-    let mut other = suite::open(&name, Wanted::TRANSMITTER);
+    let mut other = suite::open(REGISTRY, &name, Wanted::TRANSMITTER);
     let _ = transmit(other.transmitter.as_deref_mut().unwrap(), &frame("123#11"));
     let mut received = Vec::new();
     let receiver = port.receiver.as_deref_mut().unwrap();

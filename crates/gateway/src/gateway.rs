@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-use candor_drivers::Medium;
 use candor_engine::counters::{BusCounters, Counters, JobCounters};
 use candor_engine::program::Program;
 use candor_engine::table::List;
@@ -18,7 +17,7 @@ use candor_linux::netlink::{Link, Netlink};
 use candor_linux::quick;
 use candor_linux::realtime::{self, Policy, Task};
 use candor_linux::wake::Wake;
-use candor_port::{Address, Endpoint, Estate, Message, Receiver, Transmitter, Wanted};
+use candor_port::{Address, Endpoint, Estate, Medium, Message, Receiver, Transmitter, Wanted};
 #[cfg(feature = "service")]
 use candor_rules::file::BadPort;
 use candor_time::{Instant, Monotonic, Nanos};

@@ -7,15 +7,17 @@
 //!
 //! A port has two halves, so that two threads can use them. Neither half allocates once it is open, and
 //! neither knows what frames are for. Both are to be kept as long as one of them is used: they may share
-//! a connection. The drivers are in `candor-drivers`; this crate needs no operating system but an
-//! allocator and `std`.
+//! a connection. A [`Driver`] is a kind of port, a [`Registry`] the drivers that a program has; those of Candor
+//! are in `candor-drivers`. This crate knows no operating system.
 
 mod address;
+mod driver;
 mod error;
 mod estate;
 mod port;
 
 pub use address::{Address, AddressError};
+pub use driver::{Driver, Medium, Registry};
 pub use error::Error;
 pub use estate::{Endpoint, Estate};
 pub use port::{

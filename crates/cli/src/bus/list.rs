@@ -3,7 +3,7 @@
 //! `candor help json bus list` describes what `--json` prints.
 
 use candor_bus::interface::{self, Interface};
-use candor_drivers::DRIVERS;
+use candor_drivers::REGISTRY;
 use clap::Args;
 
 use crate::Answer;
@@ -22,7 +22,10 @@ pub(super) fn run(args: &ListArgs) -> Answer {
     let interfaces = interface::all().map_err(|error| error.to_string())?;
     if args.json {
         let interfaces = lines(interfaces.iter().map(interface_object))?;
-        print(&format!("{interfaces}{}", lines(DRIVERS.iter().copied().map(driver_object))?))?;
+        print(&format!(
+            "{interfaces}{}",
+            lines(REGISTRY.drivers().iter().copied().map(driver_object))?
+        ))?;
     } else {
         print(&format!("{}\n{}", interface_table(&interfaces), driver_table()))?;
     }
@@ -49,7 +52,7 @@ fn interface_object(interface: &Interface) -> json::interface::Interface<'_> {
     }
 }
 
-fn driver_object(driver: &candor_drivers::Driver) -> Driver {
+fn driver_object(driver: &candor_port::Driver) -> Driver {
     let option = |&(name, summary): &(&'static str, &'static str)| DriverOption { name, summary };
     Driver {
         name: driver.name,
@@ -112,13 +115,15 @@ fn driver_table() -> String {
     let mut out = "A port is written DRIVER:PLACE?option=value&option=value; an interface needs \
                    no driver.\n\n"
         .to_owned();
-    let rows: Vec<_> = DRIVERS
+    let rows: Vec<_> = REGISTRY
+        .drivers()
         .iter()
         .map(|driver| vec![driver.name.into(), driver.example.into(), driver.summary.into()])
         .collect();
     out.push_str(&table(&["driver", "such as", "what it is"], &rows));
     out.push('\n');
-    let rows: Vec<_> = DRIVERS
+    let rows: Vec<_> = REGISTRY
+        .drivers()
         .iter()
         .flat_map(|driver| driver.options.iter().map(|option| (driver.name, option)))
         .map(|(driver, (name, summary))| vec![driver.into(), (*name).into(), (*summary).into()])

@@ -22,8 +22,8 @@ mod udp;
 
 use candor_time::Nanos;
 
-use crate::{Driver, Medium};
 use candor_port::{Address, Error, Estate, Port, Wanted};
+use candor_port::{Driver, Medium};
 
 /// The driver.
 pub(crate) static DRIVER: Driver = Driver {

@@ -40,11 +40,11 @@ use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::{Bitrate, Frame, Kind, Timing};
 
 use self::message::{Inflow, Message, Purpose, Rates, Reader};
-use crate::{Driver, Medium};
 use candor_port::{
     Address, Capabilities, Error, Estate, Origin, Port, Progress, Received, Receiver,
     ReceiverCounters, Sent, Stamp, Transmitter, TransmitterCounters, Wanted,
 };
+use candor_port::{Driver, Medium};
 
 /// The driver.
 pub(crate) static DRIVER: Driver = Driver {

@@ -37,8 +37,8 @@ use candor_wire::socketcan::{self, CAN_MTU, CANFD_MTU, IdOrder};
 use self::receiver::{Batches, OneByOne};
 pub(super) use self::transmitter::{Outlets, Sockets};
 use crate::kernel;
-use crate::{Driver, Medium};
 use candor_port::{Address, Capabilities, Endpoint, Error, Estate, Message, Port, Wanted};
+use candor_port::{Driver, Medium};
 
 /// The driver.
 pub(crate) static DRIVER: Driver = Driver {

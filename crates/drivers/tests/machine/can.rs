@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write, pipe};
 
+use candor_drivers::REGISTRY;
 use candor_linux::can::{RawFrame, Socket};
 use candor_linux::clock;
 use candor_linux::namespace::Namespace;
@@ -55,7 +56,7 @@ fn in_a_container(body: impl FnOnce()) -> Child {
 fn containers() {
     let _netlink = start(72);
     let (mut is_listening, mut tell) = pipe().unwrap();
-    let open = || suite::open("packet:vcan0", Wanted::BOTH);
+    let open = || suite::open(REGISTRY, "packet:vcan0", Wanted::BOTH);
     let left = in_a_container(|| {
         let mut receiver = open().receiver.unwrap();
         tell.write_all(b".").unwrap();
@@ -92,7 +93,7 @@ fn start(mtu: u32) -> Netlink {
 
 fn socketcan() {
     let _netlink = start(72);
-    let port = suite::open("vcan0", Wanted::BOTH);
+    let port = suite::open(REGISTRY, "vcan0", Wanted::BOTH);
     assert!(port.capabilities.fd && !port.capabilities.hardware_stamps);
     suite::run(&Bench::new("vcan0", "socketcan:vcan0"));
     suite::run(&Bench::new("vcan0?send_buffer=1", "vcan0"));
@@ -113,7 +114,7 @@ fn both() {
 fn without_fd() {
     let _netlink = start(16);
     for name in ["vcan0", "packet:vcan0?ring=4096"] {
-        assert!(!suite::open(name, Wanted::BOTH).capabilities.fd, "{name}");
+        assert!(!suite::open(REGISTRY, name, Wanted::BOTH).capabilities.fd, "{name}");
         suite::run(&Bench::new(name, name));
     }
 }
@@ -130,7 +131,7 @@ fn origins() {
     let _netlink = start(72);
     let other = Socket::open("vcan0").unwrap();
     let wanted = Wanted { own_frames: true, stamps: true, ..Wanted::BOTH };
-    let mut port = suite::open("vcan0", wanted);
+    let mut port = suite::open(REGISTRY, "vcan0", wanted);
     let receiver = port.receiver.as_deref_mut().unwrap();
     let transmitter = port.transmitter.as_deref_mut().unwrap();
     assert_eq!(transmitter.transmit(&frame("001#"), false), Sent::Taken);
@@ -142,7 +143,7 @@ fn origins() {
     let reported: Vec<_> = all.iter().map(|received| (received.frame, received.origin)).collect();
     assert_eq!(reported, [(frame("001#"), Origin::Own), (frame("002#"), Origin::Machine)]);
     // Who only receives learns it too, if stamps are wanted.
-    let mut port = suite::open("vcan0", Wanted::RECEIVER);
+    let mut port = suite::open(REGISTRY, "vcan0", Wanted::RECEIVER);
     assert_eq!(other.send(&RawFrame::from(frame("003#"))), Ok(candor_linux::Sent::Taken));
     let [received] = next(port.receiver.as_deref_mut().unwrap())[..] else { panic!("one frame") };
     assert_eq!((received.frame, received.origin), (frame("003#"), Origin::Machine));
@@ -156,7 +157,7 @@ fn error_reports() {
     for name in ["vcan0", "packet:vcan0"] {
         for (error_reports, stamps) in [(false, false), (true, false), (true, true)] {
             let wanted = Wanted { error_reports, stamps, ..Wanted::BOTH };
-            let mut port = suite::open(name, wanted);
+            let mut port = suite::open(REGISTRY, name, wanted);
             let transmitter = port.transmitter.as_deref_mut().unwrap();
             assert_eq!(transmitter.transmit(&report, true), Sent::Unsupported);
             for frame in [report, frame("001#")] {
@@ -187,8 +188,8 @@ fn overflow() {
         ("packet:vcan0?ring=1", false),
     ] {
         let wanted = Wanted { stamps, transmitter: false, ..Wanted::BOTH };
-        let receiver = suite::open(name, wanted).receiver.unwrap();
-        let mut other = suite::open("vcan0", Wanted::TRANSMITTER);
+        let receiver = suite::open(REGISTRY, name, wanted).receiver.unwrap();
+        let mut other = suite::open(REGISTRY, "vcan0", Wanted::TRANSMITTER);
         let transmitter = other.transmitter.as_deref_mut().unwrap();
         for number in 0..SENT {
             let frame = frame(&format!("123#{number:08X}"));
@@ -229,8 +230,8 @@ fn down() {
     let mut netlink = start(72);
     for (name, stamps) in [("vcan0", false), ("vcan0", true), ("packet:vcan0", false)] {
         let wanted = Wanted { stamps, transmitter: false, ..Wanted::BOTH };
-        let mut receiver = suite::open(name, wanted).receiver.unwrap();
-        let mut transmitter = suite::open(name, Wanted::TRANSMITTER).transmitter.unwrap();
+        let mut receiver = suite::open(REGISTRY, name, wanted).receiver.unwrap();
+        let mut transmitter = suite::open(REGISTRY, name, Wanted::TRANSMITTER).transmitter.unwrap();
         passes(&mut *transmitter, &mut *receiver, "001#");
         netlink.set_up("vcan0", false).unwrap();
         assert_eq!(transmitter.transmit(&frame("002#"), true), Sent::Down, "{name}");
@@ -247,8 +248,8 @@ fn down() {
 fn away() {
     let mut netlink = start(72);
     for name in ["vcan0", "packet:vcan0"] {
-        let mut receiver = suite::open(name, Wanted::RECEIVER).receiver.unwrap();
-        let mut transmitter = suite::open(name, Wanted::TRANSMITTER).transmitter.unwrap();
+        let mut receiver = suite::open(REGISTRY, name, Wanted::RECEIVER).receiver.unwrap();
+        let mut transmitter = suite::open(REGISTRY, name, Wanted::TRANSMITTER).transmitter.unwrap();
         netlink.delete("vcan0").unwrap();
         let error = loop {
             // That it went down may come first.
@@ -263,8 +264,8 @@ fn away() {
         let error = candor_drivers::open(&address, Wanted::BOTH).err().unwrap();
         assert!(error.is_passing() && error.to_string().contains("ip link"), "{error}");
         vcan(&mut netlink, 72);
-        let mut receiver = suite::open(name, Wanted::RECEIVER).receiver.unwrap();
-        let mut transmitter = suite::open(name, Wanted::TRANSMITTER).transmitter.unwrap();
+        let mut receiver = suite::open(REGISTRY, name, Wanted::RECEIVER).receiver.unwrap();
+        let mut transmitter = suite::open(REGISTRY, name, Wanted::TRANSMITTER).transmitter.unwrap();
         passes(&mut *transmitter, &mut *receiver, "002#");
     }
 }

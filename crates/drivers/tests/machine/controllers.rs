@@ -1,5 +1,6 @@
 //! Ports on CAN controllers: the first two of the machine, on one bus.
 
+use candor_drivers::REGISTRY;
 use candor_linux::clock;
 use candor_linux::netlink::{CanSettings, Netlink};
 use candor_linux::realtime::{self, Policy, Task};
@@ -37,7 +38,7 @@ fn bench(left: &str, right: &str) -> Bench {
 fn socketcan() {
     start(1_000);
     let bench = bench("can0", "can1");
-    let port = suite::open("can0", Wanted::BOTH);
+    let port = suite::open(REGISTRY, "can0", Wanted::BOTH);
     assert!(!port.capabilities.fd && !port.capabilities.hardware_stamps);
     suite::run(&bench);
 }
@@ -74,7 +75,7 @@ fn full() {
 
 /// How many frames a port takes until it is full; waits until all have left.
 fn taken_at_once(name: &str) -> u32 {
-    let mut transmitter = suite::open(name, Wanted::TRANSMITTER).transmitter.unwrap();
+    let mut transmitter = suite::open(REGISTRY, name, Wanted::TRANSMITTER).transmitter.unwrap();
     let frame = "123#1122334455667788".parse().unwrap();
     let mut taken = 0;
     while taken < 100 && transmitter.transmit(&frame, false) == Sent::Taken {

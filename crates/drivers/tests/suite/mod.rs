@@ -11,8 +11,8 @@ use std::thread::JoinHandle;
 use candor_linux::clock;
 use candor_linux::wake::{Sleeper, Wake};
 use candor_port::{
-    Capabilities, Origin, Port, Progress, Received, Receiver, ReceiverCounters, Sent, Stamp,
-    Transmitter, Wanted,
+    Capabilities, Estate, Origin, Port, Progress, Received, Receiver, ReceiverCounters, Registry,
+    Sent, Stamp, Transmitter, Wanted,
 };
 use candor_time::{Monotonic, Nanos, Realtime};
 use candor_wire::{Frame, Kind};
@@ -24,6 +24,8 @@ const STEP: Nanos = Nanos::from_millis(1);
 /// Two ports that hear each other, and what is special about them.
 #[derive(Clone, Debug)]
 pub(crate) struct Bench {
+    /// The drivers.
+    pub(crate) registry: Registry,
     /// The name of the port that transmits.
     pub(crate) left: String,
     /// The name of the one that receives.
@@ -49,6 +51,7 @@ impl Bench {
     /// Two ports of these names, nothing special about them.
     pub(crate) fn new(left: impl Into<String>, right: impl Into<String>) -> Self {
         Self {
+            registry: candor_drivers::REGISTRY,
             left: left.into(),
             right: right.into(),
             is_recording: false,
@@ -59,6 +62,10 @@ impl Bench {
             is_full: false,
             window: 150,
         }
+    }
+
+    fn open(&self, name: &str, wanted: Wanted) -> Port {
+        open(self.registry, name, wanted)
     }
 }
 
@@ -76,7 +83,7 @@ pub(crate) fn run(bench: &Bench) {
 
 /// Every frame of a kind that the port says it carries comes out as it went in, in order.
 pub(crate) fn frames_arrive_as_they_were_sent(bench: &Bench) {
-    let capabilities = open(&bench.left, Wanted::TRANSMITTER).capabilities;
+    let capabilities = bench.open(&bench.left, Wanted::TRANSMITTER).capabilities;
     let carried = kinds(bench, &capabilities).into_iter().filter(|(_, is_carried)| *is_carried);
     let frames: Vec<Frame> = carried.map(|(frame, _)| frame).collect();
     let received = pass(bench, &frames, Wanted { stamps: false, ..Wanted::RECEIVER });
@@ -90,7 +97,7 @@ pub(crate) fn frames_arrive_as_they_were_sent(bench: &Bench) {
 
 /// A frame of another kind is not taken.
 pub(crate) fn what_is_not_carried_is_reported(bench: &Bench) {
-    let mut left = open(&bench.left, Wanted::TRANSMITTER);
+    let mut left = bench.open(&bench.left, Wanted::TRANSMITTER);
     let transmitter = left.transmitter.as_deref_mut().unwrap();
     let not_carried =
         kinds(bench, &left.capabilities).into_iter().filter(|(_, is_carried)| !is_carried);
@@ -124,7 +131,7 @@ pub(crate) fn order_is_kept_and_fullness_passes(bench: &Bench) {
 /// Stamps are those of when a frame passed, if the port says that it has them.
 pub(crate) fn stamps_are_reported_truthfully(bench: &Bench) {
     let frames = [frame("123#11"), frame("124#22"), frame("125#33")];
-    let capabilities = open(&bench.left, Wanted::TRANSMITTER).capabilities;
+    let capabilities = bench.open(&bench.left, Wanted::TRANSMITTER).capabilities;
     // The kernel takes its time to begin with it.
     for attempt in 0.. {
         let begin = clock::now::<Realtime>();
@@ -154,11 +161,11 @@ pub(crate) fn own_frames_come_if_they_are_wanted(bench: &Bench) {
     let frames = [frame("321#11"), frame("322#22"), frame("323#33")];
     for own_frames in [false, true] {
         let wanted = Wanted { own_frames, ..Wanted::BOTH };
-        let mut left = open(&bench.left, wanted);
+        let mut left = bench.open(&bench.left, wanted);
         if own_frames && !left.capabilities.own_frames {
             continue;
         }
-        let mut right = open(&bench.right, Wanted::BOTH);
+        let mut right = bench.open(&bench.right, Wanted::BOTH);
         let ears =
             [&mut left, &mut right].map(|port| Listening::start(port.receiver.take().unwrap()));
         let [here, there] =
@@ -202,7 +209,7 @@ pub(crate) fn own_frames_come_if_they_are_wanted(bench: &Bench) {
 pub(crate) fn a_signal_ends_the_waiting(bench: &Bench) {
     for stamps in [false, true] {
         let wanted = Wanted { stamps, transmitter: false, ..Wanted::BOTH };
-        let mut receiver = open(&bench.right, wanted).receiver.unwrap();
+        let mut receiver = bench.open(&bench.right, wanted).receiver.unwrap();
         let (tell, reported) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             tell.send(Wake::new().unwrap().thread()).unwrap();
@@ -215,9 +222,10 @@ pub(crate) fn a_signal_ends_the_waiting(bench: &Bench) {
 }
 
 /// Opens a port.
-pub(crate) fn open(name: &str, wanted: Wanted) -> Port {
+pub(crate) fn open(registry: Registry, name: &str, wanted: Wanted) -> Port {
     let address = name.parse().unwrap_or_else(|error| panic!("{error}"));
-    candor_drivers::open(&address, wanted).unwrap_or_else(|error| panic!("{error}"))
+    let port = registry.open(&address, wanted, &Estate::default());
+    port.unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn frame(text: &str) -> Frame {
@@ -388,11 +396,11 @@ impl Listening {
 /// count rightly.
 fn pass(bench: &Bench, frames: &[Frame], wanted: Wanted) -> Vec<Received> {
     let listen = || {
-        let mut right = open(&bench.right, Wanted { transmitter: false, ..wanted });
+        let mut right = bench.open(&bench.right, Wanted { transmitter: false, ..wanted });
         Listening::start(right.receiver.take().unwrap())
     };
     let listening = (!bench.is_recording).then(listen);
-    let mut left = open(&bench.left, Wanted::TRANSMITTER);
+    let mut left = bench.open(&bench.left, Wanted::TRANSMITTER);
     let transmitter = left.transmitter.as_deref_mut().unwrap();
     if let Some(listening) = &listening {
         connect(transmitter, listening);
