@@ -93,7 +93,7 @@ fn check(item: &Item) -> Check<'_> {
         is_needed: item.is_needed,
         meaning: &item.meaning,
         name: item.name,
-        state: item.state.name(),
+        state: item.state.into(),
         subject: item.subject.as_deref(),
     }
 }

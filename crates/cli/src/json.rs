@@ -50,6 +50,7 @@ pub(crate) mod stats_rule;
 pub(crate) mod stats_summary;
 pub(crate) mod total;
 pub(crate) mod unpaired;
+pub(crate) mod words;
 
 use std::io::Write;
 

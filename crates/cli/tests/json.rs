@@ -275,6 +275,35 @@ fn every_line_fits_the_schema() {
     assert!(missing.is_empty(), "no line was seen of {missing:?}; run them, or say why not");
 }
 
+/// A field of which a program should know every word.
+#[test]
+fn words_are_listed_in_the_schema() {
+    let (_, stdout, _) = printed(&["help", "json", "--schema"]);
+    let schema: Value = serde_json::from_str(&stdout).unwrap();
+    for (title, field, words) in [
+        ("result of candor lab run", "testbed", &["sim", "vm"][..]),
+        (
+            "claim of candor lab claims",
+            "agreement",
+            &["yes", "no", "depends", "too_few_seeds", "missing"],
+        ),
+        ("figure of candor lab compare", "figure", &["min", "p50", "instructions", "lost"]),
+        ("range of candor lab compare", "unit", &["ns", "frames", "percent", "instructions"]),
+        ("verdict of candor route explain", "verdict", &["forwarded", "refused", "ignored"]),
+        ("finding of candor route check", "severity", &["error", "warning"]),
+        ("cache of candor vm cache", "kind", &["kernel", "machine", "results", "package lists"]),
+    ] {
+        let objects = schema["oneOf"].as_array().unwrap();
+        let is_meant = |object: &&Value| {
+            let commands = object["title"].as_str().unwrap();
+            commands == title || commands.starts_with(&format!("{title},"))
+        };
+        let object = objects.iter().find(is_meant).unwrap();
+        let field = &object["properties"]["data"]["properties"][field];
+        assert_eq!(field["enum"], serde_json::json!(words), "{title}");
+    }
+}
+
 /// `candor WORDS`; what it prints.
 fn printed(words: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_candor")).args(words).output().unwrap();

@@ -79,12 +79,12 @@ enum Figure {
 }
 
 impl Figure {
-    const fn unit(&self) -> &'static str {
+    const fn unit(&self) -> Unit {
         match self {
-            Self::Latency(..) => "us",
-            Self::Ended(_) | Self::Sent => "frames",
-            Self::EndedPercent(_) => "%",
-            Self::GatewayInstructions => "instructions",
+            Self::Latency(..) => Unit::Microseconds,
+            Self::Ended(_) | Self::Sent => Unit::Frames,
+            Self::EndedPercent(_) => Unit::Percent,
+            Self::GatewayInstructions => Unit::Instructions,
         }
     }
 
@@ -100,6 +100,19 @@ impl Figure {
             },
         }
     }
+}
+
+/// What a value counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Microseconds.
+    Microseconds,
+    /// Frames.
+    Frames,
+    /// Percent of the frames that were sent.
+    Percent,
+    /// Instructions per frame that arrived.
+    Instructions,
 }
 
 /// A claim held against results.
@@ -130,15 +143,6 @@ impl Agreement {
     /// All of them, in the order of tables.
     pub const ALL: [Self; 5] =
         [Self::Yes, Self::Depends, Self::No, Self::TooFewSeeds, Self::Missing];
-
-    /// The word for it in JSON.
-    #[must_use]
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::TooFewSeeds => "too_few_seeds",
-            other => other.word(),
-        }
-    }
 
     /// The word for it.
     #[must_use]
@@ -297,7 +301,7 @@ impl Claim {
 
     /// The unit of its values and bounds; `None` for a ratio.
     #[must_use]
-    pub fn unit(&self) -> Option<&'static str> {
+    pub fn unit(&self) -> Option<Unit> {
         self.over.is_none().then(|| self.value.figure.unit())
     }
 

@@ -14,10 +14,8 @@ use candor_bus::named::{self, NamedPort};
 use candor_bus::report;
 use candor_bus::select::Selection;
 use candor_bus::words::View;
-use candor_port::Origin;
 use candor_recording::{Encoder, Format};
 use candor_time::Nanos;
-use candor_wire::{Frame, Kind};
 use clap::{Args, ValueEnum};
 
 use super::file::{LogFile, record};
@@ -290,25 +288,12 @@ fn frame_object<'a>(
         port: title,
         time_ns: captured.time.as_nanos(),
         hardware_ns: captured.received.stamp.hardware.map(|stamp| stamp.as_nanos()),
-        origin: match captured.received.origin {
-            Origin::Bus => "bus",
-            Origin::Machine => "machine",
-            Origin::Own => "own",
-        },
+        origin: captured.received.origin.into(),
         frame: frame.to_string(),
         id: live::hex_id(frame),
-        kind: kind(frame),
+        kind: frame.kind().into(),
         message: message.map(|message| message.name.as_str()),
         signals: signals.unwrap_or_default(),
         report: report::words(frame),
-    }
-}
-
-fn kind(frame: &Frame) -> &'static str {
-    match frame.kind() {
-        Kind::Data => "data",
-        Kind::Remote => "remote",
-        Kind::Fd => "fd",
-        Kind::Error => "error",
     }
 }

@@ -37,12 +37,12 @@ fn interface_object(interface: &Interface) -> json::interface::Interface<'_> {
     json::interface::Interface {
         name: &interface.name,
         kind: &interface.kind,
-        state: interface.state.name(),
+        state: interface.state.into(),
         bitrate: timing.map(|timing| timing.nominal.bits_per_second()),
         data_bitrate: timing
             .filter(|timing| timing.data != timing.nominal)
             .map(|timing| timing.data.bits_per_second()),
-        frames: interface.frames.name(),
+        frames: interface.frames.into(),
         queue_length: interface.queue_length,
         driver: interface.driver.as_deref(),
         received: interface.received,

@@ -155,6 +155,8 @@ fn words(schema: &Value) -> String {
 
 fn word(name: &Value, schema: &Value) -> Vec<String> {
     let word = match name.as_str().unwrap_or_default() {
+        // The description lists them.
+        "string" if schema["enum"].is_array() => "word".into(),
         "boolean" => return vec!["true".into(), "false".into()],
         "string" => "text".into(),
         "array" => match schema["minItems"].as_u64() {

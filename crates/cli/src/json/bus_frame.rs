@@ -1,5 +1,7 @@
 //! The object `frame` of `candor bus dump`.
 
+use candor_port::Origin;
+use candor_wire::frame::Kind;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,21 +18,64 @@ pub(crate) struct BusFrame<'a> {
     pub(crate) time_ns: u64,
     /// The stamp of the controller in ns, by a clock of its own; null if there is none
     pub(crate) hardware_ns: Option<u64>,
-    /// Who sent it: bus (another node), machine (another program of this machine) or own (this
-    /// program)
-    pub(crate) origin: &'static str,
+    /// Who sent it
+    pub(crate) origin: Sender,
     /// The frame in the notation of candump, such as 123#DEADBEEF
     pub(crate) frame: String,
     /// The identifier in hex: 3 digits standard, 8 extended
     pub(crate) id: String,
-    /// data, remote, fd or error
-    pub(crate) kind: &'static str,
+    /// What it is
+    pub(crate) kind: FrameKind,
     /// The name of the message by the DBC file; null if it is not known
     pub(crate) message: Option<&'a str>,
     /// The signals of the message by the DBC file; empty if it is not known
     pub(crate) signals: Vec<Signal<&'a str>>,
     /// What an error report says; null for other frames
     pub(crate) report: Option<String>,
+}
+
+/// Who sent a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Sender {
+    /// another node
+    Bus,
+    /// another program of this machine
+    Machine,
+    /// this program
+    Own,
+}
+
+impl From<Origin> for Sender {
+    fn from(origin: Origin) -> Self {
+        match origin {
+            Origin::Bus => Self::Bus,
+            Origin::Machine => Self::Machine,
+            Origin::Own => Self::Own,
+        }
+    }
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FrameKind {
+    Data,
+    Remote,
+    Fd,
+    /// an error report
+    Error,
+}
+
+impl From<Kind> for FrameKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Data => Self::Data,
+            Kind::Remote => Self::Remote,
+            Kind::Fd => Self::Fd,
+            Kind::Error => Self::Error,
+        }
+    }
 }
 
 impl Object for BusFrame<'_> {

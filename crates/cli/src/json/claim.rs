@@ -1,5 +1,6 @@
 //! The object `claim` of `candor lab claims`.
 
+use candor_lab::claims;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -18,8 +19,8 @@ pub(crate) struct JudgedClaim<'a> {
     pub(crate) bounds: String,
     /// Which of several claims of the same kind it is; null if it is the only one
     pub(crate) each: Option<&'a str>,
-    /// us, frames, % or instructions (per frame): the unit of the values and bounds; null for a ratio
-    pub(crate) unit: Option<&'static str>,
+    /// The unit of the values and bounds; null for a ratio
+    pub(crate) unit: Option<Unit>,
     /// The value; null if there is none or it differs between seeds
     pub(crate) value: Option<f64>,
     /// The number of seeds with a value; null if there is no value
@@ -30,10 +31,62 @@ pub(crate) struct JudgedClaim<'a> {
     pub(crate) most: Option<f64>,
     /// Whether the agreement is yes
     pub(crate) agrees: bool,
-    /// yes, no, depends (on the seed), too_few_seeds, or missing (there is no value)
-    pub(crate) agreement: &'static str,
+    /// Whether the values lie within the bounds
+    pub(crate) agreement: Agreement,
     /// What is known about an agreement or its lack
     pub(crate) note: &'a str,
+}
+
+/// The unit of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Unit {
+    #[serde(rename = "us")]
+    Microseconds,
+    Frames,
+    #[serde(rename = "%")]
+    Percent,
+    /// per frame
+    Instructions,
+}
+
+impl From<claims::Unit> for Unit {
+    fn from(unit: claims::Unit) -> Self {
+        match unit {
+            claims::Unit::Microseconds => Self::Microseconds,
+            claims::Unit::Frames => Self::Frames,
+            claims::Unit::Percent => Self::Percent,
+            claims::Unit::Instructions => Self::Instructions,
+        }
+    }
+}
+
+/// Whether values lie within bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Agreement {
+    /// all of them
+    Yes,
+    /// none of them
+    No,
+    /// on the seed
+    Depends,
+    /// they vary from run to run
+    TooFewSeeds,
+    /// there is no value
+    Missing,
+}
+
+impl From<claims::Agreement> for Agreement {
+    fn from(agreement: claims::Agreement) -> Self {
+        match agreement {
+            claims::Agreement::Yes => Self::Yes,
+            claims::Agreement::No => Self::No,
+            claims::Agreement::Depends => Self::Depends,
+            claims::Agreement::TooFewSeeds => Self::TooFewSeeds,
+            claims::Agreement::Missing => Self::Missing,
+        }
+    }
 }
 
 impl Object for JudgedClaim<'_> {

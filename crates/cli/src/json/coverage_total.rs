@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use candor_lab::coverage::{LOADS, TRAFFICS};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
 use super::Object;
 
@@ -19,8 +21,10 @@ pub(crate) struct CoveredInAll<'a> {
     /// Experiments that the papers report
     pub(crate) published: usize,
     /// Combinations that the file lacks, by traffic
+    #[schemars(extend("propertyNames" = json!({"enum": TRAFFICS})))]
     pub(crate) missing_by_traffic: BTreeMap<&'static str, usize>,
     /// Combinations that the file lacks, by load
+    #[schemars(extend("propertyNames" = json!({"enum": LOADS})))]
     pub(crate) missing_by_load: BTreeMap<&'static str, usize>,
 }
 

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Object;
+use super::words::Testbed;
 
 /// An experiment of a file.
 #[derive(Serialize, JsonSchema)]
@@ -14,8 +15,8 @@ pub(crate) struct ListedExperiment<'a> {
     pub(crate) name: &'a str,
     /// What it is about; empty if the file does not say
     pub(crate) title: &'a str,
-    /// Where it runs: sim or vm
-    pub(crate) testbed: &'static str,
+    /// Where it runs
+    pub(crate) testbed: Testbed,
     /// World and conditions, for people
     pub(crate) conditions: &'a str,
     /// The settings of the matrix and their values in this experiment

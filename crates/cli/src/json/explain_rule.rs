@@ -1,10 +1,13 @@
 //! The object `rule` of `candor route explain`.
 
+use candor_causes::Cause;
+use candor_engine::table;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Object;
 use super::signal::Signal;
+use super::words::or_null;
 
 /// A rule that the frame meets, in the order of the file.
 #[derive(Serialize, JsonSchema)]
@@ -26,7 +29,7 @@ pub(crate) struct ExplainRule<'a> {
     /// Why, or why not
     pub(crate) reason: String,
     /// The kernel's receive list of the filter that matched; null if none did
-    pub(crate) list: Option<&'static str>,
+    pub(crate) list: Option<ReceiveList>,
     /// What the rule changes in the frame, step by step
     pub(crate) steps: Vec<Step>,
     /// The frame that goes out; null if none does
@@ -38,7 +41,8 @@ pub(crate) struct ExplainRule<'a> {
 /// A step of an edit.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Step {
-    /// What is done, such as set, crc8 or convert
+    /// What is done
+    #[schemars(extend("enum" = OPERATIONS))]
     pub(crate) operation: &'static str,
     /// The part of the frame, such as id, length or data
     pub(crate) field: String,
@@ -55,7 +59,8 @@ pub(crate) struct Copy<'a> {
     pub(crate) bus: &'a str,
     /// The port of that bus
     pub(crate) interface: &'a str,
-    /// Why it is refused, a cause; null if it is not
+    /// Why it is refused; null if it is not
+    #[schemars(extend("enum" = or_null(Cause::ALL.map(Cause::name))))]
     pub(crate) refused: Option<&'static str>,
     /// How many more times it may pass through the gateway
     pub(crate) hops_left: u8,
@@ -65,6 +70,49 @@ pub(crate) struct Copy<'a> {
     pub(crate) message: Option<String>,
     /// The signals of the message; empty if it is not known
     pub(crate) signals: Vec<Signal<String>>,
+}
+
+/// What a step may do; `end` is the end of a frame that has become too long.
+const OPERATIONS: [&str; 14] = [
+    "and",
+    "or",
+    "xor",
+    "set",
+    "crc8",
+    "xor_checksum",
+    "copy",
+    "signal",
+    "message",
+    "counter",
+    "e2e",
+    "remap",
+    "convert",
+    "end",
+];
+
+/// A receive list of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ReceiveList {
+    Error,
+    All,
+    Masked,
+    Inverted,
+    Extended,
+    Standard,
+}
+
+impl From<table::List> for ReceiveList {
+    fn from(list: table::List) -> Self {
+        match list {
+            table::List::Error => Self::Error,
+            table::List::All => Self::All,
+            table::List::Masked => Self::Masked,
+            table::List::Inverted => Self::Inverted,
+            table::List::Extended => Self::Extended,
+            table::List::Standard => Self::Standard,
+        }
+    }
 }
 
 impl Object for ExplainRule<'_> {

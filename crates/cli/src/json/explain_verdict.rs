@@ -13,14 +13,24 @@ pub(crate) struct ExplainVerdict<'a> {
     pub(crate) bus: &'a str,
     /// The frame in the notation of candump, such as 123#DEADBEEF
     pub(crate) frame: String,
-    /// forwarded, refused, or ignored (no rule takes it; the port counts it as not_routed)
-    pub(crate) verdict: &'static str,
+    /// What becomes of it
+    pub(crate) verdict: Fate,
     /// The same as a sentence
     pub(crate) text: String,
     /// The name of the message by the DBC file of the bus; null if it is not known
     pub(crate) message: Option<String>,
     /// The signals of the message; empty if it is not known
     pub(crate) signals: Vec<Signal<String>>,
+}
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Fate {
+    Forwarded,
+    Refused,
+    /// no rule takes it; the port counts it as not_routed
+    Ignored,
 }
 
 impl Object for ExplainVerdict<'_> {

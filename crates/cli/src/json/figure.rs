@@ -1,9 +1,10 @@
 //! The object `figure` of `candor lab compare`.
 
+use candor_lab::compare;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
+use super::{Object, words};
 
 /// An exact figure before and after the change.
 #[derive(Serialize, JsonSchema)]
@@ -11,11 +12,13 @@ pub(crate) struct ComparedFigure<'a> {
     /// The experiment, as it is called after the change
     pub(crate) experiment: &'a str,
     /// The metric of a latency; null for other figures
+    #[schemars(extend("enum" = words::metrics()))]
     pub(crate) metric: Option<&'static str>,
-    /// min, p50, instructions or lost
+    /// Which figure
+    #[schemars(extend("enum" = compare::exact_figures()))]
     pub(crate) figure: &'static str,
-    /// ns, instructions (per frame) or frames
-    pub(crate) unit: &'static str,
+    /// What it counts
+    pub(crate) unit: words::Unit,
     /// The seed; of several, the one with the largest increase
     pub(crate) seed: u64,
     /// The figure before the change
@@ -30,10 +33,29 @@ pub(crate) struct ComparedFigure<'a> {
     pub(crate) difference_instructions: Option<f64>,
     /// Differences up to this are taken for none
     pub(crate) resolution: f64,
-    /// same, faster or slower
-    pub(crate) verdict: &'static str,
+    /// What became of it
+    pub(crate) verdict: Verdict,
     /// Whether it is not worse than --allow permits
     pub(crate) is_allowed: bool,
+}
+
+/// What became of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Verdict {
+    Same,
+    Faster,
+    Slower,
+}
+
+impl From<compare::Verdict> for Verdict {
+    fn from(verdict: compare::Verdict) -> Self {
+        match verdict {
+            compare::Verdict::Same => Self::Same,
+            compare::Verdict::Faster => Self::Faster,
+            compare::Verdict::Slower => Self::Slower,
+        }
+    }
 }
 
 impl Object for ComparedFigure<'_> {

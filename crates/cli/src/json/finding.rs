@@ -4,12 +4,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Object;
+use super::words::Severity;
 
 /// An error or warning in a rule file.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Finding<'a> {
-    /// error or warning
-    pub(crate) severity: &'a str,
+    /// How bad it is
+    pub(crate) severity: Severity,
     /// The file
     pub(crate) file: &'a str,
     /// The line, from 1; 0 if it has no place

@@ -3,14 +3,15 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
+use super::{Object, words};
 
 /// A recording.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Log<'a> {
     /// The file as it was given
     pub(crate) file: String,
-    /// candump, pcap or pcapng
+    /// Its format
+    #[schemars(extend("enum" = words::formats()))]
     pub(crate) format: &'static str,
     /// Frames, without error reports
     pub(crate) frames: u64,

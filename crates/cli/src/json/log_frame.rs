@@ -1,5 +1,6 @@
 //! The object `frame` of `candor log decode`.
 
+use candor_recording as recording;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -12,14 +13,31 @@ pub(crate) struct LogFrame<'a> {
     pub(crate) time_ns: u64,
     /// The interface that it was recorded on
     pub(crate) interface: &'a str,
-    /// received or transmitted; null if the recording does not say
-    pub(crate) direction: Option<&'static str>,
+    /// Which way it went; null if the recording does not say
+    pub(crate) direction: Option<Direction>,
     /// The frame in the notation of candump, such as 123#DEADBEEF
     pub(crate) frame: String,
     /// The name of the message by the DBC file; null if it is not known
     pub(crate) message: Option<&'a str>,
     /// The signals of the message; empty if it is not known or the frame is too short for them
     pub(crate) signals: Vec<LogSignal<'a>>,
+}
+
+/// Which way a frame went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Direction {
+    Received,
+    Transmitted,
+}
+
+impl From<recording::Direction> for Direction {
+    fn from(direction: recording::Direction) -> Self {
+        match direction {
+            recording::Direction::Received => Self::Received,
+            recording::Direction::Transmitted => Self::Transmitted,
+        }
+    }
 }
 
 /// A signal of a recorded frame.

@@ -4,14 +4,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Object;
+use super::words::Plane;
 
 /// Who runs a rule with --plane auto; only with --plan.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Plan<'a> {
     /// The name of the rule
     pub(crate) rule: &'a str,
-    /// user or kernel
-    pub(crate) plane: &'static str,
+    /// Who runs it
+    pub(crate) plane: Plane,
     /// Why
     pub(crate) reason: String,
 }

@@ -3,14 +3,15 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
+use super::{Object, words};
 
 /// A recording that is complete.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Recording {
     /// The path of the file
     pub(crate) file: String,
-    /// candump, pcap or pcapng
+    /// Its format
+    #[schemars(extend("enum" = words::formats()))]
     pub(crate) format: &'static str,
     /// Frames in it
     pub(crate) frames: u64,

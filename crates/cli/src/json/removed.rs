@@ -4,18 +4,19 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Object;
+use super::words::{FolderKind, Stale};
 
 /// A folder that was removed from the cache, or with --dry-run would be.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct RemovedFolder<'a> {
-    /// kernel, machine, results or package lists
-    pub(crate) kind: &'static str,
+    /// What it holds
+    pub(crate) kind: FolderKind,
     /// The kernel that it belongs to, as far as that is known
     pub(crate) of: &'a str,
     /// Its size in bytes
     pub(crate) bytes: u64,
     /// Why it could not be used any more; null if it could
-    pub(crate) stale: Option<&'static str>,
+    pub(crate) stale: Option<Stale>,
     /// The folder
     pub(crate) folder: String,
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Object;
+use super::words::Testbed;
 
 /// The result of an experiment; `sent` is the sum of `received`, `not_routed`, `refused` and `lost`.
 #[derive(Serialize, JsonSchema)]
@@ -14,7 +15,8 @@ pub(crate) struct ExperimentResult<'a> {
     pub(crate) group: &'a str,
     /// The seed
     pub(crate) seed: u64,
-    /// Where it ran: sim or vm
+    /// Where it ran
+    #[schemars(with = "Testbed")]
     pub(crate) testbed: &'a str,
     /// Whether the result was in the cache
     pub(crate) cached: bool,

@@ -21,8 +21,12 @@ pub(super) fn of<T: JsonSchema>() -> Value {
     schema.to_value()
 }
 
-/// Objects have the fields that are described, and no others.
+/// A word that a field may have, or null, and what it means unless that is plain.
+type Word = (Value, Option<String>);
+
+/// Objects have the fields that are described, and no others; fields of a few words list them.
 fn tidy(schema: &mut Schema) {
+    list_words(schema);
     transform_subschemas(&mut tidy, schema);
     let Some(schema) = schema.as_object_mut() else { return };
     for key in OF_RUST {
@@ -33,6 +37,59 @@ fn tidy(schema: &mut Schema) {
     }
     if schema.contains_key("properties") {
         schema.entry("additionalProperties").or_insert(Value::Bool(false));
+    }
+}
+
+/// If the values are a few words, they become one `enum`, and the description lists them with their
+/// meanings. The choice may have been between words and null, or between words with descriptions.
+fn list_words(schema: &mut Schema) {
+    let Some(words) = words(schema.as_value()) else { return };
+    let Some(schema) = schema.as_object_mut() else { return };
+    let is_text = |(word, _): &&Word| word.is_string();
+    let texts: Vec<_> = words.iter().filter(is_text).map(shown).collect();
+    let has_null = texts.len() < words.len();
+    let list = match texts.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => texts.concat(),
+    };
+    for key in ["oneOf", "anyOf", "const"] {
+        schema.remove(key);
+    }
+    schema.insert("enum".into(), words.into_iter().map(|(word, _)| word).collect());
+    schema
+        .insert("type".into(), if has_null { json!(["string", "null"]) } else { "string".into() });
+    if let Some(Value::String(description)) = schema.get_mut("description") {
+        // What follows a semicolon is about null.
+        let end = description.find(';').unwrap_or(description.len());
+        description.insert_str(end, &format!(": {list}"));
+    }
+}
+
+/// The words that a schema allows; `None` if it allows anything else but null.
+fn words(schema: &Value) -> Option<Vec<Word>> {
+    if let Some(words) = schema["enum"].as_array() {
+        return Some(words.iter().map(|word| (word.clone(), None)).collect());
+    }
+    if schema["const"].is_string() {
+        let meaning = schema["description"].as_str().map(str::to_owned);
+        return Some(vec![(schema["const"].clone(), meaning)]);
+    }
+    let choices = schema["oneOf"].as_array().or(schema["anyOf"].as_array())?;
+    let of_choice = |choice: &Value| match choice["type"] == "null" {
+        true => Some(vec![(Value::Null, None)]),
+        false => words(choice),
+    };
+    choices.iter().map(of_choice).collect::<Option<Vec<_>>>().map(|words| words.concat())
+}
+
+/// A word as it is written in a sentence.
+fn shown((word, meaning): &Word) -> String {
+    let word = word.as_str().unwrap_or_default();
+    let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "_-%".contains(c));
+    let word = if is_plain { word.to_owned() } else { format!("\"{word}\"") };
+    match meaning {
+        Some(meaning) => format!("{word} ({meaning})"),
+        None => word,
     }
 }
 
@@ -60,4 +117,73 @@ fn line(object: &Entry) -> Value {
         "required": ["type", "data"],
         "additionalProperties": false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+
+    use super::*;
+
+    /// A colour.
+    #[expect(dead_code, reason = "only its schema counts")]
+    #[derive(Serialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    enum Colour {
+        Red,
+        #[serde(rename = "dark green")]
+        Green,
+        /// as the sky
+        Blue,
+    }
+
+    /// A thing.
+    #[derive(Serialize, JsonSchema)]
+    struct Thing {
+        /// Its colour
+        colour: Colour,
+        /// Its other colour; null if it has none
+        other: Option<Colour>,
+        /// One of a list; null if it has none
+        #[schemars(extend("enum" = ["a", "b", null]))]
+        listed: Option<&'static str>,
+        /// All colours
+        all: Vec<Colour>,
+    }
+
+    #[test]
+    fn fields_of_a_few_words_list_them() {
+        let schema = of::<Thing>();
+        let words = "red, \"dark green\" or blue (as the sky)";
+        for (field, expected) in [
+            (
+                "colour",
+                json!({
+                    "description": format!("Its colour: {words}"),
+                    "type": "string",
+                    "enum": ["red", "dark green", "blue"],
+                }),
+            ),
+            (
+                "other",
+                json!({
+                    "description": format!("Its other colour: {words}; null if it has none"),
+                    "type": ["string", "null"],
+                    "enum": ["red", "dark green", "blue", null],
+                }),
+            ),
+            (
+                "listed",
+                json!({
+                    "description": "One of a list: a or b; null if it has none",
+                    "type": ["string", "null"],
+                    "enum": ["a", "b", null],
+                }),
+            ),
+        ] {
+            assert_eq!(schema["properties"][field], expected);
+        }
+        let items = &schema["properties"]["all"]["items"];
+        assert_eq!(items["enum"], json!(["red", "dark green", "blue"]));
+    }
 }

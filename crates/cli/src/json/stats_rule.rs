@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use candor_causes::Cause;
 use candor_gateway::control::rates::RuleRates;
 use candor_gateway::snapshot::RuleSnapshot;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
 use super::Object;
+use super::words::Plane;
 
 /// A rule and one of its destinations; counts are since the start of the gateway.
 #[derive(Serialize, JsonSchema)]
@@ -18,7 +21,8 @@ pub(crate) struct StatsRule<'a> {
     pub(crate) from: &'a str,
     /// The bus that its copies go to
     pub(crate) to: &'a str,
-    /// Who runs it: user or kernel
+    /// Who runs it
+    #[schemars(with = "Plane")]
     pub(crate) plane: &'a str,
     /// Whether it is in use; a rule that was taken out keeps its counts
     pub(crate) in_use: bool,
@@ -27,6 +31,7 @@ pub(crate) struct StatsRule<'a> {
     /// Copies that wait for the destination
     pub(crate) pending: u64,
     /// Copies that were refused or lost, by cause; causes that never occurred are left out
+    #[schemars(extend("propertyNames" = json!({"enum": causes()})))]
     pub(crate) stopped: &'a BTreeMap<String, u64>,
     /// Copies in all: handled, pending, refused and lost
     pub(crate) copies: u64,
@@ -40,6 +45,11 @@ pub(crate) struct StatsRule<'a> {
     pub(crate) refused_per_s: Option<f64>,
     /// Copies lost per second since the object before; null the first time
     pub(crate) lost_per_s: Option<f64>,
+}
+
+/// The names of all causes.
+fn causes() -> Vec<&'static str> {
+    Cause::ALL.into_iter().map(Cause::name).collect()
 }
 
 impl<'a> StatsRule<'a> {

@@ -8,10 +8,18 @@ use super::Object;
 /// An experiment that only one side has.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Unpaired<'a> {
-    /// before or after
-    pub(crate) side: &'static str,
+    /// The side that has it
+    pub(crate) side: Side,
     /// The experiment
     pub(crate) experiment: &'a str,
+}
+
+/// A side of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Side {
+    Before,
+    After,
 }
 
 impl Object for Unpaired<'_> {

@@ -121,7 +121,7 @@ impl<'a> Judged<'a> {
     fn object(&self) -> JudgedClaim<'_> {
         let Self { claim, says, verdict } = self;
         JudgedClaim {
-            agreement: verdict.agreement.key(),
+            agreement: verdict.agreement.into(),
             agrees: verdict.agrees(),
             bounds: claim.bounds(),
             each: claim.each.as_deref(),
@@ -132,7 +132,7 @@ impl<'a> Judged<'a> {
             published: &claim.published,
             says,
             seeds: verdict.found.map(|found| found.count),
-            unit: claim.unit(),
+            unit: claim.unit().map(Into::into),
             value: verdict.value(),
         }
     }

@@ -61,7 +61,7 @@ fn object(experiment: &Experiment) -> ListedExperiment<'_> {
         axes: experiment.axes.iter().map(|(key, value)| (&**key, &**value)).collect(),
         conditions: &experiment.conditions,
         name: &experiment.name,
-        testbed: experiment.world.testbed().name(),
+        testbed: experiment.world.testbed().into(),
         title: &experiment.title,
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
 
 use candor_bus::words::{View, number};
-use candor_recording::{Direction, Encoder, Format, Record, Recording};
+use candor_recording::{Encoder, Format, Record, Recording};
 use candor_signals::Decoded;
 use candor_wire::Frame;
 use clap::Args;
@@ -158,10 +158,7 @@ fn write_json(
     let object = LogFrame {
         time_ns: record.time_ns,
         interface,
-        direction: record.direction.map(|direction| match direction {
-            Direction::Received => "received",
-            Direction::Transmitted => "transmitted",
-        }),
+        direction: record.direction.map(Into::into),
         frame: record.frame.to_string(),
         message: view.message(&record.frame).map(|message| message.name.as_str()),
         signals: signals.collect(),

@@ -36,18 +36,25 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
     let (errors, warnings) = counts(&findings);
     let rules = table.as_ref().map(|table| table.rules.len());
     let planned = match &table {
-        Some(table) if args.plan => planned(table),
+        // With that plane there is nobody who refuses.
+        Some(table) if args.plan => plan(table, Plane::Auto).unwrap_or_default(),
         _ => Vec::new(),
     };
     if args.json {
         let findings = lines(findings.sorted().iter().map(finding_object))?;
         let summary = line(&CheckSummary { file: &name, rules, errors, warnings })?;
-        print(&format!("{findings}{}{summary}", lines(planned)?))?;
+        print(&format!(
+            "{findings}{}{summary}",
+            lines(planned.iter().filter_map(|it| plan_object(table.as_ref()?, it)))?
+        ))?;
     } else {
         print(&color::findings(&findings, color::on_stdout()))?;
         if args.plan && table.is_some() {
-            let row = |plan: Plan<'_>| vec![plan.rule.into(), plan.plane.into(), plan.reason];
-            let rows: Vec<_> = planned.into_iter().map(row).collect();
+            let row = |planned: &Planned| {
+                let rule = table.as_ref()?.rules.get(planned.rule)?;
+                Some(vec![rule.name.clone(), planned.doer.name().into(), planned.reason.clone()])
+            };
+            let rows: Vec<_> = planned.iter().filter_map(row).collect();
             print(&crate::output::table(&["rule", "plane", "reason"], &rows))?;
         }
     }
@@ -62,15 +69,10 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
     Ok(table.is_some())
 }
 
-/// Who does which rule if can-gw does what it can.
-fn planned(table: &Table) -> Vec<Plan<'_>> {
-    // With that plane there is nobody who refuses.
-    let planned = plan(table, Plane::Auto).unwrap_or_default();
-    let object = |planned: Planned| {
-        let rule = table.rules.get(planned.rule)?.name.as_str();
-        Some(Plan { rule, plane: planned.doer.name(), reason: planned.reason })
-    };
-    planned.into_iter().filter_map(object).collect()
+/// Who does a rule if can-gw does what it can.
+fn plan_object<'a>(table: &'a Table, planned: &Planned) -> Option<Plan<'a>> {
+    let rule = table.rules.get(planned.rule)?.name.as_str();
+    Some(Plan { rule, plane: planned.doer.into(), reason: planned.reason.clone() })
 }
 
 fn counts(findings: &Findings) -> (usize, usize) {
@@ -80,7 +82,7 @@ fn counts(findings: &Findings) -> (usize, usize) {
 fn finding_object(finding: &candor_diagnostics::Finding) -> Finding<'_> {
     let (line, column) = finding.origin.line_column();
     Finding {
-        severity: finding.severity.name(),
+        severity: finding.severity.into(),
         file: finding.origin.source().name(),
         line,
         column,

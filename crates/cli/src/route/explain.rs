@@ -22,6 +22,7 @@ use super::{Notation, Rules, plural, read, read_bytes, read_rules};
 use crate::Answer;
 use crate::color;
 use crate::json::explain_rule::Step;
+use crate::json::explain_verdict;
 use crate::output::print;
 
 #[derive(Args)]
@@ -98,7 +99,7 @@ struct Scene<'a> {
 /// What becomes of a frame.
 struct Fate {
     /// The word in JSON.
-    word: &'static str,
+    word: explain_verdict::Fate,
     text: String,
 }
 
@@ -153,18 +154,22 @@ impl Scene<'_> {
             .collect();
         let refuses_others = self.table.refuses_others;
         match (sent.is_empty(), refused.is_empty()) {
-            (false, _) => {
-                Fate { word: "forwarded", text: format!("forwarded {}", sent.join(", ")) }
-            }
-            (true, false) => {
-                Fate { word: "refused", text: format!("refused by {}", refused.join("; ")) }
-            }
-            (true, true) if refuses_others => {
-                Fate { word: "refused", text: "refused: no rule takes it".into() }
-            }
-            (true, true) => {
-                Fate { word: "ignored", text: "not forwarded: no rule takes it".into() }
-            }
+            (false, _) => Fate {
+                word: explain_verdict::Fate::Forwarded,
+                text: format!("forwarded {}", sent.join(", ")),
+            },
+            (true, false) => Fate {
+                word: explain_verdict::Fate::Refused,
+                text: format!("refused by {}", refused.join("; ")),
+            },
+            (true, true) if refuses_others => Fate {
+                word: explain_verdict::Fate::Refused,
+                text: "refused: no rule takes it".into(),
+            },
+            (true, true) => Fate {
+                word: explain_verdict::Fate::Ignored,
+                text: "not forwarded: no rule takes it".into(),
+            },
         }
     }
 

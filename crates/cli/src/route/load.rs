@@ -14,6 +14,7 @@ use super::plural;
 use crate::Answer;
 use crate::json;
 use crate::json::finding::Finding;
+use crate::json::words::Severity;
 use crate::output::{duration, print};
 
 #[derive(Args)]
@@ -83,5 +84,8 @@ fn refuse(rejected: &Rejected, json: bool) -> Result<(), String> {
 
 fn finding_object(finding: &FindingLine) -> Finding<'_> {
     let FindingLine { severity, file, line, column, message, hint, text: _ } = finding;
+    // A severity that this version does not know counts as an error.
+    let is_warning = severity == candor_diagnostics::Severity::Warning.name();
+    let severity = if is_warning { Severity::Warning } else { Severity::Error };
     Finding { severity, file, line: *line, column: *column, message, hint: hint.as_deref() }
 }

@@ -128,9 +128,9 @@ fn cache_object(piece: &Piece) -> CacheFolder<'_> {
     CacheFolder {
         bytes: piece.size,
         folder: piece.folder.display().to_string(),
-        kind: piece.kind.name(),
+        kind: piece.kind.into(),
         of: &piece.name,
-        stale: piece.stale.map(clean::Stale::name),
+        stale: piece.stale.map(Into::into),
     }
 }
 

@@ -244,6 +244,22 @@ const KINDS: [Kind; 4] = [
     Kind { metric: None, figure: "lost", unit: Unit::Frames },
 ];
 
+/// The names of exact figures.
+#[must_use]
+pub fn exact_figures() -> Vec<&'static str> {
+    KINDS.iter().map(|kind| kind.figure).collect()
+}
+
+/// Latencies that are shown over seeds.
+const LATENCIES: [&str; 3] = ["p50", "p99", "max"];
+const LOST_PERCENT: &str = "lost_percent";
+
+/// The names of figures that are shown over seeds.
+#[must_use]
+pub fn seed_figures() -> Vec<&'static str> {
+    LATENCIES.into_iter().chain([LOST_PERCENT]).collect()
+}
+
 impl Kind {
     fn value(&self, result: &ResultFile) -> Option<f64> {
         match (self.metric, self.unit) {
@@ -281,11 +297,11 @@ pub(super) fn ranges(before: &Group<'_>, after: &Group<'_>) -> Vec<Ranges> {
         Some(Ranges { experiment, metric, figure, unit, before: old, after: new, trend })
     };
     let metric = Metric::EndToEnd;
-    let latencies = ["p50", "p99", "max"].into_iter().filter_map(|figure| {
+    let latencies = LATENCIES.into_iter().filter_map(|figure| {
         let of = |result: &ResultFile| result.metric(metric)?.figure_ns(figure);
         range(Some(metric), figure, Unit::Nanoseconds, &of)
     });
-    let lost = range(None, "lost_percent", Unit::Percent, &ResultFile::lost_percent);
+    let lost = range(None, LOST_PERCENT, Unit::Percent, &ResultFile::lost_percent);
     let lost = lost.filter(|lost| lost.before.most + lost.after.most > 0.0);
     latencies.chain(lost).collect()
 }

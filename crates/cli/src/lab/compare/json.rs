@@ -12,11 +12,11 @@ use crate::json::compared_function::ComparedFunction;
 use crate::json::figure::ComparedFigure;
 use crate::json::note::Note;
 use crate::json::range::{ComparedRange, Seeds};
-use crate::json::unpaired::Unpaired;
+use crate::json::unpaired::{Side, Unpaired};
 use crate::json::{self, line};
 
 pub(super) fn lines(comparison: &Comparison, allow: Allowance) -> Result<String, String> {
-    let unpaired = |side: &'static str, names| {
+    let unpaired = |side: Side, names| {
         let object = move |experiment: &'_ String| line(&Unpaired { experiment, side });
         <[String]>::iter(names).map(object).collect::<Result<String, String>>()
     };
@@ -25,8 +25,8 @@ pub(super) fn lines(comparison: &Comparison, allow: Allowance) -> Result<String,
         json::lines(comparison.figures.iter().map(|it| figure(it, allow)))?,
         json::lines(comparison.ranges.iter().map(range))?,
         json::lines(comparison.functions.iter().map(function))?,
-        unpaired("before", &comparison.only_before)?,
-        unpaired("after", &comparison.only_after)?,
+        unpaired(Side::Before, &comparison.only_before)?,
+        unpaired(Side::After, &comparison.only_after)?,
         json::lines(comparison.notes.iter().map(|text| Note { text }))?,
         line(&verdict(comparison, allow))?,
     ];
@@ -51,8 +51,8 @@ fn figure(figure: &Figure, allow: Allowance) -> ComparedFigure<'_> {
         metric: figure.metric.map(Metric::key),
         resolution: figure.resolution(),
         seed: figure.seed,
-        unit: figure.unit.name(),
-        verdict: figure.verdict().word(),
+        unit: figure.unit.into(),
+        verdict: figure.verdict().into(),
     }
 }
 
@@ -63,8 +63,8 @@ fn range(ranges: &Ranges) -> ComparedRange<'_> {
         experiment: &ranges.experiment,
         figure: ranges.figure,
         metric: ranges.metric.map(Metric::key),
-        unit: ranges.unit.name(),
-        verdict: ranges.trend.word().replace(' ', "_"),
+        unit: ranges.unit.into(),
+        verdict: ranges.trend.into(),
     }
 }
 

@@ -4,7 +4,7 @@ use candor_engine::BusIndex;
 use candor_rules::explain::{self, Explained, Pass, Taken};
 use candor_wire::Frame;
 
-use super::words::{list_name, reason};
+use super::words::reason;
 use super::{Scene, steps, taken};
 use crate::json::explain_rule::{Copy, ExplainRule};
 use crate::json::explain_verdict::ExplainVerdict;
@@ -46,7 +46,7 @@ impl Scene<'_> {
             column: rule.position.1,
             taken: taken.is_some(),
             reason: reason(rule, &explained.verdict),
-            list: taken.map(|taken| list_name(taken.list)),
+            list: taken.map(|taken| taken.list.into()),
             steps: taken.map_or_else(Vec::new, |taken| steps(&pass.frame, taken)),
             result: taken.and_then(|taken| Some(taken.result.ok()?.to_string())),
             copies: copies.filter_map(|copy| self.copy(copy, taken?)).collect(),

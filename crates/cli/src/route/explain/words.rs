@@ -2,7 +2,6 @@
 
 use candor_causes::Cause;
 use candor_engine::edit;
-use candor_engine::table::List;
 use candor_engine::{Filter, Gate, Rule};
 use candor_rules::explain::{Mismatch, Verdict};
 use candor_rules::pattern;
@@ -61,18 +60,6 @@ fn no_filter(reasons: &[(Filter, Mismatch)]) -> String {
     let more = reasons.len().saturating_sub(SHOWN);
     let more = (more > 0).then(|| format!("{more} more do not match either"));
     reported.chain(more).collect::<Vec<_>>().join("; ")
-}
-
-/// The name of one of the kernel's receive lists.
-pub(super) fn list_name(list: List) -> &'static str {
-    match list {
-        List::Error => "error",
-        List::All => "all",
-        List::Masked => "masked",
-        List::Inverted => "inverted",
-        List::Extended => "extended",
-        List::Standard => "standard",
-    }
 }
 
 /// Why a copy is refused.

@@ -1,0 +1,183 @@
+//! Words that several objects have: fields in which a program finds one of a few words are enums, so that
+//! `candor help json` and the JSON Schema list the words.
+//!
+//! Words that another crate lists, such as the names of metrics, come from its list.
+
+use candor_diagnostics as diagnostics;
+use candor_gateway::plan::Doer;
+use candor_lab::compare;
+use candor_lab::experiment;
+use candor_lat::Metric;
+use candor_recording::FORMATS;
+use candor_vm::clean;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+/// Where an experiment runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Testbed {
+    Sim,
+    Vm,
+}
+
+impl From<experiment::Testbed> for Testbed {
+    fn from(testbed: experiment::Testbed) -> Self {
+        match testbed {
+            experiment::Testbed::Sim => Self::Sim,
+            experiment::Testbed::Vm => Self::Vm,
+        }
+    }
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Severity {
+    /// the file cannot be used
+    Error,
+    /// it probably does not do what was meant
+    Warning,
+}
+
+impl From<diagnostics::Severity> for Severity {
+    fn from(severity: diagnostics::Severity) -> Self {
+        match severity {
+            diagnostics::Severity::Error => Self::Error,
+            diagnostics::Severity::Warning => Self::Warning,
+        }
+    }
+}
+
+/// Who runs a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Plane {
+    User,
+    Kernel,
+}
+
+impl From<Doer> for Plane {
+    fn from(doer: Doer) -> Self {
+        match doer {
+            Doer::User => Self::User,
+            Doer::Kernel => Self::Kernel,
+        }
+    }
+}
+
+/// What a folder of the cache holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FolderKind {
+    Kernel,
+    Machine,
+    Results,
+    #[serde(rename = "package lists")]
+    PackageLists,
+}
+
+impl From<clean::Kind> for FolderKind {
+    fn from(kind: clean::Kind) -> Self {
+        match kind {
+            clean::Kind::Kernel => Self::Kernel,
+            clean::Kind::Machine => Self::Machine,
+            clean::Kind::Reports => Self::Results,
+            clean::Kind::Lists => Self::PackageLists,
+        }
+    }
+}
+
+/// Why a folder of the cache cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) enum Stale {
+    #[serde(rename = "another QEMU")]
+    Qemu,
+    #[serde(rename = "kernel not here")]
+    Kernel,
+    #[serde(rename = "another Candor")]
+    Candor,
+    #[serde(rename = "unfinished")]
+    Unfinished,
+}
+
+impl From<clean::Stale> for Stale {
+    fn from(stale: clean::Stale) -> Self {
+        match stale {
+            clean::Stale::Qemu => Self::Qemu,
+            clean::Stale::Kernel => Self::Kernel,
+            clean::Stale::Candor => Self::Candor,
+            clean::Stale::Unfinished => Self::Unfinished,
+        }
+    }
+}
+
+/// What a figure of a comparison counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Unit {
+    #[serde(rename = "ns")]
+    Nanoseconds,
+    /// per frame
+    Instructions,
+    Frames,
+    Percent,
+}
+
+impl From<compare::Unit> for Unit {
+    fn from(unit: compare::Unit) -> Self {
+        match unit {
+            compare::Unit::Nanoseconds => Self::Nanoseconds,
+            compare::Unit::Instructions => Self::Instructions,
+            compare::Unit::Frames => Self::Frames,
+            compare::Unit::Percent => Self::Percent,
+        }
+    }
+}
+
+/// The names of metrics, or null.
+pub(crate) fn metrics() -> Vec<Value> {
+    or_null(Metric::ALL.into_iter().map(Metric::key))
+}
+
+/// The names of formats of recordings.
+pub(crate) fn formats() -> Vec<&'static str> {
+    FORMATS.iter().map(|format| format.name).collect()
+}
+
+/// These words, or null.
+pub(crate) fn or_null(words: impl IntoIterator<Item = &'static str>) -> Vec<Value> {
+    words.into_iter().map(Value::from).chain([Value::Null]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In JSON and in tables the same has the same name.
+    #[test]
+    fn words_are_those_of_tables() {
+        #[track_caller]
+        fn is_word(word: impl Serialize, name: &str) {
+            assert_eq!(serde_json::to_value(word).unwrap(), name);
+        }
+        for testbed in experiment::Testbed::ALL {
+            is_word(Testbed::from(testbed), testbed.name());
+        }
+        for severity in [diagnostics::Severity::Error, diagnostics::Severity::Warning] {
+            is_word(Severity::from(severity), severity.name());
+        }
+        for doer in [Doer::User, Doer::Kernel] {
+            is_word(Plane::from(doer), doer.name());
+        }
+        use clean::Kind::{Kernel, Lists, Machine, Reports};
+        for kind in [Kernel, Machine, Reports, Lists] {
+            is_word(FolderKind::from(kind), kind.name());
+        }
+        use clean::Stale;
+        for stale in [Stale::Qemu, Stale::Kernel, Stale::Candor, Stale::Unfinished] {
+            is_word(super::Stale::from(stale), stale.name());
+        }
+    }
+}
