@@ -12,6 +12,7 @@ pub(crate) mod check;
 pub(crate) mod check_summary;
 pub(crate) mod claim;
 pub(crate) mod claim_group;
+pub(crate) mod claims_verdict;
 pub(crate) mod compare_verdict;
 pub(crate) mod compared_function;
 pub(crate) mod coverage;
@@ -85,6 +86,7 @@ static OBJECTS: &[Entry] = &[
     Entry::of::<frame::WireFrame>(),
     Entry::of::<claim::JudgedClaim<'_>>(),
     Entry::of::<claim_group::ClaimGroup<'_>>(),
+    Entry::of::<claims_verdict::ClaimsVerdict>(),
     Entry::of::<changed::Changed<'_>>(),
     Entry::of::<figure::ComparedFigure<'_>>(),
     Entry::of::<range::ComparedRange<'_>>(),

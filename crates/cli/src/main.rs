@@ -111,15 +111,21 @@ fn main() -> ExitCode {
 }
 
 fn exit_code(answer: Answer) -> ExitCode {
+    let status = exit_status(&answer);
+    if let Err(message) = answer {
+        let message = message.trim_end();
+        // Findings begin with their own places.
+        let prefix = if message.contains('\n') { "" } else { "candor: " };
+        eprintln!("{prefix}{}", color::finding_text(message, color::on_stderr()));
+    }
+    ExitCode::from(status)
+}
+
+/// 0 for yes, 1 for no, 2 for an error.
+const fn exit_status(answer: &Answer) -> u8 {
     match answer {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
-        Err(message) => {
-            let message = message.trim_end();
-            // Findings begin with their own places.
-            let prefix = if message.contains('\n') { "" } else { "candor: " };
-            eprintln!("{prefix}{}", color::finding_text(message, color::on_stderr()));
-            ExitCode::from(2)
-        }
+        Ok(true) => 0,
+        Ok(false) => 1,
+        Err(_) => 2,
     }
 }

@@ -327,6 +327,7 @@ fn is_as_in_file(words: &[&str], name: &str) {
 fn objects_are_listed_and_described() {
     is_as_in_file(&["help", "json"], "help-json.txt");
     is_as_in_file(&["help", "json", "result"], "help-json-result.txt");
+    is_as_in_file(&["help", "json", "lab", "claims"], "help-json-claims.txt");
 }
 
 #[test]

@@ -365,6 +365,33 @@ fn json_lines_have_the_documented_fields() {
     assert_eq!((&groups[0]["id"], &groups[0]["yes"]), (&"A".into(), &1.into()));
     assert_eq!((&claims[0]["value"], &claims[0]["agrees"]), (&0.0.into(), &true.into()));
     assert_eq!(claims[0]["unit"], "frames");
+    let verdict = serde_json::json!({
+        "claims": 2, "yes": 2, "depends": 0, "no": 0, "too_few_seeds": 0, "missing": 0,
+        "agrees": true, "exit_code": 0,
+    });
+    assert_eq!(of_type("verdict"), [verdict]);
+    assert!(stdout.lines().last().unwrap().starts_with("{\"type\":\"verdict\""), "it comes last");
+}
+
+#[test]
+fn the_verdict_of_claims_knows_the_exit_code() {
+    let wrong = CAMPAIGN.replace("at_most = 0", "at_most = -1");
+    let scene = Scene::new(&wrong);
+    let verdict = |stdout: &str| -> Value {
+        let last: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
+        assert_eq!(last["type"], "verdict");
+        last["data"].clone()
+    };
+    let arguments = ["claims", "two.toml", "--out", "out", "--json"];
+    let (stdout, _) = scene.run(&arguments, 1);
+    let found = verdict(&stdout);
+    assert_eq!((&found["no"], &found["agrees"]), (&1.into(), &false.into()));
+    assert_eq!(found["exit_code"], 1);
+    // A report that cannot be written.
+    fs::remove_file(scene.0.path().join("out/index.html")).unwrap();
+    fs::create_dir(scene.0.path().join("out/index.html")).unwrap();
+    let (stdout, _) = scene.run(&[&arguments[..], &["--no-run", "--force"]].concat(), 2);
+    assert_eq!(verdict(&stdout)["exit_code"], 2);
 }
 
 #[test]

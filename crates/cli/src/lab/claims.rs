@@ -17,11 +17,12 @@ use clap::Args;
 
 use super::run::{Running, execute, finish};
 use super::selection::{Selection, load};
-use crate::Answer;
 use crate::json;
 use crate::json::claim::JudgedClaim;
 use crate::json::claim_group::ClaimGroup;
+use crate::json::claims_verdict::ClaimsVerdict;
 use crate::output::{number_range, print, table, thousands};
+use crate::{Answer, exit_status};
 
 #[derive(Args)]
 pub(crate) struct Claims {
@@ -38,7 +39,8 @@ pub(crate) struct Claims {
     /// Print a table in Markdown
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
-    /// Print JSON Lines: an object of type "claim" per claim, then one of type "claim_group" per id
+    /// Print JSON Lines: an object of type "claim" per claim, then one of type "claim_group" per id, then
+    /// one of type "verdict"
     #[arg(long)]
     json: bool,
 }
@@ -77,8 +79,32 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
     }
     tell(&judged);
     let wanted = if arguments.no_run { results.len() } else { campaign.experiments.len() };
-    let is_same = finish(&arguments.running.out, &outcome, wanted, !arguments.no_run)?;
-    Ok(is_same && judged.iter().all(|judged| judged.verdict.agrees()))
+    let is_same = finish(&arguments.running.out, &outcome, wanted, !arguments.no_run);
+    let answer = is_same.map(|is_same| is_same && agrees(&judged));
+    if arguments.json {
+        print(&json::line(&verdict(&judged, &answer))?)?;
+    }
+    answer
+}
+
+/// Whether all claims agree.
+fn agrees(judged: &[Judged<'_>]) -> bool {
+    judged.iter().all(|judged| judged.verdict.agrees())
+}
+
+/// The claims together, and how the command ends.
+fn verdict(judged: &[Judged<'_>], answer: &Answer) -> ClaimsVerdict {
+    let counts = Counts::of_all(judged.iter());
+    ClaimsVerdict {
+        claims: judged.len(),
+        yes: counts.of(Agreement::Yes),
+        depends: counts.of(Agreement::Depends),
+        no: counts.of(Agreement::No),
+        too_few_seeds: counts.of(Agreement::TooFewSeeds),
+        missing: counts.of(Agreement::Missing),
+        agrees: agrees(judged),
+        exit_code: exit_status(answer),
+    }
 }
 
 /// The results in a folder, as if they had just been made.
