@@ -70,7 +70,7 @@ pub struct Decision {
 pub enum Settled {
     /// The queue took it.
     Handled,
-    /// It was refused; see [`crate::cause`].
+    /// It was refused.
     Refused(Cause),
 }
 
