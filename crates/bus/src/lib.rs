@@ -38,7 +38,6 @@ pub mod select;
 pub mod words;
 
 /// `1 frame`, `2 frames`.
-#[must_use]
-pub fn counted(count: u64, what: &str) -> String {
+fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

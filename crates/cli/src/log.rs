@@ -8,6 +8,7 @@ mod info;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
+use candor_diagnostics::counted;
 use candor_recording::{FORMATS, Format, Recording, RecordingError};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -119,7 +120,8 @@ fn convert(args: &ConvertArgs) -> Result<(), String> {
     if other > 0 {
         eprintln!("note: packets of other protocols skipped: {other}");
     }
-    eprintln!("{records} records: {} -> {}", recording.format().name, format.name);
+    let records = counted(records, "record");
+    eprintln!("{records}: {} -> {}", recording.format().name, format.name);
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use candor_diagnostics::counted;
 use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -48,7 +49,8 @@ pub(crate) fn man(arguments: &ManPages, mut command: Command) -> Answer {
     if let Some(topic) = help::topic_with_page(&command) {
         count += write_pages(topic, folder, arguments.overwriting)?;
     }
-    eprintln!("{count} manual pages in {}", folder.display());
+    let pages = counted(count, "manual page");
+    eprintln!("{pages} in {}", folder.display());
     Ok(true)
 }
 

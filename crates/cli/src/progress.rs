@@ -8,6 +8,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use candor_diagnostics::counted;
 use candor_lab::experiment::{Testbed, Traffic};
 use candor_lab::run::{Ended, Progress};
 use candor_lab::{Error, Experiment};
@@ -147,7 +148,8 @@ impl Bar {
             cached => format!(", {cached} cached"),
         };
         let (done, all, running) = (state.done, self.experiments, state.running(now));
-        self.bar.set_message(format!("{done} of {all} experiments{cached}  {running}"));
+        self.bar
+            .set_message(format!("{done} of {}{cached}  {running}", counted(all, "experiment")));
     }
 
     /// A line, where there is no bar.

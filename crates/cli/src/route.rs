@@ -162,12 +162,3 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
         .map_err(|error| format!("cannot be read: {error}; check the path and its permissions"))?;
     Ok(bytes)
 }
-
-fn plural(count: usize, what: &str) -> String {
-    let ending = match (count, what) {
-        (1, _) => "",
-        (_, "bus") => "es",
-        _ => "s",
-    };
-    format!("{count} {what}{ending}")
-}

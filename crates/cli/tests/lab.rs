@@ -374,6 +374,15 @@ fn json_lines_have_the_documented_fields() {
 }
 
 #[test]
+fn one_is_no_plural() {
+    let scene = Scene::new(CAMPAIGN);
+    let (_, stderr) = scene.run(&["list", "two.toml", "--only", "calm"], 0);
+    assert_eq!(stderr, "1 experiment: 1 in sim\n");
+    let (_, stderr) = scene.run(&["list", "two.toml"], 0);
+    assert_eq!(stderr, "2 experiments: 2 in sim\n");
+}
+
+#[test]
 fn the_verdict_of_claims_knows_the_exit_code() {
     let wrong = CAMPAIGN.replace("at_most = 0", "at_most = -1");
     let scene = Scene::new(&wrong);
@@ -432,7 +441,7 @@ fn a_claim_that_does_not_hold_is_a_no() {
     let strict = ["claims", "two.toml", "--out", "out", "--set", "bus.out.bitrate=1M"];
     let (stdout, stderr) = scene.run(&strict, 1);
     assert_eq!(last(&stdout), ["yes", "no"], "{stdout}");
-    assert!(stderr.starts_with("1 of 2 claims agree\n"), "{stderr}");
+    assert!(stderr.starts_with("1 of 2 claims agrees\n"), "{stderr}");
 
     // An experiment that did not run gives no value.
     let only = ["claims", "two.toml", "--out", "out", "--only", "calm", "--json"];
@@ -474,7 +483,7 @@ fn only_experiments_that_claims_are_about_are_run_for_them() {
     let text = CAMPAIGN.split("[[claim]]\nid = \"B\"").next().unwrap();
     let scene = Scene::new(text);
     let (_, stderr) = scene.run(&["claims", "two.toml", "--out", "out"], 0);
-    assert!(stderr.starts_with("1 of 1 claims agree\n"), "{stderr}");
+    assert!(stderr.starts_with("1 of 1 claim agrees\n"), "{stderr}");
     assert_eq!(names(&scene.out().join("results")), ["calm.csv", "calm.json"]);
 }
 
@@ -669,7 +678,7 @@ fn an_interrupt_keeps_what_is_finished() {
     assert!(started && ended, "{output:?}");
     let (stdout, stderr) = reported(&output, 2);
     assert!(
-        stderr.contains("interrupted: 1 of 2 experiments are finished and kept in out/results"),
+        stderr.contains("interrupted: 1 of 2 experiments is finished and kept in out/results"),
         "{stderr}"
     );
     assert_eq!(stdout.lines().count(), 1, "{stdout}");
@@ -689,7 +698,7 @@ fn claims_are_chosen_by_id_and_shown_with_enough_digits() {
     let arguments = ["claims", "two.toml", "--out", "out", "--markdown", "--claim", "n*"];
     let (stdout, stderr) = scene.run(&arguments, 1);
     assert!(stdout.contains("| near | of 200 |  | 35.0 | at least 35.0004 | no |"), "{stdout}");
-    assert!(stderr.starts_with("0 of 1 claims agree\n"), "{stderr}");
+    assert!(stderr.starts_with("0 of 1 claim agrees\n"), "{stderr}");
     assert_eq!(names(&scene.out().join("results")), ["calm.csv", "calm.json"]);
 
     let text = text.replace("35.0004", "34.9996");
@@ -731,7 +740,7 @@ experiment  figure    before     after  difference  instructions           verdi
 calm        min     35000 ns  35100 ns     +100 ns                +0.29 %  slower
 calm        p50     35000 ns  35100 ns     +100 ns                +0.29 %  slower
 
-1 experiments compared: 2 exact figures slower, 0 faster, 0 the same
+1 experiment compared: 2 exact figures slower, 0 faster, 0 the same
 ";
     assert_eq!(stdout, shown);
     for (allow, code) in [("1%", 0), ("0.1%", 1), ("100ns", 0), ("99ns", 1), ("1us", 0)] {

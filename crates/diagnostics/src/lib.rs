@@ -24,10 +24,12 @@
 //! A [`Source`] is a text with its name, an [`Origin`] is a place in it. This crate knows no file format
 //! and reads no file. [`MAX_FINDINGS`] bounds what is kept, however much is wrong.
 
+mod count;
 mod finding;
 mod hint;
 mod source;
 
+pub use count::{by_count, counted, noun, part_of};
 pub use finding::{Finding, Findings, MAX_FINDINGS, Severity};
 pub use hint::{did_you_mean, list_of_names};
 pub use source::{Origin, Source};

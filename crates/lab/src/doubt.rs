@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use candor_diagnostics::counted;
 use candor_sim::{BusStatistics, Release, Source, Time};
 use candor_time::Nanos;
 use candor_wire::{Timing, bits};
@@ -166,9 +167,10 @@ fn collided(bus: &Bus, statistics: &BusStatistics) -> Option<String> {
     let can_id = statistics.collision_id?;
     let times = statistics.id_collisions;
     Some(format!(
-        "bus {}: {times} times two nodes started a frame with the same identifier at the same \
+        "bus {}: {} two nodes started a frame with the same identifier at the same \
          time (first {}), which causes errors on a real bus; give every identifier one sender",
         bus.name,
+        counted(times, "time"),
         shown(can_id)
     ))
 }

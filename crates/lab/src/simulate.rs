@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use candor_causes::{Cause, Ending, Endings};
+use candor_diagnostics::{by_count, counted};
 use candor_engine::counters::JobCounters;
 use candor_lat::{Histogram, Metric, Tap};
 use candor_sim::{
@@ -215,9 +216,9 @@ impl Scene {
         let Accounts { endings, unexplained, extra } = collected.ledger.close(sent);
         let counts =
             Counts { duplicated: extra, reordered: collected.reordered, ..Counts::of(&endings) };
-        let mut counted: Vec<_> = collected.stopped.iter().collect();
-        counted.sort_by_key(|((job, cause), _)| (*job, cause.name()));
-        let mut stopped: Vec<_> = counted
+        let mut by_cause: Vec<_> = collected.stopped.iter().collect();
+        by_cause.sort_by_key(|((job, cause), _)| (*job, cause.name()));
+        let mut stopped: Vec<_> = by_cause
             .into_iter()
             .map(|(&(job, cause), &frames)| {
                 let rule = job.and_then(|job| collected.jobs.get(job as usize));
@@ -231,8 +232,9 @@ impl Scene {
         match self.error_reports.get() {
             0 => {}
             reports => notes.push(format!(
-                "the recording has {reports} error reports, which are not sent: they are not \
-                 frames on the bus"
+                "the recording has {}, which {} not sent: error reports are not frames on the bus",
+                counted(reports, "error report"),
+                by_count(reports, "is", "are")
             )),
         }
         let statistics: Vec<_> =

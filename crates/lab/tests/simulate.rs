@@ -306,7 +306,7 @@ fn a_recording_keeps_its_times() {
         let (released, result) = replayed(settings);
         let released: Vec<_> = released.iter().map(|(id, at)| (id.as_str(), *at)).collect();
         assert_eq!(released, expected, "{settings}");
-        let note = format!("the recording has {error_reports} error reports, which are not sent");
+        let note = format!("the recording has {error_reports} error report, which is not sent");
         let is_reported = result.notes.iter().any(|it| it.starts_with(&note));
         assert_eq!(is_reported, error_reports > 0, "{settings}: {:?}", result.notes);
         assert_eq!(result.inputs.len(), 1);

@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use candor_diagnostics::{Findings, Origin};
+use candor_diagnostics::{Findings, Origin, counted};
 use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
 use crate::pattern;
@@ -368,7 +368,7 @@ impl LoopSearch<'_> {
         let rules = circle.iter().cycle().skip(at).take(circle.len() + 1);
         let names: Vec<_> = rules.map(|&rule| format!("{:?}", checker.rule_name(rule))).collect();
         let max_hops = checker.table.effective_max_hops();
-        let passes = if max_hops == 1 { "1 pass".into() } else { format!("{max_hops} passes") };
+        let passes = counted(max_hops, "pass");
         let message = format!(
             "{} runs in a loop, {}, until max_hops stops it after {passes}",
             show_frames(cube),
@@ -591,8 +591,9 @@ impl Subject<'_> {
             let is_before = |index: i8| index < 0 && i16::from(index) + i16::from(len.min(64)) < 0;
             if [range.from, range.to, range.result].into_iter().any(is_before) {
                 let message = format!(
-                    "`{key}` is never computed: with {len} bytes, one of its indices is before \
-                     the first byte"
+                    "`{key}` is never computed: with {}, one of its indices is before the first \
+                     byte",
+                    counted(len, "byte")
                 );
                 checker.warn(self.at(key), message, "count from the start: 0 is the first byte");
             }

@@ -8,12 +8,12 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use candor_bus::capture::{Capture, Captured};
-use candor_bus::counted;
 use candor_bus::line::{Columns, Stamps};
 use candor_bus::named::{self, NamedPort};
 use candor_bus::report;
 use candor_bus::select::Selection;
 use candor_bus::words::View;
+use candor_diagnostics::counted;
 use candor_recording::{Encoder, Format};
 use candor_time::Nanos;
 use clap::{Args, ValueEnum};

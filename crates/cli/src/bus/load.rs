@@ -9,6 +9,7 @@ use candor_bus::capture::Captured;
 use candor_bus::load::{Meter, Stretch};
 use candor_bus::named::{self, NamedPort};
 use candor_bus::rates::RatedPort;
+use candor_diagnostics::counted;
 use candor_linux::clock;
 use candor_port::Address;
 use candor_port::Medium;
@@ -235,7 +236,7 @@ fn line(port: &Measured, stretch: &Stretch, width: usize) -> String {
         ),
     };
     if stretch.error_reports > 0 {
-        let _ = write!(out, "  {} error reports", stretch.error_reports);
+        let _ = write!(out, "  {}", counted(stretch.error_reports, "error report"));
     }
     if stretch.time < port.meter.interval() {
         // Its rates are those of a short time.

@@ -8,9 +8,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use candor_bus::capture::{Captured, Totals};
-use candor_bus::counted;
 use candor_bus::named::{self, NamedPort};
 use candor_bus::select::Selection;
+use candor_diagnostics::counted;
 use candor_time::Nanos;
 use clap::Args;
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use candor_bus::counted;
 use candor_bus::outlet::{Outcome, Outlet, RealTime, Stop};
 use candor_bus::schedule::Schedule;
+use candor_diagnostics::counted;
 use candor_port::Address;
 use candor_recording::{InterfaceIndex, Record, Recording};
 use candor_time::Nanos;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use candor_diagnostics::{by_count, part_of};
 use candor_lab::claims::{Agreement, Claim, Verdict};
 use candor_lab::experiment::Testbed;
 use candor_lab::glob;
@@ -211,15 +212,19 @@ fn text(judged: &[Judged<'_>], value_head: &str, is_markdown: bool) -> String {
 /// On standard error: how many hold.
 fn tell(judged: &[Judged<'_>]) {
     let counts = Counts::of_all(judged.iter());
-    eprintln!("{} of {} claims agree", counts.of(Agreement::Yes), judged.len());
-    if counts.of(Agreement::Depends) > 0 {
-        eprintln!("{} depend on the seed", counts.of(Agreement::Depends));
+    let yes = counts.of(Agreement::Yes);
+    eprintln!("{}", part_of(yes, judged.len(), "claim", ("agrees", "agree")));
+    match counts.of(Agreement::Depends) {
+        0 => {}
+        some => eprintln!("{some} {} on the seed", by_count(some, "depends", "depend")),
     }
-    if counts.of(Agreement::TooFewSeeds) > 0 {
-        eprintln!(
-            "{} vary from run to run and have too few seeds; set `seeds` to 3 or more",
-            counts.of(Agreement::TooFewSeeds)
-        );
+    match counts.of(Agreement::TooFewSeeds) {
+        0 => {}
+        some => eprintln!(
+            "{some} {} from run to run and {} too few seeds; set `seeds` to 3 or more",
+            by_count(some, "varies", "vary"),
+            by_count(some, "has", "have")
+        ),
     }
 }
 

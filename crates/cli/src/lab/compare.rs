@@ -7,6 +7,7 @@ mod json;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use candor_diagnostics::{counted, noun};
 use candor_lab::compare::{
     Allowance, Comparison, Figure, FunctionChange, Ranges, Side, Unit, Verdict, compare as held,
 };
@@ -240,7 +241,8 @@ fn functions(functions: &[FunctionChange], top: usize) -> String {
         let head = ["instructions per frame", "function", "place", ">before", ">after", ">"];
         out.push_str(&table(&head, &rows));
         if of_experiment.len() > listed {
-            out.push_str(&format!("and {} more functions\n", of_experiment.len() - listed));
+            let more = of_experiment.len() - listed;
+            out.push_str(&format!("and {more} more {}\n", noun(more, "function")));
         }
     }
     out
@@ -258,8 +260,9 @@ fn summary(comparison: &Comparison, allow: Allowance) -> String {
         [Verdict::Slower, Verdict::Faster, Verdict::Same].map(|verdict| comparison.count(verdict));
     let too_slow = comparison.not_allowed(allow).count();
     let mut out = format!(
-        "{} experiments compared: {slower} exact figures slower, {faster} faster, {same} the same",
-        comparison.pairs
+        "{} compared: {slower} exact {} slower, {faster} faster, {same} the same",
+        counted(comparison.pairs, "experiment"),
+        noun(slower, "figure")
     );
     if too_slow < slower {
         out.push_str(&format!("; {too_slow} of them by more than {allow}"));

@@ -2,6 +2,7 @@
 //!
 //! `candor help json coverage` and `candor help json coverage_total` describe what `--json` prints.
 
+use candor_diagnostics::counted;
 use candor_lab::Experiment;
 use candor_lab::coverage::{Coverage, GATEWAYS, LOADS, PUBLISHED, PUBLISHED_KERNELS, TRAFFICS};
 
@@ -29,9 +30,9 @@ pub(super) fn text(experiments: &[Experiment]) -> String {
     let rows: Vec<Vec<String>> = GATEWAYS.iter().map(row).collect();
     let mut out = if kernels.is_empty() { String::new() } else { table(&head, &rows) + "\n" };
     let (covered, size) = (coverage.covered(), coverage.size());
-    let number = kernels.len();
     out.push_str(&format!(
-        "{covered} of {size} combinations on {number} kernels: {} gateways, {} traffics, {} loads\n",
+        "{covered} of {size} combinations on {}: {} gateways, {} traffics, {} loads\n",
+        counted(kernels.len(), "kernel"),
         GATEWAYS.len(),
         TRAFFICS.len(),
         LOADS.len()

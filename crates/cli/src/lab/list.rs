@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use candor_diagnostics::noun;
 use candor_lab::Experiment;
 use candor_lab::experiment::{Testbed, World};
 use clap::Args;
@@ -89,5 +90,6 @@ fn how_many(experiments: &[Experiment]) -> String {
         (count > 0).then(|| format!("{} in {testbed}{on}", number(count)))
     });
     let parts: Vec<_> = parts.collect();
-    format!("{} experiments: {}", number(experiments.len()), parts.join(", "))
+    let what = noun(experiments.len(), "experiment");
+    format!("{} {what}: {}", number(experiments.len()), parts.join(", "))
 }

@@ -1,6 +1,7 @@
 //! The results of a run in the terminal: a row per experiment, and of a single one the details.
 
 use candor_causes::Ending;
+use candor_diagnostics::noun;
 use candor_lab::experiment::Testbed;
 use candor_lab::group::{Group, groups};
 use candor_lab::result::{ResultFile, Stopped};
@@ -70,7 +71,8 @@ fn notes(finished: &[Ran]) -> String {
     let mut out = lines.iter().take(MOST).fold(String::new(), |out, line| out + line);
     if lines.len() > MOST {
         let more = lines.len() - MOST;
-        out.push_str(&format!("note: {more} more notes; the report and the results have them\n"));
+        let more = format!("{more} more {}", noun(more, "note"));
+        out.push_str(&format!("note: {more}; see the report and the results\n"));
     }
     out
 }
@@ -163,8 +165,9 @@ pub(crate) fn details(result: &ResultFile) -> String {
     let counts = &result.counts;
     let mut out = format!("\n{}\n", result.conditions);
     out.push_str(&format!(
-        "{} frames sent in {} = {} received + {} not routed + {} refused + {} lost\n\n",
+        "{} {} sent in {} = {} received + {} not routed + {} refused + {} lost\n\n",
         thousands(counts.sent),
+        noun(counts.sent, "frame"),
         duration(result.duration_ns as f64),
         thousands(counts.received),
         thousands(counts.not_routed),
@@ -194,9 +197,11 @@ pub(crate) fn details(result: &ResultFile) -> String {
     }
     let instructions = result.effort.and_then(|effort| effort.gateway_instructions_per_frame);
     if let Some(instructions) = instructions {
+        let instructions = instructions.round() as u64;
         out.push_str(&format!(
-            "\n{} instructions of the gateway's process for each frame that arrived\n",
-            thousands(instructions.round() as u64)
+            "\n{} {} of the gateway's process for each frame that arrived\n",
+            thousands(instructions),
+            noun(instructions, "instruction")
         ));
     }
     out

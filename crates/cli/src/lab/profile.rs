@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use candor_diagnostics::noun;
 use candor_lab::compare;
 use candor_lab::experiment::Testbed;
 use candor_lab::runner::Watch;
@@ -124,10 +125,12 @@ fn text(breakdown: &Breakdown, top: usize) -> String {
         })
         .collect();
     format!(
-        "{}: {} instructions for {} frames, {:.1} per frame\n\n{}\n{}\n",
+        "{}: {} {} for {} {}, {:.1} per frame\n\n{}\n{}\n",
         breakdown.experiment,
         thousands(profile.instructions),
+        noun(profile.instructions, "instruction"),
         thousands(breakdown.frames),
+        noun(breakdown.frames, "frame"),
         breakdown.per_frame(profile.instructions),
         table(&["place", ">per frame", ">%"], &places),
         table(&["function", "place", ">per frame", ">%"], &functions),

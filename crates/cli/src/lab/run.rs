@@ -5,6 +5,7 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use candor_diagnostics::part_of;
 use candor_lab::experiment::Testbed;
 use candor_lab::run::{self, Difference, Outcome, Settings, results_of};
 use candor_lab::runner::Ran;
@@ -168,7 +169,8 @@ pub(super) fn finish(out: &Path, outcome: &Outcome, wanted: usize, has_run: bool
         if finished > 0 {
             let folder = results_of(out);
             message.push_str(&format!(
-                "\n{finished} of {wanted} experiments are finished and kept in {}",
+                "\n{} finished and kept in {}",
+                part_of(finished, wanted, "experiment", ("is", "are")),
                 folder.display()
             ));
         }
@@ -177,7 +179,8 @@ pub(super) fn finish(out: &Path, outcome: &Outcome, wanted: usize, has_run: bool
     if outcome.is_interrupted {
         debug_assert!(is_interrupted());
         return Err(format!(
-            "interrupted: {finished} of {wanted} experiments are finished and kept in {}",
+            "interrupted: {} finished and kept in {}",
+            part_of(finished, wanted, "experiment", ("is", "are")),
             results_of(out).display()
         ));
     }

@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
 
 use candor_bus::words::{View, number};
+use candor_diagnostics::counted;
 use candor_recording::{Encoder, Format, Record, Recording};
 use candor_signals::Decoded;
 use candor_wire::Frame;
@@ -56,7 +57,8 @@ pub(super) fn run(args: &DecodeArgs) -> Result<(), String> {
         Ok(counts) => {
             report_skipped(&recording);
             let Counts { frames, shown, known } = counts;
-            eprintln!("{frames} frames: {known} described by the DBC file, {shown} shown");
+            let frames = counted(frames, "frame");
+            eprintln!("{frames}: {known} described by the DBC file, {shown} shown");
             Ok(())
         }
         Err(Stop::Reader) => Ok(()),

@@ -4,12 +4,12 @@
 
 use std::path::PathBuf;
 
-use candor_diagnostics::{Findings, Severity};
+use candor_diagnostics::{Findings, Severity, counted};
 use candor_engine::Table;
 use candor_gateway::plan::{Plane, Planned, plan};
 use clap::Args;
 
-use super::{Rules, plural, read_rules};
+use super::{Rules, read_rules};
 use crate::Answer;
 use crate::color;
 use crate::json::check_summary::CheckSummary;
@@ -58,11 +58,11 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
             print(&crate::output::table(&["rule", "plane", "reason"], &rows))?;
         }
     }
-    let found = format!("{}, {}", plural(errors, "error"), plural(warnings, "warning"));
+    let found = format!("{}, {}", counted(errors, "error"), counted(warnings, "warning"));
     match &table {
         Some(table) => {
-            let buses = plural(table.buses.len(), "bus");
-            eprintln!("{name}: {} on {buses}; {found}", plural(table.rules.len(), "rule"));
+            let buses = counted(table.buses.len(), "bus");
+            eprintln!("{name}: {} on {buses}; {found}", counted(table.rules.len(), "rule"));
         }
         None => eprintln!("{name}: {found}"),
     }

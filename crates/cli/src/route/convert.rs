@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use candor_diagnostics::counted;
 use candor_rules::{cangw, file};
 use clap::Args;
 
-use super::{Notation, Rules, plural, read_rules};
+use super::{Notation, Rules, read_rules};
 use crate::Answer;
 use crate::color;
 use crate::output::print;
@@ -59,6 +60,6 @@ pub(super) fn run(args: &ConvertArgs) -> Answer {
         None => print(&text)?,
         Some(path) => args.overwriting.write(path, text.as_bytes())?,
     }
-    eprintln!("{}", plural(table.rules.len(), "rule"));
+    eprintln!("{}", counted(table.rules.len(), "rule"));
     Ok(true)
 }

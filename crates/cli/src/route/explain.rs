@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use candor_diagnostics::did_you_mean;
+use candor_diagnostics::{counted, did_you_mean};
 use candor_engine::{Bus, BusIndex, Rule, Table};
 use candor_rules::explain::{self, Copy, Explained, Explanation, Pass, Taken, Verdict};
 use candor_rules::file;
@@ -18,7 +18,7 @@ use candor_wire::Frame;
 use clap::Args;
 
 use self::words::{reason, refusal, step_object};
-use super::{Notation, Rules, plural, read, read_bytes, read_rules};
+use super::{Notation, Rules, read, read_bytes, read_rules};
 use crate::Answer;
 use crate::color;
 use crate::json::explain_rule::Step;
@@ -229,7 +229,7 @@ impl Scene<'_> {
             (_, true) => out.push_str(&format!("\nnot taken by\n{}", others.concat())),
             (1, false) => out.push_str("\n1 other rule does not take it; --all says why\n"),
             (_, false) => {
-                let rules = plural(count, "other rule");
+                let rules = counted(count, "other rule");
                 out.push_str(&format!("\n{rules} do not take it; --all says why\n"));
             }
         }

@@ -4,13 +4,13 @@
 
 use std::path::PathBuf;
 
+use candor_diagnostics::counted;
 use candor_gateway::control::{
     Answer as Reply, ClientError, FindingLine, Loaded, Rejected, Request,
 };
 use clap::Args;
 
 use super::gateway::{connect, describe, other_file};
-use super::plural;
 use crate::Answer;
 use crate::json;
 use crate::json::finding::Finding;
@@ -65,7 +65,7 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
 }
 
 fn summary(loaded: &Loaded) -> String {
-    let rules = plural(usize::try_from(loaded.rules).unwrap_or(usize::MAX), "rule");
+    let rules = counted(loaded.rules, "rule");
     let took = duration(loaded.took_us as f64 * 1e3);
     format!("{rules} loaded in {took}; change {}", loaded.generation)
 }

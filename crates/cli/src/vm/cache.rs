@@ -1,5 +1,6 @@
 //! `candor vm cache` and `candor vm clean`: what is in the cache, and what of it goes.
 
+use candor_diagnostics::counted;
 use candor_vm::clean::{self, Kind, Piece};
 use candor_vm::{Cache, Qemu};
 use clap::Args;
@@ -96,8 +97,7 @@ fn removed(cache: &Cache, pieces: Vec<Piece>) -> Result<Vec<Piece>, String> {
 
 fn total(pieces: &[Piece]) -> String {
     let size = pieces.iter().map(|piece| piece.size).sum();
-    let folders = if pieces.len() == 1 { "folder" } else { "folders" };
-    format!("{} {folders} with {}", pieces.len(), megabytes(size))
+    format!("{} with {}", counted(pieces.len(), "folder"), megabytes(size))
 }
 
 fn text_table(kind: &str, pieces: &[Piece]) -> String {

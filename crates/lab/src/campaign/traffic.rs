@@ -1,7 +1,7 @@
 //! The traffic of an experiment.
 
 use candor_config::{Data, Section, Value};
-use candor_diagnostics::Origin;
+use candor_diagnostics::{Origin, part_of};
 use candor_sim::Discipline;
 use candor_time::Nanos;
 use candor_wire::frame::{BRS, EFF_FLAG, EFF_MASK, SFF_MASK, fd_dlc};
@@ -142,19 +142,19 @@ impl Reader<'_> {
         };
         let all = read.messages.len() + read.without_period + read.without_frame;
         if read.without_period > 0 {
-            let message = format!(
-                "{dbc}: {} of {all} messages have no cycle time and are not sent",
-                read.without_period
-            );
+            let verbs =
+                ("has no cycle time and is not sent", "have no cycle time and are not sent");
+            let messages = part_of(read.without_period, all, "message", verbs);
+            let message = format!("{dbc}: {messages}");
             let hint = "add a GenMsgCycleTime in ms to them, or list them under \
                         [[traffic.message]]";
             self.findings.warning(origin, message, hint);
         }
         if read.without_frame > 0 {
+            let messages = part_of(read.without_frame, all, "message", ("is", "are"));
             let message = format!(
-                "{dbc}: {} of {all} messages are not sent: their length or identifier is not \
-                 possible, or another message has the same identifier",
-                read.without_frame
+                "{dbc}: {messages} not sent: the length or identifier is not possible, or another \
+                 message has the same identifier"
             );
             let hint = "a frame has up to 8 bytes, or with CAN FD 12, 16, 20, 24, 32, 48 or 64, and a \
                         standard identifier is at most 0x7FF";

@@ -20,6 +20,7 @@ function durationParts(ns) {
 const duration = (ns) => durationParts(ns).join("\u202f");
 
 const count = (number) => number.toLocaleString("en-US", { maximumFractionDigits: 6 });
+const counted = (number, what) => `${count(number)} ${what}${number === 1 ? "" : "s"}`;
 
 function percent(part, whole) {
   if (!(whole > 0)) return "";
@@ -835,7 +836,7 @@ function startPage() {
     }
     const more = chosen().length - wanted.length;
     $("more").hidden = more <= 0;
-    $("more").textContent = `Show ${Math.min(more, PANELS)} more of ${count(more)} chosen experiments`;
+    $("more").textContent = `Show ${Math.min(more, PANELS)} more of ${counted(more, "chosen experiment")}`;
     $("more").onclick = () => {
       panels += PANELS;
       showDetails();
@@ -942,7 +943,7 @@ function startPage() {
       ["Time", `counted instructions of ${2 ** shift}\u202fns (shift ${shift}, ${count(mips)} MIPS)`],
     ];
     const perFrame = effort?.gateway_instructions_per_frame;
-    if (perFrame) rows.push(["Gateway process", `${count(Math.round(perFrame))} instructions per frame`]);
+    if (perFrame) rows.push(["Gateway process", `${counted(Math.round(perFrame), "instruction")} per frame`]);
     return h("div", {}, part("Machine", ["Part", "What it is"], rows),
       h("details", {}, h("summary", {}, "Its options"), h("pre", { className: "config", tabIndex: 0 }, h("code", {}, flags.join(" ").replaceAll(" -", "\n-")))));
   }
@@ -1030,7 +1031,7 @@ function startPage() {
   function drawOverlay(missing) {
     const shown = series(theme());
     const hints = missing.slice(0, 3);
-    if (missing.length > 3) hints.push(`${count(missing.length - 3)} more files are missing.`);
+    if (missing.length > 3) hints.push(`Missing files besides these: ${count(missing.length - 3)}.`);
     if (chosen().length === 0) hints.push("Choose experiments in the table to compare their latency profiles.");
     else if (shown.length < chosen().length - missing.length) hints.push("Some of the chosen experiments have no frames with this metric.");
     if ((shown.length > LEGEND_MOST || innerWidth < 640) && shown.length > 3 && !state.colour) hints.push("Point at the chart or at a table row to see which curve is which.");

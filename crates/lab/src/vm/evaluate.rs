@@ -15,6 +15,7 @@ use std::io::Write;
 use candor_bed::Report;
 use candor_bed::order::Gateway;
 use candor_causes::{Cause, Ending};
+use candor_diagnostics::{by_count, counted, noun};
 use candor_lat::pairing::Limits;
 use candor_lat::{Metric, Tap};
 use candor_time::Nanos;
@@ -93,8 +94,9 @@ fn refuse_failures(report: &Report) -> Result<(), String> {
     match report.totals.overflow_of_tester {
         0 => Ok(()),
         lost => Err(format!(
-            "the tester itself lost {lost} frames, so the result would be invalid; send fewer \
-             frames, set a higher vm.mips, or use a shorter gateway.gather"
+            "the tester itself lost {}, so the result would be invalid; send fewer frames, set a \
+             higher vm.mips, or use a shorter gateway.gather",
+            counted(lost, "frame")
         )),
     }
 }
@@ -112,9 +114,11 @@ fn refuse_unseen(
     match stayed + if is_certain { missing } else { 0 } {
         0 => Ok(()),
         unseen => Err(format!(
-            "{unseen} frames were lost before they reached the tester, because it shares the \
-             machine's receive queue, so the result would be invalid; send fewer frames, or set a \
-             higher vm.mips"
+            "{} {} lost before {} reached the tester, because it shares the machine's receive \
+             queue, so the result would be invalid; send fewer frames, or set a higher vm.mips",
+            counted(unseen, "frame"),
+            by_count(unseen, "was", "were"),
+            by_count(unseen, "it", "they")
         )),
     }
 }
@@ -199,11 +203,13 @@ impl Run<'_> {
         let mut notes = self.report.notes.clone();
         if missing > 0 {
             notes.push(format!(
-                "the gateway counts {missing} more forwarded frames than arrived on the target bus"
+                "the gateway counts {missing} more forwarded {} than arrived on the target bus",
+                noun(missing, "frame")
             ));
         }
         if altered > 0 {
-            notes.push(format!("{altered} frames arrived different from what the rules produce"));
+            let frames = counted(altered, "frame");
+            notes.push(format!("{frames} arrived different from what the rules produce"));
         }
         let latest_ns = self.report.totals.latest_departure_ns;
         notes.extend(lateness(self.experiment, self.numbered, pace, buses, latest_ns));

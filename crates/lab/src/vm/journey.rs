@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use candor_bed::report::Stamp;
+use candor_diagnostics::{by_count, counted};
 use candor_lat::pairing::{Limits, Outcome, Pairing};
 use candor_lat::{Tap, Taps};
 
@@ -46,9 +47,10 @@ impl Journeys {
     pub(super) fn new(sent: &[Stamp], due: &[u64]) -> Result<Self, String> {
         if !due.is_empty() && due.len() != sent.len() {
             return Err(format!(
-                "the guest sent {} frames, but {} were due",
-                sent.len(),
-                due.len()
+                "the guest sent {}, but {} {} due",
+                counted(sent.len(), "frame"),
+                due.len(),
+                by_count(due.len(), "was", "were")
             ));
         }
         let mut due = due.iter();

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
 use candor_config::{Data, Section, Value, quoted};
-use candor_diagnostics::{Findings, did_you_mean};
+use candor_diagnostics::{Findings, counted, did_you_mean};
 use candor_signals::{Database, Message as DbcMessage, Signal as DbcSignal, ValueType};
 use candor_time::Nanos;
 use candor_wire::frame::{EFF_FLAG, FD_LENGTHS, RTR_FLAG, fd_dlc};
@@ -1085,7 +1085,8 @@ fn id_pairs(bytes: &[u8]) -> Result<Pairs, String> {
             if words.is_empty() {
                 continue;
             }
-            return Err(format!("{number}: {} identifiers, expected two", words.len()));
+            let count = counted(words.len(), "identifier");
+            return Err(format!("{number}: {count}, expected two"));
         };
         let read = |word: &str| {
             crate::pattern::identifier(word).map_err(|error| format!("{number}: {}", error.message))

@@ -1,6 +1,7 @@
 //! The words of an explanation: why a rule takes a frame or not, and what it does.
 
 use candor_causes::Cause;
+use candor_diagnostics::counted;
 use candor_engine::edit;
 use candor_engine::{Filter, Gate, Rule};
 use candor_rules::explain::{Mismatch, Verdict};
@@ -112,9 +113,12 @@ pub(super) fn step_object(step: &edit::Step, size: usize) -> Step {
         edit::Step::Crc8(done) => checksum("crc8", done),
         edit::Step::XorChecksum(done) => checksum("xor_checksum", done),
         edit::Step::TooLong(len) => line("end", "length", len.to_string(), "deleted".into()),
-        edit::Step::Message(before, after, len) => {
-            line("message", "id", word(*before), format!("{}, {len} bytes", word(*after)))
-        }
+        edit::Step::Message(before, after, len) => line(
+            "message",
+            "id",
+            word(*before),
+            format!("{}, {}", word(*after), counted(*len, "byte")),
+        ),
         edit::Step::Remap(before, after) => line("remap", "id", word(*before), word(*after)),
         edit::Step::Bytes(key, before, after) => line(key, "data", bytes(before), bytes(after)),
         edit::Step::Converted(is_fd) => {
