@@ -20,7 +20,7 @@ pub mod multicast;
 
 use core::fmt;
 
-use crate::frame::FrameError;
+use crate::can::frame::FrameError;
 
 /// Why bytes are refused, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,8 +123,8 @@ pub enum Refused {
 pub(crate) mod testing {
     use proptest::prelude::*;
 
-    use crate::Frame;
-    use crate::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, FD_LENGTHS, RTR_FLAG, SFF_MASK};
+    use crate::can::Frame;
+    use crate::can::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, FD_LENGTHS, RTR_FLAG, SFF_MASK};
 
     /// Any frame there is, error reports that ask for data excepted.
     pub(crate) fn frame() -> impl Strategy<Value = Frame> {

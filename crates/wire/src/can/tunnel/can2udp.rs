@@ -15,9 +15,9 @@
 //! stands behind the data is whatever was in the sender's memory, and does not count.
 
 use super::{Malformed, Reason};
-use crate::Frame;
-use crate::frame::{BRS, ESI, FrameError};
-use crate::socketcan::{self, CAN_MTU, CANFD_MTU, FDF, HEADER_LEN, IdOrder};
+use crate::can::Frame;
+use crate::can::frame::{BRS, ESI, FrameError};
+use crate::can::socketcan::{self, CAN_MTU, CANFD_MTU, FDF, HEADER_LEN, IdOrder};
 
 /// The port that can2udp sends to.
 pub const PORT: u16 = 4858;
@@ -151,7 +151,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::tunnel::testing;
+    use crate::can::tunnel::testing;
 
     const CLASSICAL: [u8; CLASSICAL_LEN] =
         [1, 0, 0x34, 0x12, 0x23, 1, 0, 0, 2, 0, 0, 0, 0xAA, 0xBB, 0, 0, 0, 0, 0, 0];

@@ -12,7 +12,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::frame::{EFF_FLAG, ERR_FLAG, Frame, FrameError, Kind, RTR_FLAG, SFF_MASK};
+use crate::can::frame::{EFF_FLAG, ERR_FLAG, Frame, FrameError, Kind, RTR_FLAG, SFF_MASK};
 
 /// Why a text is no frame, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,28 +76,28 @@ const HEX: [u8; 256] = {
     table
 };
 
+/// The value of the hex digit at `offset`, 0xFF if there is none.
+#[inline]
+fn hex(text: &[u8], offset: usize) -> u8 {
+    text.get(offset).map_or(0xFF, |&byte| HEX[usize::from(byte)])
+}
+
+#[inline]
+fn legal(result: Result<Frame, FrameError>, offset: usize) -> Result<Frame, NotationError> {
+    result.map_err(|error| NotationError { offset, reason: Reason::Frame(error) })
+}
+
+const fn fail<T>(offset: usize, reason: Reason) -> Result<T, NotationError> {
+    Err(NotationError { offset, reason })
+}
+
 /// Reads a frame from ASCII bytes.
 ///
 /// # Errors
 /// See [`Reason`]; the offset counts from the start of `text`.
 pub fn parse(text: &[u8]) -> Result<Frame, NotationError> {
-    let fail = |offset, reason| Err(NotationError { offset, reason });
-    let hex = |offset: usize| text.get(offset).map_or(0xFF, |&byte| HEX[usize::from(byte)]);
-
-    let mut at = 0;
-    let mut id: u32 = 0;
-    while at < 9 && hex(at) != 0xFF {
-        id = id << 4 | u32::from(hex(at));
-        at += 1;
-    }
-    let can_id = match at {
-        3 => id,
-        // Eight digits are extended, unless they carry the flag of an error report, in which the
-        // other flags mean nothing.
-        8 if id & ERR_FLAG != 0 => id & !(EFF_FLAG | RTR_FLAG),
-        8 => id | EFF_FLAG,
-        _ => return fail(at.min(text.len()), Reason::Identifier),
-    };
+    let hex = |offset: usize| hex(text, offset);
+    let (can_id, mut at) = identifier(text)?;
     if text.get(at) != Some(&b'#') {
         return fail(at, Reason::Separator);
     }
@@ -112,9 +112,6 @@ pub fn parse(text: &[u8]) -> Result<Frame, NotationError> {
         at += 1;
     }
     let data_at = at;
-    let legal = |result: Result<Frame, FrameError>, offset| {
-        result.map_err(|error| NotationError { offset, reason: Reason::Frame(error) })
-    };
 
     let (frame, at) = if matches!(text.get(at), Some(b'R' | b'r')) {
         at += 1;
@@ -162,10 +159,36 @@ pub fn parse(text: &[u8]) -> Result<Frame, NotationError> {
         (legal(Frame::from_parts(can_id, &data[..len], fd_flags), offset)?, at)
     };
 
+    ending(text, at, frame)
+}
+
+/// The identifier word at the beginning, and where it ends.
+#[inline]
+fn identifier(text: &[u8]) -> Result<(u32, usize), NotationError> {
+    let mut at = 0;
+    let mut id: u32 = 0;
+    while at < 9 && hex(text, at) != 0xFF {
+        id = id << 4 | u32::from(hex(text, at));
+        at += 1;
+    }
+    let can_id = match at {
+        3 => id,
+        // Eight digits are extended, unless they carry the flag of an error report, in which the
+        // other flags mean nothing.
+        8 if id & ERR_FLAG != 0 => id & !(EFF_FLAG | RTR_FLAG),
+        8 => id | EFF_FLAG,
+        _ => return fail(at.min(text.len()), Reason::Identifier),
+    };
+    Ok((can_id, at))
+}
+
+/// The frame, with the raw DLC that may follow its data; nothing else may.
+#[inline]
+fn ending(text: &[u8], at: usize, frame: Frame) -> Result<Frame, NotationError> {
     match text.get(at) {
         None => Ok(frame),
         Some(b'_') if !frame.is_fd() => {
-            let dlc = hex(at + 1);
+            let dlc = hex(text, at + 1);
             if dlc == 0xFF {
                 return fail(at + 1, Reason::Trailing);
             }
@@ -344,7 +367,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_is_written_is_read(frame in crate::tunnel::testing::frame()) {
+        fn what_is_written_is_read(frame in crate::can::tunnel::testing::frame()) {
             let read: Frame = frame.to_string().parse().unwrap();
             // In an error report, the other flags mean nothing and are not written.
             let unwritten = if frame.kind() == Kind::Error { EFF_FLAG | RTR_FLAG } else { 0 };

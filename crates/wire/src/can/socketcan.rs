@@ -13,7 +13,7 @@
 //! A `struct canxl_frame` has its flags at byte 4 and the flag 0x80 always set, which no length
 //! here has.
 
-use crate::frame::{BRS, ESI, Frame, FrameError, is_remote};
+use crate::can::frame::{BRS, ESI, Frame, FrameError, is_remote};
 
 /// Bytes before the data.
 pub const HEADER_LEN: usize = 8;
@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn bytes_stand_where_linux_puts_them() {
-        let frame = Frame::fd(crate::StandardId::new(0x123).unwrap(), BRS | ESI, &[0xAA]).unwrap();
+        let frame =
+            Frame::fd(crate::can::StandardId::new(0x123).unwrap(), BRS | ESI, &[0xAA]).unwrap();
         let (bytes, len) = encode(&frame, IdOrder::BigEndian);
         assert_eq!((&bytes[..9], len), (&[0, 0, 1, 0x23, 1, 7, 0, 0, 0xAA][..], 72));
     }

@@ -4,16 +4,16 @@ use core::fmt;
 use core::num::NonZeroU32;
 use core::str::FromStr;
 
-use crate::bits::Length;
+use crate::can::bits::Length;
 
 /// A bit rate in bit/s, from 1 bit/s to [`Bitrate::MAX`].
 ///
 /// ```
-/// use candor_wire::Bitrate;
+/// use candor_wire::can::Bitrate;
 /// assert_eq!("500k".parse::<Bitrate>()?.bits_per_second(), 500_000);
 /// assert_eq!("83.333k".parse::<Bitrate>()?.bits_per_second(), 83_333);
 /// assert_eq!(Bitrate::new(2_000_000).unwrap().to_string(), "2M");
-/// # Ok::<(), candor_wire::bitrate::ParseBitrateError>(())
+/// # Ok::<(), candor_wire::can::bitrate::ParseBitrateError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bitrate(NonZeroU32);

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::crc::Crc;
 use super::{FdFields, HeaderLen, NotOnTheWire, header_bits};
-use crate::frame::{BRS, EFF_FLAG, ESI, FD_LENGTHS, Frame, FrameError, Kind, RTR_FLAG};
+use crate::can::frame::{BRS, EFF_FLAG, ESI, FD_LENGTHS, Frame, FrameError, Kind, RTR_FLAG};
 
 /// The field of the frame that a bit belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,32 +115,9 @@ pub fn encode(frame: &Frame, mut sink: impl FnMut(Bit)) -> Result<(), NotOnTheWi
         return Err(NotOnTheWire);
     }
     let header = HeaderLen::of(frame);
-    let bits = header_bits(frame);
     let fd = FdFields::of(frame);
     let is_fd = frame.is_fd();
-    let arbitration_end = if frame.is_extended() { 33 } else { 14 };
-
-    // SOF to data: unstuffed bits with their fields, in order.
-    let start = (0..header.total).map(|index| {
-        let field = match index {
-            0 => Field::Sof,
-            _ if index < arbitration_end => Field::Arbitration,
-            _ => Field::Control,
-        };
-        (
-            bits >> (header.total - 1 - index) & 1 != 0,
-            field,
-            match index {
-                _ if !fd.switches || index + 1 < header.to_brs => Rate::Nominal,
-                _ if index + 1 == header.to_brs => Rate::ToData,
-                _ => Rate::Data,
-            },
-        )
-    });
     let in_data = if fd.switches { Rate::Data } else { Rate::Nominal };
-    let data = frame.data().iter().flat_map(|&byte| {
-        (0..8).rev().map(move |bit| (byte >> bit & 1 != 0, Field::Data, in_data))
-    });
 
     let total = header.total as usize + 8 * frame.data().len();
     let mut stuffer = Stuffer::NEW;
@@ -155,7 +132,7 @@ pub fn encode(frame: &Frame, mut sink: impl FnMut(Bit)) -> Result<(), NotOnTheWi
     };
 
     let mut last = false;
-    for (index, (bit, field, rate)) in start.chain(data).enumerate() {
+    for (index, (bit, field, rate)) in start_to_data(frame, &header, &fd).enumerate() {
         last = put(bit, field, false, rate);
         crc.push(bit);
         if is_fd && index + 1 == total {
@@ -194,17 +171,49 @@ pub fn encode(frame: &Frame, mut sink: impl FnMut(Bit)) -> Result<(), NotOnTheWi
     }
     let delimiter = if fd.switches { Rate::ToNominal } else { Rate::Nominal };
     put(true, Field::Ack, false, delimiter);
-    for (value, field, count) in [
-        (false, Field::Ack, 1),
-        (true, Field::Ack, 1),
-        (true, Field::Eof, 7),
-        (true, Field::Intermission, super::INTERMISSION_BITS),
-    ] {
+    for (value, field, count) in TRAILER {
         (0..count).for_each(|_| {
             put(value, field, false, Rate::Nominal);
         });
     }
     Ok(())
+}
+
+/// What follows the CRC delimiter: value, field, how many bits.
+const TRAILER: [(bool, Field, u32); 4] = [
+    (false, Field::Ack, 1),
+    (true, Field::Ack, 1),
+    (true, Field::Eof, 7),
+    (true, Field::Intermission, super::INTERMISSION_BITS),
+];
+
+/// The bits from the start of frame to the data, in order, without stuff bits.
+fn start_to_data<'a>(
+    frame: &'a Frame,
+    header: &HeaderLen,
+    fd: &FdFields,
+) -> impl Iterator<Item = (bool, Field, Rate)> + use<'a> {
+    let (total, to_brs, switches) = (header.total, header.to_brs, fd.switches);
+    let bits = header_bits(frame);
+    let arbitration_end = if frame.is_extended() { 33 } else { 14 };
+    let start = (0..total).map(move |index| {
+        let field = match index {
+            0 => Field::Sof,
+            _ if index < arbitration_end => Field::Arbitration,
+            _ => Field::Control,
+        };
+        let rate = match index {
+            _ if !switches || index + 1 < to_brs => Rate::Nominal,
+            _ if index + 1 == to_brs => Rate::ToData,
+            _ => Rate::Data,
+        };
+        (bits >> (total - 1 - index) & 1 != 0, field, rate)
+    });
+    let in_data = if switches { Rate::Data } else { Rate::Nominal };
+    let data = frame.data().iter().flat_map(move |&byte| {
+        (0..8).rev().map(move |bit| (byte >> bit & 1 != 0, Field::Data, in_data))
+    });
+    start.chain(data)
 }
 
 /// Why bits are no frame.

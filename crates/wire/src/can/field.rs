@@ -17,7 +17,7 @@
 //!   0, 15, 14 and so on to 8.
 //!
 //! ```
-//! use candor_wire::{ByteOrder, Field};
+//! use candor_wire::can::{ByteOrder, Field};
 //!
 //! let intel = Field::new(4, 12, ByteOrder::Intel, false)?;
 //! let motorola = Field::new(3, 12, ByteOrder::Motorola, true)?;

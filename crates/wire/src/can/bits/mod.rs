@@ -25,7 +25,7 @@ mod stuff;
 
 use core::fmt;
 
-use crate::frame::{BRS, EFF_MASK, Frame, Kind, SFF_MASK};
+use crate::can::frame::{BRS, EFF_MASK, Frame, Kind, SFF_MASK};
 
 /// CRC delimiter, ACK slot, ACK delimiter, end of frame and intermission.
 pub const TAIL_BITS: u32 = 1 + 2 + 7 + INTERMISSION_BITS;
@@ -225,8 +225,8 @@ fn fd_length(frame: &Frame) -> Length {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::FD_LENGTHS;
-    use crate::{ExtendedId, Id, StandardId};
+    use crate::can::frame::FD_LENGTHS;
+    use crate::can::{ExtendedId, Id, StandardId};
     use alloc::string::ToString;
     use proptest::prelude::*;
 
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn two_rates_take_their_time() {
         let timing =
-            crate::Timing { nominal: "500k".parse().unwrap(), data: "2M".parse().unwrap() };
+            crate::can::Timing { nominal: "500k".parse().unwrap(), data: "2M".parse().unwrap() };
         let worst = worst_length(&frame("123##11122334455667788")).unwrap();
         assert_eq!((worst.nominal, worst.data), (33, 114));
         assert_eq!(timing.duration_ns(worst), 123_000);
@@ -301,7 +301,7 @@ mod tests {
         // Adds up the bits one by one, in thousandths of a nanosecond: 500k is 2,000 ns and 2M 500 ns.
         let (nominal, data) = (2_000_000, 500_000);
         let timing =
-            crate::Timing { nominal: "500k".parse().unwrap(), data: "2M".parse().unwrap() };
+            crate::can::Timing { nominal: "500k".parse().unwrap(), data: "2M".parse().unwrap() };
         for text in ["123##1", "123##100112233445566778899AABB", "1FFFFFFF##155", "000##100"] {
             let frame = frame(text);
             for (sample, data_sample) in [(800, 800), (875, 700), (500, 900)] {
