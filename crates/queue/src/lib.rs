@@ -19,6 +19,15 @@ use alloc::vec::Vec;
 
 pub use egress::Egress;
 
+/// The order in which frames leave a transmit queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discipline {
+    /// First in, first out: urgent frames wait behind others.
+    Fifo,
+    /// The frame that would win arbitration leaves first.
+    Priority,
+}
+
 /// First in, first out, at most so many.
 #[derive(Clone, Debug)]
 pub struct Fifo<T> {
