@@ -1,0 +1,58 @@
+//! Buses.
+
+use candor_config::Section;
+use candor_diagnostics::{Findings, Origin, did_you_mean};
+use candor_wire::can::{Bitrate, Timing};
+
+use crate::Bus;
+
+/// The bus that a table describes. Keys that it does not know are left to the caller, and so is
+/// [`Section::finish`].
+pub fn bus(section: &mut Section<'_>, name: &str) -> Bus {
+    section.require(&["bitrate"]);
+    let nominal = section.bitrate("bitrate");
+    let data = section.bitrate("data_bitrate");
+    if let Some(nominal) = nominal {
+        doubt_rates(section, Timing { nominal, data: data.unwrap_or(nominal) });
+    }
+    let nominal = nominal.unwrap_or(Bitrate::MAX);
+    Bus {
+        name: name.into(),
+        timing: Timing { nominal, data: data.unwrap_or(nominal) },
+        is_fd: section.boolean("fd").unwrap_or(data.is_some()),
+    }
+}
+
+/// Warns of bit rates that no bus has.
+fn doubt_rates(bus: &Section<'_>, timing: Timing) {
+    let Some(unusual) = timing.unusual() else { return };
+    let key = if unusual.is_data() { "data_bitrate" } else { "bitrate" };
+    let hint = match unusual.meant() {
+        Some(meant) => format!("did you mean \"{meant}\"?"),
+        None => "check the bit rate".into(),
+    };
+    bus.findings().warning(bus.origin_of(key), unusual.to_string(), hint);
+}
+
+/// The index of the bus of that name. If it is one of `unread`, or if there are no buses at all, there is a
+/// finding about that already.
+#[must_use]
+pub fn bus_named(
+    buses: &[Bus],
+    unread: &[String],
+    name: &str,
+    origin: &Origin,
+    findings: &Findings,
+) -> Option<usize> {
+    let names = buses.iter().map(|bus| bus.name.as_str());
+    let found = names.clone().position(|known| known == name);
+    let is_unread = buses.is_empty() || unread.iter().any(|known| known == name);
+    if found.is_none() && !is_unread {
+        let hint = match did_you_mean(name, names.clone()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
+        };
+        findings.error_with_hint(origin, format!("unknown bus `{name}`"), hint);
+    }
+    found
+}

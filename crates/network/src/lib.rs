@@ -1,0 +1,94 @@
+//! [`Network`]: what a network is, described once: buses, nodes with their queues and messages, gateways.
+//!
+//! The simulation runs it, experiments measure it, and a gateway's rules are checked against it. It is plain
+//! data; [`mod@file`] reads it, and [`flow`] follows each message through the gateways.
+//!
+//! ```text
+//!  network file ----+                        +--> simulation, experiments
+//!  experiment file -+--> file --> Network ---+--> flow: where each message goes, the load of each bus
+//!  DBC, rule files -+                        +--> checks of a gateway's rules
+//! ```
+
+#[cfg(feature = "file")]
+pub mod file;
+pub mod flow;
+mod message;
+
+use candor_engine::Table;
+pub use candor_queue::Discipline;
+use candor_wire::can::Timing;
+
+pub use message::{Message, Payload, longest_transmission, show_id};
+
+/// A network.
+#[derive(Clone, Debug, Default)]
+pub struct Network {
+    /// What it is about, in a few words; may be empty.
+    pub title: String,
+    /// Its buses. Their names differ.
+    pub buses: Vec<Bus>,
+    /// The nodes that send on the buses.
+    pub nodes: Vec<Node>,
+    /// The gateways between the buses. Their names differ.
+    pub gateways: Vec<Gateway>,
+}
+
+impl Network {
+    /// The index of the bus of that name.
+    #[must_use]
+    pub fn bus(&self, name: &str) -> Option<usize> {
+        self.buses.iter().position(|bus| bus.name == name)
+    }
+}
+
+/// A CAN bus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bus {
+    /// The name in files, messages and results.
+    pub name: String,
+    /// Its bit rates.
+    pub timing: Timing,
+    /// Whether it carries CAN FD frames.
+    pub is_fd: bool,
+}
+
+/// A node of a bus: a controller with its transmit queue, and the messages that it sends.
+///
+/// A computer on two buses is two nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Its name; other buses may have a node of the same name.
+    pub name: String,
+    /// The index of its bus.
+    pub bus: usize,
+    /// Its transmit queue.
+    pub queue: Queue,
+    /// What it sends.
+    pub messages: Vec<Message>,
+}
+
+/// The transmit queue in front of a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// In which order frames leave it.
+    pub discipline: Discipline,
+    /// How many frames it holds.
+    pub depth: usize,
+}
+
+impl Default for Queue {
+    /// 200 frames (the `txqueuelen` of the papers), the most urgent one first.
+    fn default() -> Self {
+        Self { discipline: Discipline::Priority, depth: 200 }
+    }
+}
+
+/// A computer that forwards frames from bus to bus by rules.
+#[derive(Clone, Debug)]
+pub struct Gateway {
+    /// Its name.
+    pub name: String,
+    /// Its rules. Their buses have the names of the network's; those that are virtual exist inside the
+    /// gateway only.
+    pub rules: Table,
+}

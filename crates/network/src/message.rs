@@ -1,0 +1,65 @@
+//! [`Message`]: what a node sends again and again.
+
+use candor_time::Nanos;
+use candor_wire::can::bits::worst_length;
+use candor_wire::can::frame::{BRS, EFF_FLAG, EFF_MASK, SFF_MASK};
+use candor_wire::can::{Frame, Timing};
+
+/// A message that is sent again and again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// Its name, for people.
+    pub name: String,
+    /// The identifier word, as in SocketCAN.
+    pub can_id: u32,
+    /// Bytes of data. More than 8 make it a CAN FD frame with a switch of the bit rate.
+    pub length: usize,
+    /// From release to release.
+    pub period: Nanos,
+    /// The first release. If it is not given, experiments draw it within the period.
+    pub offset: Option<Nanos>,
+    /// Each release is late by up to this.
+    pub jitter: Nanos,
+    /// What is in its data.
+    pub payload: Payload,
+}
+
+/// What is in the data of a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Payload {
+    /// A rolling counter in the first byte, and bytes that drift, as signals do.
+    #[default]
+    Signals,
+    /// Always these bytes.
+    Bytes(Vec<u8>),
+    /// Nobody knows, so that each frame has as many stuff bits as one of its length may have.
+    Worst,
+}
+
+impl Message {
+    /// The frame with this data, of which it takes as many bytes as it has; `None` if no frame has such an
+    /// identifier or length.
+    #[must_use]
+    pub fn frame(&self, data: &[u8; 64]) -> Option<Frame> {
+        let fd_flags = (self.length > 8).then_some(BRS);
+        Frame::from_parts(self.can_id, data.get(..self.length)?, fd_flags).ok()
+    }
+}
+
+/// The longest time that a frame of this kind, identifier format and length takes on a bus, intermission
+/// included: with as many stuff bits as any such frame has. `None` for an error report.
+#[must_use]
+pub fn longest_transmission(frame: &Frame, timing: Timing) -> Option<Nanos> {
+    let length = worst_length(frame).ok()?;
+    Some(Nanos::from_nanos(timing.duration_ns(length)))
+}
+
+/// An identifier as files have it: `0x123`, or `0x18FEF100x` for an extended one.
+#[must_use]
+pub fn show_id(can_id: u32) -> String {
+    if can_id & EFF_FLAG != 0 {
+        format!("0x{:X}x", can_id & EFF_MASK)
+    } else {
+        format!("0x{:X}", can_id & SFF_MASK)
+    }
+}

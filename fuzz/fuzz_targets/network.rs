@@ -1,0 +1,26 @@
+//! The reader of network files, and of the DBC files and rule files that they name.
+#![no_main]
+
+use candor_network::file::parse;
+use candor_network::flow::{flows, loads};
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    let include = |name: &str| match name.ends_with(".dbc") {
+        true => Ok(include_bytes!("../../examples/small-car.dbc").to_vec()),
+        false => Ok(include_bytes!("../../examples/small-car.rules.toml").to_vec()),
+    };
+    let (network, findings) = parse("fuzz", text, &include);
+    for finding in findings.sorted() {
+        assert!(finding.origin.line_column().0 > 0);
+    }
+    let Some(network) = network else { return };
+    let flows = flows(&network);
+    let sent: usize = network.nodes.iter().map(|node| node.messages.len()).sum();
+    let own = flows.iter().filter(|flow| flow.gateways.is_empty()).count();
+    assert_eq!(own, sent, "each message is sent once");
+    for (bus, load) in loads(&network, &flows).iter().enumerate() {
+        let on_bus = flows.iter().filter(|flow| flow.bus == bus).count();
+        assert_eq!(load.longest_share > 0.0, on_bus > 0);
+        assert!(load.longest_share.is_finite() && load.frames_per_second.is_finite());
+    }
+});
