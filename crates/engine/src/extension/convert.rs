@@ -1,9 +1,9 @@
 //! [`Conversion`]: classical frames become CAN FD frames, and back. Nothing is split and nothing
 //! guessed: what the other kind cannot hold is refused.
 
-use candor_wire::frame::{BRS, ESI};
-use candor_wire::socketcan::FDF;
-use candor_wire::{Frame, frame::Kind};
+use candor_wire::can::frame::{BRS, ESI};
+use candor_wire::can::socketcan::FDF;
+use candor_wire::can::{Frame, frame::Kind};
 
 use crate::edit::Working;
 

@@ -152,7 +152,7 @@ impl Decimal {
 mod tests {
     use super::*;
     use alloc::string::String;
-    use candor_wire::{ByteOrder, Field};
+    use candor_wire::can::{ByteOrder, Field};
     use proptest::prelude::*;
 
     fn place(bits: u8, is_signed: bool, scale: f64, offset: f64) -> Place {
@@ -186,6 +186,9 @@ mod tests {
             (wide(1.0, 0.0), 1.0, 0.0, wide(-1.0, 0.0), 7, -7),
             (wide(1.0, 0.0), 0.5, 0.0, wide(1.0, 0.0), 5, 3),
             (wide(1.0, 0.0), -0.5, 0.0, wide(1.0, 0.0), 5, -3),
+            // Halves go away from zero where the scale goes down, too.
+            (wide(1.0, 0.0), 1.0, 0.0, wide(-2.0, 0.0), 5, -3),
+            (wide(1.0, 0.0), -1.0, 0.0, wide(-2.0, 0.0), 5, 3),
         ] {
             assert_eq!(run(&signal(from, factor, addend, to), raw), Ok(written), "{raw}");
         }
@@ -204,6 +207,12 @@ mod tests {
         let clamped = Signal::new(from, true, 1.0, 0.0, clamp, to.clone()).unwrap();
         assert_eq!(run(&clamped, (1 << 54) + 1), Ok(1 << 54));
         assert_eq!(run(&clamped, 0), Ok(3));
+        to.range = Some((10.0, 100.0));
+        let both = signal(place(64, false, 1.0, 0.0), 1.0, 0.0, to.clone());
+        let outside = Err(Cause::OutOfRange);
+        for (raw, expected) in [(9, outside), (10, Ok(10)), (100, Ok(100)), (101, outside)] {
+            assert_eq!(run(&both, raw), expected, "{raw}");
+        }
         to.range = Some((-100.0, 0.0));
         to.scale = -2.0;
         let down = signal(place(64, false, 1.0, 0.0), -1.0, 0.0, to);

@@ -4,9 +4,9 @@ use alloc::boxed::Box;
 
 use candor_causes::Cause;
 use candor_time::Nanos;
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
-/// How many identifiers a rule remembers apart unless told otherwise.
+/// How many identifiers a rule remembers apart by default.
 pub const DEFAULT_IDS: u16 = 256;
 
 /// How often a rule fires. With nothing set: for every frame.

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 /// Bytes of which some bits count.
 #[derive(Clone, Debug, PartialEq, Eq)]
