@@ -55,7 +55,7 @@ const fn slot(cause: Cause) -> usize {
 pub struct JobCounters {
     /// Copies the destination's queue took. Handled is not yet transmitted.
     pub handled: u64,
-    /// Copies whose fate the destination has not told yet.
+    /// Copies whose fate the destination has not reported yet.
     pub pending: u64,
     refused: PerCause<u64>,
 }
@@ -154,7 +154,7 @@ struct Others {
     refused: PerCause<Cell>,
 }
 
-/// What is told later of the pending copies of a job, by whichever threads.
+/// What is reported later of the pending copies of a job, by whichever threads.
 #[derive(Debug, Default)]
 struct Settled {
     handled: AtomicU64,

@@ -1,7 +1,7 @@
 //! [`Edit`]: what a rule does to a frame, in the kernel's fixed order.
 //!
 //! 1. AND, OR, XOR, SET; within each: identifier, length, flags, data.
-//! 2. A length beyond 8 (classical) or 64 (CAN FD) deletes the frame.
+//! 2. A length above 8 (classical) or 64 (CAN FD) deletes the frame.
 //! 3. CRC8, then the XOR checksum.
 //!
 //! Identifier operations act on the whole SocketCAN word, flags for extended and remote frames
@@ -12,9 +12,9 @@
 
 use alloc::boxed::Box;
 
-use candor_wire::Frame;
-use candor_wire::frame::{BRS, ESI};
-use candor_wire::socketcan::FDF;
+use candor_wire::can::Frame;
+use candor_wire::can::frame::{BRS, ESI};
+use candor_wire::can::socketcan::FDF;
 
 /// One of the four operations. They run in the order of this enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -209,7 +209,7 @@ pub struct Edit {
     pub xor_checksum: Option<XorChecksum>,
 }
 
-/// The frame outgrew its kind: a length beyond 8 or 64 bytes after the operations.
+/// The frame outgrew its kind: more than 8 or 64 bytes after the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 
@@ -228,7 +228,7 @@ pub enum Step {
     Crc8(Option<(usize, u8, u8)>),
     /// The XOR checksum, likewise.
     XorChecksum(Option<(usize, u8, u8)>),
-    /// The length is beyond what the kind of frame holds.
+    /// The length is more than the kind of frame holds.
     TooLong(u8),
     /// Another message; the identifier words before and after, and its length.
     Message(u32, u32, u8),

@@ -3,8 +3,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use candor_wire::Frame;
-use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
+use candor_wire::can::Frame;
+use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
 use crate::extension::pace::Per;
 use crate::{Edit, Extension};
@@ -23,7 +23,7 @@ pub struct Table {
     /// How often a frame may pass the gateway: the kernel's module parameter `max_hops`, there 1 to
     /// [`HOPS_LIMIT`]. 0 stands for its default, 1.
     pub max_hops: u8,
-    /// Whether frames that no rule takes are refused, counted as such and told: then the rules are
+    /// Whether frames that no rule takes are refused, counted as such and reported: then the rules are
     /// a list of what is allowed. Otherwise they are nobody's business, as with the kernel's
     /// gateway. They are not forwarded either way.
     pub refuses_others: bool,
