@@ -24,6 +24,7 @@ pub mod counters;
 pub mod edit;
 mod engine;
 pub mod extension;
+pub mod image;
 pub mod program;
 #[cfg(feature = "serde")]
 mod serial;
