@@ -11,7 +11,7 @@ use candor_engine::counters::Outcome;
 use candor_engine::{Engine, Forward, Passage};
 use candor_rules::file;
 use candor_time::Nanos;
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

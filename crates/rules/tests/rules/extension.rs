@@ -1,4 +1,4 @@
-//! The engine against a plain interpreter of what goes beyond the kernel: payloads, paces, counters,
+//! The engine against a plain interpreter of what the kernel cannot do: payloads, paces, counters,
 //! conversions. It is slow, remembers everything, and shares no code with the engine.
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,8 +13,8 @@ use candor_engine::program::JobIndex;
 use candor_engine::{Bus, BusIndex, Filter, Gate, Program, Rule, Table};
 use candor_engine::{Egress, Engine, Forward, Passage, Succession};
 use candor_time::Nanos;
-use candor_wire::frame::{BRS, EFF_FLAG, Kind};
-use candor_wire::{ByteOrder, Field, Frame};
+use candor_wire::can::frame::{BRS, EFF_FLAG, Kind};
+use candor_wire::can::{ByteOrder, Field, Frame};
 use proptest::prelude::*;
 
 /// What became of a copy: by rule and destination.

@@ -1,17 +1,20 @@
 //! Laws of rule files and of the notation of cangw, for any table.
 
+use std::sync::Arc;
+
 use crate::random::{crc8s, extensions, operands, ranges, words};
 use candor_causes::Cause;
-use candor_engine::counters::Outcome;
+use candor_engine::counters::{Counters, Outcome};
 use candor_engine::edit::{Edit, Operator, XorChecksum};
+use candor_engine::image::crc32;
 use candor_engine::program::{Job, JobIndex};
 use candor_engine::{Bus, BusIndex, Extension, Filter, Gate, Rule, Table};
-use candor_engine::{Egress, Engine, Forward, Passage};
+use candor_engine::{Egress, Engine, Forward, Passage, Program};
 use candor_rules::explain::{Verdict, explain};
 use candor_rules::{cangw, file};
 use candor_time::Nanos;
-use candor_wire::Frame;
-use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
+use candor_wire::can::Frame;
+use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 use proptest::prelude::*;
 
 const BUSES: u16 = 4;
@@ -117,7 +120,7 @@ prop_compose! {
     }
 }
 
-/// Tables with rules that go beyond the kernel.
+/// Tables with rules that the kernel cannot run.
 fn tables_with_extensions() -> impl Strategy<Value = Table> {
     let extension = |table: Table| {
         let extensions: Vec<_> = table.rules.iter().map(|rule| extensions(rule.gate)).collect();
@@ -208,7 +211,7 @@ proptest! {
             rule.position = (0, 0);
         }
         prop_assert_eq!(&read, &table, "{}", text);
-        // What the kernel cannot do is never told to it.
+        // What the kernel cannot do is never asked of it.
         let reported: Vec<_> = cangw::export(&table)
             .err()
             .unwrap_or_default()
@@ -273,11 +276,53 @@ proptest! {
     }
 
     #[test]
+    fn an_image_decides_as_its_program_does(
+        table in tables_with_extensions(),
+        frames in prop::collection::vec((0..BUSES, frames()), 1..40),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let program = Arc::new(Program::new(&table));
+        let image = program.to_image();
+        prop_assert!(Program::new(&table).to_image() == image, "two images of one table");
+        let mut read = None;
+        let allocated = allocation_counter::measure(|| read = Some(Program::from_image(&image)));
+        let read = Arc::new(read.unwrap().map_err(|error| TestCaseError::fail(error.to_string()))?);
+        prop_assert!(allocated.bytes_max < 20 * image.len() as u64, "{:?}", allocated);
+        prop_assert!(read.to_image() == image, "another image of the same program");
+        let decisions = |program: &Arc<Program>| {
+            let mut engine = Engine::of(program.clone(), Counters::new(program), None);
+            let mut done = Vec::new();
+            for (now, (bus, frame)) in (0..).zip(&frames) {
+                let (now, bus) = (Nanos::from_millis(now), BusIndex(*bus));
+                let passage = Passage::received_on(bus);
+                engine.handle(now, bus, frame, passage, &mut |copy: Forward<'_>| {
+                    done.push(format!("{copy:?}"));
+                    Outcome::Handled
+                });
+            }
+            (done, engine.counters().jobs(), engine.counters().buses())
+        };
+        prop_assert_eq!(decisions(&read), decisions(&program));
+
+        // A damaged image is refused, or is the image of another program.
+        let mut damaged = image;
+        for (place, byte) in damage {
+            *place.get_mut(&mut damaged) = byte;
+        }
+        let crc = crc32(&damaged[16..]).to_le_bytes();
+        damaged[12..16].copy_from_slice(&crc);
+        if let Ok(program) = Program::from_image(&damaged) {
+            prop_assert!(program.to_image() == damaged);
+            decisions(&Arc::new(program));
+        }
+    }
+
+    #[test]
     fn exported_commands_mean_the_same(
         table in tables(),
         frames in prop::collection::vec(frames(), 16),
     ) {
-        // What cannot be expressed is left out; that it is told is tested beside the code.
+        // What cannot be expressed is left out; that it is reported is tested beside the code.
         let inexpressible = cangw::export(&table).err().unwrap_or_default();
         let mut table = table;
         for failure in inexpressible.iter().rev() {

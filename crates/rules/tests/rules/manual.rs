@@ -13,7 +13,7 @@ use candor_engine::program::JobIndex;
 use candor_engine::{Egress, Engine, Forward, Passage};
 use candor_rules::{cangw, file};
 use candor_time::Nanos;
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 /// What `docs/rules.md` says fragments stand after.
 const BUSES: &str = "[bus]\npowertrain = \"can0\"\nbody = \"can1\"\nbench = \"vcan0\"\n";

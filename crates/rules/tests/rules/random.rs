@@ -7,8 +7,8 @@ use candor_engine::extension::e2e::{E2e, Inclusion, Profile1};
 use candor_engine::extension::pace::{DEFAULT_IDS, OnChange, Pace, Per};
 use candor_engine::extension::payload::{Bytes, Payload};
 use candor_engine::extension::{Conversion, Extension};
-use candor_wire::frame::{FD_LENGTHS, RTR_FLAG, SFF_MASK};
-use candor_wire::{ByteOrder, Field};
+use candor_wire::can::frame::{FD_LENGTHS, RTR_FLAG, SFF_MASK};
+use candor_wire::can::{ByteOrder, Field};
 use proptest::prelude::*;
 
 /// Few values, so that filters, exclusions and frames meet.
@@ -244,7 +244,7 @@ pub(crate) fn conversions(gate: Gate) -> impl Strategy<Value = Option<Conversion
     prop::option::weighted(0.3, prop::sample::select(possible.collect::<Vec<_>>()))
 }
 
-/// What rules of that kind may do beyond the kernel.
+/// What rules of that kind may do that the kernel cannot.
 pub(crate) fn extensions(gate: Gate) -> impl Strategy<Value = Extension> {
     let most = if gate == Gate::Any { 0 } else { 5 };
     conversions(gate)
