@@ -2,8 +2,8 @@
 
 use alloc::vec::Vec;
 
-use candor_wire::Frame;
-use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG};
+use candor_wire::can::Frame;
+use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG};
 
 use candor_causes::Cause;
 use candor_engine::Passage;

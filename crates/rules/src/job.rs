@@ -14,7 +14,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use candor_wire::frame::{EFF_MASK, ERR_FLAG};
+use candor_wire::can::frame::{EFF_MASK, ERR_FLAG};
 
 use crate::region::{Budget, Region};
 use candor_engine::edit::{Edit, Operands, Operator};
@@ -128,10 +128,15 @@ pub(crate) fn jobs_of(rule: &Rule) -> Result<Vec<(usize, Job)>, String> {
         Gate::Classical => &[Gate::Classical],
         Gate::Fd => &[Gate::Fd],
     };
+    let takes_both = rule.gate == Gate::Any;
     let mut jobs = Vec::new();
     for &gate in gates {
         let rule = Rule { gate, ..rule.clone() };
         let is_fd = gate == Gate::Fd;
+        // CAN FD has no remote frames and no error reports: a rule for both may need no job for it.
+        if takes_both && is_fd && Region::of(&rule).is_empty(&mut Budget(100_000)) {
+            continue;
+        }
         let edit = edit_of(&rule.edit, is_fd);
         if (edit.crc8.is_some() || edit.xor_checksum.is_some()) && !edit.modifies() {
             return Err("the kernel skips a checksum without an operation; add \

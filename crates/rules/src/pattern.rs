@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
+use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
 use candor_engine::Filter;
 

@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
+use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
 use candor_engine::edit::{Edit, Operands, Operator};
 use candor_engine::extension::action::{Action, Remap};
@@ -246,7 +246,7 @@ fn tidied(mut cube: Cube) -> Cube {
 mod tests {
     use super::*;
     use candor_engine::{BusIndex, Extension, Rule};
-    use candor_wire::Frame;
+    use candor_wire::can::Frame;
     use proptest::prelude::*;
 
     impl Cube {

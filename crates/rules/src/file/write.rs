@@ -7,10 +7,11 @@ use core::fmt::Write as _;
 
 use candor_config::{quoted, quoted_key};
 use candor_time::Nanos;
-use candor_wire::frame::{BRS, ERR_FLAG, ESI};
-use candor_wire::{ByteOrder, Field};
+use candor_wire::can::frame::{BRS, ERR_FLAG, ESI};
+use candor_wire::can::{ByteOrder, Field};
 
-use super::{data_size, is_virtual_by_name};
+use super::bus::is_virtual_by_name;
+use super::edit::data_size;
 use crate::pattern;
 use candor_engine::edit::{Crc8, Crc8Profile, Operands, Operator, Range, XorChecksum};
 use candor_engine::extension::action::{Action, Message, Place, Signal};
@@ -19,7 +20,7 @@ use candor_engine::extension::pace::{DEFAULT_IDS, Per};
 use candor_engine::extension::payload::Bytes;
 use candor_engine::{BusIndex, Filter, Gate, Rule, Table};
 
-/// The table as a rule file. What a file cannot say, such as data of a classical rule beyond byte
+/// The table as a rule file. What a file cannot say, such as data of a classical rule after byte
 /// 8, which has no effect either, is not written.
 #[must_use]
 pub fn write(table: &Table) -> String {
@@ -164,7 +165,7 @@ fn show_xor_checksum(checksum: &XorChecksum) -> String {
     format!("{{ {}, init = 0x{init:02X} }}", show_range(range))
 }
 
-/// What goes beyond the kernel.
+/// What the kernel cannot do.
 fn write_extension(out: &mut String, rule: &Rule) {
     let extension = &rule.extension;
     let payload = &extension.payload;
