@@ -1,7 +1,7 @@
 //! TOML files read with positions: every finding at once, with a hint.
 //!
 //! Rule files, experiments and host profiles are TOML, and they are written by hand. What is wrong
-//! with one is told all at once, each finding with its place, the line and what to do about it:
+//! with one is reported at once, each finding with its place, the line and what to do about it:
 //!
 //! ```text
 //! rules.toml:14:8: error: unknown bus `can7`

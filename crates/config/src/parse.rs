@@ -15,7 +15,7 @@ use candor_diagnostics::{Finding, Findings, Origin, Severity, Source};
 pub const MAX_BYTES: usize = 4 << 20;
 /// How deep tables and lists may lie in one another.
 pub const MAX_DEPTH: usize = 32;
-/// Up to this size all syntax errors are reported, beyond it the first.
+/// Up to this size all syntax errors are reported, above it the first.
 const MAX_BYTES_RECOVERED: usize = 256 << 10;
 
 /// Reads TOML. Values that cannot be read become findings and [`Data::Unreadable`]; `None` if the

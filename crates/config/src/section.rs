@@ -2,7 +2,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use candor_time::Nanos;
-use candor_wire::Bitrate;
+use candor_wire::can::Bitrate;
 
 use crate::{Data, Entry, Table, Value};
 use candor_diagnostics::{Findings, Origin, did_you_mean, list_of_names};
@@ -130,8 +130,7 @@ impl<'a> Section<'a> {
 
     /// A duration: text such as `"250us"`.
     pub fn nanos(&mut self, key: &'static str) -> Option<Nanos> {
-        let text = self.typed(key, "a duration such as \"250us\"", Value::as_str)?;
-        text.parse().map_err(|reason| self.unreadable(key, text, reason)).ok()
+        self.value(key)?.nanos(key, self.findings)
     }
 
     /// A bit rate: text such as `"500k"`, or a number of bit/s.

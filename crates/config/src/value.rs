@@ -1,6 +1,7 @@
 use std::ops::Range;
 
 use candor_diagnostics::{Findings, Origin, Source};
+use candor_time::Nanos;
 
 /// A piece of TOML and where it stands. Two values are equal if their data are, wherever they
 /// stand.
@@ -45,6 +46,52 @@ impl Value {
             }
             _ => findings.error(&self.origin, message),
         }
+    }
+
+    /// A duration: text such as `"250us"`. A finding says what is wrong with it.
+    #[must_use]
+    pub fn nanos(&self, name: &str, findings: &Findings) -> Option<Nanos> {
+        let Some(text) = self.as_str() else {
+            self.wrong_type(name, "a duration such as \"250us\"", findings);
+            return None;
+        };
+        let wrong = |reason| {
+            findings.error(&self.origin, format!("`{name}` is \"{text}\", but {reason}"));
+        };
+        text.parse().map_err(wrong).ok()
+    }
+
+    /// Bytes in hex; spaces and dots between them are free. A finding says what is wrong with them.
+    #[must_use]
+    pub fn hex_bytes(&self, name: &str, findings: &Findings) -> Option<Vec<u8>> {
+        let Some(text) = self.as_str() else {
+            self.wrong_type(name, "bytes in hex, such as \"11 22 33\"", findings);
+            return None;
+        };
+        let mut bytes = Vec::new();
+        let mut high = None;
+        for (at, c) in text.char_indices() {
+            let digit = match c.to_digit(16) {
+                Some(digit) => digit as u8,
+                None if high.is_none() && (c.is_ascii_whitespace() || c == '.') => continue,
+                None => {
+                    let origin = self.origin_of_part(at..at + c.len_utf8());
+                    let message = format!("each byte of `{name}` must be two hex digits");
+                    findings.error_with_hint(&origin, message, "such as \"11 22 33\"");
+                    return None;
+                }
+            };
+            match high.take() {
+                None => high = Some(digit),
+                Some(high) => bytes.push(high << 4 | digit),
+            }
+        }
+        if high.is_some() {
+            let message = format!("the last byte of `{name}` has one hex digit, expected two");
+            findings.error(&self.origin, message);
+            return None;
+        }
+        Some(bytes)
     }
 
     /// What it is, with an article, for messages.

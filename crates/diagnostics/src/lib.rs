@@ -21,6 +21,8 @@
 //! # Ok::<(), &str>(())
 //! ```
 //!
+//! [`counted`] and its neighbours put numbers into sentences: `1 frame`, `2 frames`.
+//!
 //! A [`Source`] is a text with its name, an [`Origin`] is a place in it. This crate knows no file format
 //! and reads no file. [`MAX_FINDINGS`] bounds what is kept, however much is wrong.
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use candor_diagnostics::Findings;
-use candor_wire::frame::{EFF_FLAG, EFF_MASK, id_word};
-use candor_wire::{Frame, Id, Kind};
+use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, id_word};
+use candor_wire::can::{Frame, Id, Kind};
 
 use crate::{Decoded, Message, NotFound, Signal, dbc};
 
@@ -73,7 +73,7 @@ impl Database {
         }
         extended.sort_unstable();
         groups.sort_unstable();
-        // Of several messages of a group, the first is told by the group.
+        // Of several messages of a group, the first is recognised by the group.
         groups.dedup_by_key(|&mut (group, _)| group);
         Self { name, messages, left_out, by_name, standard, extended, groups }
     }

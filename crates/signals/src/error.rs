@@ -53,7 +53,7 @@ pub enum EncodeError {
         /// The signal's name.
         signal: String,
     },
-    /// The value is beyond what the bits of the signal hold.
+    /// The bits of the signal cannot hold the value.
     OutOfRange {
         /// The signal's name.
         signal: String,

@@ -1,4 +1,4 @@
-//! Signals: what the bits of a frame mean, told by DBC files.
+//! Signals: what the bits of a frame mean, as DBC files say.
 //!
 //! | item | what it is |
 //! |---|---|
@@ -38,7 +38,7 @@
 //! ```
 //!
 //! What is wrong with a file is reported with its place. What no program can make sense of, such as a
-//! signal beyond the end of its message, is a warning and left out; only a file that is no DBC file,
+//! signal after the end of its message, is a warning and left out; only a file that is no DBC file,
 //! or too large, is refused as a whole. Files are bounded: [`MAX_BYTES`], [`MAX_MESSAGES`],
 //! [`MAX_SIGNALS`].
 
@@ -49,7 +49,7 @@ mod message;
 mod signal;
 
 pub use database::Database;
-pub use dbc::{MAX_BYTES, MAX_MESSAGES, MAX_NESTING, MAX_SIGNALS};
+pub use dbc::{MAX_BYTES, MAX_MESSAGES, MAX_SIGNALS};
 pub use error::{EncodeError, NotFound};
-pub use message::Message;
+pub use message::{MAX_NESTING, Message};
 pub use signal::{Decoded, Selection, Signal, ValueNames, ValueType};

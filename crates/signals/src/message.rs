@@ -1,11 +1,13 @@
 //! [`Message`]: the layout of a frame.
 
 use candor_time::Nanos;
-use candor_wire::frame::FD_LENGTHS;
-use candor_wire::{Frame, Id};
+use candor_wire::can::frame::FD_LENGTHS;
+use candor_wire::can::{Frame, Id};
 
-use crate::dbc::MAX_NESTING;
 use crate::{Decoded, EncodeError, NotFound, Signal};
+
+/// How many selectors may decide about one signal, each selected by the next.
+pub const MAX_NESTING: usize = 8;
 
 /// The layout of the frames with one identifier.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +16,7 @@ pub struct Message {
     pub name: String,
     /// The identifier of its frames.
     pub id: Id,
-    /// Whether frames are told by the group number (PGN) of SAE J1939 in their identifier alone,
+    /// Whether frames are recognised by the group number (PGN) of SAE J1939 in their identifier alone,
     /// whatever their priority and source address are.
     pub is_j1939: bool,
     /// How many bytes its frames have. Messages of several frames have more than 64.
@@ -32,7 +34,7 @@ pub struct Message {
 impl Message {
     /// The values of the signals in a frame, in the order of [`Message::signals`].
     ///
-    /// Signals that are not selected are left out, and so are those beyond the end of the data. A
+    /// Signals that are not selected are left out, and so are those after the end of the data. A
     /// remote frame has no data. Nothing is allocated.
     pub fn decode<'a>(&'a self, frame: &'a Frame) -> impl Iterator<Item = Decoded<'a>> {
         self.decode_data(frame.data())

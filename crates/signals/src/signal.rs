@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use candor_wire::Field;
-use candor_wire::field::PutError;
+use candor_wire::can::Field;
+use candor_wire::can::field::PutError;
 
 use crate::{EncodeError, NotFound};
 
@@ -33,7 +33,7 @@ pub struct Signal {
     /// The physical value of the raw value 0.
     pub offset: f64,
     /// The physical values it is said to have, if the file says so (`[0|0]` says nothing). Values
-    /// beyond are decoded and encoded all the same.
+    /// outside are decoded and encoded all the same.
     pub limits: Option<RangeInclusive<f64>>,
     /// The unit of the physical value, such as `km/h`; may be empty.
     pub unit: String,
@@ -160,7 +160,7 @@ impl Signal {
                 Err(EncodeError::NotFinite { signal: self.name.clone() })
             }
             ValueType::Integer => {
-                let raw = unscaled.round() as i128; // at the ends of i128 if it is beyond them
+                let raw = unscaled.round() as i128; // at the ends of i128 if it is outside
                 if !self.field.range().contains(&raw) {
                     let range = self.field.range();
                     let ends = [self.physical(*range.start()), self.physical(*range.end())];
@@ -218,7 +218,7 @@ impl Signal {
 
 #[cfg(test)]
 mod tests {
-    use candor_wire::ByteOrder::{Intel, Motorola};
+    use candor_wire::can::ByteOrder::{Intel, Motorola};
     use proptest::prelude::*;
 
     use super::*;

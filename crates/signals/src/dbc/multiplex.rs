@@ -5,8 +5,14 @@ use std::ops::RangeInclusive;
 
 use candor_diagnostics::{Findings, Origin};
 
-use super::{MAX_NESTING, warn};
-use crate::{Selection, Signal};
+use crate::{MAX_NESTING, Selection, Signal};
+
+/// Adds a warning, as long as there is room: a file may be wrong a million times.
+pub(super) fn warn(findings: &Findings, origin: &Origin, message: impl Into<String>, hint: &str) {
+    if !findings.is_full() {
+        findings.warning(origin, message, hint);
+    }
+}
 
 /// A signal while its file is read.
 pub(super) struct DraftSignal {
