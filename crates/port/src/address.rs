@@ -100,14 +100,8 @@ impl Address {
         let Some(value) = self.option(key) else { return Ok(None) };
         value.parse().map(Some).map_err(|_| {
             let reason = format!("`{key}={value}` is not a duration");
-            AddressError::new(
-                &self.to_string(),
-                reason,
-                format!(
-                    "write for example {key}=45ms or \
-                                                                  {key}=1s"
-                ),
-            )
+            let remedy = format!("write for example {key}=45ms or {key}=1s");
+            AddressError::new(&self.to_string(), reason, remedy)
         })
     }
 

@@ -2,13 +2,13 @@
 //! transmits.
 //!
 //! ```text
-//!  "can0?gather=5ms" -- Address -- a driver --> Port { Receiver, Transmitter }
+//!  "packet:can0?gather=5ms" -- Address -- a driver --> Port { Receiver, Transmitter }
 //! ```
 //!
 //! A port has two halves, so that two threads can use them. Neither half allocates once it is open, and
 //! neither knows what frames are for. Both are to be kept as long as one of them is used: they may share
 //! a connection. A [`Driver`] is a kind of port, a [`Registry`] the drivers that a program has; those of Candor
-//! are in `candor-drivers`. This crate knows no operating system.
+//! are in `candor-drivers`. This crate knows no operating system, but that some have descriptors to wait on.
 
 mod address;
 mod driver;
@@ -22,5 +22,5 @@ pub use error::Error;
 pub use estate::{Endpoint, Estate};
 pub use port::{
     Capabilities, Count, Message, Origin, Port, Progress, Received, Receiver, ReceiverCounters,
-    Sent, Stamp, Transmitter, TransmitterCounters, Trouble, Wanted,
+    Sent, Stamp, Transmitter, TransmitterCounters, Trouble, Until, Waker, Wanted,
 };

@@ -1,10 +1,13 @@
 //! [`Port`]: what every driver gives.
 
+use std::fmt;
+#[cfg(unix)]
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use candor_time::{Hardware, Instant, Monotonic, Nanos, Realtime};
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use crate::{Endpoint, Error};
 
@@ -23,6 +26,9 @@ pub struct Wanted {
     pub stamps: bool,
     /// With `stamps`: those of one frame in 16 suffice, where each of them takes time.
     pub sparse_stamps: bool,
+    /// To end the waiting of the receiver from another thread ([`Receiver::waker`]). Each wait then takes
+    /// one more system call.
+    pub waker: bool,
 }
 
 impl Wanted {
@@ -34,6 +40,7 @@ impl Wanted {
         own_frames: false,
         stamps: false,
         sparse_stamps: false,
+        waker: false,
     };
     /// The receiver with time stamps.
     pub const RECEIVER: Self = Self { transmitter: false, stamps: true, ..Self::BOTH };
@@ -117,32 +124,81 @@ pub struct Received {
     pub origin: Origin,
 }
 
+/// How long a receiver waits if there is no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// It does not wait.
+    Now,
+    /// Until this instant, by the clock of the port.
+    Instant(Instant<Monotonic>),
+    /// Until a frame comes or its [`Waker`] is used.
+    Woken,
+}
+
 /// What became of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// So many frames, one at least, were handed over.
     Frames(usize),
-    /// None: a signal came, or what came was no frame. The caller looks whether it shall end.
-    Interrupted,
+    /// None: the time is over, a waker was used, a signal came, or what came was no frame. The caller
+    /// looks whether it shall end.
+    Nothing,
     /// None, and none will come: a recording is at its end, a peer closed the connection.
     Ended,
 }
 
+/// Ends the waiting of a receiver, from any thread. All clones are of the same receiver.
+///
+/// It is not lost if the receiver does not wait just now: then its next wait ends at once. Waking twice
+/// before a wait ends one wait.
+#[derive(Clone)]
+pub struct Waker(Arc<dyn Fn() + Send + Sync>);
+
+impl Waker {
+    /// A waker that does this.
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(wake))
+    }
+
+    /// Ends the waiting.
+    pub fn wake(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Waker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Waker")
+    }
+}
+
 /// The half of a port that receives.
 pub trait Receiver: Send {
-    /// Waits for a frame and hands over what has arrived, at most a few hundred at once. Waits for
-    /// ever, but a signal ends it.
+    /// Waits for a frame and hands over what has arrived, at most a few hundred at once. Of a waiting
+    /// thread, a signal whose handler is called without `SA_RESTART` may end the waiting too.
     ///
     /// What is no legal frame is counted and passed over: a port does not end for what others send.
     ///
     /// # Errors
     /// The port cannot go on: the interface went down or away. It may work again later.
-    fn receive(&mut self, take: &mut dyn FnMut(&Received)) -> Result<Progress, Error>;
+    fn receive(&mut self, until: Until, take: &mut dyn FnMut(&Received))
+    -> Result<Progress, Error>;
 
     /// Whether it has frames that the kernel does not have any more: the next call hands them over
     /// without waiting.
     fn has_more(&self) -> bool {
         false
+    }
+
+    /// What ends its waiting from another thread; `None` unless [`Wanted::waker`] was set.
+    fn waker(&self) -> Option<Waker>;
+
+    /// What an event loop of the caller waits on, together with others: when it can be read,
+    /// [`Receiver::receive`] with [`Until::Now`] may have frames. First [`Receiver::has_more`] is to be
+    /// asked. `None` if there is no descriptor that tells: then a thread waits in `receive`.
+    #[cfg(unix)]
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     /// What it counts; stays valid when the receiver is in another thread.
