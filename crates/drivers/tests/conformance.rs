@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use candor_drivers::REGISTRY;
 use candor_linux::wake::Wake;
-use candor_port::{Progress, Wanted};
+use candor_port::{Progress, Until, Wanted};
 use suite::Bench;
 
 /// A name that no other test has, nor another run of this one.
@@ -93,12 +93,12 @@ fn a_signal_ends_the_wait_for_a_recorded_frame() {
     std::fs::write(&path, "(1.0) can0 123#11\n(9999.0) can0 123#22\n").unwrap();
     let mut port = suite::open(REGISTRY, &format!("file:{}", path.display()), Wanted::RECEIVER);
     let receiver = port.receiver.as_mut().unwrap();
-    assert_eq!(receiver.receive(&mut |_| {}), Ok(Progress::Frames(1)));
+    assert_eq!(receiver.receive(Until::Woken, &mut |_| {}), Ok(Progress::Frames(1)));
     let sleeper = Wake::new().unwrap().thread();
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| sleeper.interrupt_until(|| is_done.load(Ordering::Relaxed)).unwrap());
-        assert_eq!(receiver.receive(&mut |_| {}), Ok(Progress::Interrupted));
+        assert_eq!(receiver.receive(Until::Woken, &mut |_| {}), Ok(Progress::Nothing));
         is_done.store(true, Ordering::Relaxed);
     });
 }

@@ -1,7 +1,7 @@
 //! Ports that replace others take over what these leave.
 
 use candor_drivers::{open, open_after};
-use candor_port::{Estate, Progress, Sent, Wanted};
+use candor_port::{Estate, Progress, Sent, Until, Wanted};
 
 fn transmit(name: &str, texts: &[&str]) {
     let port = open(&name.parse().unwrap(), Wanted::TRANSMITTER).unwrap();
@@ -37,7 +37,8 @@ fn a_port_with_other_options_takes_the_address_over_and_what_waits_there() {
         let mut receiver = second.receiver.unwrap();
         let mut heard = Vec::new();
         while heard.len() < 2 {
-            let progress = receiver.receive(&mut |it| heard.push(it.frame.to_string())).unwrap();
+            let progress =
+                receiver.receive(Until::Woken, &mut |it| heard.push(it.frame.to_string())).unwrap();
             assert!(matches!(progress, Progress::Frames(_)), "{progress:?}");
         }
         assert_eq!(heard, ["123#11", "124#22"], "{new}");

@@ -4,19 +4,21 @@
 mod suite;
 
 use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 
-use candor_linux::clock;
+use candor_drivers::{Turn, Wait};
+use candor_linux::{clock, quick};
 use candor_port::{
     Address, Capabilities, Driver, Error, Estate, Medium, Message, Origin, Port, Progress,
     Received, Receiver, ReceiverCounters, Registry, Sent, Stamp, Transmitter, TransmitterCounters,
-    Wanted,
+    Until, Waker, Wanted,
 };
 use candor_time::{Monotonic, Nanos};
-use candor_wire::Frame;
-use candor_wire::socketcan::{self, IdOrder};
+use candor_wire::can::Frame;
+use candor_wire::can::socketcan::{self, IdOrder};
 use suite::Bench;
 
 /// The line of the registry.
@@ -63,8 +65,9 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
     };
     if wanted.receiver {
         let socket = UnixDatagram::bind_addr(&place(own).map_err(fail)?).map_err(fail)?;
-        let counters = Arc::default();
-        port.receiver = Some(Box::new(Mailbox { socket, counters, name: address.to_string() }));
+        let name = address.to_string();
+        let (wait, counters) = (Wait::new(&name, wanted)?, Arc::default());
+        port.receiver = Some(Box::new(Mailbox { socket, wait, counters, name }));
     }
     if wanted.transmitter {
         let socket = UnixDatagram::unbound().map_err(fail)?;
@@ -77,27 +80,39 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
 
 struct Mailbox {
     socket: UnixDatagram,
+    wait: Wait,
     counters: Arc<ReceiverCounters>,
     name: String,
 }
 
 impl Receiver for Mailbox {
-    fn receive(&mut self, take: &mut dyn FnMut(&Received)) -> Result<Progress, Error> {
-        let mut bytes = [0; socketcan::CANFD_MTU + 1];
-        let length = match self.socket.recv(&mut bytes) {
-            Ok(length) => length,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {
-                return Ok(Progress::Interrupted);
-            }
-            Err(error) => return Err(Error::new(&*self.name, error.to_string())),
+    fn receive(
+        &mut self,
+        until: Until,
+        take: &mut dyn FnMut(&Received),
+    ) -> Result<Progress, Error> {
+        let fail = |error: candor_linux::Error| Error::new(&*self.name, error.to_string());
+        let Turn::Read { can_wait } = self.wait.turn(&self.socket, until).map_err(fail)? else {
+            return Ok(Progress::Nothing);
         };
+        let mut bytes = [0; socketcan::CANFD_MTU + 1];
+        let length = quick::receive_once(&self.socket, &mut bytes, can_wait).map_err(fail)?;
+        let Some(length) = length else { return Ok(Progress::Nothing) };
         let Ok(frame) = socketcan::decode(&bytes[..length], IdOrder::LittleEndian) else {
             self.counters.malformed.add(1);
-            return Ok(Progress::Interrupted);
+            return Ok(Progress::Nothing);
         };
         self.counters.frames.add(1);
         take(&Received { frame, stamp: Stamp::default(), origin: Origin::Bus });
         Ok(Progress::Frames(1))
+    }
+
+    fn waker(&self) -> Option<Waker> {
+        self.wait.waker()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
     }
 
     fn counters(&self) -> Arc<ReceiverCounters> {
@@ -113,7 +128,7 @@ struct Post {
 
 impl Transmitter for Post {
     fn transmit(&mut self, frame: &Frame, _: bool) -> Sent {
-        if frame.kind() == candor_wire::Kind::Error {
+        if frame.kind() == candor_wire::can::Kind::Error {
             return Sent::Unsupported;
         }
         let (bytes, length) = socketcan::encode(frame, IdOrder::LittleEndian);
@@ -144,7 +159,7 @@ impl Transmitter for Post {
 fn a_driver_of_somebody_else_conforms() {
     let [left, right] = ["left", "right"].map(|end| format!("{end}-{}", std::process::id()));
     suite::run(&Bench {
-        registry: REGISTRY,
+        world: Arc::new(suite::Machine(REGISTRY)),
         ..Bench::new(format!("mailbox:{left}/{right}"), format!("mailbox:{right}/{left}"))
     });
 }

@@ -5,9 +5,9 @@ mod suite;
 
 use candor_drivers::REGISTRY;
 use candor_linux::clock;
-use candor_port::{Port, Progress, Sent, Wanted};
+use candor_port::{Port, Progress, Sent, Until, Wanted};
 use candor_time::{Instant, Monotonic, Nanos};
-use candor_wire::{Frame, Timing, bits};
+use candor_wire::can::{Frame, Timing, bits};
 use suite::{Listening, transmit};
 
 fn frame(text: &str) -> Frame {
@@ -30,18 +30,18 @@ fn pass(timing: Timing, begin: u64, frame: &Frame) -> (u64, u64) {
 /// The shortest time of a frame at 10 kbit/s.
 const SHORTEST: Nanos = Nanos::from_micros(44 * 100);
 
-/// Transmits frames by the stations beside their numbers, so fast that all wait while the first one
-/// is on the bus; gives what the last station receives, and when each was complete.
+/// Transmits frames by the nodes beside their numbers, so fast that all wait while the first one
+/// is on the bus; gives what the last node receives, and when each was complete.
 fn compete(name: &str, frames: &[(usize, &str)]) -> Vec<(String, u64)> {
-    let stations = 1 + frames.iter().map(|(station, _)| *station).max().unwrap();
+    let nodes = 1 + frames.iter().map(|(node, _)| *node).max().unwrap();
     for _ in 0..100 {
         let mut all: Vec<Port> =
-            (0..stations).map(|_| suite::open(REGISTRY, name, Wanted::TRANSMITTER)).collect();
+            (0..nodes).map(|_| suite::open(REGISTRY, name, Wanted::TRANSMITTER)).collect();
         let listener = suite::open(REGISTRY, name, Wanted::RECEIVER);
         let listening = Listening::start(listener.receiver.unwrap());
         let begin = clock::now::<Monotonic>();
-        for (station, text) in frames {
-            let transmitter = all[*station].transmitter.as_deref_mut().unwrap();
+        for (node, text) in frames {
+            let transmitter = all[*node].transmitter.as_deref_mut().unwrap();
             assert_eq!(transmitter.transmit(&frame(text), false), Sent::Taken);
         }
         // If the machine was busy with something else, this says nothing.
@@ -93,7 +93,7 @@ fn frames_take_as_long_as_their_bits() {
 #[test]
 fn the_most_urgent_frame_is_next() {
     let name = bus("arbitration", "bitrate=10k");
-    // Of each station in its own order. The first one wins, should the bus begin late.
+    // Of each node in its own order. The first one wins, should the bus begin late.
     let received = compete(
         &name,
         &[
@@ -202,7 +202,7 @@ fn what_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_station_that_makes_no_sense_is_left_alone() {
+fn a_node_that_makes_no_sense_is_left_alone() {
     use std::io::Write;
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::{SocketAddr, UnixStream};
@@ -223,6 +223,6 @@ fn a_station_that_makes_no_sense_is_left_alone() {
     let _ = transmit(other.transmitter.as_deref_mut().unwrap(), &frame("123#11"));
     let mut received = Vec::new();
     let receiver = port.receiver.as_deref_mut().unwrap();
-    let progress = receiver.receive(&mut |frame| received.push(frame.frame));
+    let progress = receiver.receive(Until::Woken, &mut |frame| received.push(frame.frame));
     assert_eq!((progress, received), (Ok(Progress::Frames(1)), vec![frame("123#11")]));
 }

@@ -5,9 +5,9 @@ use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 
 use candor_linux::clock;
 use candor_linux::process::{Child, fork};
-use candor_port::{Port, Progress, Sent, Wanted};
+use candor_port::{Port, Progress, Sent, Until, Wanted};
 use candor_time::{Monotonic, Nanos};
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 fn main() {
     frames_in_flight_are_counted_and_the_bus_goes_on();
@@ -81,7 +81,7 @@ fn frames_in_flight_are_counted_and_the_bus_goes_on() {
         let mut heard = Vec::new();
         while heard.is_empty() {
             let receiver = port.receiver.as_deref_mut().unwrap();
-            receiver.receive(&mut |received| heard.push(received.frame)).unwrap();
+            receiver.receive(Until::Woken, &mut |received| heard.push(received.frame)).unwrap();
         }
         assert_eq!(heard, [frame("124#BB")]);
     });
@@ -98,11 +98,11 @@ fn frames_in_flight_are_counted_and_the_bus_goes_on() {
     hub.child.kill().unwrap();
     assert_eq!(hub.child.wait().unwrap().status, Err(9));
     // The receiver notices and becomes the hub.
-    assert_eq!(receiver.receive(&mut |_| {}), Ok(Progress::Interrupted));
+    assert_eq!(receiver.receive(Until::Woken, &mut |_| {}), Ok(Progress::Nothing));
     third.step();
     let mut heard = Vec::new();
     while heard.is_empty() {
-        receiver.receive(&mut |received| heard.push(received.frame)).unwrap();
+        receiver.receive(Until::Woken, &mut |received| heard.push(received.frame)).unwrap();
     }
     assert_eq!(heard, [frame("123#AA")]);
     // Who transmits looks for the new one while it waits, and not before.

@@ -9,16 +9,17 @@ use candor_linux::namespace::Namespace;
 use candor_linux::netlink::Netlink;
 use candor_linux::poll::{self, Interest};
 use candor_linux::process::{Child, fork};
-use candor_port::{Origin, Progress, Received, Receiver, Sent, Transmitter, Wanted};
+use candor_port::{Origin, Progress, Received, Receiver, Sent, Transmitter, Until, Wanted};
 use candor_time::{Monotonic, Nanos};
-use candor_wire::{Frame, Kind};
+use candor_wire::can::{Frame, Kind};
 
 use crate::suite::{self, Bench, Listening};
 use crate::{Check, Need};
 
-pub(crate) const CHECKS: [Check; 11] = [
+pub(crate) const CHECKS: [Check; 12] = [
     ("socketcan_conforms", Need::Can, socketcan),
     ("packet_conforms", Need::Can, packet),
+    ("a_flood_is_received_together", Need::Can, gathering),
     ("socketcan_and_packet_hear_each_other", Need::Can, both),
     ("containers_hear_each_other", Need::Can, containers),
     ("an_interface_without_fd_says_so", Need::Can, without_fd),
@@ -62,7 +63,7 @@ fn containers() {
         tell.write_all(b".").unwrap();
         let mut heard = Vec::new();
         while heard.is_empty() {
-            receiver.receive(&mut |received| heard.push(received.frame)).unwrap();
+            receiver.receive(Until::Woken, &mut |received| heard.push(received.frame)).unwrap();
         }
         assert_eq!(heard, [frame("123#AA")]);
     });
@@ -103,6 +104,41 @@ fn packet() {
     let _netlink = start(72);
     // Under their own names both would ignore what the other one transmits; they do not.
     suite::run(&Bench::new("packet:vcan0", "packet:vcan0?ring=4096"));
+    suite::run(&Bench::new("packet:vcan0", "packet:vcan0?ring=4096&gather=1ms"));
+}
+
+/// A port that gathers hands over as many frames as one that does not, in fewer calls.
+fn gathering() {
+    const FRAMES: u32 = 2_000;
+    let _netlink = start(72);
+    let calls = ["", "?gather=5ms"].map(|options| {
+        let name = format!("packet:vcan0{options}");
+        let mut receiver = suite::open(REGISTRY, &name, Wanted::RECEIVER).receiver.unwrap();
+        let mut port = suite::open(REGISTRY, "vcan0", Wanted::TRANSMITTER);
+        let sender = std::thread::spawn(move || {
+            let transmitter = port.transmitter.as_deref_mut().unwrap();
+            let mut at = clock::now::<Monotonic>();
+            for number in 0..FRAMES {
+                at += Nanos::from_micros(100);
+                clock::sleep_until(at).unwrap();
+                suite::transmit(transmitter, &format!("123#{number:08X}").parse().unwrap());
+            }
+        });
+        let (mut calls, mut frames) = (0, Vec::new());
+        while frames.len() < FRAMES as usize {
+            let until = Until::Instant(clock::now::<Monotonic>() + Nanos::from_secs(10));
+            match receiver.receive(until, &mut |it| frames.push(it.frame.to_string())).unwrap() {
+                Progress::Frames(_) => calls += 1,
+                progress => assert_eq!(progress, Progress::Nothing),
+            }
+        }
+        sender.join().unwrap();
+        let expected: Vec<_> = (0..FRAMES).map(|number| format!("123#{number:08X}")).collect();
+        assert!(frames == expected, "{name}: other frames, or another order");
+        calls
+    });
+    let [each, gathered] = calls;
+    assert!(gathered * 4 < each, "{each} calls, and {gathered} with gather");
 }
 
 fn both() {
@@ -122,7 +158,7 @@ fn without_fd() {
 /// Receives without waiting for longer than a frame takes that is there.
 fn next(receiver: &mut dyn Receiver) -> Vec<Received> {
     let mut all = Vec::new();
-    let progress = receiver.receive(&mut |received| all.push(*received)).unwrap();
+    let progress = receiver.receive(Until::Woken, &mut |received| all.push(*received)).unwrap();
     assert_eq!(progress, Progress::Frames(all.len()));
     all
 }
@@ -236,7 +272,7 @@ fn down() {
         netlink.set_up("vcan0", false).unwrap();
         assert_eq!(transmitter.transmit(&frame("002#"), true), Sent::Down, "{name}");
         assert_eq!(transmitter.transmit(&frame("002#"), false), Sent::Down, "{name}");
-        let error = receiver.receive(&mut |_| {}).unwrap_err();
+        let error = receiver.receive(Until::Woken, &mut |_| {}).unwrap_err();
         assert!(error.is_passing(), "{error}");
         assert!(error.to_string().contains("`ip link set"), "{error}");
         netlink.set_up("vcan0", true).unwrap();
@@ -253,8 +289,8 @@ fn away() {
         netlink.delete("vcan0").unwrap();
         let error = loop {
             // That it went down may come first.
-            match receiver.receive(&mut |_| {}) {
-                Ok(progress) => assert_eq!(progress, Progress::Interrupted),
+            match receiver.receive(Until::Woken, &mut |_| {}) {
+                Ok(progress) => assert_eq!(progress, Progress::Nothing),
                 Err(error) => break error,
             }
         };
@@ -279,6 +315,8 @@ fn options() {
         ),
         ("vcan0?ring=1", "has no option `ring`; its options are buffer, send_buffer"),
         ("packet:vcan0?past_queue=1", "`past_queue=1` is not a valid value"),
+        ("packet:vcan0?gather=1", "`gather=1` is not a duration"),
+        ("packet:vcan0?gather=50us", "frames cannot gather for 50us; use 100us to 20ms"),
         ("vcan7", "ENODEV"),
         ("lo", "it is not a CAN interface"),
     ] {

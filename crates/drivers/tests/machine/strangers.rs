@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use candor_linux::namespace::Namespace;
 use candor_linux::netlink::Netlink;
 use candor_linux::udp;
-use candor_port::{Received, Sent, Wanted};
-use candor_wire::Frame;
+use candor_port::{Received, Sent, Until, Wanted};
+use candor_wire::can::Frame;
 
 use crate::harness::stranger::{Stranger, as_stranger};
 use crate::{Check, Need};
@@ -45,7 +45,7 @@ fn not_taken_away() {
     }
     let mut heard: Vec<Received> = Vec::new();
     while heard.len() < frames.len() {
-        receiver.receive(&mut |received| heard.push(*received)).unwrap();
+        receiver.receive(Until::Woken, &mut |received| heard.push(*received)).unwrap();
     }
     assert!(heard.iter().map(|received| received.frame).eq(frames));
     assert_eq!(receiver.counters().overflow.get(), 0);
