@@ -16,14 +16,12 @@ use std::sync::Arc;
 
 use candor_linux::udp;
 use candor_time::{Instant, Realtime};
-use candor_wire::Frame;
-use candor_wire::tunnel::can2udp::{Datagram, MAX_LEN, PORT, Version};
+use candor_wire::can::Frame;
+use candor_wire::can::tunnel::can2udp::{Datagram, MAX_LEN, PORT, Version};
 
 use super::datagrams::{self, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes};
 use crate::kernel;
-use candor_port::{
-    Address, Capabilities, Endpoint, Error, Estate, Message, Port, ReceiverCounters, Wanted,
-};
+use candor_port::{Address, Capabilities, Endpoint, Error, Estate, Port, ReceiverCounters, Wanted};
 use candor_port::{Driver, Medium};
 
 /// The driver.
@@ -129,27 +127,16 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
                 }
             };
             endpoint = Some(Endpoint::new(Arc::clone(&socket)));
-            datagrams::prepare(&name, &socket, address, wanted)?;
             let reads = Unpacker { interface, has_sender_stamps };
             let own = Own::new(sender.as_deref());
-            Some(Inlet::new(&name, socket, reads, own, wanted))
+            Some(Inlet::open(address, socket, reads, own, wanted)?)
         }
         false => None,
     };
     let packer = Packer { version, interface: interface.unwrap_or(0) };
     let transmitter = sender.map(|socket| Single::new(Outlet::new(socket, peer), packer));
     Ok(Port {
-        capabilities: Capabilities {
-            fd: version == Version::V2,
-            remote: true,
-            error_reports: false,
-            own_frames: false,
-            stamps: true,
-            hardware_stamps: false,
-            ordered: false,
-            reliable: false,
-            message: Message::Datagram,
-        },
+        capabilities: Capabilities { fd: version == Version::V2, ..datagrams::CAPABILITIES },
         receiver: receiver.map(|receiver| Box::new(receiver) as _),
         transmitter: transmitter.map(|transmitter| Box::new(transmitter) as _),
         endpoint,

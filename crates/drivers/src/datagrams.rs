@@ -10,10 +10,11 @@
 //! - What is no datagram of the format is counted and passed over, and so is what comes from others
 //!   than the peer. That nobody listens at the other end is no error: somebody may, later. The sockets are
 //!   not connected, so that the kernel does not report it either.
-//! - What was transmitted comes back if it was sent to all or to a group. It is told by where it
+//! - What was transmitted comes back if it was sent to all or to a group. It is recognised by where it
 //!   comes from: frames leave by a socket with a port that no other socket of this machine has.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use candor_linux::clock;
@@ -21,13 +22,14 @@ use candor_linux::poll::{self, Interest};
 use candor_linux::udp::{self, Datagram, Destination, Inbox};
 use candor_linux::{Errno, state};
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
-use candor_wire::{Frame, Kind};
+use candor_wire::can::{Frame, Kind};
 
 use super::drops::Drops;
 use crate::kernel;
+use crate::wait::{Turn, Wait};
 use candor_port::{
-    Address, Error, Origin, Progress, Received, Receiver, ReceiverCounters, Sent, Stamp,
-    Transmitter, TransmitterCounters, Wanted,
+    Address, Capabilities, Error, Message, Origin, Progress, Received, Receiver, ReceiverCounters,
+    Sent, Stamp, Transmitter, TransmitterCounters, Until, Waker, Wanted,
 };
 
 /// Whether a socket has this address. One at any port (0) is always a new one.
@@ -126,19 +128,18 @@ pub(super) fn receive_buffer(address: &Address) -> Result<u32, Error> {
     Ok(address.parsed("buffer", "1048576")?.unwrap_or(DEFAULT_BUFFER))
 }
 
-/// Sets a socket up to be received from.
-pub(super) fn prepare(
-    name: &str,
-    socket: &UdpSocket,
-    address: &Address,
-    wanted: Wanted,
-) -> Result<(), Error> {
-    let fail = |error| kernel::failure(name, &error);
-    let buffer = receive_buffer(address)?;
-    udp::set_receive_buffer(socket, buffer).map_err(fail)?;
-    udp::count_overflow(socket).map_err(fail)?;
-    state::set_stamps(socket, wanted.stamps).map_err(fail)
-}
+/// What ports over UDP can do, if they carry CAN FD and nothing that they transmit comes back.
+pub(super) const CAPABILITIES: Capabilities = Capabilities {
+    fd: true,
+    remote: true,
+    error_reports: false,
+    own_frames: false,
+    stamps: true,
+    hardware_stamps: false,
+    ordered: false,
+    reliable: false,
+    message: Message::Datagram,
+};
 
 // ---- Whose frames -------------------------------------------------------------------------------
 
@@ -225,19 +226,25 @@ pub(super) struct Inlet<R> {
     drops: Drops,
     /// How many the kernel dropped since the last datagram that was read.
     before_next: u32,
+    wait: Wait,
     counters: Arc<ReceiverCounters>,
 }
 
 impl<R: Reads> Inlet<R> {
-    pub(super) fn new(
-        name: &str,
+    /// Of the port of this name, whose socket it sets up.
+    pub(super) fn open(
+        address: &Address,
         socket: Arc<UdpSocket>,
         reads: R,
         own: Own,
         wanted: Wanted,
-    ) -> Self {
-        Self {
-            name: name.into(),
+    ) -> Result<Self, Error> {
+        let name = address.to_string();
+        let fail = |error| kernel::failure(&*name, &error);
+        udp::set_receive_buffer(&socket, receive_buffer(address)?).map_err(fail)?;
+        udp::count_overflow(&socket).map_err(fail)?;
+        state::set_stamps(&*socket, wanted.stamps).map_err(fail)?;
+        Ok(Self {
             // Another port may have had the socket before.
             drops: Drops::since(state::memory(&*socket).map_or(0, |memory| memory.dropped)),
             socket,
@@ -248,8 +255,10 @@ impl<R: Reads> Inlet<R> {
             next: 0,
             filled: 0,
             before_next: 0,
+            wait: Wait::new(&name, wanted)?,
             counters: Arc::default(),
-        }
+            name: name.into(),
+        })
     }
 
     fn count_overflow(&mut self, dropped: u32) {
@@ -267,17 +276,23 @@ impl<R: Reads> Inlet<R> {
 }
 
 impl<R: Reads> Receiver for Inlet<R> {
-    fn receive(&mut self, take: &mut dyn FnMut(&Received)) -> Result<Progress, Error> {
+    fn receive(
+        &mut self,
+        until: Until,
+        take: &mut dyn FnMut(&Received),
+    ) -> Result<Progress, Error> {
         if self.next >= self.filled {
             self.next = 0;
             self.filled = 0;
-            self.filled = self
-                .inbox
-                .receive(&self.socket)
-                .map_err(|error| kernel::failure(&*self.name, &error))?;
+            let read = match self.wait.turn(&*self.socket, until) {
+                Ok(Turn::Read { can_wait }) => self.inbox.receive(&self.socket, can_wait),
+                Ok(Turn::Over) => Ok(0),
+                Err(error) => Err(error),
+            };
+            self.filled = read.map_err(|error| kernel::failure(&*self.name, &error))?;
             if self.filled == 0 {
                 self.ask_for_overflow();
-                return Ok(Progress::Interrupted);
+                return Ok(Progress::Nothing);
             }
         }
         let mut count = 0;
@@ -326,11 +341,19 @@ impl<R: Reads> Receiver for Inlet<R> {
                 Contents::Nothing => {}
             }
         }
-        Ok(if count == 0 { Progress::Interrupted } else { Progress::Frames(count) })
+        Ok(if count == 0 { Progress::Nothing } else { Progress::Frames(count) })
     }
 
     fn has_more(&self) -> bool {
         self.next < self.filled
+    }
+
+    fn waker(&self) -> Option<Waker> {
+        self.wait.waker()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
     }
 
     fn counters(&self) -> Arc<ReceiverCounters> {
@@ -372,7 +395,7 @@ impl Outlet {
 
     /// Waits until there may be room.
     pub(super) fn wait(&self, most: Nanos) {
-        // What goes wrong here is told by the next datagram.
+        // What goes wrong here is reported by the next datagram.
         let _ = poll::wait_or_signal(&*self.socket, Interest::Write, Some(most));
     }
 
@@ -489,7 +512,7 @@ const fn next_beat(now: Instant<Monotonic>, period: Nanos) -> Instant<Monotonic>
 pub(super) mod testing {
     use std::net::Ipv4Addr;
 
-    use candor_port::{Port, Progress, Received, Receiver, Transmitter, Wanted};
+    use candor_port::{Port, Progress, Received, Receiver, Transmitter, Until, Wanted};
 
     /// One of the addresses of this machine that only this process uses.
     pub(crate) fn loopback(number: u8) -> Ipv4Addr {
@@ -518,9 +541,10 @@ pub(super) mod testing {
         let mut frames = Vec::new();
         while frames.len() < count {
             let before = frames.len();
-            let progress = receiver.receive(&mut |received| frames.push(*received)).unwrap();
+            let progress =
+                receiver.receive(Until::Woken, &mut |received| frames.push(*received)).unwrap();
             let expected = match frames.len() - before {
-                0 => Progress::Interrupted,
+                0 => Progress::Nothing,
                 count => Progress::Frames(count),
             };
             assert_eq!(progress, expected);
@@ -535,129 +559,4 @@ pub(super) mod testing {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_are_understood() {
-        for (place, address) in [
-            ("127.0.0.1:20001", "127.0.0.1:20001"),
-            ("127.0.0.1", "127.0.0.1:20000"),
-            ("[::1]:1", "[::1]:1"),
-            ("[::1]", "[::1]:20000"),
-        ] {
-            assert_eq!(resolve("p", place, 20_000), Ok(address.parse().unwrap()), "{place}");
-        }
-        for place in ["", ":", "127.0.0.1:x", "127.0.0.1:70000", "::1", "[::1", "a b:1"] {
-            let error = resolve("p", place, 20_000).unwrap_err();
-            assert!(error.to_string().contains("[2001:db8::1]:port"), "{place}: {error}");
-        }
-    }
-
-    #[test]
-    fn own_frames_are_recognised_by_port_and_address() {
-        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-        let port = socket.local_addr().unwrap().port();
-        let mut own = Own::new(Some(&socket));
-        let from = |ip: [u8; 4], port| SocketAddr::from((ip, port));
-        for _ in 0..2 {
-            assert_eq!(own.origin(from([127, 0, 0, 1], port)), Origin::Own);
-            assert_eq!(own.origin(from([127, 0, 0, 1], port ^ 1)), Origin::Bus);
-            assert_eq!(own.origin(from([198, 51, 100, 7], port)), Origin::Bus);
-        }
-        assert_eq!(Own::new(None).origin(from([127, 0, 0, 1], port)), Origin::Bus);
-    }
-
-    /// Every datagram is a frame.
-    struct Anything;
-
-    impl Reads for Anything {
-        fn read(
-            &mut self,
-            _: &Datagram<'_>,
-            _: u32,
-            _: &ReceiverCounters,
-            take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
-        ) -> Contents {
-            if let Ok(frame) = "123#".parse() {
-                take(&frame, None);
-            }
-            Contents::Good
-        }
-    }
-
-    /// As when a receiver is interrupted while datagrams come faster than they can be received.
-    #[test]
-    fn what_waits_does_not_count_drops_again() {
-        let socket = udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let to = Destination::new(socket.local_addr().unwrap());
-        let sender = udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        udp::count_overflow(&socket).unwrap();
-        udp::set_receive_buffer(&socket, 1).unwrap();
-        let own = Own::new(None);
-        let mut inlet = Inlet::new("p", Arc::new(socket), Anything, own, Wanted::RECEIVER);
-        let counters = inlet.counters();
-        let mut sent = 0;
-        let mut flood = |count: u64| {
-            for _ in 0..count {
-                let outcome = udp::send(&sender, &[0; 1024], &to);
-                assert_eq!(outcome, Ok(candor_linux::Sent::Taken));
-            }
-            sent += count;
-            sent
-        };
-        for _ in 0..3 {
-            // Some wait; the others are dropped behind them, and nothing waits that tells so.
-            let sent = flood(20);
-            inlet.ask_for_overflow();
-            let dropped = counters.overflow.get();
-            assert!(0 < dropped && dropped < sent, "{dropped}");
-            while counters.frames.get() + dropped < sent {
-                inlet.receive(&mut |_| ()).unwrap();
-            }
-            assert_eq!(counters.overflow.get(), dropped);
-        }
-    }
-
-    #[test]
-    fn a_kernel_that_does_not_answer_is_asked_again() {
-        let mut own = Own { port: Some(7), known: None };
-        let source: SocketAddr = "192.0.2.1:7".parse().unwrap();
-        for (answer, expected) in [
-            (None, Origin::Own),
-            (None, Origin::Own),
-            (Some(false), Origin::Bus),
-            (None, Origin::Bus),
-            (Some(true), Origin::Bus),
-        ] {
-            assert_eq!(own.origin_by(source, |_| answer), expected, "{answer:?}");
-        }
-    }
-
-    #[test]
-    fn frames_leave_by_a_beat() {
-        let at = Instant::<Monotonic>::from_nanos;
-        let beat = |now| next_beat(at(now), Nanos::from_micros(500)).as_nanos();
-        for (now, due) in [(0, 500_000), (1, 500_000), (499_999, 500_000), (500_000, 1_000_000)] {
-            assert_eq!(beat(now), due);
-        }
-    }
-
-    #[test]
-    fn frames_are_due_at_once_unless_they_may_be_kept() {
-        let mut patience = Patience::new(Nanos::ZERO);
-        assert_eq!(patience.due(), None);
-        patience.begin();
-        assert_eq!(patience.due(), Some(Instant::ZERO));
-        let mut patience = Patience::new(Nanos::from_secs(1));
-        let before = clock::now::<Monotonic>();
-        patience.begin();
-        let due = patience.due();
-        patience.begin();
-        assert_eq!(patience.due(), due, "the first one counts");
-        let latest = clock::now::<Monotonic>() + Nanos::from_secs(1);
-        assert!(due.is_some_and(|due| before < due && due <= latest));
-        patience.end();
-        assert_eq!(patience.due(), None);
-    }
-}
+mod tests;

@@ -22,13 +22,14 @@ use std::sync::Arc;
 use candor_linux::clock;
 use candor_recording::Record;
 use candor_time::{Instant, Monotonic, Nanos};
-use candor_wire::Kind;
+use candor_wire::can::Kind;
 
 use self::recorder::Recorder;
 use crate::kernel;
+use crate::wait::{self, Wait};
 use candor_port::{
     Address, Capabilities, Error, Estate, Message, Origin, Port, Progress, Received, Receiver,
-    ReceiverCounters, Stamp, Wanted,
+    ReceiverCounters, Stamp, Until, Waker, Wanted,
 };
 use candor_port::{Driver, Medium};
 use candor_recording::{Recording, RecordingError};
@@ -101,6 +102,7 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
             start: None,
             next: None,
             failure: None,
+            wait: Wait::new(&name, wanted)?,
             counters: Arc::default(),
             name: name.into(),
         }));
@@ -163,8 +165,9 @@ struct Replay {
     start: Option<(Instant<Monotonic>, u64)>,
     /// The record that is next, and when it is due.
     next: Option<(Instant<Monotonic>, Record)>,
-    /// What has ended the replay, to be told behind what could be read.
+    /// What has ended the replay, to be reported after what could be read.
     failure: Option<Error>,
+    wait: Wait,
     counters: Arc<ReceiverCounters>,
 }
 
@@ -217,7 +220,11 @@ impl Replay {
 }
 
 impl Receiver for Replay {
-    fn receive(&mut self, take: &mut dyn FnMut(&Received)) -> Result<Progress, Error> {
+    fn receive(
+        &mut self,
+        until: Until,
+        take: &mut dyn FnMut(&Received),
+    ) -> Result<Progress, Error> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
@@ -225,12 +232,12 @@ impl Receiver for Replay {
         self.next = Some((due, record));
         let mut now = clock::now::<Monotonic>();
         if due > now {
-            let has_come = clock::sleep_until_or_signal(due)
-                .map_err(|error| kernel::failure(&*self.name, &error))?;
-            if !has_come {
-                return Ok(Progress::Interrupted);
-            }
+            let until = wait::earlier(until, due);
+            self.wait.for_nothing(until).map_err(|error| kernel::failure(&*self.name, &error))?;
             now = clock::now();
+            if due > now {
+                return Ok(Progress::Nothing);
+            }
         }
         let mut count = 0;
         while count < BATCH {
@@ -259,6 +266,10 @@ impl Receiver for Replay {
             });
         }
         Ok(Progress::Frames(count))
+    }
+
+    fn waker(&self) -> Option<Waker> {
+        self.wait.waker()
     }
 
     fn counters(&self) -> Arc<ReceiverCounters> {
@@ -299,7 +310,7 @@ mod tests {
         let mut receiver = port(name, wanted).unwrap().receiver.unwrap();
         let mut frames = Vec::new();
         let end = loop {
-            let progress = receiver.receive(&mut |received| {
+            let progress = receiver.receive(Until::Woken, &mut |received| {
                 let stamp = received.stamp.system.map_or(0, Instant::as_nanos);
                 frames.push((received.frame.to_string(), stamp, clock::now()));
             });

@@ -1,7 +1,7 @@
 //! The drivers of ports, one file each, and their registry [`REGISTRY`].
 //!
 //! ```text
-//!  "can0?gather=5ms" -- Address -- open --> Port { Receiver, Transmitter }
+//!  "packet:can0?gather=5ms" -- Address -- open --> Port { Receiver, Transmitter }
 //! ```
 //!
 //! | name | bus |
@@ -14,7 +14,7 @@
 //! | `sim:bench` | a bus that takes its time, without a controller |
 //! | `file:drive.log` | a recording |
 //!
-//! A receiver that waits is interrupted by a signal, see [`candor_linux::wake`].
+//! Receivers wait with [`Wait`]: until a frame comes, time is over, or another thread wakes them.
 //!
 //! To add a driver: write one file, name it in the registry, and add a test to `tests/conformance.rs`,
 //! which runs what holds for every port.
@@ -29,8 +29,11 @@ mod multicast;
 mod packet;
 mod sim;
 mod socketcan;
+mod wait;
 
 use candor_port::{Address, Error, Estate, Medium, Port, Registry, Wanted};
+
+pub use wait::{Turn, Wait};
 
 /// All drivers, in the order in which messages list them.
 pub static REGISTRY: Registry = Registry::new(&[

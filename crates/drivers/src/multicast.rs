@@ -11,14 +11,12 @@ use std::sync::Arc;
 use candor_linux::interface_index;
 use candor_linux::udp::{self, Via};
 use candor_time::{Instant, Realtime};
-use candor_wire::Frame;
-use candor_wire::tunnel::multicast::{Datagram, MAX_LEN, PORT};
+use candor_wire::can::Frame;
+use candor_wire::can::tunnel::multicast::{Datagram, MAX_LEN, PORT};
 
 use super::datagrams::{self, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes};
 use crate::kernel;
-use candor_port::{
-    Address, Capabilities, Endpoint, Error, Estate, Message, Port, ReceiverCounters, Wanted,
-};
+use candor_port::{Address, Capabilities, Endpoint, Error, Estate, Port, ReceiverCounters, Wanted};
 use candor_port::{Driver, Medium};
 
 /// The driver.
@@ -107,26 +105,15 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
                 }
             };
             endpoint = Some(Endpoint::new(Arc::clone(&socket)));
-            datagrams::prepare(&name, &socket, address, wanted)?;
             let reads = Unpacker { has_sender_stamps };
             let own = Own::new(sender.as_deref());
-            Some(Inlet::new(&name, socket, reads, own, wanted))
+            Some(Inlet::open(address, socket, reads, own, wanted)?)
         }
         false => None,
     };
     let transmitter = sender.map(|socket| Single::new(Outlet::new(socket, group_address), Packer));
     Ok(Port {
-        capabilities: Capabilities {
-            fd: true,
-            remote: true,
-            error_reports: false,
-            own_frames: true,
-            stamps: true,
-            hardware_stamps: false,
-            ordered: false,
-            reliable: false,
-            message: Message::Datagram,
-        },
+        capabilities: Capabilities { own_frames: true, ..datagrams::CAPABILITIES },
         receiver: receiver.map(|receiver| Box::new(receiver) as _),
         transmitter: transmitter.map(|transmitter| Box::new(transmitter) as _),
         endpoint,
@@ -181,7 +168,7 @@ impl Writes for Packer {
 mod tests {
     use super::*;
     use crate::datagrams::testing::{open, receive, refusal, texts};
-    use candor_port::{Origin, Progress, Received, Sent};
+    use candor_port::{Origin, Progress, Received, Sent, Until};
 
     /// The name of a group that only this process uses.
     fn group(port: u16) -> String {
@@ -254,8 +241,9 @@ mod tests {
         let mut frames = Vec::new();
         // Its own frame may come first: it is passed over.
         while frames.is_empty() {
-            let progress = receiver.receive(&mut |received| frames.push(*received)).unwrap();
-            assert!(matches!(progress, Progress::Interrupted | Progress::Frames(1)));
+            let progress =
+                receiver.receive(Until::Woken, &mut |received| frames.push(*received)).unwrap();
+            assert!(matches!(progress, Progress::Nothing | Progress::Frames(1)));
         }
         assert_eq!(texts(&frames), ["003#"]);
     }

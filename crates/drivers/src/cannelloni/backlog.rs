@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use candor_wire::Frame;
-use candor_wire::tunnel::Refused;
-use candor_wire::tunnel::cannelloni::{encode_frame, written_len};
+use candor_wire::can::Frame;
+use candor_wire::can::tunnel::Refused;
+use candor_wire::can::tunnel::cannelloni::{encode_frame, written_len};
 
 /// Frames whose lengths are remembered after they were sent: as many of the shortest, 5 bytes each,
 /// as the kernel keeps.

@@ -18,12 +18,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use candor_linux::clock;
-use candor_linux::poll::{self, Interest};
+use candor_linux::poll::Interest;
 use candor_linux::{quick, tcp};
 use candor_time::{Instant, Monotonic, Nanos};
-use candor_wire::tunnel::cannelloni::HELLO;
+use candor_wire::can::tunnel::cannelloni::HELLO;
 
-use candor_port::Trouble;
+use crate::wait::{self, Wait};
+use candor_port::{Trouble, Until};
 
 /// How long a connection may take until both ends have greeted.
 pub(super) const TO_GREET: Nanos = Nanos::from_secs(5);
@@ -161,20 +162,19 @@ impl Door {
         Self { listener, peer, guests: Vec::with_capacity(MOST_GUESTS), hung_up: 0 }
     }
 
-    /// Someone who has greeted. Waits `most` for that, a signal ends it.
-    fn welcome(&mut self, most: Nanos) -> std::io::Result<Option<TcpStream>> {
+    /// Someone who has greeted. Waits for that, but not longer than until something is to be done.
+    fn welcome(&mut self, wait: &Wait, until: Until) -> std::io::Result<Option<TcpStream>> {
         self.let_in()?;
         if let Some(stream) = self.listen() {
             return Ok(Some(stream));
         }
-        if most > Nanos::ZERO {
-            let now = clock::now::<Monotonic>();
+        if until != Until::Now {
             let first = self.guests.iter().map(|guest| guest.until).min();
-            let most = first.map_or(most, |first| most.min(first - now));
+            let until = first.map_or(until, |first| wait::earlier(until, first));
             let guests = self.guests.iter().map(|guest| guest.stream.as_fd());
             let files: Vec<_> = std::iter::once(self.listener.as_fd()).chain(guests).collect();
-            // What goes wrong here is told by accepting.
-            let _ = poll::wait_any_or_signal(&files, Some(most));
+            // An error here is reported when a connection is accepted.
+            let _ = wait.for_any(files, until);
         }
         Ok(None)
     }
@@ -278,9 +278,8 @@ impl Dialer {
         }
     }
 
-    /// The connection, once there is one; else goes on by one step, for which it waits `most`. A
-    /// signal ends that.
-    pub(super) fn step(&mut self, most: Nanos) -> Option<Arc<Link>> {
+    /// The connection, once there is one; else goes on by one step, for which it waits.
+    pub(super) fn step(&mut self, wait: &Wait, until: Until) -> Option<Arc<Link>> {
         match &self.stage {
             Stage::Up { link, until } => {
                 let is_greeted = link.is_greeted();
@@ -298,23 +297,21 @@ impl Dialer {
                 };
                 self.part(reason);
             }
-            Stage::Apart { until } => {
-                let (until, now) = (*until, clock::now::<Monotonic>());
-                if now < until {
-                    if most > Nanos::ZERO {
-                        let _ = clock::sleep_until_or_signal(until.min(now + most));
-                    }
+            Stage::Apart { until: end } => {
+                if clock::now::<Monotonic>() < *end {
+                    let _ = wait.for_nothing(wait::earlier(until, *end));
                     return None;
                 }
-                return self.begin(most);
+                return self.begin(wait, until);
             }
-            Stage::Connecting { stream, until } => {
-                let left = *until - clock::now::<Monotonic>();
-                let is_done = poll::wait_or_signal(stream, Interest::Write, Some(left.min(most)));
+            Stage::Connecting { stream, until: end } => {
+                let is_late = clock::now::<Monotonic>() >= *end;
+                let until = wait::earlier(until, *end);
+                let is_done = wait.for_file(stream, Interest::Write, until);
                 let failure = stream.take_error();
                 match (is_done, failure) {
                     (Ok(true), Ok(None)) => return self.connected(),
-                    (Ok(false), Ok(None)) if left > Nanos::ZERO => {}
+                    (Ok(false), Ok(None)) if !is_late => {}
                     (_, Ok(Some(error)) | Err(error)) => self.part(&error.to_string()),
                     _ => self.part("the other end does not answer"),
                 }
@@ -323,7 +320,7 @@ impl Dialer {
         None
     }
 
-    fn begin(&mut self, most: Nanos) -> Option<Arc<Link>> {
+    fn begin(&mut self, wait: &Wait, until: Until) -> Option<Arc<Link>> {
         match &mut self.role {
             Role::Client(address) => match tcp::connect(*address) {
                 Ok(stream) => {
@@ -332,7 +329,7 @@ impl Dialer {
                 }
                 Err(error) => self.part(&error.to_string()),
             },
-            Role::Server(door) => match door.welcome(most) {
+            Role::Server(door) => match door.welcome(wait, until) {
                 Ok(Some(stream)) => {
                     let link = self.up(stream, Instant::ZERO);
                     link.greet();

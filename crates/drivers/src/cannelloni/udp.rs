@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use candor_linux::udp::{self, Datagram};
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
-use candor_wire::tunnel::Refused;
-use candor_wire::tunnel::cannelloni::{self, HEADER_LEN, MAX_FRAME_LEN, Order, Outgoing, Sequence};
-use candor_wire::{Frame, Kind};
+use candor_wire::can::tunnel::Refused;
+use candor_wire::can::tunnel::cannelloni::{
+    self, HEADER_LEN, MAX_FRAME_LEN, Order, Outgoing, Sequence,
+};
+use candor_wire::can::{Frame, Kind};
 
 use crate::datagrams::{self, Contents, Inlet, Outlet, Own, Patience, Reads};
 use crate::kernel;
 use candor_port::{
-    Address, Capabilities, Endpoint, Error, Estate, Message, Port, ReceiverCounters, Sent,
-    Transmitter, TransmitterCounters, Wanted,
+    Address, Endpoint, Error, Estate, Port, ReceiverCounters, Sent, Transmitter,
+    TransmitterCounters, Wanted,
 };
 
 const DEFAULT_MTU: usize = 1_500;
@@ -56,27 +58,19 @@ pub(super) fn open(
     socket
         .set_broadcast(true)
         .map_err(|error| Error::new(&*name, format!("cannot broadcast: {error}")))?;
-    datagrams::prepare(&name, &socket, address, wanted)?;
-    let receiver = wanted.receiver.then(|| {
-        let peer = (!is_any_peer).then_some(peer.ip());
-        let reads = Unpacker { peer, sequence: Sequence::default() };
-        Inlet::new(&name, Arc::clone(&socket), reads, Own::new(None), wanted)
-    });
+    let receiver = match wanted.receiver {
+        true => {
+            let peer = (!is_any_peer).then_some(peer.ip());
+            let reads = Unpacker { peer, sequence: Sequence::default() };
+            Some(Inlet::open(address, Arc::clone(&socket), reads, Own::new(None), wanted)?)
+        }
+        false => None,
+    };
     let transmitter = wanted
         .transmitter
         .then(|| Packer::new(Outlet::new(Arc::clone(&socket), peer), room, flush));
     Ok(Port {
-        capabilities: Capabilities {
-            fd: true,
-            remote: true,
-            error_reports: false,
-            own_frames: false,
-            stamps: true,
-            hardware_stamps: false,
-            ordered: false,
-            reliable: false,
-            message: Message::Datagram,
-        },
+        capabilities: datagrams::CAPABILITIES,
         receiver: receiver.map(|receiver| Box::new(receiver) as _),
         transmitter: transmitter.map(|transmitter| Box::new(transmitter) as _),
         endpoint: Some(Endpoint::new(socket)),
@@ -252,7 +246,7 @@ mod tests {
     use crate::datagrams::testing::{
         loopback, open, receive, receiver, refusal, texts, transmitter,
     };
-    use candor_port::{Progress, Receiver};
+    use candor_port::{Progress, Receiver, Until};
 
     const KINDS: [&str; 6] = [
         "123#DEADBEEF",
@@ -462,7 +456,7 @@ mod tests {
         }
         let mut sizes = Vec::new();
         while sizes.iter().sum::<usize>() < 800 {
-            match port.receive(&mut |_| ()) {
+            match port.receive(Until::Woken, &mut |_| ()) {
                 Ok(Progress::Frames(count)) => sizes.push(count),
                 other => panic!("{other:?}"),
             }

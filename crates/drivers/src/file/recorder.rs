@@ -25,7 +25,7 @@ use std::time::Duration;
 use candor_linux::clock;
 use candor_recording::{Direction, Encoder, InterfaceIndex, MAX_RECORD_LEN, Record};
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use super::failure;
 use candor_port::{Address, Error, Sent, Transmitter, TransmitterCounters};

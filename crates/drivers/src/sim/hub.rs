@@ -1,13 +1,13 @@
-//! The bus itself: a thread that takes frames from stations, lets them wait for one another as they
-//! would on a bus, and hands each to all others when it is complete.
+//! The bus: a thread that takes frames from nodes, arbitrates between them, and sends each frame to all
+//! other nodes when it is complete.
 //!
 //! ```text
-//!  start of frame                            complete: all stations have it    free
+//!  start of frame                            complete: all nodes have it    free
 //!  |--- arbitration, data, CRC, end of frame ---|--- 3 bits of intermission ---|--- next frame
 //! ```
 //!
 //! The schedule is absolute: a frame that waits starts when the bus is free, however late the
-//! thread wakes up. Of the frames that wait, one per station, the one that wins arbitration is
+//! thread wakes up. Of the frames that wait, one per node, the one that wins arbitration is
 //! next. A frame that is not acknowledged, because nobody else is there, is transmitted all the
 //! same.
 
@@ -19,21 +19,21 @@ use candor_linux::clock;
 use candor_linux::poll::{Interest, Poll};
 use candor_linux::{Sent, peer, quick, realtime};
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
-use candor_wire::bits::{self, INTERMISSION_BITS};
-use candor_wire::{Frame, Timing};
+use candor_wire::can::bits::{self, INTERMISSION_BITS};
+use candor_wire::can::{Frame, Timing};
 
-use super::MOST_QUEUED;
-use super::message::{Inflow, Message, Purpose, Rates, Reader};
+use super::MAX_QUEUED;
+use super::message::{Message, Purpose, Rates, ReadOutcome, Reader};
 
-/// Connections at a time, two per station.
-const MOST_CONNECTIONS: usize = 256;
-/// Who starts a bus joins it at once. If nobody does within this time, it ends.
-const MOST_LONELY: Nanos = Nanos::from_secs(5);
-/// Frames that are completed before stations are listened to again.
-const MOST_AT_ONCE: usize = 64;
+/// Connections at a time, two per node.
+const MAX_CONNECTIONS: usize = 256;
+/// The hub ends if no node has connected within this time.
+const JOIN_TIMEOUT: Nanos = Nanos::from_secs(5);
+/// Frames that are completed before messages of nodes are read again.
+const MAX_PER_TURN: usize = 64;
 const LISTENER: u64 = u64::MAX;
 
-/// Runs a bus until its last station has left.
+/// Runs a bus until its last node has left.
 pub(super) fn run(listener: UnixListener, timing: Timing) {
     // Without it, frames come some microseconds late.
     let _ = realtime::set_timer_slack(1);
@@ -43,11 +43,11 @@ pub(super) fn run(listener: UnixListener, timing: Timing) {
     }
 }
 
-/// A connection of a station.
+/// A connection of a node.
 struct Connection {
     stream: UnixStream,
     reader: Box<Reader>,
-    station: u64,
+    node: u64,
     /// `None` until it has joined.
     purpose: Option<Purpose>,
     /// Frames to transmit.
@@ -60,9 +60,9 @@ struct Connection {
 
 /// A frame on the bus.
 struct Current {
-    /// The connection it came from, and the station.
+    /// The connection it came from, and the node.
     from: usize,
-    station: u64,
+    node: u64,
     frame: Frame,
     complete: Instant<Monotonic>,
     free: Instant<Monotonic>,
@@ -85,14 +85,14 @@ struct Hub {
 
 impl Hub {
     fn new(listener: UnixListener, timing: Timing) -> Result<Self, candor_linux::Error> {
-        let mut poll = Poll::new(MOST_CONNECTIONS + 1)?;
+        let mut poll = Poll::new()?;
         poll.add(&listener, Interest::Read, LISTENER)?;
         Ok(Self {
             listener,
             timing,
             poll,
             connections: Vec::new(),
-            ready: Vec::with_capacity(MOST_CONNECTIONS + 1),
+            ready: Vec::with_capacity(MAX_CONNECTIONS + 1),
             current: None,
             free: Instant::ZERO,
             since_1970: 0,
@@ -105,7 +105,7 @@ impl Hub {
             let timeout = match &self.current {
                 Some(current) => Some(current.complete.since(clock::now())),
                 None if was_joined => None,
-                None => Some(MOST_LONELY),
+                None => Some(JOIN_TIMEOUT),
             };
             self.ready.clear();
             let Self { ready, poll, .. } = self;
@@ -114,10 +114,10 @@ impl Hub {
                 return Ok(());
             }
             // Those who leave first: who comes when all have left finds a new bus.
-            let mut is_asked = false;
+            let mut is_connecting = false;
             for index in 0..self.ready.len() {
                 match self.ready.get(index) {
-                    Some(&LISTENER) => is_asked = true,
+                    Some(&LISTENER) => is_connecting = true,
                     Some(&token) => self.read(token as usize),
                     None => {}
                 }
@@ -125,7 +125,7 @@ impl Hub {
             if was_joined && self.connections.iter().all(Option::is_none) {
                 return Ok(());
             }
-            if is_asked {
+            if is_connecting {
                 self.accept();
                 was_joined = true;
             }
@@ -141,7 +141,7 @@ impl Hub {
             .is_ok_and(|peer| peer.user == peer::own_user() || peer.user == 0);
         let vacant = self.connections.iter().position(Option::is_none);
         let token = vacant.unwrap_or(self.connections.len());
-        if !is_known || token >= MOST_CONNECTIONS || stream.set_nonblocking(true).is_err() {
+        if !is_known || token >= MAX_CONNECTIONS || stream.set_nonblocking(true).is_err() {
             return;
         }
         if self.poll.add(&stream, Interest::Read, token as u64).is_err() {
@@ -150,9 +150,9 @@ impl Hub {
         let connection = Some(Connection {
             stream,
             reader: Box::new(Reader::new()),
-            station: 0,
+            node: 0,
             purpose: None,
-            queue: VecDeque::with_capacity(MOST_QUEUED),
+            queue: VecDeque::with_capacity(MAX_QUEUED),
             transmitted: 0,
             lost: 0,
         });
@@ -162,17 +162,17 @@ impl Hub {
         }
     }
 
-    /// Reads what a station says; forgets it if it has left or says what makes no sense.
+    /// Reads the messages of a node. Closes the connection if the node has, or if a message is invalid.
     fn read(&mut self, token: usize) {
         let rates = Rates::of(self.timing);
         let Some(place) = self.connections.get_mut(token) else { return };
         let Some(connection) = place else { return };
-        let is_sane = match connection.reader.fill(&connection.stream) {
-            Inflow::Closed => false,
-            Inflow::Nothing => true,
-            Inflow::Bytes => connection.obey(rates),
+        let is_valid = match connection.reader.fill(&connection.stream, false) {
+            ReadOutcome::Closed => false,
+            ReadOutcome::Nothing => true,
+            ReadOutcome::Bytes => connection.handle_messages(rates),
         };
-        if !is_sane {
+        if !is_valid {
             // What it had to transmit leaves with it; what is on the bus is completed.
             *place = None;
         }
@@ -180,7 +180,7 @@ impl Hub {
 
     /// Completes the frame on the bus, and starts the next one, as often as it is time.
     fn pass_time(&mut self) {
-        for _ in 0..MOST_AT_ONCE {
+        for _ in 0..MAX_PER_TURN {
             let now = clock::now::<Monotonic>();
             match self.current.take() {
                 Some(current) if current.complete > now => {
@@ -220,18 +220,18 @@ impl Hub {
         let Ok(length) = bits::length(&frame) else { return };
         let complete = self.timing.duration_ns(length.without_intermission());
         let complete = begin + Nanos::from_nanos(complete);
-        let station = connection.station;
+        let node = connection.node;
         let pause = self.timing.nominal.duration_ns(INTERMISSION_BITS);
         let free = complete + Nanos::from_nanos(pause);
-        self.current = Some(Current { from, station, frame, complete, free });
+        self.current = Some(Current { from, node, frame, complete, free });
     }
 
-    /// Hands a frame to all stations, and tells who transmitted it.
+    /// Sends a frame to all nodes that receive, and confirms it to the node that transmitted it.
     fn complete(&mut self, current: &Current) {
         let time_ns = self.since_1970.saturating_add(current.complete.as_nanos());
         if let Some(Some(connection)) = self.connections.get_mut(current.from)
             // It may have left meanwhile, and another may have its place.
-            && connection.station == current.station
+            && connection.node == current.node
             && connection.purpose == Some(Purpose::Transmit)
         {
             connection.transmitted += 1;
@@ -241,7 +241,7 @@ impl Hub {
         }
         for place in &mut self.connections {
             let Some(connection) = place else { continue };
-            let is_own = connection.station == current.station;
+            let is_own = connection.node == current.node;
             let is_to_receive = match connection.purpose {
                 Some(Purpose::Receive) => !is_own,
                 Some(Purpose::ReceiveOwn) => true,
@@ -263,24 +263,24 @@ impl Hub {
 }
 
 impl Connection {
-    /// Does what a station says; false if it makes no sense.
-    fn obey(&mut self, rates: Rates) -> bool {
+    /// Handles the messages of a node; false if one of them is invalid.
+    fn handle_messages(&mut self, rates: Rates) -> bool {
         while let Some(message) = self.reader.next() {
             match (message, self.purpose) {
-                (Ok(Message::Join { station, purpose, asked }), None) => {
-                    let is_welcome = rates.satisfies(asked);
-                    let answer = match is_welcome {
-                        true => Message::Welcome(rates),
+                (Ok(Message::Join { node, purpose, asked }), None) => {
+                    let is_accepted = rates.satisfies(asked);
+                    let answer = match is_accepted {
+                        true => Message::Accepted(rates),
                         false => Message::Refused(rates),
                     };
                     let sent = quick::try_send(&self.stream, &answer.encode());
-                    if !is_welcome || sent != Ok(Sent::Taken) {
+                    if !is_accepted || sent != Ok(Sent::Taken) {
                         return false;
                     }
-                    (self.station, self.purpose) = (station, Some(purpose));
+                    (self.node, self.purpose) = (node, Some(purpose));
                 }
                 (Ok(Message::Transmit(frame)), Some(Purpose::Transmit))
-                    if self.queue.len() < MOST_QUEUED && bits::length(&frame).is_ok() =>
+                    if self.queue.len() < MAX_QUEUED && bits::length(&frame).is_ok() =>
                 {
                     self.queue.push_back(frame);
                 }
@@ -291,7 +291,7 @@ impl Connection {
     }
 }
 
-/// Listens under a name; `None` if somebody else does.
+/// Listens on a socket of this name; `None` if another process does.
 pub(super) fn listen(
     address: &std::os::unix::net::SocketAddr,
 ) -> std::io::Result<Option<UnixListener>> {

@@ -1,4 +1,4 @@
-//! What stations and hub tell each other: messages of one length, so that a stream of them needs no
+//! The messages between nodes and hub: all have one length, so that a stream of them needs no
 //! framing. Both ends are of this machine, so numbers are as it has them.
 //!
 //! ```text
@@ -7,17 +7,17 @@
 //!
 //! | from | kind | numbers |
 //! |---|---|---|
-//! | station | join | its number; the bit rates it asks for, 0 for any |
-//! | hub | welcome, refused | -; the bit rates of the bus |
-//! | station | transmit | - |
+//! | node | join | its number; the bit rates it asks for, 0 for any |
+//! | hub | accepted, refused | -; the bit rates of the bus |
+//! | node | transmit | - |
 //! | hub | received | when it was complete (ns since 1970); frames lost so far |
-//! | hub | transmitted | frames of this station so far |
+//! | hub | transmitted | frames of this node so far |
 
-use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 
-use candor_wire::socketcan::{self, CANFD_MTU, IdOrder};
-use candor_wire::{Bitrate, Frame, Timing};
+use candor_linux::quick;
+use candor_wire::can::socketcan::{self, CANFD_MTU, IdOrder};
+use candor_wire::can::{Bitrate, Frame, Timing};
 
 /// Bytes of a message.
 pub(super) const LEN: usize = 24 + CANFD_MTU;
@@ -26,10 +26,10 @@ const BATCH: usize = 32;
 /// The version of all this, part of the flags of whoever joins.
 const VERSION: u8 = 1;
 
-/// What a station connects for.
+/// What a node connects for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To receive what other stations transmit.
+    /// To receive what other nodes transmit.
     Receive,
     /// To receive what it transmits itself too.
     ReceiveOwn,
@@ -72,8 +72,8 @@ impl Rates {
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Message {
-    Join { station: u64, purpose: Purpose, asked: Rates },
-    Welcome(Rates),
+    Join { node: u64, purpose: Purpose, asked: Rates },
+    Accepted(Rates),
     Refused(Rates),
     Transmit(Frame),
     Received { frame: Frame, is_own: bool, time_ns: u64, lost: u64 },
@@ -83,10 +83,10 @@ pub(super) enum Message {
 impl Message {
     pub(super) fn encode(&self) -> [u8; LEN] {
         let (kind, flags, first, second, frame) = match self {
-            Self::Join { station, purpose, asked } => {
-                (1, VERSION << 4 | *purpose as u8, *station, asked.to_number(), None)
+            Self::Join { node, purpose, asked } => {
+                (1, VERSION << 4 | *purpose as u8, *node, asked.to_number(), None)
             }
-            Self::Welcome(rates) => (2, 0, 0, rates.to_number(), None),
+            Self::Accepted(rates) => (2, 0, 0, rates.to_number(), None),
             Self::Refused(rates) => (3, 0, 0, rates.to_number(), None),
             Self::Transmit(frame) => (4, 0, 0, 0, Some(frame)),
             Self::Received { frame, is_own, time_ns, lost } => {
@@ -107,7 +107,7 @@ impl Message {
         bytes
     }
 
-    /// `None` for what nobody of this version says.
+    /// `None` if it is no message of this version.
     pub(super) fn decode(bytes: &[u8; LEN]) -> Option<Self> {
         let [kind, flags, len, _, _, _, _, _, rest @ ..] = bytes;
         let (first, rest) = rest.split_first_chunk::<8>()?;
@@ -123,9 +123,9 @@ impl Message {
                     2 => Purpose::Transmit,
                     _ => return None,
                 };
-                Self::Join { station: first, purpose, asked: rates }
+                Self::Join { node: first, purpose, asked: rates }
             }
-            2 => Self::Welcome(rates),
+            2 => Self::Accepted(rates),
             3 => Self::Refused(rates),
             4 => Self::Transmit(frame()?),
             5 => {
@@ -138,9 +138,9 @@ impl Message {
     }
 }
 
-/// What came out of reading.
+/// The result of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Inflow {
+pub(super) enum ReadOutcome {
     /// There may be messages.
     Bytes,
     /// There is nothing now, or a signal came.
@@ -162,22 +162,18 @@ impl Reader {
     }
 
     /// Reads once.
-    pub(super) fn fill(&mut self, mut stream: &UnixStream) -> Inflow {
+    pub(super) fn fill(&mut self, stream: &UnixStream, can_wait: bool) -> ReadOutcome {
         self.bytes.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         // There is room: less than a message is left.
-        match stream.read(self.bytes.get_mut(self.end..).unwrap_or_default()) {
-            Ok(0) => Inflow::Closed,
-            Ok(count) => {
+        let room = self.bytes.get_mut(self.end..).unwrap_or_default();
+        match quick::receive_once(stream, room, can_wait) {
+            Ok(Some(0)) | Err(_) => ReadOutcome::Closed,
+            Ok(Some(count)) => {
                 self.end += count;
-                Inflow::Bytes
+                ReadOutcome::Bytes
             }
-            Err(error)
-                if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) =>
-            {
-                Inflow::Nothing
-            }
-            Err(_) => Inflow::Closed,
+            Ok(None) => ReadOutcome::Nothing,
         }
     }
 
@@ -200,9 +196,9 @@ mod tests {
         let frame = |text: &str| text.parse::<Frame>().unwrap();
         let rates = Rates { nominal: 500_000, data: 2_000_000 };
         vec![
-            Message::Join { station: u64::MAX, purpose: Purpose::ReceiveOwn, asked: rates },
-            Message::Join { station: 1, purpose: Purpose::Transmit, asked: Rates::default() },
-            Message::Welcome(rates),
+            Message::Join { node: u64::MAX, purpose: Purpose::ReceiveOwn, asked: rates },
+            Message::Join { node: 1, purpose: Purpose::Transmit, asked: Rates::default() },
+            Message::Accepted(rates),
             Message::Refused(rates),
             Message::Transmit(frame("12345678##1AABB")),
             Message::Transmit(frame("7FF#1122334455667788_C")),
@@ -220,14 +216,14 @@ mod tests {
             let (mut reader, mut read) = (Reader::new(), Vec::new());
             for bytes in bytes.chunks(piece) {
                 ours.write_all(bytes).unwrap();
-                assert_eq!(reader.fill(&theirs), Inflow::Bytes);
+                assert_eq!(reader.fill(&theirs, true), ReadOutcome::Bytes);
                 read.extend(std::iter::from_fn(|| reader.next()).map(Result::unwrap));
             }
             assert_eq!(read, messages(), "pieces of {piece}");
-            assert_eq!(reader.fill(&theirs), Inflow::Nothing);
+            assert_eq!(reader.fill(&theirs, true), ReadOutcome::Nothing);
         }
         drop(ours);
-        assert_eq!(Reader::new().fill(&theirs), Inflow::Closed);
+        assert_eq!(Reader::new().fill(&theirs, true), ReadOutcome::Closed);
     }
 
     #[test]

@@ -1,22 +1,22 @@
 //! `sim:bench`: a bus that takes its time, without a controller.
 //!
-//! All ports of this name on this machine (of one user, in one network namespace) are stations of
+//! All ports of this name on this machine (of one user, in one network namespace) are nodes of
 //! one bus. A frame takes as long as its exact bits take at the bit rate of the bus, of the frames
-//! that wait the one that wins arbitration is next, and all other stations receive it when it is
-//! complete. Nothing is ever disturbed, and nobody needs to acknowledge.
+//! that wait the one that wins arbitration is next, and all other nodes receive it when it is
+//! complete. There are no bit errors, and no frame needs an acknowledgement.
 //!
 //! ```text
-//!  station a --\                       /-- station a
-//!  station b ----> hub: the schedule ----- station b       Unix sockets with an abstract name
-//!  station c --/   in a thread         \-- station c
+//!  node a --\                       /-- node a
+//!  node b ----> hub: the schedule ----- node b       Unix sockets with an abstract name
+//!  node c --/   in a thread         \-- node c
 //! ```
 //!
-//! - The first station to open starts the hub in a thread of its process. When that process ends,
+//! - The first node to open starts the hub in a thread of its process. When that process ends,
 //!   the next one to notice takes over, with the same bit rates; frames that were taken and did not
 //!   come to their end are counted as lost.
-//! - The hub's bit rates hold (`bitrate=500k`, `data_bitrate=2M` unless told otherwise). A station
+//! - The hub's bit rates hold (`bitrate=500k`, `data_bitrate=2M` by default). A node
 //!   that asks for others is refused.
-//! - A station has room for `queue` frames, in the order in which it transmits them. It is
+//! - A node has room for `queue` frames, in the order in which it transmits them. It is
 //!   [`Sent::Full`] until one of them has been transmitted: with `queue=1`, who transmits decides
 //!   after each frame which one is next, as with a controller of one buffer.
 //! - Looking for the hub anew may take seconds, if its process was stopped: who transmits does that
@@ -28,6 +28,7 @@ mod hub;
 mod message;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::sync::Arc;
@@ -37,12 +38,15 @@ use candor_linux::clock;
 use candor_linux::poll::{self, Interest};
 use candor_linux::{peer, quick};
 use candor_time::{Instant, Monotonic, Nanos};
-use candor_wire::{Bitrate, Frame, Kind, Timing};
+use candor_wire::can::{Bitrate, Frame, Kind, Timing};
 
-use self::message::{Inflow, Message, Purpose, Rates, Reader};
+use crate::kernel;
+use crate::wait::{Turn, Wait};
+
+use self::message::{Message, Purpose, Rates, ReadOutcome, Reader};
 use candor_port::{
     Address, Capabilities, Error, Estate, Origin, Port, Progress, Received, Receiver,
-    ReceiverCounters, Sent, Stamp, Transmitter, TransmitterCounters, Wanted,
+    ReceiverCounters, Sent, Stamp, Transmitter, TransmitterCounters, Until, Waker, Wanted,
 };
 use candor_port::{Driver, Medium};
 
@@ -57,56 +61,56 @@ pub(crate) static DRIVER: Driver = Driver {
         ("data_bitrate", "the bit rate of the data phase of CAN FD; default 2M"),
         ("queue", "the transmit queue in frames, 1 to 128; default 16"),
     ],
-    check: |address, _| station(address).map(drop),
+    check: |address, _| parse_node(address).map(drop),
     open,
 };
 
 /// The bit rates of a bus unless others are asked for.
-const USUAL: Timing =
+const DEFAULT_TIMING: Timing =
     Timing { nominal: Bitrate::new(500_000).unwrap(), data: Bitrate::new(2_000_000).unwrap() };
-/// Frames that a station may have on the way. So many messages of either direction fit into the
+/// Frames that a node may have on the way. So many messages of either direction fit into the
 /// buffers of a socket, as the kernel accounts them.
-const MOST_QUEUED: usize = 128;
-const QUEUED: usize = 16;
+const MAX_QUEUED: usize = 128;
+const DEFAULT_QUEUED: usize = 16;
 /// The longest name of a bus, so that it fits into the name of a socket.
-const MOST_NAME_LEN: usize = 64;
+const MAX_NAME_LEN: usize = 64;
 /// How often a hub is looked for while others come and go, and the pause in between.
-const MOST_ATTEMPTS: u32 = 500;
-const PAUSE: Nanos = Nanos::from_millis(1);
-/// How long frames are refused after no hub was to be had.
-const AWAY: Nanos = Nanos::from_secs(1);
+const MAX_ATTEMPTS: u32 = 500;
+const RETRY_PAUSE: Nanos = Nanos::from_millis(1);
+/// How long frames are refused after no hub was found.
+const RETRY_INTERVAL: Nanos = Nanos::from_secs(1);
 /// How long a hub may take to answer.
-const MOST_SILENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the name says of the station, and the length of its queue.
-fn station(address: &Address) -> Result<(Station, usize), Error> {
+/// What the name says of the node, and the length of its queue.
+fn parse_node(address: &Address) -> Result<(Node, usize), Error> {
     let asked = |key: &str, such_as: &str| -> Result<u32, Error> {
         Ok(address.parsed::<Bitrate>(key, such_as)?.map_or(0, Bitrate::bits_per_second))
     };
     let asked = Rates { nominal: asked("bitrate", "500k")?, data: asked("data_bitrate", "2M")? };
-    let queue = address.parsed("queue", "16")?.unwrap_or(QUEUED);
-    if !(1..=MOST_QUEUED).contains(&queue) {
+    let queue = address.parsed("queue", "16")?.unwrap_or(DEFAULT_QUEUED);
+    if !(1..=MAX_QUEUED).contains(&queue) {
         let reason = format!("a queue cannot have {queue} frames");
         return Err(
-            Error::new(address.to_string(), reason).with_remedy(format!("use 1 to {MOST_QUEUED}"))
+            Error::new(address.to_string(), reason).with_remedy(format!("use 1 to {MAX_QUEUED}"))
         );
     }
-    if address.place().len() > MOST_NAME_LEN {
+    if address.place().len() > MAX_NAME_LEN {
         return Err(Error::new(address.to_string(), "the name of the bus is too long")
-            .with_remedy(format!("use at most {MOST_NAME_LEN} bytes")));
+            .with_remedy(format!("use at most {MAX_NAME_LEN} bytes")));
     }
-    let station = Station {
+    let node = Node {
         name: address.to_string().into(),
         bus: address.place().into(),
         number: RandomState::new().build_hasher().finish(),
         asked,
         found: asked,
     };
-    Ok((station, queue))
+    Ok((node, queue))
 }
 
 fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
-    let (mut station, queue) = station(address)?;
+    let (mut node, queue) = parse_node(address)?;
     let mut port = Port {
         capabilities: Capabilities {
             fd: true,
@@ -125,23 +129,24 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
     };
     if wanted.receiver {
         let purpose = if wanted.own_frames { Purpose::ReceiveOwn } else { Purpose::Receive };
-        port.receiver = Some(Box::new(Ear {
-            stream: station.join(purpose)?,
-            station: station.clone(),
+        port.receiver = Some(Box::new(SimReceiver {
+            stream: node.join(purpose)?,
+            node: node.clone(),
             purpose,
             reader: Box::new(Reader::new()),
             wants_stamps: wanted.stamps,
             lost: 0,
+            wait: Wait::new(&node.name, wanted)?,
             counters: Arc::default(),
         }));
     }
     if wanted.transmitter {
-        let stream = station.join(Purpose::Transmit)?;
-        stream.set_nonblocking(true).map_err(|error| station.failure(&error))?;
-        port.transmitter = Some(Box::new(Mouth {
+        let stream = node.join(Purpose::Transmit)?;
+        stream.set_nonblocking(true).map_err(|error| node.failure(&error))?;
+        port.transmitter = Some(Box::new(SimTransmitter {
             stream: Some(stream),
-            is_away_until: Instant::ZERO,
-            station,
+            retry_at: Instant::ZERO,
+            node,
             reader: Box::new(Reader::new()),
             queue: queue as u64,
             taken: 0,
@@ -152,12 +157,12 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
     Ok(port)
 }
 
-/// Who joins which bus.
+/// A node, and the bus that it connects to.
 #[derive(Clone)]
-struct Station {
+struct Node {
     name: Box<str>,
     bus: Box<str>,
-    /// By it the hub knows which connections are of one station.
+    /// By it the hub knows which connections are of one node.
     number: u64,
     /// The bit rates that were asked for.
     asked: Rates,
@@ -165,7 +170,7 @@ struct Station {
     found: Rates,
 }
 
-impl Station {
+impl Node {
     fn failure(&self, error: &std::io::Error) -> Error {
         Error::new(&*self.name, format!("the socket of the bus failed: {error}"))
     }
@@ -176,7 +181,7 @@ impl Station {
         let socket_name = format!("candor.sim.{user}.{}", self.bus);
         let address =
             SocketAddr::from_abstract_name(socket_name).map_err(|error| self.failure(&error))?;
-        for _ in 0..MOST_ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             if let Ok(stream) = UnixStream::connect_addr(&address) {
                 // A name can be taken by anybody.
                 let hub = peer::peer_of(&stream)
@@ -187,7 +192,7 @@ impl Station {
                     return Err(Error::new(&*self.name, reason)
                         .with_remedy("choose another name for the bus"));
                 }
-                if self.introduce(&stream, purpose, hub.process)? {
+                if self.request_join(&stream, purpose, hub.process)? {
                     return Ok(stream);
                 }
             } else if let Some(listener) =
@@ -202,40 +207,41 @@ impl Station {
                 continue;
             }
             // Somebody is about to become the hub, or about to end.
-            let _ = clock::sleep_until(clock::now::<Monotonic>() + PAUSE);
+            let _ = clock::sleep_until(clock::now::<Monotonic>() + RETRY_PAUSE);
         }
         Err(Error::new(&*self.name, "no hub was found, and none could be started").passing())
     }
 
-    /// The timing of a bus of this station: that of the last one, or what was asked for.
+    /// The timing of a bus of this node: that of the last one, or what was asked for.
     fn timing(&self) -> Timing {
         let or = |rate: u32, usual: u32| if rate == 0 { usual } else { rate };
-        let nominal = or(self.found.nominal, USUAL.nominal.bits_per_second());
-        let data = or(self.found.data, USUAL.data.bits_per_second().max(nominal));
-        Rates { nominal, data }.timing().unwrap_or(USUAL)
+        let nominal = or(self.found.nominal, DEFAULT_TIMING.nominal.bits_per_second());
+        let data = or(self.found.data, DEFAULT_TIMING.data.bits_per_second().max(nominal));
+        Rates { nominal, data }.timing().unwrap_or(DEFAULT_TIMING)
     }
 
     /// False if the hub was about to end.
-    fn introduce(
+    fn request_join(
         &mut self,
         stream: &UnixStream,
         purpose: Purpose,
         process: u32,
     ) -> Result<bool, Error> {
-        stream.set_read_timeout(Some(MOST_SILENCE)).map_err(|error| self.failure(&error))?;
-        let join = Message::Join { station: self.number, purpose, asked: self.asked };
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(|error| self.failure(&error))?;
+        let join = Message::Join { node: self.number, purpose, asked: self.asked };
         if quick::send(stream, &join.encode()).is_err() {
             return Ok(false);
         }
         let begin = clock::now::<Monotonic>();
         let mut reader = Reader::new();
-        let most_silence = Nanos::from_millis(MOST_SILENCE.as_millis() as u64);
+        let answer_timeout = Nanos::from_millis(ANSWER_TIMEOUT.as_millis() as u64);
         let answer = loop {
-            match reader.fill(stream) {
-                Inflow::Closed => return Ok(false),
-                Inflow::Bytes => {}
-                Inflow::Nothing if clock::now::<Monotonic>().since(begin) < most_silence => {}
-                Inflow::Nothing => {
+            match reader.fill(stream, true) {
+                ReadOutcome::Closed => return Ok(false),
+                ReadOutcome::Bytes => {}
+                ReadOutcome::Nothing if clock::now::<Monotonic>().since(begin) < answer_timeout => {
+                }
+                ReadOutcome::Nothing => {
                     let reason = format!("the hub of the bus (process {process}) does not answer");
                     return Err(Error::new(&*self.name, reason).with_remedy(
                         "continue this process, or \
@@ -252,7 +258,7 @@ impl Station {
             None => "unknown bit rates".to_owned(),
         };
         match answer {
-            Ok(Message::Welcome(rates)) => {
+            Ok(Message::Accepted(rates)) => {
                 self.found = rates;
                 stream.set_read_timeout(None).map_err(|error| self.failure(&error))?;
                 Ok(true)
@@ -275,28 +281,38 @@ impl Station {
 }
 
 /// The half that receives.
-struct Ear {
+struct SimReceiver {
     stream: UnixStream,
-    station: Station,
+    node: Node,
     purpose: Purpose,
     reader: Box<Reader>,
     wants_stamps: bool,
-    /// Frames lost that the hub has told of.
+    /// Frames lost, as the hub reported.
     lost: u64,
+    wait: Wait,
     counters: Arc<ReceiverCounters>,
 }
 
-impl Receiver for Ear {
-    fn receive(&mut self, take: &mut dyn FnMut(&Received)) -> Result<Progress, Error> {
-        match self.reader.fill(&self.stream) {
-            Inflow::Bytes => {}
-            Inflow::Nothing => return Ok(Progress::Interrupted),
-            Inflow::Closed => {
+impl Receiver for SimReceiver {
+    fn receive(
+        &mut self,
+        until: Until,
+        take: &mut dyn FnMut(&Received),
+    ) -> Result<Progress, Error> {
+        let can_wait = match self.wait.turn(&self.stream, until) {
+            Ok(Turn::Read { can_wait }) => can_wait,
+            Ok(Turn::Over) => return Ok(Progress::Nothing),
+            Err(error) => return Err(kernel::failure(&*self.node.name, &error)),
+        };
+        match self.reader.fill(&self.stream, can_wait) {
+            ReadOutcome::Bytes => {}
+            ReadOutcome::Nothing => return Ok(Progress::Nothing),
+            ReadOutcome::Closed => {
                 // The hub has ended.
-                self.stream = self.station.join(self.purpose)?;
+                self.stream = self.node.join(self.purpose)?;
                 *self.reader = Reader::new();
                 self.lost = 0;
-                return Ok(Progress::Interrupted);
+                return Ok(Progress::Nothing);
             }
         }
         let mut count = 0;
@@ -313,7 +329,15 @@ impl Receiver for Ear {
             let origin = if is_own { Origin::Own } else { Origin::Bus };
             take(&Received { frame, stamp: Stamp { system, hardware: None }, origin });
         }
-        Ok(if count == 0 { Progress::Interrupted } else { Progress::Frames(count) })
+        Ok(if count == 0 { Progress::Nothing } else { Progress::Frames(count) })
+    }
+
+    fn waker(&self) -> Option<Waker> {
+        self.wait.waker()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.stream.as_fd())
     }
 
     fn counters(&self) -> Arc<ReceiverCounters> {
@@ -322,40 +346,40 @@ impl Receiver for Ear {
 }
 
 /// The half that transmits.
-struct Mouth {
+struct SimTransmitter {
     /// `None` after the hub has ended, until another one is found.
     stream: Option<UnixStream>,
-    /// Until when none is looked for, as none was to be had.
-    is_away_until: Instant<Monotonic>,
-    station: Station,
+    /// The earliest time of the next attempt, after no hub was found.
+    retry_at: Instant<Monotonic>,
+    node: Node,
     reader: Box<Reader>,
     queue: u64,
-    /// Frames that this hub was given, and that it has told to be transmitted.
+    /// Frames that this hub was given, and that it has reported as transmitted.
     taken: u64,
     transmitted: u64,
     counters: Arc<TransmitterCounters>,
 }
 
-impl Mouth {
-    /// Learns what has been transmitted.
-    fn listen(&mut self) {
+impl SimTransmitter {
+    /// Reads which frames have been transmitted.
+    fn read_confirmations(&mut self) {
         while let Some(stream) = &self.stream {
-            match self.reader.fill(stream) {
-                Inflow::Bytes => {
+            match self.reader.fill(stream, false) {
+                ReadOutcome::Bytes => {
                     while let Some(message) = self.reader.next() {
                         if let Ok(Message::Transmitted(count)) = message {
                             self.transmitted = count;
                         }
                     }
                 }
-                Inflow::Nothing => return,
-                Inflow::Closed => self.leave(),
+                ReadOutcome::Nothing => return,
+                ReadOutcome::Closed => self.disconnect(),
             }
         }
     }
 
-    /// The hub has ended, and with it what was on the way.
-    fn leave(&mut self) {
+    /// The hub has ended: frames that were not yet transmitted are lost.
+    fn disconnect(&mut self) {
         self.counters.lost.add(self.on_the_way());
         self.stream = None;
         *self.reader = Reader::new();
@@ -368,16 +392,16 @@ impl Mouth {
 
     /// Looks for another hub.
     fn join(&mut self) {
-        let stream = self.station.join(Purpose::Transmit).ok();
+        let stream = self.node.join(Purpose::Transmit).ok();
         self.stream = stream.filter(|stream| stream.set_nonblocking(true).is_ok());
         if self.stream.is_none() {
-            self.is_away_until = clock::now::<Monotonic>() + AWAY;
+            self.retry_at = clock::now::<Monotonic>() + RETRY_INTERVAL;
         }
     }
 
     /// What becomes of a frame while there is no hub: it waits for the next one, if that is looked for.
     fn without_hub(&self) -> Sent {
-        match clock::now::<Monotonic>() < self.is_away_until {
+        match clock::now::<Monotonic>() < self.retry_at {
             true => Sent::Down,
             false => {
                 self.counters.full.add(1);
@@ -400,22 +424,22 @@ impl Mouth {
                 Some(Sent::Full)
             }
             Err(_) => {
-                // What it has told before it ended.
-                self.listen();
-                self.leave();
+                // What it reported before it ended.
+                self.read_confirmations();
+                self.disconnect();
                 None
             }
         }
     }
 }
 
-impl Transmitter for Mouth {
+impl Transmitter for SimTransmitter {
     fn transmit(&mut self, frame: &Frame, _echo: bool) -> Sent {
         if frame.kind() == Kind::Error {
             return Sent::Unsupported;
         }
         if self.on_the_way() >= self.queue {
-            self.listen();
+            self.read_confirmations();
             if self.on_the_way() >= self.queue {
                 self.counters.full.add(1);
                 return Sent::Full;
@@ -427,15 +451,15 @@ impl Transmitter for Mouth {
 
     fn wait(&mut self, most: Nanos) {
         match &self.stream {
-            // What goes wrong here is told by the next frame.
+            // An error here is reported with the next frame.
             Some(stream) => drop(poll::wait_or_signal(stream, Interest::Read, Some(most))),
-            None if clock::now::<Monotonic>() >= self.is_away_until => self.join(),
+            None if clock::now::<Monotonic>() >= self.retry_at => self.join(),
             None => {}
         }
     }
 
     fn is_drained(&mut self) -> bool {
-        self.listen();
+        self.read_confirmations();
         self.on_the_way() == 0
     }
 

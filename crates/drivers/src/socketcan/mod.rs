@@ -31,12 +31,13 @@ use candor_linux as linux;
 use candor_linux::can::{Socket, Stamps};
 use candor_linux::netlink::Netlink;
 use candor_linux::{Errno, ethtool, state};
-use candor_wire::Frame;
-use candor_wire::socketcan::{self, CAN_MTU, CANFD_MTU, IdOrder};
+use candor_wire::can::Frame;
+use candor_wire::can::socketcan::{self, CAN_MTU, CANFD_MTU, IdOrder};
 
 use self::receiver::{Batches, OneByOne};
 pub(super) use self::transmitter::{Outlets, Sockets};
 use crate::kernel;
+use crate::wait::Wait;
 use candor_port::{Address, Capabilities, Endpoint, Error, Estate, Message, Port, Wanted};
 use candor_port::{Driver, Medium};
 
@@ -98,10 +99,11 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
             shared = Some(Arc::clone(&socket));
         }
         let is_sparse = wanted.stamps && wanted.sparse_stamps;
+        let wait = Wait::new(&name, wanted)?;
         port.receiver = Some(if wanted.stamps && !is_sparse || wanted.own_frames {
-            Box::new(Batches::open(&name, interface, socket).map_err(fail)?)
+            Box::new(Batches::open(&name, interface, socket, wait).map_err(fail)?)
         } else {
-            let receiver = OneByOne::new(&name, interface, socket, granted, is_sparse);
+            let receiver = OneByOne::new(&name, interface, socket, granted, is_sparse, wait);
             Box::new(receiver.map_err(fail)?)
         });
     }

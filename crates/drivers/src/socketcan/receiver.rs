@@ -1,16 +1,20 @@
 //! The halves that receive: one for speed, one for knowledge.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use candor_linux as linux;
 use candor_linux::can::{Inbox, Socket};
 use candor_linux::{quick, state};
-use candor_wire::Kind;
-use candor_wire::socketcan::CANFD_MTU;
+use candor_wire::can::Kind;
+use candor_wire::can::socketcan::CANFD_MTU;
 
 use super::{decode, failure};
 use crate::drops::Drops;
-use candor_port::{Error, Origin, Progress, Received, Receiver, ReceiverCounters, Stamp};
+use crate::wait::{Turn, Wait};
+use candor_port::{
+    Error, Origin, Progress, Received, Receiver, ReceiverCounters, Stamp, Until, Waker,
+};
 
 /// Frames that are received at once, where that is of use.
 const BATCH: usize = 64;
@@ -30,6 +34,7 @@ pub(super) struct OneByOne {
     check_every: u32,
     /// Frames until one has a stamp; 0 if none ever has.
     until_stamp: u32,
+    wait: Wait,
 }
 
 /// Of so many frames one has a stamp, where that is enough.
@@ -43,6 +48,7 @@ impl OneByOne {
         socket: Arc<Socket>,
         buffer: u32,
         stamps: bool,
+        wait: Wait,
     ) -> Result<Self, linux::Error> {
         if stamps {
             // The kernel begins to stamp when it is asked for the first time.
@@ -61,6 +67,7 @@ impl OneByOne {
             until_check: check_every,
             check_every,
             until_stamp: if stamps { STAMP_EVERY } else { 0 },
+            wait,
         })
     }
 
@@ -81,12 +88,23 @@ impl OneByOne {
 }
 
 impl Receiver for OneByOne {
-    fn receive(&mut self, take: &mut dyn FnMut(&Received)) -> Result<Progress, Error> {
-        let len = match quick::receive_once(&*self.socket, &mut self.room, true) {
+    fn receive(
+        &mut self,
+        until: Until,
+        take: &mut dyn FnMut(&Received),
+    ) -> Result<Progress, Error> {
+        let read = match self.wait.turn(&*self.socket, until) {
+            Ok(Turn::Read { can_wait }) => {
+                quick::receive_once(&*self.socket, &mut self.room, can_wait)
+            }
+            Ok(Turn::Over) => Ok(None),
+            Err(error) => Err(error),
+        };
+        let len = match read {
             Ok(Some(len)) => len,
             Ok(None) => {
                 self.count_overflow();
-                return Ok(Progress::Interrupted);
+                return Ok(Progress::Nothing);
             }
             Err(error) => return Err(failure(&self.name, &self.interface, &error)),
         };
@@ -96,7 +114,7 @@ impl Receiver for OneByOne {
         }
         let Some(frame) = decode(self.room.get(..len).unwrap_or_default()) else {
             self.counters.malformed.add(1);
-            return Ok(Progress::Interrupted);
+            return Ok(Progress::Nothing);
         };
         self.counters.frames.add(1);
         if frame.kind() == Kind::Error {
@@ -112,6 +130,14 @@ impl Receiver for OneByOne {
         };
         take(&Received { frame, stamp, origin: Origin::Bus });
         Ok(Progress::Frames(1))
+    }
+
+    fn waker(&self) -> Option<Waker> {
+        self.wait.waker()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
     }
 
     fn counters(&self) -> Arc<ReceiverCounters> {
@@ -132,6 +158,7 @@ pub(super) struct Batches {
     inbox: Inbox,
     counters: Arc<ReceiverCounters>,
     drops: Drops,
+    wait: Wait,
 }
 
 impl Batches {
@@ -139,6 +166,7 @@ impl Batches {
         name: &str,
         interface: &str,
         socket: Arc<Socket>,
+        wait: Wait,
     ) -> Result<Self, linux::Error> {
         socket.count_overflow()?;
         Ok(Self {
@@ -148,13 +176,25 @@ impl Batches {
             socket,
             inbox: Inbox::stamped(BATCH),
             counters: Arc::default(),
+            wait,
         })
     }
 }
 
 impl Receiver for Batches {
-    fn receive(&mut self, take: &mut dyn FnMut(&Received)) -> Result<Progress, Error> {
-        let count = match self.socket.receive_batch_once(&mut self.inbox) {
+    fn receive(
+        &mut self,
+        until: Until,
+        take: &mut dyn FnMut(&Received),
+    ) -> Result<Progress, Error> {
+        let read = match self.wait.turn(&*self.socket, until) {
+            Ok(Turn::Read { can_wait }) => {
+                self.socket.receive_batch_once(&mut self.inbox, can_wait)
+            }
+            Ok(Turn::Over) => Ok(0),
+            Err(error) => Err(error),
+        };
+        let count = match read {
             Ok(count) => count,
             Err(error) => return Err(failure(&self.name, &self.interface, &error)),
         };
@@ -184,7 +224,15 @@ impl Receiver for Batches {
             let stamp = Stamp { system: received.stamp, hardware: received.hardware };
             take(&Received { frame, stamp, origin });
         }
-        Ok(if legal == 0 { Progress::Interrupted } else { Progress::Frames(legal) })
+        Ok(if legal == 0 { Progress::Nothing } else { Progress::Frames(legal) })
+    }
+
+    fn waker(&self) -> Option<Waker> {
+        self.wait.waker()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
     }
 
     fn counters(&self) -> Arc<ReceiverCounters> {

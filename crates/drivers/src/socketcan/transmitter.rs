@@ -10,8 +10,8 @@ use candor_linux::packet::Sender;
 use candor_linux::poll::{self, Interest};
 use candor_linux::{Errno, quick, state};
 use candor_time::{Monotonic, Nanos};
-use candor_wire::socketcan::{self, IdOrder};
-use candor_wire::{Frame, Kind};
+use candor_wire::can::socketcan::{self, IdOrder};
+use candor_wire::can::{Frame, Kind};
 
 use candor_port::{Sent, Transmitter, TransmitterCounters};
 
@@ -172,7 +172,7 @@ impl Transmitter for Sockets {
     /// no event, so that is slept for as long as a frame takes.
     fn wait(&mut self, most: Nanos) {
         // Who waits again without having tried sleeps, so that it does not keep the processor from
-        // those who make room. What goes wrong here is told by the next frame.
+        // those who make room. An error here is reported with the next frame.
         match std::mem::replace(&mut self.obstacle, Obstacle::Queue) {
             Obstacle::Buffer { echo } => {
                 let _ =

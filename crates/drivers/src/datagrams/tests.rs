@@ -1,0 +1,126 @@
+//! Formats that are distinguished, peers that are ignored, frames that are kept back.
+
+use super::*;
+
+#[test]
+fn places_are_understood() {
+    for (place, address) in [
+        ("127.0.0.1:20001", "127.0.0.1:20001"),
+        ("127.0.0.1", "127.0.0.1:20000"),
+        ("[::1]:1", "[::1]:1"),
+        ("[::1]", "[::1]:20000"),
+    ] {
+        assert_eq!(resolve("p", place, 20_000), Ok(address.parse().unwrap()), "{place}");
+    }
+    for place in ["", ":", "127.0.0.1:x", "127.0.0.1:70000", "::1", "[::1", "a b:1"] {
+        let error = resolve("p", place, 20_000).unwrap_err();
+        assert!(error.to_string().contains("[2001:db8::1]:port"), "{place}: {error}");
+    }
+}
+
+#[test]
+fn own_frames_are_recognised_by_port_and_address() {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let mut own = Own::new(Some(&socket));
+    let from = |ip: [u8; 4], port| SocketAddr::from((ip, port));
+    for _ in 0..2 {
+        assert_eq!(own.origin(from([127, 0, 0, 1], port)), Origin::Own);
+        assert_eq!(own.origin(from([127, 0, 0, 1], port ^ 1)), Origin::Bus);
+        assert_eq!(own.origin(from([198, 51, 100, 7], port)), Origin::Bus);
+    }
+    assert_eq!(Own::new(None).origin(from([127, 0, 0, 1], port)), Origin::Bus);
+}
+
+/// Every datagram is a frame.
+struct Anything;
+
+impl Reads for Anything {
+    fn read(
+        &mut self,
+        _: &Datagram<'_>,
+        _: u32,
+        _: &ReceiverCounters,
+        take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
+    ) -> Contents {
+        if let Ok(frame) = "123#".parse() {
+            take(&frame, None);
+        }
+        Contents::Good
+    }
+}
+
+/// As when a receiver is interrupted while datagrams come faster than they can be received.
+#[test]
+fn what_waits_does_not_count_drops_again() {
+    let socket = udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let to = Destination::new(socket.local_addr().unwrap());
+    let sender = udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let own = Own::new(None);
+    let name = "p:x?buffer=1".parse().unwrap();
+    let inlet = Inlet::open(&name, Arc::new(socket), Anything, own, Wanted::RECEIVER);
+    let mut inlet = inlet.unwrap();
+    let counters = inlet.counters();
+    let mut sent = 0;
+    let mut flood = |count: u64| {
+        for _ in 0..count {
+            let outcome = udp::send(&sender, &[0; 1024], &to);
+            assert_eq!(outcome, Ok(candor_linux::Sent::Taken));
+        }
+        sent += count;
+        sent
+    };
+    for _ in 0..3 {
+        // Some wait; the others are dropped behind them, and nothing waits that tells so.
+        let sent = flood(20);
+        inlet.ask_for_overflow();
+        let dropped = counters.overflow.get();
+        assert!(0 < dropped && dropped < sent, "{dropped}");
+        while counters.frames.get() + dropped < sent {
+            inlet.receive(Until::Woken, &mut |_| ()).unwrap();
+        }
+        assert_eq!(counters.overflow.get(), dropped);
+    }
+}
+
+#[test]
+fn a_kernel_that_does_not_answer_is_asked_again() {
+    let mut own = Own { port: Some(7), known: None };
+    let source: SocketAddr = "192.0.2.1:7".parse().unwrap();
+    for (answer, expected) in [
+        (None, Origin::Own),
+        (None, Origin::Own),
+        (Some(false), Origin::Bus),
+        (None, Origin::Bus),
+        (Some(true), Origin::Bus),
+    ] {
+        assert_eq!(own.origin_by(source, |_| answer), expected, "{answer:?}");
+    }
+}
+
+#[test]
+fn frames_leave_by_a_beat() {
+    let at = Instant::<Monotonic>::from_nanos;
+    let beat = |now| next_beat(at(now), Nanos::from_micros(500)).as_nanos();
+    for (now, due) in [(0, 500_000), (1, 500_000), (499_999, 500_000), (500_000, 1_000_000)] {
+        assert_eq!(beat(now), due);
+    }
+}
+
+#[test]
+fn frames_are_due_at_once_unless_they_may_be_kept() {
+    let mut patience = Patience::new(Nanos::ZERO);
+    assert_eq!(patience.due(), None);
+    patience.begin();
+    assert_eq!(patience.due(), Some(Instant::ZERO));
+    let mut patience = Patience::new(Nanos::from_secs(1));
+    let before = clock::now::<Monotonic>();
+    patience.begin();
+    let due = patience.due();
+    patience.begin();
+    assert_eq!(patience.due(), due, "the first one counts");
+    let latest = clock::now::<Monotonic>() + Nanos::from_secs(1);
+    assert!(due.is_some_and(|due| before < due && due <= latest));
+    patience.end();
+    assert_eq!(patience.due(), None);
+}
