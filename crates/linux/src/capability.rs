@@ -1,4 +1,4 @@
-//! What this process may do beyond an ordinary user (`capabilities(7)`).
+//! What this process may do more than an ordinary user (`capabilities(7)`).
 
 use std::fmt;
 use std::fs;

@@ -13,6 +13,8 @@ use std::mem::MaybeUninit;
 
 use candor_time::{Clock, Instant, Monotonic, Nanos, Realtime};
 use libc::{clockid_t, timespec};
+use rustix::io::Errno as RawErrno;
+use rustix::thread::{ClockId, Timespec};
 
 use crate::error::check;
 use crate::{Errno, Error};
@@ -71,6 +73,8 @@ pub fn cpu_time_of(process: u32) -> Result<Nanos, Error> {
         .map_err(|errno| Error::new("read the CPU time of process", process.to_string(), errno))
 }
 
+/// By the C library, which knows where the kernel's code for this is (vDSO) from the start: rustix looks
+/// it up in `/proc`, on kernels before 6.4, and goes without where that is not mounted.
 fn read(clock: clockid_t) -> Result<u64, Errno> {
     let mut time = timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` can be written.
@@ -79,14 +83,9 @@ fn read(clock: clockid_t) -> Result<u64, Errno> {
 }
 
 /// The nanoseconds of a `timespec`; one before the clock's zero counts as zero.
-pub(crate) fn nanos(time: timespec) -> u64 {
+fn nanos(time: timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-/// The `timespec` of so many nanoseconds.
-pub(crate) fn timespec(nanos: u64) -> timespec {
-    timespec { tv_sec: (nanos / 1_000_000_000) as _, tv_nsec: (nanos % 1_000_000_000) as _ }
 }
 
 /// Sleeps until the clock says `instant`; returns at once if it lies in the past.
@@ -94,16 +93,8 @@ pub(crate) fn timespec(nanos: u64) -> timespec {
 /// # Errors
 /// The kernel refuses, which it does not for these clocks.
 pub fn sleep_until<C: Wakes>(instant: Instant<C>) -> Result<(), Error> {
-    let until = timespec(instant.as_nanos());
-    loop {
-        let flags = libc::TIMER_ABSTIME;
-        // SAFETY: `until` can be read, and no remaining time is asked for.
-        match unsafe { libc::clock_nanosleep(C::ID, flags, &until, std::ptr::null_mut()) } {
-            0 => return Ok(()),
-            libc::EINTR => {}
-            number => return Err(Error::new("sleep by the clock", C::NAME, Errno(number))),
-        }
-    }
+    while !sleep_until_or_signal(instant)? {}
+    Ok(())
 }
 
 /// As [`sleep_until`], but a signal whose handler is called ends it too. True if the clock says
@@ -112,13 +103,14 @@ pub fn sleep_until<C: Wakes>(instant: Instant<C>) -> Result<(), Error> {
 /// # Errors
 /// As [`sleep_until`].
 pub fn sleep_until_or_signal<C: Wakes>(instant: Instant<C>) -> Result<bool, Error> {
-    let until = timespec(instant.as_nanos());
-    let flags = libc::TIMER_ABSTIME;
-    // SAFETY: `until` can be read, and no remaining time is asked for.
-    match unsafe { libc::clock_nanosleep(C::ID, flags, &until, std::ptr::null_mut()) } {
-        0 => Ok(true),
-        libc::EINTR => Ok(false),
-        number => Err(Error::new("sleep by the clock", C::NAME, Errno(number))),
+    let nanos = instant.as_nanos();
+    let until =
+        Timespec { tv_sec: (nanos / 1_000_000_000) as _, tv_nsec: (nanos % 1_000_000_000) as _ };
+    let sleep = |clock| rustix::thread::clock_nanosleep_absolute(clock, &until);
+    match ClockId::try_from(C::ID).and_then(sleep) {
+        Ok(()) => Ok(true),
+        Err(RawErrno::INTR) => Ok(false),
+        Err(errno) => Err(Error::new("sleep by the clock", C::NAME, errno.into())),
     }
 }
 
@@ -198,10 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn timespecs_convert_both_ways() {
-        for value in [0, 1, 999_999_999, 1_000_000_000, 1_700_000_000_123_456_789] {
-            assert_eq!(nanos(timespec(value)), value);
-        }
-        assert_eq!(nanos(libc::timespec { tv_sec: -1, tv_nsec: 5 }), 5);
+    fn a_time_is_so_many_nanoseconds() {
+        assert_eq!(nanos(timespec { tv_sec: 1, tv_nsec: 2 }), 1_000_000_002);
+        assert_eq!(nanos(timespec { tv_sec: -1, tv_nsec: 5 }), 5);
     }
 }

@@ -72,6 +72,12 @@ impl Errno {
     }
 }
 
+impl From<rustix::io::Errno> for Errno {
+    fn from(errno: rustix::io::Errno) -> Self {
+        Self(errno.raw_os_error())
+    }
+}
+
 impl fmt::Display for Errno {
     /// `ENODEV (No such device)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,7 +121,7 @@ impl Error {
         Self(Box::new(Parts { attempt, subject, errno: None, detail, remedy: None }))
     }
 
-    /// Adds what the kernel says beyond the number.
+    /// Adds what the kernel says beside the number.
     pub(crate) fn with_detail(mut self, detail: Option<String>) -> Self {
         self.0.detail = detail;
         self

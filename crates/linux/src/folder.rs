@@ -7,23 +7,24 @@
 //! A [`Folder`] is held open, and its files are opened relative to it: what happens to its path
 //! afterwards makes no difference.
 
-use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use libc::c_int;
+use rustix::fs::{Mode, OFlags};
+use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::error::check;
 use crate::peer::own_user;
 
 /// Write access for the group and for all others.
 const OTHERS_WRITE: u32 = 0o022;
 /// `S_ISVTX`: in a folder that is sticky, only the owner of a file removes or renames it.
 const STICKY: u32 = 0o1000;
+/// What names of private folders consist of: each letter is as likely as any other.
+const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+/// How often such a name is drawn until there is no file of that name.
+const ATTEMPTS: usize = 100;
 
 /// A folder that is held open.
 #[derive(Debug)]
@@ -110,7 +111,7 @@ impl Folder {
     /// # Errors
     /// It is not there, is a symbolic link, or may not be read.
     pub fn open_file(&self, name: &str) -> io::Result<File> {
-        self.open_at(name, libc::O_RDONLY)
+        self.open_at(name, OFlags::RDONLY)
     }
 
     /// Opens one of its files for reading and writing, made with mode 0600 if it is not there. It is a
@@ -119,7 +120,7 @@ impl Folder {
     /// # Errors
     /// It is another user's, a symbolic link or no plain file, or may not be written.
     pub fn open_own_file(&self, name: &str) -> io::Result<File> {
-        let file = self.open_at(name, libc::O_RDWR | libc::O_CREAT)?;
+        let file = self.open_at(name, OFlags::RDWR | OFlags::CREATE)?;
         let found = file.metadata()?;
         if !found.is_file() || found.uid() != own_user() {
             let place = self.path.join(name);
@@ -134,35 +135,29 @@ impl Folder {
         Ok(file)
     }
 
-    fn open_at(&self, name: &str, flags: c_int) -> io::Result<File> {
-        let name = CString::new(name).map_err(|_| io::Error::from(ErrorKind::InvalidInput))?;
-        let flags = flags | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        // SAFETY: `name` is a C string that lives until the call returns.
-        let fd = check(unsafe { libc::openat(self.file.as_raw_fd(), name.as_ptr(), flags, 0o600) });
-        let fd = fd.map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
-        // SAFETY: the kernel just opened it and nobody else knows it.
-        Ok(unsafe { File::from_raw_fd(fd) })
+    fn open_at(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mode = Mode::RUSR | Mode::WUSR;
+        Ok(rustix::fs::openat(&self.file, name, flags, mode)?.into())
     }
 
-    /// Makes a folder in it that only this user can enter, with a name that nobody can know before
-    /// (`mkdtemp(3)`); the name is short, since paths of sockets are. It is removed when it is dropped, if it is empty by then.
+    /// Makes a folder in it that only this user can enter, with a name that nobody can know before; the
+    /// name is short, since paths of sockets are. It is removed when it is dropped, if it is empty by then.
     ///
     /// # Errors
     /// It cannot be made.
     pub fn make_private(&self) -> io::Result<Private> {
-        let template = self.path.join(".XXXXXX");
-        let template = CString::new(template.as_os_str().as_bytes())
-            .map_err(|_| io::Error::from(ErrorKind::InvalidInput))?;
-        let place = template.into_raw();
-        // SAFETY: `place` is a C string that can be written, and whose end stays where it is.
-        let made = unsafe { libc::mkdtemp(place) };
-        let error = io::Error::last_os_error();
-        // SAFETY: it comes from `into_raw`, and its length is the same.
-        let path = unsafe { CString::from_raw(place) };
-        if made.is_null() {
-            return Err(error);
+        for _ in 0..ATTEMPTS {
+            let mut random = [0; 6];
+            getrandom(&mut random, GetRandomFlags::empty())?;
+            let letters = random.map(|byte| char::from(LETTERS[usize::from(byte) % LETTERS.len()]));
+            let path = self.path.join(format!(".{}", String::from_iter(letters)));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                made => return made.map(|()| Private(path)),
+            }
         }
-        Ok(Private(PathBuf::from(std::ffi::OsStr::from_bytes(path.as_bytes()))))
+        Err(ErrorKind::AlreadyExists.into())
     }
 }
 

@@ -9,10 +9,12 @@
 //! | 6..8 | sequence number |
 //! | 8.. | data |
 
-use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::socket::{self, retry, sent};
+use rustix::net::{RecvFlags, SendFlags};
+
+use crate::socket::{self, retried, sent};
 use crate::{Error, Sent};
 
 /// Bytes before the data of an echo message.
@@ -76,20 +78,9 @@ impl Socket {
     /// # Errors
     /// No way to `address`.
     pub fn send(&self, address: Ipv4Addr, message: &[u8]) -> Result<Sent, Error> {
-        let to = libc::sockaddr_in {
-            sin_family: libc::AF_INET as libc::sa_family_t,
-            sin_port: 0,
-            sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.octets()) },
-            sin_zero: [0; 8],
-        };
-        let to: *const libc::sockaddr_in = &to;
-        let len = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-        sent(retry(|| {
-            let (bytes, count) = (message.as_ptr().cast(), message.len());
-            // SAFETY: `count` bytes can be read from `bytes`, and an address of `len` bytes.
-            unsafe { libc::sendto(self.fd.as_raw_fd(), bytes, count, 0, to.cast(), len) }
-        }))
-        .map_err(|errno| {
+        let to = SocketAddrV4::new(address, 0);
+        let send = || rustix::net::sendto(&self.fd, message, SendFlags::empty(), &to);
+        sent(retried(send)).map_err(|errno| {
             Error::new("send an echo request to", address.to_string(), errno)
                 .remedy_if(libc::ENETUNREACH, "add an address of this network to an interface")
         })
@@ -101,13 +92,9 @@ impl Socket {
     /// # Errors
     /// The kernel refuses.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<Option<Reply>>, Error> {
-        let count = retry(|| {
-            let (bytes, room) = (buffer.as_mut_ptr().cast(), buffer.len());
-            // SAFETY: `room` bytes can be written from `bytes`.
-            unsafe { libc::recv(self.fd.as_raw_fd(), bytes, room, 0) }
-        })
-        .map_err(|errno| Error::new("receive from", "an ICMP socket", errno))?;
-        Ok(count.map(|count| reply(buffer.get(..count).unwrap_or_default())))
+        let received = retried(|| rustix::net::recv(&self.fd, &mut *buffer, RecvFlags::empty()))
+            .map_err(|errno| Error::new("receive from", "an ICMP socket", errno))?;
+        Ok(received.map(|(count, _)| reply(buffer.get(..count).unwrap_or_default())))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What Linux offers beyond `std`: the only crate of the project with `unsafe`, and it shows none
+//! What Linux offers and `std` does not: the only crate of the project with `unsafe`, and it shows none
 //! of it.
 //!
 //! | module | what it gives |
@@ -17,7 +17,7 @@
 //! | [`capability`], [`probe`] | what this process may do |
 //! | [`notify`] | telling the service manager how it goes |
 //! | [`signal`] | signals that are read like a file |
-//! | [`watch`] | being told that a file was saved |
+//! | [`watch`] | noticing that a file was saved |
 //! | [`lock`], [`folder`] | a lock between processes; folders that no other user can change |
 //! | [`peer`] | who is at the other end of a Unix socket |
 //! | [`process`] | forking and reaping |
@@ -35,6 +35,7 @@ pub mod capability;
 pub mod clock;
 mod error;
 pub mod ethtool;
+pub mod event;
 pub mod folder;
 pub mod icmp;
 pub mod lock;

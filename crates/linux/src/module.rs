@@ -2,10 +2,10 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use crate::error::check;
+use rustix::io::Errno as RawErrno;
+
 use crate::{Errno, Error};
 
 const NO_MODULES: &str = "this kernel was built without module support";
@@ -42,14 +42,10 @@ pub fn load(file: &Path, parameters: &str) -> Result<Loaded, Error> {
         Error::new("read the module", file.display().to_string(), errno)
     })?;
     let parameters = CString::new(parameters).map_err(|_| fail(Errno(libc::EINVAL)))?;
-    // SAFETY: an open file, a C string that lives until the call returns, no flags.
-    let outcome = check(unsafe {
-        libc::syscall(libc::SYS_finit_module, opened.as_raw_fd(), parameters.as_ptr(), 0)
-    });
-    match outcome {
-        Ok(_) => Ok(Loaded::Now),
-        Err(Errno(libc::EEXIST)) => Ok(Loaded::Before),
-        Err(errno) => Err(fail(errno)),
+    match rustix::system::finit_module(&opened, &parameters, 0) {
+        Ok(()) => Ok(Loaded::Now),
+        Err(RawErrno::EXIST) => Ok(Loaded::Before),
+        Err(errno) => Err(fail(errno.into())),
     }
 }
 
@@ -66,10 +62,7 @@ pub fn unload(name: &str) -> Result<(), Error> {
             .remedy_if(libc::EWOULDBLOCK, "it is in use; see lsmod")
     };
     let text = CString::new(name).map_err(|_| fail(Errno(libc::EINVAL)))?;
-    // SAFETY: a C string that lives until the call returns.
-    check(unsafe { libc::syscall(libc::SYS_delete_module, text.as_ptr(), libc::O_NONBLOCK) })
-        .map(drop)
-        .map_err(fail)
+    rustix::system::delete_module(&text, libc::O_NONBLOCK).map_err(|errno| fail(errno.into()))
 }
 
 /// Whether a module is there, loaded or built in. Takes `/sys`; the name has underscores: `can_gw`.

@@ -1,11 +1,10 @@
 //! Mounting file systems, and the room in them.
 
 use std::ffi::CString;
-use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::error::check;
+use rustix::mount::MountFlags;
+
 use crate::{Errno, Error};
 
 /// Mounts a file system of `kind` (`proc`, `sysfs`, `devtmpfs`, `tmpfs`) at `target`, which must be
@@ -20,15 +19,9 @@ pub fn mount(kind: &str, target: &str, options: &str) -> Result<(), Error> {
             .remedy_if(libc::ENOENT, "create the folder first")
             .remedy_if(libc::ENODEV, "the kernel does not have this file system; load its module")
     };
-    let text = |text: &str| CString::new(text).map_err(|_| fail(Errno(libc::EINVAL)));
-    let (kind, place, options) = (text(kind)?, text(target)?, text(options)?);
-    let flags = 0;
-    // SAFETY: four C strings that live until the call returns.
-    check(unsafe {
-        libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast())
-    })
-    .map(drop)
-    .map_err(fail)
+    let options = CString::new(options).map_err(|_| fail(Errno(libc::EINVAL)))?;
+    rustix::mount::mount(kind, target, kind, MountFlags::empty(), &*options)
+        .map_err(|errno| fail(errno.into()))
 }
 
 /// Bytes that this user may still write to the file system of `path`.
@@ -36,13 +29,9 @@ pub fn mount(kind: &str, target: &str, options: &str) -> Result<(), Error> {
 /// # Errors
 /// There is no such path.
 pub fn free_bytes(path: &Path) -> Result<u64, Error> {
-    let fail = |errno| Error::new("read the free space of", path.display().to_string(), errno);
-    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| fail(Errno(libc::EINVAL)))?;
-    let mut found = MaybeUninit::<libc::statvfs>::zeroed();
-    // SAFETY: a C string and a place for the answer, both of which live until the call returns.
-    check(unsafe { libc::statvfs(name.as_ptr(), found.as_mut_ptr()) }).map_err(fail)?;
-    // SAFETY: zeroes are a valid answer, and the kernel has written it.
-    let found = unsafe { found.assume_init() };
+    let found = rustix::fs::statvfs(path).map_err(|errno| {
+        Error::new("read the free space of", path.display().to_string(), errno.into())
+    })?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 

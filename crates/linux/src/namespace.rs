@@ -2,9 +2,10 @@
 //! a new socket belongs to is a property of the thread that opens it.
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::error::check;
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
 use crate::{Errno, Error};
 
 /// A network namespace, kept alive as long as the value.
@@ -43,8 +44,7 @@ impl Namespace {
     /// # Errors
     /// No permission.
     pub fn unshare() -> Result<Self, Error> {
-        // SAFETY: no pointers; only the network namespace of this thread changes.
-        check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map_err(|errno| {
+        unshare(UnshareFlags::NEWNET).map_err(|errno| {
             Error::new("create a network namespace", "", errno).remedy_if(
                 libc::EPERM,
                 "this needs root or CAP_SYS_ADMIN; try `unshare --map-root-user`",
@@ -59,8 +59,7 @@ impl Namespace {
     /// # Errors
     /// No permission.
     pub fn unshare_processes() -> Result<(), Error> {
-        // SAFETY: no pointers; only what is forked from now on is different.
-        check(unsafe { libc::unshare(libc::CLONE_NEWPID) }).map(drop).map_err(|errno| {
+        unshare(UnshareFlags::NEWPID).map_err(|errno| {
             Error::new("create a process namespace", "", errno)
                 .remedy_if(libc::EPERM, "this needs root or CAP_SYS_ADMIN")
         })
@@ -71,14 +70,18 @@ impl Namespace {
     /// # Errors
     /// No permission.
     pub fn enter(&self) -> Result<(), Error> {
-        // SAFETY: no pointers; only the network namespace of this thread changes.
-        check(unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop).map_err(
-            |errno| {
-                Error::new("enter a network namespace", "", errno)
-                    .remedy_if(libc::EPERM, "this needs root or CAP_SYS_ADMIN")
-            },
-        )
+        move_into_link_name_space(self.as_fd(), Some(LinkNameSpaceType::Network)).map_err(|errno| {
+            Error::new("enter a network namespace", "", errno.into())
+                .remedy_if(libc::EPERM, "this needs root or CAP_SYS_ADMIN")
+        })
     }
+}
+
+/// Gives the calling thread new namespaces, and nothing else of its own.
+fn unshare(namespaces: UnshareFlags) -> Result<(), Errno> {
+    let namespaces = namespaces & (UnshareFlags::NEWNET | UnshareFlags::NEWPID);
+    // SAFETY: the thread still has its open files in common with the others.
+    Ok(unsafe { unshare_unsafe(namespaces) }?)
 }
 
 impl AsFd for Namespace {

@@ -6,9 +6,9 @@
 //!     +--- datagrams: READY=1, RELOADING=1 ... -----+
 //! ```
 //!
-//! A service that was started by something else, so without `$NOTIFY_SOCKET`, says the same and
-//! nobody hears it. Sending never blocks for long: a manager that does not listen must not stop a
-//! gateway.
+//! A service that was started by something else, so without `$NOTIFY_SOCKET`, says the same, and
+//! nobody receives it. Sending never blocks for long: a manager that does not read must not stop a
+//! gateway. That is why the crate `sd-notify` is not used: its sends block until the manager reads.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -114,9 +114,9 @@ impl Notifier {
         Ok(Self { socket: Some(socket) })
     }
 
-    /// Whether anybody listens.
+    /// Whether there is a manager.
     #[must_use]
-    pub const fn is_heard(&self) -> bool {
+    pub const fn has_manager(&self) -> bool {
         self.socket.is_some()
     }
 
@@ -138,7 +138,7 @@ impl Notifier {
     }
 }
 
-/// How often the manager wants to hear [`State::Alive`], at the latest, by `$WATCHDOG_USEC` and
+/// How often the manager wants to receive [`State::Alive`], at the latest, by `$WATCHDOG_USEC` and
 /// `$WATCHDOG_PID`; `None` if it does not watch this process. Tell it twice as often.
 #[must_use]
 pub fn watchdog() -> Option<Nanos> {
@@ -196,7 +196,7 @@ mod tests {
     fn an_abstract_name_is_reached() {
         let (manager, name) = manager("abstract");
         let notifier = Notifier::to(&name).unwrap();
-        assert!(notifier.is_heard());
+        assert!(notifier.has_manager());
         notifier.tell(&[State::Ready, State::Alive]).unwrap();
         assert_eq!(received(&manager), "READY=1\nWATCHDOG=1\n");
         let before = clock::now::<Monotonic>().as_nanos() / 1_000;
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn without_a_manager_nothing_is_sent() {
         let notifier = Notifier::to_nobody();
-        assert!(!notifier.is_heard());
+        assert!(!notifier.has_manager());
         notifier.tell(&[State::Ready]).unwrap();
         for name in ["vsock:2:1234", "relative"] {
             let error = Notifier::to(OsStr::new(name)).unwrap_err().to_string();

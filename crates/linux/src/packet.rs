@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use candor_time::{Instant, Nanos, Realtime};
-use candor_wire::socketcan::CANFD_MTU;
+use candor_wire::can::socketcan::CANFD_MTU;
 use libc::{c_int, c_void};
 
 use crate::error::check;
@@ -118,8 +118,7 @@ impl Ring {
 
     /// Leaves out frames of this machine with that mark, see [`Sender::set_mark`] and
     /// [`can::Socket::set_mark`](crate::can::Socket::set_mark): the kernel drops them before they
-    /// take a slot. A socket has one filter, so this and [`quick::set_gate`](crate::quick::set_gate)
-    /// replace one another.
+    /// take a slot.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -168,21 +167,14 @@ impl Ring {
         Ok(poll::wait(self, Interest::Read, timeout)? && self.is_well()?)
     }
 
-    /// The same, but a signal whose handler is called ends it too, see [`wake`](crate::wake).
+    /// Whether the interface is up. To be asked after waiting: that it went down ends waiting too.
     ///
     /// # Errors
-    /// As [`Ring::wait`].
-    pub fn wait_or_signal(&self, timeout: Option<Nanos>) -> Result<bool, Error> {
-        Ok(poll::wait_or_signal(self, Interest::Read, timeout)? && self.is_well()?)
-    }
-
-    /// An error makes the socket ready too.
-    fn is_well(&self) -> Result<bool, Error> {
-        let number =
-            socket::number_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
-        match number {
-            0 => Ok(true),
-            number => Err(fail("receive from", &self.interface, Errno(number))),
+    /// The interface went down.
+    pub fn is_well(&self) -> Result<bool, Error> {
+        match rustix::net::sockopt::socket_error(self) {
+            Ok(Err(errno)) => Err(fail("receive from", &self.interface, errno.into())),
+            Ok(Ok(())) | Err(_) => Ok(true),
         }
     }
 

@@ -18,15 +18,13 @@ pub struct Peer {
 /// The user this process runs as.
 #[must_use]
 pub fn own_user() -> u32 {
-    // SAFETY: no memory is involved.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// The group this process runs as.
 #[must_use]
 pub fn own_group() -> u32 {
-    // SAFETY: no memory is involved.
-    unsafe { libc::getegid() }
+    rustix::process::getegid().as_raw()
 }
 
 /// Who is at the other end of a connected Unix socket (`SO_PEERCRED`).
@@ -34,6 +32,7 @@ pub fn own_group() -> u32 {
 /// # Errors
 /// It is no Unix socket, or is not connected.
 pub fn peer_of(socket: &impl AsFd) -> Result<Peer, Error> {
+    // Not with rustix: there, no process has the number 0.
     let mut peer = MaybeUninit::<libc::ucred>::zeroed();
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     let (fd, place) = (socket.as_fd().as_raw_fd(), peer.as_mut_ptr().cast());

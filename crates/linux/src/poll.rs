@@ -1,12 +1,12 @@
 //! Waiting until something can be read or written.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use candor_time::Nanos;
-use libc::{c_int, c_short};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll};
+use rustix::io::Errno as RawErrno;
 
-use crate::clock::timespec;
-use crate::error::check;
 use crate::{Errno, Error};
 
 /// What to wait for.
@@ -23,8 +23,9 @@ pub enum Interest {
 /// # Errors
 /// The kernel refuses.
 pub fn wait(file: &impl AsFd, interest: Interest, timeout: Option<Nanos>) -> Result<bool, Error> {
+    let mut entries = [entry(file.as_fd(), interest)];
     loop {
-        if let Some(is_ready) = wait_once(file, interest, timeout)? {
+        if let Some(is_ready) = poll(&mut entries, timeout)? {
             return Ok(is_ready);
         }
     }
@@ -39,7 +40,22 @@ pub fn wait_or_signal(
     interest: Interest,
     timeout: Option<Nanos>,
 ) -> Result<bool, Error> {
-    Ok(wait_once(file, interest, timeout)?.unwrap_or(false))
+    let [is_ready] = wait_each_or_signal([(file.as_fd(), interest)], timeout)?;
+    Ok(is_ready)
+}
+
+/// Waits until one of a few files is ready, at most `timeout` (`None`: for ever); a signal whose handler
+/// is called ends it too. Tells of each whether it is ready. Does not allocate.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn wait_each_or_signal<const COUNT: usize>(
+    files: [(BorrowedFd<'_>, Interest); COUNT],
+    timeout: Option<Nanos>,
+) -> Result<[bool; COUNT], Error> {
+    let mut entries = files.map(|(file, interest)| entry(file, interest));
+    let is_any = poll(&mut entries, timeout)?.unwrap_or(false);
+    Ok(entries.map(|entry| is_any && !entry.revents().is_empty()))
 }
 
 /// Waits until one of several files can be read, or has an error to be fetched, at most `timeout`
@@ -48,63 +64,58 @@ pub fn wait_or_signal(
 /// # Errors
 /// The kernel refuses.
 pub fn wait_any_or_signal(files: &[BorrowedFd<'_>], timeout: Option<Nanos>) -> Result<bool, Error> {
-    let entry = |file: &BorrowedFd<'_>| libc::pollfd {
-        fd: file.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    let mut entries: Vec<_> = files.iter().map(entry).collect();
+    let mut entries: Vec<_> = files.iter().map(|&file| entry(file, Interest::Read)).collect();
     Ok(poll(&mut entries, timeout)?.unwrap_or(false))
 }
 
-/// `None` if a signal ended it.
-fn wait_once(
-    file: &impl AsFd,
-    interest: Interest,
-    timeout: Option<Nanos>,
-) -> Result<Option<bool>, Error> {
-    let events: c_short = match interest {
-        Interest::Read => libc::POLLIN,
-        Interest::Write => libc::POLLOUT,
+fn entry(file: BorrowedFd<'_>, interest: Interest) -> PollFd<'_> {
+    let flags = match interest {
+        Interest::Read => PollFlags::IN,
+        Interest::Write => PollFlags::OUT,
     };
-    poll(&mut [libc::pollfd { fd: file.as_fd().as_raw_fd(), events, revents: 0 }], timeout)
+    PollFd::from_borrowed_fd(file, flags)
 }
 
 /// Whether one of the entries is ready; `None` if a signal ended it.
-fn poll(entries: &mut [libc::pollfd], timeout: Option<Nanos>) -> Result<Option<bool>, Error> {
-    let timeout = timeout.map(|timeout| timespec(timeout.as_nanos()));
-    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    let (place, count) = (entries.as_mut_ptr(), entries.len() as libc::nfds_t);
-    // SAFETY: `count` entries that can be written, a time that can be read or null, no signal mask.
-    match check(unsafe { libc::ppoll(place, count, timeout, std::ptr::null()) }) {
+fn poll(entries: &mut [PollFd<'_>], timeout: Option<Nanos>) -> Result<Option<bool>, Error> {
+    match rustix::event::poll(entries, timeout.map(timespec).as_ref()) {
         Ok(count) => Ok(Some(count > 0)),
-        Err(Errno(libc::EINTR)) => Ok(None),
-        Err(errno) => Err(Error::new("wait for", "a socket", errno)),
+        Err(RawErrno::INTR) => Ok(None),
+        Err(errno) => Err(failed("a socket", errno)),
     }
 }
+
+fn failed(what: &str, errno: RawErrno) -> Error {
+    Error::new("wait for", what, Errno(errno.raw_os_error()))
+}
+
+fn timespec(time: Nanos) -> Timespec {
+    let (seconds, nanos) = (time.as_nanos() / 1_000_000_000, time.as_nanos() % 1_000_000_000);
+    Timespec { tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX), tv_nsec: nanos as _ }
+}
+
+/// Files that are reported at once.
+const MAX_READY: usize = 64;
 
 /// Several files to wait for, each with a token of the caller's (`epoll`). Waiting costs as much as
 /// there are files that are ready, and does not allocate.
 #[derive(Debug)]
 pub struct Poll {
     epoll: OwnedFd,
-    events: Box<[libc::epoll_event]>,
-    ready: usize,
+    /// Of those that are ready.
+    tokens: Vec<u64>,
 }
 
 impl Poll {
-    /// For at most `capacity` files that are ready at once; the others are reported next time.
+    /// Waits for nothing yet.
     ///
     /// # Errors
     /// Too many files are open.
-    pub fn new(capacity: usize) -> Result<Self, Error> {
-        // SAFETY: no pointers.
-        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
-            .map_err(|errno| Error::new("make", "an epoll instance", errno))?;
-        // SAFETY: the kernel just opened it and nobody else knows it.
-        let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
-        let events = vec![libc::epoll_event { events: 0, u64: 0 }; capacity.max(1)];
-        Ok(Self { epoll, events: events.into(), ready: 0 })
+    pub fn new() -> Result<Self, Error> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| {
+            Error::new("make", "an epoll instance", Errno(errno.raw_os_error()))
+        })?;
+        Ok(Self { epoll, tokens: Vec::with_capacity(MAX_READY) })
     }
 
     /// Adds a file. Closing it takes it out.
@@ -112,20 +123,16 @@ impl Poll {
     /// # Errors
     /// It is in already, or is no file that one waits for.
     pub fn add(&mut self, file: &impl AsFd, interest: Interest, token: u64) -> Result<(), Error> {
-        let events = match interest {
-            Interest::Read => libc::EPOLLIN,
-            Interest::Write => libc::EPOLLOUT,
+        let flags = match interest {
+            Interest::Read => epoll::EventFlags::IN,
+            Interest::Write => epoll::EventFlags::OUT,
         };
-        let mut event = libc::epoll_event { events: events as u32, u64: token };
-        let (epoll, fd) = (self.epoll.as_raw_fd(), file.as_fd().as_raw_fd());
-        // SAFETY: `event` can be read.
-        check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &mut event) })
-            .map(drop)
-            .map_err(|errno| Error::new("wait for", "a file", errno))
+        epoll::add(&self.epoll, file, epoll::EventData::new_u64(token), flags)
+            .map_err(|errno| failed("a file", errno))
     }
 
     /// Waits until a file is ready, at most `timeout` (`None`: for ever, zero: not at all), and
-    /// gives the tokens of those that are; nothing if time is up.
+    /// gives the tokens of those that are, 64 at most: the others come next time. None if time is up.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -133,33 +140,21 @@ impl Poll {
         &mut self,
         timeout: Option<Nanos>,
     ) -> Result<impl Iterator<Item = u64> + '_, Error> {
-        let timeout = timeout.map(|timeout| timespec(timeout.as_nanos()));
-        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        let capacity = self.events.len() as c_int;
-        self.ready = loop {
-            // SAFETY: `events` has room for `capacity` events, a time that can be read or null, no
-            // signal mask, and its size.
-            let result = check(unsafe {
-                libc::syscall(
-                    libc::SYS_epoll_pwait2,
-                    self.epoll.as_raw_fd(),
-                    self.events.as_mut_ptr(),
-                    capacity,
-                    timeout,
-                    std::ptr::null::<libc::sigset_t>(),
-                    size_of::<u64>(),
-                )
-            });
-            match result {
-                Ok(count) => break usize::try_from(count).unwrap_or(0),
-                Err(Errno(libc::EINTR)) => {}
+        let timeout = timeout.map(timespec);
+        let mut room = [MaybeUninit::uninit(); MAX_READY];
+        let events = loop {
+            match epoll::wait(&self.epoll, &mut room, timeout.as_ref()) {
+                Ok((events, _)) => break events,
+                Err(RawErrno::INTR) => {}
                 Err(errno) => {
-                    return Err(Error::new("wait for", "files", errno)
+                    return Err(failed("files", errno)
                         .remedy_if(libc::ENOSYS, "Linux 5.11 or newer is needed"));
                 }
             }
         };
-        Ok(self.events.iter().take(self.ready).map(|event| event.u64))
+        self.tokens.clear();
+        self.tokens.extend(events.iter().map(|event| event.data.u64()));
+        Ok(self.tokens.iter().copied())
     }
 }
 
@@ -173,7 +168,7 @@ mod tests {
     fn readiness_is_reported_with_the_token() {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         let (_other, silent) = UnixStream::pair().unwrap();
-        let mut poll = Poll::new(4).unwrap();
+        let mut poll = Poll::new().unwrap();
         poll.add(&theirs, Interest::Read, 7).unwrap();
         poll.add(&silent, Interest::Read, 8).unwrap();
         assert_eq!(poll.wait(Some(Nanos::from_micros(50))).unwrap().count(), 0);

@@ -2,13 +2,14 @@
 //! run in a process of its own.
 
 use std::fs;
-use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 
 use libc::{c_int, pid_t};
+use rustix::io::Errno as RawErrno;
+use rustix::process::{Pid, Signal};
 
 use crate::clock::Usage;
 use crate::error::check;
@@ -78,10 +79,11 @@ impl Child {
     /// # Errors
     /// It is not there any more.
     pub fn kill(&self) -> Result<(), Error> {
-        // SAFETY: no pointers. The number is that of our child, which keeps it until it is reaped.
-        check(unsafe { libc::kill(self.id as pid_t, libc::SIGKILL) })
-            .map(drop)
-            .map_err(|errno| Error::new("end process", self.id.to_string(), errno))
+        // The number is that of our child, which keeps it until it is reaped.
+        Pid::from_raw(self.id as pid_t)
+            .ok_or(RawErrno::SRCH)
+            .and_then(|id| rustix::process::kill_process(id, Signal::KILL))
+            .map_err(|errno| Error::new("end process", self.id.to_string(), errno.into()))
     }
 
     /// Waits until it ends.
@@ -118,6 +120,7 @@ pub fn become_user(user: u32) -> Result<(), Error> {
     let fail = |errno| {
         Error::new("become user", user.to_string(), errno).remedy_if(libc::EPERM, "this needs root")
     };
+    // By the C library, which changes all threads: the kernel knows users of threads only.
     // SAFETY: an empty list; no memory is involved. Groups first: the user may not change them.
     check(unsafe { libc::setgroups(0, std::ptr::null()) }).map_err(fail)?;
     // SAFETY: no memory is involved.
@@ -134,16 +137,12 @@ pub fn ends_with_parent(command: &mut Command) {
 }
 
 fn ends_with(command: &mut Command, parent: u32) {
-    let parent = parent as pid_t;
+    let parent = Pid::from_raw(parent as pid_t);
     let ask = move || {
-        let signal = libc::SIGKILL as libc::c_ulong;
-        // SAFETY: no pointers; only the calling process is named.
-        check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) })
-            .map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
-        // SAFETY: no memory is involved.
-        if unsafe { libc::getppid() } != parent {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        if rustix::process::getppid() != parent {
             // Who ended before that tells nobody any more.
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            return Err(RawErrno::SRCH.into());
         }
         Ok(())
     };

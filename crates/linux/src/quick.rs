@@ -2,12 +2,10 @@
 //!
 //! | what | instead of | instructions less (Linux 6.12) |
 //! |---|---|---|
-//! | [`receive`], [`send`]: `recv`, `send` | `read`, `write`, which ask what kind of file it is | 300 each |
+//! | [`receive_once`], [`send`]: `recv`, `send` | `read`, `write`, which ask what kind of file it is | 300 each |
 //! | system calls past the C library | `recv`, `send` of the C library, where threads can be cancelled | 50 each |
 //! | [`spawn_apart`] | a table of files shared with other threads | 45 per call |
 //! | [`leave_restartable_sequences`] | what the C library sets up for every thread | 190 per wake-up |
-//!
-//! [`set_gate`] opens and closes a socket for what arrives, without closing the file.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -17,7 +15,7 @@ use std::thread::{Builder, JoinHandle};
 use libc::{c_int, c_long};
 
 use crate::error::check;
-use crate::socket::{sent, set_option};
+use crate::socket::sent;
 use crate::{Errno, Error, Sent};
 
 /// `sendto` or `recvfrom` without an address; returns the number of bytes, or the negative number of
@@ -69,35 +67,12 @@ fn failed(mut result: isize, again: impl Fn() -> isize) -> Result<Option<usize>,
     }
 }
 
-/// Receives what is next into `buffer`; returns the number of bytes, `None` if there is nothing and
-/// the socket does not block or `can_wait` is false.
+/// Receives what is next into `buffer`; returns the number of bytes. `None` if there is nothing and
+/// the socket does not block or `can_wait` is false, or if a signal came whose handler asks for that (no
+/// `SA_RESTART`), see [`wake`](crate::wake).
 ///
 /// # Errors
 /// The interface went down or away.
-#[inline]
-pub fn receive(
-    socket: &impl AsFd,
-    buffer: &mut [u8],
-    can_wait: bool,
-) -> Result<Option<usize>, Error> {
-    let flags = if can_wait { 0 } else { libc::MSG_DONTWAIT };
-    let fd = socket.as_fd().as_raw_fd();
-    let (bytes, room) = (buffer.as_mut_ptr(), buffer.len());
-    // SAFETY: `room` bytes can be written to it.
-    let receive = || unsafe { transfer(libc::SYS_recvfrom, fd, bytes, room, flags) };
-    match receive() {
-        count @ 0.. => Ok(Some(count as usize)),
-        first => {
-            failed(first, receive).map_err(|errno| Error::new("receive from", "a socket", errno))
-        }
-    }
-}
-
-/// As [`receive`], but a signal ends it too if its handler asks for that (no `SA_RESTART`), see
-/// [`wake`](crate::wake): then there is nothing either.
-///
-/// # Errors
-/// As [`receive`].
 #[inline]
 pub fn receive_once(
     socket: &impl AsFd,
@@ -147,38 +122,6 @@ fn send_with(socket: &impl AsFd, bytes: &[u8], flags: c_int) -> Result<Sent, Err
             sent(failed(first, send)).map_err(|errno| Error::new("send on", "a socket", errno))
         }
     }
-}
-
-/// Whether a socket takes what arrives for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
-    /// It does.
-    Open,
-    /// It does not: what arrives is dropped and not counted.
-    Closed,
-}
-
-/// Closes a socket by a filter of one instruction, which takes nothing, or opens it by taking the
-/// filter away: one that takes everything would cost some 70 instructions per frame.
-///
-/// # Errors
-/// The kernel refuses.
-pub fn set_gate(socket: &impl AsFd, gate: Gate) -> Result<(), Error> {
-    let fd = socket.as_fd();
-    let outcome = match gate {
-        Gate::Open => match set_option(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0) {
-            // It has none.
-            Err(Errno(libc::ENOENT)) => Ok(()),
-            outcome => outcome,
-        },
-        Gate::Closed => {
-            let code = (libc::BPF_RET | libc::BPF_K) as u16;
-            let mut filter = [libc::sock_filter { code, jt: 0, jf: 0, k: 0 }];
-            let program = libc::sock_fprog { len: 1, filter: filter.as_mut_ptr() };
-            set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
-        }
-    };
-    outcome.map_err(|errno| Error::new("set the filter of", "a socket", errno))
 }
 
 /// What a thread with open files of its own does: it gets bytes, calls its second argument when it is
@@ -293,29 +236,9 @@ pub fn leave_restartable_sequences() -> Result<bool, Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, UdpSocket};
     use std::sync::{Barrier, Mutex};
 
     use super::*;
-
-    #[test]
-    fn a_closed_socket_takes_nothing_until_it_is_opened() {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        socket.connect(socket.local_addr().unwrap()).unwrap();
-        let mut buffer = [0; 8];
-        let mut pass = || {
-            assert_eq!(send(&socket, b"frame"), Ok(Sent::Taken));
-            receive(&socket, &mut buffer, false).unwrap()
-        };
-        assert_eq!(pass(), Some(5));
-        set_gate(&socket, Gate::Closed).unwrap();
-        assert_eq!(pass(), None);
-        set_gate(&socket, Gate::Open).unwrap();
-        assert_eq!(pass(), Some(5));
-        set_gate(&socket, Gate::Open).unwrap();
-        assert_eq!(pass(), Some(5));
-        assert_eq!(&buffer[..5], b"frame");
-    }
 
     /// What the open files of the calling thread are, such as `pipe:[123]`.
     fn open_files() -> Vec<String> {

@@ -1,10 +1,12 @@
 //! What all sockets have in common.
 
-use std::ffi::CString;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::num::NonZero;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::{c_int, socklen_t};
+use rustix::io::Errno as RawErrno;
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, netdevice, sockopt};
 
 use crate::error::check;
 use crate::{Errno, Error};
@@ -30,20 +32,22 @@ pub fn interface_index(name: &str) -> Result<u32, Error> {
         Error::new("find the interface", name, errno)
             .with_remedy("list the interfaces with `ip link`; CAN drivers may need to be loaded")
     };
-    let text = CString::new(name).map_err(|_| fail(Errno(libc::EINVAL)))?;
-    // SAFETY: `text` is a C string that lives until the call returns.
-    match unsafe { libc::if_nametoindex(text.as_ptr()) } {
-        0 => Err(fail(Errno::last())),
-        index => Ok(index),
+    if name.contains('\0') {
+        return Err(fail(Errno(libc::EINVAL)));
     }
+    // Any socket will do to ask.
+    let fd = open(libc::AF_UNIX, libc::SOCK_DGRAM, 0)
+        .or_else(|_| open(libc::AF_INET, libc::SOCK_DGRAM, 0))
+        .map_err(fail)?;
+    netdevice::name_to_index(fd, name).map_err(|errno| fail(errno.into()))
 }
 
 /// A new socket, closed on exec.
 pub(crate) fn open(domain: c_int, kind: c_int, protocol: c_int) -> Result<OwnedFd, Errno> {
-    // SAFETY: no pointers.
-    let fd = check(unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) })?;
-    // SAFETY: the kernel just opened it and nobody else knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let domain = AddressFamily::from_raw(domain as _);
+    let kind = SocketType::from_raw(kind.unsigned_abs());
+    let protocol = NonZero::new(protocol.unsigned_abs()).map(Protocol::from_raw);
+    Ok(rustix::net::socket_with(domain, kind, SocketFlags::CLOEXEC, protocol)?)
 }
 
 /// Binds to an address, one of the `sockaddr` structures.
@@ -77,37 +81,26 @@ pub(crate) fn set_option_list<T: Copy>(
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, values, len) }).map(drop)
 }
 
-/// Reads an option that is a number.
-pub(crate) fn number_option(
-    fd: BorrowedFd<'_>,
-    level: c_int,
-    option: c_int,
-) -> Result<c_int, Errno> {
-    let mut value: c_int = 0;
-    let mut len = size_of::<c_int>() as socklen_t;
-    let place: *mut c_int = &mut value;
-    // SAFETY: `place` points to `len` writable bytes.
-    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, place.cast(), &mut len) })?;
-    Ok(value)
-}
-
-/// Sets the receive buffer, beyond the limit for ordinary users if permitted; returns the bytes
+/// Sets the receive buffer, above the limit for ordinary users if permitted; returns the bytes
 /// that the kernel granted (it doubles what is asked for, to account for its own).
 pub(crate) fn set_receive_buffer(fd: BorrowedFd<'_>, bytes: u32) -> Result<u32, Errno> {
-    set_buffer(fd, bytes, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)
+    let wanted = buffer_size(bytes);
+    sockopt::set_socket_recv_buffer_size_force(fd, wanted)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(fd, wanted))?;
+    Ok(sockopt::socket_recv_buffer_size(fd)? as u32)
 }
 
 /// As [`set_receive_buffer`].
 pub(crate) fn set_send_buffer(fd: BorrowedFd<'_>, bytes: u32) -> Result<u32, Errno> {
-    set_buffer(fd, bytes, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)
+    let wanted = buffer_size(bytes);
+    sockopt::set_socket_send_buffer_size_force(fd, wanted)
+        .or_else(|_| sockopt::set_socket_send_buffer_size(fd, wanted))?;
+    Ok(sockopt::socket_send_buffer_size(fd)? as u32)
 }
 
-fn set_buffer(fd: BorrowedFd<'_>, bytes: u32, force: c_int, plain: c_int) -> Result<u32, Errno> {
-    let wanted = c_int::try_from(bytes).unwrap_or(c_int::MAX);
-    if set_option(fd, libc::SOL_SOCKET, force, &wanted).is_err() {
-        set_option(fd, libc::SOL_SOCKET, plain, &wanted)?;
-    }
-    Ok(number_option(fd, libc::SOL_SOCKET, plain)?.unsigned_abs())
+/// The kernel takes more for a negative number.
+fn buffer_size(bytes: u32) -> usize {
+    bytes.min(c_int::MAX.unsigned_abs()) as usize
 }
 
 /// Marks what is sent, for rules and filters of this machine; the mark is not sent along.
@@ -117,11 +110,7 @@ pub(crate) fn set_mark(fd: BorrowedFd<'_>, mark: u32) -> Result<(), Errno> {
 
 /// Whether calls wait.
 pub(crate) fn set_blocking(fd: BorrowedFd<'_>, is_blocking: bool) -> Result<(), Errno> {
-    // SAFETY: no pointers.
-    let flags = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
-    let flags = if is_blocking { flags & !libc::O_NONBLOCK } else { flags | libc::O_NONBLOCK };
-    // SAFETY: no pointers.
-    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) }).map(drop)
+    Ok(rustix::io::ioctl_fionbio(fd, !is_blocking)?)
 }
 
 /// Calls until a signal does not interrupt. `None` if it would block.
@@ -136,6 +125,15 @@ pub(crate) fn retry(mut call: impl FnMut() -> isize) -> Result<Option<usize>, Er
             Errno(libc::EAGAIN) => return Ok(None),
             errno => return Err(errno),
         }
+    }
+}
+
+/// The same for a call of rustix.
+pub(crate) fn retried<T>(call: impl FnMut() -> rustix::io::Result<T>) -> Result<Option<T>, Errno> {
+    match rustix::io::retry_on_intr(call) {
+        Ok(value) => Ok(Some(value)),
+        Err(RawErrno::AGAIN) => Ok(None),
+        Err(errno) => Err(errno.into()),
     }
 }
 

@@ -1,12 +1,14 @@
 //! What any socket waits for, has lost, and still holds.
 
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 use candor_time::{Instant, Nanos, Realtime};
 use libc::{c_int, socklen_t};
+use rustix::net::sockopt::{self, Timeout};
 
 use crate::error::check;
-use crate::socket::{number_option, set_option};
+use crate::socket::set_option;
 use crate::{Errno, Error};
 
 /// `asm-generic/socket.h`.
@@ -22,11 +24,9 @@ const MEMINFO_WORDS: usize = 9;
 /// The kernel refuses.
 pub fn set_receive_timeout(socket: &impl AsFd, timeout: Option<Nanos>) -> Result<(), Error> {
     // Zero would stand for ever.
-    let micros = timeout.map_or(0, |timeout| timeout.as_nanos().div_ceil(1_000).max(1));
-    let value =
-        libc::timeval { tv_sec: (micros / 1_000_000) as _, tv_usec: (micros % 1_000_000) as _ };
-    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &value)
-        .map_err(|errno| Error::new("set the timeout of", "a socket", errno))
+    let timeout = timeout.map(|timeout| Duration::from_nanos(timeout.as_nanos().max(1)));
+    sockopt::set_socket_timeout(socket, Timeout::Recv, timeout)
+        .map_err(|errno| Error::new("set the timeout of", "a socket", errno.into()))
 }
 
 /// Whether what arrives for a socket is stamped when the driver hands it over (`SO_TIMESTAMPNS`). A
@@ -45,12 +45,12 @@ pub fn set_stamps(socket: &impl AsFd, are_wanted: bool) -> Result<(), Error> {
 /// # Errors
 /// The kernel refuses.
 pub fn receive_buffer(socket: &impl AsFd) -> Result<u32, Error> {
-    number_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF)
-        .map(i32::unsigned_abs)
-        .map_err(|errno| Error::new("read the receive buffer of", "a socket", errno))
+    sockopt::socket_recv_buffer_size(socket)
+        .map(|bytes| bytes as u32)
+        .map_err(|errno| Error::new("read the receive buffer of", "a socket", errno.into()))
 }
 
-/// When the kernel had the frame or datagram that was received last on a socket which is not told of
+/// When the kernel had the frame or datagram that was received last on a socket without stamps of
 /// stamps otherwise (`SIOCGSTAMPNS`); `None` if there is none. The first question makes the kernel
 /// stamp what arrives, see [`can::Socket::set_stamps`](crate::can::Socket::set_stamps).
 ///
@@ -79,13 +79,8 @@ pub fn last_stamp(socket: &impl AsFd) -> Result<Option<Instant<Realtime>>, Error
 /// # Errors
 /// Linux is older than 4.12.
 pub fn cookie(socket: &impl AsFd) -> Result<u64, Error> {
-    let mut cookie = 0_u64;
-    let mut len = size_of_val(&cookie) as socklen_t;
-    let (fd, place) = (socket.as_fd().as_raw_fd(), (&raw mut cookie).cast());
-    // SAFETY: `place` points to `len` writable bytes.
-    check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_COOKIE, place, &mut len) })
-        .map_err(|errno| Error::new("read the cookie of", "a socket", errno))?;
-    Ok(cookie)
+    sockopt::socket_cookie(socket)
+        .map_err(|errno| Error::new("read the cookie of", "a socket", errno.into()))
 }
 
 /// What a socket has to do with memory (`SO_MEMINFO`).

@@ -1,16 +1,18 @@
-//! TCP beyond `std`: connecting and sending without waiting, and noticing that the other end is
+//! TCP that `std` does not have: connecting and sending without waiting, and noticing that the other end is
 //! gone.
 
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 use candor_time::Nanos;
 use libc::c_int;
+use rustix::io::Errno as RawErrno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sockopt};
 
+use crate::Error;
 use crate::error::check;
-use crate::socket::{self, retry, set_option};
-use crate::udp::Raw;
-use crate::{Errno, Error};
+use crate::socket::{retried, set_option};
 
 /// Begins to connect; does not wait. When the stream can be written, [`TcpStream::take_error`] says
 /// what came of it. The stream does not block.
@@ -18,14 +20,12 @@ use crate::{Errno, Error};
 /// # Errors
 /// There is no way to the address, or this machine refuses at once.
 pub fn connect(address: SocketAddr) -> Result<TcpStream, Error> {
-    let fail = |errno| Error::new("connect to", address.to_string(), errno);
-    let domain = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    let fd = socket::open(domain, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0).map_err(fail)?;
-    let (raw, len) = Raw::new(address);
-    let place = raw.as_ptr().cast();
-    // SAFETY: `len` bytes can be read from `place`.
-    match check(unsafe { libc::connect(fd.as_raw_fd(), place, len as libc::socklen_t) }) {
-        Ok(_) | Err(Errno(libc::EINPROGRESS | libc::EINTR)) => Ok(TcpStream::from(fd)),
+    let fail = |errno: RawErrno| Error::new("connect to", address.to_string(), errno.into());
+    let domain = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = rustix::net::socket_with(domain, SocketType::STREAM, flags, None).map_err(fail)?;
+    match rustix::net::connect(&fd, &address) {
+        Ok(()) | Err(RawErrno::INPROGRESS | RawErrno::INTR) => Ok(TcpStream::from(fd)),
         Err(errno) => Err(fail(errno)),
     }
 }
@@ -35,10 +35,8 @@ pub fn connect(address: SocketAddr) -> Result<TcpStream, Error> {
 /// # Errors
 /// The other end closed the connection, or is gone.
 pub fn send(stream: &TcpStream, bytes: &[u8]) -> Result<Option<usize>, Error> {
-    let (fd, place, len) = (stream.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
-    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-    // SAFETY: `len` bytes can be read from `place`.
-    retry(|| unsafe { libc::send(fd, place, len, flags) })
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    retried(|| rustix::net::send(stream, bytes, flags))
         .map_err(|errno| Error::new("send on", "a connection", errno))
 }
 
@@ -71,8 +69,8 @@ pub fn set_unsent_bound(stream: &TcpStream, bytes: u32) -> Result<(), Error> {
 /// # Errors
 /// The kernel refuses.
 pub fn set_send_buffer(stream: &TcpStream, bytes: u32) -> Result<(), Error> {
-    set_option(stream.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes)
-        .map_err(|errno| Error::new("limit the bytes in flight on", "a connection", errno))
+    sockopt::set_socket_send_buffer_size(stream, bytes as usize)
+        .map_err(|errno| Error::new("limit the bytes in flight on", "a connection", errno.into()))
 }
 
 /// Gives a connection up after `patience` without an answer, whether something was sent
@@ -81,21 +79,16 @@ pub fn set_send_buffer(stream: &TcpStream, bytes: u32) -> Result<(), Error> {
 /// # Errors
 /// The kernel refuses.
 pub fn set_patience(stream: &TcpStream, patience: Nanos) -> Result<(), Error> {
-    let millis = c_int::try_from(patience.as_nanos() / 1_000_000).unwrap_or(c_int::MAX);
+    // The kernel takes more for a negative number.
+    let millis = (patience.as_nanos() / 1_000_000).min(c_int::MAX.unsigned_abs().into()) as u32;
     // Quiet for a half of it, and then three questions.
-    let (idle, interval) = ((millis / 2_000).max(1), (millis / 6_000).max(1));
-    let tcp = libc::IPPROTO_TCP;
-    for (level, option, value) in [
-        (tcp, libc::TCP_USER_TIMEOUT, millis),
-        (tcp, libc::TCP_KEEPIDLE, idle),
-        (tcp, libc::TCP_KEEPINTVL, interval),
-        (tcp, libc::TCP_KEEPCNT, 3),
-        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
-    ] {
-        set_option(stream.as_fd(), level, option, &value)
-            .map_err(|errno| Error::new("set the timeout of", "a connection", errno))?;
-    }
-    Ok(())
+    let seconds = |millis: u32| Duration::from_secs((millis / 1_000).max(1).into());
+    sockopt::set_tcp_user_timeout(stream, millis)
+        .and_then(|()| sockopt::set_tcp_keepidle(stream, seconds(millis / 2)))
+        .and_then(|()| sockopt::set_tcp_keepintvl(stream, seconds(millis / 6)))
+        .and_then(|()| sockopt::set_tcp_keepcnt(stream, 3))
+        .and_then(|()| sockopt::set_socket_keepalive(stream, true))
+        .map_err(|errno| Error::new("set the timeout of", "a connection", errno.into()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! UDP beyond `std`: datagrams in batches with what the kernel says about each, and sending without
+//! UDP that `std` does not have: datagrams in batches with what the kernel says about each, and sending without
 //! waiting.
 //!
 //! A batch takes one system call and no allocation. What the kernel dropped because the buffer was
@@ -9,6 +9,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use candor_time::{Instant, Realtime};
 use libc::{c_int, c_uint};
+use rustix::io::Errno as RawErrno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::can::control::{self, CONTROL_WORDS};
 use crate::error::check;
@@ -30,14 +32,14 @@ const ROOM: usize = 65_536;
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
-pub(crate) struct Raw([u8; Raw::LEN]);
+struct Raw([u8; Raw::LEN]);
 
 impl Raw {
     const LEN: usize = 28;
     const LEN_V4: usize = 16;
 
     /// The bytes, and how many of them count.
-    pub(crate) fn new(address: SocketAddr) -> (Self, usize) {
+    fn new(address: SocketAddr) -> (Self, usize) {
         let mut bytes = [0; Self::LEN];
         bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
         let (family, len) = match address {
@@ -57,7 +59,7 @@ impl Raw {
     }
 
     /// Where the bytes are.
-    pub(crate) const fn as_ptr(&self) -> *const u8 {
+    const fn as_ptr(&self) -> *const u8 {
         self.0.as_ptr()
     }
 
@@ -175,12 +177,12 @@ impl Inbox {
     }
 
     /// Waits for a datagram and takes what has arrived; returns how many. A signal whose handler
-    /// asks for that ends it too (see [`wake`](crate::wake)), as does a socket that does not block:
-    /// then there are none.
+    /// asks for that ends it too (see [`wake`](crate::wake)): then there are none. Without `can_wait`, and
+    /// from a socket that does not block, it takes what is there.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn receive(&mut self, socket: &UdpSocket) -> Result<usize, Error> {
+    pub fn receive(&mut self, socket: &UdpSocket, can_wait: bool) -> Result<usize, Error> {
         self.filled = 0;
         // Borrowed once: borrowing the block again would end the pointers that came of it before.
         let bytes = self.bytes.as_mut_ptr();
@@ -203,7 +205,8 @@ impl Inbox {
             header.msg_hdr.msg_namelen = Raw::LEN as _;
             header
         });
-        let (fd, flags) = (socket.as_raw_fd(), libc::MSG_WAITFORONE);
+        let flags = if can_wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
+        let fd = socket.as_raw_fd();
         let room = BATCH as c_uint;
         // SAFETY: each of the `room` headers points to a vector, a control buffer and an address of
         // its own, each vector to `ROOM` bytes of its own; all of them live, and are not used
@@ -262,7 +265,7 @@ impl Inbox {
 
 // ---- Setting up ---------------------------------------------------------------------------------
 
-/// Lets [`Datagram::dropped`] be told (`SO_RXQ_OVFL`).
+/// Lets the kernel report [`Datagram::dropped`] (`SO_RXQ_OVFL`).
 ///
 /// # Errors
 /// The kernel refuses.
@@ -271,7 +274,7 @@ pub fn count_overflow(socket: &UdpSocket) -> Result<(), Error> {
         .map_err(|errno| Error::new("count what is dropped by", "a socket", errno))
 }
 
-/// Sets the receive buffer, beyond the limit for ordinary users if permitted; returns the bytes that
+/// Sets the receive buffer, above the limit for ordinary users if permitted; returns the bytes that
 /// the kernel granted, twice what was asked for at most.
 ///
 /// # Errors
@@ -286,7 +289,7 @@ pub fn set_receive_buffer(socket: &UdpSocket, bytes: u32) -> Result<u32, Error> 
 /// # Errors
 /// Somebody has it, or it is not of this machine.
 pub fn bind(address: SocketAddr) -> Result<UdpSocket, Error> {
-    bind_with(address, &[])
+    bind_with(address, false)
 }
 
 /// A socket at an address that other sockets of this machine may use as well: what is sent to a
@@ -295,24 +298,23 @@ pub fn bind(address: SocketAddr) -> Result<UdpSocket, Error> {
 /// # Errors
 /// Somebody has it who does not share it, or it is not of this machine.
 pub fn bind_shared(address: SocketAddr) -> Result<UdpSocket, Error> {
-    bind_with(address, &[libc::SO_REUSEADDR, libc::SO_REUSEPORT])
+    bind_with(address, true)
 }
 
-fn bind_with(address: SocketAddr, options: &[c_int]) -> Result<UdpSocket, Error> {
-    let fail = |errno| {
-        Error::new("bind to", address.to_string(), errno)
+fn bind_with(address: SocketAddr, is_shared: bool) -> Result<UdpSocket, Error> {
+    let fail = |errno: RawErrno| {
+        Error::new("bind to", address.to_string(), errno.into())
             .remedy_if(libc::EADDRINUSE, "another program uses this port; choose another one")
             .remedy_if(libc::EADDRNOTAVAIL, "list the addresses of this machine with `ip address`")
     };
-    let domain = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    let fd = socket::open(domain, libc::SOCK_DGRAM, 0).map_err(fail)?;
-    for &option in options {
-        set_option(fd.as_fd(), libc::SOL_SOCKET, option, &1_i32).map_err(fail)?;
+    let domain = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let (kind, flags) = (SocketType::DGRAM, SocketFlags::CLOEXEC);
+    let fd = rustix::net::socket_with(domain, kind, flags, None).map_err(fail)?;
+    if is_shared {
+        sockopt::set_socket_reuseaddr(&fd, true).map_err(fail)?;
+        sockopt::set_socket_reuseport(&fd, true).map_err(fail)?;
     }
-    let (raw, len) = Raw::new(address);
-    let place = raw.as_ptr().cast();
-    // SAFETY: `len` bytes can be read from `place`.
-    check(unsafe { libc::bind(fd.as_raw_fd(), place, len as libc::socklen_t) }).map_err(fail)?;
+    rustix::net::bind(&fd, &address).map_err(fail)?;
     Ok(UdpSocket::from(fd))
 }
 
@@ -334,26 +336,13 @@ pub enum Via {
 pub fn join(socket: &UdpSocket, group: IpAddr, via: Via) -> Result<(), Error> {
     let outcome = match group {
         IpAddr::V4(group) => {
-            let request = libc::ip_mreqn {
-                imr_multiaddr: in_addr(group),
-                imr_address: in_addr(match via {
-                    Via::Address(address) => address,
-                    _ => Ipv4Addr::UNSPECIFIED,
-                }),
-                imr_ifindex: index(via),
-            };
-            set_option(socket.as_fd(), libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP, &request)
+            let (address, index) = interface(via);
+            sockopt::set_ip_add_membership_with_ifindex(socket, &group, &address, index)
         }
-        IpAddr::V6(group) => {
-            let request = libc::ipv6_mreq {
-                ipv6mr_multiaddr: libc::in6_addr { s6_addr: group.octets() },
-                ipv6mr_interface: index(via) as _,
-            };
-            set_option(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_ADD_MEMBERSHIP, &request)
-        }
+        IpAddr::V6(group) => sockopt::set_ipv6_add_membership(socket, &group, interface(via).1),
     };
     outcome.map_err(|errno| {
-        Error::new("join the group", group.to_string(), errno)
+        Error::new("join the group", group.to_string(), errno.into())
             .remedy_if(libc::ENODEV, "name the interface, or add a route to the group")
             .remedy_if(libc::EINVAL, "groups are 224.0.0.0/4 and ff00::/8")
     })
@@ -365,46 +354,31 @@ pub fn join(socket: &UdpSocket, group: IpAddr, via: Via) -> Result<(), Error> {
 /// # Errors
 /// There is no such interface.
 pub fn set_multicast(socket: &UdpSocket, group: IpAddr, via: Via, hops: u8) -> Result<(), Error> {
-    let fd = socket.as_fd();
-    let (hops, on) = (c_int::from(hops), 1_i32);
+    let (address, index) = interface(via);
     let outcome = match group {
         IpAddr::V4(_) => {
-            let request = libc::ip_mreqn {
-                imr_multiaddr: in_addr(Ipv4Addr::UNSPECIFIED),
-                imr_address: in_addr(match via {
-                    Via::Address(address) => address,
-                    _ => Ipv4Addr::UNSPECIFIED,
-                }),
-                imr_ifindex: index(via),
-            };
-            let level = libc::IPPROTO_IP;
-            set_option(fd, level, libc::IP_MULTICAST_IF, &request)
-                .and_then(|()| set_option(fd, level, libc::IP_MULTICAST_TTL, &hops))
-                .and_then(|()| set_option(fd, level, libc::IP_MULTICAST_LOOP, &on))
+            let any = Ipv4Addr::UNSPECIFIED;
+            sockopt::set_ip_multicast_if_with_ifindex(socket, &any, &address, index)
+                .and_then(|()| sockopt::set_ip_multicast_ttl(socket, hops.into()))
+                .and_then(|()| sockopt::set_ip_multicast_loop(socket, true))
         }
-        IpAddr::V6(_) => {
-            let level = libc::IPPROTO_IPV6;
-            set_option(fd, level, libc::IPV6_MULTICAST_IF, &index(via))
-                .and_then(|()| set_option(fd, level, libc::IPV6_MULTICAST_HOPS, &hops))
-                .and_then(|()| set_option(fd, level, libc::IPV6_MULTICAST_LOOP, &on))
-        }
+        IpAddr::V6(_) => sockopt::set_ipv6_multicast_if(socket, index)
+            .and_then(|()| sockopt::set_ipv6_multicast_hops(socket, hops.into()))
+            .and_then(|()| sockopt::set_ipv6_multicast_loop(socket, true)),
     };
     outcome.map_err(|errno| {
-        Error::new("send multicast through", format!("{via:?}"), errno)
+        Error::new("send multicast through", format!("{via:?}"), errno.into())
             .remedy_if(libc::EADDRNOTAVAIL, "list the addresses of this machine with `ip address`")
             .remedy_if(libc::ENODEV, "list the interfaces with `ip link`")
     })
 }
 
-fn in_addr(address: Ipv4Addr) -> libc::in_addr {
-    libc::in_addr { s_addr: u32::from_ne_bytes(address.octets()) }
-}
-
-/// Zero stands for the routes.
-fn index(via: Via) -> c_int {
+/// The address and the index of an interface. One of them is zero; if both are, the routes decide.
+fn interface(via: Via) -> (Ipv4Addr, u32) {
     match via {
-        Via::Interface(index) => c_int::try_from(index).unwrap_or(c_int::MAX),
-        Via::Routes | Via::Address(_) => 0,
+        Via::Routes => (Ipv4Addr::UNSPECIFIED, 0),
+        Via::Interface(index) => (Ipv4Addr::UNSPECIFIED, index),
+        Via::Address(address) => (address, 0),
     }
 }
 
@@ -485,7 +459,7 @@ mod tests {
                 assert_eq!(send(&sender, &vec![7; len], &to), Ok(Sent::Taken));
             }
             let mut inbox = Inbox::new();
-            assert_eq!(inbox.receive(&receiver), Ok(3));
+            assert_eq!(inbox.receive(&receiver, true), Ok(3));
             for (index, len) in [0, 3, 60_000].into_iter().enumerate() {
                 let datagram = inbox.datagram(index).unwrap();
                 assert_eq!(datagram.bytes, vec![7; len]);
@@ -494,8 +468,9 @@ mod tests {
                 assert_eq!(datagram.dropped, None);
             }
             assert!(inbox.datagram(3).is_none());
+            assert_eq!(inbox.receive(&receiver, false), Ok(0));
             receiver.set_nonblocking(true).unwrap();
-            assert_eq!(inbox.receive(&receiver), Ok(0));
+            assert_eq!(inbox.receive(&receiver, true), Ok(0));
             assert!(inbox.datagram(0).is_none());
         }
     }
@@ -512,9 +487,9 @@ mod tests {
         for _ in 0..20 {
             assert_eq!(send(&sender, &[0; 1024], &to), Ok(Sent::Taken));
         }
-        received += inbox.receive(&receiver).unwrap();
+        received += inbox.receive(&receiver, true).unwrap();
         assert_eq!(send(&sender, &[1], &to), Ok(Sent::Taken));
-        assert_eq!(inbox.receive(&receiver), Ok(1));
+        assert_eq!(inbox.receive(&receiver, true), Ok(1));
         let dropped = inbox.datagram(0).unwrap().dropped.unwrap();
         assert_eq!(dropped as usize, 20 - received);
         assert_eq!(state::memory(&receiver).unwrap().dropped, dropped);
@@ -528,7 +503,7 @@ mod tests {
         let (done, is_done) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             tell.send(wake.thread()).unwrap();
-            let count = Inbox::new().receive(&receiver);
+            let count = Inbox::new().receive(&receiver, true);
             done.send(()).unwrap();
             count
         });
@@ -555,7 +530,7 @@ mod tests {
             assert_eq!(send(&sender, b"all", &Destination::new(address)), Ok(Sent::Taken));
             for socket in [first, second] {
                 let mut inbox = Inbox::new();
-                assert_eq!(inbox.receive(&socket), Ok(1));
+                assert_eq!(inbox.receive(&socket, true), Ok(1));
                 let datagram = inbox.datagram(0).unwrap();
                 assert_eq!(datagram.bytes, b"all");
                 let source = datagram.source.unwrap();

@@ -1,4 +1,4 @@
-//! Being told that a file was saved (`inotify(7)`).
+//! Noticing that a file was saved (`inotify(7)`).
 //!
 //! ```text
 //!  an editor that writes      open, write, close                       --> close
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! So it is the folder that is watched, not the file: that one may be replaced by another. A file
-//! that is being written is told of when it is closed, not before. If the name is a link, the folder
+//! that is being written is reported when it is closed, not before. If the name is a link, the folder
 //! of what it leads to is watched as well, and where it leads is looked at anew when something
 //! happens in one of the folders.
 
@@ -130,7 +130,7 @@ impl Watch {
     /// The files that were saved, replaced, or led somewhere else since the last call; each once,
     /// in the order in which they were added. Does not wait.
     ///
-    /// A file whose folder went away is told of each time until the folder is there again.
+    /// A file whose folder went away is reported each time until the folder is there again.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -276,7 +276,7 @@ mod tests {
         // Deleted and written anew, as some editors do.
         fs::remove_file(&file).unwrap();
         fs::write(&file, "4").unwrap();
-        assert_eq!(watch.changes().unwrap(), [&*file], "written anew, told once");
+        assert_eq!(watch.changes().unwrap(), [&*file], "written anew, reported once");
 
         fs::remove_file(&file).unwrap();
         fs::write(&other, "5").unwrap();

@@ -6,7 +6,7 @@
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use candor_wire::socketcan::{CAN_MTU, CANFD_MTU};
+use candor_wire::can::socketcan::{CAN_MTU, CANFD_MTU};
 
 use super::control::CONTROL_WORDS;
 use super::{RawFrame, Received};

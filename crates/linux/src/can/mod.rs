@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A frame that a socket passes is a [`RawFrame`]: its bytes as the kernel has them.
-//! [`RawFrame::frame`] makes a [`Frame`](candor_wire::Frame) of it, which is always legal.
+//! [`RawFrame::frame`] makes a [`Frame`](candor_wire::can::Frame) of it, which is always legal.
 //!
 //! A receiver of [`Socket::receive_stamped`] and of a stamped [`Inbox`] learns when the kernel took
 //! the frame from the driver, and how many frames its own socket had to drop since it was opened.
@@ -189,7 +189,7 @@ impl Socket {
         )
     }
 
-    /// Sets the receive buffer, beyond the limit for ordinary users if permitted; returns the bytes
+    /// Sets the receive buffer, above the limit for ordinary users if permitted; returns the bytes
     /// that the kernel granted. Each frame costs several hundred of them, whatever its length.
     ///
     /// # Errors
@@ -200,7 +200,7 @@ impl Socket {
     }
 
     /// Sets the send buffer likewise: how many frames of this socket may be in the kernel until
-    /// sending blocks. Beyond the queue of the interface sending answers [`Sent::QueueFull`].
+    /// sending blocks. If the queue of the interface is full, sending answers [`Sent::QueueFull`].
     ///
     /// # Errors
     /// The kernel refuses.
@@ -333,7 +333,7 @@ impl Socket {
     /// As [`Socket::receive`].
     pub fn receive_batch(&self, inbox: &mut Inbox) -> Result<usize, Error> {
         let (headers, room) = inbox.room();
-        let count = retry(|| self.receive_into_slots(headers, room))
+        let count = retry(|| self.receive_into_slots(headers, room, true))
             .map_err(|errno| self.error("receive from", errno))?
             .unwrap_or(0);
         inbox.set_filled(count);
@@ -341,13 +341,13 @@ impl Socket {
     }
 
     /// The same, but a signal ends it too if its handler asks for that (no `SA_RESTART`), see
-    /// [`wake`](crate::wake): then there are none.
+    /// [`wake`](crate::wake): then there are none. Without `can_wait` it does not wait.
     ///
     /// # Errors
     /// As [`Socket::receive`].
-    pub fn receive_batch_once(&self, inbox: &mut Inbox) -> Result<usize, Error> {
+    pub fn receive_batch_once(&self, inbox: &mut Inbox, can_wait: bool) -> Result<usize, Error> {
         let (headers, room) = inbox.room();
-        let count = match check(self.receive_into_slots(headers, room)) {
+        let count = match check(self.receive_into_slots(headers, room, can_wait)) {
             Ok(count) => usize::try_from(count).unwrap_or(0),
             Err(Errno(libc::EINTR | libc::EAGAIN)) => 0,
             Err(errno) => return Err(self.error("receive from", errno)),
@@ -357,8 +357,13 @@ impl Socket {
     }
 
     /// `headers` are the `room` headers of an inbox.
-    fn receive_into_slots(&self, headers: *mut libc::mmsghdr, room: usize) -> isize {
-        let flags = libc::MSG_WAITFORONE;
+    fn receive_into_slots(
+        &self,
+        headers: *mut libc::mmsghdr,
+        room: usize,
+        can_wait: bool,
+    ) -> isize {
+        let flags = if can_wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
         let (fd, room) = (self.fd.as_raw_fd(), room as c_uint);
         // SAFETY: `headers` are `room` headers that own the buffers they point to, and there is no
         // timeout.

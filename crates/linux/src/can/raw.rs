@@ -1,7 +1,7 @@
 //! [`RawFrame`]: the bytes of a frame as a socket passes them.
 
-use candor_wire::socketcan::{self, CAN_MTU, CANFD_MTU, HEADER_LEN, IdOrder};
-use candor_wire::{Frame, frame::FrameError};
+use candor_wire::can::socketcan::{self, CAN_MTU, CANFD_MTU, HEADER_LEN, IdOrder};
+use candor_wire::can::{Frame, frame::FrameError};
 
 /// The bytes of a frame as a socket passes them: `struct can_frame` (16) or `struct canfd_frame`
 /// (72), see [`socketcan`]. Cheap to read, cheap to change; not checked.

@@ -1,7 +1,9 @@
 //! Links: decoding what the kernel tells of them, and the requests that change them.
 
-use super::message::{Attribute, Request, attributes, u16_at, u32_at, u64_at};
-use super::{ACKNOWLEDGE, CREATE_NEW, NEW_LINK, REQUEST};
+use super::message::{
+    ACKNOWLEDGE, Attribute, CREATE_NEW, NEW_LINK, REQUEST, Request, attributes, u16_at, u32_at,
+    u64_at,
+};
 
 // Attributes of a link, `linux/if_link.h`.
 pub(super) const NAME: u16 = 3;
@@ -357,7 +359,7 @@ mod tests {
     /// The attributes of a request behind its header and `struct ifinfomsg`, with their kinds as
     /// they stand there.
     fn payload(request: Request) -> Vec<u8> {
-        request.finish(0).split_off(super::super::HEADER_LEN)
+        request.finish(0).split_off(super::super::message::HEADER_LEN)
     }
 
     fn words(words: &[u32]) -> Vec<u8> {

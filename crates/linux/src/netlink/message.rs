@@ -9,6 +9,24 @@
 //!
 //! Pure functions over bytes; nothing in an answer is believed.
 
+// `linux/netlink.h`, `linux/rtnetlink.h`
+pub(super) const REQUEST: u16 = 0x1;
+pub(super) const ACKNOWLEDGE: u16 = 0x4;
+pub(super) const DUMP: u16 = 0x300;
+pub(super) const CREATE_NEW: u16 = 0x600;
+pub(super) const DUMP_INTERRUPTED: u16 = 0x10;
+pub(super) const ERROR: u16 = 2;
+pub(super) const DONE: u16 = 3;
+pub(super) const NEW_LINK: u16 = 16;
+pub(super) const DELETE_LINK: u16 = 17;
+pub(super) const GET_LINK: u16 = 18;
+pub(super) const NEW_ADDRESS: u16 = 20;
+pub(super) const NEW_ROUTE: u16 = 24;
+pub(super) const DELETE_ROUTE: u16 = 25;
+pub(super) const GET_ROUTE: u16 = 26;
+pub(super) const NEW_QUEUE: u16 = 36;
+pub(super) const GET_QUEUE: u16 = 38;
+
 /// Bytes before the payload of a message.
 pub(super) const HEADER_LEN: usize = 16;
 /// Bytes before the value of an attribute.

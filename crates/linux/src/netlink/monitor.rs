@@ -9,8 +9,9 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::message::{Message, messages};
-use super::{DELETE_LINK, Link, NEW_LINK, Netlink, decode_link};
+use super::connection::Netlink;
+use super::link::{Link, decode_link};
+use super::message::{DELETE_LINK, Message, NEW_LINK, messages};
 use crate::socket::set_blocking;
 use crate::{Errno, Error};
 
@@ -18,7 +19,7 @@ use crate::{Errno, Error};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A link is there, or changed: switched on or off, renamed, connected, bus-off, another MTU.
-    /// That a CAN controller becomes error-passive is not told; it is in [`Link::can`] when
+    /// That a CAN controller becomes error-passive is not reported; it is in [`Link::can`] when
     /// something else is, and the controller's error reports tell it at once.
     ///
     /// The kernel tells some changes twice, and changes that are not in [`Link`] too.
@@ -35,7 +36,7 @@ pub enum Event {
     Missed,
 }
 
-/// A connection to the kernel that is told of links, in the network namespace in which it was
+/// A connection to the kernel that reports links, in the network namespace in which it was
 /// opened. It is readable when something has happened.
 #[derive(Debug)]
 pub struct Monitor {
@@ -57,13 +58,13 @@ impl Monitor {
         Ok(Self { changes, questions: Netlink::open()?, waiting: VecDeque::new() })
     }
 
-    /// All links as they are now, by index. What has been told of them up to now is dropped, since
+    /// All links as they are now, by index. What has been reported of them up to now is dropped, since
     /// it is part of that.
     ///
     /// # Errors
     /// The kernel refuses.
     pub fn links(&mut self) -> Result<Vec<Link>, Error> {
-        // Taken before the question is asked: whatever happens from here on is told again.
+        // Taken before the question is asked: whatever happens from here on is reported again.
         let mut left = MOST_DROPPED;
         while left > 0 && self.next_event()?.is_some() {
             left -= 1;

@@ -1,6 +1,6 @@
-//! How checks of a machine are run and told of: each in a process and a network namespace of its own.
+//! How checks of a machine are run and reported: each in a process and a network namespace of its own.
 //!
-//! What this machine lacks (CAN, CAN controllers, permission) is counted and told, never passed
+//! What this machine lacks (CAN, CAN controllers, permission) is counted and reported, never passed
 //! over in silence. With `--guest` the machine is the program's own, to be changed at will: a test
 //! of `candor-vm`, `checks.rs`, runs it so on real kernels, and fails if a check runs nowhere.
 

@@ -6,7 +6,7 @@ use candor_linux::clock;
 use candor_linux::netlink::Netlink;
 use candor_linux::poll::{self, Interest, Poll};
 use candor_time::{Monotonic, Nanos, Realtime};
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use crate::{Check, Need};
 
@@ -65,7 +65,7 @@ fn as_sent() {
     assert_eq!(receiver.receive(), Ok(Some(frame("002#"))));
     let by_index = Socket::open_index(candor_linux::interface_index("vcan0").unwrap()).unwrap();
     assert_eq!(by_index.send(&frame("003#")), Ok(Sent::Taken));
-    let mut poll = Poll::new(1).unwrap();
+    let mut poll = Poll::new().unwrap();
     poll.add(&receiver, Interest::Read, 5).unwrap();
     assert_eq!(poll.wait(Some(Nanos::from_secs(1))).unwrap().collect::<Vec<_>>(), [5]);
 }

@@ -8,7 +8,7 @@ use candor_linux::packet::{Ring, Sender};
 use candor_linux::poll::{self, Interest};
 use candor_linux::realtime::{self, Policy, Task};
 use candor_time::{Nanos, Realtime};
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use crate::harness::PAIR;
 use crate::{Check, Need};

@@ -1,4 +1,4 @@
-//! can-gw: jobs that `route::netlink` encodes, sent, listed, deleted, and at work.
+//! can-gw: jobs that `candor_rules::netlink` encodes, sent, listed, deleted, and at work.
 
 use candor_engine::edit::{Crc8, Crc8Profile, Operands, Range, XorChecksum};
 use candor_engine::{Bus, BusIndex, Edit, Filter, Gate, Rule, Table};
@@ -7,7 +7,7 @@ use candor_linux::can::{RawFrame, Socket};
 use candor_linux::netlink::Netlink;
 use candor_rules::netlink::{self, Counters, Request};
 use candor_time::Nanos;
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use crate::{Check, Need};
 

@@ -126,13 +126,13 @@ fn wait_for(monitor: &mut Monitor, is_it: impl Fn(&Event) -> bool) -> Event {
             Some(_) => {}
             None => {
                 let limit = Some(Nanos::from_secs(5));
-                assert!(poll::wait(monitor, Interest::Read, limit).unwrap(), "nothing is told");
+                assert!(poll::wait(monitor, Interest::Read, limit).unwrap(), "nothing is reported");
             }
         }
     }
 }
 
-/// Waits until a link is told of that `is_it`.
+/// Waits until a link is reported that `is_it`.
 fn wait_for_link(monitor: &mut Monitor, name: &str, is_it: impl Fn(&Link) -> bool) -> Link {
     let event = wait_for(
         monitor,
@@ -147,7 +147,7 @@ fn changes() {
     let mut netlink = Netlink::open().unwrap();
     assert_eq!(monitor.next_event(), Ok(None));
     netlink.create_veth("left", "right").unwrap();
-    // What has been told by now is in the list, and not told again.
+    // What has been reported by now is in the list, and not reported again.
     let links = monitor.links().unwrap();
     assert_eq!(links.len(), 3, "{links:?}");
     assert_eq!(monitor.next_event(), Ok(None));

@@ -7,7 +7,7 @@ use candor_linux::netlink::Netlink;
 use candor_linux::packet::{Ring, Sender};
 use candor_linux::poll::{self, Interest};
 use candor_time::{Nanos, Realtime};
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use crate::{Check, Need};
 
