@@ -1,0 +1,150 @@
+//! What ports of programs do with a world: they add nodes, put frames into queues and advance time.
+
+use candor_lat::{Tap, TapPath, Taps};
+use candor_port::{Sent, Wanted};
+use candor_time::Nanos;
+use candor_wire::can::{Frame, Kind};
+
+use super::{BusId, World};
+use crate::controller::{ErrorState, Owner};
+use crate::event::{Event, Time};
+use crate::flight::{Flight, FlightId, Leg, wire_length};
+use crate::host::Gateway;
+use crate::node::{PortConfig, PortNode};
+use crate::record::Observer;
+use crate::sender::{Drive, SenderConfig, Source, Stuffing};
+
+impl<G: Gateway, S: Source + ?Sized> World<G, S> {
+    /// Adds a node for a port. It acknowledges what it hears, whatever is wanted of it.
+    pub(crate) fn add_port_node(&mut self, bus: BusId, config: &PortConfig, wanted: Wanted) -> u32 {
+        let node = self.port_nodes.len() as u32;
+        let owner = Owner::Program { sender: self.senders.len() as u32, node };
+        let sender_config = SenderConfig {
+            drive: Drive::Timed,
+            discipline: config.discipline,
+            depth: if wanted.transmitter { config.transmit_queue } else { 0 },
+            reload: Nanos::ZERO,
+            fault_rate: config.fault_rate,
+        };
+        let sender = self.add_node(bus, owner, sender_config, None);
+        let controller = self.senders[sender.0 as usize].controller;
+        self.port_nodes.push(PortNode::new(controller, config, wanted));
+        node
+    }
+
+    pub(crate) fn port_node(&mut self, node: u32) -> &mut PortNode {
+        &mut self.port_nodes[node as usize]
+    }
+
+    pub(crate) fn port_nodes(&mut self) -> &mut [PortNode] {
+        &mut self.port_nodes
+    }
+
+    /// Whether a bus carries CAN FD.
+    pub(crate) fn is_fd(&self, bus: BusId) -> bool {
+        self.buses[bus.0 as usize].config.is_fd
+    }
+
+    /// Whether the transmit queue of a node has no room.
+    pub(crate) fn is_queue_full(&self, node: u32) -> bool {
+        let controller = self.port_nodes[node as usize].controller;
+        self.controllers[controller as usize].queue.is_full()
+    }
+
+    /// Puts a frame into the transmit queue of a node.
+    pub(crate) fn offer(&mut self, node: u32, frame: &Frame) -> Sent {
+        let controller = self.port_nodes[node as usize].controller;
+        let controller_ref = &self.controllers[controller as usize];
+        let bus = &self.buses[controller_ref.bus as usize];
+        let Owner::Program { sender, .. } = controller_ref.owner else { return Sent::Down };
+        if frame.kind() == Kind::Error || frame.is_fd() && !bus.config.is_fd {
+            return Sent::Unsupported;
+        }
+        if controller_ref.state() == ErrorState::BusOff {
+            return Sent::Down;
+        }
+        if controller_ref.queue.is_full() {
+            self.port_nodes[node as usize].transmitter_counters.full.add(1);
+            return Sent::Full;
+        }
+        let identity = self.identities;
+        self.identities += 1;
+        self.moved_at = self.now;
+        self.senders[sender as usize].released += 1;
+        let flight = self.flights.insert(Flight {
+            identity,
+            sender,
+            sent: *frame,
+            frame: *frame,
+            length: wire_length(frame, Stuffing::Exact),
+            stuffing: Stuffing::Exact,
+            taps: Taps::new(TapPath::CAN_GATEWAY).with(Tap::Queued, self.now.as_nanos()),
+            leg: Leg::Sent,
+        });
+        let queue = &mut self.controllers[controller as usize].queue;
+        if queue.push(frame.arbitration_key(), flight).is_err() {
+            // There was room.
+            self.flights.remove(flight);
+            return Sent::Full;
+        }
+        let node = &mut self.port_nodes[node as usize];
+        node.taken += 1;
+        node.transmitter_counters.frames.add(1);
+        self.call(controller);
+        Sent::Taken
+    }
+
+    /// A controller has transmitted a frame: the port of its program, if it has one, learns it.
+    pub(super) fn own_frame(&mut self, controller: u32, id: FlightId) {
+        if let Owner::Program { node, .. } = self.controllers[controller as usize].owner {
+            let node = &mut self.port_nodes[node as usize];
+            node.transmitted += 1;
+            node.arrive(&self.flights[id].frame, self.now, true);
+        }
+    }
+
+    /// Before the first [`World::step`].
+    pub(crate) fn start_stepping(&mut self) {
+        self.plan_start();
+    }
+
+    /// Lets the next event happen, unless it lies behind `limit`; whether there was one. At `limit`
+    /// itself, buses have not yet chosen their next frames.
+    pub(crate) fn step(&mut self, limit: Time, observer: &mut impl Observer) -> bool {
+        let Some((at, event)) = self.events.next_until(limit) else { return false };
+        self.happen(at, event, observer);
+        if let Event::End(_) | Event::Arbitrate(_) | Event::Recover(..) = event {
+            self.report_states();
+        }
+        true
+    }
+
+    /// Nothing happens until `time`, which is now.
+    pub(crate) fn reach(&mut self, time: Time) {
+        self.now = self.now.max(time);
+    }
+
+    /// Ends all that is under way.
+    pub(crate) fn end_all(&mut self, observer: &mut impl Observer) {
+        let now = self.now;
+        self.give_up(observer);
+        self.now = now;
+    }
+
+    /// Tells the nodes of ports about new error states of their controllers.
+    fn report_states(&mut self) {
+        for node in &mut self.port_nodes {
+            let controller = &self.controllers[node.controller as usize];
+            node.report(controller.state(), (controller.tec, controller.rec), self.now);
+        }
+    }
+}
+
+impl<G, S: ?Sized> World<G, S> {
+    /// Nobody receives at this node any more.
+    pub(crate) fn stop_receiving(&mut self, node: u32) {
+        let node = &mut self.port_nodes[node as usize];
+        node.is_receiving = false;
+        node.received = candor_queue::Fifo::new(0);
+    }
+}
