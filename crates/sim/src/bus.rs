@@ -1,8 +1,8 @@
 //! CAN buses.
 
 use candor_time::Nanos;
-use candor_wire::Timing;
-use candor_wire::bits::{INTERMISSION_BITS, Length, TAIL_BITS};
+use candor_wire::can::Timing;
+use candor_wire::can::bits::{INTERMISSION_BITS, Length, TAIL_BITS};
 
 use crate::event::Time;
 use crate::random::Random;
@@ -17,9 +17,9 @@ const ERROR_FLAG_BITS: u32 = 6;
 /// An error-passive node waits this long after the intermission of its own frame (suspend
 /// transmission); others may begin meanwhile.
 pub(crate) const SUSPEND_BITS: u32 = 8;
-/// A bus-off node comes back after so many sequences
+/// Sequences of recessive bits that a bus-off node must see before it comes back.
 pub(crate) const RECOVERY_SEQUENCES: u32 = 128;
-/// of so many recessive bits.
+/// The length of such a sequence in bits.
 pub(crate) const SEQUENCE_BITS: u32 = 11;
 /// Where in a bit its value is taken, in thousandths: a bit cut short behind that point counts.
 /// CiA 301 recommends 87.5 %, Linux aims at that or at 80 % (`can_calc_bittiming`).
@@ -196,8 +196,8 @@ mod tests {
 
     #[test]
     fn error_flags_begin_behind_the_wrong_bit() {
-        let frame: candor_wire::Frame = "123##1AABB".parse().unwrap();
-        let length = candor_wire::bits::length(&frame).unwrap();
+        let frame: candor_wire::can::Frame = "123##1AABB".parse().unwrap();
+        let length = candor_wire::can::bits::length(&frame).unwrap();
         // 17 bits up to BRS, 49 data bits with the CRC delimiter, then 12 nominal ones.
         assert_eq!((length.nominal, length.data), (29, 49));
         let mut bus = bus("500k", "2M");
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_bit_error_hits_the_frame_that_it_falls_into() {
         let mut bus = bus("500k", "500k");
-        let length = candor_wire::bits::length(&"123#11".parse().unwrap()).unwrap();
+        let length = candor_wire::can::bits::length(&"123#11".parse().unwrap()).unwrap();
         let bits = length.total() - INTERMISSION_BITS;
         // The distance to the next error counts the bits of frames, without intermissions.
         for (until_error, hit, left) in [
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_faulty_sender_spoils_its_share_of_frames_at_any_bit() {
         let mut bus = bus("500k", "500k");
-        let length = candor_wire::bits::length(&"123#".parse().unwrap()).unwrap();
+        let length = candor_wire::can::bits::length(&"123#".parse().unwrap()).unwrap();
         let bits = length.total() - INTERMISSION_BITS;
         let mut hits = vec![0; bits as usize];
         for _ in 0..20_000 {

@@ -1,10 +1,9 @@
 //! CAN controllers: transmit queue, receive FIFO, error counters.
 
-use candor_queue::{ByPriority, Fifo, Taken};
+use candor_queue::{ByPriority, Discipline, Fifo, Taken};
 
 use crate::event::Time;
 use crate::flight::FlightId;
-use crate::model::Discipline;
 
 /// The error state of a controller (ISO 11898-1, fault confinement).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +125,13 @@ pub(crate) enum Owner {
     Sender(u32),
     /// A host and its port.
     Host(u32, u32),
+    /// A program with a port of [`crate::port`].
+    Program {
+        /// Its sender, which has no source.
+        sender: u32,
+        /// Its place among such nodes.
+        node: u32,
+    },
     /// Acknowledges, and shows frames to the instrument.
     Listener,
 }

@@ -100,6 +100,14 @@ impl Events {
     pub(crate) fn next(&mut self) -> Option<(Time, Event)> {
         self.pending.pop().map(|(at, _, event)| (at, event))
     }
+
+    /// The next event up to `limit`. At `limit` itself buses have not yet chosen: their arbitration
+    /// is left for later.
+    pub(crate) fn next_until(&mut self, limit: Time) -> Option<(Time, Event)> {
+        let &(at, (phase, _), _) = self.pending.last()?;
+        let is_due = at < limit || at == limit && phase < Phase::Arbitrates;
+        if is_due { self.next() } else { None }
+    }
 }
 
 #[cfg(test)]

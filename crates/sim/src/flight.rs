@@ -1,8 +1,10 @@
 //! Frames on their way.
 
 use candor_lat::Taps;
-use candor_wire::Frame;
-use candor_wire::bits::{Length, length};
+use candor_wire::can::Frame;
+use candor_wire::can::bits::{Length, length, worst_length};
+
+use crate::sender::Stuffing;
 
 /// Which flight.
 pub(crate) type FlightId = u32;
@@ -27,6 +29,7 @@ pub(crate) struct Flight {
     /// The frame as it is now.
     pub(crate) frame: Frame,
     pub(crate) length: Length,
+    pub(crate) stuffing: Stuffing,
     pub(crate) taps: Taps,
     pub(crate) leg: Leg,
 }
@@ -46,15 +49,19 @@ impl Flight {
     /// Replaces the frame, and with it the length on the wire.
     pub(crate) fn rewrite(&mut self, frame: &Frame) {
         if self.frame != *frame {
-            self.length = wire_length(frame);
+            self.length = wire_length(frame, self.stuffing);
         }
         self.frame = *frame;
     }
 }
 
-/// The exact length; zero for an error report, which senders and hosts keep off the wire.
-pub(crate) fn wire_length(frame: &Frame) -> Length {
-    length(frame).unwrap_or(Length { nominal: 0, data: 0, stuff_bits: 0 })
+/// The length; zero for an error report, which senders and hosts keep off the wire.
+pub(crate) fn wire_length(frame: &Frame, stuffing: Stuffing) -> Length {
+    let length = match stuffing {
+        Stuffing::Exact => length(frame),
+        Stuffing::Worst => worst_length(frame),
+    };
+    length.unwrap_or(Length { nominal: 0, data: 0, stuff_bits: 0 })
 }
 
 /// All frames on their way: slots that are used again, so that memory follows how many are under

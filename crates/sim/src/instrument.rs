@@ -22,12 +22,12 @@ pub struct Instrument {
     pub reload: Nanos,
     /// Reading a received frame; it is stamped then.
     pub read: Nanos,
-    /// While further frames wait to be sent, every stamp of the monitor is late by up to this,
-    /// uniform,
+    /// The largest delay of a stamp of the monitor while further frames wait to be sent. The delay is
+    /// uniform.
     pub noise: Nanos,
-    /// and this part of them
+    /// The share of these stamps, 0 to 1, that are later than that.
     pub late_share: f64,
-    /// by more, up to this.
+    /// The largest delay of those stamps.
     pub late: Nanos,
 }
 

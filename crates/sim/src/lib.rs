@@ -14,6 +14,8 @@
 //! This crate knows nothing of rules: a [`Gateway`] decides. Nor of experiments: a [`Source`] says
 //! what is sent, an [`Observer`] takes what became of each frame.
 //!
+//! In [`port`], programs take part: they send and receive through the interface of `candor_port`, in virtual time.
+//!
 //! Laws, asserted in tests: every frame that enters ends in exactly one [`Record`] per copy, or in
 //! one record with the cause of its refusal; no clock is read.
 
@@ -24,18 +26,21 @@ mod flight;
 mod host;
 pub mod instrument;
 pub mod model;
+mod node;
+pub mod port;
 mod random;
 mod record;
 mod sender;
 mod world;
 
 pub use bus::{BusConfig, BusStatistics};
+pub use candor_queue::Discipline;
 pub use controller::ErrorState;
 pub use event::Time;
 pub use flight::PassageTag;
 pub use host::{Copy, Decision, Gateway, Settled, Walk};
-pub use model::{Discipline, Model};
+pub use model::Model;
 pub use random::Random;
 pub use record::{Fate, Observer, Record};
-pub use sender::{Drive, Release, SenderConfig, Source};
+pub use sender::{Drive, Release, SenderConfig, Source, Stuffing};
 pub use world::{BusId, HostId, Port, SenderId, World};

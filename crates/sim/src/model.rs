@@ -11,6 +11,7 @@
 //! The work preempts as in Linux: interrupts before soft-irqs before processes, or, with threaded
 //! interrupts and a real-time process (PREEMPT_RT), processes first.
 
+use candor_queue::Discipline;
 use candor_time::Nanos;
 
 /// How a host passes frames on.
@@ -25,15 +26,6 @@ pub enum Model {
     },
     /// A Linux host.
     Linux(Box<Linux>),
-}
-
-/// The order in a transmit queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Discipline {
-    /// First in, first out: urgent frames wait behind others.
-    Fifo,
-    /// The frame that would win arbitration leaves first.
-    Priority,
 }
 
 /// The egress queue in front of a controller.

@@ -2,7 +2,7 @@
 
 use candor_causes::Cause;
 use candor_lat::Taps;
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use crate::event::Time;
 

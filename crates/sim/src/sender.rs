@@ -1,11 +1,11 @@
 //! Senders: who puts frames on a bus, and when.
 
 use candor_time::Nanos;
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use crate::event::Time;
-use crate::model::Discipline;
 use crate::random::Random;
+use candor_queue::Discipline;
 
 /// A frame and when it shall be released.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +14,28 @@ pub struct Release {
     pub at: Time,
     /// What.
     pub frame: Frame,
+    /// How many stuff bits it has.
+    pub stuffing: Stuffing,
+}
+
+impl Release {
+    /// A frame with the stuff bits of its bits.
+    #[must_use]
+    pub const fn new(at: Time, frame: Frame) -> Self {
+        Self { at, frame, stuffing: Stuffing::Exact }
+    }
+}
+
+/// How many stuff bits a frame has, and each copy of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stuffing {
+    /// Those of its bits.
+    #[default]
+    Exact,
+    /// As many as any frame of its kind, identifier format and length may have: what schedulability analysis
+    /// assumes of a message with unknown data. A classical frame with a standard identifier and s bytes then
+    /// takes 55 + 10 s bits, intermission included (Davis, Burns, Bril and Lukkien 2007).
+    Worst,
 }
 
 /// Where a sender's frames come from, one after the other.
@@ -67,17 +89,18 @@ pub struct SenderConfig {
     pub fault_rate: f64,
 }
 
-pub(crate) struct Sender {
+pub(crate) struct Sender<S: ?Sized> {
     pub(crate) controller: u32,
     pub(crate) drive: Drive,
     pub(crate) reload: Nanos,
-    pub(crate) source: Box<dyn Source>,
+    /// `None` for a node whose frames a program offers.
+    pub(crate) source: Option<Box<S>>,
     pub(crate) random: Random,
     /// The frame to be released next.
     pub(crate) next: Option<Release>,
-    /// The frame whose arrival a one-at-a-time sender awaits,
+    /// The frame whose arrival a one-at-a-time sender awaits.
     pub(crate) awaited: Option<u64>,
-    /// and until when. One timer is planned at most; it looks here when it is over.
+    /// How long it waits for that frame. One timer is planned at most; it reads this when it expires.
     pub(crate) deadline: Time,
     pub(crate) has_timer: bool,
     /// Tells stale wake-ups apart.

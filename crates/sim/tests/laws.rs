@@ -9,7 +9,7 @@ use candor_lat::Tap;
 use candor_sim::model::{Egress, EthernetLoad, Interference, Linux, Readout, UserSpace};
 use candor_sim::*;
 use candor_time::Nanos;
-use candor_wire::bits;
+use candor_wire::can::bits;
 use proptest::prelude::*;
 
 use scene::*;
@@ -115,8 +115,8 @@ fn source_of(number: usize, node: &Node) -> Box<dyn Source> {
         let can_id = (5 - id) << 8 | number as u32;
         let data = [count, id as u8, 0, 0, 0, 0, 0xFF, 0xFF];
         count += 1;
-        let frame = candor_wire::Frame::from_parts(can_id, &data[..id as usize + 2], None);
-        Release { at, frame: frame.unwrap() }
+        let frame = candor_wire::can::Frame::from_parts(can_id, &data[..id as usize + 2], None);
+        Release::new(at, frame.unwrap())
     };
     let mut list: Vec<_> = node.frames.iter().map(release).collect();
     list.reverse();

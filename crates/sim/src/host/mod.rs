@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use candor_causes::Cause;
 use candor_time::Nanos;
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use crate::Time;
 use crate::controller::Queue;

@@ -7,13 +7,14 @@
 //! collide again, and after 16 times are error-passive. The flag of an error-passive node is recessive
 //! and disturbs nobody: then the frame with the dominant bit gets through, and the other one follows.
 
-use candor_wire::Frame;
-use candor_wire::bits::stream;
+use candor_wire::can::Frame;
+use candor_wire::can::bits::stream;
 
 use super::World;
 use super::wire::Begun;
 use crate::controller::ErrorState;
 use crate::host::Gateway;
+use crate::sender::Source;
 
 /// A node in a collision, and the bits that it sends.
 struct Rival {
@@ -35,7 +36,7 @@ fn first_difference(rivals: &[Rival]) -> Option<usize> {
     (0..first.bits.len()).find(|at| !agree(at))
 }
 
-impl<G: Gateway> World<G> {
+impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// Several nodes begin a frame with the arbitration key `key`; `begun` has the first of them.
     pub(super) fn collide(&mut self, bus: u32, key: u32, begun: Begun) -> Begun {
         let mut rivals = self.rivals(bus, key, begun.sender);
@@ -92,7 +93,7 @@ impl<G: Gateway> World<G> {
         rivals
     }
 
-    fn length_on(&self, controller: u32) -> Option<candor_wire::bits::Length> {
+    fn length_on(&self, controller: u32) -> Option<candor_wire::can::bits::Length> {
         let id = self.controllers[controller as usize].on_wire()?;
         Some(self.flights[id].length)
     }
@@ -104,7 +105,7 @@ mod tests {
 
     use candor_lat::Tap;
     use candor_time::Nanos;
-    use candor_wire::Timing;
+    use candor_wire::can::Timing;
 
     use super::*;
     use crate::event::Time;
@@ -141,7 +142,7 @@ mod tests {
         world.add_listener(bus);
         let senders = [LONG, SHORT].map(|frame| {
             let frame = frame.parse().unwrap();
-            let mut releases = std::iter::once(Release { at: Time::ZERO, frame });
+            let mut releases = std::iter::once(Release::new(Time::ZERO, frame));
             let config = SenderConfig {
                 drive: Drive::Timed,
                 discipline: Discipline::Fifo,

@@ -9,8 +9,9 @@ use crate::bus::{RECOVERY_SEQUENCES, SEQUENCE_BITS};
 use crate::controller::BusOff;
 use crate::event::{Event, Time};
 use crate::host::Gateway;
+use crate::sender::Source;
 
-impl<G: Gateway> World<G> {
+impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// A frame of `senders` was destroyed, and an error flag began at `flagged_at`.
     pub(super) fn destroyed(&mut self, bus: u32, senders: &[u32], flagged_at: Time) {
         for index in 0..self.buses[bus as usize].controllers.len() {
@@ -115,12 +116,13 @@ mod tests {
     use candor_causes::Cause;
     use candor_lat::Tap;
     use candor_time::Nanos;
-    use candor_wire::{Frame, Timing};
+    use candor_wire::can::{Frame, Timing};
 
     use super::*;
+    use crate::Discipline;
     use crate::flight::PassageTag;
     use crate::host::{Copy, Decision, Settled, Walk};
-    use crate::model::{Discipline, Egress, Model};
+    use crate::model::{Egress, Model};
     use crate::record::{Fate, Observer, Record};
     use crate::sender::{Drive, Release, SenderConfig};
     use crate::{BusConfig, BusId};
@@ -186,7 +188,7 @@ mod tests {
             fault_rate: 0.0,
         };
         let source =
-            move || Some(Release { at: Time::ZERO + Nanos::from_micros(times.next()?), frame });
+            move || Some(Release::new(Time::ZERO + Nanos::from_micros(times.next()?), frame));
         let sender = world.add_sender(bus, config, Box::new(source));
         world.senders[sender.0 as usize].controller
     }

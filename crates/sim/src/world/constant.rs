@@ -8,8 +8,9 @@ use crate::event::Event;
 use crate::flight::{FlightId, Leg};
 use crate::host::{Gateway, HostKind, Settled};
 use crate::record::Observer;
+use crate::sender::Source;
 
-impl<G: Gateway> World<G> {
+impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// Decides at once; the copies follow after the delay.
     pub(super) fn pass(
         &mut self,

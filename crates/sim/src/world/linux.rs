@@ -13,8 +13,9 @@ use crate::host::{
 };
 use crate::model::Readout;
 use crate::record::Observer;
+use crate::sender::Source;
 
-impl<G: Gateway> World<G> {
+impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     fn linux(&mut self, host: u32) -> Option<&mut LinuxHost> {
         match &mut self.hosts[host as usize].kind {
             HostKind::Linux(linux) => Some(linux),

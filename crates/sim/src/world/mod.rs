@@ -4,11 +4,12 @@ mod collision;
 mod confinement;
 mod constant;
 mod linux;
+mod port;
 mod wire;
 
 use candor_causes::Cause;
-use candor_lat::{Tap, Taps};
-use candor_queue::Fifo;
+use candor_lat::{Tap, TapPath, Taps};
+use candor_queue::{Discipline, Fifo};
 use candor_time::Nanos;
 
 use crate::bus::{Bus, BusConfig, BusStatistics};
@@ -17,7 +18,8 @@ use crate::event::{Event, Events, Time};
 use crate::flight::{Flight, FlightId, Flights, Leg, wire_length};
 use crate::host::{Gateway, Host, HostKind, HostPort};
 use crate::instrument::{Instrument, Measuring};
-use crate::model::{Discipline, Interference, Model};
+use crate::model::{Interference, Model};
+use crate::node::PortNode;
 use crate::random::Random;
 use crate::record::{Fate, Observer, Record};
 use crate::sender::{Drive, Sender, SenderConfig, Source};
@@ -54,7 +56,7 @@ mod stream {
 /// use candor_sim::*;
 /// use candor_sim::model::Egress;
 /// use candor_time::Nanos;
-/// use candor_wire::{Bitrate, Frame, Timing};
+/// use candor_wire::can::{Bitrate, Frame, Timing};
 ///
 /// /// Passes everything from port 0 to port 1.
 /// struct Repeater;
@@ -92,7 +94,7 @@ mod stream {
 /// world.add_listener(target);
 ///
 /// let frame: Frame = "123#1122334455667788".parse()?;
-/// let mut frames = std::iter::repeat_n(Release { at: Time::ZERO, frame }, 3);
+/// let mut frames = std::iter::repeat_n(Release::new(Time::ZERO, frame), 3);
 /// world.add_sender(source, SenderConfig {
 ///     drive: Drive::OneAtATime { turnaround: (Nanos::ZERO, Nanos::ZERO), timeout: Nanos::from_secs(1) },
 ///     discipline: Discipline::Fifo, depth: 2, reload: Nanos::ZERO, fault_rate: 0.0,
@@ -102,9 +104,9 @@ mod stream {
 /// world.run(&mut latencies);
 /// // 35 us in the gateway, 109 bits on the second bus.
 /// assert_eq!(latencies.0, [144_000; 3]);
-/// # Ok::<(), candor_wire::notation::NotationError>(())
+/// # Ok::<(), candor_wire::can::notation::NotationError>(())
 /// ```
-pub struct World<G> {
+pub struct World<G, S: ?Sized = dyn Source> {
     seed: u64,
     now: Time,
     events: Events,
@@ -112,7 +114,11 @@ pub struct World<G> {
     buses: Vec<Bus>,
     controllers: Vec<Controller>,
     hosts: Vec<Host<G>>,
-    senders: Vec<Sender>,
+    senders: Vec<Sender<S>>,
+    /// Nodes whose frames a program sends and receives ([`crate::port`]).
+    port_nodes: Vec<PortNode>,
+    /// Lent to the end of each frame, so that none allocates.
+    ended: Vec<u32>,
     instrument: Option<Measuring>,
     identities: u64,
     /// When a frame was last released, was on a bus, or ended.
@@ -120,9 +126,23 @@ pub struct World<G> {
 }
 
 impl<G: Gateway> World<G> {
-    /// An empty world.
+    /// An empty world, for one thread.
     #[must_use]
     pub fn new(seed: u64) -> Self {
+        Self::empty(seed)
+    }
+}
+
+impl<G: Gateway> World<G, dyn Source + Send> {
+    /// An empty world whose sources may go to other threads, as ports need ([`crate::port`]).
+    #[must_use]
+    pub fn for_ports(seed: u64) -> Self {
+        Self::empty(seed)
+    }
+}
+
+impl<G: Gateway, S: Source + ?Sized> World<G, S> {
+    fn empty(seed: u64) -> Self {
         Self {
             seed,
             now: Time::ZERO,
@@ -132,6 +152,8 @@ impl<G: Gateway> World<G> {
             controllers: Vec::new(),
             hosts: Vec::new(),
             senders: Vec::new(),
+            port_nodes: Vec::new(),
+            ended: Vec::new(),
             instrument: None,
             identities: 0,
             moved_at: Time::ZERO,
@@ -194,15 +216,22 @@ impl<G: Gateway> World<G> {
     }
 
     /// Adds a node that sends.
-    pub fn add_sender(
+    pub fn add_sender(&mut self, bus: BusId, config: SenderConfig, source: Box<S>) -> SenderId {
+        let owner = Owner::Sender(self.senders.len() as u32);
+        self.add_node(bus, owner, config, Some(source))
+    }
+
+    /// Adds a controller with a transmit queue, and the sender that fills it.
+    fn add_node(
         &mut self,
         bus: BusId,
+        owner: Owner,
         config: SenderConfig,
-        source: Box<dyn Source>,
+        source: Option<Box<S>>,
     ) -> SenderId {
         let id = self.senders.len() as u32;
         let queue = Queue::new(config.discipline, config.depth);
-        let controller = self.add_controller(bus, Owner::Sender(id), queue, 0, config.fault_rate);
+        let controller = self.add_controller(bus, owner, queue, 0, config.fault_rate);
         self.senders.push(Sender {
             controller,
             drive: config.drive,
@@ -291,31 +320,10 @@ impl<G: Gateway> World<G> {
     /// Runs until every frame has ended, or the observer stops it. Returns whether it ran to the
     /// end.
     pub fn run(&mut self, observer: &mut impl Observer) -> bool {
-        for sender in 0..self.senders.len() as u32 {
-            self.senders[sender as usize].next = self.senders[sender as usize].source.next();
-            self.plan_release(sender);
-        }
-        for host in 0..self.hosts.len() as u32 {
-            self.plan_disturbances(host);
-        }
+        self.plan_start();
         let mut until_check = EVENTS_PER_CHECK;
         while let Some((at, event)) = self.events.next() {
-            debug_assert!(at >= self.now, "time runs forward");
-            self.now = at;
-            match event {
-                Event::Wake(sender, generation) => self.wake(sender, generation, observer),
-                Event::Timeout(sender) => self.time_out(sender, observer),
-                Event::Arbitrate(bus) => self.arbitrate(bus),
-                Event::End(bus) => self.end(bus, observer),
-                Event::Done(host, generation) => self.work_done(host, generation, observer),
-                Event::Dispatch(host) => self.dispatch(host),
-                Event::Emit(host, flight) => self.emit(host, flight, observer),
-                Event::Disturb(host, which) => self.disturb(host, which),
-                Event::Packet(host) => self.packet(host),
-                Event::Reloaded(controller) => self.reloaded(controller),
-                Event::Restart(controller) => self.plan_recovery(controller),
-                Event::Recover(controller, generation) => self.recover(controller, generation),
-            }
+            self.happen(at, event, observer);
             if self.is_over() {
                 return true;
             }
@@ -335,13 +343,46 @@ impl<G: Gateway> World<G> {
         true
     }
 
+    /// Plans what happens by itself: the first frames of senders, the disturbances of hosts.
+    fn plan_start(&mut self) {
+        for sender in 0..self.senders.len() as u32 {
+            let state = &mut self.senders[sender as usize];
+            state.next = state.source.as_mut().and_then(|source| source.next());
+            self.plan_release(sender);
+        }
+        for host in 0..self.hosts.len() as u32 {
+            self.plan_disturbances(host);
+        }
+    }
+
+    /// Time reaches an event, and it happens.
+    #[inline(always)]
+    fn happen(&mut self, at: Time, event: Event, observer: &mut impl Observer) {
+        debug_assert!(at >= self.now, "time runs forward");
+        self.now = at;
+        match event {
+            Event::Wake(sender, generation) => self.wake(sender, generation, observer),
+            Event::Timeout(sender) => self.time_out(sender, observer),
+            Event::Arbitrate(bus) => self.arbitrate(bus),
+            Event::End(bus) => self.end(bus, observer),
+            Event::Done(host, generation) => self.work_done(host, generation, observer),
+            Event::Dispatch(host) => self.dispatch(host),
+            Event::Emit(host, flight) => self.emit(host, flight, observer),
+            Event::Disturb(host, which) => self.disturb(host, which),
+            Event::Packet(host) => self.packet(host),
+            Event::Reloaded(controller) => self.reloaded(controller),
+            Event::Restart(controller) => self.plan_recovery(controller),
+            Event::Recover(controller, generation) => self.recover(controller, generation),
+        }
+    }
+
     fn is_over(&self) -> bool {
         self.flights.under_way() == 0 && self.senders.iter().all(|sender| sender.next.is_none())
     }
 
     /// Whether something will still move by itself.
     fn somebody_waits(&self) -> bool {
-        let will_send = |sender: &Sender| match (&sender.next, sender.drive) {
+        let will_send = |sender: &Sender<S>| match (&sender.next, sender.drive) {
             (Some(next), Drive::Timed) => next.at > self.now,
             (Some(_), Drive::OneAtATime { .. }) => true,
             _ => false,
@@ -395,13 +436,13 @@ impl<G: Gateway> World<G> {
             state.next = Some(release);
             return;
         }
-        state.next = state.source.next();
+        state.next = state.source.as_mut().and_then(|source| source.next());
         state.released += 1;
         let identity = self.identities;
         self.identities += 1;
         self.moved_at = self.now;
 
-        let length = wire_length(&release.frame);
+        let length = wire_length(&release.frame, release.stuffing);
         let drive = state.drive;
         match drive {
             Drive::OneAtATime { timeout, .. } => {
@@ -429,7 +470,8 @@ impl<G: Gateway> World<G> {
             sent: release.frame,
             frame: release.frame,
             length,
-            taps: Taps::default().with(Tap::Queued, self.now.as_nanos()),
+            stuffing: release.stuffing,
+            taps: Taps::new(TapPath::CAN_GATEWAY).with(Tap::Queued, self.now.as_nanos()),
             leg: Leg::Sent,
         });
         let is_fd = release.frame.is_fd();

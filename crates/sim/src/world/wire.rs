@@ -1,9 +1,9 @@
 //! Arbitration, transmission, errors.
 
 use candor_causes::Cause;
-use candor_lat::Tap;
+use candor_lat::{Tap, TapPath, Taps};
 use candor_time::Nanos;
-use candor_wire::bits::{INTERMISSION_BITS, Length};
+use candor_wire::can::bits::{INTERMISSION_BITS, Length};
 
 use super::World;
 use crate::bus::{ERROR_TAIL_BITS, FRAME_TAIL_BITS, SUSPEND_BITS, Transmission};
@@ -12,7 +12,7 @@ use crate::event::{Event, Time};
 use crate::flight::{Flight, FlightId, Leg, PassageTag};
 use crate::host::{Gateway, HostKind};
 use crate::record::{Fate, Observer};
-use crate::sender::Drive;
+use crate::sender::{Drive, Source};
 
 /// A frame whose transmission begins.
 pub(super) struct Begun {
@@ -24,7 +24,7 @@ pub(super) struct Begun {
     pub(super) error: Option<u32>,
 }
 
-impl<G: Gateway> World<G> {
+impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// A controller has a frame: plans the next arbitration, unless one is planned that comes as
     /// early, or a frame is on the wire.
     pub(super) fn call(&mut self, controller: u32) {
@@ -126,8 +126,10 @@ impl<G: Gateway> World<G> {
         bus_ref.recessive_since = Time::from_nanos(now.as_nanos() - tail.as_nanos());
         bus_ref.statistics.busy += now - start + pause;
         self.moved_at = now;
-        let mut senders = also;
-        senders.insert(0, sender);
+        let mut senders = std::mem::take(&mut self.ended);
+        senders.clear();
+        senders.push(sender);
+        senders.extend(also);
         match flagged_at {
             Some(flagged_at) => {
                 bus_ref.statistics.error_frames += 1;
@@ -146,6 +148,7 @@ impl<G: Gateway> World<G> {
                 controller.suspended_until = suspended_until;
             }
         }
+        self.ended = senders;
         self.begin_silence(bus);
         self.call_all(bus);
     }
@@ -169,13 +172,20 @@ impl<G: Gateway> World<G> {
         for index in 0..self.buses[bus as usize].controllers.len() {
             let controller = self.buses[bus as usize].controllers[index];
             if senders.contains(&controller) {
+                self.own_frame(controller, id);
                 continue;
             }
             let is_off = self.controllers[controller as usize].bus_off.is_some();
             if !is_off {
                 self.controllers[controller as usize].receive_success();
             }
-            if let Owner::Host(host, port) = self.controllers[controller as usize].owner
+            let owner = self.controllers[controller as usize].owner;
+            if let Owner::Program { node, .. } = owner
+                && !is_off
+            {
+                self.port_nodes[node as usize].arrive(&self.flights[id].frame, self.now, false);
+            }
+            if let Owner::Host(host, port) = owner
                 && !self.is_of_host(sender, host)
             {
                 heard = true;
@@ -215,7 +225,7 @@ impl<G: Gateway> World<G> {
     /// A frame has left a controller: its driver goes on.
     fn left(&mut self, sender: u32, observer: &mut impl Observer) {
         match self.controllers[sender as usize].owner {
-            Owner::Sender(index) => {
+            Owner::Sender(index) | Owner::Program { sender: index, .. } => {
                 let reload = self.senders[index as usize].reload;
                 if reload > Nanos::ZERO {
                     self.controllers[sender as usize].is_reloading = true;
@@ -246,8 +256,9 @@ impl<G: Gateway> World<G> {
         if let (Leg::Forwarded { .. }, Some(start)) = (flight.leg, flight.taps.at(Tap::TargetStart))
         {
             let queued = flight.taps.at(Tap::Enqueued).unwrap_or(start);
-            flight.taps =
-                candor_lat::Taps::default().with(Tap::Queued, queued).with(Tap::SourceStart, start);
+            flight.taps = Taps::new(TapPath::CAN_GATEWAY)
+                .with(Tap::Queued, queued)
+                .with(Tap::SourceStart, start);
         }
         flight.leg = Leg::Received { passage: PassageTag { origin: port, hops: 0 } };
         flight

@@ -8,7 +8,7 @@ use candor_lat::{Tap, Taps};
 use candor_sim::model::{Egress, FilterCosts, Linux, Readout};
 use candor_sim::*;
 use candor_time::Nanos;
-use candor_wire::{Bitrate, Frame, Timing};
+use candor_wire::can::{Bitrate, Frame, Timing};
 
 pub(crate) const US: fn(u64) -> Nanos = Nanos::from_micros;
 
@@ -143,20 +143,17 @@ pub(crate) fn sender(drive: Drive, discipline: Discipline, depth: usize) -> Send
     SenderConfig { drive, discipline, depth, reload: Nanos::ZERO, fault_rate: 0.0 }
 }
 
-pub(crate) fn frames(list: &[(u64, &str)]) -> Box<dyn Source> {
+pub(crate) fn frames(list: &[(u64, &str)]) -> Box<dyn Source + Send> {
     let mut list: Vec<_> = list
         .iter()
         .rev()
-        .map(|&(at_us, frame)| Release {
-            at: Time::ZERO + US(at_us),
-            frame: frame.parse().unwrap(),
-        })
+        .map(|&(at_us, frame)| Release::new(Time::ZERO + US(at_us), frame.parse().unwrap()))
         .collect();
     Box::new(move || list.pop())
 }
 
-pub(crate) fn repeat(frame: &str, count: usize) -> Box<dyn Source> {
-    let release = Release { at: Time::ZERO, frame: frame.parse().unwrap() };
+pub(crate) fn repeat(frame: &str, count: usize) -> Box<dyn Source + Send> {
+    let release = Release::new(Time::ZERO, frame.parse().unwrap());
     let mut frames = std::iter::repeat_n(release, count);
     Box::new(move || frames.next())
 }
