@@ -6,6 +6,8 @@
 //! | module | what it knows |
 //! |---|---|
 //! | [`taps`] | the points on a frame's way where its time is taken, each named once |
+//! | [`path`] | which taps frames pass, by the way that they take |
+//! | [`times`] | [`Taps`]: when one frame passed them |
 //! | [`metrics`] | every latency as a formula over taps |
 //! | [`histogram`] | [`Histogram`]: millions of latencies in one megabyte; percentiles, latency profiles |
 //! | [`live`] | [`Live`](live::Live): counted by several threads while others read |
@@ -13,9 +15,9 @@
 //! | [`text`] | latency profiles and histograms drawn with characters |
 //!
 //! ```
-//! use candor_lat::{Histogram, Metric, Tap, Taps};
+//! use candor_lat::{Histogram, Metric, Tap, TapPath, Taps};
 //!
-//! let taps = Taps::default().with(Tap::SourceEnd, 1_000).with(Tap::TargetEnd, 260_000);
+//! let taps = Taps::new(TapPath::CAN_GATEWAY).with(Tap::SourceEnd, 1_000).with(Tap::TargetEnd, 260_000);
 //! let mut latencies = Histogram::new();
 //! for metric in [Metric::TotalLatency, Metric::GatewayLatency] {
 //!     if let Some(latency_ns) = metric.value(&taps, 224_000) {
@@ -29,10 +31,14 @@ pub mod histogram;
 pub mod live;
 pub mod metrics;
 pub mod pairing;
+pub mod path;
 pub mod taps;
 pub mod text;
+pub mod times;
 
 pub use histogram::{Bin, Histogram, Summary};
 pub use metrics::Metric;
 pub use pairing::Pairing;
-pub use taps::{Tap, Taps};
+pub use path::TapPath;
+pub use taps::Tap;
+pub use times::Taps;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `total_latency` | `target_end - source_end` |
 //! | `gateway_latency` | `target_end - source_end - transmission` |
+//! | `response_time` | `source_end - queued` |
 //! | `source_wait` | `source_start - queued` |
 //! | `controller_wait` | `read - source_end` |
 //! | `host_time` | `enqueued - read` |
@@ -22,7 +23,9 @@
 //! `controller_wait + host_time + egress_wait + bus_wait = gateway_latency`, exactly, wherever all
 //! taps are known.
 
-use crate::taps::{Tap, Taps};
+use crate::path::TapPath;
+use crate::taps::Tap;
+use crate::times::Taps;
 
 /// A latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +34,9 @@ pub enum Metric {
     TotalLatency,
     /// The total latency without the transmission on the target bus.
     GatewayLatency,
+    /// From when the frame was queued to its end on the source bus: the response time of a message, as in
+    /// schedulability analysis (Tindell and Burns 1994).
+    ResponseTime,
     /// In the sender's transmit queue and waiting for the source bus.
     SourceWait,
     /// In the gateway's receiving controller.
@@ -56,9 +62,10 @@ struct Definition {
 
 impl Metric {
     /// All metrics, the most asked for first.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::TotalLatency,
         Self::GatewayLatency,
+        Self::ResponseTime,
         Self::SourceWait,
         Self::ControllerWait,
         Self::HostTime,
@@ -82,6 +89,9 @@ impl Metric {
                 from: Tap::SourceEnd,
                 without_transmission: true,
             },
+            Self::ResponseTime => {
+                wait("response_time", "Response time", Tap::SourceEnd, Tap::Queued)
+            }
             Self::SourceWait => {
                 wait("source_wait", "Wait at the sender", Tap::SourceStart, Tap::Queued)
             }
@@ -109,6 +119,18 @@ impl Metric {
     #[must_use]
     pub const fn label(self) -> &'static str {
         self.definition().label
+    }
+
+    /// The tap where it begins.
+    #[must_use]
+    pub const fn from(self) -> Tap {
+        self.definition().from
+    }
+
+    /// The tap where it ends.
+    #[must_use]
+    pub const fn to(self) -> Tap {
+        self.definition().to
     }
 
     /// The formula over [`Tap::name`]s, made of the definition that [`Metric::value`] computes.
@@ -142,6 +164,14 @@ impl Metric {
     }
 }
 
+impl TapPath {
+    /// The metrics between taps of this path.
+    pub fn metrics(&self) -> impl Iterator<Item = Metric> {
+        let has = |tap| self.place(tap).is_some();
+        Metric::ALL.into_iter().filter(move |metric| has(metric.from()) && has(metric.to()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,7 +184,7 @@ mod tests {
         Tap::ALL
             .into_iter()
             .zip(TAPS)
-            .fold(Taps::default(), |taps, (tap, time_ns)| taps.with(tap, time_ns))
+            .fold(Taps::new(TapPath::CAN_GATEWAY), |taps, (tap, time_ns)| taps.with(tap, time_ns))
     }
 
     #[test]
@@ -162,6 +192,7 @@ mod tests {
         for (metric, value_ns) in [
             (Metric::TotalLatency, 299_000),
             (Metric::GatewayLatency, 75_000),
+            (Metric::ResponseTime, 225_000),
             (Metric::SourceWait, 1_000),
             (Metric::ControllerWait, 5_000),
             (Metric::HostTime, 15_000),
@@ -182,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_lost_frame_has_no_latency_but_waited() {
-        let lost = Taps::default().with(Tap::SourceEnd, 10).with(Tap::Read, 25);
+        let lost = Taps::new(TapPath::CAN_GATEWAY).with(Tap::SourceEnd, 10).with(Tap::Read, 25);
         for metric in Metric::ALL {
             let expected = (metric == Metric::ControllerWait).then_some(15);
             assert_eq!(metric.value(&lost, 1), expected, "{}", metric.key());
@@ -191,7 +222,8 @@ mod tests {
 
     #[test]
     fn inaccurate_instruments_give_negative_latencies() {
-        let taps = Taps::default().with(Tap::SourceEnd, 500).with(Tap::TargetEnd, 600);
+        let taps =
+            Taps::new(TapPath::CAN_GATEWAY).with(Tap::SourceEnd, 500).with(Tap::TargetEnd, 600);
         assert_eq!(Metric::GatewayLatency.value(&taps, 130), Some(-30));
         assert_eq!(Metric::GatewayLatency.value(&taps, u64::MAX), Some(i64::MIN));
     }
@@ -205,5 +237,22 @@ mod tests {
             assert_eq!(Metric::from_key(metric.key()), Some(metric));
         }
         assert_eq!(Metric::from_key("latency"), None);
+    }
+
+    #[test]
+    fn a_path_has_the_metrics_between_its_taps() {
+        assert!(TapPath::CAN_GATEWAY.metrics().eq(Metric::ALL));
+        assert!(TapPath::HOST.metrics().eq([Metric::HostTime]));
+        let bus = TapPath::new("bus", &[Tap::SourceEnd, Tap::Queued]);
+        assert!(bus.metrics().eq([Metric::ResponseTime]));
+        assert_eq!((bus.place(Tap::Queued), bus.place(Tap::Read)), (Some(1), None));
+    }
+
+    #[test]
+    fn every_metric_is_on_a_path() {
+        for metric in Metric::ALL {
+            let has = |path: &&TapPath| path.metrics().any(|it| it == metric);
+            assert!(TapPath::ALL.iter().any(has), "{}", metric.key());
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Taps: the points on a frame's way through a gateway where its time is taken.
+//! Taps: the points on a frame's way where its time is taken. Which of them a frame passes, and in which
+//! order, is its [`TapPath`](crate::TapPath); this is the longest one, `can-gateway`:
 //!
 //! ```text
 //!  application   source bus         gateway                              target bus
@@ -16,7 +17,7 @@
 //! ```
 //!
 //! A tap is named here and nowhere else: columns of files, tables and the formulas of
-//! [`metrics`](crate::metrics) take the name from [`Tap::name`]. All times of one [`Taps`] are
+//! [`metrics`](crate::metrics) take the name from [`Tap::name`]. All times of one [`Taps`](crate::Taps) are
 //! nanoseconds of one clock. A world that cannot see a tap leaves it absent: a test bed with real
 //! controllers never learns `target_start`, a lost frame has no `target_end`.
 
@@ -93,68 +94,6 @@ impl Tap {
     }
 }
 
-/// The times of one frame, in nanoseconds of one clock; each may be absent.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Taps {
-    times_ns: [u64; Tap::COUNT],
-}
-
-/// Stands for a time that was not taken. As an instant it would lie 584 years after the clock's
-/// zero.
-const ABSENT: u64 = u64::MAX;
-
-impl Taps {
-    /// When the frame passed `tap`, if that is known.
-    #[must_use]
-    pub const fn at(&self, tap: Tap) -> Option<u64> {
-        match self.times_ns[tap as usize] {
-            ABSENT => None,
-            time_ns => Some(time_ns),
-        }
-    }
-
-    /// Notes when the frame passed `tap`, replacing what was noted before.
-    pub const fn set(&mut self, tap: Tap, time_ns: u64) {
-        self.times_ns[tap as usize] = time_ns;
-    }
-
-    /// The same times and one more.
-    #[must_use]
-    pub const fn with(mut self, tap: Tap, time_ns: u64) -> Self {
-        self.set(tap, time_ns);
-        self
-    }
-
-    /// The time from one tap to another, if both are known: negative if `to` came first, which
-    /// happens where the instrument is inaccurate.
-    #[must_use]
-    pub const fn distance_ns(&self, from: Tap, to: Tap) -> Option<i64> {
-        let (Some(from), Some(to)) = (self.at(from), self.at(to)) else { return None };
-        let distance = to as i128 - from as i128;
-        Some(if distance > i64::MAX as i128 {
-            i64::MAX
-        } else if distance < i64::MIN as i128 {
-            i64::MIN
-        } else {
-            distance as i64
-        })
-    }
-}
-
-/// No time was taken yet.
-impl Default for Taps {
-    fn default() -> Self {
-        Self { times_ns: [ABSENT; Tap::COUNT] }
-    }
-}
-
-impl core::fmt::Debug for Taps {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let known = Tap::ALL.into_iter().filter_map(|tap| Some((tap.name(), self.at(tap)?)));
-        f.debug_map().entries(known).finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,31 +121,5 @@ mod tests {
             assert!(description.split(' ').count() >= 4, "{description}");
             assert!(!descriptions[..index].contains(description), "{description}");
         }
-    }
-
-    #[test]
-    fn a_time_is_absent_until_it_is_taken() {
-        let mut taps = Taps::default();
-        assert!(Tap::ALL.into_iter().all(|tap| taps.at(tap).is_none()));
-        taps.set(Tap::Read, 0);
-        assert_eq!(taps.at(Tap::Read), Some(0));
-        assert_eq!(format!("{taps:?}"), r#"{"read": 0}"#);
-    }
-
-    #[test]
-    fn distances_have_a_sign_and_an_end() {
-        for (read, decided, distance_ns) in [
-            (10, 25, 15),
-            (25, 10, -15),
-            (0, u64::MAX - 1, i64::MAX),
-            (u64::MAX - 1, 0, i64::MIN),
-            (7, 7, 0),
-        ] {
-            let taps = Taps::default().with(Tap::Read, read).with(Tap::Decided, decided);
-            assert_eq!(taps.distance_ns(Tap::Read, Tap::Decided), Some(distance_ns));
-        }
-        let taps = Taps::default().with(Tap::Read, 1);
-        assert_eq!(taps.distance_ns(Tap::Read, Tap::Decided), None);
-        assert_eq!(taps.distance_ns(Tap::Queued, Tap::Read), None);
     }
 }

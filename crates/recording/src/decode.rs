@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use candor_wire::FrameError;
-use candor_wire::notation;
+use candor_wire::can::FrameError;
+use candor_wire::can::notation;
 
 use crate::record::{InterfaceError, Interfaces, Record};
 
-/// A [`Decoder`] asks for more bytes until it has this many, never beyond: the least room a
+/// A [`Decoder`] asks for more bytes until it has this many, never more: the least room a
 /// caller's buffer needs.
 pub const MAX_RECORD_LEN: usize = 65_536;
 /// The longest line of a text format.
@@ -34,7 +34,7 @@ pub enum Step {
     End,
 }
 
-/// What a recording told of that is no frame.
+/// What a recording has that is no frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
     /// Packets of other protocols, recorded together with CAN.

@@ -90,8 +90,8 @@ impl Eq for Format {}
 
 #[cfg(test)]
 mod tests {
-    use candor_wire::frame::{ERR_FLAG, FD_LENGTHS, SFF_MASK};
-    use candor_wire::{ExtendedId, Frame, Id, StandardId};
+    use candor_wire::can::frame::{ERR_FLAG, FD_LENGTHS, SFF_MASK};
+    use candor_wire::can::{ExtendedId, Frame, Id, StandardId};
     use proptest::prelude::*;
 
     use super::*;

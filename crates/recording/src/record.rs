@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 /// How many different interfaces one recording may name.
 pub const MAX_INTERFACES: usize = 256;

@@ -4,7 +4,7 @@ mod peak;
 
 use std::collections::BTreeMap;
 
-use candor_wire::{Id, Kind, Timing, bits};
+use candor_wire::can::{Id, Kind, Timing, bits};
 
 pub use self::peak::PEAK_WINDOWS_NS;
 use self::peak::Peak;
@@ -126,7 +126,7 @@ impl Statistics {
         self.out_of_order
     }
 
-    /// How many frames have an identifier beyond the first [`MAX_IDS`] different ones.
+    /// How many frames have none of the first [`MAX_IDS`] different identifiers.
     #[must_use]
     pub fn unlisted_frames(&self) -> u64 {
         self.unlisted_frames
@@ -373,7 +373,7 @@ impl PeriodStatistics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use candor_wire::Frame;
+    use candor_wire::can::Frame;
 
     fn timing() -> Timing {
         Timing::classical("500k".parse().unwrap())
@@ -480,7 +480,7 @@ mod tests {
     fn the_number_of_ids_is_bounded() {
         let mut statistics = Statistics::default();
         for id in 0..MAX_IDS as u32 + 10 {
-            let id = candor_wire::ExtendedId::new(id).unwrap();
+            let id = candor_wire::can::ExtendedId::new(id).unwrap();
             statistics.add(&record(0, 0, Frame::new(id, &[]).unwrap()));
         }
         statistics.add(&record(0, 0, "00000001#".parse().unwrap()));

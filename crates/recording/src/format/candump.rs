@@ -20,8 +20,8 @@ use super::Format;
 use crate::decode::{CUT, DecodeError, Decoder, MAX_LINE_LEN, PassedOver, Position, Reason, Step};
 use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
 use crate::record::{Direction, InterfaceError, Interfaces, Record};
-use candor_wire::FrameError;
-use candor_wire::notation::{self, NotationError};
+use candor_wire::can::FrameError;
+use candor_wire::can::notation::{self, NotationError};
 
 pub(super) static FORMAT: Format = Format {
     name: "candump",
@@ -185,7 +185,7 @@ fn parse_time(line: &[u8], mut at: usize) -> Result<(u64, usize), LineError> {
     let digit = |at: usize| line.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|&d| d < 10);
     let mut seconds: u64 = 0;
     while let Some(digit) = digit(at) {
-        // A saturated number of seconds is beyond the end of 64-bit nanoseconds too.
+        // A saturated number of seconds is more than 64-bit nanoseconds hold, too.
         seconds = seconds.saturating_mul(10).saturating_add(u64::from(digit));
         at += 1;
     }

@@ -19,9 +19,9 @@ use super::{Format, UNNAMED};
 use crate::decode::{CUT, DecodeError, Decoder, MAX_RECORD_LEN, Position, Reason, Step};
 use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
 use crate::record::{Interfaces, Record};
-use candor_wire::Frame;
-use candor_wire::FrameError;
-use candor_wire::socketcan::{self, IdOrder};
+use candor_wire::can::Frame;
+use candor_wire::can::FrameError;
+use candor_wire::can::socketcan::{self, IdOrder};
 
 pub(super) static FORMAT: Format = Format {
     name: "pcap",
@@ -40,7 +40,7 @@ const MAGIC_MICROS: u32 = 0xA1B2_C3D4;
 const MAGIC_NANOS: u32 = 0xA1B2_3C4D;
 const HEADER_LEN: usize = 24;
 const RECORD_HEADER_LEN: usize = 16;
-/// What tcpdump writes if not told otherwise.
+/// What tcpdump writes by default.
 const SNAP_LEN: u32 = 262_144;
 const MAX_CAPTURED: u32 = (MAX_RECORD_LEN - RECORD_HEADER_LEN) as u32;
 

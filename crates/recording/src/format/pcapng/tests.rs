@@ -1,0 +1,304 @@
+//! Blocks in every order and of every length, and what is written is read.
+
+use super::*;
+use crate::format::tests::decode;
+
+/// Builds files in either order, field by field.
+struct File {
+    order: Order,
+    bytes: Vec<u8>,
+}
+
+impl File {
+    fn new(order: Order) -> Self {
+        Self { order, bytes: vec![] }.section()
+    }
+    fn n16(&self, number: u16) -> [u8; 2] {
+        if self.order == Order::Big { number.to_be_bytes() } else { number.to_le_bytes() }
+    }
+    fn n32(&self, number: u32) -> [u8; 4] {
+        if self.order == Order::Big { number.to_be_bytes() } else { number.to_le_bytes() }
+    }
+    fn block(mut self, kind: u32, body: &[u8]) -> Self {
+        assert!(body.len().is_multiple_of(4));
+        let len = self.n32(body.len() as u32 + MIN_BLOCK_LEN);
+        let kind = self.n32(kind);
+        self.bytes.extend([&kind[..], &len, body, &len].concat());
+        self
+    }
+    fn section(self) -> Self {
+        let body =
+            [&self.n32(BYTE_ORDER_MAGIC)[..], &self.n16(1), &self.n16(0), &[0xFF; 8]].concat();
+        self.block(SECTION_HEADER, &body)
+    }
+    fn interface(self, link_type: u16, snap_len: u32, options: &[(u16, &[u8])]) -> Self {
+        let mut body = [&self.n16(link_type)[..], &self.n16(0), &self.n32(snap_len)].concat();
+        for (code, value) in options {
+            body.extend([self.n16(*code), self.n16(value.len() as u16)].concat());
+            body.extend_from_slice(value);
+            body.resize(body.len().next_multiple_of(4), 0);
+        }
+        self.block(INTERFACE_DESCRIPTION, &body)
+    }
+    fn enhanced(self, interface: u32, ticks: u64, packet: &[u8], options: &[u8]) -> Self {
+        let len = packet.len() as u32;
+        let head = [interface, (ticks >> 32) as u32, ticks as u32, len, len];
+        let mut body = head.map(|number| self.n32(number)).concat();
+        body.extend_from_slice(packet);
+        body.resize(body.len().next_multiple_of(4), 0);
+        body.extend_from_slice(options);
+        self.block(ENHANCED_PACKET, &body)
+    }
+}
+
+const PACKET: [u8; 16] = [0, 0, 1, 0x23, 3, 0, 0, 0, 0xAA, 0xBB, 0xCC, 0, 0, 0, 0, 0];
+const ETHERNET: u16 = 1;
+
+fn times_and_names(file: &File) -> Vec<(u64, std::string::String)> {
+    let records = decode(&FORMAT, &file.bytes).unwrap();
+    records.into_iter().map(|(time_ns, name, ..)| (time_ns, name)).collect()
+}
+
+#[test]
+fn sections_interfaces_and_both_orders_are_read() {
+    for (order, other) in [(Order::Little, Order::Big), (Order::Big, Order::Little)] {
+        let mut file = File::new(order)
+            .interface(LINK_TYPE, 0, &[(OPTION_IF_NAME, b"body"), (OPTION_IF_TSRESOL, &[9])])
+            .interface(LINK_TYPE, 0, &[])
+            .block(5, b"statistics..") // an unknown block
+            .enhanced(1, 7, &PACKET, &[])
+            .enhanced(0, 7, &PACKET, &[]);
+        file.order = other;
+        let file = file.section().interface(LINK_TYPE, 0, &[(OPTION_IF_NAME, b"body")]).enhanced(
+            0,
+            1 << 32,
+            &PACKET[..11],
+            &[],
+        );
+        assert_eq!(
+            times_and_names(&file),
+            [
+                (7_000, "can1".to_string()),
+                (7, "body".to_string()),
+                ((1 << 32) * 1_000, "body".to_string())
+            ]
+        );
+    }
+}
+
+#[test]
+fn blocks_have_any_length_that_is_allowed() {
+    let longest = vec![0; MAX_RECORD_LEN - 32];
+    let file = File::new(Order::Little)
+        .block(5, &[])
+        .interface(LINK_TYPE, 0, &[(OPTION_IF_NAME, b"")])
+        .enhanced(0, 1, &longest, &[])
+        .block(SIMPLE_PACKET, &[&16_u32.to_le_bytes()[..], &PACKET].concat());
+    let frames = ["000#", "123#AABBCC"].map(|text| text.parse().unwrap());
+    let expected = frames.map(|frame| (1_000, "can0".to_string(), None, frame));
+    assert_eq!(decode(&FORMAT, &file.bytes).unwrap(), expected);
+    // The version of a section is in its first 16 bytes.
+    let mut decoder = FORMAT.decoder();
+    assert_eq!(decoder.decode(&file.bytes[..15], false), Ok(Step::NeedMore));
+    assert_eq!(decoder.decode(&file.bytes[..16], false), Ok(Step::Skip { consumed: 16 }));
+}
+
+#[test]
+fn times_have_any_resolution_and_an_offset() {
+    for (resolution, offset_s, ticks, time_ns) in [
+        (0, 0, 7, Some(7_000_000_000)),
+        (3, 0, 7, Some(7_000_000)),
+        (12, 0, 7_999, Some(7)),
+        (38, 0, u64::MAX, Some(0)),
+        (0x80, 0, 7, Some(7_000_000_000)),
+        (0x80 | 10, 0, 1_536, Some(1_500_000_000)),
+        (0xFF, 0, u64::MAX, Some(0)),
+        (9, 2, 5, Some(2_000_000_005)),
+        (9, -2, 2_000_000_005, Some(5)),
+        (9, -2, 5, None),
+        (9, i64::MAX, 0, None),
+        (9, i64::MIN, 0, None),
+        (0, 0, u64::MAX, None),
+    ] {
+        for order in [Order::Big, Order::Little] {
+            let offset = match order {
+                Order::Big => i64::to_be_bytes(offset_s),
+                Order::Little => i64::to_le_bytes(offset_s),
+            };
+            let options: [(u16, &[u8]); 2] =
+                [(OPTION_IF_TSRESOL, &[resolution]), (OPTION_IF_TSOFFSET, &offset)];
+            let file =
+                File::new(order).interface(LINK_TYPE, 0, &options).enhanced(0, ticks, &PACKET, &[]);
+            let found = decode(&FORMAT, &file.bytes);
+            assert_eq!(found.as_ref().ok().map(|records| records[0].0), time_ns, "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn simple_and_obsolete_packets_are_read() {
+    let file = File::new(Order::Big).interface(LINK_TYPE, 12, &[]).interface(
+        LINK_TYPE,
+        12,
+        &[(OPTION_IF_NAME, b"vcan1")],
+    );
+    let simple = [&16_u32.to_be_bytes()[..], &PACKET[..12]].concat();
+    let mut obsolete = [0; 20].to_vec();
+    obsolete[1] = 1; // interface
+    obsolete[3] = 7; // packets that were dropped before, behind the interface
+    obsolete[11] = 9; // ticks
+    obsolete[15] = 11; // captured
+    obsolete[19] = 16; // original
+    obsolete.extend_from_slice(&PACKET[..12]);
+    obsolete.extend_from_slice(&[0, 2, 0, 4, 0, 0, 0, 2, 0, 0, 0, 0]);
+    let file = file.block(OBSOLETE_PACKET, &obsolete).block(SIMPLE_PACKET, &simple);
+    let frame = "123#AABBCC".parse().unwrap();
+    assert_eq!(
+        decode(&FORMAT, &file.bytes).unwrap(),
+        [
+            (9_000, "vcan1".into(), Some(Direction::Transmitted), frame),
+            (9_000, "can0".into(), None, frame),
+        ]
+    );
+}
+
+#[test]
+fn packets_of_other_protocols_are_counted_whatever_their_size() {
+    let file = File::new(Order::Little)
+        .interface(ETHERNET, 0, &[])
+        .interface(LINK_TYPE, 0, &[])
+        .enhanced(0, 1, &[0; 2 * MAX_RECORD_LEN], &[])
+        .enhanced(1, 2, &PACKET, &[])
+        .block(SIMPLE_PACKET, &[0; 4]);
+    let mut decoder = FORMAT.decoder();
+    let mut rest = &file.bytes[..];
+    let mut records = 0;
+    while !rest.is_empty() {
+        // Never more than what the contract asks for.
+        let window = &rest[..rest.len().min(MAX_RECORD_LEN)];
+        rest = match decoder.decode(window, window.len() == rest.len()).unwrap() {
+            Step::Record { consumed, .. } => {
+                records += 1;
+                &rest[consumed..]
+            }
+            Step::Skip { consumed } => &rest[consumed..],
+            step => panic!("{step:?}"),
+        };
+    }
+    assert_eq!((records, decoder.passed_over().other_packets), (1, 2));
+}
+
+#[test]
+fn an_end_inside_a_block_passed_over_is_reported_once() {
+    let file = File::new(Order::Little).block(5, &[0; 40]);
+    let mut decoder = FORMAT.decoder();
+    assert_eq!(decoder.decode(&file.bytes[..28], false), Ok(Step::Skip { consumed: 28 }));
+    assert_eq!(decoder.decode(&file.bytes[28..79], true), Ok(Step::Skip { consumed: 51 }));
+    let error = decoder.decode(&[], true).unwrap_err();
+    assert!(error.to_string().starts_with("byte 79: the file ends inside"), "{error}");
+    assert_eq!(error.resume, Some(0));
+    assert_eq!(decoder.decode(&[], true), Ok(Step::End));
+}
+
+#[test]
+fn damage_says_where_and_why() {
+    let file = || File::new(Order::Little);
+    let can = || file().interface(LINK_TYPE, 0, &[]);
+    let long_name = [b'c'; 256];
+    let mut unequal = can();
+    unequal.bytes[28 + 16] ^= 4;
+    let mut version_2 = file();
+    version_2.bytes[12] = 2;
+    let mut cut = can().enhanced(0, 0, &PACKET, &[]);
+    cut.bytes.pop();
+    let mut beyond = can().enhanced(0, 0, &PACKET, &[]);
+    beyond.bytes[48 + 20] = 17;
+    for (file, message, can_resume) in [
+        (
+            File { order: Order::Big, bytes: vec![] },
+            "byte 0: the file ends inside its header",
+            false,
+        ),
+        (
+            File { order: Order::Big, bytes: vec![0; 28] },
+            "byte 0: this is not a pcapng file",
+            false,
+        ),
+        (version_2, "byte 0: pcapng version 2 is not supported", false),
+        (unequal, "byte 28: the two lengths of the block differ", false),
+        (
+            file().interface(LINK_TYPE, 0, &[(2, &long_name)]),
+            "byte 28: the name of the interface has 256",
+            false,
+        ),
+        (
+            file().interface(LINK_TYPE, 0, &[(9, &[39])]),
+            "byte 28: times in units of 10^-39 s",
+            false,
+        ),
+        (
+            file().block(INTERFACE_DESCRIPTION, &[227, 0, 0, 0]),
+            "byte 28: the block is shorter than its lengths say",
+            false,
+        ),
+        (
+            file().enhanced(0, 0, &PACKET, &[]),
+            "byte 28 (record 1): the packet is of interface 0, which",
+            true,
+        ),
+        (
+            can().enhanced(0, 0, &PACKET[..9], &[]),
+            "byte 48 (record 1): 9 bytes, but the layout",
+            true,
+        ),
+        (
+            can().block(ENHANCED_PACKET, &[0; 4]),
+            "byte 48 (record 1): the block is shorter than its lengths say",
+            true,
+        ),
+        (
+            can().enhanced(0, 0, &PACKET, &[2, 0, 5, 0]),
+            "byte 48 (record 1): the block is shorter than its lengths say",
+            true,
+        ),
+        (
+            can().enhanced(0, 0, &[0; MAX_RECORD_LEN], &[]),
+            "byte 48 (record 1): the block has 65568 bytes",
+            false,
+        ),
+        (
+            can().enhanced(0, 0, &PACKET, &[]).enhanced(0, 0, &PACKET[..9], &[]),
+            "byte 96 (record 2): 9 bytes, but the layout",
+            true,
+        ),
+        (
+            file().interface(ETHERNET, 0, &[]).enhanced(0, 0, &PACKET, &[]).enhanced(
+                1,
+                0,
+                &PACKET,
+                &[],
+            ),
+            "byte 96 (record 2): the packet is of interface 1, which",
+            true,
+        ),
+        (beyond, "byte 48 (record 1): the block is shorter than its lengths say", true),
+        (cut, "byte 48 (record 1): the file ends inside this record", true),
+    ] {
+        let error = decode(&FORMAT, &file.bytes).unwrap_err();
+        assert!(error.to_string().starts_with(message), "{error}");
+        assert_eq!(error.resume.is_some(), can_resume, "{error}");
+    }
+}
+
+#[test]
+fn a_bad_length_ends_the_reading() {
+    for len in [0, 8, 13] {
+        let mut file = File::new(Order::Little).block(5, &[]);
+        file.bytes[28 + 4] = len;
+        let error = decode(&FORMAT, &file.bytes).unwrap_err();
+        assert_eq!(
+            (error.position, error.resume),
+            (Position::Binary { offset: 28, record: 0 }, None)
+        );
+    }
+}
