@@ -19,7 +19,7 @@ pub mod report;
 pub use order::Order;
 pub use report::{Message, Report};
 
-/// The interfaces of the bed, in the order of their controllers in the machine.
+/// The interfaces of the test bed, in the order of their controllers in the machine.
 pub mod interface {
     /// The tester sends here, on the source bus.
     pub const TRANSMIT: &str = "can0";
@@ -35,7 +35,7 @@ pub mod interface {
     pub const ALL: [&str; 5] = [TRANSMIT, MONITOR, SOURCE, TARGET, RECEIVE];
 }
 
-/// Every module that a bed may need, and the option of the kernel's configuration that makes it.
+/// Every module that a test bed may need, and the option of the kernel's configuration that makes it.
 pub const OPTIONS: [(&str, &str); 20] = [
     ("can", "CONFIG_CAN"),
     ("can_raw", "CONFIG_CAN_RAW"),

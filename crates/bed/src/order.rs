@@ -45,7 +45,7 @@ pub struct Measurement {
     pub wants_symbols: bool,
 }
 
-/// What the five controllers of the bed are.
+/// What the five controllers of the test bed are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Controller {
     /// `kvaser_pci` with an SJA1000: classical CAN.
@@ -73,14 +73,13 @@ pub enum Gateway {
     /// A process that reads a frame and writes it, and takes no notice of any rule: the papers'
     /// reference.
     ReadWrite,
-    /// Our rule engine on ordinary sockets: one thread that waits, reads, decides, writes.
-    Engine,
-    /// Our rule engine with everything a process can do to be quick.
-    EngineFast,
     /// The live gateway, as `candor route run` runs it in user space.
     Live {
         /// Whether it measures latencies itself.
         measures: bool,
+        /// The name of its ports, in which `{interface}` stands for each interface; `None` for CAN
+        /// sockets.
+        port: Option<String>,
     },
     /// A program of the user's. `{in}` and `{out}` in its arguments are the gateway's interfaces.
     Command(Vec<String>),
@@ -90,7 +89,7 @@ impl Gateway {
     /// Whether it passes frames on by rules.
     #[must_use]
     pub const fn follows_rules(&self) -> bool {
-        matches!(self, Self::Kernel | Self::Engine | Self::EngineFast | Self::Live { .. })
+        matches!(self, Self::Kernel | Self::Live { .. })
     }
 }
 
@@ -114,13 +113,17 @@ pub struct Traffic {
 impl Traffic {
     /// The frame number `number`, which stands in the first two bytes.
     #[must_use]
-    pub fn frame(&self, number: u64) -> Option<candor_wire::Frame> {
+    pub fn frame(&self, number: u64) -> Option<candor_wire::can::Frame> {
         let mut data = [self.fill; 64];
         data[..2].copy_from_slice(&(number as u16).to_be_bytes());
         let count = self.can_ids.len().max(1) as u64;
         let can_id = *self.can_ids.get((number % count) as usize)?;
-        candor_wire::Frame::from_parts(can_id, data.get(..usize::from(self.length))?, self.fd_flags)
-            .ok()
+        candor_wire::can::Frame::from_parts(
+            can_id,
+            data.get(..usize::from(self.length))?,
+            self.fd_flags,
+        )
+        .ok()
     }
 }
 
@@ -170,12 +173,10 @@ pub struct Settings {
     pub tx_queue: u32,
     /// Bytes in the receive buffer of a user-space gateway's socket; the kernel's default if none.
     pub receive_buffer: Option<u32>,
-    /// How long, in nanoseconds, the fast engine lets frames gather under a flood.
-    pub gather_ns: u64,
 }
 
 impl Default for Settings {
-    /// As on the papers' bed: SCHED_FIFO 90 and a transmit queue of 200. Frames gather for 5 ms.
+    /// As on the papers' test bed: SCHED_FIFO 90 and a transmit queue of 200.
     fn default() -> Self {
         Self {
             gateway_priority: 90,
@@ -184,7 +185,6 @@ impl Default for Settings {
             netdev_budget: None,
             tx_queue: 200,
             receive_buffer: None,
-            gather_ns: 5_000_000,
         }
     }
 }

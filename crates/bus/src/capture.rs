@@ -17,18 +17,19 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use candor_diagnostics::counted;
 use candor_linux::clock;
-use candor_linux::wake::{Sleeper, Wake};
-use candor_port::{Address, Error, Progress, Received, Receiver, ReceiverCounters, Wanted};
-use candor_time::{Instant, Monotonic, Nanos, Realtime};
+use candor_port::{
+    Address, Error, Progress, Received, Receiver, ReceiverCounters, Until, Waker, Wanted,
+};
+use candor_time::{Instant, Nanos, Realtime};
 
-use crate::counted;
 use crate::named::{self, NamedPort};
 
 /// Batches that may wait for the caller.
 const WAITING_BATCHES: usize = 1_024;
 /// How often a port that went away is looked for.
-const RETRY: Nanos = Nanos::from_millis(200);
+const RETRY: Duration = Duration::from_millis(200);
 
 /// A frame that one of the ports received.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -125,7 +126,7 @@ pub type Reopen = Box<dyn FnMut() -> Result<Option<Box<dyn Receiver>>, Error> + 
 pub struct Source {
     /// What messages call it.
     pub name: String,
-    /// The half of it that receives.
+    /// The half of it that receives, which has a waker.
     pub receiver: Box<dyn Receiver>,
     /// How to get it back when it went away; `None` if there is no point in it.
     pub reopen: Option<Reopen>,
@@ -137,6 +138,7 @@ impl Source {
     /// # Errors
     /// It cannot be opened, or receives nothing.
     pub fn open(address: &Address, wanted: Wanted) -> Result<Self, Error> {
+        let wanted = Wanted { waker: true, ..wanted };
         // Before it is opened: if it goes away in between, it is opened once more.
         let mut known = index(address);
         let receiver = open_receiver(address, wanted)?;
@@ -181,9 +183,23 @@ pub struct Capture {
 
 struct State {
     name: String,
-    counters: Arc<Mutex<Vec<Arc<ReceiverCounters>>>>,
+    receivers: Arc<Mutex<Receivers>>,
     thread: Option<JoinHandle<()>>,
-    sleeper: Option<Sleeper>,
+}
+
+/// What is known of the receivers that a port had.
+struct Receivers {
+    /// Of each of them.
+    counters: Vec<Arc<ReceiverCounters>>,
+    /// Of the one that there is now.
+    waker: Option<Waker>,
+}
+
+impl Receivers {
+    fn adopt(&mut self, receiver: &dyn Receiver) {
+        self.counters.push(receiver.counters());
+        self.waker = receiver.waker();
+    }
 }
 
 /// What a thread tells.
@@ -207,7 +223,7 @@ impl Capture {
     /// Begins to receive.
     ///
     /// # Errors
-    /// No thread can be started or interrupted.
+    /// No thread can be started.
     pub fn of(sources: Vec<Source>) -> Result<Self, Error> {
         let (tell, events) = mpsc::sync_channel(WAITING_BATCHES);
         let stop = Arc::new(AtomicBool::new(false));
@@ -228,20 +244,17 @@ impl Capture {
     fn start(&mut self, port: usize, source: Source, tell: SyncSender<Event>) -> Result<(), Error> {
         let Source { name, receiver, reopen } = source;
         let fail = |reason: String| Error::new(&name, reason);
-        let wake = Wake::new().map_err(|error| fail(error.to_string()))?;
-        let counters = Arc::new(Mutex::new(vec![receiver.counters()]));
+        let mut receivers = Receivers { counters: Vec::new(), waker: None };
+        receivers.adopt(&*receiver);
+        let receivers = Arc::new(Mutex::new(receivers));
         let stop = Arc::clone(&self.stop);
-        let (introduce, introduced) = mpsc::sync_channel(1);
-        let worker = Worker { port, receiver, reopen, tell, stop, counters: Arc::clone(&counters) };
+        let known = Arc::clone(&receivers);
+        let worker = Worker { port, receiver, reopen, tell, stop, receivers: known };
         let thread = std::thread::Builder::new()
             .name(format!("receive {name}"))
-            .spawn(move || {
-                let _ = introduce.send(wake.thread());
-                worker.run();
-            })
+            .spawn(move || worker.run())
             .map_err(|error| fail(format!("no thread can be started: {error}")))?;
-        let sleeper = introduced.recv().ok();
-        self.ports.push(State { name, counters, thread: Some(thread), sleeper });
+        self.ports.push(State { name, receivers, thread: Some(thread) });
         Ok(())
     }
 
@@ -253,9 +266,9 @@ impl Capture {
     /// What a port counted so far.
     #[must_use]
     pub fn totals(&self, port: usize) -> Totals {
-        let counters = self.ports.get(port).map(|port| port.counters.lock());
-        match counters {
-            Some(Ok(counters)) => Totals::of(&counters),
+        let receivers = self.ports.get(port).map(|port| port.receivers.lock());
+        match receivers {
+            Some(Ok(receivers)) => Totals::of(&receivers.counters),
             _ => Totals::default(),
         }
     }
@@ -312,13 +325,14 @@ impl Drop for Capture {
         drop(std::mem::replace(&mut self.events, nobody));
         for port in &mut self.ports {
             let Some(thread) = port.thread.take() else { continue };
-            let is_over = match &port.sleeper {
-                Some(sleeper) => sleeper.interrupt_until(|| thread.is_finished()).is_ok(),
-                None => false,
-            };
-            if is_over || thread.is_finished() {
-                let _ = thread.join();
+            // Whether it waits for a frame or for the port.
+            if let Ok(receivers) = port.receivers.lock()
+                && let Some(waker) = &receivers.waker
+            {
+                waker.wake();
             }
+            thread.thread().unpark();
+            let _ = thread.join();
         }
     }
 }
@@ -336,7 +350,7 @@ struct Worker {
     reopen: Option<Reopen>,
     tell: SyncSender<Event>,
     stop: Arc<AtomicBool>,
-    counters: Arc<Mutex<Vec<Arc<ReceiverCounters>>>>,
+    receivers: Arc<Mutex<Receivers>>,
 }
 
 impl Worker {
@@ -346,7 +360,7 @@ impl Worker {
             let mut batch = Vec::new();
             let mut now = None;
             let port = self.port;
-            let progress = self.receiver.receive(&mut |received| {
+            let progress = self.receiver.receive(Until::Woken, &mut |received| {
                 let handed_over = *now.get_or_insert_with(clock::now::<Realtime>);
                 let time = received.stamp.system.unwrap_or(handed_over);
                 batch.push(Captured { port, time, received: *received });
@@ -361,7 +375,7 @@ impl Worker {
                 }
             }
             match progress {
-                Ok(Progress::Frames(_) | Progress::Interrupted) => {}
+                Ok(Progress::Frames(_) | Progress::Nothing) => {}
                 Ok(Progress::Ended) => return,
                 Err(error) if error.is_passing() => {
                     if !is_lost && !self.say(Next::Lost(port, error)) {
@@ -392,8 +406,8 @@ impl Worker {
         let mut waits = is_lost;
         while !self.is_stopped() {
             if waits {
-                // Interrupted or not: it looks whether to stop.
-                let _ = clock::sleep_until_or_signal(clock::now::<Monotonic>() + RETRY);
+                // Until whoever stops it unparks it, at most.
+                std::thread::park_timeout(RETRY);
             }
             waits = true;
             match self.reopen.as_mut().map(|reopen| reopen()) {
@@ -401,8 +415,8 @@ impl Worker {
                 Some(Err(_)) => {}
                 Some(Ok(Some(receiver))) => {
                     self.receiver = receiver;
-                    if let Ok(mut counters) = self.counters.lock() {
-                        counters.push(self.receiver.counters());
+                    if let Ok(mut receivers) = self.receivers.lock() {
+                        receivers.adopt(&*self.receiver);
                     }
                     return;
                 }
@@ -412,175 +426,4 @@ impl Worker {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use candor_port::{Origin, Stamp};
-
-    /// A port that plays a script.
-    struct Script {
-        steps: VecDeque<Step>,
-        counters: Arc<ReceiverCounters>,
-    }
-
-    enum Step {
-        /// Frames with their stamps.
-        Frames(&'static [(u64, &'static str)]),
-        Down,
-        Broken,
-        /// Waits until a signal comes.
-        Silence,
-    }
-
-    impl Receiver for Script {
-        fn receive(&mut self, take: &mut dyn FnMut(&Received)) -> Result<Progress, Error> {
-            match self.steps.pop_front() {
-                None => Ok(Progress::Ended),
-                Some(Step::Frames(frames)) => {
-                    for &(time, frame) in frames {
-                        let system = Some(Instant::from_nanos(time)).filter(|_| time > 0);
-                        let stamp = Stamp { system, hardware: None };
-                        let frame = frame.parse().unwrap();
-                        take(&Received { frame, stamp, origin: Origin::Bus });
-                        self.counters.frames.add(1);
-                    }
-                    Ok(Progress::Frames(frames.len()))
-                }
-                Some(Step::Down) => Err(Error::new("test", "it is down").passing()),
-                Some(Step::Broken) => Err(Error::new("test", "it is broken")),
-                Some(Step::Silence) => {
-                    let far = clock::now::<Monotonic>() + Nanos::from_secs(1_000);
-                    clock::sleep_until_or_signal(far).unwrap();
-                    self.steps.push_front(Step::Silence);
-                    Ok(Progress::Interrupted)
-                }
-            }
-        }
-
-        fn counters(&self) -> Arc<ReceiverCounters> {
-            Arc::clone(&self.counters)
-        }
-    }
-
-    fn script(steps: impl IntoIterator<Item = Step>) -> Box<dyn Receiver> {
-        Box::new(Script { steps: steps.into_iter().collect(), counters: Arc::default() })
-    }
-
-    fn source(name: &str, steps: impl IntoIterator<Item = Step>) -> Source {
-        Source { name: name.into(), receiver: script(steps), reopen: None }
-    }
-
-    /// Everything that comes, as text: `port:frame`, or news.
-    fn collect(capture: &mut Capture) -> Vec<String> {
-        let mut seen = Vec::new();
-        loop {
-            let next = capture.next(Nanos::from_secs(100), |captured| {
-                seen.push(format!("{}:{}", captured.port, captured.received.frame));
-            });
-            match next {
-                Next::Frames => {}
-                Next::Nothing => panic!("nothing came: {seen:?}"),
-                Next::Lost(port, error) => seen.push(format!("{port} lost: {error}")),
-                Next::Returned(port) => seen.push(format!("{port} returned")),
-                Next::Failed(port, error) => seen.push(format!("{port} failed: {error}")),
-                Next::Ended => return seen,
-            }
-        }
-    }
-
-    #[test]
-    fn frames_of_one_port_keep_their_order() {
-        // Even if a clock steps back.
-        let frames = Step::Frames(&[(5, "001#"), (3, "002#"), (4, "003#")]);
-        let mut capture = Capture::of(vec![source("a", [frames])]).unwrap();
-        assert_eq!(collect(&mut capture), ["0:001#", "0:002#", "0:003#"]);
-        assert_eq!(capture.totals(0).to_string(), "3 frames, 0 lost");
-        assert_eq!(capture.next(Nanos::ZERO, |_| ()), Next::Ended);
-    }
-
-    #[test]
-    fn ports_are_merged_by_stamp() {
-        let mut capture = Capture::of(Vec::new()).unwrap();
-        capture.waiting = vec![VecDeque::new(), VecDeque::new()];
-        let captured = |port, time| {
-            let received = Received {
-                frame: "001#".parse().unwrap(),
-                stamp: Stamp::default(),
-                origin: Origin::Bus,
-            };
-            Captured { port, time: Instant::from_nanos(time), received }
-        };
-        capture.waiting[0].extend([captured(0, 1), captured(0, 4), captured(0, 2)]);
-        capture.waiting[1].extend([captured(1, 2), captured(1, 3), captured(1, 5)]);
-        let order: Vec<_> = std::iter::from_fn(|| capture.earliest())
-            .map(|captured| (captured.port, captured.time.as_nanos()))
-            .collect();
-        assert_eq!(order, [(0, 1), (1, 2), (1, 3), (0, 4), (0, 2), (1, 5)]);
-    }
-
-    #[test]
-    fn a_port_that_was_away_is_taken_up_again() {
-        let mut replacements = VecDeque::from([script([
-            Step::Frames(&[(2, "002#")]),
-            Step::Down, // and nothing to replace it with: the same one goes on
-            Step::Down,
-            Step::Frames(&[(3, "003#")]),
-            Step::Broken,
-        ])]);
-        let mut attempts = 0;
-        let reopen: Reopen = Box::new(move || {
-            attempts += 1;
-            // Until it is there again, the old one would say nothing any more.
-            let is_away = attempts == 1;
-            if is_away { Err(Error::new("test", "away")) } else { Ok(replacements.pop_front()) }
-        });
-        let receiver = script([Step::Frames(&[(1, "001#")]), Step::Down]);
-        let source = Source { name: "a".into(), receiver, reopen: Some(reopen) };
-        let mut capture = Capture::of(vec![source]).unwrap();
-        assert_eq!(
-            collect(&mut capture),
-            [
-                "0:001#",
-                "0 lost: test: it is down",
-                "0 returned",
-                "0:002#",
-                "0 lost: test: it is down",
-                "0 returned",
-                "0:003#",
-                "0 failed: test: it is broken",
-            ]
-        );
-        // Those of the one before count too.
-        assert_eq!(capture.totals(0).frames, 3);
-    }
-
-    #[test]
-    fn without_a_stamp_frames_have_the_time_of_their_arrival() {
-        let before = clock::now::<Realtime>();
-        let mut capture = Capture::of(vec![source("a", [Step::Frames(&[(0, "001#")])])]).unwrap();
-        let mut times = Vec::new();
-        capture.next(Nanos::from_secs(100), |captured| times.push(captured.time));
-        assert!(times.len() == 1 && times[0] >= before && times[0] <= clock::now::<Realtime>());
-    }
-
-    #[test]
-    fn silent_ports_do_not_keep_it_from_ending() {
-        let silent = || source("silent", [Step::Silence]);
-        let mut capture = Capture::of(vec![silent(), silent()]).unwrap();
-        assert_eq!(capture.next(Nanos::from_millis(1), |_| ()), Next::Nothing);
-        drop(capture); // returns
-    }
-
-    #[test]
-    fn nobody_waits_for_a_caller_that_left() {
-        // More batches than there is room for.
-        let steps = (0..2 * WAITING_BATCHES).map(|_| Step::Frames(&[(1, "001#")]));
-        drop(Capture::of(vec![source("busy", steps)]).unwrap());
-    }
-
-    #[test]
-    fn totals_tell_what_was_lost() {
-        let totals = Totals { frames: 10, overflow: 2, malformed: 1, ..Totals::default() };
-        assert_eq!(totals.to_string(), "10 frames, 2 lost, 1 malformed");
-        assert!(!totals.is_complete());
-    }
-}
+mod tests;

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use candor_rules::pattern;
 use candor_time::Nanos;
-use candor_wire::frame::{BRS, EFF_FLAG, EFF_MASK, FD_LENGTHS, SFF_MASK};
-use candor_wire::{Frame, Timing, bits};
+use candor_wire::can::frame::{BRS, EFF_FLAG, EFF_MASK, FD_LENGTHS, SFF_MASK};
+use candor_wire::can::{Frame, Timing, bits};
 use rand_core::Rng as _;
 use rand_pcg::Pcg32;
 
@@ -284,7 +284,7 @@ impl Generator {
             Pace::Rate(rate) => rate.due(self.number),
             Pace::Flood => Nanos::ZERO,
             Pace::Load { share, timing } => {
-                let seconds = |bits: u64, rate: candor_wire::Bitrate| {
+                let seconds = |bits: u64, rate: candor_wire::can::Bitrate| {
                     bits as f64 / f64::from(rate.bits_per_second())
                 };
                 let busy = seconds(self.nominal_bits, timing.nominal)

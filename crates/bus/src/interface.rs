@@ -2,7 +2,7 @@
 
 use candor_linux::Error;
 use candor_linux::netlink::{Link, Netlink};
-use candor_wire::{Bitrate, Timing};
+use candor_wire::can::{Bitrate, Timing};
 
 /// A CAN interface.
 #[derive(Clone, Debug, PartialEq, Eq)]

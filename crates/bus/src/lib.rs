@@ -36,8 +36,3 @@ pub mod report;
 pub mod schedule;
 pub mod select;
 pub mod words;
-
-/// `1 frame`, `2 frames`.
-fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}

@@ -12,8 +12,8 @@ use std::fmt::Write as _;
 
 use candor_time::Instant;
 use candor_time::Nanos;
-use candor_wire::frame::{EFF_MASK, ERR_FLAG, SFF_MASK};
-use candor_wire::{Frame, Kind};
+use candor_wire::can::frame::{EFF_MASK, ERR_FLAG, SFF_MASK};
+use candor_wire::can::{Frame, Kind};
 
 use candor_time::Realtime;
 

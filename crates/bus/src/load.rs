@@ -10,10 +10,10 @@
 use std::collections::BTreeMap;
 
 use candor_time::{Instant, Nanos, Realtime};
-use candor_wire::frame::BRS;
-use candor_wire::{Bitrate, ExtendedId, Frame, Kind, Timing, bits};
+use candor_wire::can::frame::BRS;
+use candor_wire::can::{Bitrate, ExtendedId, Frame, Kind, Timing, bits};
 
-/// After a silence of more intervals than that, none is told of but the last.
+/// After a silence of more intervals than that, only the last one is reported.
 const MOST_EMPTY: u64 = 60;
 /// Identifiers that are distinguished; further ones count in the sums only.
 const MAX_IDS: usize = 65_536;
@@ -219,7 +219,7 @@ impl Meter {
         }
         let mut from = current.from;
         for number in 0..begun.min(MOST_EMPTY) {
-            // The last one of a long silence is told of; those in between are part of the sums.
+            // Of a long silence only the last one is reported; those in between are part of the sums.
             let is_skipped = number + 1 == MOST_EMPTY && begun > MOST_EMPTY;
             let passed = if is_skipped { begun - number } else { 1 };
             let over = self.current.take().unwrap_or(Stretch { from, ..Stretch::default() });
@@ -259,7 +259,7 @@ impl Meter {
         let bits = Bits { nominal: length.nominal.into(), data: length.data.into() };
         current.frames += 1;
         current.bits.add(bits);
-        let can_id = frame.can_id() & !candor_wire::frame::RTR_FLAG;
+        let can_id = frame.can_id() & !candor_wire::can::frame::RTR_FLAG;
         if self.ids.len() < MAX_IDS || self.ids.contains_key(&can_id) {
             let id = self.ids.entry(can_id).or_insert(IdLoad { can_id, ..IdLoad::default() });
             id.frames += 1;
@@ -336,7 +336,7 @@ mod tests {
         Some(Timing::classical("500k".parse().unwrap()))
     }
 
-    /// Adds frames at their milliseconds; the intervals that were told of.
+    /// Adds frames at their milliseconds; the intervals that were reported.
     fn reported(meter: &mut Meter, frames: &[(u64, &str)]) -> Vec<Stretch> {
         let mut reported = Vec::new();
         for &(millis, frame) in frames {

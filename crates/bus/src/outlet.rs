@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use candor_linux::clock;
 use candor_port::{Address, Error, Sent, Transmitter, TransmitterCounters, Wanted};
 use candor_time::{Instant, Monotonic, Nanos};
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 /// The time that sending goes by: a real clock, or one of a test.
 pub trait Time {

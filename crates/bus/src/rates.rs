@@ -1,7 +1,7 @@
 //! A port with the bit rates of its bus: `can0@500k`, `can0@500k,2M`.
 
 use candor_port::AddressError;
-use candor_wire::{Bitrate, Timing};
+use candor_wire::can::{Bitrate, Timing};
 
 use crate::interface;
 use crate::named::NamedPort;

@@ -3,7 +3,7 @@
 //! A report is a frame with bit 29 of its identifier word: the other bits are classes, the data
 //! says more about some of them.
 
-use candor_wire::{Frame, Kind};
+use candor_wire::can::{Frame, Kind};
 
 // Where the data says more.
 const LOST_ARBITRATION_BIT: usize = 0;
@@ -41,7 +41,7 @@ const VIOLATIONS: [&str; 8] = [
 /// use candor_bus::report;
 /// let frame = "20000040#0000000000000000".parse()?;
 /// assert_eq!(report::words(&frame).as_deref(), Some("bus off: the controller has left the bus"));
-/// # Ok::<(), candor_wire::notation::NotationError>(())
+/// # Ok::<(), candor_wire::can::notation::NotationError>(())
 /// ```
 #[must_use]
 pub fn words(frame: &Frame) -> Option<String> {

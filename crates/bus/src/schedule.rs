@@ -5,7 +5,7 @@
 
 use candor_lat::Histogram;
 use candor_time::{Instant, Monotonic, Nanos};
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use crate::outlet::{self, Outcome, Outlet, Stop, Time};
 

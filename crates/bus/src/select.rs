@@ -2,8 +2,8 @@
 
 use candor_engine::Filter;
 use candor_rules::pattern::{self, PatternError};
-use candor_wire::Frame;
-use candor_wire::frame::ERR_FLAG;
+use candor_wire::can::Frame;
+use candor_wire::can::frame::ERR_FLAG;
 
 /// Which frames are wanted.
 ///

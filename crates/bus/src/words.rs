@@ -1,7 +1,7 @@
 //! Frames and signals by their names in a DBC file: shown, selected, and made.
 
 use candor_signals::{Database, Decoded, Message, NotFound};
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 /// A database, and what of it is of interest.
 #[derive(Debug)]

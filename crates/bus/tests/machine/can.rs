@@ -5,7 +5,7 @@ use candor_bus::interface::{self, Frames, State};
 use candor_bus::outlet::{Outcome, Outlet, RealTime, Refusal, Stop};
 use candor_linux::netlink::Netlink;
 use candor_time::Nanos;
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use crate::{Check, Need, capture, receive};
 

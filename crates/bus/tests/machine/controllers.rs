@@ -7,7 +7,7 @@ use candor_bus::outlet::{Outcome, Outlet, RealTime, Stop};
 use candor_bus::schedule::Schedule;
 use candor_linux::netlink::{CanSettings, Netlink};
 use candor_time::Nanos;
-use candor_wire::Timing;
+use candor_wire::can::Timing;
 
 use crate::harness::PAIR;
 use crate::{Check, Need, capture, receive};

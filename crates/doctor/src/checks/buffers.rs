@@ -1,5 +1,6 @@
 //! How large the receive buffer of a socket may be made.
 
+use candor_diagnostics::counted;
 use candor_linux::capability::Capability;
 
 use crate::system;
@@ -45,8 +46,8 @@ fn judge(facts: &Facts) -> Item {
     // The kernel grants twice what is asked for.
     let frames = limit * 2 / FRAME_BYTES;
     let meaning = format!(
-        "about {frames} frames can wait for a gateway that is delayed; more are lost, counted as \
-         overflow"
+        "about {} can wait for a gateway that is delayed; more are lost, counted as overflow",
+        counted(frames, "frame")
     );
     Item::limited("buffers", found, meaning)
         .fix(format!("sudo sysctl -w net.core.rmem_max={WANTED}"))

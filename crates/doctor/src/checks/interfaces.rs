@@ -1,5 +1,6 @@
 //! Each CAN interface: whether it works, how much may wait in front of it, what it stamps.
 
+use candor_diagnostics::counted;
 use candor_linux::ethtool::{self, Stamping};
 use candor_linux::netlink::{Condition, Link, Netlink};
 use candor_linux::probe::Kind;
@@ -172,7 +173,7 @@ fn working(link: &Link) -> Item {
 fn queue(link: &Link) -> Option<Item> {
     let can = link.can?;
     let frames = link.queue_length;
-    let found = format!("{frames} frames can wait in its queue (txqueuelen)");
+    let found = format!("{} can wait in its queue (txqueuelen)", counted(frames, "frame"));
     if frames <= MOST_WAITING {
         let meaning = "the gateway notices a full bus early, and frames wait in the gateway, by \
                        priority";
@@ -390,6 +391,8 @@ mod tests {
             )
         );
         assert_eq!(queue(&Link { queue_length: 100, ..link() }).unwrap().fix, None);
+        let one = reported(&[queue(&Link { queue_length: 1, ..link() }).unwrap()]);
+        assert!(one.starts_with("ok queue: 1 frame can wait in its queue"), "{one}");
         assert_eq!(queue(&Link { can: None, ..long }), None, "virtual ones have no queue");
     }
 
