@@ -1,0 +1,103 @@
+//! Interfaces that come, go or change while a gateway runs.
+
+use std::collections::BTreeMap;
+
+use candor_linux::netlink::{Condition, Event, Link, Monitor};
+
+use super::{Observer, Shared};
+use crate::lock::lock;
+use crate::{Error, Gateway};
+
+/// What of an interface makes a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    index: u32,
+    is_up: bool,
+    is_bus_off: bool,
+    mtu: u32,
+}
+
+impl Seen {
+    fn of(link: &Link) -> Self {
+        let condition = link.can.and_then(|can| can.condition());
+        Self {
+            index: link.index,
+            is_up: link.is_up,
+            is_bus_off: condition == Some(Condition::BusOff),
+            mtu: link.mtu,
+        }
+    }
+
+    /// What has become of it, for people.
+    fn describe(self, before: Option<Self>) -> String {
+        match before {
+            Some(before) if before.index == self.index => match (self.is_up, self.is_bus_off) {
+                (false, _) => "is down".into(),
+                (true, true) => "is bus-off until its controller is restarted".into(),
+                (true, false) if before.mtu != self.mtu => format!("has an MTU of {}", self.mtu),
+                (true, false) => "is up".into(),
+            },
+            _ => "is there".into(),
+        }
+    }
+}
+
+/// The interfaces as they were seen last.
+pub(super) struct Links(BTreeMap<String, Seen>);
+
+impl Links {
+    pub(super) fn new(links: &[Link]) -> Self {
+        Self(links.iter().map(|link| (link.name.clone(), Seen::of(link))).collect())
+    }
+}
+
+/// Does what interfaces make necessary that came, went or changed.
+pub(super) fn follow(
+    shared: &Shared,
+    monitor: &mut Monitor,
+    links: &mut Links,
+    observer: &mut dyn Observer,
+) -> Result<(), Error> {
+    while let Some(event) = monitor.next_event()? {
+        let mut gateway = lock(&shared.gateway);
+        let is_ours = |gateway: &Gateway, name: &str| {
+            gateway.table().buses.iter().any(|bus| bus.interface() == name)
+        };
+        match event {
+            Event::Changed(link) => {
+                let now = Seen::of(&link);
+                let before = links.0.insert(link.name.clone(), now);
+                if before == Some(now) || !is_ours(&gateway, &link.name) {
+                    continue;
+                }
+                let is_new = before.is_none_or(|before| before.index != now.index);
+                if is_new || now.is_up {
+                    gateway.heal(|name| name == link.name && is_new, &link.name);
+                }
+                let state = now.describe(before);
+                observer.tell(&format!("interface {} {state}", link.name));
+            }
+            Event::Removed { name, .. } => {
+                links.0.remove(&name);
+                if is_ours(&gateway, &name) {
+                    gateway.close(&name);
+                    observer.tell(&format!("interface {name} disappeared"));
+                }
+            }
+            Event::Missed => {
+                let fresh = Links::new(&monitor.links()?);
+                let earlier = std::mem::replace(&mut links.0, fresh.0);
+                let is_new = |name: &str| {
+                    links.0.get(name).is_some_and(|now| {
+                        earlier.get(name).is_none_or(|before| before.index != now.index)
+                    })
+                };
+                for name in earlier.keys().filter(|name| !links.0.contains_key(*name)) {
+                    gateway.close(name);
+                }
+                gateway.heal(is_new, "");
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! [`Operator`]: what the control socket asks for, done.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use candor_linux::clock;
+use candor_time::Monotonic;
+
+use super::Shared;
+use super::claim::{Claim, names_of};
+use crate::control::{Handler, Loaded, PlanLine, Rejected};
+use crate::lock::lock;
+use crate::{Error, Snapshot, read_rules};
+
+/// Answers requests from the control socket.
+pub(super) struct Operator {
+    pub(super) shared: Arc<Shared>,
+    pub(super) file: PathBuf,
+    /// Of the file that the gateway was started with.
+    pub(super) claim: Claim,
+    /// Of another file that was loaded since.
+    pub(super) loaded: Option<Claim>,
+}
+
+impl Operator {
+    /// Takes the claim on a file if it is not there yet; returns it if it is one of its own.
+    fn claim(&self, file: &Path) -> Result<Option<Claim>, Error> {
+        let claims = [Some(&self.claim), self.loaded.as_ref()];
+        let names = names_of(file);
+        let is_claimed = claims.into_iter().flatten().any(|claim| !claim.names.is_disjoint(&names));
+        if is_claimed { Ok(None) } else { Claim::take(file).map(Some) }
+    }
+}
+
+impl Handler for Operator {
+    fn file(&self) -> String {
+        self.file.display().to_string()
+    }
+
+    fn snapshot(&mut self) -> Snapshot {
+        lock(&self.shared.gateway).snapshot()
+    }
+
+    fn load(&mut self, file: Option<&Path>) -> Result<Loaded, Rejected> {
+        let file = file.unwrap_or(&self.file);
+        let rejected = |error| match error {
+            Error::Rules(findings) => Rejected::new(file, &findings),
+            other => Rejected { message: other.to_string(), findings: Vec::new() },
+        };
+        let claim = self.claim(file).map_err(rejected)?;
+        let loaded = change(&self.shared, file).map_err(rejected)?;
+        if claim.is_some() {
+            self.loaded = claim;
+        }
+        Ok(loaded)
+    }
+
+    fn plan(&mut self) -> Vec<PlanLine> {
+        lock(&self.shared.gateway).plan_lines()
+    }
+
+    fn stop(&mut self) {
+        self.shared.is_ending.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Reads rules and puts them into place.
+pub(super) fn change(shared: &Shared, path: &Path) -> Result<Loaded, Error> {
+    let start = clock::now::<Monotonic>();
+    // Read before the gateway is locked: that takes time.
+    let rules = read_rules(path);
+    let mut gateway = lock(&shared.gateway);
+    match rules {
+        Err(error) => {
+            gateway.reject(&error);
+            Err(error)
+        }
+        Ok(rules) => {
+            let count = rules.table.rules.len() as u64;
+            gateway.load(rules)?;
+            Ok(Loaded {
+                generation: gateway.changes(),
+                rules: count,
+                took_us: (clock::now::<Monotonic>() - start).as_nanos() / 1_000,
+            })
+        }
+    }
+}
