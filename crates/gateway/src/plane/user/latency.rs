@@ -1,16 +1,18 @@
 //! [`Latency`]: how long frames take from one port to another.
+//!
+//! It is a metric of the laboratory: see [`LATENCY`](crate::snapshot::LATENCY).
 
 use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use candor_lat::live::{Counts, Live};
 use candor_linux::clock;
 use candor_time::{Instant, Monotonic, Realtime};
 
-use crate::snapshot::LatencySnapshot;
+use crate::lock::lock;
+use crate::snapshot::{LATENCY, LatencySnapshot};
 
-/// Beyond this a latency is none: the clock was set while the frame was under way.
+/// More than this is no latency: the clock was set while the frame was under way.
 const LONGEST_NS: i64 = 60_000_000_000;
 
 /// When a frame arrived, by the clock of whoever noted it. Where it left is read from the same clock.
@@ -63,13 +65,13 @@ impl Latency {
 
     /// A second is over.
     pub(crate) fn tick(&self) {
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = lock(&self.recent);
         recent.before = recent.last.replace(self.live.snapshot());
     }
 
     pub(crate) fn snapshot(&self, from: &str, to: &str) -> LatencySnapshot {
         let counts = self.live.snapshot();
-        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = lock(&self.recent);
         let second = match (&recent.before, &recent.last) {
             (Some(before), Some(last)) => Some(last.since(before)),
             (None, last) => last.clone(),
@@ -83,6 +85,7 @@ impl Latency {
         LatencySnapshot {
             from: from.to_owned(),
             to: to.to_owned(),
+            metric: LATENCY.key().to_owned(),
             count: counts.count(),
             sum_ns: counts.sum_ns(),
             min_ns: counts.min_ns().unwrap_or(0),
@@ -100,7 +103,14 @@ impl Latency {
 
 #[cfg(test)]
 mod tests {
+    use candor_lat::TapPath;
+
     use super::*;
+
+    #[test]
+    fn the_metric_is_one_that_a_gateway_can_see() {
+        assert!(TapPath::HOST.metrics().eq([LATENCY]));
+    }
 
     #[test]
     fn clocks_that_were_set_are_no_latencies() {

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use candor_causes::Cause;
 use candor_engine::BusIndex;
@@ -13,13 +13,14 @@ use candor_engine::counters::{Counters, Outcome};
 use candor_engine::{Egress, Engine, Forward, Passage};
 use candor_linux::clock;
 use candor_linux::wake::Sleeper;
-use candor_port::{Progress, Received, Receiver, ReceiverCounters};
+use candor_port::{Progress, Received, Receiver, ReceiverCounters, Until};
 use candor_time::{Instant, Monotonic, Nanos};
-use candor_wire::{Frame, Kind};
+use candor_wire::can::{Frame, Kind};
 
-use crate::circle::Circle;
-use crate::latency::{Arrival, Latency};
-use crate::output::{Output, Parcel};
+use super::circle::Circle;
+use super::latency::{Arrival, Latency};
+use super::output::{OutgoingCopy, Output};
+use crate::lock::lock;
 
 /// Copies that may wait for the rules of virtual buses: more than one frame becomes, usually.
 const MOST_HOPS: usize = 1_024;
@@ -27,9 +28,9 @@ const MOST_HOPS: usize = 1_024;
 const RETRY: Nanos = Nanos::from_millis(100);
 
 /// A bus while the gateway runs, whatever rules there are.
-pub(crate) struct Station {
+pub(crate) struct LiveBus {
     /// The rules for its frames.
-    lane: Mutex<Option<Lane>>,
+    rules: Mutex<Option<BusRules>>,
     pub(crate) output: Option<Arc<Output>>,
     /// A receiver that shall replace the one that there is.
     successor: Mutex<Option<Box<dyn Receiver>>>,
@@ -85,7 +86,7 @@ impl ReceiverCounts {
 }
 
 /// The rules for the frames of one bus.
-pub(crate) struct Lane {
+pub(crate) struct BusRules {
     pub(crate) engine: Engine,
     pub(crate) counters: Counters,
     /// What the rules call the bus.
@@ -99,26 +100,22 @@ pub(crate) struct Lane {
 /// Where copies go, by the buses of one set of rules.
 pub(crate) struct Routes {
     pub(crate) generation: u64,
-    pub(crate) stations: Vec<Arc<Station>>,
+    pub(crate) buses: Vec<Arc<LiveBus>>,
     /// By source and destination, row by row.
     pub(crate) latencies: Vec<Option<Arc<Latency>>>,
 }
 
 impl Routes {
     fn latency(&self, from: BusIndex, to: BusIndex) -> Option<&Arc<Latency>> {
-        let index = usize::from(from.0) * self.stations.len() + usize::from(to.0);
+        let index = usize::from(from.0) * self.buses.len() + usize::from(to.0);
         self.latencies.get(index)?.as_ref()
     }
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Station {
+impl LiveBus {
     pub(crate) fn new(output: Option<Arc<Output>>) -> Self {
         Self {
-            lane: Mutex::new(None),
+            rules: Mutex::new(None),
             output,
             successor: Mutex::new(None),
             is_ending: AtomicBool::new(false),
@@ -136,14 +133,14 @@ impl Station {
     /// Puts other rules into place; returns those that were there.
     pub(crate) fn change(
         &self,
-        mut lane: Option<Lane>,
-        inherit: impl FnOnce(&mut Lane, &mut Lane),
-    ) -> Option<Lane> {
-        let mut current = lock(&self.lane);
-        if let (Some(new), Some(old)) = (&mut lane, &mut *current) {
+        mut rules: Option<BusRules>,
+        inherit: impl FnOnce(&mut BusRules, &mut BusRules),
+    ) -> Option<BusRules> {
+        let mut current = lock(&self.rules);
+        if let (Some(new), Some(old)) = (&mut rules, &mut *current) {
             inherit(new, old);
         }
-        std::mem::replace(&mut current, lane)
+        std::mem::replace(&mut current, rules)
     }
 
     /// Goes on with another receiver.
@@ -178,7 +175,7 @@ impl Station {
         }
     }
 
-    /// Goes on counting where another station has ended, which this one replaces.
+    /// Goes on counting where another bus has ended, which this one replaces.
     pub(crate) fn inherit(&self, other: &Self) {
         let before = ReceiverCounts { trouble: None, ..other.counts() };
         lock(&self.received).before = before;
@@ -193,7 +190,7 @@ impl Station {
 
 /// A frame on a virtual bus.
 struct Hop {
-    station: Arc<Station>,
+    live_bus: Arc<LiveBus>,
     bus: BusIndex,
     generation: u64,
     frame: Frame,
@@ -217,15 +214,15 @@ impl Egress for Copies<'_> {
         if self.is_to_stop {
             return Outcome::Refused(Cause::HopLimit);
         }
-        let Some(station) = self.routes.stations.get(usize::from(copy.to.0)) else {
+        let Some(live_bus) = self.routes.buses.get(usize::from(copy.to.0)) else {
             return Outcome::Refused(Cause::Down);
         };
-        let Some(output) = &station.output else { return Outcome::Refused(Cause::Down) };
+        let Some(output) = &live_bus.output else { return Outcome::Refused(Cause::Down) };
         if copy.echo && self.hops.len() == MOST_HOPS {
             // Nobody's rules would see it: that is no way to lose a frame.
             return Outcome::Refused(Cause::QueueFull);
         }
-        let outcome = output.send(Parcel {
+        let outcome = output.send(OutgoingCopy {
             frame: copy.frame,
             echo: copy.echo,
             job: copy.job,
@@ -239,7 +236,7 @@ impl Egress for Copies<'_> {
         if copy.echo && went_out {
             // What this machine sends with echo the rules of that bus see too.
             self.hops.push_back(Hop {
-                station: Arc::clone(station),
+                live_bus: Arc::clone(live_bus),
                 bus: copy.to,
                 generation: self.routes.generation,
                 frame: *copy.frame,
@@ -252,7 +249,7 @@ impl Egress for Copies<'_> {
 
 /// What a worker does things with.
 pub(crate) struct Worker {
-    pub(crate) station: Arc<Station>,
+    pub(crate) live_bus: Arc<LiveBus>,
     pub(crate) receiver: Box<dyn Receiver>,
     pub(crate) stamps: Stamps,
     pub(crate) loops: Loops,
@@ -263,7 +260,7 @@ pub(crate) struct Worker {
 pub(crate) enum Loops {
     /// They are not looked for.
     Ignored,
-    /// They are counted and told.
+    /// They are counted and reported.
     Reported,
     /// They are refused as well.
     Stopped,
@@ -281,8 +278,8 @@ pub(crate) enum Stamps {
 }
 
 /// What a worker makes of each frame.
-struct Desk {
-    station: Arc<Station>,
+struct Forwarder {
+    live_bus: Arc<LiveBus>,
     hops: VecDeque<Hop>,
     stamps: Stamps,
     loops: Loops,
@@ -291,19 +288,19 @@ struct Desk {
     routes: Option<Arc<Routes>>,
 }
 
-impl Desk {
+impl Forwarder {
     #[inline]
     fn decide(&mut self, received: &Received) {
-        let mut guard = lock(&self.station.lane);
-        let Some(lane) = &mut *guard else {
-            self.station.idle.fetch_add(1, Ordering::Relaxed);
+        let mut guard = lock(&self.live_bus.rules);
+        let Some(rules) = &mut *guard else {
+            self.live_bus.idle.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        if received.frame.kind() == Kind::Error && !lane.takes_errors {
+        if received.frame.kind() == Kind::Error && !rules.takes_errors {
             // Some ports hand them over in any case. They are no frames, and counted by the port.
             return;
         }
-        let now = match lane.needs_time {
+        let now = match rules.needs_time {
             true => clock::now::<Monotonic>().since(Instant::ZERO),
             false => Nanos::ZERO,
         };
@@ -314,9 +311,9 @@ impl Desk {
         };
         let is_round = self.circle.as_mut().is_some_and(|circle| circle.note(&received.frame));
         if is_round {
-            self.station.looping.fetch_add(1, Ordering::Relaxed);
+            self.live_bus.looping.fetch_add(1, Ordering::Relaxed);
         }
-        let Lane { engine, counters, bus, routes, .. } = lane;
+        let BusRules { engine, counters, bus, routes, .. } = rules;
         let mut copies = Copies {
             routes,
             counters,
@@ -340,10 +337,10 @@ impl Desk {
     #[inline(never)]
     fn follow(&mut self, arrival: Option<Arrival>) {
         while let Some(hop) = self.hops.pop_front() {
-            let mut guard = lock(&hop.station.lane);
-            let Some(lane) = &mut *guard else { continue };
+            let mut guard = lock(&hop.live_bus.rules);
+            let Some(rules) = &mut *guard else { continue };
             let now = clock::now::<Monotonic>().since(Instant::ZERO);
-            let Lane { engine, counters, bus, routes, .. } = lane;
+            let BusRules { engine, counters, bus, routes, .. } = rules;
             let is_same = routes.generation == hop.generation;
             let passage = match is_same {
                 true => hop.passage,
@@ -367,9 +364,9 @@ impl Desk {
     fn flush(&mut self) {
         let touched = std::mem::take(&mut self.touched);
         let Some(routes) = self.routes.take() else { return };
-        for (index, station) in routes.stations.iter().enumerate() {
+        for (index, live_bus) in routes.buses.iter().enumerate() {
             if touched & 1 << (index % 64) != 0
-                && let Some(output) = &station.output
+                && let Some(output) = &live_bus.output
             {
                 output.flush_if_due();
             }
@@ -378,13 +375,13 @@ impl Desk {
 }
 
 impl Worker {
-    /// Works until the station ends.
+    /// Works until the live_bus ends.
     pub(crate) fn work(self) {
-        let Self { station, mut receiver, stamps, loops } = self;
-        station.has_left.store(false, Ordering::Relaxed);
-        station.adopt(&*receiver);
-        let mut desk = Desk {
-            station: Arc::clone(&station),
+        let Self { live_bus, mut receiver, stamps, loops } = self;
+        live_bus.has_left.store(false, Ordering::Relaxed);
+        live_bus.adopt(&*receiver);
+        let mut forwarder = Forwarder {
+            live_bus: Arc::clone(&live_bus),
             hops: VecDeque::with_capacity(MOST_HOPS),
             stamps,
             loops,
@@ -392,43 +389,43 @@ impl Worker {
             touched: 0,
             routes: None,
         };
-        while !station.is_ending.load(Ordering::Relaxed) || receiver.has_more() {
-            match receiver.receive(&mut |received| desk.decide(received)) {
+        while !live_bus.is_ending.load(Ordering::Relaxed) || receiver.has_more() {
+            match receiver.receive(Until::Woken, &mut |received| forwarder.decide(received)) {
                 Ok(Progress::Frames(_)) => {
-                    desk.flush();
+                    forwarder.flush();
                     continue;
                 }
-                Ok(Progress::Interrupted) => {}
+                Ok(Progress::Nothing) => {}
                 Ok(Progress::Ended) => {
-                    *lock(&station.trouble) = Some("no more frames come".into());
-                    station.has_ended.store(true, Ordering::Relaxed);
-                    Self::pause(&station, Nanos::from_secs(3_600));
+                    *lock(&live_bus.trouble) = Some("no more frames come".into());
+                    live_bus.has_ended.store(true, Ordering::Relaxed);
+                    Self::pause(&live_bus, Nanos::from_secs(3_600));
                 }
                 Err(error) => {
-                    *lock(&station.trouble) = Some(error.to_string());
-                    Self::pause(&station, RETRY);
+                    *lock(&live_bus.trouble) = Some(error.to_string());
+                    Self::pause(&live_bus, RETRY);
                     if error.is_passing() {
                         // It may work again by itself: the next attempt tells.
-                        *lock(&station.trouble) = None;
+                        *lock(&live_bus.trouble) = None;
                     }
                 }
             }
-            if let Some(successor) = lock(&station.successor).take() {
+            if let Some(successor) = lock(&live_bus.successor).take() {
                 receiver = successor;
-                station.adopt(&*receiver);
-                station.reopened.fetch_add(1, Ordering::Relaxed);
-                station.has_ended.store(false, Ordering::Relaxed);
-                *lock(&station.trouble) = None;
+                live_bus.adopt(&*receiver);
+                live_bus.reopened.fetch_add(1, Ordering::Relaxed);
+                live_bus.has_ended.store(false, Ordering::Relaxed);
+                *lock(&live_bus.trouble) = None;
             }
         }
-        station.has_left.store(true, Ordering::Relaxed);
+        live_bus.has_left.store(true, Ordering::Relaxed);
     }
 
     /// Waits, but not when there is something to do.
-    fn pause(station: &Station, most: Nanos) {
+    fn pause(live_bus: &LiveBus, most: Nanos) {
         let until = clock::now::<Monotonic>() + most;
         let is_wanted =
-            || station.is_ending.load(Ordering::Relaxed) || lock(&station.successor).is_some();
+            || live_bus.is_ending.load(Ordering::Relaxed) || lock(&live_bus.successor).is_some();
         // A signal ends the sleep early.
         while !is_wanted() && matches!(clock::sleep_until_or_signal(until), Ok(false)) {}
     }

@@ -1,0 +1,161 @@
+//! [`Circle`]: recognises frames that go round between gateways.
+//!
+//! Two gateways with two tunnels between them, and rules that pass everything on, are a ring: a frame
+//! that gets in never gets out. No format of CAN in UDP or TCP says how often a frame was passed on,
+//! and the identifier of a frame has no room for it, so a ring can only be detected by what it does: the
+//! same frame, to the last bit, comes again and again, far more often than anybody sends it.
+
+use candor_linux::clock;
+use candor_time::{Instant, Monotonic, Nanos};
+use candor_wire::can::Frame;
+
+/// More of one frame in a second than a sender has a use for: one each 0.5 ms.
+const MOST_OF_ONE: u32 = 2_000;
+/// More repeated frames in a second than three full buses of 1 Mbit/s carry.
+const MOST_REPEATS: u32 = 30_000;
+/// Frames between two looks at the clock.
+const CLOCK_EVERY: u32 = 256;
+/// Different frames that are distinguished. Those that share a place count against each other, and the
+/// one that comes most often stays.
+const PLACES: usize = 1_024;
+
+/// A frame and how often it came.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    print: u64,
+    count: u32,
+}
+
+/// What came on one bus in the last second.
+pub(crate) struct Circle {
+    places: Box<[Place]>,
+    repeats: u32,
+    since: Instant<Monotonic>,
+    until_clock: u32,
+}
+
+impl Circle {
+    pub(crate) fn new() -> Self {
+        let places = vec![Place::default(); PLACES].into_boxed_slice();
+        Self { places, repeats: 0, since: clock::now(), until_clock: CLOCK_EVERY }
+    }
+
+    /// Notes a frame. True if it comes as often as only frames do that go round.
+    pub(crate) fn note(&mut self, frame: &Frame) -> bool {
+        self.until_clock -= 1;
+        if self.until_clock == 0 {
+            self.look(clock::now());
+        }
+        self.count(print(frame))
+    }
+
+    /// After a second everything begins anew. It lasts longer when so few frames come that it does not
+    /// matter.
+    fn look(&mut self, now: Instant<Monotonic>) {
+        self.until_clock = CLOCK_EVERY;
+        if now - self.since >= Nanos::from_secs(1) {
+            self.places.fill(Place::default());
+            (self.repeats, self.since) = (0, now);
+        }
+    }
+
+    fn count(&mut self, print: u64) -> bool {
+        let Some(place) = self.places.get_mut(print as usize % PLACES) else { return false };
+        if place.print != print {
+            match place.count {
+                0 | 1 => *place = Place { print, count: 1 },
+                _ => place.count -= 1,
+            }
+            return false;
+        }
+        place.count += 1;
+        self.repeats += 1;
+        place.count > MOST_OF_ONE || self.repeats > MOST_REPEATS
+    }
+}
+
+/// A number for the frame, to the last bit.
+fn print(frame: &Frame) -> u64 {
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mix = |print: u64, more: u64| (print.rotate_left(5) ^ more).wrapping_mul(FACTOR);
+    let head = u64::from(frame.can_id()) | (frame.len() as u64) << 32;
+    let print = mix(u64::from(frame.is_fd()), head);
+    let print = frame.data().chunks(8).fold(print, |print, chunk| {
+        let mut bytes = [0; 8];
+        bytes.iter_mut().zip(chunk).for_each(|(byte, &from)| *byte = from);
+        mix(print, u64::from_le_bytes(bytes))
+    });
+    // Every bit of the frame in every bit of the number (the last step of MurmurHash3). Zero stands for
+    // an empty place.
+    let print = (print ^ print >> 33).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    let print = (print ^ print >> 33).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+    (print ^ print >> 33) | 1 << 63
+}
+
+#[cfg(test)]
+mod tests {
+    use candor_wire::can::StandardId;
+
+    use super::*;
+
+    fn frame(id: u16, number: u64) -> Frame {
+        Frame::new(StandardId::new(id).unwrap(), &number.to_be_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_frame_that_goes_round_is_reported_and_others_are_not() {
+        let mut circle = Circle::new();
+        let mut reported = 0;
+        for number in 0..u64::from(MOST_OF_ONE) * 3 {
+            // A bus: counters that go on, states that stay, and one frame that goes round.
+            for id in 0x200..0x205 {
+                assert!(!circle.count(print(&frame(id, number))), "a counter");
+            }
+            if number % 10 == 0 {
+                assert!(!circle.count(print(&frame(0x300, 7))), "a state");
+            }
+            reported += u32::from(circle.count(print(&frame(0x100, 1))));
+        }
+        // Some of its places are shared, which costs it a part of its count.
+        assert!((MOST_OF_ONE..=MOST_OF_ONE * 2).contains(&reported), "{reported}");
+    }
+
+    #[test]
+    fn many_frames_that_go_round_slowly_are_reported_too() {
+        let mut circle = Circle::new();
+        let mut reported = 0_u32;
+        for _ in 0..200 {
+            for number in 0..500 {
+                reported += u32::from(circle.count(print(&frame(0x100, number))));
+            }
+        }
+        assert!(reported > 10_000, "{reported}");
+    }
+
+    #[test]
+    fn a_second_later_it_begins_anew() {
+        let mut circle = Circle::new();
+        let begin = circle.since;
+        let round = |circle: &mut Circle| {
+            (0..=MOST_OF_ONE)
+                .map(|_| circle.count(print(&frame(0x100, 1))))
+                .filter(|&is| is)
+                .count()
+        };
+        assert_eq!(round(&mut circle), 1);
+        circle.look(begin + Nanos::from_millis(999));
+        assert_eq!(round(&mut circle), MOST_OF_ONE as usize + 1);
+        circle.look(begin + Nanos::from_secs(1));
+        assert_eq!(round(&mut circle), 1);
+    }
+
+    #[test]
+    fn frames_that_differ_in_a_bit_are_different() {
+        let texts = ["100#", "100#00", "100#R", "100##0", "100##1", "101#", "00000100#", "100#01"];
+        let mut prints: Vec<_> = texts.iter().map(|text| print(&text.parse().unwrap())).collect();
+        prints.sort_unstable();
+        prints.dedup();
+        // The flags of CAN FD change on the way, and do not count.
+        assert_eq!(prints.len(), texts.len() - 1);
+    }
+}
