@@ -30,13 +30,17 @@ struct Fake {
 }
 
 impl Handler for Fake {
+    fn file(&self) -> String {
+        "/etc/candor/drive.rules.toml".into()
+    }
+
     fn snapshot(&mut self) -> Snapshot {
         self.snapshots += 1;
         let port =
             PortSnapshot { bus: "powertrain".into(), port: "can0".into(), ..Default::default() };
         let rule = |number| RuleSnapshot { rule: format!("rule {number}"), ..Default::default() };
         Snapshot {
-            file: "/etc/candor/drive.rules.toml".into(),
+            file: "/etc/candor/night.rules.toml".into(),
             pid: std::process::id(),
             uptime_ns: self.snapshots,
             generation: self.loads.len() as u64,

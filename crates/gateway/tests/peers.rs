@@ -14,8 +14,8 @@ use candor_gateway::{Config, Gateway, Rules, Snapshot};
 use candor_linux::clock;
 use candor_port::{Sent, Transmitter, Wanted};
 use candor_time::{Monotonic, Nanos};
-use candor_wire::tunnel::cannelloni::{HELLO, Stream};
-use candor_wire::{Frame, StandardId};
+use candor_wire::can::tunnel::cannelloni::{HELLO, Stream};
+use candor_wire::can::{Frame, StandardId};
 
 /// How long anything may take.
 const MOST: Nanos = Nanos::from_secs(20);
@@ -236,7 +236,7 @@ fn no_destination_holds_up_another_whatever_its_peer_does() {
         while frames < burst {
             let len = far.recv(&mut buffer).expect("every frame comes, and soon");
             let datagram =
-                candor_wire::tunnel::cannelloni::Datagram::decode(&buffer[..len]).unwrap();
+                candor_wire::can::tunnel::cannelloni::Datagram::decode(&buffer[..len]).unwrap();
             frames += u64::from(datagram.count());
         }
         worst = worst.max(now() - start);
@@ -463,7 +463,9 @@ fn ring(stops_loops: bool) -> (Gateway, Gateway, u16) {
 fn frames_that_go_round_between_gateways_are_reported() {
     let (mut near, mut far, a) = ring(false);
     send(&mut *sender_to(a), &numbered(0x100, 1));
-    until("it is told", || near.news().iter().any(|line| line.contains("`two`: the same frames")));
+    until("it is reported", || {
+        near.news().iter().any(|line| line.contains("`two`: the same frames"))
+    });
     let snapshot = near.snapshot();
     assert!(port(&snapshot, "two").looping > 0);
     assert_eq!(port(&snapshot, "a").looping, 0);

@@ -17,13 +17,13 @@ use candor_linux::poll::{self, Interest};
 use candor_linux::realtime::{self, Policy, Task};
 use candor_port::{Sent, Transmitter, Wanted};
 use candor_time::{Instant, Monotonic, Nanos};
-use candor_wire::{Frame, StandardId};
+use candor_wire::can::{Frame, StandardId};
 
 /// How long anything may take.
 const MOST: Nanos = Nanos::from_secs(20);
 const STEP: Nanos = Nanos::from_millis(1);
 
-/// The bed: the tester sends on the first interface and hears the source bus on the second; the
+/// The test bed: the tester sends on the first interface and sees the source bus on the second; the
 /// gateway has the third and fourth; what it sends comes to the fifth.
 pub(crate) const SENDS_ON: &str = "can0";
 pub(crate) const MONITOR: &str = "can1";
@@ -35,7 +35,7 @@ pub(crate) const RECEIVES_ON: &str = "can4";
 pub(crate) const FD_TARGET: &str = "fd0";
 pub(crate) const FD_RECEIVES_ON: &str = "fd1";
 
-/// The priorities of who hears, and of the gateway: whoever sends more than is heard has to wait,
+/// The priorities of who receives, and of the gateway: whoever sends more than is received has to wait,
 /// and where interrupts are threads (of priority 50) they come first.
 const CAPTURE_PRIORITY: u8 = 30;
 const HEARING_PRIORITY: u8 = 60;
@@ -82,7 +82,7 @@ pub(crate) fn folder() -> PathBuf {
 
 // ---- Interfaces -----------------------------------------------------------------------------------
 
-/// The bed with two buses of 1 Mbit/s. Its controllers are started once: QEMU's SJA1000 does not
+/// The test bed with two buses of 1 Mbit/s. Its controllers are started once: QEMU's SJA1000 does not
 /// reset where it writes received frames, only where it reads them, so that after another start it
 /// tells old frames anew.
 pub(crate) fn start_bed(queue: u32) -> Netlink {
@@ -133,7 +133,7 @@ fn is_listened_to(interface: &str) -> bool {
     })
 }
 
-/// A controller that is told to raise no interrupts: the frame that it has is its last one until
+/// A controller that is set to raise no interrupts: the frame that it has is its last one until
 /// this is dropped. For its driver that looks like a bus that is busy with more urgent frames.
 pub(crate) struct Stopped {
     configuration: PathBuf,
@@ -571,7 +571,7 @@ impl Capture {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// What was heard, once there are so many frames.
+    /// What was received, once there are so many frames.
     pub(crate) fn once(&self, count: u64) -> Vec<Frame> {
         let reported = || format!("{} frames of {count} came", self.count());
         until(|| self.count() >= count, reported);

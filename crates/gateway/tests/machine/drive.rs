@@ -17,7 +17,7 @@ use candor_engine::{BusIndex, Table};
 use candor_engine::{Engine, Forward, Passage};
 use candor_gateway::read_rules;
 use candor_time::Nanos;
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use crate::bench::{
     FD_RECEIVES_ON, FD_TARGET, Gateway, MONITOR, Process, RECEIVES_ON, Recorder, SENDS_ON, SOURCE,

@@ -9,8 +9,8 @@ use std::thread;
 use candor_gateway::Snapshot;
 use candor_linux::clock;
 use candor_time::Nanos;
-use candor_wire::tunnel::cannelloni::HELLO;
-use candor_wire::{Frame, StandardId};
+use candor_wire::can::tunnel::cannelloni::HELLO;
+use candor_wire::can::{Frame, StandardId};
 
 use crate::bench::{
     Capture, Gateway, RECEIVES_ON, SENDS_ON, SOURCE, Sender, Stopped, TARGET, assert_balanced,
@@ -31,7 +31,7 @@ pub(crate) const CHECKS: [Check; 9] = [
     ("error_reports_are_passed_on_as_the_rules_say", Need::Guest, error_reports),
 ];
 
-/// How many frames a controller of the bed has when it stops, and one that its driver did not take any
+/// How many frames a controller of the test bed has when it stops, and one that its driver did not take any
 /// more, which waits beside the queue of the interface.
 const IN_CONTROLLER: usize = 2;
 

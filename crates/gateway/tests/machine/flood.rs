@@ -6,9 +6,9 @@ use candor_gateway::Snapshot;
 use candor_gateway::snapshot::LatencySnapshot;
 use candor_linux::clock;
 use candor_linux::realtime::{self, Policy, Task};
-use candor_port::{Receiver, Wanted};
+use candor_port::{Receiver, Until, Wanted};
 use candor_time::{Instant, Nanos, Realtime};
-use candor_wire::{Bitrate, Frame, StandardId, Timing, bits};
+use candor_wire::can::{Bitrate, Frame, StandardId, Timing, bits};
 
 use crate::bench::{
     Gateway, MONITOR, RECEIVES_ON, SENDS_ON, SOURCE, Sender, TARGET, create_vcan, now, pause, port,
@@ -35,7 +35,7 @@ const MOST: Nanos = Nanos::from_micros(200);
 fn frame(length: usize, number: u64) -> Frame {
     let id = StandardId::new((number % 0x700) as u16).unwrap();
     let mut data = number.to_be_bytes();
-    // Without stuffing beyond the usual.
+    // With the usual stuffing.
     data[..6].fill(0x55);
     Frame::new(id, &data[8 - length..]).unwrap()
 }
@@ -49,8 +49,10 @@ fn ring(interface: &str) -> Box<dyn Receiver> {
 fn read(ring: &mut dyn Receiver, count: u64) -> Vec<(Frame, Instant<Realtime>)> {
     let mut all = Vec::new();
     while (all.len() as u64) < count {
-        ring.receive(&mut |received| all.push((received.frame, received.stamp.system.unwrap())))
-            .unwrap();
+        ring.receive(Until::Woken, &mut |received| {
+            all.push((received.frame, received.stamp.system.unwrap()));
+        })
+        .unwrap();
     }
     all
 }

@@ -68,7 +68,9 @@ fn destination() {
     pause(Nanos::from_millis(50));
     let received = capture.count();
     let dropped = netlink.link(TARGET).unwrap().statistics.tx_dropped - dropped;
-    println!("{sent} frames, {handled} taken, {down} refused, {dropped} dropped, {received} heard");
+    println!(
+        "{sent} frames, {handled} taken, {down} refused, {dropped} dropped, {received} received"
+    );
     let most = handled - dropped;
     let least = most - TIMES * u64::from(QUEUE + 2);
     assert!((least..=most).contains(&received), "{received} of {handled}, {dropped} dropped");
@@ -83,12 +85,13 @@ fn source() {
         (0..100).for_each(|number| sender.send(&numbered(0x100, round * 100 + number)));
         capture.exactly((round + 1) * 100);
         netlink.set_up("vcan0", false).unwrap();
-        let snapshot = gateway.once("the trouble is told", |it| port(it, "a").trouble.is_some());
+        let snapshot =
+            gateway.once("the trouble is reported", |it| port(it, "a").trouble.is_some());
         let reported = port(&snapshot, "a").trouble.clone().unwrap();
         assert!(reported.contains("down") && reported.contains("vcan0"), "{reported}");
         assert_eq!(sender.try_to_send(&frame("123#")), Sent::Down);
         netlink.set_up("vcan0", true).unwrap();
-        // At once, not after a time: a frame that comes right after the interface is heard.
+        // At once, not after a time: a frame that comes right after the interface is received.
         let up = now();
         gateway.once("the trouble is over", |it| port(it, "a").trouble.is_none());
         assert!(now() - up < Nanos::from_millis(500));
@@ -117,7 +120,8 @@ fn away() {
         }
         netlink.delete(name).unwrap();
         let bus = if name == "vcan0" { "a" } else { "b" };
-        let snapshot = gateway.once("told that it is away", |it| port(it, bus).trouble.is_some());
+        let snapshot =
+            gateway.once("its absence is reported", |it| port(it, bus).trouble.is_some());
         println!("{name}: {}", port(&snapshot, bus).trouble.as_ref().unwrap());
         if name == "vcan1" {
             sent += send(30);

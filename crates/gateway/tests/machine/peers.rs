@@ -1,6 +1,6 @@
 //! cannelloni 2.1.2 at the other end of the tunnel.
 
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use crate::bench::{
     Capture, Gateway, Process, Sender, argument, frame, port, texts, until, virtual_buses,
@@ -73,7 +73,7 @@ fn both_ways(bus: &str, peer: &[&str], keeps_remote_len: bool) {
     let frames = frames();
     frames.iter().for_each(|frame| at_here.send(frame));
     let count = frames.len() as u64;
-    // What is said here is heard here too.
+    // What is sent here is received here too.
     let received = there.exactly(before_there + count);
     let expected = texts(&frames).into_iter().map(|text| match text.as_str() {
         "123#R3" if !keeps_remote_len => "123#R".to_owned(),

@@ -60,7 +60,7 @@ fn flood() {
 
             let before = gateway.stats().generation;
             gateway.process().signal("HUP");
-            gateway.once("told by SIGHUP", |it| it.generation > before);
+            gateway.once("changed by SIGHUP", |it| it.generation > before);
 
             fs::write(&other, rules(id + 2)).unwrap();
             assert_eq!(gateway.load(Some(&other)).rules, 1);
