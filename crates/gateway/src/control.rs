@@ -44,7 +44,7 @@
 //! next line is read as if nothing had been. A client that does not take an answer in time is
 //! disconnected; so is one that watches nothing and asks nothing for a long time. If there are as many
 //! clients as there may be, a new one takes the place of the one that has been without an answer or a
-//! snapshot for the longest time, if that is a second or more; if it is not, the new one is told so and
+//! snapshot for the longest time, if that is a second or more; if it is not, the new one gets an answer and
 //! disconnected. So clients that only hold connections never keep others out. Clients have threads of their own: none of them can hold up
 //! the gateway or another client.
 //!
@@ -72,6 +72,9 @@ use crate::Snapshot;
 /// Who does what clients ask for: the supervisor of the gateway, or something that passes it on to
 /// the supervisor. It is called by one client's thread at a time.
 pub trait Handler: Send {
+    /// The rule file that the gateway was started with.
+    fn file(&self) -> String;
+
     /// What the gateway tells about itself now.
     fn snapshot(&mut self) -> Snapshot;
 
@@ -84,6 +87,6 @@ pub trait Handler: Send {
     /// Which rule is done where.
     fn plan(&mut self) -> Vec<PlanLine>;
 
-    /// Begins to end the gateway; the client has been told already. Does not wait for the end.
+    /// Begins to end the gateway; the client has its answer already. Does not wait for the end.
     fn stop(&mut self);
 }

@@ -15,8 +15,8 @@ pub enum Error {
     /// The rules have errors.
     #[cfg(feature = "service")]
     Rules(Findings),
-    /// can-gw cannot do these rules: name and reason of each.
-    Plane(Vec<(String, String)>),
+    /// A data plane, by its title, cannot carry out these rules: name and reason of each.
+    Plane(&'static str, Vec<(String, String)>),
     /// A port cannot be opened: the bus, and why.
     Port(String, candor_port::Error),
     /// The kernel refuses something.
@@ -26,10 +26,14 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn plane(table: &candor_engine::Table, refused: Vec<Refused>) -> Self {
+    pub(crate) fn plane(
+        plane: &'static str,
+        table: &candor_engine::Table,
+        refused: Vec<Refused>,
+    ) -> Self {
         let name = |rule: usize| table.rules.get(rule).map_or("", |rule| rule.name.as_str());
         let refused = refused.into_iter().map(|it| (name(it.rule).to_owned(), it.reason));
-        Self::Plane(refused.collect())
+        Self::Plane(plane, refused.collect())
     }
 }
 
@@ -45,10 +49,10 @@ impl fmt::Display for Error {
             Self::File(reason) | Self::Other(reason) => f.write_str(reason),
             #[cfg(feature = "service")]
             Self::Rules(findings) => write!(f, "{findings}"),
-            Self::Plane(refused) => {
+            Self::Plane(plane, refused) => {
                 for (index, (rule, reason)) in refused.iter().enumerate() {
                     let end = if index + 1 == refused.len() { "" } else { "\n" };
-                    write!(f, "can-gw cannot run rule {rule:?}: {reason}{end}")?;
+                    write!(f, "{plane} cannot run rule {rule:?}: {reason}{end}")?;
                 }
                 Ok(())
             }

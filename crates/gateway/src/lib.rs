@@ -10,28 +10,26 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | [`plane`] | what carries out rules: workers, can-gw |
+//! | [`plan`] | which of them carries out which rule |
 //! | [`snapshot`] | what a gateway tells about itself: plain data |
-//! | [`control`] | the socket by which it is asked and told |
+//! | [`control`] | the socket by which it is asked and changed |
 //! | [`metrics`] | the same for Prometheus |
 
-mod circle;
 #[cfg(feature = "service")]
 pub mod control;
 mod error;
 mod gateway;
-mod kernel;
-mod latency;
+mod lock;
 #[cfg(feature = "service")]
 pub mod metrics;
-mod output;
 pub mod plan;
-mod retired;
+pub mod plane;
 #[cfg(feature = "service")]
 mod rules;
 pub mod snapshot;
 #[cfg(feature = "service")]
 mod supervisor;
-mod worker;
 
 pub use error::Error;
 #[cfg(feature = "service")]

@@ -35,7 +35,7 @@ mod text;
 use std::fmt;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use candor_linux::clock;
 use candor_time::{Monotonic, Nanos};
@@ -45,6 +45,7 @@ pub use text::text;
 
 use crate::Snapshot;
 use crate::control::clients::{self, Came, Clients, Pulse, Room, Service};
+use crate::lock::lock;
 
 /// Connections at once.
 pub const MAX_CLIENTS: usize = 8;
@@ -166,7 +167,7 @@ impl<F: FnMut() -> Snapshot + Send + 'static> Service<TcpStream> for Exporting<F
                 Asked::More => {}
                 Asked::Metrics { head_only } => {
                     pulse.busy();
-                    let snapshot = (self.snapshot.lock().unwrap_or_else(PoisonError::into_inner))();
+                    let snapshot = lock(&self.snapshot)();
                     break http::answer(&text(&snapshot), head_only);
                 }
                 Asked::Refused(refusal) => break refusal.answer(),

@@ -1,54 +1,34 @@
-//! [`plan`]: which rule is done by whom: by the kernel's can-gw, or by a worker in user space.
+//! [`plan`]: which data plane carries out which rule.
 
 use std::collections::BTreeMap;
 
-use candor_engine::{BusIndex, Rule, Table};
-use candor_rules::job;
+use candor_engine::{BusIndex, Table};
 
-/// Who shall do the rules.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Plane {
-    /// Workers in user space do all of them.
-    #[default]
-    User,
-    /// can-gw does all of them.
-    Kernel,
-    /// can-gw does what it can, workers the rest.
+use crate::plane::Kind;
+
+/// Which data planes shall carry out the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// This one, all of them.
+    Only(&'static Kind),
+    /// Each rule the first one that can.
     Auto,
 }
 
-/// Who does a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doer {
-    /// A worker in user space.
-    User,
-    /// can-gw.
-    Kernel,
-}
-
-impl Doer {
-    /// The name in tables and JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Kernel => "kernel",
-        }
-    }
-}
-
-/// Who does a rule, and why.
+/// Which data plane carries out a rule, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
     /// The index of the rule.
     pub rule: usize,
-    /// Who does it.
-    pub doer: Doer,
-    /// Why not the kernel, or that it can.
+    /// The plane.
+    pub plane: &'static Kind,
+    /// Why not a plane that is preferred, or that it can.
     pub reason: String,
+    /// Whether no plane is preferred to it.
+    pub is_preferred: bool,
 }
 
-/// A rule that can-gw cannot do.
+/// A rule that a plane cannot carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The index of the rule.
@@ -57,82 +37,98 @@ pub struct Refused {
     pub reason: String,
 }
 
-/// Decides for each rule.
+/// Decides for each rule. `planes` are those that there are, the preferred one first; the last one can
+/// carry out every rule.
 ///
 /// # Errors
-/// With [`Plane::Kernel`], every rule that can-gw cannot do.
-pub fn plan(table: &Table, plane: Plane) -> Result<Vec<Planned>, Vec<Refused>> {
-    if plane == Plane::User {
-        let planned =
-            |rule| Planned { rule, doer: Doer::User, reason: "--plane user was given".into() };
-        return Ok((0..table.rules.len()).map(planned).collect());
+/// With [`Choice::Only`], every rule that the plane cannot carry out.
+pub fn plan(
+    table: &Table,
+    planes: &'static [&'static Kind],
+    choice: Choice,
+) -> Result<Vec<Planned>, Vec<Refused>> {
+    match choice {
+        Choice::Only(plane) => only(table, planes, plane),
+        Choice::Auto => Ok(auto(table, planes)),
     }
-    let obstacles: Vec<_> = table.rules.iter().map(|rule| obstacle(table, rule)).collect();
-    if plane == Plane::Kernel {
-        let refused: Vec<_> = obstacles
-            .iter()
-            .enumerate()
-            .filter_map(|(rule, obstacle)| Some(Refused { rule, reason: obstacle.clone()? }))
-            .collect();
-        if !refused.is_empty() {
-            return Err(refused);
-        }
-    }
-    let mut planned: Vec<_> = obstacles
-        .into_iter()
-        .enumerate()
-        .map(|(rule, obstacle)| match obstacle {
-            Some(reason) => Planned { rule, doer: Doer::User, reason },
-            None => {
-                let reason = "can-gw can run it".into();
-                Planned { rule, doer: Doer::Kernel, reason }
-            }
-        })
-        .collect();
-    if plane == Plane::Auto {
-        keep_together(table, &mut planned);
-    }
-    Ok(planned)
 }
 
-/// Why can-gw cannot do a rule.
-fn obstacle(table: &Table, rule: &Rule) -> Option<String> {
-    if table.refuses_others {
-        return Some(
-            "can-gw does not count the frames that no rule takes, as `default = \"refuse\"` \
-             requires"
-                .into(),
-        );
+fn only(
+    table: &Table,
+    planes: &'static [&'static Kind],
+    plane: &'static Kind,
+) -> Result<Vec<Planned>, Vec<Refused>> {
+    let rules = table.rules.iter().enumerate();
+    let refused: Vec<_> = rules
+        .filter_map(|(index, rule)| {
+            Some(Refused { rule: index, reason: (plane.obstacle)(table, rule)? })
+        })
+        .collect();
+    if !refused.is_empty() {
+        return Err(refused);
     }
-    for bus in rule.to.iter().chain([&rule.from]) {
-        let bus = table.buses.get(usize::from(bus.0))?;
-        if bus.interface().contains(':') {
-            return Some(format!(
-                "`{}` is {}, and can-gw supports only interfaces",
-                bus.name, bus.port
-            ));
-        }
-        if bus.port.contains('?') {
-            let name = &bus.name;
-            return Some(format!(
-                "`{name}` has options that can-gw does not support: {}",
-                bus.port
-            ));
-        }
-    }
-    let alone = Table {
-        buses: table.buses.clone(),
-        rules: [rule.clone()].into(),
-        max_hops: table.max_hops,
-        refuses_others: false,
+    let is_preferred = planes.first().is_some_and(|first| *first == plane);
+    let planned = |rule| Planned {
+        rule,
+        plane,
+        reason: format!("--plane {} was given", plane.name),
+        is_preferred,
     };
-    let refused = job::plan(&alone).err()?;
-    refused.into_iter().next().map(|refused| refused.reason)
+    Ok((0..table.rules.len()).map(planned).collect())
+}
+
+fn auto(table: &Table, planes: &'static [&'static Kind]) -> Vec<Planned> {
+    // By rule and plane: why it cannot.
+    let obstacles: Vec<Vec<Option<String>>> = table
+        .rules
+        .iter()
+        .map(|rule| planes.iter().map(|plane| (plane.obstacle)(table, rule)).collect())
+        .collect();
+    let last = planes.len().saturating_sub(1);
+    let can = |rule: usize, plane: usize| {
+        plane == last || obstacles.get(rule).is_some_and(|of| of.get(plane) == Some(&None))
+    };
+    let mut chosen: Vec<Chosen> = (0..table.rules.len())
+        .map(|rule| Chosen {
+            plane: (0..=last).find(|&plane| can(rule, plane)).unwrap_or(last),
+            stays_with: None,
+        })
+        .collect();
+    keep_together(table, &mut chosen, last, can);
+    let chosen = chosen.into_iter().zip(&obstacles).enumerate();
+    let planned = chosen.filter_map(|(rule, (chosen, obstacles))| {
+        let plane = *planes.get(chosen.plane)?;
+        let before = obstacles.iter().take(chosen.plane).flatten().next();
+        let reason = match (chosen.stays_with, before) {
+            (Some(other), _) => {
+                let name = table.rules.get(other).map_or("", |rule| rule.name.as_str());
+                format!(
+                    "it shares a bus that returns frames with {name:?}, which runs in {}",
+                    plane.title
+                )
+            }
+            (None, Some(obstacle)) => obstacle.clone(),
+            (None, None) => format!("{} can run it", plane.title),
+        };
+        Some(Planned { rule, plane, reason, is_preferred: chosen.plane == 0 })
+    });
+    planned.collect()
+}
+
+/// The plane of a rule, and which other one it is of that plane for.
+struct Chosen {
+    plane: usize,
+    stays_with: Option<usize>,
 }
 
 /// Rules that follow each other over a bus that gives frames back stay together: how often a frame
-/// has been passed on is known to one of the two only.
-fn keep_together(table: &Table, planned: &mut [Planned]) {
+/// has been passed on is known to one plane only.
+fn keep_together(
+    table: &Table,
+    chosen: &mut [Chosen],
+    last: usize,
+    can: impl Fn(usize, usize) -> bool,
+) {
     // By bus: the rules whose copies come back from it, and those that then take them.
     let mut meetings: BTreeMap<BusIndex, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
     for (index, rule) in table.rules.iter().enumerate() {
@@ -149,21 +145,14 @@ fn keep_together(table: &Table, planned: &mut [Planned]) {
         let mut has_moved = false;
         for (into, from) in meetings.values() {
             let rules = || into.iter().chain(from).copied();
-            let Some(other) = rules().find(|&rule| planned[rule].doer == Doer::User) else {
-                continue;
-            };
-            let name = table.rules.get(other).map_or("", |rule| rule.name.as_str());
+            let Some(worst) = rules().max_by_key(|&rule| chosen[rule].plane) else { continue };
+            let least = chosen[worst].plane;
+            let plane = (least..last).find(|&plane| rules().all(|rule| can(rule, plane)));
+            let plane = plane.unwrap_or(last);
             for rule in rules() {
-                if planned[rule].doer == Doer::Kernel {
+                if chosen[rule].plane != plane {
                     has_moved = true;
-                    planned[rule] = Planned {
-                        rule,
-                        doer: Doer::User,
-                        reason: format!(
-                            "it shares a bus that returns frames with {name:?}, which runs in \
-                             user space"
-                        ),
-                    };
+                    chosen[rule] = Chosen { plane, stays_with: Some(worst) };
                 }
             }
         }
@@ -176,6 +165,7 @@ fn keep_together(table: &Table, planned: &mut [Planned]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plane::{PLANES, USER};
 
     const BUSES: &str = "[bus]\na = \"can0\"\nb = \"can1\"\nv = \"vcan0\"\nfar = \
                          \"cannelloni:udp://host:20000\"\n";
@@ -185,11 +175,13 @@ mod tests {
         table.unwrap_or_else(|| panic!("{findings}"))
     }
 
-    fn doers(rules: &str, plane: Plane) -> Result<String, String> {
-        let table = table(rules);
-        let doer = |planned: Planned| if planned.doer == Doer::User { 'u' } else { 'k' };
-        match plan(&table, plane) {
-            Ok(planned) => Ok(planned.into_iter().map(doer).collect()),
+    const KERNEL: Choice = Choice::Only(PLANES[0]);
+
+    /// The first letter of the plane of each rule.
+    fn planes(rules: &str, choice: Choice) -> Result<String, String> {
+        let letter = |planned: &Planned| planned.plane.name.chars().next();
+        match plan(&table(rules), PLANES, choice) {
+            Ok(planned) => Ok(planned.iter().filter_map(letter).collect()),
             Err(refused) => Err(refused.into_iter().map(|refused| refused.reason).collect()),
         }
     }
@@ -207,13 +199,14 @@ mod tests {
             (to_virtual.to_owned(), "k"),
             (format!("{to_virtual}{from_virtual}{plain}"), "uuk"),
         ] {
-            assert_eq!(doers(&rules, Plane::Auto), Ok(auto.into()), "{rules}");
-            assert!(doers(&rules, Plane::User).unwrap().chars().all(|doer| doer == 'u'));
-            assert_eq!(doers(&rules, Plane::Kernel).is_ok(), auto.chars().all(|doer| doer == 'k'));
+            assert_eq!(planes(&rules, Choice::Auto), Ok(auto.into()), "{rules}");
+            let user = planes(&rules, Choice::Only(&USER)).unwrap();
+            assert!(user.chars().all(|plane| plane == 'u'));
+            assert_eq!(planes(&rules, KERNEL).is_ok(), auto.chars().all(|plane| plane == 'k'));
         }
-        let reason = doers(paced, Plane::Kernel).unwrap_err();
+        let reason = planes(paced, KERNEL).unwrap_err();
         assert!(reason.contains("`rate`"), "{reason}");
-        let reason = doers(far, Plane::Kernel).unwrap_err();
+        let reason = planes(far, KERNEL).unwrap_err();
         assert!(reason.contains("cannelloni:udp"), "{reason}");
     }
 
@@ -221,7 +214,60 @@ mod tests {
     fn a_list_of_what_is_allowed_is_for_user_space() {
         let mut table = table("[[rule]]\nfrom = \"a\"\nto = \"b\"\nmatch = [1]\n");
         table.refuses_others = true;
-        assert!(plan(&table, Plane::Kernel).is_err());
-        assert_eq!(plan(&table, Plane::Auto).unwrap()[0].doer, Doer::User);
+        assert!(plan(&table, PLANES, KERNEL).is_err());
+        assert_eq!(*plan(&table, PLANES, Choice::Auto).unwrap()[0].plane, USER);
+    }
+
+    #[test]
+    fn each_rule_has_the_first_plane_that_can_and_rules_that_meet_have_one() {
+        fn start(_: &crate::Config) -> Result<Box<dyn crate::plane::Plane>, crate::Error> {
+            Err(crate::Error::Other("not here".into()))
+        }
+        /// Rules whose names do not begin with that letter.
+        fn only_named(letter: char, rule: &candor_engine::Rule) -> Option<String> {
+            (!rule.name.starts_with(letter)).then(|| format!("not a rule of {letter}"))
+        }
+        static FAST: Kind = Kind {
+            name: "fast",
+            title: "the fast plane",
+            help: "",
+            obstacle: |_, rule| only_named('f', rule),
+            start,
+        };
+        static MIDDLE: Kind = Kind {
+            name: "middle",
+            title: "the middle plane",
+            help: "",
+            obstacle: |_, rule| only_named('f', rule).and(only_named('m', rule)),
+            start,
+        };
+        static THREE: &[&Kind] = &[&FAST, &MIDDLE, &USER];
+        let rule = |name: &str, from: &str, to: &str| {
+            let is_virtual = to == "v";
+            format!("[[rule]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\n")
+                + if is_virtual { "echo = true\n" } else { "" }
+        };
+        let (f, m, u) = (rule("f", "a", "b"), rule("m", "a", "b"), rule("u", "a", "b"));
+        for (rules, expected) in [
+            (format!("{f}{m}{u}"), "fmu"),
+            // They meet on the virtual bus.
+            (rule("f", "a", "v") + &rule("f2", "v", "b"), "ff"),
+            (rule("f", "a", "v") + &rule("m", "v", "b"), "mm"),
+            (rule("m", "a", "v") + &rule("f", "v", "b") + &u, "mmu"),
+            (rule("f", "a", "v") + &rule("u", "v", "b") + &m, "uum"),
+        ] {
+            let planned = plan(&table(&rules), THREE, Choice::Auto).unwrap();
+            let letters: String = planned.iter().map(|it| &it.plane.name[..1]).collect();
+            assert_eq!(letters, expected, "{rules}");
+            for planned in planned {
+                assert_eq!(planned.is_preferred, *planned.plane == FAST);
+            }
+        }
+        let planned = plan(&table(&format!("{m}{f}")), THREE, Choice::Auto).unwrap();
+        assert_eq!(planned[0].reason, "not a rule of f");
+        assert_eq!(planned[1].reason, "the fast plane can run it");
+        let meeting = rule("f", "a", "v") + &rule("m", "v", "b");
+        let planned = plan(&table(&meeting), THREE, Choice::Auto).unwrap();
+        assert!(planned[0].reason.ends_with("with \"m\", which runs in the middle plane"));
     }
 }

@@ -10,12 +10,18 @@ use std::collections::BTreeMap;
 
 use candor_causes::{Ending, Endings};
 use candor_engine::counters::{BusCounters, JobCounters};
+use candor_lat::Metric;
 use serde::{Deserialize, Serialize};
+
+/// The latency that a running gateway measures, on the path [`TapPath::HOST`](candor_lat::TapPath::HOST):
+/// `read` is when the kernel stamped the frame, or where it stamps none, when the gateway had it; `enqueued` is
+/// when the destination's port had taken it.
+pub const LATENCY: Metric = Metric::HostTime;
 
 /// A running gateway at some time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The rule file.
+    /// The file of the rules in use.
     pub file: String,
     /// The process.
     pub pid: u32,
@@ -128,6 +134,9 @@ pub struct LatencySnapshot {
     pub from: String,
     /// The bus they went to.
     pub to: String,
+    /// The metric, by its key in the laboratory.
+    #[serde(default)]
+    pub metric: String,
     /// How many were measured.
     pub count: u64,
     /// Their sum, in ns.

@@ -6,12 +6,14 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use candor_linux::clock;
 use candor_linux::poll::{self, Interest, Poll};
 use candor_time::{Instant, Monotonic, Nanos};
+
+use crate::lock::lock;
 
 /// How long to wait if the kernel has nothing left for one more client.
 const PAUSE: Nanos = Nanos::from_millis(100);
@@ -127,7 +129,7 @@ impl Clients {
     ) -> io::Result<Self> {
         listener.dont_wait()?;
         let (stop, stopped) = UnixStream::pair()?;
-        let mut poll = Poll::new(2).map_err(io::Error::other)?;
+        let mut poll = Poll::new().map_err(io::Error::other)?;
         poll.add(&listener, Interest::Read, 0).map_err(io::Error::other)?;
         poll.add(&stopped, Interest::Read, 1).map_err(io::Error::other)?;
         let accepting = Accepting {
@@ -162,10 +164,6 @@ type Connected<S> = Arc<Mutex<HashMap<u64, Guest<S>>>>;
 struct Guest<S> {
     stream: S,
     pulse: Arc<Pulse>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Accepting<L: Listener, S> {
@@ -323,6 +321,7 @@ pub(crate) fn left_until(end: Instant<Monotonic>) -> Nanos {
 
 #[cfg(test)]
 mod tests {
+
     use super::*;
 
     #[test]

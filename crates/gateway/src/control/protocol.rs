@@ -272,7 +272,7 @@ pub struct Version {
     pub candor: String,
     /// The process.
     pub pid: u32,
-    /// The rule file.
+    /// The rule file that it was started with.
     pub file: String,
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use candor_linux::clock;
 use candor_linux::folder::{Folder, Writers};
@@ -18,6 +18,7 @@ use candor_time::{Instant, Monotonic, Nanos};
 use super::clients::{self, Came, Clients, Pulse, Room, Service};
 use super::protocol::{Lines, TooLong};
 use super::{Answer, Handler, PROTOCOL, Request, Version};
+use crate::lock::lock as lock_mutex;
 
 /// How often, and how long each time, to wait for another gateway that is about to make the same
 /// socket.
@@ -371,7 +372,7 @@ impl<H: Handler + 'static> Service<UnixStream> for Control<H> {
 impl<H: Handler> Control<H> {
     /// The handler, also if it once panicked: what it counts is still there.
     fn handler(&self) -> MutexGuard<'_, H> {
-        self.handler.lock().unwrap_or_else(PoisonError::into_inner)
+        lock_mutex(&self.handler)
     }
 }
 
@@ -495,7 +496,7 @@ impl<H: Handler> Session<'_, H> {
             },
             Request::Plan => Answer::Plan { lines: control.handler().plan() },
             Request::Version => {
-                let file = control.handler().snapshot().file;
+                let file = control.handler().file();
                 Answer::Version(Version {
                     protocol: PROTOCOL,
                     candor: env!("CARGO_PKG_VERSION").to_owned(),

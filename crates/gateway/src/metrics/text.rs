@@ -6,7 +6,7 @@ use std::fmt::{Display, Write};
 use candor_causes::ending;
 
 use crate::Snapshot;
-use crate::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
+use crate::snapshot::{LATENCY, LatencySnapshot, PortSnapshot, RuleSnapshot};
 
 /// A metric of ports: name, kind, what it means, value.
 type PortMetric = (&'static str, Kind, &'static str, fn(&PortSnapshot) -> u64);
@@ -243,7 +243,12 @@ fn latencies(page: &mut Page, latencies: &[LatencySnapshot]) {
         [("from", &latency.from), ("to", &latency.to)]
     }
     let name = "candor_latency_seconds";
-    page.head(name, Kind::Summary, "Latency of frames from port to port since the start.");
+    let help = format!(
+        "Latency of frames from port to port since the start: {} = {}.",
+        LATENCY.key(),
+        LATENCY.formula()
+    );
+    page.head(name, Kind::Summary, &help);
     for latency in latencies {
         let [from, to] = labels(latency);
         for (quantile, ns) in

@@ -1,26 +1,72 @@
-//! [`Jobs`]: the rules that can-gw does.
+//! [`Jobs`]: rules that can-gw of the Linux kernel carries out.
 //!
-//! The kernel changes the operations of a job at once, and everything else not: other rules are
-//! added before those that they replace are deleted, so that no frame is lost. For that moment a
-//! frame may be passed on by both.
+//! The kernel changes the operations of a job at once, and everything else not: other jobs are added before
+//! those that they replace are deleted, so that no frame is lost. For that moment a frame may be passed on
+//! by both.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
 use std::ops::AddAssign;
 
-use candor_engine::{BusIndex, Table};
+use candor_engine::{BusIndex, Rule, Table};
 use candor_linux::netlink::Netlink;
+use candor_rules::job;
 use candor_rules::netlink::{self as jobs, Counters, Request};
 
-use crate::Error;
-use crate::retired::{Key, Retired};
+use super::retired::Retired;
+use super::{Kind, Plane, Report, RuleKey, keys_of, name_of};
+use crate::{Config, Error};
+
+/// can-gw.
+pub(super) static KIND: Kind = Kind {
+    name: "kernel",
+    title: "can-gw",
+    help: "The kernel's can-gw runs all rules; an error if it cannot run one",
+    obstacle,
+    start: |_: &Config| Ok(Box::new(Jobs::new()?)),
+};
+
+/// Why can-gw cannot carry out a rule.
+fn obstacle(table: &Table, rule: &Rule) -> Option<String> {
+    if table.refuses_others {
+        return Some(
+            "can-gw does not count the frames that no rule takes, as `default = \"refuse\"` \
+             requires"
+                .into(),
+        );
+    }
+    for bus in rule.to.iter().chain([&rule.from]) {
+        let bus = table.buses.get(usize::from(bus.0))?;
+        if bus.interface().contains(':') {
+            return Some(format!(
+                "`{}` is {}, and can-gw supports only interfaces",
+                bus.name, bus.port
+            ));
+        }
+        if bus.port.contains('?') {
+            let name = &bus.name;
+            return Some(format!(
+                "`{name}` has options that can-gw does not support: {}",
+                bus.port
+            ));
+        }
+    }
+    let alone = Table {
+        buses: table.buses.clone(),
+        rules: [rule.clone()].into(),
+        max_hops: table.max_hops,
+        refuses_others: false,
+    };
+    let refused = job::plan(&alone).err()?;
+    refused.into_iter().next().map(|refused| refused.reason)
+}
 
 /// What a rule and one of its destinations counted in the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct JobSums {
-    pub(crate) handled: u64,
-    pub(crate) dropped: u64,
-    pub(crate) deleted: u64,
+struct JobSums {
+    handled: u64,
+    dropped: u64,
+    deleted: u64,
 }
 
 impl AddAssign for JobSums {
@@ -35,12 +81,12 @@ impl AddAssign for JobSums {
 struct Added {
     payload: Vec<u8>,
     /// The rule and the destination that it is for.
-    key: Key,
+    key: RuleKey,
     /// What it had counted when it was last looked at; the kernel counts modulo 2^32.
     seen: Counters,
 }
 
-/// Jobs of the kernel and what they counted, by what the kernel was told of them. Jobs that are the same to the
+/// Jobs of the kernel and what they counted, by what the kernel was asked for. Jobs that are the same to the
 /// last bit count for each other.
 #[derive(Default)]
 struct Listed(HashMap<Vec<u8>, VecDeque<Counters>>);
@@ -52,21 +98,115 @@ impl Listed {
 }
 
 /// The jobs of can-gw that belong to this gateway.
-pub(crate) struct Jobs {
+struct Jobs {
     netlink: Netlink,
     added: Vec<Added>,
-    /// By rule, source and destination.
     sums: Retired<JobSums>,
+    /// The rules that it carries out, and those that it shall carry out.
+    in_use: BTreeSet<RuleKey>,
+    prepared: Option<Prepared>,
+    /// What was committed last, to be added again when an interface returns.
+    rules: (Table, Vec<usize>),
+}
+
+/// A change whose jobs are added.
+struct Prepared {
+    change: Change,
+    table: Table,
+    rules: Vec<usize>,
+}
+
+/// Which jobs there shall be.
+struct Change {
+    /// Each with its rule, source and destination.
+    wanted: Vec<(Vec<u8>, RuleKey)>,
+    /// Which of the jobs that were added before it is, if any.
+    places: Vec<Option<usize>>,
+    /// Of each of those, whether it is still there.
+    is_there: Vec<bool>,
+    keys: BTreeSet<RuleKey>,
+}
+
+impl Change {
+    /// Those that were not there before.
+    fn fresh(&self) -> impl Iterator<Item = &[u8]> {
+        let wanted = self.wanted.iter().zip(&self.places);
+        wanted.filter(|(_, place)| place.is_none()).map(|((payload, _), _)| payload.as_slice())
+    }
+}
+
+impl Plane for Jobs {
+    fn prepare(&mut self, table: &Table, rules: &[usize]) -> Result<(), Error> {
+        let change = self.add(table, rules)?;
+        self.prepared = Some(Prepared { change, table: table.clone(), rules: rules.to_vec() });
+        Ok(())
+    }
+
+    fn commit(&mut self) {
+        if let Some(Prepared { change, table, rules }) = self.prepared.take() {
+            self.finish(change);
+            self.rules = (table, rules);
+        }
+    }
+
+    fn abandon(&mut self) {
+        let Some(Prepared { change, .. }) = self.prepared.take() else { return };
+        for payload in change.fresh() {
+            let _ = self.netlink.delete_job(payload);
+        }
+    }
+
+    fn tick(&mut self) {
+        // What cannot be read now is read next time.
+        let _ = self.count();
+        self.sums.prune(|key| self.in_use.contains(key));
+    }
+
+    /// The kernel deletes the jobs of an interface that goes away.
+    fn heal(&mut self, _: &dyn Fn(&str) -> bool, _: &str) {
+        if !self.are_whole() {
+            let (table, rules) = std::mem::take(&mut self.rules);
+            // An interface that is still away is tried again when it comes.
+            if let Ok(change) = self.add(&table, &rules) {
+                self.finish(change);
+            }
+            self.rules = (table, rules);
+        }
+    }
+
+    fn report(&self, report: &mut Report) {
+        for (key, sums) in self.sums.iter() {
+            let rule = report.rule(key, &KIND, self.in_use.contains(key));
+            rule.handled += sums.handled;
+            for (cause, count) in [("dropped", sums.dropped), ("deleted", sums.deleted)] {
+                if count > 0 {
+                    *rule.stopped.entry(cause.into()).or_default() += count;
+                }
+            }
+        }
+    }
+
+    fn stop(&mut self) {
+        let _ = self.count();
+        self.delete();
+    }
 }
 
 impl Jobs {
-    pub(crate) fn new() -> Result<Self, Error> {
-        Ok(Self { netlink: Netlink::open()?, added: Vec::new(), sums: Retired::default() })
+    fn new() -> Result<Self, Error> {
+        Ok(Self {
+            netlink: Netlink::open()?,
+            added: Vec::new(),
+            sums: Retired::default(),
+            in_use: BTreeSet::new(),
+            prepared: None,
+            rules: (Table::default(), Vec::new()),
+        })
     }
 
-    /// Makes the jobs those of `rules` of `table`, by index. A job that is the same to the last bit
-    /// stays.
-    pub(crate) fn change(&mut self, table: &Table, rules: &[usize]) -> Result<(), Error> {
+    /// Adds the jobs that `rules` of `table` need and that are not there. A job that is the same to the
+    /// last bit stays.
+    fn add(&mut self, table: &Table, rules: &[usize]) -> Result<Change, Error> {
         let wanted = self.wanted(table, rules)?;
         self.sums.begin();
         // Up to here they counted for the rules that they were of.
@@ -82,17 +222,23 @@ impl Jobs {
             .iter()
             .map(|(payload, _)| free.get_mut(payload.as_slice()).and_then(VecDeque::pop_front))
             .collect();
-        let fresh = wanted.iter().zip(&places).filter(|(_, place)| place.is_none());
-        let fresh: Vec<&[u8]> = fresh.map(|((payload, _), _)| payload.as_slice()).collect();
-        for (index, payload) in fresh.iter().enumerate() {
+        let keys = keys_of(table, rules).into_iter().collect();
+        let change = Change { wanted, places, is_there, keys };
+        for (index, payload) in change.fresh().enumerate() {
             if let Err(error) = self.netlink.add_job(payload) {
                 // The old ones stay.
-                for payload in &fresh[..index] {
+                for payload in change.fresh().take(index) {
                     let _ = self.netlink.delete_job(payload);
                 }
                 return Err(error.into());
             }
         }
+        Ok(change)
+    }
+
+    /// Deletes the jobs that are not needed any more.
+    fn finish(&mut self, change: Change) {
+        let Change { wanted, places, is_there, keys } = change;
         let old = std::mem::take(&mut self.added).into_iter().zip(is_there);
         // The kernel deletes the jobs of an interface that goes away by itself.
         let mut old: Vec<_> = old.map(|(job, is_there)| is_there.then_some(job)).collect();
@@ -108,11 +254,11 @@ impl Jobs {
         for job in over {
             let _ = self.netlink.delete_job(&job.payload);
         }
-        Ok(())
+        self.in_use = keys;
     }
 
     /// The jobs that these rules are, each with its rule, source and destination.
-    fn wanted(&mut self, table: &Table, rules: &[usize]) -> Result<Vec<(Vec<u8>, Key)>, Error> {
+    fn wanted(&mut self, table: &Table, rules: &[usize]) -> Result<Vec<(Vec<u8>, RuleKey)>, Error> {
         if rules.is_empty() {
             return Ok(Vec::new());
         }
@@ -135,17 +281,17 @@ impl Jobs {
         let requests = jobs::requests(&own, index).map_err(|refused| {
             let name = |rule: usize| own.rules.get(rule).map_or("", |rule| rule.name.as_str());
             let refused = refused.into_iter().map(|it| (name(it.rule).to_owned(), it.reason));
-            Error::Plane(refused.collect())
+            Error::Plane(KIND.title, refused.collect())
         })?;
-        let bus = |bus: BusIndex| {
-            table.buses.get(usize::from(bus.0)).map_or(String::new(), |bus| bus.name.clone())
-        };
         let mut wanted = Vec::with_capacity(requests.len());
         for request in requests {
             let Request { payload, rule, destination, .. } = request;
             let Some(rule) = own.rules.get(rule) else { continue };
             let to = rule.to.get(destination).copied().unwrap_or(rule.from);
-            wanted.push((payload, (rule.name.clone(), bus(rule.from), bus(to))));
+            wanted.push((
+                payload,
+                (rule.name.clone(), name_of(table, rule.from), name_of(table, to)),
+            ));
         }
         Ok(wanted)
     }
@@ -162,7 +308,7 @@ impl Jobs {
     }
 
     /// Reads what the jobs counted.
-    pub(crate) fn count(&mut self) -> Result<(), Error> {
+    fn count(&mut self) -> Result<(), Error> {
         let mut added = std::mem::take(&mut self.added);
         let outcome = self.count_in(&mut added);
         self.added = added;
@@ -187,32 +333,23 @@ impl Jobs {
     }
 
     /// Whether all jobs are still there: those of an interface go when it goes.
-    pub(crate) fn are_whole(&mut self) -> bool {
+    fn are_whole(&mut self) -> bool {
         let Ok(mut listed) = self.listed() else { return false };
         self.added.iter().all(|job| listed.take(&job.payload).is_some())
     }
 
     /// Deletes all of them; what they counted stays known.
-    pub(crate) fn delete(&mut self) {
+    fn delete(&mut self) {
         for added in self.added.drain(..) {
             // The kernel deletes the jobs of an interface that goes away by itself.
             let _ = self.netlink.delete_job(&added.payload);
         }
     }
-
-    /// What each rule counted, those included that are not in use any more.
-    pub(crate) fn sums(&self) -> impl Iterator<Item = (&Key, &JobSums)> {
-        self.sums.iter()
-    }
-
-    /// Bounds what is kept of rules that are not among these any more.
-    pub(crate) fn forget(&mut self, in_use: &BTreeSet<Key>) {
-        self.sums.prune(|key| in_use.contains(key));
-    }
 }
 
 impl Drop for Jobs {
     fn drop(&mut self) {
+        self.abandon();
         self.delete();
     }
 }

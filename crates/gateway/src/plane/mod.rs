@@ -1,0 +1,154 @@
+//! Data planes: what carries out rules.
+//!
+//! ```text
+//!  Table -- plan: who can? --> rules of can-gw     -- prepare, commit --> jobs in the kernel
+//!                          \-> rules of user space -- prepare, commit --> workers of this process
+//! ```
+//!
+//! Rules change in two steps, so that no frame is lost, whichever plane a rule moves to: first every plane
+//! [prepares](Plane::prepare) what can fail, then all [commit](Plane::commit). In between, a frame may be
+//! passed on by two planes.
+//!
+//! To add a data plane: write one file with a [`Kind`], and name it in [`PLANES`].
+
+mod can_gw;
+mod retired;
+mod user;
+
+#[cfg(feature = "service")]
+pub(crate) use user::bad_ports;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use candor_engine::{BusIndex, Rule, Table};
+
+use crate::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
+use crate::{Config, Error};
+
+/// All data planes, the preferred one first. The last one can carry out every rule, and has the ports of
+/// all buses.
+pub static PLANES: &[&Kind] = &[&can_gw::KIND, &USER];
+/// Workers in user space.
+pub static USER: Kind = user::KIND;
+
+/// A kind of data plane.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// Its name on the command line, in tables and JSON.
+    pub name: &'static str,
+    /// What carries out the rules, in messages such as "can-gw cannot run rule ...".
+    pub title: &'static str,
+    /// What it does, in a sentence without a full stop.
+    pub help: &'static str,
+    /// Why it cannot carry out a rule of a table, and what to do; `None` if it can.
+    pub obstacle: fn(&Table, &Rule) -> Option<String>,
+    /// Starts it, without rules. It is started when a rule is to be carried out by it.
+    pub start: fn(&Config) -> Result<Box<dyn Plane>, Error>,
+}
+
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Kind {}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// A data plane at work. Dropping it ends it.
+pub trait Plane: Send {
+    /// Gets ready to carry out these rules of a table, by index, instead of those before; everything that
+    /// can fail. Those before are carried out until [`Plane::commit`].
+    ///
+    /// # Errors
+    /// The rules cannot be carried out. Everything is as it was before.
+    fn prepare(&mut self, table: &Table, rules: &[usize]) -> Result<(), Error>;
+
+    /// Carries out what was prepared. Counters go on: those of a rule by its name and buses.
+    fn commit(&mut self);
+
+    /// Takes back what was prepared.
+    fn abandon(&mut self);
+
+    /// To be called every second.
+    fn tick(&mut self);
+
+    /// What has gone wrong since this was asked last, and what is right again: a line for each. Of
+    /// interfaces others tell.
+    fn news(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The interface `changed` is up or there again; for which `is_new` is true, they were made anew since,
+    /// so that what was open on them leads nowhere.
+    fn heal(&mut self, is_new: &dyn Fn(&str) -> bool, changed: &str);
+
+    /// An interface went away.
+    fn close(&mut self, interface: &str) {
+        let _ = interface;
+    }
+
+    /// Whether all that it receives from has come to an end; `None` if nothing of it ever ends.
+    fn has_ended(&self) -> Option<bool> {
+        None
+    }
+
+    /// Adds what it has done so far.
+    fn report(&self, report: &mut Report);
+
+    /// Ends its work; what it has done can still be asked.
+    fn stop(&mut self);
+}
+
+/// A rule, the bus it takes frames from, and one that they go to, by name.
+pub type RuleKey = (String, String, String);
+
+/// What the planes of a gateway have done so far.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Ports, in the order of the buses.
+    pub ports: Vec<PortSnapshot>,
+    /// How long frames take from port to port.
+    pub latencies: Vec<LatencySnapshot>,
+    pub(crate) rules: BTreeMap<RuleKey, RuleSnapshot>,
+}
+
+impl Report {
+    /// What a plane counts for a rule, to be added to. If the rule is `in_use`, it is this plane that
+    /// carries it out.
+    pub fn rule(&mut self, key: &RuleKey, plane: &Kind, in_use: bool) -> &mut RuleSnapshot {
+        let rule = self.rules.entry(key.clone()).or_insert_with(|| RuleSnapshot {
+            rule: key.0.clone(),
+            from: key.1.clone(),
+            to: key.2.clone(),
+            plane: plane.name.into(),
+            ..RuleSnapshot::default()
+        });
+        if in_use {
+            rule.plane = plane.name.into();
+            rule.in_use = true;
+        }
+        rule
+    }
+}
+
+/// The name of a bus of a table.
+pub(crate) fn name_of(table: &Table, bus: BusIndex) -> String {
+    table.buses.get(usize::from(bus.0)).map_or(String::new(), |bus| bus.name.clone())
+}
+
+/// What rules of a table are counted by, one key for each of their destinations.
+pub fn keys_of(table: &Table, rules: &[usize]) -> Vec<RuleKey> {
+    let rules = rules.iter().filter_map(|&rule| table.rules.get(rule));
+    let keys = rules.flat_map(|rule| {
+        let key = |&to| (rule.name.clone(), name_of(table, rule.from), name_of(table, to));
+        rule.to.iter().map(key)
+    });
+    keys.collect()
+}
