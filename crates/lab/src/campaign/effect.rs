@@ -7,7 +7,7 @@
 use candor_config::{Table, Value};
 use candor_diagnostics::did_you_mean;
 
-use super::matrix::leaves;
+use super::leaves::leaves;
 use crate::error::Error;
 use crate::experiment::{Experiment, Pace, Testbed, Traffic};
 use crate::glob;
@@ -17,6 +17,7 @@ use crate::glob;
 pub(super) enum User {
     Sim,
     Vm,
+    Generated,
     Numbered,
     OneAtATime,
     Periodic,
@@ -24,14 +25,14 @@ pub(super) enum User {
 }
 
 /// The settings that not every experiment uses. A pattern stands for dotted keys.
-const USERS: [(&str, User); 30] = [
+const USERS: [(&str, User); 37] = [
     ("vm", User::Vm),
     ("vm.*", User::Vm),
     ("load.groups", User::Vm),
     ("load.ping_bytes", User::Vm),
     ("gateway.priority", User::Vm),
     ("gateway.receive_buffer", User::Vm),
-    ("gateway.gather", User::Vm),
+    ("gateway.port", User::Vm),
     ("gateway.measures", User::Vm),
     ("gateway.command", User::Vm),
     ("gateway.files", User::Vm),
@@ -41,13 +42,20 @@ const USERS: [(&str, User); 30] = [
     ("instrument", User::Sim),
     ("bus.*.bit_error_rate", User::Sim),
     ("bus.*.restart", User::Sim),
+    ("bus.*.dbc", User::Periodic),
     ("traffic.id", User::Numbered),
     ("traffic.length", User::Numbered),
     ("traffic.fd", User::Numbered),
-    ("traffic.fill", User::Numbered),
+    ("traffic.fill", User::Generated),
     ("traffic.timeout", User::Numbered),
     ("traffic.turnaround_*", User::OneAtATime),
     ("traffic.nodes*", User::Periodic),
+    ("traffic.node", User::Periodic),
+    ("traffic.node.*", User::Periodic),
+    ("traffic.queue_depth", User::Periodic),
+    ("traffic.offset", User::Periodic),
+    ("traffic.offsets", User::Periodic),
+    ("traffic.offsets.*", User::Periodic),
     ("traffic.dbc", User::Periodic),
     ("traffic.message", User::Periodic),
     ("traffic.queue", User::Periodic),
@@ -63,11 +71,12 @@ impl User {
         match (self, &experiment.traffic) {
             (Self::Sim, _) => testbed == Testbed::Sim,
             (Self::Vm, _) => testbed == Testbed::Vm,
+            (Self::Generated, traffic) => !matches!(traffic, Traffic::Replay { .. }),
             (Self::Numbered, traffic) => matches!(traffic, Traffic::Numbered { .. }),
             (Self::OneAtATime, traffic) => {
                 matches!(traffic, Traffic::Numbered { pace: Pace::OneAtATime { .. }, .. })
             }
-            (Self::Periodic, traffic) => matches!(traffic, Traffic::Periodic { .. }),
+            (Self::Periodic, traffic) => matches!(traffic, Traffic::Periodic),
             (Self::Replay, traffic) => matches!(traffic, Traffic::Replay { .. }),
         }
     }
@@ -77,6 +86,10 @@ impl User {
         match self {
             Self::Sim => "no experiment runs on the sim testbed; add --testbed sim",
             Self::Vm => "no experiment runs on the vm testbed; add --testbed vm",
+            Self::Generated => {
+                "no experiment generates frames; set traffic.kind=one-at-a-time, half, flood or \
+                 periodic"
+            }
             Self::Numbered => {
                 "no experiment sends numbered frames; set traffic.kind=one-at-a-time, half or flood"
             }

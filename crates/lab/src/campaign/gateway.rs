@@ -23,17 +23,13 @@ pub(super) enum Kind {
     None,
     Kernel,
     User,
-    Engine,
-    EngineFast,
     Live,
     Command,
 }
 
-const KINDS: [(&str, Kind); 7] = [
+const KINDS: [(&str, Kind); 5] = [
     ("kernel", Kind::Kernel),
     ("user", Kind::User),
-    ("engine", Kind::Engine),
-    ("engine-fast", Kind::EngineFast),
     ("live", Kind::Live),
     ("command", Kind::Command),
     ("none", Kind::None),
@@ -46,9 +42,8 @@ impl Kind {
     }
 }
 
-/// How long frames may gather, in nanoseconds: not for less than about a frame, nor for longer than the
-/// ring of the fast engine holds.
-const GATHER_NS: std::ops::RangeInclusive<u64> = 100_000..=20_000_000;
+/// What stands for the interface in the name of a port.
+const INTERFACE: &str = "{interface}";
 
 /// What a file says about the gateway, not yet held against a world.
 pub(super) struct Said<'a> {
@@ -60,7 +55,8 @@ pub(super) struct Said<'a> {
     pub(super) discipline: Option<Discipline>,
     pub(super) priority: Option<u8>,
     pub(super) receive_buffer: Option<u32>,
-    pub(super) gather: Option<Nanos>,
+    /// The name of the ports of the live gateway.
+    pub(super) port: Option<String>,
     /// Whether the live gateway measures latencies itself.
     pub(super) measures: bool,
     /// The program and its arguments.
@@ -92,7 +88,7 @@ impl Reader<'_> {
         let discipline = section.one_of("egress", &disciplines);
         let priority = section.integer("priority", 0..=99);
         let receive_buffer = section.integer("receive_buffer", 1..=1 << 30);
-        let gather = self.gather_time(&mut section);
+        let port = self.port(&mut section);
         let measures = section.boolean("measures").unwrap_or(false);
         let command = section.strings("command");
         let files = read_files(&mut section);
@@ -131,7 +127,7 @@ impl Reader<'_> {
             discipline,
             priority,
             receive_buffer,
-            gather,
+            port,
             measures,
             command,
             files,
@@ -142,19 +138,23 @@ impl Reader<'_> {
         }
     }
 
-    fn profile(&self, name: &str, origin: &Origin) -> Option<Profile> {
+    fn profile(&mut self, name: &str, origin: &Origin) -> Option<Profile> {
+        if let Some(path) = profile::file(name, self.base) {
+            self.input(name, &path);
+        }
         let profile = profile::load(name, self.base);
         profile.map_err(|error| self.findings.error(origin, error.to_string())).ok()
     }
 
-    fn gather_time(&mut self, section: &mut Section<'_>) -> Option<Nanos> {
-        let time = section.nanos("gather")?;
-        if !GATHER_NS.contains(&time.as_nanos()) {
-            let message = format!("`gather` is {time}, but must be 100 us to 20 ms");
-            self.findings.error(section.origin_of("gather"), message);
+    fn port(&mut self, section: &mut Section<'_>) -> Option<String> {
+        let port = section.string("port")?;
+        if !port.contains(INTERFACE) {
+            let message = format!("`port` is \"{port}\", which does not contain {INTERFACE}");
+            let hint = "for example \"packet:{interface}?gather=1ms\"";
+            self.findings.error_with_hint(section.origin_of("port"), message, hint);
             return None;
         }
-        Some(time)
+        Some(port.to_owned())
     }
 
     /// Generated rules pass from the first bus to the second.
@@ -164,7 +164,10 @@ impl Reader<'_> {
         traffic: Option<&Traffic>,
         origin: &Origin,
     ) -> Option<Table> {
-        let [source, target] = self.buses.as_slice() else {
+        if !self.unread.is_empty() {
+            return None; // there is a finding about that
+        }
+        let [source, target] = self.network.buses.as_slice() else {
             let hint = "generated rules forward from the first bus to the second: list two buses, \
                         or name a rule file with gateway.rules";
             self.findings.error_with_hint(origin, "the rules do not match the buses", hint);

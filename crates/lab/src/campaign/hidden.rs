@@ -6,7 +6,7 @@
 use candor_config::{Table, Value};
 use candor_diagnostics::Origin;
 
-use super::matrix::leaves;
+use super::leaves::leaves;
 
 /// What is hidden of one table of a file.
 pub(super) struct Hidden {

@@ -6,6 +6,7 @@ use candor_config::{Data, Table, Value};
 use candor_diagnostics::Findings;
 
 use super::effect::unknown_bus;
+use super::leaves::leaves;
 
 /// Experiments at most in one campaign.
 const MAX_EXPERIMENTS: usize = 100_000;
@@ -167,32 +168,25 @@ impl Draft {
     }
 }
 
-/// Every value of a table that is no table, with its path. A quoted key may hold dots.
-pub(super) fn leaves<'a>(
-    table: &'a Table,
-    path: &mut Vec<String>,
-) -> Vec<(Vec<String>, &'a Value)> {
-    let mut found = Vec::new();
-    for entry in table.entries() {
-        let depth = path.len();
-        path.extend(entry.key.split('.').map(str::to_owned));
-        match entry.value.as_table() {
-            Some(table) => found.extend(leaves(table, path)),
-            None => found.push((path.clone(), &entry.value)),
-        }
-        path.truncate(depth);
-    }
-    found
-}
-
-/// A value in a name.
+/// A value in a name; of a list or a table, all that is in it.
 fn shown(value: &Value) -> String {
+    let joined = |parts: &mut dyn Iterator<Item = String>| match parts.collect::<Vec<_>>() {
+        parts if parts.is_empty() => "empty".to_owned(),
+        parts => parts.join(","),
+    };
     match &value.data {
         Data::String(text) => text.clone(),
         Data::Integer(number) => number.to_string(),
         Data::Float(number) => number.to_string(),
         Data::Boolean(flag) => flag.to_string(),
-        _ => "list".into(),
+        Data::Array(values) => joined(&mut values.iter().map(shown)),
+        Data::Table(table) => joined(
+            &mut table
+                .entries()
+                .iter()
+                .map(|entry| format!("{}={}", entry.key, shown(&entry.value))),
+        ),
+        Data::Unreadable => "unreadable".into(),
     }
 }
 

@@ -6,35 +6,55 @@ use std::path::Path;
 
 use candor_config::{Section, Table, Value};
 use candor_diagnostics::{Findings, Origin};
-use candor_sim::BusConfig;
-use candor_wire::{Bitrate, Timing};
+use candor_network::{Bus, Network, file};
 use sha2::{Digest, Sha256};
 
-use crate::experiment::Input;
+use crate::experiment::{BusFaults, Input};
 
 /// Reads the parts of an experiment that refer to one another and to other files.
 pub(super) struct Reader<'a> {
     pub(super) base: &'a Path,
     pub(super) findings: &'a Findings,
-    pub(super) buses: Vec<BusConfig>,
+    pub(super) network: Network,
+    /// By bus.
+    pub(super) faults: Vec<BusFaults>,
+    /// The names of buses that could not be read.
+    pub(super) unread: Vec<String>,
+    /// The DBC files of buses: the place of the bus, the file, and where it is named.
+    pub(super) databases: Vec<(usize, String, Origin)>,
     pub(super) inputs: Vec<Input>,
 }
 
 impl<'a> Reader<'a> {
     /// Begins with the buses.
     pub(super) fn new(base: &'a Path, findings: &'a Findings, file: &mut Section<'_>) -> Self {
-        let mut buses = Vec::new();
+        let (mut buses, mut faults) = (Vec::new(), Vec::new());
+        let (mut unread, mut databases) = (Vec::new(), Vec::new());
         for entry in file.table_entries("bus") {
             match entry.value.as_table() {
-                Some(table) => buses.push(read_bus(&entry.key, table, findings)),
-                None => entry.value.wrong_type(&entry.key, "a table with a bitrate", findings),
+                Some(table) => {
+                    let mut section = Section::new(table, findings);
+                    let (bus, of_bus) = read_bus(&entry.key, &mut section);
+                    if let Some(dbc) = section.string("dbc") {
+                        let origin = section.origin_of("dbc").clone();
+                        databases.push((buses.len(), dbc.to_owned(), origin));
+                    }
+                    section.finish();
+                    buses.push(bus);
+                    faults.push(of_bus);
+                }
+                None => {
+                    unread.push(entry.key.clone());
+                    entry.value.wrong_type(&entry.key, "a table with a bitrate", findings);
+                }
             }
         }
         let is_empty = |table: &Table| table.entries().is_empty();
         if file.value("bus").and_then(Value::as_table).is_some_and(is_empty) {
             findings.error(file.origin_of("bus"), "no bus is defined");
         }
-        Self { base, findings, buses, inputs: Vec::new() }
+        let network = Network { buses, ..Network::default() };
+        Self { base, findings, network, faults, unread, databases, inputs: Vec::new() }
     }
 
     /// Notes a file that was read. One that cannot be read is reported where it is used.
@@ -44,50 +64,21 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The place of the bus of that name. If no bus could be read, there is a finding about that.
+    /// The place of the bus of that name. If it could not be read, or none, there is a finding about
+    /// that.
     pub(super) fn bus(&self, name: &str, origin: &Origin) -> Option<usize> {
-        let names = self.buses.iter().map(|bus| bus.name.as_str());
-        let found = names.clone().position(|known| known == name);
-        if found.is_none() && !self.buses.is_empty() {
-            let hint = match candor_diagnostics::did_you_mean(name, names.clone()) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
-            };
-            self.findings.error_with_hint(origin, format!("unknown bus `{name}`"), hint);
-        }
-        found
+        file::bus_named(&self.network.buses, &self.unread, name, origin, self.findings)
     }
 }
 
-fn read_bus(name: &str, table: &Table, findings: &Findings) -> BusConfig {
-    let mut bus = Section::new(table, findings);
-    bus.require(&["bitrate"]);
-    let nominal = bus.bitrate("bitrate");
-    let data = bus.bitrate("data_bitrate");
-    if let Some(nominal) = nominal {
-        doubt_rates(&bus, Timing { nominal, data: data.unwrap_or(nominal) }, findings);
-    }
-    let nominal = nominal.unwrap_or(Bitrate::MAX);
-    let config = BusConfig {
-        name: name.into(),
-        timing: Timing { nominal, data: data.unwrap_or(nominal) },
-        is_fd: bus.boolean("fd").unwrap_or(data.is_some()),
-        bit_error_rate: bus.float("bit_error_rate", 0.0..=0.1).unwrap_or(0.0),
-        restart: bus.nanos("restart"),
+/// A bus, and what can go wrong on it in a simulation.
+fn read_bus(name: &str, section: &mut Section<'_>) -> (Bus, BusFaults) {
+    let bus = file::bus(section, name);
+    let faults = BusFaults {
+        bit_error_rate: section.float("bit_error_rate", 0.0..=0.1).unwrap_or(0.0),
+        restart: section.nanos("restart"),
     };
-    bus.finish();
-    config
-}
-
-/// Warns of bit rates that no bus has.
-fn doubt_rates(bus: &Section<'_>, timing: Timing, findings: &Findings) {
-    let Some(unusual) = timing.unusual() else { return };
-    let key = if unusual.is_data() { "data_bitrate" } else { "bitrate" };
-    let hint = match unusual.meant() {
-        Some(meant) => format!("did you mean \"{meant}\"?"),
-        None => "check the bit rate".into(),
-    };
-    findings.warning(bus.origin_of(key), unusual.to_string(), hint);
+    (bus, faults)
 }
 
 /// The SHA-256 of a file, however large, in hex.

@@ -1,12 +1,13 @@
 //! What the `sim` testbed takes from an experiment: the model of the host, errors on the buses, and
 //! the costs of the papers' tester.
 
+use candor_sim::Discipline;
 use candor_sim::instrument::Instrument;
-use candor_sim::model::{Discipline, Egress, Linux, Model};
+use candor_sim::model::{Egress, Linux, Model};
 
 use super::gateway::{self, Kind};
 use super::reader::Reader;
-use super::{Hosted, Said};
+use super::said::{Hosted, Said};
 use crate::experiment::{Load, Sim, World};
 use crate::profile::Profile;
 
@@ -43,7 +44,7 @@ impl Reader<'_> {
         let stamps = if instrument.is_some() { ", stamps of the papers' tester" } else { "" };
         let conditions = format!("simulation, virtual time; {model}; {}{stamps}", load.describe());
         let model = host.map(|host| host.model);
-        let world = World::Sim(Sim { buses: self.buses.clone(), model, instrument });
+        let world = World::Sim(Sim { faults: self.faults.clone(), model, instrument });
         Some(Hosted { world, rules, conditions })
     }
 
@@ -51,7 +52,7 @@ impl Reader<'_> {
         let in_user_space = match said.kind {
             Kind::User => true,
             Kind::None | Kind::Kernel => false,
-            Kind::Engine | Kind::EngineFast | Kind::Live | Kind::Command => {
+            Kind::Live | Kind::Command => {
                 let message =
                     format!("the simulation has no gateway of kind `{}`", said.kind.name());
                 let hint = "use kind = \"kernel\" or \"user\", or run it with --testbed vm";

@@ -1,0 +1,134 @@
+//! The machine that an experiment says: `[vm]`, and how much of a load.
+//!
+//! ```toml
+//! [vm]
+//! kernel               = "6.12"       # "6.12-rt", "debian:VERSION", { image = "...", modules = "..." }
+//! mips                 = 500          # an instruction lasts 2 ns
+//! parameters           = "threadirqs" # for the kernel's command line
+//! controller           = "sja1000"    # or "ctucanfd"
+//! interrupt_priority   = 50           # of the interrupt threads of the gateway's controllers
+//! napi_thread_priority = 50           # NAPI in threads
+//! netdev_budget        = 300
+//! ```
+
+use std::path::PathBuf;
+
+use candor_bed::order::Controller;
+use candor_config::{Data, Section, Value};
+use candor_vm::{Spec, Speed};
+
+use super::reader::Reader;
+use crate::experiment::KernelChoice;
+use crate::locate::locate;
+
+/// What findings about a kernel of the command line name as their place.
+pub(super) const KERNEL_OPTION: &str = "--kernel";
+
+/// How much of a load.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoadSize {
+    pub(super) groups: u32,
+    pub(super) ping_bytes: u32,
+}
+
+impl Default for LoadSize {
+    /// As the papers.
+    fn default() -> Self {
+        Self { groups: 2, ping_bytes: 60_000 }
+    }
+}
+
+impl LoadSize {
+    pub(super) fn read(section: &mut Section<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            groups: section.integer("groups", 1..=50).unwrap_or(default.groups),
+            // The longest datagram of IPv4 without its headers.
+            ping_bytes: section.integer("ping_bytes", 16..=65_507).unwrap_or(default.ping_bytes),
+        }
+    }
+}
+
+/// What a file says about the machine, not yet needed.
+#[derive(Default)]
+pub(super) struct Said {
+    pub(super) kernel: Option<KernelChoice>,
+    pub(super) mips: Option<u32>,
+    pub(super) parameters: Option<String>,
+    pub(super) controller: Option<Controller>,
+    pub(super) interrupt_priority: Option<u8>,
+    pub(super) napi_thread_priority: Option<u8>,
+    pub(super) netdev_budget: Option<u32>,
+}
+
+impl Reader<'_> {
+    /// Reads `[vm]`.
+    pub(super) fn machine(&self, section: Option<Section<'_>>) -> Said {
+        let Some(mut section) = section else { return Said::default() };
+        let controllers = [("sja1000", Controller::Sja1000), ("ctucanfd", Controller::CtuCanFd)];
+        let parameters = section.string("parameters").map(str::trim);
+        if parameters.is_some_and(|text| text.contains(|c: char| c.is_control() || c == '"')) {
+            let message = "`parameters` must be one line of words without quotes";
+            self.findings.error(section.origin_of("parameters"), message);
+        }
+        let said = Said {
+            kernel: section.value("kernel").and_then(|value| self.kernel(value)),
+            mips: self.mips(&mut section),
+            parameters: parameters.map(str::to_owned),
+            controller: section.one_of("controller", &controllers),
+            interrupt_priority: section.integer("interrupt_priority", 1..=99),
+            napi_thread_priority: section.integer("napi_thread_priority", 0..=99),
+            netdev_budget: section.integer("netdev_budget", 1..=1_000_000),
+        };
+        section.finish();
+        said
+    }
+
+    fn kernel(&self, value: &Value) -> Option<KernelChoice> {
+        match &value.data {
+            Data::String(name) => match name.parse::<Spec>() {
+                Ok(_) => Some(KernelChoice::Named(name.clone())),
+                Err(reason) => {
+                    self.findings.error(&value.origin, format!("`kernel` is \"{name}\": {reason}"));
+                    None
+                }
+            },
+            Data::Table(table) => {
+                let mut section = Section::new(table, self.findings);
+                section.require(&["image", "modules"]);
+                // On the command line a path is what it is for a shell.
+                let is_typed = value.origin.source().name().starts_with(KERNEL_OPTION);
+                let place = |path: &str| match is_typed {
+                    true => PathBuf::from(path),
+                    false => locate(self.base, path),
+                };
+                let mut file = |key| section.string(key).map(place);
+                let (image, modules) = (file("image"), file("modules"));
+                section.finish();
+                Some(KernelChoice::Files { image: image?, modules: modules? })
+            }
+            Data::Float(_) => {
+                // 6.10 and 6.1 would be the same number.
+                let hint = "write kernel = \"6.12\", or --kernel 6.12";
+                let message = "`kernel` is a number, expected text in quotes";
+                self.findings.error_with_hint(&value.origin, message, hint);
+                None
+            }
+            _ => {
+                value.wrong_type("kernel", "text in quotes, or a table of files", self.findings);
+                None
+            }
+        }
+    }
+
+    fn mips(&self, section: &mut Section<'_>) -> Option<u32> {
+        let mips = section.integer("mips", 1..=1_000)?;
+        match Speed::from_mips(mips) {
+            Ok(_) => Some(mips),
+            Err(reason) => {
+                self.findings.error(section.origin_of("mips"), reason);
+                None
+            }
+        }
+    }
+}

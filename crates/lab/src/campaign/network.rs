@@ -1,0 +1,138 @@
+//! `network = "FILE"`: a network file laid under an experiment.
+//!
+//! Its buses are the experiment's, its messages are those of periodic traffic, and the rules of its only
+//! gateway are those of the gateway. Whatever the experiment says itself wins.
+
+use std::path::{Path, PathBuf};
+
+use candor_config::{Data, Table, Value};
+use candor_diagnostics::{Findings, Origin, Severity, Source};
+use candor_network::file;
+use candor_rules::file::disk;
+
+use crate::locate::locate;
+
+/// What a network file says about messages; experiments have it under `traffic`.
+const OF_TRAFFIC: [&str; 9] =
+    ["dbc", "nodes", "node", "message", "offset", "offsets", "fill", "queue", "queue_depth"];
+
+/// A network file that was read.
+#[derive(Debug, Default)]
+pub(super) struct NetworkFile {
+    /// As it was written, and where it is.
+    pub(super) input: Option<(String, PathBuf)>,
+    /// The part that only some experiments take.
+    messages: Option<Table>,
+}
+
+impl NetworkFile {
+    /// Lays the messages under an experiment with periodic traffic.
+    pub(super) fn lay_under(&self, table: &mut Table) {
+        let kind = table.get_path(&["traffic", "kind"]).and_then(Value::as_str);
+        if let (Some(messages), Some("periodic")) = (&self.messages, kind) {
+            lay_under(table, messages.clone());
+        }
+    }
+}
+
+fn lay_under(table: &mut Table, mut under: Table) {
+    under.merge(std::mem::replace(table, Table::new(under.origin().clone())));
+    *table = under;
+}
+
+/// Lays buses and rules of the network file that `table` names under it, and takes its name out.
+pub(super) fn read(table: &mut Table, base: &Path, findings: &Findings) -> NetworkFile {
+    let Some(value) = table.remove("network") else { return NetworkFile::default() };
+    let Some(name) = value.as_str() else {
+        value.wrong_type("network", "the name of a network file", findings);
+        return NetworkFile::default();
+    };
+    let path = locate(base, name);
+    let read = file::load(&path).and_then(|(network, found)| {
+        let text = disk::read_text(&path, "network file")?;
+        Ok((network.is_some(), found, text))
+    });
+    let text = match read {
+        Ok((true, _, text)) => text,
+        Ok((false, found, _)) => {
+            found
+                .into_iter()
+                .filter(|it| it.severity == Severity::Error)
+                .for_each(|it| findings.push(it));
+            return NetworkFile::default();
+        }
+        Err(reason) => {
+            findings.error(&value.origin, reason);
+            return NetworkFile::default();
+        }
+    };
+    let source = Source::new(path.display().to_string(), text);
+    let Some(document) = candor_config::parse(&source, findings) else {
+        return NetworkFile::default();
+    };
+    let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+    let beside = |file: &str| folder.join(file).to_string_lossy().into_owned();
+    let origin = Origin::whole(&source);
+    let (mut under, mut messages) = (Table::new(origin.clone()), Table::new(origin));
+    for entry in document.entries() {
+        let mut value = entry.value.clone();
+        match entry.key.as_str() {
+            "bus" => {
+                rename_databases(&mut value, &beside);
+                under.set_path(&["bus"], value);
+            }
+            "gateway" => {
+                if let Some(rules) = only_rules(&value, table, findings) {
+                    under.set_path(&["gateway", "rules"], renamed(rules, &beside));
+                }
+            }
+            key if OF_TRAFFIC.contains(&key) => {
+                if key == "dbc" {
+                    value = renamed(&value, &beside);
+                }
+                messages.set_path(&["traffic", key], value);
+            }
+            _ => {}
+        }
+    }
+    lay_under(table, under);
+    NetworkFile { input: Some((name.to_owned(), path)), messages: Some(messages) }
+}
+
+/// A file name as somebody writes it who is where the experiment is.
+fn renamed(value: &Value, beside: &dyn Fn(&str) -> String) -> Value {
+    let data = value.as_str().map_or_else(|| value.data.clone(), |name| Data::String(beside(name)));
+    Value { origin: value.origin.clone(), data }
+}
+
+fn rename_databases(buses: &mut Value, beside: &dyn Fn(&str) -> String) {
+    let names: Vec<_> = buses.as_table().into_iter().flat_map(Table::entries).collect();
+    let databases: Vec<_> = names
+        .into_iter()
+        .filter_map(|bus| {
+            Some((bus.key.clone(), renamed(bus.value.as_table()?.get("dbc")?, beside)))
+        })
+        .collect();
+    if let Data::Table(buses) = &mut buses.data {
+        for (bus, dbc) in databases {
+            buses.set_path(&[&bus, "dbc"], dbc);
+        }
+    }
+}
+
+/// The rules of the only gateway, for an experiment that has a gateway without rules of its own.
+fn only_rules<'a>(gateways: &'a Value, table: &Table, findings: &Findings) -> Option<&'a Value> {
+    let own = table.get("gateway")?.as_table()?;
+    if ["rules", "generate"].iter().any(|key| own.get(key).is_some()) {
+        return None;
+    }
+    match gateways.as_table()?.entries() {
+        [only] => only.value.as_table()?.get("rules"),
+        several => {
+            let message = format!("the network has {} gateways", several.len());
+            let hint = "name the rules of one of them with gateway.rules";
+            findings.error_with_hint(own.origin(), message, hint);
+            None
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! [`Options`]: what the command line says about a campaign.
+
+use candor_config::{Data, Table, Value, quoted};
+
+use super::effect;
+use super::machine::KERNEL_OPTION;
+use crate::error::Error;
+use crate::experiment::{Experiment, KernelChoice, Testbed};
+
+/// What the command line says about a campaign.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// `key=value`, laid over every experiment.
+    pub set: Vec<String>,
+    /// Only experiments whose name matches.
+    pub only: Option<String>,
+    /// Use this seed instead of the file's.
+    pub seed: Option<u64>,
+    /// The testbed, instead of the file's.
+    pub testbed: Option<Testbed>,
+    /// The kernel of every virtual machine, instead of the file's.
+    pub kernel: Option<KernelChoice>,
+    /// The speed of every virtual machine, instead of the file's.
+    pub mips: Option<u32>,
+}
+
+impl Options {
+    /// Lays over a draft what the command line says.
+    pub(super) fn lay_over(&self, table: &mut Table) -> Result<(), Error> {
+        for set in &self.set {
+            let over = candor_config::setting("--set", set).map_err(Error::Other)?;
+            if let Some((bus, hint)) = effect::unknown_bus(table, &over) {
+                return Err(Error::Other(format!("--set {set}: unknown bus `{bus}`; {hint}")));
+            }
+            table.merge(over);
+        }
+        let merge = |table: &mut Table, option: &str, setting: &str| {
+            table.merge(candor_config::setting(option, setting).map_err(Error::Other)?);
+            Ok::<(), Error>(())
+        };
+        if let Some(testbed) = self.testbed {
+            merge(table, "--testbed", &format!("testbed={}", quoted(testbed.name())))?;
+        }
+        let is_vm = table.get("testbed").and_then(Value::as_str) == Some(Testbed::Vm.name());
+        if let Some(kernel) = self.kernel.as_ref().filter(|_| is_vm) {
+            // A table would be laid over one of the file, not put in its place.
+            if let Some(mut machine) = table.get("vm").and_then(Value::as_table).cloned() {
+                machine.remove("kernel");
+                table.remove("vm");
+                let origin = machine.origin().clone();
+                table.set_path(&["vm"], Value { origin, data: Data::Table(machine) });
+            }
+            merge(table, KERNEL_OPTION, &format!("vm.kernel={}", kernel.to_toml()))?;
+        }
+        if let Some(mips) = self.mips.filter(|_| is_vm) {
+            merge(table, "--mips", &format!("vm.mips={mips}"))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses options that none of the experiments uses.
+    pub(super) fn require_effect(&self, experiments: &[Experiment]) -> Result<(), Error> {
+        for set in &self.set {
+            let over = candor_config::setting("--set", set).map_err(Error::Other)?;
+            effect::require(set, &over, experiments)?;
+        }
+        if let Some(kernel) = &self.kernel {
+            effect::User::Vm.require(&format!("{KERNEL_OPTION} {kernel}"), experiments)?;
+        }
+        if let Some(mips) = self.mips {
+            effect::User::Vm.require(&format!("--mips {mips}"), experiments)?;
+        }
+        Ok(())
+    }
+}

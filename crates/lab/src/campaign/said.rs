@@ -1,0 +1,45 @@
+//! What a file says beside its buses and rules, and what a world makes of it.
+
+use candor_config::Table;
+use candor_diagnostics::Origin;
+
+use super::gateway;
+use super::machine::{self, LoadSize};
+use crate::experiment::{Load, Traffic, World};
+
+/// What a file says beside its buses, rules and traffic, before a world has looked at it.
+pub(super) struct Said<'a> {
+    pub(super) gateway: Option<gateway::Said<'a>>,
+    pub(super) load: Load,
+    pub(super) load_size: LoadSize,
+    pub(super) machine: machine::Said,
+    pub(super) count: Option<u64>,
+    pub(super) traffic: Option<&'a Traffic>,
+    pub(super) wants_tester: bool,
+    pub(super) tester_origin: &'a Origin,
+    /// The place of a setting that may be absent: then that of its table.
+    pub(super) table: &'a Table,
+}
+
+impl<'a> Said<'a> {
+    /// Where the value of a setting stands, or what is around it.
+    pub(super) fn origin_of(&self, path: &[&str]) -> &'a Origin {
+        let mut table = self.table;
+        let mut origin = table.origin();
+        for key in path {
+            let Some(value) = table.get(key) else { break };
+            origin = &value.origin;
+            let Some(inner) = value.as_table() else { break };
+            table = inner;
+        }
+        origin
+    }
+}
+
+/// A world that can host an experiment.
+pub(super) struct Hosted {
+    pub(super) world: World,
+    /// The rules of its gateway.
+    pub(super) rules: Option<candor_engine::Table>,
+    pub(super) conditions: String,
+}

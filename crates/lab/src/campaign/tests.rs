@@ -1,0 +1,359 @@
+//! Campaigns as files and command lines say them, and everything that is wrong with them.
+
+use super::*;
+
+const SIMPLE: &str = r#"
+        title = "test"
+        count = 100
+        [bus.in]
+        bitrate = "1M"
+        [bus.out]
+        bitrate = "500k"
+        [gateway]
+        delay = "35us"
+        [traffic]
+        kind = "flood"
+    "#;
+
+fn names(text: &str, options: &Options) -> Result<Vec<String>, Error> {
+    let campaign = parse("test.toml", text, Path::new("."), options)?;
+    Ok(campaign.experiments.into_iter().map(|experiment| experiment.name).collect())
+}
+
+#[test]
+fn lists_multiply_into_a_matrix() {
+    let text = format!(
+        "{SIMPLE}
+            [matrix]
+            \"traffic.kind\" = [\"flood\", \"half\"]
+            traffic.length = [2, 8]
+            [[experiment]]
+            name = \"a\"
+            [[experiment]]
+            name = \"b\"
+            matrix.seed = [7, 8]"
+    );
+    let all = names(&text, &Options::default()).unwrap();
+    assert_eq!(all[..5], ["a-flood-2", "a-flood-8", "a-half-2", "a-half-8", "b-7-flood-2"]);
+    assert_eq!(all.len(), 4 + 8);
+    let only = Options { only: Some("*8-half-?".into()), ..Options::default() };
+    assert_eq!(names(&text, &only).unwrap(), ["b-8-half-2", "b-8-half-8"]);
+}
+
+#[test]
+fn lists_and_tables_of_an_axis_have_different_names() {
+    let text = format!(
+        "{SIMPLE}
+            [matrix]
+            \"traffic.id\" = [[\"0x10\", \"0x20\"], [\"0x10\"], \"0x30\"]"
+    );
+    let campaign = parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+    let axes: Vec<_> = campaign
+        .experiments
+        .iter()
+        .map(|experiment| (experiment.name.as_str(), experiment.axes[0].1.as_str()))
+        .collect();
+    assert_eq!(
+        axes,
+        [("0x10-0x20", "0x10,0x20"), ("0x10", "0x10"), ("0x30", "0x30")],
+        "two lists are not both called `list`"
+    );
+}
+
+#[test]
+fn the_command_line_has_the_last_word() {
+    let options = Options {
+        set: vec!["traffic.kind=half".into(), "bus.in.bitrate=250k".into()],
+        seed: Some(9),
+        ..Options::default()
+    };
+    let campaign = parse("t.toml", SIMPLE, Path::new("."), &options).unwrap();
+    let experiment = &campaign.experiments[0];
+    assert_eq!(experiment.seed, 9);
+    assert_eq!(experiment.network.buses[0].timing.nominal.bits_per_second(), 250_000);
+    assert!(experiment.config.contains("kind = \"half\""), "{}", experiment.config);
+}
+
+#[test]
+fn of_a_bus_that_cannot_be_read_nothing_else_is_said() {
+    for rest in [
+        "traffic.kind = 'flood'",
+        "traffic = { kind = 'periodic', nodes = { out = ['A'] }, \
+         message = [{ id = '0x1', node = 'A', period = '10ms' }] }",
+    ] {
+        let text = format!(
+            "bus = {{ in = {{ bitrate = '1M' }}, out = 5 }}\ngateway.delay = '1us'\n{rest}"
+        );
+        let error = names(&text, &Options::default()).unwrap_err().to_string();
+        assert!(error.contains("`out` is an integer, expected a table"), "{error}");
+        assert_eq!(error.matches(": error: ").count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn everything_wrong_is_reported_at_once() {
+    let text = r#"
+            count = -1
+            [bus.in]
+            bitrate = "fast"
+            [gateway]
+            profile = "mpc5200-2.6.34"
+            [traffic]
+            kind = "floot"
+            lenght = 8
+        "#;
+    let error = names(text, &Options::default()).unwrap_err().to_string();
+    for part in [
+        "test.toml:2:21: error: `count` is -1",
+        "`bitrate` is \"fast\"",
+        "did you mean `mpc5200-2.6.33`?",
+        "did you mean `flood`?",
+        "did you mean `length`?",
+    ] {
+        assert!(error.contains(part), "{part} is missing in\n{error}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_together_is_reported() {
+    let two = "bus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\n";
+    let flood = "traffic.kind = 'flood'\n";
+    let periodic = "traffic.kind = 'periodic'\n";
+    let message = "traffic.nodes.in = ['A']\n[[traffic.message]]\nname = 'Speed'\nid = '0x1'\n\
+                   node = 'A'\nperiod = '10ms'\nlength = 2\n";
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty.log");
+    std::fs::write(&empty, "# nothing happened\n").unwrap();
+    let empty = empty.display();
+    for (text, parts) in [
+        (format!("{two}{flood}gateway.tx_queue = 5"), &["either a `profile` or a `delay`"][..]),
+        (format!("{two}{flood}gateway = {{ delay = '1us', tx_queue = 0 }}"), &["`tx_queue` is 0"]),
+        (
+            format!("{two}{flood}gateway = {{ delay = '1us', rules = 'absent.toml' }}"),
+            &["absent.toml cannot be read", "paths are relative"],
+        ),
+        (
+            format!("bus.in.bitrate = '1M'\n{flood}gateway.delay = '1us'"),
+            &["the rules do not match the buses"],
+        ),
+        (
+            format!("{two}{flood}gateway = {{ delay = '1us', generate.hops = 101 }}"),
+            &["`hops` is 101, but must be 0 to 100"],
+        ),
+        (format!("{two}{flood}instrument = 'tester'"), &["there is no tester"]),
+        (format!("bus = {{}}\n{flood}"), &["no bus is defined"]),
+        (format!("bus.in = 1\n{flood}"), &["`in` is an integer, expected a table"]),
+        (
+            format!("{two}traffic = {{ kind = 'flood', id = '0x800' }}"),
+            &["`0x800` is not an identifier"],
+        ),
+        (format!("{two}traffic = {{ kind = 'flood', length = 1 }}"), &["`length` is 1"]),
+        (format!("{two}traffic = {{ kind = 'flood', length = 12 }}"), &["does not support CAN FD"]),
+        (format!("{two}traffic = {{ kind = 'flood', fill = 256 }}"), &["must be 0 to 255"]),
+        (format!("{two}{periodic}"), &["there are no messages to send"]),
+        (
+            format!("{two}{periodic}traffic.nodes.inn = ['A']"),
+            &["unknown bus `inn`", "did you mean `in`?"],
+        ),
+        (
+            format!("{two}{periodic}[[traffic.message]]\nid = '0x1'\nnode = 'A'\nperiod = '1us'"),
+            &["a period must be at least 10us", "node `A` sends 0x1, but is not on any bus"],
+        ),
+        (format!("{two}{periodic}traffic.dbc = 'absent.dbc'"), &["absent.dbc: cannot be read"]),
+        (
+            format!("{two}{periodic}{message}data = '12 3'"),
+            &["test.toml:11:8: error: the last byte of `data` has one hex digit"],
+        ),
+        (
+            format!("{two}{periodic}{message}data = '12'"),
+            &["test.toml:11:8: error: `data` has 1 byte, but `length` is 2"],
+        ),
+        (
+            format!("{two}{periodic}{message}data = '1234'\nfill = 1"),
+            &["test.toml:11:8: error: a message can have `data` or `fill`, not both"],
+        ),
+        (
+            format!("{two}{periodic}{message}fill = 'most'"),
+            &["test.toml:11:8: error: `fill` is \"most\", but must be 0 to 255, or \"worst-case\""],
+        ),
+        (
+            format!("{two}{periodic}traffic.node.B.queue_depth = 0\n{message}"),
+            &[
+                "test.toml:4:14: error: there is no node `B` on any bus",
+                "`queue_depth` is 0, but must be 1 to 100000",
+            ],
+        ),
+        (format!("{two}{periodic}traffic.node.A.depth = 1\n{message}"), &["unknown key `depth`"]),
+        (
+            format!("{two}{periodic}traffic.offsets = {{ Sped = '1ms', Speed = 1 }}\n{message}"),
+            &[
+                "test.toml:4:21: error: there is no message `Sped`",
+                "did you mean `Speed`?",
+                "`Speed` is an integer, expected a duration",
+            ],
+        ),
+        (format!("{two}traffic.kind = 'replay'"), &["`log` is missing"]),
+        (
+            format!("{two}traffic = {{ kind = 'replay', log = 'absent.log' }}"),
+            &["absent.log cannot be read"],
+        ),
+        (
+            format!("{two}traffic = {{ kind = 'replay', log = '{empty}' }}"),
+            &["empty.log has no frames to send"],
+        ),
+        (
+            format!("{two}{flood}[matrix]\nbus.oit.bitrate = ['1M']"),
+            &["the matrix sets bus `oit`", "did you mean `out`?"],
+        ),
+        (format!("{two}{flood}[matrix]\ncount = 5"), &["`count` is an integer, expected a list"]),
+        (format!("{two}{flood}[[experiment]]"), &["`name` is missing"]),
+        (
+            format!("{two}{flood}[[experiment]]\nname = 'a b'\n[[experiment]]\nname = 'a/b'"),
+            &["two experiments are called `a-b`", "letters, digits", "name = 'a/b'"],
+        ),
+        (
+            format!("{two}{flood}[matrix]\ntraffic.kind = []\ntraffic.length = 1"),
+            &[
+                "test.toml:5:16: error: `traffic.kind` is empty",
+                "remove it from the matrix",
+                "`traffic.length` is an integer, expected a list",
+            ],
+        ),
+        (
+            format!("{two}{flood}[matrix]\ntraffic.kind = ['half']\n'traffic.kind' = ['half']"),
+            &["test.toml:6:18: error: two lists of a matrix set `traffic.kind`", "one list"],
+        ),
+        (
+            format!(
+                "{two}{flood}[[experiment]]\nname = 'a'\nmatrix.seed = [1, 2]\n\
+                 [matrix]\nseed = [3]"
+            ),
+            &["test.toml:8:8: error: two lists of a matrix set `seed`"],
+        ),
+        (
+            format!("testbed = 'vm'\n{two}{flood}gateway = {{ kind = 'kernel', profile = 'mpc' }}"),
+            &["test.toml:5:40: error: unknown host profile `mpc`"],
+        ),
+        (
+            format!("experiment = []\n{two}{flood}"),
+            &["test.toml:1:14: error: `experiment` is empty", "write a table [[experiment]]"],
+        ),
+        (
+            format!("{two}traffic = {{ kind = 'flood', id = [] }}"),
+            &["test.toml:3:34: error: `id` is empty", "remove `id` to send 0x123"],
+        ),
+        (
+            format!("{two}{flood}traffic.nodes.in = 'A'"),
+            &["test.toml:4:20: error: `in` is text, expected a list of nodes"],
+        ),
+        (
+            format!(
+                "{two}{flood}[[claim]]\nid = 'A'\nsays = ''\nvalue = '{{each}} lost'\n\
+                 at_most = 0\neach = []"
+            ),
+            &["test.toml:9:8: error: `each` is empty", "remove `each` to make one claim"],
+        ),
+        (
+            format!("{two}{flood}[matrix]\nseed = {0:?}\ncount = {0:?}", [1; 400]),
+            &["more than 100000 experiments"],
+        ),
+    ] {
+        let error = match names(&text, &Options::default()) {
+            Err(error) => error.to_string(),
+            Ok(names) => panic!("accepted as {names:?}:\n{text}"),
+        };
+        for part in parts {
+            assert!(error.contains(part), "{part} is missing in\n{error}");
+        }
+    }
+}
+
+/// What each experiment lays something over is read too, by itself.
+#[test]
+fn values_that_no_experiment_uses_are_checked() {
+    let two = "bus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\ngateway.delay = '1us'\n";
+    let all = "[[experiment]]\nname = 'a'\ncount = 5\ntraffic = { kind = 'half', length = 2 }\n\
+               [[experiment]]\nname = 'b'\ncount = 6\ntraffic = { kind = 'half', length = 3 }\n";
+    let matrix = "[matrix]\ntraffic.kind = ['half', 'flood']\n'gateway.kind' = ['kernel']\n";
+    for (text, parts) in [
+        (
+            format!("count = 0\n{two}[traffic]\nlength = 65\nkind = 'floot'\n{all}"),
+            &[
+                "test.toml:1:9: error: `count` is 0",
+                "test.toml:6:10: error: `length` is 65",
+                "test.toml:7:8: error: `kind` is \"floot\"",
+                "did you mean `flood`?",
+            ][..],
+        ),
+        (
+            format!(
+                "{two}traffic.kind = 'half'\ngateway.profile = 'mpc'\n\
+                 [[experiment]]\nname = 'a'\ngateway.profile = 'mpc5200-2.6.33'\n"
+            )
+            .replace("gateway.delay = '1us'\n", ""),
+            &["test.toml:4:19: error: unknown host profile `mpc`"],
+        ),
+        (format!("name = 5\n{two}{all}"), &["test.toml:1:8: error: `name` is an integer"]),
+        (
+            format!("{two}[[traffic]]\nkind = 'flood'\n{matrix}"),
+            &["test.toml:4:1: error: `traffic` is a list, expected a table"],
+        ),
+        (
+            format!("{two}[traffic.kind]\nhalf = true\n{matrix}"),
+            &["test.toml:4:1: error: `kind` is a table, expected text"],
+        ),
+        (
+            format!("{two}traffic.kind = 'x'\n[[experiment]]\nname = 'a'\n{matrix}"),
+            &["test.toml:4:16: error: `kind` is \"x\""],
+        ),
+        (
+            format!("{two}[[experiment]]\nname = 'a'\ntraffic.kind = 'x'\n{matrix}"),
+            &["test.toml:6:16: error: `kind` is \"x\""],
+        ),
+    ] {
+        let error = match names(&text, &Options::default()) {
+            Err(error) => error.to_string(),
+            Ok(names) => panic!("accepted as {names:?}:\n{text}"),
+        };
+        let count = error.matches("error:").count();
+        let expected = parts.iter().filter(|part| part.contains("error:")).count();
+        assert_eq!(count, expected, "{text}\n{error}");
+        for part in parts {
+            assert!(error.contains(part), "{part} is missing in\n{error}");
+        }
+    }
+}
+
+/// Whether they would fit to the rest does not matter.
+#[test]
+fn values_that_no_experiment_uses_are_held_against_nothing() {
+    let two = "bus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\n";
+    for (rest, expected) in [
+        // A classical bus, another kind of traffic, no log, a bus that is not there.
+        (
+            "testbed = 'vm'\ntraffic.length = 64\ntraffic.kind = 'replay'\ntraffic.bus = 'x'\n\
+             gateway.delay = '1us'\n\
+             [[experiment]]\nname = 'a'\ntestbed = 'sim'\n\
+             traffic = { kind = 'half', length = 8, bus = 'in' }\n",
+            &["a"][..],
+        ),
+        // A load without a kind; a table that every experiment completes.
+        (
+            "load.groups = 2\ngateway.profile = 'mpc5200-2.6.33'\ntraffic.fill = 1\n\
+             [matrix]\nload.groups = [3, 4]\nload.kind = ['cpu']\ntraffic.fill = [2]\n\
+             traffic.kind = ['half']\n",
+            &["3-cpu-2-half", "4-cpu-2-half"],
+        ),
+    ] {
+        let found =
+            names(&format!("{rest}[bus]\n{}", two.replace("bus.", "")), &Options::default());
+        assert_eq!(found.unwrap(), expected, "{rest}");
+    }
+}
+
+#[test]
+fn a_file_without_experiments_says_why_whatever_is_chosen() {
+    let only = Options { only: Some("a".into()), ..Options::default() };
+    let error = names("experiment = []", &only).unwrap_err().to_string();
+    assert!(error.contains("`experiment` is empty"), "{error}");
+}

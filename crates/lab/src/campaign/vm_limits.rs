@@ -1,0 +1,171 @@
+//! What a machine of the `vm` testbed cannot host: findings before anything boots.
+
+use candor_bed::order::Controller;
+use candor_diagnostics::{Findings, Origin};
+use candor_engine::Table;
+use candor_sim::{Discipline, Stuffing};
+
+use super::gateway::{self, Kind};
+use super::reader::Reader;
+use super::said::Said;
+use crate::experiment::Traffic;
+use crate::traffic::Numbered;
+
+/// The most frames of one experiment: a guest of 256 MB keeps every stamp until the end.
+const MAX_COUNT: u64 = 200_000;
+
+/// The refusals of one experiment.
+struct Refusals<'a> {
+    findings: &'a Findings,
+    is_fine: bool,
+}
+
+impl Refusals<'_> {
+    fn refuse(&mut self, origin: &Origin, message: &str, hint: &str) {
+        self.findings.error_with_hint(origin, message, hint);
+        self.is_fine = false;
+    }
+}
+
+impl Reader<'_> {
+    /// Whether a machine can host this; findings tell what not.
+    pub(super) fn vm_hosts(&self, said: &Said<'_>) -> bool {
+        let mut refusals = Refusals { findings: self.findings, is_fine: true };
+        self.hosts_bed(said, &mut refusals);
+        if let Some(gateway) = &said.gateway {
+            hosts_gateway(said, gateway, &mut refusals);
+            if let Some(rules) = &gateway.rules {
+                hosts_rules(said.traffic, gateway, rules, &mut refusals);
+            }
+        }
+        refusals.is_fine
+    }
+
+    /// Buses, traffic and controllers.
+    fn hosts_bed(&self, said: &Said<'_>, refusals: &mut Refusals<'_>) {
+        if self.network.buses.len() > 2 {
+            let message = "the vm testbed needs two buses, a source and a target";
+            let hint = "list two under [bus]; rules may use virtual buses between them";
+            refusals.refuse(said.origin_of(&["bus"]), message, hint);
+        }
+        match said.traffic {
+            Some(Traffic::Periodic | Traffic::Replay { .. }) => refusals.refuse(
+                said.origin_of(&["traffic", "kind"]),
+                "the vm testbed sends numbered frames only",
+                "use traffic.kind = one-at-a-time, half or flood; other kinds run with --testbed \
+                 sim",
+            ),
+            Some(Traffic::Numbered { frames, .. }) if frames.stuffing == Stuffing::Worst => {
+                refusals.refuse(
+                    said.origin_of(&["traffic", "fill"]),
+                    "a real frame has the stuff bits of its bits",
+                    "use a number for `fill`, or run it with --testbed sim",
+                );
+            }
+            Some(Traffic::Numbered { .. }) | None => {}
+        }
+        if said.count.is_some_and(|count| count > MAX_COUNT) {
+            let message = format!(
+                "`count` is more than {MAX_COUNT}; a guest stores all time stamps in memory"
+            );
+            let hint = "send fewer frames, with several seeds";
+            refusals.refuse(said.origin_of(&["count"]), &message, hint);
+        }
+        let has_fd = self.network.buses.iter().any(|bus| bus.is_fd);
+        if has_fd && said.machine.controller == Some(Controller::Sja1000) {
+            let message = "a bus has CAN FD, but the SJA1000 does not support it";
+            let hint = "use controller = \"ctucanfd\"";
+            refusals.refuse(said.origin_of(&["vm", "controller"]), message, hint);
+        }
+    }
+}
+
+/// The gateway and its settings.
+fn hosts_gateway(said: &Said<'_>, gateway: &gateway::Said<'_>, refusals: &mut Refusals<'_>) {
+    if gateway.port.is_some() && gateway.receive_buffer.is_some() {
+        let message = "`receive_buffer` is for the ports that a gateway has without `port`";
+        let hint = "write it into `port`, such as \"{interface}?buffer=4096\"";
+        refusals.refuse(said.origin_of(&["gateway", "receive_buffer"]), message, hint);
+    }
+    if gateway.port.is_some() && gateway.kind != Kind::Live {
+        let message = "only the live gateway has ports of a chosen kind";
+        let hint = "use kind = \"live\", or remove `port`";
+        refusals.refuse(said.origin_of(&["gateway", "port"]), message, hint);
+    }
+    if gateway.delay.is_some() {
+        let message = "a gateway of constant delay exists only in simulation";
+        let hint = "use gateway.kind instead of gateway.delay";
+        refusals.refuse(said.origin_of(&["gateway", "delay"]), message, hint);
+    }
+    if gateway.discipline == Some(Discipline::Priority) {
+        let message = "the queues of Linux interfaces are first in, first out";
+        let hint = "remove gateway.egress, or run it with --testbed sim";
+        refusals.refuse(said.origin_of(&["gateway", "egress"]), message, hint);
+    }
+    if gateway.has_rules {
+        match gateway.kind {
+            Kind::User => refusals.refuse(
+                gateway.rules_origin,
+                "the read/write loop forwards every frame and ignores rules",
+                "use kind = \"live\" to run rules in user space",
+            ),
+            Kind::Command => refusals.refuse(
+                gateway.rules_origin,
+                "a command does not read rules",
+                "configure it with gateway.command and gateway.files",
+            ),
+            _ => {}
+        }
+    }
+}
+
+/// The rules of the gateway.
+fn hosts_rules(
+    traffic: Option<&Traffic>,
+    gateway: &gateway::Said<'_>,
+    rules: &Table,
+    refusals: &mut Refusals<'_>,
+) {
+    if gateway.kind == Kind::Kernel {
+        let reasons = match gateway::too_few_hops(rules) {
+            Some(reason) => vec![reason],
+            None => gateway::beyond_can_gw(rules),
+        };
+        for reason in reasons {
+            refusals.refuse(gateway.rules_origin, &reason, "use kind = \"live\"");
+        }
+    }
+    if let Some(Traffic::Numbered { frames, .. }) = traffic
+        && let Some(rule) = changes_number(rules, frames)
+    {
+        let message = format!(
+            "rule `{rule}` changes the first two data bytes, which contain the number of the frame"
+        );
+        refusals.refuse(gateway.rules_origin, &message, "let rules change only other bytes");
+    }
+}
+
+/// A rule that would change the number of a frame that it may meet.
+fn changes_number<'a>(rules: &'a Table, frames: &Numbered) -> Option<&'a str> {
+    let is_virtual = |rule: &candor_engine::Rule| {
+        rules.buses.get(usize::from(rule.from.0)).is_some_and(|bus| bus.is_virtual)
+    };
+    let ids = frames.can_ids.len().max(1) as u64;
+    // Bits of both values in every place, with each identifier.
+    let numbers = [0x0000, 0xFFFF, 0x5A69, 0xA596_u64];
+    let samples: Vec<_> = (0..ids)
+        .flat_map(|id| numbers.map(|number| (number, frames.with_id(number, id as usize))))
+        .filter_map(|(number, frame)| Some((number as u16, frame?)))
+        .collect();
+    let changes = |rule: &&candor_engine::Rule| {
+        rule.edit.modifies()
+            && samples.iter().any(|(number, frame)| {
+                // On a virtual bus frames have other identifiers than at first.
+                (is_virtual(rule) || rule.matches(frame))
+                    && rule.edit.apply(frame).is_ok_and(|edited| {
+                        candor_lat::pairing::number_of(edited.data()) != Some(*number)
+                    })
+            })
+    };
+    rules.rules.iter().find(changes).map(|rule| rule.name.as_str())
+}
