@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use candor_diagnostics::counted;
-use candor_sim::{BusStatistics, Release, Source, Time};
+use candor_network::{Bus, show_id};
+use candor_sim::{BusStatistics, Release, Source, Stuffing, Time};
 use candor_time::Nanos;
-use candor_wire::{Timing, bits};
+use candor_wire::can::{Timing, bits};
 
-use crate::experiment::{Bus, Experiment, Traffic};
+use crate::experiment::{Experiment, Traffic};
 
 /// What is to be sent on a bus is added up for each of these.
 const WINDOW: Nanos = Nanos::from_secs(1);
@@ -34,7 +35,11 @@ pub(crate) struct Demand {
 
 impl Demand {
     fn add(&mut self, release: &Release, timing: Timing) {
-        let Ok(length) = bits::length(&release.frame) else { return };
+        let length = match release.stuffing {
+            Stuffing::Exact => bits::length(&release.frame),
+            Stuffing::Worst => bits::worst_length(&release.frame),
+        };
+        let Ok(length) = length else { return };
         let taken = timing.duration_ns(length);
         self.frames += 1;
         self.busy_ns += taken;
@@ -95,18 +100,20 @@ impl Waits {
     /// For the senders of an experiment, in the order in which they were added.
     pub(crate) fn new(experiment: &Experiment) -> Self {
         let senders = match &experiment.traffic {
-            Traffic::Periodic { nodes, .. } => nodes
+            Traffic::Periodic => experiment
+                .network
+                .nodes
                 .iter()
-                .map(|(bus, _, messages)| {
+                .map(|node| {
                     // The next one is due then.
-                    let periods = messages.iter().map(|message| (message.can_id, message.period));
-                    (*bus, periods.collect())
+                    let messages = node.messages.iter();
+                    (node.bus, messages.map(|message| (message.can_id, message.period)).collect())
                 })
                 .collect(),
             Traffic::Replay { bus, .. } => vec![(*bus, BTreeMap::new())],
             Traffic::Numbered { .. } => Vec::new(),
         };
-        Self { senders, of_buses: vec![(Nanos::ZERO, 0); experiment.buses.len()] }
+        Self { senders, of_buses: vec![(Nanos::ZERO, 0); experiment.network.buses.len()] }
     }
 
     /// A frame of `sender` waited so long.
@@ -126,7 +133,7 @@ pub(crate) fn notes(
     statistics: &[BusStatistics],
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    for (index, bus) in experiment.buses.iter().enumerate() {
+    for (index, bus) in experiment.network.buses.iter().enumerate() {
         notes.extend(unusual(bus));
         let overload = demands.get(index).zip(waits.of_buses.get(index));
         notes.extend(overload.and_then(|(demand, &wait)| overloaded(bus, &demand.borrow(), wait)));
@@ -171,16 +178,6 @@ fn collided(bus: &Bus, statistics: &BusStatistics) -> Option<String> {
          time (first {}), which causes errors on a real bus; give every identifier one sender",
         bus.name,
         counted(times, "time"),
-        shown(can_id)
+        show_id(can_id)
     ))
-}
-
-/// An identifier as experiments write it.
-pub(crate) fn shown(can_id: u32) -> String {
-    use candor_wire::frame::{EFF_FLAG, EFF_MASK, SFF_MASK};
-    if can_id & EFF_FLAG != 0 {
-        format!("0x{:X}x", can_id & EFF_MASK)
-    } else {
-        format!("0x{:X}", can_id & SFF_MASK)
-    }
 }

@@ -8,8 +8,8 @@ use candor_engine::table::List;
 use candor_engine::{Bus, BusIndex, Filter, Rule, Table};
 use candor_engine::{Egress, Engine, Forward, Passage};
 use candor_sim::{Copy, Decision, Gateway, PassageTag, Settled, Time, Walk};
-use candor_wire::Frame;
-use candor_wire::frame::{EFF_FLAG, RTR_FLAG, SFF_MASK};
+use candor_wire::can::Frame;
+use candor_wire::can::frame::{EFF_FLAG, RTR_FLAG, SFF_MASK};
 
 /// The engine of `candor-engine` behind the interface of the simulation. Port n is bus n.
 pub struct Rules {

@@ -5,9 +5,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-use candor_sim::{Random, Release, Source, Time};
+use candor_network::{Message, Payload};
+use candor_sim::{Random, Release, Source, Stuffing, Time};
 use candor_time::Nanos;
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use candor_recording::{Recording, RecordingError};
 
@@ -30,6 +31,8 @@ pub struct Numbered {
     pub fd_flags: Option<u8>,
     /// The bytes behind the number.
     pub fill: u8,
+    /// How many stuff bits the frames have.
+    pub stuffing: Stuffing,
 }
 
 impl Numbered {
@@ -54,34 +57,8 @@ impl Numbered {
             take(&allowance)?;
             let frame = self.frame(number)?;
             number += 1;
-            Some(Release { at: Time::ZERO, frame })
+            Some(Release { at: Time::ZERO, frame, stuffing: self.stuffing })
         })
-    }
-}
-
-/// A message that is sent again and again.
-#[derive(Clone, Debug)]
-pub struct Message {
-    /// Its name, for messages.
-    pub name: String,
-    /// The node that sends it.
-    pub node: String,
-    /// The identifier word.
-    pub can_id: u32,
-    /// Bytes of data.
-    pub length: usize,
-    /// From release to release.
-    pub period: Nanos,
-    /// The first release; drawn within the period if not given.
-    pub offset: Option<Nanos>,
-    /// Each release is late by up to this.
-    pub jitter: Nanos,
-}
-
-impl Message {
-    fn frame(&self, data: &[u8; 64]) -> Option<Frame> {
-        let fd_flags = (self.length > 8).then_some(candor_wire::frame::BRS);
-        Frame::from_parts(self.can_id, data.get(..self.length)?, fd_flags).ok()
     }
 }
 
@@ -108,8 +85,15 @@ impl Periodic {
                 let late = first + random.nanos(Nanos::ZERO, message.jitter).as_nanos();
                 due.push(Reverse((late, first, index)));
                 let mut data = [0; 64];
-                data.chunks_mut(8)
-                    .for_each(|chunk| chunk.copy_from_slice(&random.bits().to_le_bytes()));
+                match &message.payload {
+                    Payload::Signals => data
+                        .chunks_mut(8)
+                        .for_each(|chunk| chunk.copy_from_slice(&random.bits().to_le_bytes())),
+                    Payload::Bytes(bytes) => {
+                        data.iter_mut().zip(bytes).for_each(|(byte, &given)| *byte = given);
+                    }
+                    Payload::Worst => {}
+                }
                 (message, data)
             })
             .collect();
@@ -122,16 +106,21 @@ impl Source for Periodic {
         let Reverse((at, due, index)) = self.due.pop()?;
         take(&self.allowance)?;
         let (message, data) = self.messages.get_mut(index)?;
-        // A rolling counter in the first byte, and one other byte that drifts, as signals do.
-        data[0] = data[0].wrapping_add(1);
-        let drifting = self.random.bits();
-        let at_byte = 1 + (drifting >> 8) as usize % 63;
-        data[at_byte] = drifting as u8;
+        if message.payload == Payload::Signals {
+            data[0] = data[0].wrapping_add(1);
+            let drifting = self.random.bits();
+            let at_byte = 1 + (drifting >> 8) as usize % 63;
+            data[at_byte] = drifting as u8;
+        }
+        let stuffing = match message.payload {
+            Payload::Worst => Stuffing::Worst,
+            Payload::Signals | Payload::Bytes(_) => Stuffing::Exact,
+        };
         let frame = message.frame(data)?;
         let next = due + message.period.as_nanos();
         let late = next + self.random.nanos(Nanos::ZERO, message.jitter).as_nanos();
         self.due.push(Reverse((late.max(at), next, index)));
-        Some(Release { at: Time::from_nanos(at), frame })
+        Some(Release { at: Time::from_nanos(at), frame, stuffing })
     }
 }
 
@@ -196,7 +185,7 @@ impl Source for Replay {
             {
                 continue;
             }
-            if record.frame.kind() == candor_wire::Kind::Error {
+            if record.frame.kind() == candor_wire::can::Kind::Error {
                 self.reports.set(self.reports.get() + 1);
                 continue;
             }
@@ -206,7 +195,7 @@ impl Source for Replay {
             let at = if self.speed == 1.0 { since } else { (since as f64 / self.speed) as u64 };
             // Stamps that run backwards are sent at once.
             self.last_ns = self.last_ns.max(at);
-            return Some(Release { at: Time::from_nanos(self.last_ns), frame: record.frame });
+            return Some(Release::new(Time::from_nanos(self.last_ns), record.frame));
         }
     }
 }
