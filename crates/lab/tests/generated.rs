@@ -8,8 +8,8 @@ use candor_engine::{BusIndex, Table};
 use candor_engine::{Egress, Engine, Forward, Passage};
 use candor_lab::rules::{FilterKind, Generated, Modification};
 use candor_time::Nanos;
-use candor_wire::Frame;
-use candor_wire::frame::EFF_FLAG;
+use candor_wire::can::Frame;
+use candor_wire::can::frame::EFF_FLAG;
 
 const PLAIN: Generated = Generated {
     filters: 0,

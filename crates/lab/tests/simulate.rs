@@ -10,7 +10,7 @@ use candor_lab::simulate::{self, Unwatched};
 use candor_lab::{Error, Experiment};
 use candor_lat::Metric;
 use candor_lat::pairing::{Outcome, Pairing, number_of};
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 /// Two classical buses; the second is slow enough to lose frames of a flood.
 const BUSES: &str = "bus.in.bitrate = '1M'\nbus.out.bitrate = '500k'\n";
@@ -142,6 +142,26 @@ fn pair_by_number(rows: &[Row]) -> (Vec<i64>, u64) {
     pairing.finish(&mut note);
     latencies.sort_unstable();
     (latencies, pairing.counts().lost)
+}
+
+/// Whoever repeats an experiment needs to know which profile it was.
+#[test]
+fn a_profile_of_ones_own_is_among_the_inputs() {
+    let folder = tempfile::tempdir().unwrap();
+    let built_in = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/mpc5200-2.6.33.toml");
+    std::fs::copy(built_in, folder.path().join("own.toml")).unwrap();
+    for (profile, inputs) in [("own.toml", &["own.toml"][..]), ("mpc5200-2.6.33", &[])] {
+        let text = format!(
+            "bus = {{ a.bitrate = '1M', b.bitrate = '1M' }}\ngateway.profile = '{profile}'\n\
+             traffic.kind = 'flood'\n"
+        );
+        let options = candor_lab::campaign::Options::default();
+        let campaign =
+            candor_lab::campaign::parse("test.toml", &text, folder.path(), &options).unwrap();
+        let found: Vec<_> =
+            campaign.experiments[0].inputs.iter().map(|input| input.path.as_str()).collect();
+        assert_eq!(found, inputs);
+    }
 }
 
 #[test]

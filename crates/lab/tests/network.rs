@@ -1,0 +1,129 @@
+//! Network files under experiments.
+
+use std::fs;
+
+use candor_lab::campaign::{self, Campaign, Options};
+use candor_lab::experiment::Traffic;
+use candor_lab::simulate::{Unwatched, run};
+use candor_network::flow::{flows, loads};
+
+const NETWORK: &str = r#"
+    dbc = "car.dbc"
+    queue = "fifo"
+    [bus.fast]
+    bitrate = "500k"
+    [bus.slow]
+    bitrate = "125k"
+    [nodes]
+    fast = ["A"]
+    [offsets]
+    Speed = "1ms"
+    [gateway.central]
+    rules = "car.rules.toml"
+"#;
+
+const DBC: &str = "BU_: A\n\nBO_ 291 Speed: 8 A\n\nBO_ 292 Torque: 4 A\n\n\
+    BA_DEF_ BO_ \"GenMsgCycleTime\" INT 0 10000;\nBA_DEF_DEF_ \"GenMsgCycleTime\" 0;\n\
+    BA_ \"GenMsgCycleTime\" BO_ 291 10;\nBA_ \"GenMsgCycleTime\" BO_ 292 20;\n";
+
+const RULES: &str = r#"
+    bus = { fast = "can0", slow = "can1" }
+    rule = [{ from = "fast", to = "slow", match = ["0x123"] }]
+"#;
+
+/// A folder with the network in a folder of its own, and what an experiment file beside that is read as.
+fn read(experiment: &str) -> Result<Campaign, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let car = folder.path().join("car");
+    fs::create_dir(&car).unwrap();
+    for (name, text) in [("car.network.toml", NETWORK), ("car.dbc", DBC), ("car.rules.toml", RULES)]
+    {
+        fs::write(car.join(name), text).unwrap();
+    }
+    fs::write(car.join("wrong.network.toml"), "bus.a.bitrate = '500k'\nnodes.b = ['A']\n").unwrap();
+    let two = NETWORK.to_owned() + "[gateway.other]\nrules = 'car.rules.toml'\n";
+    fs::write(car.join("two.network.toml"), two).unwrap();
+    campaign::parse("test.toml", experiment, folder.path(), &Options::default())
+        .map_err(|error| error.to_string())
+}
+
+const PERIODIC: &str = "network = 'car/car.network.toml'\ngateway.delay = '35us'\n\
+    traffic.kind = 'periodic'\ncount = 600\n";
+
+#[test]
+fn an_experiment_takes_buses_messages_and_rules_from_the_network() {
+    let campaign = read(PERIODIC).unwrap();
+    let experiment = &campaign.experiments[0];
+    let names = |it: &candor_network::Node| (it.name.clone(), it.messages.len());
+    assert_eq!(experiment.network.buses.len(), 2);
+    assert_eq!(experiment.network.nodes.iter().map(names).collect::<Vec<_>>(), [("A".into(), 2)]);
+    assert_eq!(experiment.network.nodes[0].messages[0].offset.unwrap().as_nanos(), 1_000_000);
+    assert_eq!(experiment.rules().unwrap().rules.len(), 1);
+    let inputs: Vec<_> = experiment.inputs.iter().map(|input| input.path.as_str()).collect();
+    assert_eq!(inputs, ["car/car.network.toml", "car/car.dbc", "car/car.rules.toml"]);
+
+    // What is written out in the experiment gives the same.
+    let written = "bus = { fast.bitrate = '500k', slow.bitrate = '125k' }\n\
+        gateway = { delay = '35us', rules = 'car/car.rules.toml' }\ncount = 600\n\
+        traffic = { kind = 'periodic', dbc = 'car/car.dbc', queue = 'fifo', nodes.fast = ['A'], \
+        offsets.Speed = '1ms' }\n";
+    let written = read(written).unwrap();
+    let run = |campaign: &Campaign| {
+        run(&campaign.experiments[0], String::new(), None, &Unwatched).unwrap()
+    };
+    let (result, expected) = (run(&campaign), run(&written));
+    let figures = |it: &candor_lab::result::ResultFile| {
+        let buses: Vec<_> = it.buses.iter().map(|bus| (bus.frames, bus.load_percent)).collect();
+        (it.duration_ns, it.counts, buses)
+    };
+    assert_eq!(figures(&result), figures(&expected));
+    assert_eq!(result.counts.received, 400, "two of three frames are Speed");
+}
+
+#[test]
+fn a_bus_is_never_busier_than_its_flows_say() {
+    let campaign = read(&PERIODIC.replace("600", "3000")).unwrap();
+    let experiment = &campaign.experiments[0];
+    let loads = loads(&experiment.network, &flows(&experiment.network));
+    let result = run(experiment, String::new(), None, &Unwatched).unwrap();
+    for (bus, load) in result.buses.iter().zip(loads) {
+        let (measured, most) = (bus.load_percent / 100.0, load.longest_share);
+        assert!(measured > 0.7 * most && measured <= most, "{}: {measured} {most}", bus.name);
+    }
+}
+
+#[test]
+fn what_an_experiment_says_itself_wins() {
+    let more = "bus.slow.bitrate = '250k'\ntraffic.offsets.Speed = '2ms'\n";
+    let campaign = read(&format!("{PERIODIC}{more}")).unwrap();
+    let network = &campaign.experiments[0].network;
+    assert_eq!(network.buses[1].timing.nominal.bits_per_second(), 250_000);
+    assert_eq!(network.nodes[0].messages[0].offset.unwrap().as_nanos(), 2_000_000);
+
+    // Other traffic than periodic takes the buses only.
+    let flood = "network = 'car/car.network.toml'\ntraffic.kind = 'flood'\n";
+    let campaign = read(flood).unwrap();
+    let experiment = &campaign.experiments[0];
+    assert!(matches!(experiment.traffic, Traffic::Numbered { .. }));
+    assert_eq!((experiment.network.nodes.len(), experiment.rules().is_none()), (0, true));
+}
+
+#[test]
+fn mistakes_have_their_places() {
+    let wrong = PERIODIC.replace("car.network", "wrong.network");
+    let two = PERIODIC.replace("car.network", "two.network");
+    for (text, place, message) in [
+        (wrong.as_str(), "wrong.network.toml:2:7", "unknown bus `b`"),
+        (&PERIODIC.replace("car.network", "absent"), "test.toml:1:11", "cannot be read"),
+        (&two, "test.toml:2:1", "the network has 2 gateways"),
+        ("network = 3\n", "test.toml:1:11", "`network` is an integer"),
+        (
+            &format!("{PERIODIC}[[experiment]]\nname = 'a'\nnetwork = 'b'\n"),
+            "test.toml:7:1",
+            "unknown key `network`",
+        ),
+    ] {
+        let error = read(text).unwrap_err();
+        assert!(error.contains(place) && error.contains(message), "{place} {message}\n{error}");
+    }
+}

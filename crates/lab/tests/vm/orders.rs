@@ -1,0 +1,317 @@
+//! What an experiment orders of a machine, and what a machine cannot host.
+
+use std::fs;
+use std::path::Path;
+
+use candor_bed::order::{Controller, Gateway, Load, Pace};
+use candor_lab::Experiment;
+use candor_lab::campaign::{self, Options};
+use candor_lab::experiment::{self, Testbed};
+use candor_wire::can::frame::EFF_FLAG;
+
+use crate::by_hand::{Lab, Noting, TWO, experiments, perfect, refused};
+
+#[test]
+fn settings_reach_the_order() {
+    let lab = Lab::new(perfect);
+    let text = "\
+        testbed = 'vm'
+        count = 50
+        seed = 7
+        bus.in = { bitrate = '500k', data_bitrate = '2M' }
+        bus.out.bitrate = '250k'
+        gateway.kind = 'live'
+        gateway.priority = 80
+        gateway.tx_queue = 50
+        gateway.port = 'packet:{interface}?gather=2ms'
+        gateway.generate = { hops = 2, virtual_buses = 2 }
+        load = { kind = 'both', groups = 3, ping_bytes = 1000 }
+        traffic = { kind = 'half', id = '0x100', length = 2 }
+        [vm]
+        mips = 125
+        parameters = 'threadirqs'
+        interrupt_priority = 60
+        napi_thread_priority = 0
+        netdev_budget = 64
+        kernel = '6.1-rt'
+        ";
+    lab.run(text);
+    let orders = lab.log.orders.lock().unwrap();
+    let order = &orders[0];
+    assert_eq!((order.controller, order.seed), (Controller::CtuCanFd, 7));
+    assert_eq!((order.source.bitrate, order.source.data_bitrate), (500_000, Some(2_000_000)));
+    assert_eq!((order.target.bitrate, order.target.data_bitrate), (250_000, None));
+    let port = Some("packet:{interface}?gather=2ms".to_owned());
+    assert_eq!(order.gateway, Gateway::Live { measures: false, port });
+    assert_eq!(order.traffic.pace, Pace::Paced { period_percent: 200 });
+    assert_eq!((order.traffic.count, order.traffic.length), (50, 2));
+    assert_eq!(order.load, Load { hackbench_groups: Some(3), ping_bytes: Some(1_000) });
+    let settings = &order.settings;
+    assert_eq!((settings.gateway_priority, settings.tx_queue), (80, 50));
+    assert_eq!((settings.receive_buffer, settings.netdev_budget), (None, Some(64)));
+    let priorities = (settings.interrupt_priority, settings.napi_thread_priority);
+    assert_eq!(priorities, (Some(60), Some(0)));
+    let interfaces: Vec<_> = order.rules.buses.iter().map(|bus| bus.port.as_str()).collect();
+    assert_eq!(interfaces, ["can2", "can3", "vcan0", "vcan1"]);
+    assert_eq!(*lab.log.boots.lock().unwrap(), ["Linux 6.1-rt, 125 MIPS, threadirqs"]);
+}
+
+#[test]
+fn an_experiment_of_the_simulation_runs_here_too() {
+    let text = "
+        count = 20
+        seeds = 1
+        instrument = 'tester'
+        bus.in = { bitrate = '1M', bit_error_rate = 0.001, restart = '10ms' }
+        bus.out.bitrate = '1M'
+        gateway = { profile = 'mpc5200-2.6.33', kind = 'user', receive_buffer = 4096 }
+        load.kind = 'cpu'
+        traffic.kind = 'flood'
+        [matrix]
+        testbed = ['sim', 'vm']
+        ";
+    let lab = Lab::new(perfect);
+    let results = lab.run(text).results();
+    let worlds: Vec<_> = results
+        .iter()
+        .map(|result| {
+            (result.experiment.as_str(), result.testbed.as_str(), result.machine.is_some())
+        })
+        .collect();
+    assert_eq!(worlds, [("sim", "sim", false), ("vm", "vm", true)]);
+    let order = &lab.log.orders.lock().unwrap()[0];
+    assert_eq!(order.gateway, Gateway::ReadWrite);
+    assert_eq!(order.settings.receive_buffer, Some(4_096));
+    assert_eq!(order.load.hackbench_groups, Some(2));
+}
+
+#[test]
+fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
+    let chain = "gateway.generate = { hops = 6 }";
+    for (text, parts) in [
+        (
+            format!("{TWO}gateway.delay = '35us'"),
+            &["t.toml:7:17: error: a gateway of constant delay", "gateway.kind"][..],
+        ),
+        (
+            format!("{TWO}gateway.egress = 'priority'"),
+            &["t.toml:7:18: error: the queues", "--testbed sim"],
+        ),
+        (format!("{TWO}bus.third.bitrate = '1M'"), &["needs two buses", "hint: "]),
+        (TWO.replace("one-at-a-time", "replay"), &["`log` is missing"]),
+        (
+            TWO.replace("'one-at-a-time'", "'periodic'")
+                + "traffic.nodes.in = ['A']\n[[traffic.message]]\nid = '0x1'\nnode = 'A'\nperiod = '1ms'",
+            &["numbered frames only", "--testbed sim"],
+        ),
+        (TWO.replace("= 100", "= 300_000"), &["t.toml:2:9: error: `count` is more than 200000"]),
+        (format!("{TWO}{chain}"), &["would pass can-gw 7 times", "kind = \"live\""]),
+        (
+            format!("{}gateway.generate.filters = 1", TWO.replace("'kernel'", "'user'")),
+            &["ignores rules", "kind = \"live\""],
+        ),
+        (TWO.replace("'kernel'", "'command'"), &["needs a `command`", "{in}"]),
+        (
+            format!("{}gateway.command = './absent'", TWO.replace("'kernel'", "'command'")),
+            &["absent"],
+        ),
+        (format!("{TWO}vm.kernel = 6.12"), &["`kernel` is a number", "--kernel 6.12"]),
+        (format!("{TWO}vm.kernel = 'linux'"), &["t.toml:7:13: error: `kernel` is \"linux\""]),
+        (format!("{TWO}vm.kernel.image = 'bzImage'"), &["`modules` is missing"]),
+        (format!("{TWO}vm.mips = 400"), &["400 MIPS is not possible"]),
+        (format!("{TWO}vm.kernl = '6.12'"), &["unknown key `kernl`", "did you mean `kernel`?"]),
+        (
+            format!("{TWO}vm.controller = 'sja1000'\nbus.in.data_bitrate = '2M'"),
+            &["the SJA1000 does not support it", "ctucanfd"],
+        ),
+        (format!("{TWO}gateway.priority = 100"), &["`priority` is 100"]),
+        (
+            format!("{}gateway.port = 'packet:can0'", TWO.replace("'kernel'", "'live'")),
+            &["t.toml:7:16: error: `port` is", "{interface}?gather=1ms"],
+        ),
+        (
+            format!("{TWO}gateway.port = 'packet:{{interface}}'"),
+            &["t.toml:7:16: error: only the live gateway", "kind = \"live\""],
+        ),
+        (
+            format!(
+                "{}gateway.port = '{{interface}}'\ngateway.receive_buffer = 1",
+                TWO.replace("'kernel'", "'live'")
+            ),
+            &["t.toml:8:26: error: `receive_buffer`", "{interface}?buffer=4096"],
+        ),
+        (format!("{TWO}gateway.files = [{{ from = 'a' }}]"), &["`to` is missing"]),
+        (
+            format!(
+                "{}gateway.delay = '1us'",
+                TWO.replace("'vm'", "'sim'").replace("'kernel'", "'live'")
+            ),
+            &["the simulation has no gateway of kind", "--testbed vm"],
+        ),
+    ] {
+        let error = refused(&text);
+        for part in parts {
+            assert!(error.contains(part), "{part} is missing in\n{error}");
+        }
+    }
+}
+
+#[test]
+fn rules_that_change_the_number_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules.toml");
+    for (rule, is_fine) in [
+        ("set = { data = '0000000000000000' }", false),
+        ("or = { data = '0000FF0000000000' }", true),
+        ("xor = { data = '0100000000000000' }", false),
+        ("or = { id = '0x1' }\nxor_checksum = { from = 0, to = 6, into = 7 }", true),
+        ("set = { length = 1 }", false),
+    ] {
+        let rules = format!(
+            "bus = {{ in = 'x0', out = 'x1' }}\n[[rule]]\nname = 'r'\nfrom = 'in'\nto = 'out'\n{rule}\n"
+        );
+        fs::write(&file, rules).unwrap();
+        let text = format!("{TWO}gateway.rules = '{}'\n", file.display());
+        let read = campaign::parse("t.toml", &text, Path::new("."), &Options::default());
+        match (is_fine, read) {
+            (true, Ok(_)) => {}
+            (false, Err(error)) => {
+                let error = error.to_string();
+                assert!(
+                    error.contains("rule `r` changes the first two data bytes"),
+                    "{rule}\n{error}"
+                );
+            }
+            (_, read) => {
+                panic!("{rule}: {:?}", read.map(|_| ()).map_err(|error| error.to_string()))
+            }
+        }
+    }
+}
+
+#[test]
+fn the_command_line_chooses_world_and_machine() {
+    let text = "
+        bus.in.bitrate = '1M'
+        bus.out.bitrate = '1M'
+        traffic.kind = 'flood'
+        gateway.profile = 'mpc5200-2.6.33'
+        vm.kernel = { image = 'a', modules = 'b' }
+        [[experiment]]
+        name = 'a'
+        [[experiment]]
+        name = 'b'
+        testbed = 'vm'
+        ";
+    let kernels = |options: &Options| -> Vec<String> {
+        let campaign = campaign::parse("t.toml", text, Path::new("."), options).unwrap();
+        let kernel = |experiment: &Experiment| match &experiment.world {
+            experiment::World::Vm(vm) => vm.machine.to_string(),
+            experiment::World::Sim(_) => {
+                assert!(!experiment.config.contains("6.1"), "{}", experiment.config);
+                "sim".into()
+            }
+        };
+        campaign.experiments.iter().map(kernel).collect()
+    };
+    assert_eq!(kernels(&Options::default()), ["sim", "Linux a, 500 MIPS"]);
+    let named = experiment::KernelChoice::Named("6.1".into());
+    let options = Options { kernel: Some(named), mips: Some(1_000), ..Options::default() };
+    assert_eq!(kernels(&options), ["sim", "Linux 6.1, 1000 MIPS"]);
+    let own = experiment::KernelChoice::Files { image: "b z".into(), modules: "m".into() };
+    let options = Options { kernel: Some(own), testbed: Some(Testbed::Vm), ..Options::default() };
+    assert_eq!(kernels(&options), ["Linux b z, 500 MIPS"; 2]);
+}
+
+#[test]
+fn a_kernel_on_the_command_line_is_where_a_shell_would_find_it() {
+    use experiment::KernelChoice::Files;
+
+    let folder = tempfile::tempdir().unwrap();
+    let beside = |name: &str| folder.path().join(name);
+    std::fs::write(beside("bzImage"), "").unwrap();
+    std::fs::create_dir(beside("mods")).unwrap();
+    let text = "
+        testbed = 'vm'
+        bus.in.bitrate = '1M'
+        bus.out.bitrate = '1M'
+        traffic.kind = 'flood'
+        gateway.kind = 'kernel'
+        vm.kernel = { image = 'bzImage', modules = 'gone' }
+    ";
+    let files = |options: &Options| {
+        let campaign = campaign::parse("t.toml", text, folder.path(), options).unwrap();
+        match &campaign.experiments[0].world {
+            experiment::World::Vm(vm) => vm.machine.kernel.clone(),
+            experiment::World::Sim(_) => panic!("it is for vm"),
+        }
+    };
+    let in_file = Files { image: beside("bzImage"), modules: "gone".into() };
+    assert_eq!(files(&Options::default()), in_file);
+    let typed = Files { image: "bzImage".into(), modules: "mods".into() };
+    assert_eq!(files(&Options { kernel: Some(typed.clone()), ..Options::default() }), typed);
+}
+
+#[test]
+fn rules_that_nobody_wrote_take_the_frames_that_are_sent() {
+    let gates = |rest: &str| {
+        let text = format!(
+            "testbed = 'vm'\nbus.in = {{ bitrate = '1M', fd = true }}\nbus.out.bitrate = '1M'\n\
+             [traffic]\nkind = 'flood'\n{rest}"
+        );
+        let campaign =
+            campaign::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+        let rules = campaign.experiments[0].rules().unwrap();
+        rules.rules.iter().map(|rule| format!("{:?}", rule.gate)).collect::<Vec<_>>()
+    };
+    let generated = "[gateway]\ngenerate = { filters = 2, modify = 'set' }";
+    for (rest, expected) in [
+        ("[gateway]", &["Classical"][..]),
+        ("length = 64\n[gateway]", &["Fd"]),
+        ("length = 8\nfd = true\n[gateway]", &["Fd"]),
+        (&format!("length = 8\n{generated}"), &["Classical"; 2]),
+        (&format!("length = 64\n{generated}"), &["Fd"; 2]),
+        ("length = 64\n[gateway]\ngenerate.hops = 2", &["Fd"; 3]),
+    ] {
+        assert_eq!(gates(rest), expected, "{rest}");
+    }
+}
+
+#[test]
+fn commands_come_with_their_files() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("my.conf"), "x = 1\n").unwrap();
+    fs::write(folder.path().join("other.conf"), "y = 1\n").unwrap();
+    let program = std::env::current_exe().unwrap();
+    let text = format!(
+        "{}gateway.command = ['{}', '{{in}}', '--out', '{{out}}']\n\
+         gateway.files = ['my.conf', {{ from = 'other.conf', to = '/etc/other.conf' }}]\n",
+        TWO.replace("'kernel'", "'command'"),
+        program.display()
+    );
+    let experiments = experiments(&text, folder.path());
+    let lab = Lab::new(perfect);
+    lab.try_run(&experiments, &Noting::default()).unwrap();
+    let order = &lab.log.orders.lock().unwrap()[0];
+    let Gateway::Command(argv) = &order.gateway else { panic!("{:?}", order.gateway) };
+    assert_eq!(argv[1..], ["{in}", "--out", "{out}"]);
+    let file = |path: &str| order.files.iter().find(|file| file.path == path).unwrap();
+    assert!(file(&argv[0]).is_executable);
+    assert_eq!(file("/my.conf").contents, b"x = 1\n");
+    assert_eq!(file("/etc/other.conf").contents, b"y = 1\n");
+    let inputs: Vec<_> = experiments[0].inputs.iter().map(|input| input.path.as_str()).collect();
+    assert_eq!(inputs[1..], ["my.conf", "other.conf"]);
+}
+
+#[test]
+fn extended_identifiers_reach_the_rules() {
+    let lab = Lab::new(perfect);
+    let text = format!(
+        "{TWO}traffic.id = '0x12345678x'\n\
+         gateway.generate = {{ filters = 3, filter_kind = 'extended' }}\n"
+    );
+    lab.run(&text);
+    let order = &lab.log.orders.lock().unwrap()[0];
+    assert_eq!(order.traffic.can_ids, [0x1234_5678 | EFF_FLAG]);
+    assert_eq!(order.rules.rules.len(), 3);
+}
