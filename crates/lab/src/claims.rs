@@ -70,6 +70,8 @@ struct Term {
 enum Figure {
     /// In microseconds.
     Latency(Metric, String),
+    /// The same of a message.
+    MessageLatency(String, Metric, String),
     /// Frames that ended so.
     Ended(Ending),
     /// The same in percent of the frames sent.
@@ -81,7 +83,7 @@ enum Figure {
 impl Figure {
     const fn unit(&self) -> Unit {
         match self {
-            Self::Latency(..) => Unit::Microseconds,
+            Self::Latency(..) | Self::MessageLatency(..) => Unit::Microseconds,
             Self::Ended(_) | Self::Sent => Unit::Frames,
             Self::EndedPercent(_) => Unit::Percent,
             Self::GatewayInstructions => Unit::Instructions,
@@ -174,11 +176,12 @@ impl Verdict {
 impl Term {
     fn parse(text: &str) -> Result<Self, String> {
         let expected = "write `EXPERIMENT METRIC FIGURE`, such as `simple gateway_latency min`, \
-                        or `EXPERIMENT lost_percent`";
+                        `EXPERIMENT MESSAGE METRIC FIGURE`, such as `car EngineSpeed response_time \
+                        max`, or `EXPERIMENT lost_percent`";
         let words: Vec<_> = text.split_whitespace().collect();
         let (experiment, figure) = match words[..] {
             [experiment, figure] => (experiment, Figure::of_frames(figure).ok_or(expected)?),
-            [experiment, metric, figure] => {
+            [experiment, metric, figure] | [experiment, _, metric, figure] => {
                 let known = Metric::from_key(metric).ok_or_else(|| {
                     let known: Vec<_> = Metric::ALL.iter().map(|metric| metric.key()).collect();
                     format!("unknown metric `{metric}`; the metrics are {}", known.join(", "))
@@ -191,7 +194,12 @@ impl Term {
                         FIGURES.join(", ")
                     ));
                 }
-                (experiment, Figure::Latency(known, figure.to_owned()))
+                let figure = figure.to_owned();
+                let figure = match words[..] {
+                    [_, message, _, _] => Figure::MessageLatency(message.to_owned(), known, figure),
+                    _ => Figure::Latency(known, figure),
+                };
+                (experiment, figure)
             }
             _ => return Err(expected.into()),
         };
@@ -210,6 +218,10 @@ impl Term {
         let counts = result.counts;
         Some(match &self.figure {
             Figure::Latency(metric, figure) => result.metric(*metric)?.figure_ns(figure)? / 1_000.0,
+            Figure::MessageLatency(message, metric, figure) => {
+                let message = result.message(message)?;
+                message.metrics.get(metric.key())?.figure_ns(figure)? / 1_000.0
+            }
             Figure::EndedPercent(ending) if counts.sent > 0 => {
                 counts.ended(*ending) as f64 / counts.sent as f64 * 100.0
             }
@@ -224,7 +236,9 @@ impl Term {
     /// but the shortest and the median. A simulation is what its seed makes it.
     fn is_chance(&self, result: &ResultFile) -> bool {
         let is_exact = match &self.figure {
-            Figure::Latency(_, figure) => ["min", "p50"].contains(&figure.as_str()),
+            Figure::Latency(_, figure) | Figure::MessageLatency(_, _, figure) => {
+                ["min", "p50"].contains(&figure.as_str())
+            }
             _ => true,
         };
         result.testbed == Testbed::Vm.name() && (!is_exact || result.is_loaded())

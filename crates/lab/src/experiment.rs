@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use candor_bed::order::{self, Controller, File, Settings};
 use candor_config::quoted;
+use candor_lat::TapPath;
+use candor_network::Network;
 use candor_sim::instrument::Instrument;
 use candor_sim::model::Model;
-use candor_sim::{BusConfig, Discipline};
 use candor_time::Nanos;
-use candor_wire::Timing;
 
-use crate::traffic::{Message, Numbered};
+use crate::traffic::Numbered;
 
 /// One experiment, ready to run.
 #[derive(Clone, Debug)]
@@ -31,12 +31,13 @@ pub struct Experiment {
     pub seed: u64,
     /// Frames to send at most.
     pub count: u64,
-    /// The buses; the first is the source of generated traffic, the second its target.
-    pub buses: Vec<Bus>,
-    /// The rules of the gateway; `None` if there is no gateway.
-    pub rules: Option<candor_engine::Table>,
+    /// The network. Its first bus is the source of generated traffic, the second its target; its nodes send
+    /// periodic traffic; it has one gateway at most.
+    pub network: Network,
     /// What is sent.
     pub traffic: Traffic,
+    /// The taps that its frames pass.
+    pub path: &'static TapPath,
     /// World and conditions, for people, as far as they are known before it runs.
     pub conditions: String,
     /// Files that were read.
@@ -45,6 +46,14 @@ pub struct Experiment {
     pub per_frame: bool,
     /// The world it runs in, and what only that world wants to know.
     pub world: World,
+}
+
+impl Experiment {
+    /// The rules of the gateway; `None` if there is no gateway.
+    #[must_use]
+    pub fn rules(&self) -> Option<&candor_engine::Table> {
+        self.network.gateways.first().map(|gateway| &gateway.rules)
+    }
 }
 
 /// The world of an experiment, with its own settings.
@@ -96,23 +105,6 @@ impl fmt::Display for Testbed {
     }
 }
 
-/// A bus.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bus {
-    /// The name in messages and results.
-    pub name: String,
-    /// Its bit rates.
-    pub timing: Timing,
-    /// Whether it carries CAN FD.
-    pub is_fd: bool,
-}
-
-impl From<BusConfig> for Bus {
-    fn from(config: BusConfig) -> Self {
-        Self { name: config.name, timing: config.timing, is_fd: config.is_fd }
-    }
-}
-
 /// A file that an experiment read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
@@ -134,13 +126,8 @@ pub enum Traffic {
         /// A frame that has not arrived after this is lost.
         timeout: Nanos,
     },
-    /// Messages with periods, from the nodes of each bus: `(bus, node, messages)`.
-    Periodic {
-        /// The senders.
-        nodes: Vec<(usize, String, Vec<Message>)>,
-        /// The order in their transmit queues.
-        discipline: Discipline,
-    },
+    /// Messages with periods, from the nodes of the network.
+    Periodic,
     /// A recording.
     Replay {
         /// The file.
@@ -189,12 +176,21 @@ impl Load {
 /// The settings of a simulation.
 #[derive(Clone, Debug)]
 pub struct Sim {
-    /// The buses with what can go wrong on them, in the order of the experiment's.
-    pub buses: Vec<BusConfig>,
+    /// What can go wrong on each bus, in the order of the network's.
+    pub faults: Vec<BusFaults>,
     /// The host of the gateway, if there is one.
     pub model: Option<Model>,
     /// Whether latencies are measured as the papers' tester would, and with which costs.
     pub instrument: Option<Instrument>,
+}
+
+/// What can go wrong on a simulated bus.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BusFaults {
+    /// Probability, 0 to 1, that a bit is destroyed on the way, for all receivers alike.
+    pub bit_error_rate: f64,
+    /// How long after bus-off the controllers on it restart; `None`: never.
+    pub restart: Option<Nanos>,
 }
 
 /// The settings of an experiment on a virtual machine.

@@ -11,11 +11,11 @@
 //! `candor-sim` ([`rules`]) and orders to the machines of `candor-vm`, measures with `candor-lat`, and
 //! keeps what comes out.
 
+mod builder;
 pub mod campaign;
 pub mod claims;
 pub mod compare;
 pub mod coverage;
-pub mod dbc;
 mod doubt;
 mod error;
 pub mod experiment;
@@ -23,6 +23,7 @@ pub mod folder;
 pub mod glob;
 pub mod group;
 mod locate;
+mod messages;
 pub mod profile;
 pub mod report;
 pub mod result;

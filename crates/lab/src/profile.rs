@@ -4,7 +4,7 @@
 //! without a source is refused, for a model without sources is a guess. Profiles under `profiles/`
 //! are built in; another one is named by its path.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use candor_config::{Section, Table};
 use candor_diagnostics::{Findings, Source};
@@ -42,19 +42,26 @@ pub struct Profile {
     pub text: String,
 }
 
+/// The file of a profile that is not built in.
+#[must_use]
+pub fn file(name: &str, base: &Path) -> Option<PathBuf> {
+    let is_built_in = BUILT_IN.iter().any(|(built_in, _)| *built_in == name);
+    (!is_built_in && name.ends_with(".toml")).then(|| crate::locate::locate(base, name))
+}
+
 /// Loads a built-in profile or, if `name` ends in `.toml`, a file.
 ///
 /// # Errors
 /// There is none of that name, or it is not right.
 pub fn load(name: &str, base: &Path) -> Result<Profile, Error> {
-    let (file, text) = match BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
-        Some((_, text)) => (format!("profiles/{name}.toml"), (*text).to_owned()),
-        None if name.ends_with(".toml") => {
-            let path = crate::locate::locate(base, name);
+    let built_in = BUILT_IN.iter().find(|(built_in, _)| *built_in == name);
+    let (file, text) = match (built_in, file(name, base)) {
+        (Some((_, text)), _) => (format!("profiles/{name}.toml"), (*text).to_owned()),
+        (None, Some(path)) => {
             let text = std::fs::read_to_string(&path).map_err(|error| Error::read(&path, error))?;
             (path.display().to_string(), text)
         }
-        None => {
+        (None, None) => {
             let names: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
             let meant = candor_diagnostics::did_you_mean(name, names.iter().copied())
                 .map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
@@ -141,9 +148,23 @@ fn read(table: &Table, findings: &Findings, text: &str) -> Profile {
     let mut file = Section::new(table, findings);
     file.require(&["title"]);
     let title = file.string("title").unwrap_or_default().to_owned();
+    let filter = filter_costs(&mut file, findings, &empty);
+    let host = host(&mut file, findings, &empty, filter);
+    let user_space = user_space(&mut file, findings, &empty);
+    let (cpu_load, ethernet_load) = load_costs(&mut file, findings, &empty);
+    let tester = tester(&mut file, findings, &empty);
+    file.finish();
+    Profile { title, host, user_space, cpu_load, ethernet_load, tester, text: text.into() }
+}
 
-    let mut filter = Parameters::of(&mut file, "filter", findings, &empty);
-    let filter_costs = FilterCosts {
+/// `[filter]`: what it takes to look through the rules.
+fn filter_costs<'a>(
+    file: &mut Section<'a>,
+    findings: &'a Findings,
+    empty: &'a Table,
+) -> FilterCosts {
+    let mut filter = Parameters::of(file, "filter", findings, empty);
+    let costs = FilterCosts {
         slot: filter.nanos("slot"),
         entry: filter.nanos("entry"),
         entry_uncached: filter.nanos("entry_uncached"),
@@ -151,9 +172,18 @@ fn read(table: &Table, findings: &Findings, text: &str) -> Profile {
         extended_in_list: filter.flag("extended_in_list"),
     };
     filter.finish();
+    costs
+}
 
-    let interference = interferences(&mut file, findings);
-    let mut host = Parameters::of(&mut file, "host", findings, &empty);
+/// `[host]` and `[[interference]]`: the kernel and what disturbs it.
+fn host<'a>(
+    file: &mut Section<'a>,
+    findings: &'a Findings,
+    empty: &'a Table,
+    filter: FilterCosts,
+) -> Linux {
+    let interference = interferences(file, findings);
+    let mut host = Parameters::of(file, "host", findings, empty);
     let readout = host.read("readout", |parameter| {
         parameter.one_of("value", &[("soft-irq", Readout::SoftIrq), ("hard-irq", Readout::HardIrq)])
     });
@@ -168,7 +198,7 @@ fn read(table: &Table, findings: &Findings, text: &str) -> Profile {
         poll_weight: host.count("poll_weight", 65_536).max(1),
         receive: host.nanos("receive"),
         jitter: host.nanos("jitter"),
-        filter: filter_costs,
+        filter,
         clone: host.nanos("clone"),
         copy: host.nanos("copy"),
         transmit: host.nanos("transmit"),
@@ -186,9 +216,13 @@ fn read(table: &Table, findings: &Findings, text: &str) -> Profile {
         ethernet: None,
     };
     host.finish();
+    linux
+}
 
-    let mut user = Parameters::of(&mut file, "user_space", findings, &empty);
-    let user_space = UserSpace {
+/// `[user_space]`: what a process costs that forwards frames.
+fn user_space<'a>(file: &mut Section<'a>, findings: &'a Findings, empty: &'a Table) -> UserSpace {
+    let mut user = Parameters::of(file, "user_space", findings, empty);
+    let costs = UserSpace {
         socket: user.nanos("socket"),
         socket_depth: user.count("socket_depth", 1_000_000) as usize,
         wake: user.nanos("wake"),
@@ -196,16 +230,24 @@ fn read(table: &Table, findings: &Findings, text: &str) -> Profile {
         send: user.nanos("send"),
     };
     user.finish();
+    costs
+}
 
+/// `[load]`: how much slower a busy processor is and what disturbs it, and the load of Ethernet.
+fn load_costs<'a>(
+    file: &mut Section<'a>,
+    findings: &'a Findings,
+    empty: &'a Table,
+) -> ((u32, Vec<Interference>), EthernetLoad) {
     file.require(&["load"]);
-    let mut load = file.section("load").unwrap_or_else(|| Section::new(&empty, findings));
+    let mut load = file.section("load").unwrap_or_else(|| Section::new(empty, findings));
     load.require(&["cpu"]);
-    let mut cpu = load.section("cpu").unwrap_or_else(|| Section::new(&empty, findings));
+    let mut cpu = load.section("cpu").unwrap_or_else(|| Section::new(empty, findings));
     let cpu_interference = interferences(&mut cpu, findings);
     let mut cpu = Parameters { section: cpu, findings };
     let cpu_load = (cpu.count("slowdown_percent", 10_000).max(1), cpu_interference);
     cpu.finish();
-    let mut ethernet = Parameters::of(&mut load, "ethernet", findings, &empty);
+    let mut ethernet = Parameters::of(&mut load, "ethernet", findings, empty);
     let ethernet_load = EthernetLoad {
         every: ethernet.nanos("every"),
         fragments: ethernet.count("fragments", 1_000).max(1),
@@ -224,8 +266,12 @@ fn read(table: &Table, findings: &Findings, text: &str) -> Profile {
         );
     }
     load.finish();
+    (cpu_load, ethernet_load)
+}
 
-    let mut tester = Parameters::of(&mut file, "tester", findings, &empty);
+/// `[tester]`: the instrument of the papers.
+fn tester<'a>(file: &mut Section<'a>, findings: &'a Findings, empty: &'a Table) -> Instrument {
+    let mut tester = Parameters::of(file, "tester", findings, empty);
     let instrument = Instrument {
         interrupt: tester.nanos("interrupt"),
         transmit_done: tester.nanos("transmit_done"),
@@ -236,16 +282,7 @@ fn read(table: &Table, findings: &Findings, text: &str) -> Profile {
         late: tester.nanos("late"),
     };
     tester.finish();
-    file.finish();
-    Profile {
-        title,
-        host: linux,
-        user_space,
-        cpu_load,
-        ethernet_load,
-        tester: instrument,
-        text: text.into(),
-    }
+    instrument
 }
 
 fn interferences<'a>(parent: &mut Section<'a>, findings: &'a Findings) -> Vec<Interference> {

@@ -34,7 +34,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use candor_causes::Cause;
-use candor_lat::Metric;
+use candor_lat::{Metric, TapPath};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -110,7 +110,8 @@ pub fn write(dir: &Path, latest: Option<&[String]>) -> Result<Report, Error> {
     for (path, id, mut result) in results {
         let profiles = take_profiles(&mut result);
         write_script(&charts, &id, "candorProfiles", &profiles)?;
-        let thinned = read_frames(&path.with_extension("csv"))?;
+        let taps = TapPath::by_name(&result.path).unwrap_or(TapPath::CAN_GATEWAY);
+        let thinned = read_frames(&path.with_extension("csv"), taps)?;
         if let Some(thinned) = &thinned {
             write_script(&frames, &id, "candorFrames", thinned)?;
         }
@@ -148,9 +149,9 @@ fn latest_run(path: &Path, latest: Option<&[String]>) -> Result<Vec<String>, Err
 }
 
 /// The frames of an experiment, thinned, if there is a line for each.
-fn read_frames(path: &Path) -> Result<Option<chart::Frames>, Error> {
+fn read_frames(path: &Path, taps: &'static TapPath) -> Result<Option<chart::Frames>, Error> {
     match fs::File::open(path) {
-        Ok(file) => chart::read(path, file).map(Some),
+        Ok(file) => chart::read(path, file, taps).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(unreadable(path, &error)),
     }
@@ -387,270 +388,4 @@ fn unwritable(path: &Path, error: &io::Error) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::result::{Counts, Figures};
-    use candor_lat::Histogram;
-
-    /// A result of three frames, one of them lost.
-    fn result() -> String {
-        let latencies: Histogram = [40_000, 90_000].into_iter().collect();
-        let metrics = Figures::of(&latencies).map(|figures| ("total_latency".to_owned(), figures));
-        let result = ResultFile {
-            schema: SCHEMA.into(),
-            experiment: "one".into(),
-            group: None,
-            title: "</script><b>One</b>".into(),
-            candor: "0.1.0".into(),
-            command: "candor lab run one.toml".into(),
-            testbed: "sim".into(),
-            conditions: String::new(),
-            machine: None,
-            seed: u64::MAX,
-            axes: BTreeMap::new(),
-            config: String::new(),
-            inputs: Vec::new(),
-            duration_ns: 93_000,
-            counts: Counts { sent: 3, received: 2, lost: 1, ..Counts::default() },
-            stopped: Vec::new(),
-            buses: Vec::new(),
-            rules: Vec::new(),
-            metrics: metrics.into_iter().collect(),
-            notes: Vec::new(),
-            effort: None,
-        };
-        result.to_json()
-    }
-
-    const FRAMES: &str = "\
-number,sent,received,outcome,source_end_ns,target_end_ns,total_latency_ns,gateway_latency_ns
-1,123#0001,123#0001,forwarded,1000,41000,40000,10000
-2,123#0002,,rx_overflow,2000,,,
-3,123#0003,123#0003,forwarded,3000,93000,90000,60000
-";
-
-    /// A folder with these files under `results`.
-    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("results")).unwrap();
-        for (name, text) in files {
-            fs::write(dir.path().join("results").join(name), text).unwrap();
-        }
-        dir
-    }
-
-    /// Every file of the report by name.
-    fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-        let mut files = BTreeMap::new();
-        for part in ["", "report", "report/charts", "report/frames"] {
-            for entry in fs::read_dir(dir.join(part)).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_file() {
-                    files.insert(path.strip_prefix(dir).unwrap().into(), fs::read(&path).unwrap());
-                }
-            }
-        }
-        files
-    }
-
-    fn text(files: &BTreeMap<PathBuf, Vec<u8>>, name: &str) -> String {
-        String::from_utf8(files[Path::new(name)].clone()).unwrap()
-    }
-
-    #[test]
-    fn a_report_is_complete_and_the_same_every_time() {
-        let dir = folder(&[("b.json", &result()), ("b.csv", FRAMES), ("a.json", &result())]);
-        let report = write(dir.path(), None).unwrap();
-        assert_eq!(report, Report { index: dir.path().join("index.html"), experiments: 2 });
-        let first = files(dir.path());
-        let names: Vec<_> = first.keys().map(|name| name.to_str().unwrap()).collect();
-        assert_eq!(
-            names,
-            [
-                "index.html",
-                "report/app.js",
-                "report/charts/a.js",
-                "report/charts/b.js",
-                "report/data.js",
-                "report/frames/b.js",
-                "report/plotly.min.js",
-                "report/style.css",
-            ]
-        );
-        write(dir.path(), None).unwrap();
-        assert!(files(dir.path()) == first, "the second report differs");
-    }
-
-    #[test]
-    fn the_library_is_alone_in_its_file() {
-        assert!(PLOTLY.starts_with("/**\n* plotly.js v"), "{:?}", PLOTLY.get(..40));
-        assert!(PLOTLY.trim_end().ends_with("return Plotly;\n}));"));
-        assert!(!PLOTLY.contains("<script"));
-    }
-
-    #[test]
-    fn data_say_what_the_results_say() {
-        let dir = folder(&[("one.json", &result()), ("one.csv", FRAMES)]);
-        write(dir.path(), None).unwrap();
-        let files = files(dir.path());
-        let data = text(&files, "report/data.js");
-        assert!(
-            data.starts_with("candorReport({\"metrics\":[{\"key\":\"total_latency\","),
-            "{data}"
-        );
-        assert!(data.contains(r#""seed_text":"18446744073709551615""#), "{data}");
-        assert!(data.contains(r#""title":"\u003c/script>\u003cb>One\u003c/b>""#), "{data}");
-        assert!(data.contains(r#""profile":[]"#), "{data}");
-        assert_eq!(
-            text(&files, "report/charts/one.js"),
-            "candorProfiles(\"one\", {\"total_latency\":[[40000,2],[90000,1]]});\n"
-        );
-        assert_eq!(
-            text(&files, "report/frames/one.js"),
-            concat!(
-                r#"candorFrames("one", {"count":3,"frames_per_bucket":1,"latencies":{"#,
-                r#""gateway_latency":{"number":[1,2],"time_ns":[1000,2000],"latency_ns":[10000,60000]},"#,
-                r#""total_latency":{"number":[1,2],"time_ns":[1000,2000],"latency_ns":[40000,90000]}},"#,
-                r#""stopped":{"rx_overflow":{"number":[2],"time_ns":[2000],"frames":[1]}}});"#,
-                "\n"
-            )
-        );
-    }
-
-    #[test]
-    fn charts_of_removed_experiments_go() {
-        let dir = folder(&[("a.json", &result()), ("b.json", &result())]);
-        write(dir.path(), None).unwrap();
-        fs::remove_file(dir.path().join("results/a.json")).unwrap();
-        write(dir.path(), None).unwrap();
-        let charts: Vec<_> = files_in(&dir.path().join("report/charts"), "js").unwrap();
-        assert_eq!(charts, [dir.path().join("report/charts/b.js")]);
-    }
-
-    /// The experiments in the order of the page, those that ran last, and the name of their run.
-    fn order(dir: &Path) -> (Vec<String>, Vec<String>, String) {
-        let script = fs::read_to_string(dir.join("report/data.js")).unwrap();
-        let data = script.trim_start_matches("candorReport(").trim_end_matches(");\n");
-        let data: serde_json::Value = serde_json::from_str(data).unwrap();
-        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
-        let all = data["experiments"].as_array().unwrap();
-        let ids = all.iter().map(|experiment| text(&experiment["id"])).collect();
-        let latest = data["latest"].as_array().unwrap().iter().map(text).collect();
-        (ids, latest, text(&data["run"]))
-    }
-
-    #[test]
-    fn what_ran_last_comes_first_and_stays_known() {
-        let result = result();
-        let dir = folder(&[("a.json", &result), ("b.json", &result), ("c.json", &result)]);
-        let names =
-            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        write(dir.path(), None).unwrap();
-        let (ids, latest, nothing) = order(dir.path());
-        assert_eq!((ids, latest), (names(&["a", "b", "c"]), names(&[])));
-        write(dir.path(), Some(&names(&["c", "a"]))).unwrap();
-        let (ids, latest, run) = order(dir.path());
-        assert_eq!((ids, latest), (names(&["c", "a", "b"]), names(&["c", "a"])));
-        assert_ne!(run, nothing);
-        // Written again without a run, also after a result is gone.
-        write(dir.path(), None).unwrap();
-        assert_eq!(order(dir.path()).2, run);
-        fs::remove_file(dir.path().join("results/c.json")).unwrap();
-        write(dir.path(), None).unwrap();
-        let (ids, latest, _) = order(dir.path());
-        assert_eq!((ids, latest), (names(&["a", "b"]), names(&["a"])));
-        fs::write(dir.path().join("report/latest.json"), "[3").unwrap();
-        write(dir.path(), None).unwrap();
-        assert_eq!(order(dir.path()).1, names(&[]));
-    }
-
-    #[test]
-    fn what_cannot_be_read_says_where_and_why() {
-        let header = FRAMES.lines().next().unwrap();
-        let wrong_number = format!("{header}\n1,123#,,forwarded,1000,x1,,\n");
-        let result = result();
-        let short_line = format!("{header}\n1,123#\n");
-        let long_line = format!("{header}\n{}\n", "1".repeat(5_000));
-        for (files, message) in [
-            (
-                &[][..],
-                "results: the folder contains no results; run `candor lab run FILE --out DIR` \
-                 first",
-            ),
-            (
-                &[("one.json", "{\n  \"schema\": \"candor-result/2\",\n")],
-                "results/one.json:3:1: this is not a complete result: EOF while parsing a value; \
-                 delete the file or run the experiment again",
-            ),
-            (
-                &[("one.json", r#"{"schema": "candor-result/2", "experiment": 3}"#)],
-                "results/one.json:1:45: this is not a complete result: invalid type: integer `3`, \
-                 expected a string; delete the file or run the experiment again",
-            ),
-            (
-                &[("one.json", r#"{"schema": "candor-result/1"}"#)],
-                "results/one.json: the schema is \"candor-result/1\", but this version reads \
-                 \"candor-result/2\"; delete the file or run the experiment again",
-            ),
-            (
-                &[("one.json", &result), ("one.csv", "")],
-                "results/one.csv:1:1: the header line is missing; \
-                 delete the file or run the experiment again",
-            ),
-            (
-                &[("one.json", &result), ("one.csv", "number,sent\n")],
-                "results/one.csv:1:1: the column `outcome` is missing; \
-                 delete the file or run the experiment again",
-            ),
-            (
-                &[("one.json", &result), ("one.csv", &wrong_number)],
-                "results/one.csv:2:24: `x1` is not a target_end_ns; \
-                 delete the file or run the experiment again",
-            ),
-            (
-                &[("one.json", &result), ("one.csv", &short_line)],
-                "results/one.csv:2:1: 2 columns, expected 8; \
-                 delete the file or run the experiment again",
-            ),
-            (
-                &[("one.json", &result), ("one.csv", &long_line)],
-                "results/one.csv:2:4096: the line is longer than 4096 bytes; \
-                 delete the file or run the experiment again",
-            ),
-        ] {
-            let dir = folder(files);
-            let error = write(dir.path(), None).unwrap_err().to_string();
-            let prefix = format!("{}/", dir.path().display());
-            assert_eq!(error.strip_prefix(&prefix), Some(message), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_folder_without_results_says_so() {
-        let dir = tempfile::tempdir().unwrap();
-        let error = write(dir.path(), None).unwrap_err();
-        assert_eq!(error.path, dir.path().join("results"));
-        assert!(error.to_string().contains("the folder does not exist"), "{error}");
-    }
-
-    #[test]
-    fn an_error_leaves_the_page_as_it_was() {
-        let dir = folder(&[("one.json", &result())]);
-        write(dir.path(), None).unwrap();
-        let before = files(dir.path());
-        fs::write(dir.path().join("results/two.json"), "{").unwrap();
-        write(dir.path(), None).unwrap_err();
-        assert!(files(dir.path()) == before);
-    }
-
-    #[test]
-    fn nothing_half_written_stays() {
-        let dir = tempfile::tempdir().unwrap();
-        // A folder stands where the file should be.
-        let target = dir.path().join("data.js");
-        fs::create_dir_all(target.join("occupied")).unwrap();
-        let error = replace(&target, b"candorReport()").unwrap_err();
-        assert!(error.to_string().contains("data.js: cannot be written: "), "{error}");
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    }
-}
+mod tests;

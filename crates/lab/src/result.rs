@@ -5,11 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use candor_causes::Endings;
-use candor_causes::{Cause, Ending};
+use candor_causes::{Cause, Ending, Endings};
 use candor_config::Table;
 use candor_diagnostics::{Findings, Source};
-use candor_lat::{Histogram, Metric};
+use candor_lat::{Histogram, Metric, TapPath};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
@@ -39,6 +38,9 @@ pub struct ResultFile {
     pub testbed: String,
     /// World and conditions, for people.
     pub conditions: String,
+    /// The path of its frames, by the name of a [`TapPath`].
+    #[serde(default = "can_gateway")]
+    pub path: String,
     /// The machine it ran on, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
@@ -62,6 +64,9 @@ pub struct ResultFile {
     pub rules: Vec<RuleCounts>,
     /// Latencies by metric.
     pub metrics: BTreeMap<String, Figures>,
+    /// The messages of periodic traffic, as the experiment lists them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<MessageFigures>,
     /// What the testbed wants people to know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -183,6 +188,11 @@ impl Stopped {
     }
 }
 
+/// The path of results that do not name one.
+fn can_gateway() -> String {
+    TapPath::CAN_GATEWAY.name().into()
+}
+
 /// A bus.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bus {
@@ -205,6 +215,31 @@ pub struct Bus {
     pub id_collisions: u64,
 }
 
+impl Bus {
+    /// A bus that was occupied for `busy_ns` of `duration_ns`, by so many frames.
+    pub(crate) fn new(
+        settings: &candor_network::Bus,
+        frames: u64,
+        busy_ns: u64,
+        duration_ns: u64,
+    ) -> Self {
+        let load = match duration_ns {
+            0 => 0.0,
+            duration_ns => busy_ns as f64 / duration_ns as f64 * 100.0,
+        };
+        Self {
+            name: settings.name.clone(),
+            bitrate: settings.timing.nominal.bits_per_second(),
+            data_bitrate: settings.timing.data.bits_per_second(),
+            frames,
+            load_percent: (load * 1_000.0).round() / 1_000.0,
+            error_frames: 0,
+            bus_offs: 0,
+            id_collisions: 0,
+        }
+    }
+}
+
 /// A rule and one of its destinations.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RuleCounts {
@@ -218,6 +253,38 @@ pub struct RuleCounts {
     pub refused: u64,
     /// Copies that were lost.
     pub lost: u64,
+}
+
+impl RuleCounts {
+    /// A rule and a destination: copies that it took, and those that ended otherwise.
+    pub(crate) fn new(name: &str, to: &str, handled: u64, stopped: &Endings) -> Self {
+        Self {
+            name: name.to_owned(),
+            to: to.to_owned(),
+            handled,
+            refused: stopped.of(Ending::Refused),
+            lost: stopped.of(Ending::Lost),
+        }
+    }
+}
+
+/// A message of periodic traffic.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MessageFigures {
+    /// Its name.
+    pub name: String,
+    /// The node that sends it.
+    pub node: String,
+    /// The bus of the node.
+    pub bus: String,
+    /// Its identifier, such as `0x123`, or `0x18FEF100x` for an extended one.
+    pub id: String,
+    /// Frames that ended in some way.
+    pub sent: u64,
+    /// Frames of which a copy arrived.
+    pub received: u64,
+    /// Latencies by metric, without their profiles.
+    pub metrics: BTreeMap<String, Figures>,
 }
 
 /// One latency over all frames.
@@ -242,6 +309,7 @@ pub struct Figures {
     /// The standard deviation.
     pub stddev_ns: f64,
     /// The latency profile: so many frames took at least so long.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profile: Vec<(i64, u64)>,
 }
 
@@ -383,6 +451,7 @@ impl ResultFile {
             command,
             testbed: experiment.world.testbed().name().into(),
             conditions: experiment.conditions.clone(),
+            path: experiment.path.name().into(),
             machine: None,
             seed: experiment.seed,
             axes: experiment.axes.iter().cloned().collect(),
@@ -394,6 +463,7 @@ impl ResultFile {
             buses: Vec::new(),
             rules: Vec::new(),
             metrics: BTreeMap::new(),
+            messages: Vec::new(),
             notes: Vec::new(),
             effort: None,
         }
@@ -422,6 +492,18 @@ impl ResultFile {
     #[must_use]
     pub fn is_loaded(&self) -> bool {
         self.settings().get("load.kind").is_some_and(|kind| kind != "\"none\"")
+    }
+
+    /// The message of that name; with several buses, also `BUS.NAME`.
+    #[must_use]
+    pub fn message(&self, name: &str) -> Option<&MessageFigures> {
+        let is_meant = |message: &&MessageFigures| {
+            message.name == name
+                || name
+                    .strip_prefix(&message.bus)
+                    .is_some_and(|rest| rest.strip_prefix('.') == Some(&message.name))
+        };
+        self.messages.iter().find(is_meant)
     }
 
     /// The figures of a metric.
@@ -470,7 +552,7 @@ mod tests {
     #[test]
     fn exact_quantiles_are_latencies_that_were_measured() {
         assert!(Figures::exact(Vec::new()).is_none());
-        // Far beyond where a histogram has a bucket for every nanosecond.
+        // Far above where a histogram has a bucket for every nanosecond.
         let latencies: Vec<i64> = (1..=1_000).rev().map(|n| 1_000_000 + n * 3).collect();
         let figures = Figures::exact(latencies).unwrap();
         for (figure, rank) in [("p50", 500), ("p90", 900), ("p99", 990), ("p999", 999)] {

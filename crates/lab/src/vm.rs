@@ -11,7 +11,6 @@
 mod evaluate;
 mod expect;
 mod journey;
-mod lines;
 mod order;
 mod profile;
 mod qemu;
@@ -79,7 +78,7 @@ struct Slot {
 enum State {
     Off,
     Ready,
-    /// It did not come up; whoever wants it next is told the same.
+    /// It did not come up; whoever wants it next gets the same error.
     Broken(String),
 }
 

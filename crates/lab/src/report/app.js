@@ -869,6 +869,7 @@ function startPage() {
       h("div", { className: "halves" },
         h("div", {}, metricsTable(experiment)),
         h("div", {}, stoppedTable(experiment), busesTable(experiment), rulesTable(experiment), machineTable(experiment))),
+      messagesTable(experiment),
       repeat(experiment));
     seen.observe(chart);
     return panel;
@@ -927,6 +928,21 @@ function startPage() {
     const { idle_rules: idle } = experiment;
     const rest = idle > 0 ? h("p", { className: "hint" }, `${count(idle)} more ${idle === 1 ? "rule" : "rules"} matched no frame.`) : null;
     return h("div", {}, part("Rules", ["Rule", "To", "Handled", "Refused", "Lost"], rows) ?? "", rest);
+  }
+
+  /** What became of each message of periodic traffic. */
+  function messagesTable({ messages }) {
+    if (!messages?.length) return null;
+    const times = (metric, figures) => figures.map((name) => time(metric?.[`${name}_ns`] ?? null));
+    const hasWay = messages.some(({ metrics }) => metrics.end_to_end);
+    const rows = messages.map(({ name, node, bus, id, sent, received, metrics }) => [
+      name, id, node, bus, count(sent), count(received),
+      ...times(metrics.response_time, ["min", "p50", "p99", "max"]),
+      ...(hasWay ? times(metrics.end_to_end, ["p99", "max"]) : []),
+    ]);
+    const response = ["min", "p50", "p99", "max"].map((name) => `Response ${name}`);
+    const way = hasWay ? ["End to end p99", "End to end max"] : [];
+    return part("Messages", ["Message", "Identifier", "Node", "Bus", "Sent", "Received", ...response, ...way], rows);
   }
 
   /** The machine that an experiment ran on, and what it took there. */

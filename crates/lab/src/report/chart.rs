@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use candor_lat::{Metric, Tap, Taps};
+use candor_lat::{Metric, Tap, TapPath, Taps};
 use serde::Serialize;
 
 use super::{Error, RUN_AGAIN, unreadable};
@@ -53,7 +53,7 @@ struct Stopped {
 }
 
 /// Reads one line per frame; `path` is for messages.
-pub(super) fn read(path: &Path, file: impl Read) -> Result<Frames, Error> {
+pub(super) fn read(path: &Path, file: impl Read, taps: &'static TapPath) -> Result<Frames, Error> {
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let mut line = String::new();
     let mut next_line = |line: &mut String, number: usize| {
@@ -69,7 +69,7 @@ pub(super) fn read(path: &Path, file: impl Read) -> Result<Frames, Error> {
     if !next_line(&mut line, 1)? {
         return Err(Error::new(path, "the header line is missing", RUN_AGAIN).at(1, 1));
     }
-    let columns = Columns::parse(line.trim_end())
+    let columns = Columns::parse(line.trim_end(), taps)
         .map_err(|message| Error::new(path, message, RUN_AGAIN).at(1, 1))?;
 
     let mut thinning = Thinning::new();
@@ -89,7 +89,9 @@ struct Columns {
     names: Vec<String>,
     number: usize,
     outcome: usize,
-    taps: [Option<usize>; Tap::COUNT],
+    path: &'static TapPath,
+    /// The columns of its taps.
+    taps: Vec<Option<usize>>,
     total_ns: Option<usize>,
     gateway_ns: Option<usize>,
 }
@@ -110,14 +112,15 @@ impl Row<'_> {
 }
 
 impl Columns {
-    fn parse(header: &str) -> Result<Self, String> {
+    fn parse(header: &str, path: &'static TapPath) -> Result<Self, String> {
         let names: Vec<String> = header.split(',').map(str::to_owned).collect();
         let find = |name: &str| names.iter().position(|column| column == name);
         let need = |name: &str| find(name).ok_or_else(|| format!("the column `{name}` is missing"));
         Ok(Self {
             number: need("number")?,
             outcome: need("outcome")?,
-            taps: Tap::ALL.map(|tap| find(&format!("{}_ns", tap.name()))),
+            path,
+            taps: path.taps().iter().map(|tap| find(&format!("{}_ns", tap.name()))).collect(),
             total_ns: find(&format!("{}_ns", Metric::TotalLatency.key())),
             gateway_ns: find(&format!("{}_ns", Metric::GatewayLatency.key())),
             names,
@@ -143,10 +146,10 @@ impl Columns {
         };
         let optional = |index: Option<usize>| index.map_or(Ok(None), number);
 
-        let mut taps = Taps::default();
-        for (tap, &index) in Tap::ALL.into_iter().zip(&self.taps) {
+        let mut taps = Taps::new(self.path);
+        for (tap, &index) in self.path.taps().iter().zip(&self.taps) {
             if let Some(time_ns) = optional(index)? {
-                taps.set(tap, time_ns.max(0).cast_unsigned());
+                taps.set(*tap, time_ns.max(0).cast_unsigned());
             }
         }
         let transmission_ns = match (optional(self.total_ns)?, optional(self.gateway_ns)?) {
@@ -360,7 +363,7 @@ mod tests {
     use super::*;
 
     fn read_text(text: &str) -> Frames {
-        read(Path::new("frames.csv"), text.as_bytes()).unwrap()
+        read(Path::new("frames.csv"), text.as_bytes(), TapPath::CAN_GATEWAY).unwrap()
     }
 
     /// `frames` frames, one per millisecond; the latency of each in nanoseconds, or its cause.

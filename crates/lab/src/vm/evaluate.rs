@@ -17,22 +17,29 @@ use candor_bed::order::Gateway;
 use candor_causes::{Cause, Ending};
 use candor_diagnostics::{by_count, counted, noun};
 use candor_lat::pairing::Limits;
-use candor_lat::{Metric, Tap};
+use candor_lat::{Tap, Taps};
 use candor_time::Nanos;
-use candor_wire::{Frame, bits, socketcan};
+use candor_wire::can::{Frame, bits, socketcan};
 
 use super::expect::Expected;
 use super::journey::{Journeys, TRANSMISSION_NS};
-use super::lines::Lines;
 use super::stopped::{Missed, missing_on_target, rules, stopped};
+use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
 use crate::experiment::Vm;
-use crate::experiment::{Bus as BusSettings, Experiment, Pace, Traffic};
-use crate::result::{Bus, Counts, Effort, Figures, Machine, ResultFile};
+use crate::experiment::{Experiment, Pace, Traffic};
+use crate::result::{Bus, Counts, Effort, Machine, ResultFile};
 use crate::traffic::Numbered;
 
 /// A full bus, with the gap behind the last frame, which no longer counts.
 const FULL_PERCENT: f64 = 105.0;
+
+/// What a test bed of real controllers sees.
+const SIGHT: Sight = Sight {
+    taps: &[Tap::Queued, Tap::SourceEnd, Tap::TargetEnd],
+    has_rules: false,
+    is_exact: true,
+};
 
 /// The result of `experiment` in a guest's report; `frames` takes a line of CSV per frame.
 pub(super) fn evaluate(
@@ -57,7 +64,8 @@ pub(super) fn evaluate(
     refuse_unseen(settings, report, &journeys, missing).map_err(reported)?;
 
     let run = Run { experiment, settings, report, numbered, arrived: &arrived };
-    let Outcome { latencies, missed, altered } = run.follow(&journeys, frames)?;
+    let mut builder = ResultBuilder::new(experiment.path, SIGHT, frames);
+    let Outcome { missed, altered } = run.follow(&journeys, &mut builder);
     let stopped = stopped(experiment, report, &missed);
     let mut endings = missed.endings(&stopped);
     endings.add(Ending::Received, journeys.0.len() as u64 - endings.total());
@@ -67,9 +75,6 @@ pub(super) fn evaluate(
         ..Counts::of(&endings)
     };
     let buses = run.buses(&journeys);
-    let metrics = Metric::ALL.iter().zip(latencies).filter_map(|(metric, latencies)| {
-        Some((metric.key().to_owned(), Figures::exact(latencies)?))
-    });
     let effort = effort(report, &machine, counts.received, paired.unknown);
     Ok(ResultFile {
         conditions: conditions(&machine, settings),
@@ -78,11 +83,10 @@ pub(super) fn evaluate(
         counts,
         stopped,
         rules: rules(experiment, settings, report),
-        metrics: metrics.collect(),
         notes: run.notes(missing, altered, *pace, &buses),
         buses,
         effort: Some(effort),
-        ..ResultFile::of(experiment, command)
+        ..builder.finish(experiment, command)?
     })
 }
 
@@ -95,7 +99,7 @@ fn refuse_failures(report: &Report) -> Result<(), String> {
         0 => Ok(()),
         lost => Err(format!(
             "the tester itself lost {}, so the result would be invalid; send fewer frames, set a \
-             higher vm.mips, or use a shorter gateway.gather",
+             higher vm.mips, or let fewer frames gather in gateway.port",
             counted(lost, "frame")
         )),
     }
@@ -136,8 +140,6 @@ struct Run<'a> {
 
 /// What became of the frames.
 struct Outcome {
-    /// Per metric.
-    latencies: Vec<Vec<i64>>,
     missed: Missed,
     /// Frames that arrived different from what the rules produce.
     altered: u64,
@@ -149,13 +151,12 @@ impl Run<'_> {
         self.settings.gateway == Gateway::None
     }
 
-    /// Follows each frame; `lines` takes a line of CSV for each.
-    fn follow(&self, journeys: &Journeys, lines: Option<&mut dyn Write>) -> Result<Outcome, Error> {
+    /// Follows each frame.
+    fn follow(&self, journeys: &Journeys, builder: &mut ResultBuilder<'_>) -> Outcome {
         let Self { experiment, settings, report, numbered, arrived } = self;
         let mut expected = Expected::new(experiment, &settings.gateway);
-        let mut lines = Lines::new(lines, self.is_delivered())?;
-        let latencies = Metric::ALL.iter().map(|_| Vec::new()).collect();
-        let mut outcome = Outcome { latencies, missed: Missed::default(), altered: 0 };
+        let passed = if self.is_delivered() { "delivered" } else { "forwarded" };
+        let mut outcome = Outcome { missed: Missed::default(), altered: 0 };
         let stays = match journeys.unmonitored() == report.totals.refused_by_sender {
             true => Cause::SenderQueueFull,
             false => Cause::Unexplained,
@@ -167,15 +168,23 @@ impl Run<'_> {
                 let now = Nanos::from_nanos(at_ns);
                 expected.fate(now, &sent)
             });
+            let mut ended = |received, outcome, taps: &Taps| {
+                builder.add(&Copied {
+                    number: journey.number,
+                    sent: sent.as_ref(),
+                    received,
+                    outcome,
+                    rule: "",
+                    taps,
+                    transmission_ns: TRANSMISSION_NS,
+                });
+            };
             for &arrival in &journey.arrivals {
                 let taps = journey.taps().with(Tap::TargetEnd, report.received[arrival].time_ns);
-                for (metric, latencies) in Metric::ALL.iter().zip(&mut outcome.latencies) {
-                    latencies.extend(metric.value(&taps, TRANSMISSION_NS));
-                }
                 let received = &arrived[arrival];
                 let is_altered = fate.as_ref().is_some_and(|fate| !fate.holds(received));
                 outcome.altered += u64::from(is_altered);
-                lines.arrived(journey.number, sent.as_ref(), received, &taps)?;
+                ended(Some(received), passed, &taps);
             }
             if journey.arrivals.is_empty() {
                 let by_rules = fate.as_ref().filter(|_| follows_rules);
@@ -185,17 +194,17 @@ impl Run<'_> {
                     Some(_) => by_rules.unwrap_or(Cause::Unexplained),
                 };
                 outcome.missed.add(cause);
-                lines.missed(journey.number, sent.as_ref(), cause.name(), &journey.taps())?;
+                ended(None, cause.name(), &journey.taps());
             }
         }
-        Ok(outcome)
+        outcome
     }
 
     fn buses(&self, journeys: &Journeys) -> Vec<Bus> {
         let on_source = journeys.0.iter().filter(|journey| journey.monitored.is_some());
         let on_source = on_source.filter_map(|journey| self.numbered.frame(journey.number));
         let on_target = if self.is_delivered() { &[][..] } else { self.arrived };
-        buses(&self.experiment.buses, self.report.totals.duration_ns, on_source, on_target)
+        buses(&self.experiment.network.buses, self.report.totals.duration_ns, on_source, on_target)
     }
 
     /// What makes the figures doubtful.
@@ -249,12 +258,12 @@ fn decoded(report: &Report) -> Result<Vec<Frame>, String> {
 
 /// The buses, with the load that the exact bits of their frames make.
 fn buses(
-    settings: &[BusSettings],
+    settings: &[candor_network::Bus],
     duration_ns: u64,
     on_source: impl Iterator<Item = Frame>,
     on_target: &[Frame],
 ) -> Vec<Bus> {
-    let busy = |bus: &BusSettings, frames: &mut dyn Iterator<Item = Frame>| {
+    let busy = |bus: &candor_network::Bus, frames: &mut dyn Iterator<Item = Frame>| {
         frames.fold((0, 0), |(count, busy_ns), frame| {
             let own_ns = bits::length(&frame).map_or(0, |length| bus.timing.duration_ns(length));
             (count + 1, busy_ns + own_ns)
@@ -269,20 +278,7 @@ fn buses(
                 0 => busy(bus, &mut on_source),
                 _ => busy(bus, &mut on_target.iter().copied()),
             };
-            let load = match duration_ns {
-                0 => 0.0,
-                duration_ns => busy_ns as f64 / duration_ns as f64 * 100.0,
-            };
-            Bus {
-                name: bus.name.clone(),
-                bitrate: bus.timing.nominal.bits_per_second(),
-                data_bitrate: bus.timing.data.bits_per_second(),
-                frames,
-                load_percent: (load * 1_000.0).round() / 1_000.0,
-                error_frames: 0,
-                bus_offs: 0,
-                id_collisions: 0,
-            }
+            Bus::new(bus, frames, busy_ns, duration_ns)
         })
         .collect()
 }
@@ -296,7 +292,7 @@ fn lateness(
     buses: &[Bus],
     latest_ns: u64,
 ) -> Option<String> {
-    let source = experiment.buses.first()?;
+    let source = experiment.network.buses.first()?;
     let length = bits::length(&numbered.frame(0)?).ok()?;
     let load = match pace {
         Pace::OneAtATime { .. } => String::new(),

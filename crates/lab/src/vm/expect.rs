@@ -10,10 +10,11 @@ use candor_engine::counters::Outcome;
 use candor_engine::program::JobIndex;
 use candor_engine::{BusIndex, Table};
 use candor_engine::{Egress, Engine, Forward, Passage};
+use candor_network::Bus;
 use candor_time::Nanos;
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
-use crate::experiment::{Bus, Experiment};
+use crate::experiment::Experiment;
 
 /// Knows what should arrive.
 pub(super) enum Expected<'a> {
@@ -38,11 +39,10 @@ impl<'a> Expected<'a> {
         match gateway {
             Gateway::None | Gateway::ReadWrite => Self::Same,
             Gateway::Command(_) => Self::Unknown,
-            Gateway::Kernel | Gateway::Engine | Gateway::EngineFast | Gateway::Live { .. } => {
+            Gateway::Kernel | Gateway::Live { .. } => {
                 let rules = experiment
-                    .rules
-                    .as_ref()
-                    .and_then(|table| Rules::new(table, &experiment.buses));
+                    .rules()
+                    .and_then(|table| Rules::new(table, &experiment.network.buses));
                 rules.map_or(Self::Unknown, |rules| Self::Rules(Box::new(rules)))
             }
         }

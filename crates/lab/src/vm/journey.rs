@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use candor_bed::report::Stamp;
 use candor_diagnostics::{by_count, counted};
 use candor_lat::pairing::{Limits, Outcome, Pairing};
-use candor_lat::{Tap, Taps};
+use candor_lat::{Tap, TapPath, Taps};
 
 /// The emulated bus takes no time.
 pub(super) const TRANSMISSION_NS: u64 = 0;
@@ -27,7 +27,7 @@ pub(super) struct Journey {
 
 impl Journey {
     pub(super) fn taps(&self) -> Taps {
-        let taps = Taps::default().with(Tap::Queued, self.queued_ns);
+        let taps = Taps::new(TapPath::CAN_GATEWAY).with(Tap::Queued, self.queued_ns);
         self.monitored.map_or(taps, |at| taps.with(Tap::SourceEnd, at))
     }
 }

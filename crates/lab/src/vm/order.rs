@@ -10,11 +10,12 @@
 use candor_bed::interface;
 use candor_bed::order::{BusTiming, Measurement, Pace, Traffic};
 use candor_engine::Table;
-use candor_wire::bits;
+use candor_network::Bus;
+use candor_wire::can::bits;
 
 use crate::error::Error;
 use crate::experiment::Vm;
-use crate::experiment::{self, Bus, Experiment};
+use crate::experiment::{self, Experiment};
 use crate::traffic::Numbered;
 
 /// The order for `experiment`.
@@ -26,7 +27,7 @@ pub(super) fn order(experiment: &Experiment, settings: &Vm) -> Result<Measuremen
         let reason = format!("{}: the vm testbed sends numbered frames only", experiment.name);
         return Err(Error::Other(reason));
     };
-    let [source, target] = match experiment.buses.as_slice() {
+    let [source, target] = match experiment.network.buses.as_slice() {
         [only] => [only, only],
         [source, target, ..] => [source, target],
         [] => return Err(Error::Other(format!("{}: no bus is defined", experiment.name))),
@@ -49,9 +50,8 @@ pub(super) fn order(experiment: &Experiment, settings: &Vm) -> Result<Measuremen
         target: timing(target),
         gateway: settings.gateway.clone(),
         rules: experiment
-            .rules
-            .as_ref()
-            .map_or_else(Table::default, |rules| placed(rules, &experiment.buses)),
+            .rules()
+            .map_or_else(Table::default, |rules| placed(rules, &experiment.network.buses)),
         traffic: Traffic {
             pace,
             count: experiment.count,
@@ -84,7 +84,7 @@ fn timing(bus: &Bus) -> BusTiming {
     }
 }
 
-/// The rules on the interfaces of the bed. Names stay.
+/// The rules on the interfaces of the test bed. Names stay.
 fn placed(rules: &Table, buses: &[Bus]) -> Table {
     let mut table = rules.clone();
     let mut virtual_buses = 0;

@@ -1,7 +1,7 @@
 //! Where the instructions of an experiment go, by function, per frame.
 //!
 //! Everything between the first frame and the last one is counted, on the whole machine: the
-//! gateway, and the tester too. What the bed costs without a gateway is told by an experiment with
+//! gateway, and the tester too. What the test bed costs without a gateway is the result of an experiment with
 //! `gateway.kind = "none"`.
 
 use candor_bed::Order;

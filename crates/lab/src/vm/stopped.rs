@@ -43,7 +43,7 @@ impl Missed {
 /// Frames that rules have put on the target bus and that the tester did not see. can-gw counts what
 /// the interface took; a process counts what it could send, which may be lost behind that.
 pub(super) fn missing_on_target(experiment: &Experiment, settings: &Vm, report: &Report) -> u64 {
-    let target = experiment.buses.get(1).map(|bus| bus.name.as_str());
+    let target = experiment.network.buses.get(1).map(|bus| bus.name.as_str());
     let rules = rules(experiment, settings, report);
     let on_target = rules.iter().filter(|rule| Some(rule.to.as_str()) == target);
     let handled: u64 = on_target.map(|rule| rule.handled).sum();
@@ -53,21 +53,16 @@ pub(super) fn missing_on_target(experiment: &Experiment, settings: &Vm, report: 
 /// What the rules counted, in their order.
 pub(super) fn rules(experiment: &Experiment, settings: &Vm, report: &Report) -> Vec<RuleCounts> {
     let follows_rules = settings.gateway.follows_rules();
-    let Some(table) = experiment.rules.as_ref().filter(|_| follows_rules) else {
+    let Some(table) = experiment.rules().filter(|_| follows_rules) else {
         return Vec::new();
     };
     let destinations = table.rules.iter().flat_map(|rule| rule.to.iter().map(move |to| (rule, to)));
     destinations
         .zip(&report.jobs)
         .map(|((rule, to), count)| {
-            let endings: Endings = causes(count, &Missed::default()).collect();
-            RuleCounts {
-                name: rule.name.clone(),
-                to: table.buses.get(usize::from(to.0)).map_or("", |bus| &bus.name).to_owned(),
-                handled: count.handled,
-                refused: endings.of(Ending::Refused),
-                lost: endings.of(Ending::Lost),
-            }
+            let to = table.buses.get(usize::from(to.0)).map_or("", |bus| &bus.name);
+            let stopped = causes(count, &Missed::default()).collect();
+            RuleCounts::new(&rule.name, to, count.handled, &stopped)
         })
         .collect()
 }
@@ -93,7 +88,7 @@ fn causes<'a>(
 pub(super) fn stopped(experiment: &Experiment, report: &Report, missed: &Missed) -> Vec<Stopped> {
     let totals = &report.totals;
     let at_gateway = |cause, frames| Stopped::new("gateway", "", cause, frames);
-    let table = experiment.rules.as_ref();
+    let table = experiment.rules();
     let names = table.iter().flat_map(|table| &table.rules);
     let names = names.flat_map(|rule| rule.to.iter().map(|_| rule.name.as_str()));
     let of_rules: Vec<_> = names
