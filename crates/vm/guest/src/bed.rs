@@ -4,7 +4,7 @@ use candor_bed::interface;
 use candor_bed::order::{Controller, Gateway, Measurement, Settings};
 use candor_linux::netlink::{CanSettings, Netlink};
 use candor_linux::realtime::{self, Policy, Task};
-use candor_wire::socketcan::CANFD_MTU;
+use candor_wire::can::socketcan::CANFD_MTU;
 
 use crate::failure::{Context, Failure};
 use crate::modules::Modules;

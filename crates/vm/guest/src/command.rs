@@ -7,7 +7,7 @@ use candor_bed::report::CommandOutcome;
 use candor_bed::{Message, Order};
 use candor_linux::Errno;
 use candor_linux::netlink::Netlink;
-use candor_wire::socketcan::CANFD_MTU;
+use candor_wire::can::socketcan::CANFD_MTU;
 
 use crate::failure::{Context, FAULT, Failure};
 use crate::kernel::Jobs;

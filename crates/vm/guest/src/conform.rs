@@ -96,7 +96,7 @@ impl Oracle {
         let marker_out = Socket::open_for_sending(MARKER).at(PLACE, FAULT)?;
         let marker_in = Socket::open(MARKER).at(PLACE, FAULT)?;
         state::set_receive_timeout(&marker_in, Some(MARKER_TIMEOUT)).at(PLACE, FAULT)?;
-        let marker = candor_wire::Frame::from_parts(0, &[], None).at(PLACE, FAULT)?.into();
+        let marker = candor_wire::can::Frame::from_parts(0, &[], None).at(PLACE, FAULT)?.into();
         Ok(Self { modules, max_hops: None, gateway, ends, marker_out, marker_in, marker })
     }
 

@@ -5,7 +5,6 @@ use std::fs;
 
 use candor_bed::order::Measurement;
 use candor_bed::report::JobCount;
-use candor_gateway::plan::Plane;
 use candor_gateway::{Config, Gateway, Rules};
 use candor_linux::clock::{self, Switches};
 use candor_linux::realtime::threads_of;
@@ -33,14 +32,20 @@ struct Usage {
 }
 
 impl Running {
-    pub(super) fn start(order: &Measurement, measures: bool) -> Result<Self, Failure> {
+    pub(super) fn start(
+        order: &Measurement,
+        measures: bool,
+        port: Option<&str>,
+    ) -> Result<Self, Failure> {
         let priority = Some(order.settings.gateway_priority).filter(|&priority| priority > 0);
-        let config = Config { plane: Plane::User, priority, measures, ..Config::default() };
+        let config = Config { priority, measures, ..Config::default() };
         let mut table = order.rules.clone();
-        if let Some(bytes) = order.settings.receive_buffer {
-            for bus in table.buses.iter_mut().filter(|bus| !bus.is_virtual) {
-                bus.port = format!("{}?buffer={bytes}", bus.port);
-            }
+        for bus in table.buses.iter_mut().filter(|bus| !bus.is_virtual) {
+            bus.port = match (port, order.settings.receive_buffer) {
+                (Some(port), _) => port.replace("{interface}", &bus.port),
+                (None, Some(bytes)) => format!("{}?buffer={bytes}", bus.port),
+                (None, None) => continue,
+            };
         }
         let rules = Rules { table, ..Rules::default() };
         let gateway = Gateway::start(config, rules)

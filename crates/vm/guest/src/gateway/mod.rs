@@ -1,22 +1,16 @@
 //! The gateways under test.
 
-mod coalesce;
 mod command;
-mod egress;
-mod engine;
-mod fast;
 mod live;
 mod read_write;
 
-use candor_bed::channel;
 use candor_bed::interface;
 use candor_bed::order::{Gateway, Measurement};
 use candor_bed::report::JobCount;
 use candor_linux::Errno;
-use candor_linux::clock::{self, Switches, ThreadCpu, Usage};
-use candor_linux::quick::{ThreadApart, spawn_apart};
-use candor_linux::realtime::{Policy, Task, set_policy};
-use candor_time::{Instant, Nanos};
+use candor_linux::clock::Switches;
+use candor_linux::realtime::Policy;
+use candor_time::Nanos;
 
 use crate::bed::Bed;
 use crate::failure::{Context, FAULT, Failure};
@@ -41,8 +35,8 @@ pub(crate) enum Running {
     None,
     /// In the kernel.
     Kernel(Jobs),
-    /// In a thread of this process.
-    Thread(ThreadApart),
+    /// The loop of read and write.
+    ReadWrite(read_write::Running),
     /// The live gateway, in threads of its own.
     Live(Box<live::Running>),
     /// A process of its own.
@@ -66,9 +60,10 @@ pub(crate) fn start(order: &Measurement, bed: &mut Bed) -> Result<Running, Failu
                 }
             }
         }
-        Gateway::Engine | Gateway::EngineFast | Gateway::ReadWrite => in_thread(order),
-        Gateway::Live { measures } => {
-            Ok(Running::Live(Box::new(live::Running::start(order, *measures)?)))
+        Gateway::ReadWrite => Ok(Running::ReadWrite(read_write::Running::start(order)?)),
+        Gateway::Live { measures, port } => {
+            let running = live::Running::start(order, *measures, port.as_deref())?;
+            Ok(Running::Live(Box::new(running)))
         }
         Gateway::Command(argv) => Ok(Running::Command(command::Running::start(order, argv)?)),
     }
@@ -93,9 +88,9 @@ impl Running {
                 Ok(tally)
             }
             Self::Live(running) => running.stop(),
-            Self::Thread(thread) => {
+            Self::ReadWrite(running) => {
                 bed.stop_gateway()?;
-                outcome(thread)
+                running.stop()
             }
         }
     }
@@ -107,78 +102,4 @@ fn policy(priority: u8) -> Policy {
         0 => Policy::Other,
         priority => Policy::Fifo(priority),
     }
-}
-
-/// Runs a gateway in a thread with files of its own, as if it were a program.
-fn in_thread(order: &Measurement) -> Result<Running, Failure> {
-    let thread = spawn_apart("gateway", channel::encode(order), apart).at("gateway", FAULT)?;
-    if !thread.wait_until_ready() {
-        // It ended before it was ready, and says why.
-        outcome(thread)?;
-        return Err(Failure::new("gateway", "it ended at once", FAULT));
-    }
-    Ok(Running::Thread(thread))
-}
-
-/// What such a thread hands over: what it counted in the order of [`Tally`], or why it failed.
-type Report = Result<(Vec<JobCount>, u64, u64, u64, (u64, u64), Vec<String>), String>;
-
-/// The gateway that an order asks for. It calls `ready` when it is.
-fn apart(order: &[u8], ready: &mut dyn FnMut()) -> Vec<u8> {
-    let mut run = || {
-        let order = channel::decode::<Measurement>(order, 0).at("gateway", FAULT)?;
-        let (order, _) = order.ok_or_else(|| Failure::new("gateway", "it has no order", FAULT))?;
-        let policy = policy(order.settings.gateway_priority);
-        set_policy(Task::This, policy).at("gateway", "use a priority from 0 to 99")?;
-        match order.gateway {
-            Gateway::EngineFast => fast::run(&order, ready),
-            Gateway::ReadWrite => read_write::run(&order, ready),
-            _ => engine::run(&order, ready),
-        }
-    };
-    let reported: Report = run().map_err(|failure| failure.to_string()).map(|tally| {
-        let Tally { jobs, overflow, refused, cpu, switches, notes } = tally;
-        let switches = (switches.voluntary, switches.involuntary);
-        (jobs, overflow, refused, cpu.as_nanos(), switches, notes)
-    });
-    channel::encode(&reported)
-}
-
-/// What a thread counted, or why it failed.
-fn outcome(thread: ThreadApart) -> Result<Tally, Failure> {
-    let bytes = thread.join().at("gateway", FAULT)?;
-    let bytes = bytes.ok_or_else(|| Failure::new("gateway", "it panicked", FAULT))?;
-    let reported = channel::decode::<Report>(&bytes, 0).at("gateway", FAULT)?;
-    let (reported, _) =
-        reported.ok_or_else(|| Failure::new("gateway", "it does not answer", FAULT))?;
-    let (jobs, overflow, refused, cpu_ns, (voluntary, involuntary), notes) =
-        reported.map_err(Failure::reported)?;
-    let switches = Switches { voluntary, involuntary };
-    Ok(Tally { jobs, overflow, refused, cpu: Nanos::from_nanos(cpu_ns), switches, notes })
-}
-
-/// What a thread uses from now on.
-struct Meter {
-    cpu: Instant<ThreadCpu>,
-    switches: Switches,
-}
-
-impl Meter {
-    fn start() -> Self {
-        Self { switches: Usage::of_thread().switches, cpu: clock::now::<ThreadCpu>() }
-    }
-
-    fn stop(self, tally: &mut Tally) {
-        let switches = Usage::of_thread().switches;
-        tally.cpu = clock::now::<ThreadCpu>() - self.cpu;
-        tally.switches = Switches {
-            voluntary: switches.voluntary - self.switches.voluntary,
-            involuntary: switches.involuntary - self.switches.involuntary,
-        };
-    }
-}
-
-/// Whether an error says that the interface was stopped: the way in which a gateway is ended.
-fn is_stopped(error: &candor_linux::Error) -> bool {
-    error.errno().and_then(Errno::name) == Some("ENETDOWN")
 }

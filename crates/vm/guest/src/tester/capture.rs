@@ -9,7 +9,7 @@ use candor_linux::packet::Ring;
 use candor_linux::poll::{self, Interest};
 use candor_linux::state;
 use candor_time::{Instant, Nanos, Realtime};
-use candor_wire::socketcan::HEADER_LEN;
+use candor_wire::can::socketcan::HEADER_LEN;
 
 use crate::failure::{Context, FAULT, Failure};
 

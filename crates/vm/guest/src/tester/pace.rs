@@ -1,8 +1,8 @@
 //! When frames leave.
 
 use candor_bed::order::{BusTiming, Pace, Traffic};
-use candor_wire::bitrate::{Bitrate, Timing};
-use candor_wire::bits;
+use candor_wire::can::bitrate::{Bitrate, Timing};
+use candor_wire::can::bits;
 
 use crate::failure::Failure;
 use crate::random::Random;
@@ -49,7 +49,7 @@ impl Departures {
 }
 
 /// The frame number `number` of `traffic`.
-pub(crate) fn frame(traffic: &Traffic, number: u64) -> Result<candor_wire::Frame, Failure> {
+pub(crate) fn frame(traffic: &Traffic, number: u64) -> Result<candor_wire::can::Frame, Failure> {
     let reason = "the identifiers, the length and the flags do not form a legal frame";
     traffic.frame(number).ok_or_else(|| {
         Failure::new("traffic", reason, "at least one identifier, and 2 to 8 or 64 bytes")
