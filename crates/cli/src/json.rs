@@ -27,6 +27,10 @@ pub(crate) mod figure;
 pub(crate) mod finding;
 pub(crate) mod frame;
 pub(crate) mod id;
+pub(crate) mod image;
+pub(crate) mod image_bus;
+pub(crate) mod image_rule;
+pub(crate) mod image_section;
 pub(crate) mod interface;
 pub(crate) mod interval;
 pub(crate) mod kernel;
@@ -34,6 +38,9 @@ pub(crate) mod latency;
 pub(crate) mod loaded;
 pub(crate) mod log;
 pub(crate) mod log_frame;
+pub(crate) mod message;
+pub(crate) mod network_bus;
+pub(crate) mod network_message;
 pub(crate) mod note;
 pub(crate) mod place;
 pub(crate) mod plan;
@@ -97,17 +104,24 @@ static OBJECTS: &[Entry] = &[
     Entry::of::<experiment::ListedExperiment<'_>>(),
     Entry::of::<coverage::Covered<'_>>(),
     Entry::of::<coverage_total::CoveredInAll<'_>>(),
+    Entry::of::<message::MessageResult<'_>>(),
     Entry::of::<place::Place<'_>>(),
     Entry::of::<profiled_function::ProfiledFunction<'_>>(),
     Entry::of::<result::ExperimentResult<'_>>(),
     Entry::of::<log_frame::LogFrame<'_>>(),
     Entry::of::<log::Log<'_>>(),
     Entry::of::<id::LogId<'_>>(),
+    Entry::of::<network_bus::NetworkBus<'_>>(),
+    Entry::of::<network_message::NetworkMessage<'_>>(),
     Entry::of::<finding::Finding<'_>>(),
     Entry::of::<plan::Plan<'_>>(),
     Entry::of::<check_summary::CheckSummary<'_>>(),
     Entry::of::<explain_verdict::ExplainVerdict<'_>>(),
     Entry::of::<explain_rule::ExplainRule<'_>>(),
+    Entry::of::<image::Image<'_>>(),
+    Entry::of::<image_section::ImageSection>(),
+    Entry::of::<image_bus::ImageBus<'_>>(),
+    Entry::of::<image_rule::ImageRule<'_>>(),
     Entry::of::<loaded::Loaded>(),
     Entry::of::<rejected::Rejected<'_>>(),
     Entry::of::<stats_port::StatsPort<'_>>(),

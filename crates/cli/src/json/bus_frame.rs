@@ -1,7 +1,7 @@
 //! The object `frame` of `candor bus dump`.
 
 use candor_port::Origin;
-use candor_wire::frame::Kind;
+use candor_wire::can::frame::Kind;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -22,15 +22,15 @@ pub(crate) struct LogId<'a> {
     pub(crate) len_min: usize,
     /// The longest data length in bytes
     pub(crate) len_max: usize,
-    /// The mean time from one frame to the next, in ns; null if it cannot be told
+    /// The mean time from one frame to the next, in ns; null if it is not known
     pub(crate) period_ns_mean: Option<f64>,
-    /// The shortest time from one frame to the next, in ns; null if it cannot be told
+    /// The shortest time from one frame to the next, in ns; null if it is not known
     pub(crate) period_ns_min: Option<u64>,
-    /// The longest time from one frame to the next, in ns; null if it cannot be told
+    /// The longest time from one frame to the next, in ns; null if it is not known
     pub(crate) period_ns_max: Option<u64>,
-    /// The standard deviation of these times, in ns; null if it cannot be told
+    /// The standard deviation of these times, in ns; null if it is not known
     pub(crate) jitter_ns: Option<f64>,
-    /// The part of the busy time of the bus, in percent; null if it cannot be told
+    /// The part of the busy time of the bus, in percent; null if it is not known
     pub(crate) share_percent: Option<f64>,
 }
 

@@ -1,6 +1,6 @@
 //! The object `latency` of `candor route stats`.
 
-use candor_gateway::snapshot::LatencySnapshot;
+use candor_gateway::snapshot::{LATENCY, LatencySnapshot};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,6 +13,9 @@ pub(crate) struct Latency<'a> {
     pub(crate) from: &'a str,
     /// The bus that they went to
     pub(crate) to: &'a str,
+    /// The metric, by its name in experiments
+    #[schemars(extend("enum" = [LATENCY.key()]))]
+    pub(crate) metric: &'a str,
     /// Frames that were measured; if there are none, the times are 0
     pub(crate) count: u64,
     /// The sum of all latencies, in ns
@@ -42,6 +45,7 @@ impl<'a> From<&'a LatencySnapshot> for Latency<'a> {
         Self {
             from: &latency.from,
             to: &latency.to,
+            metric: &latency.metric,
             count: latency.count,
             sum_ns: latency.sum_ns,
             min_ns: latency.min_ns,

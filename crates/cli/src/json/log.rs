@@ -39,7 +39,7 @@ pub(crate) struct Log<'a> {
     pub(crate) lost_frames: u64,
     /// Packets of other protocols in the capture
     pub(crate) other_packets: u64,
-    /// Frames beyond the 65,536 different identifiers that are listed
+    /// Frames with none of the 65,536 different identifiers that are listed
     pub(crate) unlisted_frames: u64,
     /// The (nominal) bit rate in bit/s as it was given; null if it was not
     pub(crate) bitrate: Option<u32>,
@@ -60,13 +60,13 @@ pub(crate) struct LogBus<'a> {
     pub(crate) error_reports: u64,
     /// Frames per second, from the first to the last of the interface; null if it has one
     pub(crate) rate_per_s: Option<f64>,
-    /// The part of the time in which the bus was busy, in percent; null if it cannot be told
+    /// The part of the time in which the bus was busy, in percent; null if it is not known
     pub(crate) load_percent: Option<f64>,
-    /// The highest load within 10 ms, in percent; null if it cannot be told
+    /// The highest load within 10 ms, in percent; null if it is not known
     pub(crate) peak_10ms_percent: Option<f64>,
-    /// The highest load within 100 ms, in percent; null if it cannot be told
+    /// The highest load within 100 ms, in percent; null if it is not known
     pub(crate) peak_100ms_percent: Option<f64>,
-    /// The highest load within a second, in percent; null if it cannot be told
+    /// The highest load within a second, in percent; null if it is not known
     pub(crate) peak_1s_percent: Option<f64>,
 }
 

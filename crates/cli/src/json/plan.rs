@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Object;
-use super::words::Plane;
+use super::words::planes;
 
 /// Who runs a rule with --plane auto; only with --plan.
 #[derive(Serialize, JsonSchema)]
@@ -12,7 +12,8 @@ pub(crate) struct Plan<'a> {
     /// The name of the rule
     pub(crate) rule: &'a str,
     /// Who runs it
-    pub(crate) plane: Plane,
+    #[schemars(extend("enum" = planes()))]
+    pub(crate) plane: &'static str,
     /// Why
     pub(crate) reason: String,
 }

@@ -61,6 +61,20 @@ pub(crate) struct Figures {
     pub(crate) max_ns: i64,
 }
 
+impl From<&candor_lab::result::Figures> for Figures {
+    fn from(figures: &candor_lab::result::Figures) -> Self {
+        Self {
+            count: figures.count,
+            min_ns: figures.min_ns,
+            p50_ns: figures.p50_ns,
+            p90_ns: figures.p90_ns,
+            p99_ns: figures.p99_ns,
+            p999_ns: figures.p999_ns,
+            max_ns: figures.max_ns,
+        }
+    }
+}
+
 impl Object for ExperimentResult<'_> {
     const TYPE: &'static str = "result";
     const COMMANDS: &'static [&'static str] = &["lab run"];

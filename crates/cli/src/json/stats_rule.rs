@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Object;
-use super::words::Plane;
+use super::words::planes;
 
 /// A rule and one of its destinations; counts are since the start of the gateway.
 #[derive(Serialize, JsonSchema)]
@@ -22,7 +22,7 @@ pub(crate) struct StatsRule<'a> {
     /// The bus that its copies go to
     pub(crate) to: &'a str,
     /// Who runs it
-    #[schemars(with = "Plane")]
+    #[schemars(extend("enum" = planes()))]
     pub(crate) plane: &'a str,
     /// Whether it is in use; a rule that was taken out keeps its counts
     pub(crate) in_use: bool,

@@ -4,7 +4,7 @@
 //! Words that another crate lists, such as the names of metrics, come from its list.
 
 use candor_diagnostics as diagnostics;
-use candor_gateway::plan::Doer;
+use candor_gateway::plane::PLANES;
 use candor_lab::compare;
 use candor_lab::experiment;
 use candor_lat::Metric;
@@ -50,21 +50,9 @@ impl From<diagnostics::Severity> for Severity {
     }
 }
 
-/// Who runs a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Plane {
-    User,
-    Kernel,
-}
-
-impl From<Doer> for Plane {
-    fn from(doer: Doer) -> Self {
-        match doer {
-            Doer::User => Self::User,
-            Doer::Kernel => Self::Kernel,
-        }
-    }
+/// The data planes, by name.
+pub(crate) fn planes() -> Vec<&'static str> {
+    PLANES.iter().rev().map(|plane| plane.name).collect()
 }
 
 /// What a folder of the cache holds.
@@ -167,9 +155,6 @@ mod tests {
         }
         for severity in [diagnostics::Severity::Error, diagnostics::Severity::Warning] {
             is_word(Severity::from(severity), severity.name());
-        }
-        for doer in [Doer::User, Doer::Kernel] {
-            is_word(Plane::from(doer), doer.name());
         }
         use clean::Kind::{Kernel, Lists, Machine, Reports};
         for kind in [Kernel, Machine, Reports, Lists] {
