@@ -1,0 +1,145 @@
+//! `lab claims`: what agrees, what does not, and the exit code.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::scene::{CAMPAIGN, Scene, names};
+
+#[test]
+fn claims_are_judged_on_the_results_of_shards() {
+    let scene = Scene::new(CAMPAIGN);
+    for shard in ["1/2", "2/2"] {
+        let arguments = ["run", "two.toml", "--out", shard.split('/').next().unwrap()];
+        scene.run(&[&arguments[..], &["--shard", shard]].concat(), 0);
+    }
+    let merged = scene.0.path().join("merged/results");
+    fs::create_dir_all(&merged).unwrap();
+    for shard in ["1", "2"] {
+        let results = scene.0.path().join(shard).join("results");
+        assert_eq!(names(&results).len(), 2);
+        for name in names(&results) {
+            fs::copy(results.join(&name), merged.join(&name)).unwrap();
+        }
+    }
+    let (_, stderr) = scene.run(&["claims", "two.toml", "--out", "merged", "--no-run"], 0);
+    assert_eq!(stderr, "2 of 2 claims agree\nreport: merged/index.html\n");
+    let (_, whole) = scene.run(&["claims", "two.toml", "--out", "out"], 0);
+    assert!(whole.starts_with("2 of 2 claims agree"), "{whole}");
+    for file in names(&merged) {
+        let read =
+            |out: &str| fs::read_to_string(scene.0.path().join(out).join("results").join(&file));
+        assert_eq!(read("merged").unwrap(), read("out").unwrap(), "{file}");
+    }
+}
+
+#[test]
+fn the_verdict_of_claims_knows_the_exit_code() {
+    let wrong = CAMPAIGN.replace("at_most = 0", "at_most = -1");
+    let scene = Scene::new(&wrong);
+    let verdict = |stdout: &str| -> Value {
+        let last: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
+        assert_eq!(last["type"], "verdict");
+        last["data"].clone()
+    };
+    let arguments = ["claims", "two.toml", "--out", "out", "--json"];
+    let (stdout, _) = scene.run(&arguments, 1);
+    let found = verdict(&stdout);
+    assert_eq!((&found["no"], &found["agrees"]), (&1.into(), &false.into()));
+    assert_eq!(found["exit_code"], 1);
+    // A report that cannot be written.
+    fs::remove_file(scene.0.path().join("out/index.html")).unwrap();
+    fs::create_dir(scene.0.path().join("out/index.html")).unwrap();
+    let (stdout, _) = scene.run(&[&arguments[..], &["--no-run", "--force"]].concat(), 2);
+    assert_eq!(verdict(&stdout)["exit_code"], 2);
+}
+
+#[test]
+fn a_claim_that_does_not_hold_is_a_no() {
+    let scene = Scene::new(CAMPAIGN);
+    let (stdout, stderr) = scene.run(&["claims", "two.toml", "--out", "out"], 0);
+    let last = |text: &str| -> Vec<String> {
+        let claims = text.lines().skip(2).take_while(|line| !line.is_empty());
+        claims.map(|line| line.split("  ").last().unwrap().trim().into()).collect()
+    };
+    assert_eq!(last(&stdout), ["yes", "yes"], "{stdout}");
+    assert_eq!(stderr, "2 of 2 claims agree\nreport: out/index.html\n");
+
+    let strict = ["claims", "two.toml", "--out", "out", "--set", "bus.out.bitrate=1M"];
+    let (stdout, stderr) = scene.run(&strict, 1);
+    assert_eq!(last(&stdout), ["yes", "no"], "{stdout}");
+    assert!(stderr.starts_with("1 of 2 claims agrees\n"), "{stderr}");
+
+    // An experiment that did not run gives no value.
+    let only = ["claims", "two.toml", "--out", "out", "--only", "calm", "--json"];
+    let (stdout, _) = scene.run(&only, 1);
+    let claim: Value = serde_json::from_str(stdout.lines().nth(1).unwrap()).unwrap();
+    let data = &claim["data"];
+    assert_eq!((&data["value"], &data["agrees"]), (&Value::Null, &false.into()));
+    assert_eq!(data["agreement"], "missing");
+
+    let (stdout, _) = scene.run(&["claims", "two.toml", "--out", "out", "--markdown"], 0);
+    assert!(stdout.starts_with("| id | claim | published | model |"), "{stdout}");
+    assert_eq!(stdout.lines().nth(1), Some("| --- | --- | --- | --- | --- | --- | --- |"));
+}
+
+#[test]
+fn claims_of_each_share_a_row() {
+    let text = CAMPAIGN.split("[[claim]]").next().unwrap().to_owned()
+        + "[[claim]]\nid = \"A\"\nsays = \"lost\"\neach = [\"calm\", \"flood\"]\n\
+           value = \"{each} lost\"\nat_most = 0\n\
+           [[claim]]\nid = \"B\"\nsays = \"sent\"\neach = [\"calm\", \"flood\"]\n\
+           value = \"{each} sent\"\nat_least = 1\n";
+    let scene = Scene::new(&text);
+    let (stdout, stderr) = scene.run(&["claims", "two.toml", "--out", "out", "--markdown"], 1);
+    let lines: Vec<_> = stdout.lines().collect();
+    assert_eq!(lines[0], "| id | claim | published | agreement is | calm | flood | note |");
+    assert!(lines[2].starts_with("| A | lost |  | at most 0 | 0.00 | "), "{stdout}");
+    assert!(lines[2].ends_with(" no |  |"), "{stdout}");
+    assert_eq!(lines[3], "| B | sent |  | at least 1 | 200.0 | 200.0 |  |");
+    let groups = ["| A | 2 | 1 | 1 |", "| B | 2 | 2 | 0 |", "| all | 4 | 3 | 1 |"];
+    assert_eq!(
+        lines[5..],
+        [&["| id | claims | yes | no |", "| --- | --- | --- | --- |"], &groups[..]].concat()
+    );
+    assert!(stderr.starts_with("3 of 4 claims agree\n"), "{stderr}");
+}
+
+#[test]
+fn only_experiments_that_claims_are_about_are_run_for_them() {
+    let text = CAMPAIGN.split("[[claim]]\nid = \"B\"").next().unwrap();
+    let scene = Scene::new(text);
+    let (_, stderr) = scene.run(&["claims", "two.toml", "--out", "out"], 0);
+    assert!(stderr.starts_with("1 of 1 claim agrees\n"), "{stderr}");
+    assert_eq!(names(&scene.out().join("results")), ["calm.csv", "calm.json"]);
+}
+
+#[test]
+fn claims_are_chosen_by_id_and_shown_with_enough_digits() {
+    // 200 frames of which the flood loses some: the limit is just above.
+    let text = CAMPAIGN.split("[[claim]]").next().unwrap().to_owned()
+        + "[[claim]]\nid = \"near\"\nsays = \"of {sent}\"\nvalue = \"calm gateway_latency min\"\n\
+           at_least = 35.0004\n[[claim]]\nid = \"other\"\nsays = \"so\"\nvalue = \"flood lost\"\n\
+           at_most = 0\n";
+    let scene = Scene::new(&text);
+    let arguments = ["claims", "two.toml", "--out", "out", "--markdown", "--claim", "n*"];
+    let (stdout, stderr) = scene.run(&arguments, 1);
+    assert!(stdout.contains("| near | of 200 |  | 35.0 | at least 35.0004 | no |"), "{stdout}");
+    assert!(stderr.starts_with("0 of 1 claim agrees\n"), "{stderr}");
+    assert_eq!(names(&scene.out().join("results")), ["calm.csv", "calm.json"]);
+
+    let text = text.replace("35.0004", "34.9996");
+    let scene = Scene::new(&text);
+    let (stdout, _) = scene.run(&arguments, 0);
+    assert!(stdout.contains("| 35.0 | at least 34.9996 | yes |"), "{stdout}");
+    // 35.0 would look as if it were above the limit.
+    let text = text
+        .replace("at_least = 34.9996", "at_most = 34.9996\nover = \"calm sent\"")
+        .replace("at_most = 34.9996", "at_most = 0.174");
+    let scene = Scene::new(&text);
+    let (stdout, _) = scene.run(&arguments, 1);
+    assert!(stdout.contains("| 0.175 | at most 0.174 | no |"), "{stdout}");
+
+    let (_, stderr) = scene.run(&["claims", "two.toml", "--claim", "x*"], 2);
+    assert!(stderr.contains("no claim has an id that matches `x*`"), "{stderr}");
+}

@@ -1,0 +1,10 @@
+//! `candor lab` as its user sees it.
+
+mod claims;
+mod compare;
+mod list;
+mod mistakes;
+#[path = "../progress/mod.rs"]
+mod progress;
+mod runs;
+mod scene;
