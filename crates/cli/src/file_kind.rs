@@ -20,6 +20,8 @@ pub(crate) enum FileKind {
     Rules,
     /// Experiments.
     Experiment,
+    /// The description of a network.
+    Network,
     /// Messages and signals.
     Dbc,
     /// A recording.
@@ -46,6 +48,8 @@ impl FileKind {
             Some(Self::Rules)
         } else if has_table(&["traffic", "experiment", "matrix", "claim"]) {
             Some(Self::Experiment)
+        } else if has_table(&["bus"]) && has_table(&["nodes", "message", "dbc"]) {
+            Some(Self::Network)
         } else {
             None
         }
@@ -70,6 +74,9 @@ impl FileKind {
             Self::Rules => format!("this is a rule file; `candor route check {path}` checks it"),
             Self::Experiment => {
                 format!("this is an experiment file; `candor lab run {path}` runs it")
+            }
+            Self::Network => {
+                format!("this is a network file; `candor network show {path}` shows it")
             }
             Self::Dbc => format!(
                 "this is a DBC file; use it with a recording: `candor log decode LOG --dbc {path}`"
@@ -144,6 +151,7 @@ mod tests {
                 Some(FileKind::Experiment),
             ),
             ("[bus.in]\nbitrate = 1\n[traffic]\nkind = \"half\"\n", Some(FileKind::Experiment)),
+            ("[bus.a]\nbitrate = 1\n[nodes]\na = [\"N\"]\n", Some(FileKind::Network)),
             ("[[ experiment ]]\nname = \"a\"\n", Some(FileKind::Experiment)),
             ("VERSION \"\"\n\nBU_: A B\n\nBO_ 291 M: 8 A\n", Some(FileKind::Dbc)),
             ("(1.000000) can0 123#11\n", Some(FileKind::Recording)),
@@ -163,6 +171,7 @@ mod tests {
         for (file, kind) in [
             ("examples/small-car.toml", FileKind::Experiment),
             ("examples/small-car.rules.toml", FileKind::Rules),
+            ("examples/small-car.network.toml", FileKind::Network),
             ("examples/small-car.dbc", FileKind::Dbc),
             ("campaigns/gateway-timing.toml", FileKind::Experiment),
         ] {

@@ -2,8 +2,8 @@
 //!
 //! `candor help json frame` describes what `--json` prints.
 
-use candor_wire::bits::{self, Length, stream};
-use candor_wire::{Bitrate, Frame, Timing};
+use candor_wire::can::bits::{self, Length, stream};
+use candor_wire::can::{Bitrate, Frame, Timing};
 use clap::Args;
 
 use crate::Answer;

@@ -4,6 +4,7 @@ mod claims;
 mod compare;
 mod coverage;
 mod list;
+mod messages;
 mod overview;
 mod profile;
 mod report;
@@ -33,6 +34,13 @@ pub(crate) enum LabCommand {
     ///
     /// Example: candor lab show candor-report --only 'flood*' --metric egress_wait
     Show(show::Show),
+    /// Show the response times of each message of the results in a folder
+    ///
+    /// Messages are what periodic traffic consists of. Their response time is the time from when a frame
+    /// is queued at its node to its end on the bus of the node.
+    ///
+    /// Example: candor lab messages candor-report --only car
+    Messages(messages::Messages),
     /// Run the experiments that the claims of a file need, and check the claims
     ///
     /// Exits with 1 if a claim does not hold.
@@ -70,6 +78,7 @@ pub(crate) fn run(command: &LabCommand) -> Answer {
         LabCommand::List(arguments) => list::list(arguments),
         LabCommand::Report(arguments) => report::report(arguments),
         LabCommand::Show(arguments) => show::show(arguments),
+        LabCommand::Messages(arguments) => messages::messages(arguments),
         LabCommand::Claims(arguments) => claims::claims(arguments),
         LabCommand::Profile(arguments) => profile::profile(arguments),
         LabCommand::Compare(arguments) => compare::compare(arguments),

@@ -14,6 +14,7 @@ mod json;
 mod lab;
 mod log;
 mod manual;
+mod network;
 mod output;
 mod overwrite;
 mod progress;
@@ -65,6 +66,9 @@ enum Command {
     /// Run experiments and report their latencies
     #[command(subcommand)]
     Lab(lab::LabCommand),
+    /// Check and show the description of a network
+    #[command(subcommand)]
+    Network(network::NetworkCommand),
     /// Download and list Linux kernels for virtual machines
     #[command(subcommand)]
     Vm(vm::VmCommand),
@@ -103,6 +107,7 @@ fn main() -> ExitCode {
         Command::Bus(command) => bus::run(command),
         Command::Route(command) => route::run(command),
         Command::Lab(command) => lab::run(&command),
+        Command::Network(command) => network::run(&command),
         Command::Vm(command) => vm::run(&command),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments, command()),

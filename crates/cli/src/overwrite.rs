@@ -1,4 +1,4 @@
-//! `--force`: commands replace no file that is already there unless they are told to.
+//! `--force`: commands replace no file that is already there unless they are asked to.
 //!
 //! A folder of results is another matter: running experiments again replaces what earlier runs left
 //! there. `--force` is needed where somebody else's page or files are in the way.

@@ -167,7 +167,7 @@ fn expected_frames(experiment: &Experiment) -> u64 {
     match experiment.traffic {
         // The length of a recording is not known before its end: a guess for the bar alone.
         Traffic::Replay { .. } => experiment.count.min(50_000),
-        Traffic::Numbered { .. } | Traffic::Periodic { .. } => experiment.count,
+        Traffic::Numbered { .. } | Traffic::Periodic => experiment.count,
     }
 }
 

@@ -1,10 +1,12 @@
-//! `candor route`: rule files checked, explained and converted; gateways run, watched and told what
+//! `candor route`: rule files checked, explained, converted and compiled; gateways run, watched and asked what
 //! to do.
 
 mod check;
+mod compile;
 mod convert;
 mod explain;
 mod gateway;
+mod image;
 mod load;
 mod run;
 mod stats;
@@ -41,6 +43,18 @@ pub(crate) enum RouteCommand {
     ///
     /// Example: cangw -L | candor route convert - gateway.rules.toml
     Convert(convert::ConvertArgs),
+    /// Compile rules to a program image, for kernel modules, eBPF and other readers
+    ///
+    /// docs/program-image.md describes the format. Exits with 1 if the rules have errors.
+    ///
+    /// Example: candor route compile gateway.rules.toml -o gateway.image
+    Compile(compile::CompileArgs),
+    /// Show what a program image holds: sections, buses, rules and the checksum
+    ///
+    /// Exits with 1 if the image is damaged.
+    ///
+    /// Example: candor route image gateway.image
+    Image(image::ImageArgs),
     /// Run a gateway until Ctrl-C or SIGTERM
     ///
     /// To change the rules while it runs: save the rule file, send SIGHUP, or use
@@ -99,6 +113,8 @@ pub(crate) fn run(command: RouteCommand) -> Answer {
         RouteCommand::Check(args) => check::run(&args),
         RouteCommand::Explain(args) => explain::run(&args),
         RouteCommand::Convert(args) => convert::run(&args),
+        RouteCommand::Compile(args) => compile::run(&args),
+        RouteCommand::Image(args) => image::run(&args),
         RouteCommand::Run(args) => run::run(&args),
         RouteCommand::Stats(args) => stats::run(&args),
         RouteCommand::Top(args) => top::run(&args),
@@ -133,7 +149,7 @@ fn read_rules(path: &Path) -> Result<Rules, String> {
     Ok(Rules { name, notation, table, findings })
 }
 
-/// The text of a rule file, a little beyond the limit at most, so that a reader can refuse it.
+/// The text of a rule file, a little above the limit at most, so that a reader can refuse it.
 fn read(path: &Path) -> Result<String, String> {
     let bytes = read_bytes(path)?;
     if bytes.len() > MAX_BYTES {

@@ -85,7 +85,10 @@ impl Gateway {
     fn wait_for(&mut self, text: &str) {
         let mut all = String::new();
         while !all.contains(text) {
-            assert!(self.reported.read_line(&mut all).unwrap() > 0, "{text} was never told: {all}");
+            assert!(
+                self.reported.read_line(&mut all).unwrap() > 0,
+                "{text} was never reported: {all}"
+            );
         }
     }
 
@@ -160,6 +163,11 @@ fn frames_are_counted_and_rules_changed() {
         (&"finding".into(), &8.into())
     );
     assert_eq!(reported.last().unwrap()["type"], "rejected");
+    // That a file cannot be read is an error, not an answer about its rules.
+    let (stdout, stderr) = gateway.ask(&["load", "absent.toml"], 2);
+    assert!(stdout.is_empty() && stderr.contains("absent.toml: cannot be read: "), "{stderr}");
+    let (stdout, _) = gateway.ask(&["load", "absent.toml", "--json"], 2);
+    assert_eq!(lines(&stdout)[0]["type"], "rejected");
     let (stdout, _) = gateway.ask(&["stats"], 0);
     assert!(stdout.contains("\nthe rules on disk are not in use: "), "{stdout}");
     gateway.pass_a_frame();
@@ -173,8 +181,12 @@ fn frames_are_counted_and_rules_changed() {
     gateway.pass_a_frame();
     let reported = gateway.stats(&[("speed", 2), ("faster", 1)]);
     assert_eq!(reported.last().unwrap()["data"]["rejected"], serde_json::Value::Null);
-    // Nothing given: the rules that it has, again.
+    let (stdout, _) = gateway.ask(&["stats"], 0);
+    assert!(stdout.contains("/other.toml: process "), "{stdout}");
+    // Nothing given: the file that it was started with.
     gateway.ask(&["load"], 0);
+    let (stdout, _) = gateway.ask(&["stats"], 0);
+    assert!(stdout.contains("/drive.rules.toml: process "), "{stdout}");
 
     // It is running: not a second time with its rules.
     let (_, stderr) = run(gateway.folder(), &["run", "drive.rules.toml", "--control", "./x"], 2);

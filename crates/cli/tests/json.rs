@@ -21,7 +21,7 @@ const UNSEEN: &[(&str, &str, &str)] = &[
     ("lab compare", "range", "needs results of a virtual machine under load, so QEMU"),
     ("lab profile", "function", "needs QEMU"),
     ("lab profile", "place", "needs QEMU"),
-    ("vm kernels", "available", "needs Debian's package lists; tests/vm.rs makes some"),
+    ("vm kernels", "available", "needs Debian's package lists; tests/vm makes some"),
 ];
 
 const LOG: &str = "\
@@ -56,6 +56,31 @@ match = [\"0x123\"]
 set = { id = \"0x124\" }
 ";
 
+const NETWORK: &str = "\
+bus.car = { bitrate = \"500k\", data_bitrate = \"2M\" }
+bus.body.bitrate = \"250k\"
+nodes.car = [\"Engine\"]
+
+[[message]]
+id = \"0x123\"
+node = \"Engine\"
+period = \"10ms\"
+offset = \"1ms\"
+
+[[message]]
+id = \"0x18FEF100x\"
+node = \"Engine\"
+period = \"100ms\"
+
+[gateway.central]
+rules = \"car-to-body.rules.toml\"
+";
+
+const FORWARDED: &str = "\
+bus = { car = \"can0\", body = \"can1\" }
+rule = [{ from = \"car\", to = \"body\", match = [\"0x123\"] }]
+";
+
 const EXPERIMENTS: &str = "\
 title = \"Two buses\"
 count = 50
@@ -74,6 +99,12 @@ traffic.kind = \"flood\"
 [[experiment]]
 name = \"again\"
 traffic = { kind = \"replay\", log = \"drive.log\", interface = \"can0\" }
+
+[[experiment]]
+name = \"car\"
+traffic.kind = \"periodic\"
+traffic.nodes.in = [\"Engine\"]
+traffic.message = [{ id = \"0x100\", node = \"Engine\", period = \"10ms\" }]
 
 [[claim]]
 id = \"A\"
@@ -108,6 +139,8 @@ impl Scene {
             ("car.dbc", DBC),
             ("drive.rules.toml", RULES),
             ("wrong.toml", &RULES.replace("to = \"logger\"", "to = \"loger\"")),
+            ("car.network.toml", NETWORK),
+            ("car-to-body.rules.toml", FORWARDED),
             ("two.toml", EXPERIMENTS),
             ("kernel.toml", KERNEL),
         ] {
@@ -183,11 +216,11 @@ impl Gateway {
     fn start(scene: &Scene) -> Self {
         let mut command = scene.command("route run drive.rules.toml --control ./drive.sock");
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let told = BufReader::new(child.stderr.take().unwrap());
+        let messages = BufReader::new(child.stderr.take().unwrap());
         let gateway = Self(child);
         // Then all frames of the recording have passed.
         let has_ended = |line: std::io::Result<String>| line.unwrap().contains("no more frames");
-        assert!(told.lines().any(has_ended));
+        assert!(messages.lines().any(has_ended));
         gateway
     }
 }
@@ -215,6 +248,9 @@ fn run_route(scene: &mut Scene) {
     scene.run("route check", "wrong.toml");
     scene.run("route explain", "drive.rules.toml car 123#1122334455667788");
     scene.run("route explain", "drive.rules.toml car 7FF#");
+    let compile = scene.command("route compile drive.rules.toml -o drive.image");
+    assert!({ compile }.status().unwrap().success());
+    scene.run("route image", "drive.image");
     let _gateway = Gateway::start(scene);
     scene.run("route stats", "--control ./drive.sock");
     scene.run("route load", "--control ./drive.sock");
@@ -229,9 +265,11 @@ fn run_route(scene: &mut Scene) {
 }
 
 fn run_lab(scene: &mut Scene) {
+    scene.run("network show", "car.network.toml");
     scene.run("lab list", "two.toml");
     scene.run("lab list", "kernel.toml --coverage");
     scene.run("lab run", "two.toml --out before");
+    scene.run("lab messages", "before");
     scene.run("lab claims", "two.toml --out claims");
     let longer = LOG.replace("052.249713", "052.239713");
     fs::write(scene.path("drive.log"), longer).unwrap();

@@ -23,6 +23,7 @@ const WRITERS: &[(&str, &str)] = &[
     ("bus dump can0=file:drive.log?speed=max --log there.log", "there.log"),
     ("log convert drive.log there.pcapng", "there.pcapng"),
     ("route convert rules.toml there.sh", "there.sh"),
+    ("route compile rules.toml -o there.image", "there.image"),
     ("lab run experiment.toml --out there", "there/index.html"),
     ("lab claims claims.toml --out there", "there/index.html"),
     ("lab report finished", "finished/index.html"),

@@ -307,6 +307,53 @@ fn rules_are_converted_there_and_back() {
 }
 
 #[test]
+fn rules_are_compiled_and_the_image_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("rules.image");
+    let path = image.to_str().unwrap();
+    let (stdout, stderr) = run(&["compile", "-", "-o", path], RULES, 0);
+    assert_eq!(stdout, "");
+    assert!(stderr.starts_with(&format!("{path}: 2 rules on 2 buses, ")), "{stderr}");
+
+    let (stdout, stderr) = run(&["image", path], "", 0);
+    for line in [
+        "\nbuses          1     560            24        2\n",
+        "\npowertrain  can0  no\n",
+        "\n   0  speed     powertrain  body  yes\n",
+        "\n   1  the rest  powertrain  body  no\n",
+    ] {
+        assert!(stdout.contains(line), "{stdout}");
+    }
+    assert!(stderr.contains(": program image, version 1, CRC-32 "), "{stderr}");
+
+    let mut bytes = fs::read(&image).unwrap();
+    bytes[600] ^= 1;
+    fs::write(&image, &bytes).unwrap();
+    for arguments in [&["image", path][..], &["image", path, "--json"]] {
+        let (stdout, stderr) = run(arguments, "", 1);
+        assert_eq!(stdout, "");
+        let damage = format!("{path}: error: header: the CRC-32 is ");
+        assert!(stderr.starts_with(&damage) && stderr.ends_with("is damaged\n"), "{stderr}");
+    }
+}
+
+#[test]
+fn rules_without_an_image_are_refused_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("rules.image");
+    let path = image.to_str().unwrap();
+    let (_, stderr) =
+        run(&["compile", "-", "-o", path], &RULES.replace("\"body\"\n", "\"bdy\"\n"), 1);
+    assert!(stderr.contains("unknown bus `bdy`"), "{stderr}");
+    let long = RULES.replace("\"can1\"", &format!("\"file:{}.log\"", "x".repeat(5_000)));
+    let (_, stderr) = run(&["compile", "-", "-o", path], &long, 2);
+    let reason =
+        "-: there is no image of these rules: section buses, record 1: a name has 5009 bytes";
+    assert!(stderr.contains(reason), "{stderr}");
+    assert!(!image.exists());
+}
+
+#[test]
 fn what_cannot_be_converted_is_named_and_leaves_the_file_alone() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("rules.sh");

@@ -1,4 +1,4 @@
-//! The schemas of rule files and experiment files have the keys that are read, and no others.
+//! The schemas of rule files, experiment files and network files have the keys that are read, and no others.
 
 mod schema;
 
@@ -151,15 +151,47 @@ fn has_all_keys(group: &str, sources: &[&str]) {
 
 #[test]
 fn every_key_of_rule_files_is_in_their_schema() {
-    has_all_keys("route", &["rules/src/file/mod.rs", "rules/src/file/extension.rs"]);
+    has_all_keys(
+        "route",
+        &[
+            "rules/src/file/mod.rs",
+            "rules/src/file/bus.rs",
+            "rules/src/file/edit.rs",
+            "rules/src/file/rule.rs",
+            "rules/src/file/extension/mod.rs",
+            "rules/src/file/extension/conditions.rs",
+            "rules/src/file/extension/steps/mod.rs",
+            "rules/src/file/extension/steps/place.rs",
+        ],
+    );
 }
 
 #[test]
 fn every_key_of_experiment_files_is_in_their_schema() {
-    let parts = ["", "/gateway", "/matrix", "/reader", "/seeds", "/sim", "/traffic", "/vm"];
+    let parts = [
+        "",
+        "/gateway",
+        "/machine",
+        "/matrix",
+        "/reader",
+        "/seeds",
+        "/settings",
+        "/sim",
+        "/traffic",
+        "/vm",
+    ];
     let parts = parts.map(|part| format!("lab/src/campaign{part}.rs"));
     let sources = parts.iter().map(String::as_str).chain(["lab/src/claims.rs"]);
-    has_all_keys("lab", &sources.collect::<Vec<_>>());
+    let shared = ["network/src/file/bus.rs", "network/src/file/nodes.rs"];
+    let mut sources: Vec<_> = sources.chain(shared).collect();
+    sources.push("lab/src/campaign/network.rs");
+    has_all_keys("lab", &sources);
+}
+
+#[test]
+fn every_key_of_network_files_is_in_their_schema() {
+    let parts = ["bus", "mod", "nodes"].map(|part| format!("network/src/file/{part}.rs"));
+    has_all_keys("network", &parts.each_ref().map(String::as_str));
 }
 
 /// A part of a schema, by the `#/...` that refers to it, or what that refers to.
@@ -222,7 +254,9 @@ fn a_matrix_has_every_setting_in_every_way_to_write_it() {
     allowed_ways(&schema, "#/$defs/matrix", "", &mut allowed);
     let mut wanted = Ways::new();
     let settings = schema["properties"].as_object().unwrap().keys();
-    for key in settings.filter(|key| !["matrix", "experiment", "claim"].contains(&key.as_str())) {
+    for key in
+        settings.filter(|key| !["network", "matrix", "experiment", "claim"].contains(&key.as_str()))
+    {
         ways(&schema, &format!("#/properties/{key}"), &[key], &mut wanted);
     }
     let missing: Vec<_> = wanted.iter().filter(|(way, _)| !allowed.contains_key(*way)).collect();
@@ -260,6 +294,11 @@ fn the_schema_of_experiment_files_is_as_strict_as_their_reader() {
 }
 
 #[test]
+fn the_schema_of_network_files_is_as_strict_as_their_reader() {
+    schema_and_reader_agree("network", "show");
+}
+
+#[test]
 fn the_schema_of_rule_files_knows_which_keys_need_each_other() {
     schema_and_reader_agree("route", "check");
 }
@@ -286,7 +325,8 @@ fn every_rule_file_fits_its_schema() {
 fn every_experiment_file_fits_its_schema() {
     let schema = schema_of("lab");
     let folders = ["examples", "campaigns", "tests/browser/experiments"];
-    let all = files(&folders, |name| !name.ends_with(".rules.toml"));
+    let is_other = |name: &str| name.ends_with(".rules.toml") || name.ends_with(".network.toml");
+    let all = files(&folders, |name| !is_other(name));
     assert!(all.len() > 10 - 1, "{all:?}");
     for path in all {
         let misfits = schema::misfits(&schema, &json(&path), "file");

@@ -136,7 +136,7 @@ fn driver_table() -> String {
 mod tests {
     use super::*;
     use candor_bus::interface::{Frames, State};
-    use candor_wire::Timing;
+    use candor_wire::can::Timing;
 
     #[test]
     fn interfaces_are_listed_with_what_matters() {

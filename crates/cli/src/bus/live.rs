@@ -14,7 +14,7 @@ use candor_linux::clock;
 use candor_port::Wanted;
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use crate::color;
 use crate::file_kind::FileKind;
@@ -186,7 +186,7 @@ pub(super) fn hex_id(frame: &Frame) -> String {
 
 /// The same from an identifier word.
 pub(super) fn hex_word(can_id: u32) -> String {
-    use candor_wire::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG};
+    use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG};
     match can_id & (EFF_FLAG | ERR_FLAG) {
         0 => format!("{:03X}", can_id & EFF_MASK),
         _ => format!("{:08X}", can_id & EFF_MASK),

@@ -14,7 +14,7 @@ use candor_linux::clock;
 use candor_port::Address;
 use candor_port::Medium;
 use candor_time::{Instant, Nanos, Realtime};
-use candor_wire::Timing;
+use candor_wire::can::Timing;
 use clap::Args;
 
 use super::live::{self, End, Follower, Out, hex_word};

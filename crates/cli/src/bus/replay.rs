@@ -8,7 +8,7 @@ use candor_diagnostics::counted;
 use candor_port::Address;
 use candor_recording::{InterfaceIndex, Record, Recording};
 use candor_time::Nanos;
-use candor_wire::Kind;
+use candor_wire::can::Kind;
 use clap::Args;
 
 use super::live;

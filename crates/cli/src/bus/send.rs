@@ -7,7 +7,7 @@ use candor_bus::schedule::Schedule;
 use candor_bus::words;
 use candor_port::Address;
 use candor_time::Nanos;
-use candor_wire::{Frame, Kind};
+use candor_wire::can::{Frame, Kind};
 use clap::Args;
 
 use super::live;

@@ -75,17 +75,7 @@ pub(super) fn run(arguments: &Run) -> Answer {
 
 fn object<'a>(out: &Path, ran: &'a Ran) -> ExperimentResult<'a> {
     let result = &ran.result;
-    let latency = |metric: Metric| {
-        result.metric(metric).map(|figures| Figures {
-            count: figures.count,
-            max_ns: figures.max_ns,
-            min_ns: figures.min_ns,
-            p50_ns: figures.p50_ns,
-            p90_ns: figures.p90_ns,
-            p999_ns: figures.p999_ns,
-            p99_ns: figures.p99_ns,
-        })
-    };
+    let latency = |metric: Metric| result.metric(metric).map(Figures::from);
     let file = results_of(out).join(format!("{}.json", result.experiment));
     ExperimentResult {
         cached: ran.is_cached,
@@ -126,7 +116,7 @@ pub(super) fn execute(
         NonZeroUsize::get,
     );
     catch_interrupt();
-    // Before QEMU is looked for: whatever else is wrong, this is told first.
+    // Before QEMU is looked for: whatever else is wrong, this is reported first.
     running.overwriting.folder(&running.out)?;
     run::prepare(&running.out).map_err(|error| error.to_string())?;
     let is_vm = |experiment: &Experiment| experiment.world.testbed() == Testbed::Vm;

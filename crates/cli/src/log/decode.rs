@@ -9,7 +9,7 @@ use candor_bus::words::{View, number};
 use candor_diagnostics::counted;
 use candor_recording::{Encoder, Format, Record, Recording};
 use candor_signals::Decoded;
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 use clap::Args;
 
 use crate::bus::database;

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use candor_recording::{IdStatistics, InterfaceIndex, Recording, Statistics};
-use candor_wire::{Bitrate, Id, Timing};
+use candor_wire::can::{Bitrate, Id, Timing};
 use clap::Args;
 
 use super::{InputArgs, Progress, explain_malformed, report_skipped};

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use candor_diagnostics::{Findings, Severity, counted};
 use candor_engine::Table;
-use candor_gateway::plan::{Plane, Planned, plan};
+use candor_gateway::plan::{Choice, Planned, plan};
+use candor_gateway::plane::PLANES;
 use clap::Args;
 
 use super::{Rules, read_rules};
@@ -37,7 +38,7 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
     let rules = table.as_ref().map(|table| table.rules.len());
     let planned = match &table {
         // With that plane there is nobody who refuses.
-        Some(table) if args.plan => plan(table, Plane::Auto).unwrap_or_default(),
+        Some(table) if args.plan => plan(table, PLANES, Choice::Auto).unwrap_or_default(),
         _ => Vec::new(),
     };
     if args.json {
@@ -52,7 +53,7 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
         if args.plan && table.is_some() {
             let row = |planned: &Planned| {
                 let rule = table.as_ref()?.rules.get(planned.rule)?;
-                Some(vec![rule.name.clone(), planned.doer.name().into(), planned.reason.clone()])
+                Some(vec![rule.name.clone(), planned.plane.name.into(), planned.reason.clone()])
             };
             let rows: Vec<_> = planned.iter().filter_map(row).collect();
             print(&crate::output::table(&["rule", "plane", "reason"], &rows))?;
@@ -72,7 +73,7 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
 /// Who does a rule if can-gw does what it can.
 fn plan_object<'a>(table: &'a Table, planned: &Planned) -> Option<Plan<'a>> {
     let rule = table.rules.get(planned.rule)?.name.as_str();
-    Some(Plan { rule, plane: planned.doer.into(), reason: planned.reason.clone() })
+    Some(Plan { rule, plane: planned.plane.name, reason: planned.reason.clone() })
 }
 
 fn counts(findings: &Findings) -> (usize, usize) {

@@ -14,7 +14,7 @@ use candor_engine::{Bus, BusIndex, Rule, Table};
 use candor_rules::explain::{self, Copy, Explained, Explanation, Pass, Taken, Verdict};
 use candor_rules::file;
 use candor_signals::{Database, Decoded};
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 use clap::Args;
 
 use self::words::{reason, refusal, step_object};

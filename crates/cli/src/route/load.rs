@@ -56,10 +56,7 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
             Ok(true)
         }
         Ok(other) => Err(client.unexpected(&other).to_string()),
-        Err(ClientError::Refused(rejected)) => {
-            refuse(&rejected, args.json)?;
-            Ok(false)
-        }
+        Err(ClientError::Refused(rejected)) => refuse(&rejected, args.json),
         Err(error) => Err(describe(error)),
     }
 }
@@ -70,7 +67,8 @@ fn summary(loaded: &Loaded) -> String {
     format!("{rules} loaded in {took}; change {}", loaded.generation)
 }
 
-fn refuse(rejected: &Rejected, json: bool) -> Result<(), String> {
+/// Says why the rules are not in use: they have errors, or something else is in the way.
+fn refuse(rejected: &Rejected, json: bool) -> Answer {
     let Rejected { message, findings } = rejected;
     if json {
         let findings = json::lines(findings.iter().map(finding_object))?;
@@ -78,8 +76,11 @@ fn refuse(rejected: &Rejected, json: bool) -> Result<(), String> {
     } else {
         print(&findings.iter().map(|finding| finding.text.as_str()).collect::<String>())?;
     }
+    if findings.is_empty() {
+        return Err(message.clone());
+    }
     eprintln!("{message}");
-    Ok(())
+    Ok(false)
 }
 
 fn finding_object(finding: &FindingLine) -> Finding<'_> {

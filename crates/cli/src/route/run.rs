@@ -1,14 +1,16 @@
-//! `candor route run`: a gateway at work, until it is told to end.
+//! `candor route run`: a gateway at work, until it is asked to end.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use candor_gateway::plan::Plane;
+use candor_gateway::plan::Choice;
+use candor_gateway::plane::PLANES;
 use candor_gateway::snapshot::PortSnapshot;
 use candor_gateway::{Config, Service, Snapshot};
 use candor_init::INIT;
 use candor_lab::report::PLOTLY;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::Answer;
 use crate::color;
@@ -20,8 +22,8 @@ pub(crate) struct RunArgs {
     /// The rule file
     file: PathBuf,
     /// Who runs the rules
-    #[arg(long, value_enum, default_value = "user")]
-    plane: PlaneArg,
+    #[arg(long, value_parser = planes(), default_value = "user")]
+    plane: Choice,
     /// Real-time priority (SCHED_FIFO) of the forwarding threads, 1 to 99
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
     rt: Option<u8>,
@@ -54,38 +56,31 @@ pub(crate) struct RunArgs {
     until_end: bool,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum PlaneArg {
-    /// Threads of this process run all rules
-    User,
-    /// The kernel's can-gw runs all rules; an error if it cannot run one
-    Kernel,
-    /// can-gw runs the rules that it can, threads run the others; see `candor route check --plan`
-    Auto,
+/// The data planes to choose from.
+fn planes() -> impl TypedValueParser<Value = Choice> {
+    let one = PLANES.iter().rev().map(|plane| PossibleValue::new(plane.name).help(plane.help));
+    let auto = PossibleValue::new("auto").help(
+        "can-gw runs the rules that it can, threads run the others; see `candor route check --plan`",
+    );
+    PossibleValuesParser::new(one.chain([auto])).map(|name| {
+        let chosen = PLANES.iter().find(|plane| plane.name == name);
+        chosen.map_or(Choice::Auto, |plane| Choice::Only(plane))
+    })
 }
 
-impl From<PlaneArg> for Plane {
-    fn from(plane: PlaneArg) -> Self {
-        match plane {
-            PlaneArg::User => Self::User,
-            PlaneArg::Kernel => Self::Kernel,
-            PlaneArg::Auto => Self::Auto,
-        }
-    }
-}
-
-/// Runs a gateway. True when it ended as it was told to; false stands for rules that have errors.
+/// Runs a gateway. True when it ended as it was asked to; false stands for rules that have errors.
 pub(crate) fn run(args: &RunArgs) -> Answer {
     // Before any thread is started.
     let signals = candor_gateway::signals().map_err(|error| error.to_string())?;
     let service = Service {
         gateway: Config {
             file: args.file.clone(),
-            plane: args.plane.into(),
+            choice: args.plane,
             priority: args.rt,
             cpus: args.cpu.clone(),
             measures: !args.no_latency,
             stops_loops: args.stop_loops,
+            ..Config::default()
         },
         locks_memory: args.lock_memory,
         unlocked: vec![INIT, PLOTLY.as_bytes()],
@@ -108,10 +103,8 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
             color::eprint_findings(&findings);
             Ok(false)
         }
-        Err(candor_gateway::Error::Plane(refused)) => {
-            for (rule, reason) in refused {
-                eprintln!("can-gw cannot run rule {rule:?}: {reason}");
-            }
+        Err(error @ candor_gateway::Error::Plane(..)) => {
+            eprintln!("{error}");
             eprintln!("use --plane auto or user, or see `candor route check --plan`");
             Ok(false)
         }

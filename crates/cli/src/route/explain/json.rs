@@ -2,7 +2,7 @@
 
 use candor_engine::BusIndex;
 use candor_rules::explain::{self, Explained, Pass, Taken};
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 use super::words::reason;
 use super::{Scene, steps, taken};

@@ -6,7 +6,7 @@ use candor_engine::edit;
 use candor_engine::{Filter, Gate, Rule};
 use candor_rules::explain::{Mismatch, Verdict};
 use candor_rules::pattern;
-use candor_wire::frame::{BRS, ESI};
+use candor_wire::can::frame::{BRS, ESI};
 
 use crate::json::explain_rule::Step;
 

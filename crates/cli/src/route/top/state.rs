@@ -88,7 +88,7 @@ impl State {
         }
     }
 
-    /// Takes what the gateway told.
+    /// Takes what the gateway reported.
     pub(super) fn take(&mut self, snapshot: Snapshot) {
         self.remember(&snapshot);
         if self.is_paused {

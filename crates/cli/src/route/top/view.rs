@@ -512,7 +512,7 @@ mod tests {
             plain.content.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset)
         );
         let style = style_of(&plain, "queue_full");
-        assert!(style.add_modifier.contains(Modifier::BOLD), "still to be told from others");
+        assert!(style.add_modifier.contains(Modifier::BOLD), "still distinct from others");
         assert_eq!(lines(&plain), lines(&buffer));
     }
 
