@@ -16,9 +16,9 @@ use std::time::Instant;
 use candor_gateway::{Config, Gateway, Rules};
 use candor_linux::realtime::threads_of;
 use candor_linux::wake::Wake;
-use candor_port::Wanted;
+use candor_port::{Until, Wanted};
 use candor_time::Nanos;
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 const FRAMES: u64 = 1_000_000;
 /// So many frames may be under way: fewer than fit into the buffers of the sockets.
@@ -78,7 +78,7 @@ fn measure(rules: &str, measures: bool) -> Figures {
             tell.send(Wake::new().expect("a signal").thread()).expect("somebody listens");
             while !is_ending.load(Ordering::Relaxed) {
                 let mut count = 0;
-                output.receive(&mut |_| count += 1).expect("the port works");
+                output.receive(Until::Woken, &mut |_| count += 1).expect("the port works");
                 received.fetch_add(count, Ordering::Relaxed);
             }
         })
@@ -90,7 +90,7 @@ fn measure(rules: &str, measures: bool) -> Figures {
 
     let frames: Vec<Frame> = (0..64_u64)
         .map(|number| {
-            let id = candor_wire::StandardId::new(0x100 + number as u16).expect("11 bits");
+            let id = candor_wire::can::StandardId::new(0x100 + number as u16).expect("11 bits");
             Frame::new(id, &number.to_be_bytes()).expect("8 bytes")
         })
         .collect();

@@ -15,8 +15,8 @@ use std::time::Instant;
 
 use candor_diagnostics::Findings;
 use candor_signals::Database;
-use candor_wire::Frame;
-use candor_wire::frame::{FD_LENGTHS, id_word};
+use candor_wire::can::Frame;
+use candor_wire::can::frame::{FD_LENGTHS, id_word};
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const FILES: [&str; 4] = [
@@ -125,7 +125,7 @@ impl Scene {
         let python = repository.join("tests/.venv/bin/python");
         let frames = self.frames.iter().map(|frame| {
             let data = frame.data().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-            format!("{} {data}", frame.can_id() & candor_wire::frame::EFF_MASK)
+            format!("{} {data}", frame.can_id() & candor_wire::can::frame::EFF_MASK)
         });
         let output = Command::new(&python)
             .arg(repository.join("benches/signal_decode.py"))

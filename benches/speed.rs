@@ -13,8 +13,8 @@ use candor_engine::{Engine, Forward, Passage};
 use candor_lab::campaign::{self, Options};
 use candor_lab::simulate::{self, Unwatched};
 use candor_time::Nanos;
-use candor_wire::frame::{EFF_FLAG, EFF_MASK, RTR_FLAG, SFF_MASK};
-use candor_wire::{Frame, bits};
+use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, RTR_FLAG, SFF_MASK};
+use candor_wire::can::{Frame, bits};
 
 const ROUNDS: usize = 7;
 

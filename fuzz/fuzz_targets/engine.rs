@@ -8,8 +8,8 @@ use candor_engine::program::JobIndex;
 use candor_engine::{Egress, Engine, Forward, Passage, Succession};
 use candor_rules::file;
 use candor_time::Nanos;
-use candor_wire::Frame;
-use candor_wire::frame::{ERR_FLAG, RTR_FLAG};
+use candor_wire::can::Frame;
+use candor_wire::can::frame::{ERR_FLAG, RTR_FLAG};
 
 /// Takes copies and loses some of them.
 struct Sink {

@@ -1,7 +1,7 @@
 //! The notation of candump: what is read is read again after showing it.
 #![no_main]
 
-use candor_wire::{Frame, notation};
+use candor_wire::can::{Frame, notation};
 
 libfuzzer_sys::fuzz_target!(|text: &[u8]| {
     match notation::parse(text) {

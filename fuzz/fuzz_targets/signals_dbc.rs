@@ -3,8 +3,8 @@
 
 use candor_diagnostics::Findings;
 use candor_signals::{Database, ValueType};
-use candor_wire::Frame;
-use candor_wire::frame::{FD_LENGTHS, id_word};
+use candor_wire::can::Frame;
+use candor_wire::can::frame::{FD_LENGTHS, id_word};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let findings = Findings::new();
@@ -48,8 +48,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         let _ = message.encode(message.signals.iter().map(|it| (it.name.as_str(), it.offset)));
     }
     // Traffic out of it.
-    if let Ok(dbc) = candor_lab::dbc::parse("fuzz", bytes) {
-        for message in &dbc.messages {
+    if let Ok(dbc) = candor_network::file::dbc_messages("fuzz", bytes, "[[message]]") {
+        for (_, message) in &dbc.messages {
             assert!(message.length <= 64 && message.period.as_nanos() > 0);
         }
     }

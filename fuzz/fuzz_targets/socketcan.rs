@@ -1,7 +1,7 @@
 //! The layouts of SocketCAN: what is read is read again after writing it.
 #![no_main]
 
-use candor_wire::socketcan::{IdOrder, decode, encode};
+use candor_wire::can::socketcan::{IdOrder, decode, encode};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     for order in [IdOrder::BigEndian, IdOrder::LittleEndian] {

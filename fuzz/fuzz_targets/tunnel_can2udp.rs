@@ -1,7 +1,7 @@
 //! Datagrams of can2udp: what is read is read again after writing it.
 #![no_main]
 
-use candor_wire::tunnel::can2udp::{Datagram, MAX_LEN};
+use candor_wire::can::tunnel::can2udp::{Datagram, MAX_LEN};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     match Datagram::decode(bytes) {

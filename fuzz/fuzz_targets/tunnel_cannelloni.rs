@@ -2,9 +2,9 @@
 //! stream is cut makes no difference.
 #![no_main]
 
-use candor_wire::Frame;
-use candor_wire::tunnel::Malformed;
-use candor_wire::tunnel::cannelloni::{Datagram, HELLO, Outgoing, Stream};
+use candor_wire::can::Frame;
+use candor_wire::can::tunnel::Malformed;
+use candor_wire::can::tunnel::cannelloni::{Datagram, HELLO, Outgoing, Stream};
 
 fn read(pieces: impl Iterator<Item = impl AsRef<[u8]>>) -> (Vec<Frame>, Option<Malformed>) {
     let (mut stream, mut frames) = (Stream::new(), Vec::new());

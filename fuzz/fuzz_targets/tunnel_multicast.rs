@@ -1,7 +1,7 @@
 //! Messages of python-can: what is read is read again after writing it.
 #![no_main]
 
-use candor_wire::tunnel::multicast::{Datagram, MAX_LEN};
+use candor_wire::can::tunnel::multicast::{Datagram, MAX_LEN};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     match Datagram::decode(bytes) {

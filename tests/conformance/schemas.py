@@ -23,7 +23,7 @@ LOG = "examples/recordings/drive.log"
 RULES = "examples/gateway/recording.rules.toml"
 CASES = "crates/cli/testdata/schema-cases.toml"
 # The commands that read the files of a group and change nothing.
-READERS = {"lab": "list", "route": "check"}
+READERS = {"lab": "list", "network": "show", "route": "check"}
 # Commands that need no machine and no network. `OUT` stands for an empty folder.
 COMMANDS = [
     "frame 123#DEADBEEF 123##1AABB",
@@ -36,6 +36,7 @@ COMMANDS = [
     "bus replay LOG file:OUT/replayed.log --speed max",
     "route check RULES --plan",
     "route explain examples/small-car.rules.toml powertrain 19E#0001A0B0C0D0E0F0",
+    "network show examples/small-car.network.toml",
     "lab list campaigns/gateway-timing.toml",
     "lab list campaigns/gateway-timing.toml --coverage",
     "lab run examples/small-car.toml --only car --set count=100 --out OUT/run",
@@ -78,14 +79,15 @@ def schema_of(candor, arguments):
 
 def wrong_files(candor):
     """A sentence for each mistake in a file of examples and campaigns."""
-    rules, experiments = (
-        Draft202012Validator(schema_of(candor, [group, "schema"])) for group in ("route", "lab")
+    rules, networks, experiments = (
+        Draft202012Validator(schema_of(candor, [group, "schema"])) for group in ("route", "network", "lab")
     )
     files = [path for folder in ("examples", "campaigns") for path in (ROOT / folder).rglob("*.toml")]
     if not files:
         yield "there are no files"
     for path in files:
-        validator = rules if path.name.endswith(".rules.toml") else experiments
+        of_kind = {".rules.toml": rules, ".network.toml": networks}
+        validator = next((it for end, it in of_kind.items() if path.name.endswith(end)), experiments)
         for error in validator.iter_errors(tomllib.loads(path.read_text())):
             yield f"{path.relative_to(ROOT)}: {error.json_path}: {error.message}"
 

@@ -3,7 +3,8 @@
     python3 tests/laws/modules.py
 
 The modules are the files and folders at the top of `src`; what is in a folder counts as one module. A module
-uses another if it names it, with `crate::` or `super::`, outside of comments and of its own tests.
+uses another if it names it, with `crate::` or `super::`, outside of comments and of its own tests: those at the end
+of a file, or in a file `tests.rs`.
 
 Exit code 0 if no crate has a circle, 1 if one has.
 """
@@ -15,6 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 # The files that name all modules of a crate, and belong to none of them.
 ROOTS = {"lib", "main", "build"}
+# The file with the tests of the module that it stands beside.
+TESTS = "tests"
 
 
 def product(text):
@@ -37,7 +40,7 @@ def uses(files):
     modules = {}
     for path, text in files.items():
         parts = list(Path(path).with_suffix("").parts)
-        if parts[0] in ROOTS:
+        if parts[0] in ROOTS or parts[-1] == TESTS:
             continue
         if parts[-1] == "mod":
             parts.pop()

@@ -35,6 +35,7 @@ class Modules(unittest.TestCase):
     def test_comments_and_tests_do_not_count(self):
         tests = "#[cfg(test)]\nmod tests {\n    use crate::a;\n}\n"
         self.assertEqual(found(a="use crate::b;", b=f"/// [`A`](crate::a)\nfn b() {{}}\n{tests}"), [])
+        self.assertEqual(found(a="use crate::b;", b="#[cfg(test)]\nmod tests;", b__tests="use crate::a;"), [])
 
 
 if __name__ == "__main__":

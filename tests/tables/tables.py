@@ -183,8 +183,8 @@ def table_of_fates(results):
     rows, columns = {}, []
     for result in results.values():
         axes = result["axes"]
-        measures = ", measuring" if result["experiment"].startswith("measured-") else ""
-        gateway = axes.get("gateway.kind", "live") + measures
+        named = {"measured": "live, measuring", "gathering": "live, gathering"}
+        gateway = axes.get("gateway.kind") or named[result["experiment"].partition("-")[0]]
         column = f"{axes['load.kind']}, {axes['vm.kernel']}"
         if column not in columns:
             columns.append(column)
@@ -213,7 +213,6 @@ def row(cells):
 
 LIVE = {
     "user": "a loop of `read` and `write`",
-    "engine-fast": "rule engine, fast",
     "live": "live",
     "live-unmeasured": "live with `--no-latency`",
     "rules-1": "live, 1 rule",
@@ -222,7 +221,7 @@ LIVE = {
     "rules-10000": "live, 10,000 rules",
 }
 PERCENTILES = {"p50": "p50", "p99": "p99", "p99.9": "p999", "worst": "max"}
-GATEWAYS = ["none", "kernel", "user", "engine", "engine-fast", "live", "live, measuring"]
+GATEWAYS = ["none", "kernel", "user", "live", "live, gathering", "live, measuring"]
 TRAFFICS = ["one-at-a-time", "half", "flood"]
 LOADS = ["none", "cpu", "ethernet", "both"]
 JOBS = ["--jobs", os.environ.get("CANDOR_JOBS", "1")]

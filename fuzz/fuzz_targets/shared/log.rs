@@ -2,7 +2,7 @@
 //! cut, and what was read is read again after writing it.
 
 use candor_recording::{Direction, Format, InterfaceIndex, Record, Step};
-use candor_wire::Frame;
+use candor_wire::can::Frame;
 
 /// A record with the name of its interface.
 struct Named {
