@@ -6,7 +6,7 @@ use candor_output::{Existing, Target};
 
 use crate::error::RecordingError;
 use crate::format::{FORMATS, Format};
-use crate::record::Record;
+use crate::record::{AnyRecord, Record};
 use crate::write::{Sink, format_of_name};
 
 /// Creates a recording in the file `path`, or on standard output if that is `-`.
@@ -55,6 +55,18 @@ impl Writer {
     /// The format cannot hold the record, or the file cannot be written.
     pub fn write(&mut self, record: &Record, interface: &str) -> Result<(), RecordingError> {
         self.sink.write(record, interface)
+    }
+
+    /// Appends a record of either kind, seen on the interface of that name.
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    pub fn write_any(
+        &mut self,
+        record: &AnyRecord<'_>,
+        interface: &str,
+    ) -> Result<(), RecordingError> {
+        self.sink.write_any(record, interface)
     }
 
     /// Writes what is left and puts the file in its place.

@@ -5,7 +5,7 @@ use std::fmt;
 use candor_wire::can::FrameError;
 use candor_wire::can::notation;
 
-use crate::record::{InterfaceError, Interfaces, Record};
+use crate::record::{InterfaceError, Interfaces, PacketSpan, Record};
 
 /// A [`Decoder`] asks for more bytes until it has this many, never more: the least room a
 /// caller's buffer needs.
@@ -16,12 +16,19 @@ pub const MAX_LINE_LEN: usize = 4_096;
 /// What a [`Decoder`] made of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A frame, in the first `consumed` bytes.
+    /// A CAN frame, in the first `consumed` bytes.
     Record {
         /// How many bytes to drop before the next call.
         consumed: usize,
         /// The frame.
         record: Record,
+    },
+    /// An Ethernet frame, in the first `consumed` bytes.
+    Ethernet {
+        /// How many bytes to drop before the next call.
+        consumed: usize,
+        /// Where it is in these bytes.
+        record: Record<PacketSpan>,
     },
     /// No frame in the first `consumed` bytes: a header, a comment, a packet of another protocol.
     Skip {
@@ -37,7 +44,9 @@ pub enum Step {
 /// What a recording has that is no frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
-    /// Packets of other protocols, recorded together with CAN.
+    /// Ethernet frames, where only CAN frames were asked for.
+    pub ethernet_frames: u64,
+    /// Packets of other protocols, and Ethernet packets longer than [`MAX_RECORD_LEN`].
     pub other_packets: u64,
     /// Frames the recorder says it lost.
     pub lost_frames: u64,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::record::{InterfaceError, Record};
+use crate::record::{InterfaceError, Packet, Record};
 
 pub(crate) const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -19,6 +19,19 @@ pub trait Encoder: Send {
         interface: &str,
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError>;
+
+    /// As [`Encoder::encode`], for a frame of Ethernet.
+    ///
+    /// # Errors
+    /// Most formats hold only CAN.
+    fn encode_ethernet(
+        &mut self,
+        _record: &Record<Packet<'_>>,
+        _interface: &str,
+        _out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        Err(EncodeError::Ethernet)
+    }
 }
 
 /// Why a format cannot hold a record.
@@ -31,6 +44,8 @@ pub enum EncodeError {
     Interface(InterfaceError),
     /// A time after the format's last, in nanoseconds.
     TimeTooLate(u64),
+    /// A frame of Ethernet in a format for CAN.
+    Ethernet,
 }
 
 impl fmt::Display for EncodeError {
@@ -47,6 +62,7 @@ impl fmt::Display for EncodeError {
                  candump",
                 time_ns / NANOS_PER_SECOND
             ),
+            Self::Ethernet => f.write_str("the format holds only CAN frames; use pcapng"),
         }
     }
 }
@@ -68,6 +84,7 @@ mod tests {
                 EncodeError::TimeTooLate(5_000_000_000_999_999_999),
                 "a time of 5000000000 s is after",
             ),
+            (EncodeError::Ethernet, "only CAN frames; use pcapng"),
         ] {
             assert!(error.to_string().contains(words), "{error}");
         }

@@ -4,8 +4,11 @@
 //! | format | file | interfaces | directions | time |
 //! |---|---|---|---|---|
 //! | candump log | `candump.rs` | by name | ` R`, ` T` at the end of the line | 1 to 9 decimals |
-//! | pcap, link type 227 | `pcap.rs` | one, unnamed | - | micro- or nanoseconds, until 2106 |
-//! | pcapng, link type 227 | `pcapng.rs` | by name | in the packet flags | any resolution |
+//! | pcap | `pcap.rs` | one, unnamed | - | micro- or nanoseconds, until 2106 |
+//! | pcapng | `pcapng.rs` | by name | in the packet flags | any resolution |
+//!
+//! Ethernet frames are read from pcap and pcapng, and written to pcapng. (The header of a pcap file says which
+//! kind its frames are. Here it is written before the first one, for CAN.)
 
 mod candump;
 mod pcap;
@@ -21,6 +24,13 @@ pub static FORMATS: &[&Format] = &[&candump::FORMAT, &pcap::FORMAT, &pcapng::FOR
 
 /// What the name of an interface is if the recording has none.
 const UNNAMED: &str = "can0";
+/// As [`UNNAMED`], of an Ethernet interface.
+const UNNAMED_ETHERNET: &str = "eth0";
+
+/// `LINKTYPE_ETHERNET` of captures.
+const ETHERNET_LINK_TYPE: u16 = 1;
+/// `LINKTYPE_CAN_SOCKETCAN` of captures.
+const CAN_LINK_TYPE: u16 = 227;
 
 /// A format of recordings: what it is called, what it can hold, and how to read and write it.
 pub struct Format {
@@ -34,6 +44,8 @@ pub struct Format {
     pub keeps_interfaces: bool,
     /// Whether it tells received frames from transmitted ones.
     pub keeps_directions: bool,
+    /// Whether Ethernet frames can be written, too.
+    pub keeps_ethernet: bool,
     begins: fn(&[u8]) -> bool,
     decoder: fn() -> Box<dyn Decoder>,
     encoder: fn(&mut Vec<u8>) -> Box<dyn Encoder>,
@@ -96,17 +108,26 @@ mod tests {
 
     use super::*;
     use crate::encode::NANOS_PER_SECOND;
-    use crate::{DecodeError, Direction, InterfaceIndex, Record, Step};
+    use crate::{DecodeError, Direction, InterfaceIndex, Packet, Record, Step};
 
-    /// A record with the name of its interface.
+    /// A record of a CAN frame with the name of its interface.
     type Named = (u64, String, Option<Direction>, Frame);
+    /// A record of either kind with the name of its interface.
+    pub(crate) type AnyNamed = (u64, String, Option<Direction>, Any);
+
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub(crate) enum Any {
+        Can(Frame),
+        /// What was captured, and the length there was.
+        Ethernet(Vec<u8>, u32),
+    }
 
     /// Shows the decoder windows that grow by the given chunks, again and again.
-    pub(crate) fn decode_in_chunks(
+    pub(crate) fn decode_any(
         format: &Format,
         bytes: &[u8],
         chunks: &[usize],
-    ) -> Result<Vec<Named>, DecodeError> {
+    ) -> Result<Vec<AnyNamed>, DecodeError> {
         let mut decoder = format.decoder();
         let mut chunks = chunks.iter().copied().cycle();
         let (mut start, mut end) = (0, 0);
@@ -115,7 +136,15 @@ mod tests {
             match decoder.decode(&bytes[start..end], end == bytes.len())? {
                 Step::Record { consumed, record } => {
                     let name = decoder.interfaces().name(record.interface).into();
-                    records.push((record.time_ns, name, record.direction, record.frame));
+                    let frame = Any::Can(record.frame);
+                    records.push((record.time_ns, name, record.direction, frame));
+                    start += consumed;
+                }
+                Step::Ethernet { consumed, record } => {
+                    let name = decoder.interfaces().name(record.interface).into();
+                    let packet = record.frame.of(&bytes[start..end]);
+                    let frame = Any::Ethernet(packet.bytes.to_vec(), packet.original_len);
+                    records.push((record.time_ns, name, record.direction, frame));
                     start += consumed;
                 }
                 Step::Skip { consumed } => {
@@ -134,18 +163,37 @@ mod tests {
         }
     }
 
+    /// As [`decode_any`]; there is nothing but CAN.
+    pub(crate) fn decode_in_chunks(
+        format: &Format,
+        bytes: &[u8],
+        chunks: &[usize],
+    ) -> Result<Vec<Named>, DecodeError> {
+        let can = |(time_ns, name, direction, frame)| match frame {
+            Any::Can(frame) => (time_ns, name, direction, frame),
+            Any::Ethernet(..) => panic!("an Ethernet frame"),
+        };
+        Ok(decode_any(format, bytes, chunks)?.into_iter().map(can).collect())
+    }
+
     pub(crate) fn decode(format: &Format, bytes: &[u8]) -> Result<Vec<Named>, DecodeError> {
         decode_in_chunks(format, bytes, &[bytes.len()])
     }
 
-    pub(crate) fn encode(format: &Format, records: &[Named]) -> Vec<u8> {
+    pub(crate) fn encode(format: &Format, records: &[AnyNamed]) -> Vec<u8> {
         let mut out = Vec::new();
         let mut encoder = format.encoder(&mut out);
         for (time_ns, name, direction, frame) in records {
-            let interface = InterfaceIndex(0);
-            let record =
-                Record { time_ns: *time_ns, interface, direction: *direction, frame: *frame };
-            encoder.encode(&record, name, &mut out).unwrap();
+            let (time_ns, direction) = (*time_ns, *direction);
+            let record = Record { time_ns, interface: InterfaceIndex(0), direction, frame };
+            match frame {
+                Any::Can(frame) => encoder.encode(&record.map(|_| *frame), name, &mut out),
+                Any::Ethernet(bytes, original_len) => {
+                    let packet = Packet { bytes, original_len: *original_len };
+                    encoder.encode_ethernet(&record.map(|_| packet), name, &mut out)
+                }
+            }
+            .unwrap();
         }
         out
     }
@@ -174,7 +222,8 @@ mod tests {
         ]
     }
 
-    fn any_record() -> impl Strategy<Value = Named> {
+    /// Of either kind.
+    fn any_record() -> impl Strategy<Value = AnyNamed> {
         let time = prop_oneof![
             0..u64::MAX,
             // Whole microseconds, as most recorders have them.
@@ -187,12 +236,16 @@ mod tests {
             Just(Some(Direction::Received)),
             Just(Some(Direction::Transmitted)),
         ];
-        (time, name.prop_map(String::from), direction, any_frame())
+        let ethernet = (proptest::collection::vec(any::<u8>(), 0..70), any::<u32>())
+            .prop_map(|(bytes, original_len)| Any::Ethernet(bytes, original_len));
+        let frame = prop_oneof![3 => any_frame().prop_map(Any::Can), 1 => ethernet];
+        (time, name.prop_map(String::from), direction, frame)
     }
 
     /// What is left of records after a stay in `format`.
-    fn as_kept_by(format: &Format, records: &[Named]) -> Vec<Named> {
+    fn as_kept_by(format: &Format, records: &[AnyNamed]) -> Vec<AnyNamed> {
         let mut kept = records.to_vec();
+        kept.retain(|(.., frame)| format.keeps_ethernet || matches!(frame, Any::Can(_)));
         for (time_ns, name, direction, _) in &mut kept {
             if !format.keeps_interfaces {
                 *name = UNNAMED.into();
@@ -214,8 +267,8 @@ mod tests {
             for format in FORMATS {
                 let records = as_kept_by(format, &records);
                 let bytes = encode(format, &records);
-                prop_assert_eq!(&decode_in_chunks(format, &bytes, &chunks).unwrap(), &records);
-                prop_assert_eq!(&decode_in_chunks(format, &bytes, &[1]).unwrap(), &records);
+                prop_assert_eq!(&decode_any(format, &bytes, &chunks).unwrap(), &records);
+                prop_assert_eq!(&decode_any(format, &bytes, &[1]).unwrap(), &records);
                 if !records.is_empty() || format.name != "candump" {
                     prop_assert_eq!(Format::by_content(&bytes), Some(*format));
                 }
@@ -231,14 +284,17 @@ mod tests {
         ) {
             for format in FORMATS {
                 let mut bytes = encode(format, &as_kept_by(format, &records));
+                if bytes.is_empty() {
+                    continue;
+                }
                 let at = at.index(bytes.len());
                 bytes[at] ^= 1 << bit;
-                let outcome = |result: Result<Vec<Named>, DecodeError>| {
+                let outcome = |result: Result<Vec<AnyNamed>, DecodeError>| {
                     result.map_err(|error| (error.position, error.reason))
                 };
                 prop_assert_eq!(
-                    outcome(decode_in_chunks(format, &bytes, &chunks)),
-                    outcome(decode(format, &bytes))
+                    outcome(decode_any(format, &bytes, &chunks)),
+                    outcome(decode_any(format, &bytes, &[bytes.len()]))
                 );
             }
         }

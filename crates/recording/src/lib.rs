@@ -1,4 +1,4 @@
-//! Recordings of CAN frames: formats, reading, writing, statistics.
+//! Recordings of CAN and Ethernet frames: formats, reading, writing, statistics.
 //!
 //! [`open`] a recording and iterate over its records; [`create`] one and write records to it, or hand them
 //! to a [`Sink`]. Both keep one buffer of 128 KiB, whatever the size of the recording. `-` stands for
@@ -35,6 +35,7 @@
 //!             times.push((record.time_ns, decoder.interfaces().name(record.interface).to_owned()));
 //!             rest = &rest[consumed..];
 //!         }
+//!         Step::Ethernet { .. } => unreachable!("candump logs hold only CAN"),
 //!         Step::Skip { consumed } => rest = &rest[consumed..],
 //!         Step::NeedMore => unreachable!("the input is at its end"),
 //!         Step::End => break,
@@ -65,11 +66,11 @@ pub use error::RecordingError;
 pub use format::{FORMATS, Format};
 pub use read::{Recording, Skipped, open};
 pub use record::{
-    Direction, InterfaceError, InterfaceIndex, Interfaces, MAX_INTERFACE_NAME_LEN, MAX_INTERFACES,
-    Record,
+    AnyRecord, Direction, InterfaceError, InterfaceIndex, Interfaces, MAX_INTERFACE_NAME_LEN,
+    MAX_INTERFACES, Packet, PacketSpan, Record,
 };
 pub use statistics::{
-    BusStatistics, BusyBits, IdStatistics, MAX_IDS, PEAK_WINDOWS_NS, Pause, PeriodStatistics,
-    Statistics,
+    BusStatistics, BusyBits, EthernetStatistics, IdStatistics, LinkStatistics, MAX_IDS,
+    MAX_STREAMS, PEAK_WINDOWS_NS, Pause, PeriodStatistics, Statistics, Stream, StreamStatistics,
 };
 pub use write::{Sink, format_of_name};

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::decode::{DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Step};
 use crate::error::{Problem, RecordingError};
 use crate::format::{FORMATS, Format};
-use crate::record::{Interfaces, Record};
+use crate::record::{AnyRecord, Interfaces, PacketSpan, Record};
 
 const BUFFER_LEN: usize = 2 * MAX_RECORD_LEN;
 /// How much is read at most to find out the format.
@@ -32,7 +32,8 @@ pub fn open(path: &Path, format: Option<&'static Format>) -> Result<Recording, R
     Ok(recording)
 }
 
-/// A recording being read: an iterator over its records.
+/// A recording being read: an iterator over its CAN frames. [`Recording::next_any`] gives its Ethernet frames,
+/// too.
 ///
 /// After an error that is not passed over the iteration is over.
 pub struct Recording {
@@ -51,7 +52,16 @@ pub struct Recording {
     skips_malformed: bool,
     skipped: Skipped,
     has_records: bool,
+    /// Ethernet frames that nobody asked for.
+    ethernet_frames: u64,
     cut: Option<RecordingError>,
+}
+
+/// What [`Recording::step`] found.
+enum Found {
+    Can(Record),
+    /// An Ethernet frame; the place counts from the start of the buffer.
+    Ethernet(Record<PacketSpan>),
 }
 
 /// Malformed records that were passed over on request.
@@ -89,6 +99,7 @@ impl Recording {
             skips_malformed: false,
             skipped: Skipped::default(),
             has_records: false,
+            ethernet_frames: 0,
             cut: None,
         };
         recording.format = match format {
@@ -118,10 +129,10 @@ impl Recording {
         self.decoder.interfaces()
     }
 
-    /// What was passed over so far because it is no CAN frame.
+    /// What was passed over so far because it is no frame, or none of those asked for.
     #[must_use]
     pub fn passed_over(&self) -> PassedOver {
-        self.decoder.passed_over()
+        PassedOver { ethernet_frames: self.ethernet_frames, ..self.decoder.passed_over() }
     }
 
     /// What was passed over so far because it is malformed.
@@ -189,13 +200,45 @@ impl Recording {
         self.consumed_bytes += count as u64;
     }
 
-    fn next_record(&mut self) -> Result<Option<Record>, RecordingError> {
+    /// The next frame of either kind.
+    ///
+    /// # Errors
+    /// As the iterator's.
+    pub fn next_any(&mut self) -> Option<Result<AnyRecord<'_>, RecordingError>> {
+        Some(self.next_found()?.map(|found| match found {
+            Found::Can(record) => AnyRecord::Can(record),
+            Found::Ethernet(record) => {
+                AnyRecord::Ethernet(record.map(|span| span.of(&self.buffer)))
+            }
+        }))
+    }
+
+    /// The next frame, unless the reading is over.
+    fn next_found(&mut self) -> Option<Result<Found, RecordingError>> {
+        if self.is_over {
+            return None;
+        }
+        let found = self.step().transpose();
+        self.is_over = !matches!(found, Some(Ok(_)));
+        found
+    }
+
+    fn step(&mut self) -> Result<Option<Found>, RecordingError> {
         loop {
             match self.decoder.decode(&self.buffer[self.start..self.end], self.at_end) {
                 Ok(Step::Record { consumed, record }) => {
                     self.consume(consumed);
                     self.has_records = true;
-                    return Ok(Some(record));
+                    return Ok(Some(Found::Can(record)));
+                }
+                Ok(Step::Ethernet { consumed, record }) => {
+                    // The bytes stay in the buffer until it is filled again.
+                    let start = self.start;
+                    let from_buffer =
+                        |span: PacketSpan| PacketSpan { start: start + span.start, ..span };
+                    self.consume(consumed);
+                    self.has_records = true;
+                    return Ok(Some(Found::Ethernet(record.map(from_buffer))));
                 }
                 Ok(Step::Skip { consumed }) => self.consume(consumed),
                 Ok(Step::NeedMore) => self.fill()?,
@@ -227,12 +270,13 @@ impl Iterator for Recording {
     type Item = Result<Record, RecordingError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_over {
-            return None;
+        loop {
+            match self.next_found()? {
+                Ok(Found::Can(record)) => return Some(Ok(record)),
+                Ok(Found::Ethernet(_)) => self.ethernet_frames += 1,
+                Err(error) => return Some(Err(error)),
+            }
         }
-        let record = self.next_record().transpose();
-        self.is_over = !matches!(record, Some(Ok(_)));
-        record
     }
 }
 
@@ -242,6 +286,63 @@ mod tests {
 
     use super::*;
     use crate::write::Sink;
+
+    /// A recording of three Ethernet frames with one of CAN between them, as a pcapng file.
+    fn mixed() -> Vec<u8> {
+        let format = Format::by_name("pcapng").unwrap();
+        let mut sink = Sink::new("a", Vec::new(), format);
+        let record = |time_ns| Record {
+            time_ns,
+            interface: crate::InterfaceIndex(0),
+            direction: None,
+            frame: (),
+        };
+        for (time_ns, bytes) in [(1, &[1; 60][..]), (2, &[]), (3, &[3; 1_514]), (4, &[4])] {
+            let packet = crate::Packet { bytes, original_len: 1_514 };
+            let any = match bytes {
+                [] => AnyRecord::Can(record(time_ns).map(|()| "123#".parse().unwrap())),
+                _ => AnyRecord::Ethernet(record(time_ns).map(|()| packet)),
+            };
+            sink.write_any(&any, "x").unwrap();
+        }
+        sink.into_inner().unwrap()
+    }
+
+    #[test]
+    fn frames_of_either_kind_come_in_their_order() {
+        // Reads one byte, then another: the buffer moves beneath the frames.
+        struct Drip(VecDeque<u8>);
+        impl Read for Drip {
+            fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+                out[..1].copy_from_slice(&[self.0.pop_front().unwrap_or_default()]);
+                Ok(usize::from(!self.0.is_empty()))
+            }
+        }
+        let mut bytes = VecDeque::from(mixed());
+        bytes.push_back(0);
+        let mut recording = Recording::new("a", Drip(bytes), None).unwrap();
+        let mut read = Vec::new();
+        while let Some(record) = recording.next_any() {
+            read.push(match record.unwrap() {
+                AnyRecord::Can(record) => (record.time_ns, vec![]),
+                AnyRecord::Ethernet(record) => {
+                    assert_eq!(record.frame.is_cut(), record.frame.bytes.len() < 1_514);
+                    (record.time_ns, record.frame.bytes.to_vec())
+                }
+            });
+        }
+        assert_eq!(read, [(1, vec![1; 60]), (2, vec![]), (3, vec![3; 1_514]), (4, vec![4])]);
+        assert_eq!(recording.passed_over(), PassedOver::default());
+    }
+
+    #[test]
+    fn ethernet_frames_between_can_frames_are_counted() {
+        let mut recording = Recording::new("a", io::Cursor::new(mixed()), None).unwrap();
+        let times: Vec<_> = recording.by_ref().map(|record| record.unwrap().time_ns).collect();
+        assert_eq!(times, [2]);
+        let expected = PassedOver { ethernet_frames: 3, ..PassedOver::default() };
+        assert_eq!(recording.passed_over(), expected);
+    }
 
     const LOG: &[u8] = b"(1.000000) can0 123#11\n(2.000000) can1 1234\n(3.000000) can0 123#33\n";
 

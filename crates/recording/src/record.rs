@@ -3,23 +3,87 @@
 use std::fmt;
 
 use candor_wire::can::Frame;
+use candor_wire::eth;
 
 /// How many different interfaces one recording may name.
 pub const MAX_INTERFACES: usize = 256;
 /// The longest name of an interface in bytes. (Linux allows 15, captures of other systems more.)
 pub const MAX_INTERFACE_NAME_LEN: usize = 255;
 
-/// One frame of a recording.
+/// One frame of a recording: of CAN, unless `F` is another kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct Record<F = Frame> {
     /// Nanoseconds since the zero of whoever recorded, usually 1970.
     pub time_ns: u64,
     /// Where it was seen; [`Decoder::interfaces`](crate::Decoder::interfaces) knows the name.
     pub interface: InterfaceIndex,
     /// Whether the recorder received or sent it, if the recording says so.
     pub direction: Option<Direction>,
-    /// The frame, or an error report.
-    pub frame: Frame,
+    /// The frame; of CAN, perhaps an error report.
+    pub frame: F,
+}
+
+impl<F> Record<F> {
+    /// The record with what `change` makes of its frame.
+    pub fn map<G>(self, change: impl FnOnce(F) -> G) -> Record<G> {
+        let Self { time_ns, interface, direction, frame } = self;
+        Record { time_ns, interface, direction, frame: change(frame) }
+    }
+}
+
+/// A record of either kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnyRecord<'a> {
+    /// A CAN frame.
+    Can(Record),
+    /// An Ethernet frame.
+    Ethernet(Record<Packet<'a>>),
+}
+
+/// A packet of a capture: the bytes of a frame, or only its start. Of an Ethernet frame the check sequence is not
+/// among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// What was captured.
+    pub bytes: &'a [u8],
+    /// How many bytes the frame had.
+    pub original_len: u32,
+}
+
+impl<'a> Packet<'a> {
+    /// Whether the recorder kept only the start of the frame.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.bytes.len() < self.original_len as usize
+    }
+
+    /// Reads it as an Ethernet frame.
+    ///
+    /// # Errors
+    /// What was kept is shorter than a header.
+    pub fn parse(&self) -> Result<eth::Frame<'a>, eth::TooShort> {
+        eth::Frame::parse(self.bytes)
+    }
+}
+
+/// Where a [`Decoder`](crate::Decoder) found a packet in the bytes that it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketSpan {
+    /// The place of its first byte.
+    pub start: usize,
+    /// How many bytes of it were captured.
+    pub len: usize,
+    /// How many bytes the frame had.
+    pub original_len: u32,
+}
+
+impl PacketSpan {
+    /// The packet in `input`, the bytes that the decoder was given; empty if they are others.
+    #[must_use]
+    pub fn of(self, input: &[u8]) -> Packet<'_> {
+        let bytes = input.get(self.start..self.start + self.len).unwrap_or_default();
+        Packet { bytes, original_len: self.original_len }
+    }
 }
 
 /// Which way a frame went, seen from the recorder.

@@ -1,14 +1,18 @@
-//! What a recording says about its buses, in one pass.
+//! What a recording says about its buses and links, in one pass.
 
+mod ethernet;
 mod peak;
 
 use std::collections::BTreeMap;
 
 use candor_wire::can::{Id, Kind, Timing, bits};
 
+pub use self::ethernet::{
+    EthernetStatistics, LinkStatistics, MAX_STREAMS, Stream, StreamStatistics,
+};
 pub use self::peak::PEAK_WINDOWS_NS;
 use self::peak::Peak;
-use crate::record::{InterfaceIndex, Record};
+use crate::record::{AnyRecord, InterfaceIndex, Packet, Record};
 
 /// How many different identifiers get statistics of their own; frames of further ones are only
 /// counted ([`Statistics::unlisted_frames`]).
@@ -33,6 +37,7 @@ pub struct Statistics {
     longest_pause: Option<Pause>,
     buses: BTreeMap<InterfaceIndex, BusStatistics>,
     ids: BTreeMap<(InterfaceIndex, Id), IdStatistics>,
+    ethernet: EthernetStatistics,
 }
 
 /// The time from one record to the next.
@@ -66,7 +71,21 @@ impl Statistics {
         Self { timing, ..Self::default() }
     }
 
-    /// Counts one record in.
+    /// Counts one record of either kind in.
+    pub fn add_any(&mut self, record: &AnyRecord<'_>) {
+        match record {
+            AnyRecord::Can(record) => self.add(record),
+            AnyRecord::Ethernet(record) => self.add_ethernet(record),
+        }
+    }
+
+    /// Counts one Ethernet frame in.
+    pub fn add_ethernet(&mut self, record: &Record<Packet<'_>>) {
+        self.add_time(record.time_ns);
+        self.ethernet.add(record);
+    }
+
+    /// Counts one CAN frame in.
     pub fn add(&mut self, record: &Record) {
         let time_ns = record.time_ns;
         self.add_time(time_ns);
@@ -108,10 +127,16 @@ impl Statistics {
         }
     }
 
-    /// How many frames there are, error reports not counted.
+    /// How many CAN frames there are, error reports not counted.
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.frames
+    }
+
+    /// What the recording says about its Ethernet links.
+    #[must_use]
+    pub fn ethernet(&self) -> &EthernetStatistics {
+        &self.ethernet
     }
 
     /// How many error reports of drivers there are.
@@ -151,7 +176,7 @@ impl Statistics {
         self.longest_pause
     }
 
-    /// Frames per second, if the recording lasts at all.
+    /// CAN frames per second, if the recording lasts at all.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
         rate(self.frames, self.duration_ns())

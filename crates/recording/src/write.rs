@@ -6,7 +6,7 @@ use crate::decode::MAX_RECORD_LEN;
 use crate::encode::Encoder;
 use crate::error::{Problem, RecordingError};
 use crate::format::Format;
-use crate::record::Record;
+use crate::record::{AnyRecord, Record};
 
 /// How much the buffer holds: it is written when it has [`MAX_RECORD_LEN`] bytes, and a record has as many at
 /// most.
@@ -50,9 +50,26 @@ impl<W: Write> Sink<W> {
     /// # Errors
     /// The format cannot hold the record, or it cannot be written.
     pub fn write(&mut self, record: &Record, interface: &str) -> Result<(), RecordingError> {
-        self.encoder
-            .encode(record, interface, &mut self.buffer)
-            .map_err(|error| RecordingError::new(&self.name, Problem::Unfit(error)))?;
+        self.write_any(&AnyRecord::Can(*record), interface)
+    }
+
+    /// Appends a record of either kind, seen on the interface of that name.
+    ///
+    /// # Errors
+    /// As [`Sink::write`].
+    pub fn write_any(
+        &mut self,
+        record: &AnyRecord<'_>,
+        interface: &str,
+    ) -> Result<(), RecordingError> {
+        let encoder = &mut self.encoder;
+        match record {
+            AnyRecord::Can(record) => encoder.encode(record, interface, &mut self.buffer),
+            AnyRecord::Ethernet(record) => {
+                encoder.encode_ethernet(record, interface, &mut self.buffer)
+            }
+        }
+        .map_err(|error| RecordingError::new(&self.name, Problem::Unfit(error)))?;
         if self.buffer.len() >= MAX_RECORD_LEN { self.flush() } else { Ok(()) }
     }
 

@@ -29,6 +29,7 @@ pub(super) static FORMAT: Format = Format {
     endings: &["log", "candump"],
     keeps_interfaces: true,
     keeps_directions: true,
+    keeps_ethernet: false,
     begins,
     decoder: || Box::new(CandumpDecoder::default()),
     encoder: |_| Box::new(CandumpEncoder),
@@ -280,7 +281,7 @@ fn put_decimal<const WIDTH: usize>(mut value: u64, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::InterfaceIndex;
-    use crate::format::tests::{decode, encode};
+    use crate::format::tests::{Any, decode, encode};
 
     #[test]
     fn lines_are_read() {
@@ -416,11 +417,11 @@ mod tests {
 
     #[test]
     fn lines_are_written_as_candump_does() {
-        let frame = "123#dead".parse().unwrap();
+        let frame = || Any::Can("123#dead".parse().unwrap());
         let records = [
-            (8_255_460_300_000, String::from("can0"), None, frame),
-            (1_436_509_052_249_713_123, String::from("bus\n1"), Some(Direction::Received), frame),
-            (0, String::from("can0"), Some(Direction::Transmitted), frame),
+            (8_255_460_300_000, String::from("can0"), None, frame()),
+            (1_436_509_052_249_713_123, String::from("bus\n1"), Some(Direction::Received), frame()),
+            (0, String::from("can0"), Some(Direction::Transmitted), frame()),
         ];
         assert_eq!(
             String::from_utf8(encode(&FORMAT, &records)).unwrap(),

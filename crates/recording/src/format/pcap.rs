@@ -1,4 +1,4 @@
-//! The capture file of tcpdump (`pcap-savefile(5)`) with link type 227, SocketCAN.
+//! The capture file of tcpdump (`pcap-savefile(5)`) with link type 227, SocketCAN, or 1, Ethernet.
 //!
 //! | bytes | file header | | bytes | record header |
 //! |---|---|---|---|---|
@@ -12,13 +12,15 @@
 //! always big-endian ([`crate::socketcan`]). Written are little-endian nanoseconds, so that no
 //! digit of a time is lost.
 //!
-//! The format has neither interfaces nor directions: what is read is called `can0`, and a second
-//! interface cannot be written.
+//! The format has neither interfaces nor directions: what is read is called `can0` or `eth0`, and a second
+//! interface cannot be written. Only CAN is written.
 
-use super::{Format, UNNAMED};
-use crate::decode::{CUT, DecodeError, Decoder, MAX_RECORD_LEN, Position, Reason, Step};
+use super::{CAN_LINK_TYPE, ETHERNET_LINK_TYPE, Format, UNNAMED, UNNAMED_ETHERNET};
+use crate::decode::{
+    CUT, DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Position, Reason, Step,
+};
 use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
-use crate::record::{Interfaces, Record};
+use crate::record::{Interfaces, PacketSpan, Record};
 use candor_wire::can::Frame;
 use candor_wire::can::FrameError;
 use candor_wire::can::socketcan::{self, IdOrder};
@@ -29,13 +31,12 @@ pub(super) static FORMAT: Format = Format {
     endings: &["pcap", "cap"],
     keeps_interfaces: false,
     keeps_directions: false,
+    keeps_ethernet: false,
     begins: |head| Header::magic(head).is_some(),
     decoder: || Box::new(PcapDecoder::default()),
     encoder: |out| Box::new(PcapEncoder::new(out)),
 };
 
-/// `LINKTYPE_CAN_SOCKETCAN`.
-pub(super) const LINK_TYPE: u16 = 227;
 const MAGIC_MICROS: u32 = 0xA1B2_C3D4;
 const MAGIC_NANOS: u32 = 0xA1B2_3C4D;
 const HEADER_LEN: usize = 24;
@@ -88,6 +89,7 @@ pub(super) fn packet(bytes: &[u8], original_len: u32) -> Result<Frame, Reason> {
 struct Header {
     order: Order,
     ticks_per_second: u32,
+    is_ethernet: bool,
 }
 
 impl Header {
@@ -100,13 +102,13 @@ impl Header {
                 MAGIC_NANOS => 1_000_000_000,
                 _ => return None,
             };
-            Some(Self { order, ticks_per_second })
+            Some(Self { order, ticks_per_second, is_ethernet: false })
         })
     }
 
     /// Checks all of the file header, which is at least [`HEADER_LEN`] long.
     fn parse(bytes: &[u8]) -> Result<Self, Reason> {
-        let header = Self::magic(bytes)
+        let mut header = Self::magic(bytes)
             .ok_or(Reason::Text("this is not a pcap file; check the file and name its format"))?;
         let major = header.order.u16(bytes, 4);
         if major != 2 {
@@ -118,14 +120,18 @@ impl Header {
         }
         // The upper half has other uses.
         let link_type = header.order.u32(bytes, 20) as u16;
-        if link_type != LINK_TYPE {
-            return Err(Reason::Number(
-                "link type ",
-                u64::from(link_type),
-                " is not 227 (SocketCAN); capture on the CAN interface itself \
-                 (`tcpdump -i can0`, not `-i any`)",
-            ));
-        }
+        header.is_ethernet = match link_type {
+            CAN_LINK_TYPE => false,
+            ETHERNET_LINK_TYPE => true,
+            _ => {
+                return Err(Reason::Number(
+                    "link type ",
+                    u64::from(link_type),
+                    " is neither 227 (SocketCAN) nor 1 (Ethernet); capture on the interface itself \
+                     (`tcpdump -i can0`, not `-i any`)",
+                ));
+            }
+        };
         Ok(header)
     }
 }
@@ -139,6 +145,9 @@ struct PcapDecoder {
     offset: u64,
     /// Records consumed so far.
     records: u64,
+    other_packets: u64,
+    /// How much of a packet that is too long is still to come.
+    skipping: usize,
 }
 
 impl Decoder for PcapDecoder {
@@ -146,6 +155,9 @@ impl Decoder for PcapDecoder {
         let Some(header) = self.header else {
             return self.file_header(input, at_end);
         };
+        if self.skipping > 0 {
+            return self.skip(input, at_end);
+        }
         if input.is_empty() && at_end {
             return Ok(Step::End);
         }
@@ -154,23 +166,14 @@ impl Decoder for PcapDecoder {
         }
         let captured = header.order.u32(input, 8);
         if captured > MAX_CAPTURED {
-            return Err(self.error(
-                Reason::Number(
-                    "the record has ",
-                    u64::from(captured),
-                    " bytes, more than any CAN frame; the file is damaged from here on",
-                ),
-                None,
-            ));
+            return self.long_packet(header, captured, input, at_end);
         }
         let consumed = RECORD_HEADER_LEN + captured as usize;
         let Some(packet) = input.get(RECORD_HEADER_LEN..consumed) else {
             return self.need_more(input, at_end);
         };
-        let step = match self.record(header, input, packet) {
-            Ok(record) => Ok(Step::Record { consumed, record }),
-            Err(reason) => Err(self.error(reason, Some(consumed))),
-        };
+        let step = self.record(header, input, packet);
+        let step = step.map_err(|reason| self.error(reason, Some(consumed)));
         self.offset += consumed as u64;
         self.records += 1;
         step
@@ -178,6 +181,10 @@ impl Decoder for PcapDecoder {
 
     fn interfaces(&self) -> &Interfaces {
         &self.interfaces
+    }
+
+    fn passed_over(&self) -> PassedOver {
+        PassedOver { other_packets: self.other_packets, ..PassedOver::default() }
     }
 }
 
@@ -205,7 +212,45 @@ impl PcapDecoder {
         if at_end { Err(self.error(CUT, Some(input.len()))) } else { Ok(Step::NeedMore) }
     }
 
-    fn record(&mut self, header: Header, bytes: &[u8], packet: &[u8]) -> Result<Record, Reason> {
+    /// A record that no buffer need hold: no CAN frame is as long. Network cards hand over several Ethernet
+    /// frames as one packet of up to 64 KiB, which is none.
+    fn long_packet(
+        &mut self,
+        header: Header,
+        captured: u32,
+        input: &[u8],
+        at_end: bool,
+    ) -> Result<Step, DecodeError> {
+        let (most, kind) = match header.is_ethernet {
+            true => (SNAP_LEN, " bytes, more than any packet; the file is damaged from here on"),
+            false => (0, " bytes, more than any CAN frame; the file is damaged from here on"),
+        };
+        if captured > most {
+            let reason = Reason::Number("the record has ", u64::from(captured), kind);
+            return Err(self.error(reason, None));
+        }
+        self.records += 1;
+        self.other_packets += 1;
+        self.skipping = RECORD_HEADER_LEN + captured as usize;
+        self.skip(input, at_end)
+    }
+
+    fn skip(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
+        if input.is_empty() {
+            if !at_end {
+                return Ok(Step::NeedMore);
+            }
+            self.skipping = 0;
+            return Err(self.error(CUT, Some(0)));
+        }
+        let consumed = self.skipping.min(input.len());
+        self.skipping -= consumed;
+        self.offset += consumed as u64;
+        Ok(Step::Skip { consumed })
+    }
+
+    /// The record in `bytes`, whose packet is `packet`.
+    fn record(&mut self, header: Header, bytes: &[u8], packet: &[u8]) -> Result<Step, Reason> {
         let [seconds, ticks, original_len] = [0, 4, 12].map(|at| header.order.u32(bytes, at));
         if ticks >= header.ticks_per_second {
             return Err(Reason::Number(
@@ -214,12 +259,23 @@ impl PcapDecoder {
                 ", a second or more; the record is damaged",
             ));
         }
-        let frame = self::packet(packet, original_len)?;
         let fraction_ns =
             u64::from(ticks) * (NANOS_PER_SECOND / u64::from(header.ticks_per_second));
         let time_ns = u64::from(seconds) * NANOS_PER_SECOND + fraction_ns;
-        let interface = self.interfaces.intern(UNNAMED.as_bytes()).map_err(Reason::Interface)?;
-        Ok(Record { time_ns, interface, direction: None, frame })
+        let consumed = RECORD_HEADER_LEN + packet.len();
+        let direction = None;
+        let mut interface =
+            |name: &str| self.interfaces.intern(name.as_bytes()).map_err(Reason::Interface);
+        if header.is_ethernet {
+            let interface = interface(UNNAMED_ETHERNET)?;
+            let frame = PacketSpan { start: RECORD_HEADER_LEN, len: packet.len(), original_len };
+            let record = Record { time_ns, interface, direction, frame };
+            return Ok(Step::Ethernet { consumed, record });
+        }
+        let frame = self::packet(packet, original_len)?;
+        let interface = interface(UNNAMED)?;
+        let record = Record { time_ns, interface, direction, frame };
+        Ok(Step::Record { consumed, record })
     }
 }
 
@@ -234,7 +290,7 @@ impl PcapEncoder {
         out.extend_from_slice(&[2, 0, 4, 0]);
         out.extend_from_slice(&[0; 8]);
         out.extend_from_slice(&SNAP_LEN.to_le_bytes());
-        out.extend_from_slice(&u32::from(LINK_TYPE).to_le_bytes());
+        out.extend_from_slice(&u32::from(CAN_LINK_TYPE).to_le_bytes());
         Self { interface: None }
     }
 }
@@ -265,7 +321,7 @@ impl Encoder for PcapEncoder {
 mod tests {
     use super::*;
     use crate::InterfaceIndex;
-    use crate::format::tests::decode;
+    use crate::format::tests::{Any, decode, decode_any};
 
     /// A file header, then each record: seconds, ticks, original length, packet.
     fn file(
@@ -325,7 +381,7 @@ mod tests {
             (vec![], "byte 0: the file ends inside its header"),
             (file(MAGIC_NANOS, 227)[..23].to_vec(), "byte 0: the file ends inside its header"),
             (file(0xA1B2_CD34, 227), "byte 0: this is not a pcap file"),
-            (file(MAGIC_NANOS, 113), "byte 0: link type 113 is not 227 (SocketCAN); capture on"),
+            (file(MAGIC_NANOS, 113), "byte 0: link type 113 is neither 227 (SocketCAN) nor 1"),
             (version_3, "byte 0: pcap version 3 is not supported"),
         ] {
             let error = decode(&FORMAT, &bytes).unwrap_err();
@@ -370,6 +426,42 @@ mod tests {
             assert!(error.reason.to_string().starts_with(message), "{error}");
             assert_eq!(error.resume, resume);
         }
+    }
+
+    #[test]
+    fn ethernet_frames_are_read_and_long_packets_passed_over() {
+        let frame = [7; 60];
+        let long = vec![0; 65_521];
+        for (order, magic, ns) in
+            [(Order::Little, MAGIC_NANOS, 5), (Order::Big, MAGIC_MICROS, 5_000)]
+        {
+            let records = [(1, 5, 1_514, &frame[..]), (2, 0, 65_521, &long), (3, 0, 14, &[])];
+            let file = file(order, magic, 1, &records);
+            let expected = [
+                (1_000_000_000 + ns, "eth0".to_string(), None, Any::Ethernet(frame.into(), 1_514)),
+                (3_000_000_000, "eth0".to_string(), None, Any::Ethernet(vec![], 14)),
+            ];
+            for chunk in [1, 7_001, file.len()] {
+                assert_eq!(decode_any(&FORMAT, &file, &[chunk]).unwrap(), expected, "{chunk}");
+            }
+            let mut decoder = FORMAT.decoder();
+            assert_eq!(decoder.decode(&file, true), Ok(Step::Skip { consumed: 24 }));
+            let step = decoder.decode(&file[24..], true).unwrap();
+            assert!(matches!(step, Step::Ethernet { consumed: 76, .. }), "{step:?}");
+            assert_eq!(decoder.passed_over().other_packets, 0);
+            // The long one, cut in two, then missing its end.
+            let cut = &file[100..100 + 70_000 - 4_464];
+            assert_eq!(decoder.decode(&cut[..40_000], false), Ok(Step::Skip { consumed: 40_000 }));
+            assert_eq!(decoder.decode(&[], false), Ok(Step::NeedMore));
+            assert_eq!(decoder.passed_over().other_packets, 1);
+            let error = decoder.decode(&[], true).unwrap_err();
+            assert!(error.is_cut(), "{error}");
+            assert_eq!(error.position, Position::Binary { offset: 40_100, record: 3 });
+            assert_eq!(decoder.decode(&[], true), Ok(Step::End));
+        }
+        let damaged = file(Order::Little, MAGIC_NANOS, 1, &[(1, 0, 0, &vec![0; 262_145])]);
+        let error = decode(&FORMAT, &damaged).unwrap_err();
+        assert!(error.to_string().contains("has 262145 bytes, more than any packet"), "{error}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The capture file of Wireshark (draft-ietf-opsawg-pcapng) with packets of link type 227,
-//! SocketCAN.
+//! The capture file of Wireshark (draft-ietf-opsawg-pcapng) with packets of link type 227, SocketCAN,
+//! and 1, Ethernet.
 //!
 //! A file is a row of blocks, each with its type and its length, the length repeated at its end:
 //!
@@ -12,20 +12,22 @@
 //! | simple packet | 3 | packet; interface 0, at the time of the packet before |
 //! | others | | passed over |
 //!
-//! Packets of other link types, for instance of an Ethernet interface recorded together with CAN,
-//! are passed over and counted. Interfaces of the same name are the same interface, also in
-//! different sections; one without a name is called `can0`, `can1`, ... by its number.
+//! Packets of other link types are passed over and counted. Interfaces of the same name are the same
+//! interface, also in different sections; one without a name is called `can0`, `can1`, ... by its number,
+//! or `eth0`, `eth1`, ... if it is of Ethernet.
 //!
 //! Written are little-endian blocks with times in nanoseconds, an interface description before the
 //! first packet of each interface.
 
-use super::Format;
-use super::pcap::{LINK_TYPE, Order, packet};
+use super::pcap::{Order, packet};
+use super::{CAN_LINK_TYPE, ETHERNET_LINK_TYPE, Format};
 use crate::decode::{
     CUT, DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Position, Reason, Step,
 };
 use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
-use crate::record::{Direction, InterfaceIndex, Interfaces, MAX_INTERFACES, Record};
+use crate::record::{
+    Direction, InterfaceIndex, Interfaces, MAX_INTERFACES, Packet, PacketSpan, Record,
+};
 use candor_wire::can::socketcan::{self, IdOrder};
 
 pub(super) static FORMAT: Format = Format {
@@ -34,6 +36,7 @@ pub(super) static FORMAT: Format = Format {
     endings: &["pcapng"],
     keeps_interfaces: true,
     keeps_directions: true,
+    keeps_ethernet: true,
     begins: |head| head.starts_with(&SECTION_HEADER.to_be_bytes()),
     decoder: || Box::new(PcapngDecoder::default()),
     encoder: |out| Box::new(PcapngEncoder::new(out)),
@@ -71,7 +74,7 @@ const OUTBOUND: u32 = 2;
 struct PcapngDecoder {
     /// The order of the bytes, once a section header gave it.
     order: Option<Order>,
-    /// The interfaces described in this section; `None` if they are not CAN.
+    /// The interfaces described in this section; `None` if they are neither CAN nor Ethernet.
     section: Vec<Option<SectionInterface>>,
     interfaces: Interfaces,
     other_packets: u64,
@@ -88,6 +91,7 @@ struct PcapngDecoder {
 #[derive(Clone, Copy)]
 struct SectionInterface {
     index: InterfaceIndex,
+    is_ethernet: bool,
     snap_len: u32,
     resolution: Resolution,
     offset_s: i64,
@@ -106,7 +110,7 @@ impl Decoder for PcapngDecoder {
         };
         let is_packet = matches!(block.kind, ENHANCED_PACKET | OBSOLETE_PACKET | SIMPLE_PACKET);
         if is_packet || block.kind == INTERFACE_DESCRIPTION {
-            if is_packet && self.is_of_other_protocol(block, input) {
+            if is_packet && self.is_passed_over(block, input) {
                 self.other_packets += 1;
                 self.packets += 1;
             } else {
@@ -221,10 +225,14 @@ impl PcapngDecoder {
         Ok(Some(block))
     }
 
-    /// Whether this packet block is of an interface that is not CAN. At least 12 bytes of it are
-    /// there, which is enough.
-    fn is_of_other_protocol(&self, block: Block, input: &[u8]) -> bool {
-        matches!(self.section.get(block.interface(input)), Some(None))
+    /// Whether this packet block is of another protocol, or longer than any frame of Ethernet. At least 12 bytes
+    /// of it are there, which is enough.
+    fn is_passed_over(&self, block: Block, input: &[u8]) -> bool {
+        match self.section.get(block.interface(input)) {
+            Some(Some(interface)) => interface.is_ethernet && block.len as usize > MAX_RECORD_LEN,
+            Some(None) => true,
+            None => false,
+        }
     }
 
     /// An interface description or a packet: a block that has to be there as a whole.
@@ -257,7 +265,7 @@ impl PcapngDecoder {
         let body = &bytes[..consumed - 4];
         let step = if is_packet {
             match self.packet(block, body) {
-                Ok(record) => Ok(Step::Record { consumed, record }),
+                Ok(step) => Ok(step),
                 Err(reason) => Err(self.error(true, reason, Some(consumed))),
             }
         } else {
@@ -282,18 +290,23 @@ impl PcapngDecoder {
             ));
         }
         let options = body.get(INTERFACE_OPTIONS..).ok_or(SHORT_BLOCK)?;
-        if order.u16(body, BLOCK_HEADER_LEN) != LINK_TYPE {
-            self.section.push(None);
-            return Ok(());
-        }
+        let (is_ethernet, unnamed) = match order.u16(body, BLOCK_HEADER_LEN) {
+            CAN_LINK_TYPE => (false, "can"),
+            ETHERNET_LINK_TYPE => (true, "eth"),
+            _ => {
+                self.section.push(None);
+                return Ok(());
+            }
+        };
         let index = match option(order, options, OPTION_IF_NAME)? {
             Some(name) if !name.is_empty() => self.interfaces.intern(name),
-            _ => self.interfaces.intern(format!("can{}", self.section.len()).as_bytes()),
+            _ => self.interfaces.intern(format!("{unnamed}{}", self.section.len()).as_bytes()),
         };
         let resolution = option(order, options, OPTION_IF_TSRESOL)?.and_then(<[u8]>::first);
         let offset_s = option(order, options, OPTION_IF_TSOFFSET)?.filter(|value| value.len() == 8);
         self.section.push(Some(SectionInterface {
             index: index.map_err(Reason::Interface)?,
+            is_ethernet,
             snap_len: order.u32(body, 12),
             resolution: resolution.map_or(Ok(Resolution::MICROS), |&byte| Resolution::new(byte))?,
             offset_s: offset_s.map_or(0, |value| order.u64(value, 0) as i64),
@@ -302,7 +315,7 @@ impl PcapngDecoder {
     }
 
     /// Reads a packet block without its second length.
-    fn packet(&mut self, block: Block, body: &[u8]) -> Result<Record, Reason> {
+    fn packet(&mut self, block: Block, body: &[u8]) -> Result<Step, Reason> {
         let order = block.order;
         let number = block.interface(body);
         let Some(&Some(interface)) = self.section.get(number) else {
@@ -316,26 +329,26 @@ impl PcapngDecoder {
             let original_len = order.u32(body, BLOCK_HEADER_LEN);
             let data = body.get(SIMPLE_PACKET_AT..).ok_or(SHORT_BLOCK)?;
             let limit = if interface.snap_len == 0 { u32::MAX } else { interface.snap_len };
-            let captured = data.get(..original_len.min(limit) as usize).unwrap_or(data);
-            let frame = packet(captured, original_len)?;
-            let time_ns = self.latest_ns;
-            return Ok(Record { time_ns, interface: interface.index, direction: None, frame });
+            let captured_len = data.len().min(original_len.min(limit) as usize);
+            let frame = PacketSpan { start: SIMPLE_PACKET_AT, len: captured_len, original_len };
+            return interface.step(self.latest_ns, None, frame, body);
         }
         let rest = body.get(PACKET_AT..).ok_or(SHORT_BLOCK)?;
         let captured_len = order.u32(body, 20) as usize;
-        let captured = rest.get(..captured_len).ok_or(SHORT_BLOCK)?;
         let options = rest.get(captured_len.next_multiple_of(4)..).ok_or(SHORT_BLOCK)?;
         let ticks = u64::from(order.u32(body, 12)) << 32 | u64::from(order.u32(body, 16));
         let time_ns = interface.time_ns(ticks).ok_or(BAD_TIME)?;
-        let frame = packet(captured, order.u32(body, 24))?;
         let flags = option(order, options, OPTION_FLAGS)?.filter(|value| value.len() == 4);
         let direction = match flags.map_or(0, |value| order.u32(value, 0) & 3) {
             INBOUND => Some(Direction::Received),
             OUTBOUND => Some(Direction::Transmitted),
             _ => None,
         };
+        let frame =
+            PacketSpan { start: PACKET_AT, len: captured_len, original_len: order.u32(body, 24) };
+        let step = interface.step(time_ns, direction, frame, body)?;
         self.latest_ns = time_ns;
-        Ok(Record { time_ns, interface: interface.index, direction, frame })
+        Ok(step)
     }
 }
 
@@ -419,6 +432,24 @@ impl Resolution {
 }
 
 impl SectionInterface {
+    /// What the packet at `span` of the block `body` is.
+    fn step(
+        self,
+        time_ns: u64,
+        direction: Option<Direction>,
+        span: PacketSpan,
+        body: &[u8],
+    ) -> Result<Step, Reason> {
+        // The length again, behind the body.
+        let consumed = body.len() + 4;
+        let record = Record { time_ns, interface: self.index, direction, frame: span };
+        if self.is_ethernet {
+            return Ok(Step::Ethernet { consumed, record });
+        }
+        let frame = packet(span.of(body).bytes, span.original_len)?;
+        Ok(Step::Record { consumed, record: record.map(|_| frame) })
+    }
+
     /// Nanoseconds since 1970, if there are such.
     fn time_ns(self, ticks: u64) -> Option<u64> {
         // At most 10^9 times 2^64, so there is room for the sign.
@@ -429,8 +460,10 @@ impl SectionInterface {
 }
 
 struct PcapngEncoder {
-    /// The interfaces described so far; their indices are their numbers in the file.
-    interfaces: Interfaces,
+    /// The names of the interfaces described so far.
+    names: Interfaces,
+    /// What was described, by number in the file: name and link type.
+    described: Vec<(InterfaceIndex, u16)>,
 }
 
 impl PcapngEncoder {
@@ -441,7 +474,24 @@ impl PcapngEncoder {
             // The length of the section is not known yet.
             out.extend_from_slice(&[0xFF; 8]);
         });
-        Self { interfaces: Interfaces::default() }
+        Self { names: Interfaces::default(), described: Vec::new() }
+    }
+
+    /// The number of an interface, which is described if it is new.
+    fn interface(
+        &mut self,
+        name: &str,
+        link_type: u16,
+        out: &mut Vec<u8>,
+    ) -> Result<u32, EncodeError> {
+        let index = self.names.intern(name.as_bytes()).map_err(EncodeError::Interface)?;
+        let known = self.described.iter().position(|it| *it == (index, link_type));
+        let number = known.unwrap_or_else(|| {
+            self.described.push((index, link_type));
+            put_interface(name, link_type, out);
+            self.described.len() - 1
+        });
+        Ok(number as u32)
     }
 }
 
@@ -452,35 +502,49 @@ impl Encoder for PcapngEncoder {
         interface: &str,
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
-        let known = self.interfaces.len();
-        let index = self.interfaces.intern(interface.as_bytes()).map_err(EncodeError::Interface)?;
-        if usize::from(index.0) == known {
-            put_interface(interface, out);
-        }
+        let number = self.interface(interface, CAN_LINK_TYPE, out)?;
         let (bytes, len) = socketcan::encode(&record.frame, IdOrder::BigEndian);
-        put_block(ENHANCED_PACKET, out, |out| {
-            let (high, low) = ((record.time_ns >> 32) as u32, record.time_ns as u32);
-            for number in [u32::from(index.0), high, low, len as u32, len as u32] {
-                out.extend_from_slice(&number.to_le_bytes());
-            }
-            // 16 or 72 bytes: no padding.
-            out.extend_from_slice(&bytes[..len]);
-            if let Some(direction) = record.direction {
-                let flags = match direction {
-                    Direction::Received => INBOUND,
-                    Direction::Transmitted => OUTBOUND,
-                };
-                put_option(OPTION_FLAGS, &flags.to_le_bytes(), out);
-                put_option(OPTION_END, &[], out);
-            }
-        });
+        let packet = Packet { bytes: &bytes[..len], original_len: len as u32 };
+        put_packet(number, &record.map(|_| packet), out);
+        Ok(())
+    }
+
+    fn encode_ethernet(
+        &mut self,
+        record: &Record<Packet<'_>>,
+        interface: &str,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        let number = self.interface(interface, ETHERNET_LINK_TYPE, out)?;
+        put_packet(number, record, out);
         Ok(())
     }
 }
 
-fn put_interface(name: &str, out: &mut Vec<u8>) {
+/// Appends a packet of the interface of this number.
+fn put_packet(interface: u32, record: &Record<Packet<'_>>, out: &mut Vec<u8>) {
+    let Packet { bytes, original_len } = record.frame;
+    put_block(ENHANCED_PACKET, out, |out| {
+        let (high, low) = ((record.time_ns >> 32) as u32, record.time_ns as u32);
+        for number in [interface, high, low, bytes.len() as u32, original_len] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(bytes);
+        pad(bytes.len(), out);
+        if let Some(direction) = record.direction {
+            let flags = match direction {
+                Direction::Received => INBOUND,
+                Direction::Transmitted => OUTBOUND,
+            };
+            put_option(OPTION_FLAGS, &flags.to_le_bytes(), out);
+            put_option(OPTION_END, &[], out);
+        }
+    });
+}
+
+fn put_interface(name: &str, link_type: u16, out: &mut Vec<u8>) {
     put_block(INTERFACE_DESCRIPTION, out, |out| {
-        out.extend_from_slice(&u32::from(LINK_TYPE).to_le_bytes());
+        out.extend_from_slice(&u32::from(link_type).to_le_bytes());
         // No snap length.
         out.extend_from_slice(&[0; 4]);
         put_option(OPTION_IF_NAME, name.as_bytes(), out);
@@ -505,7 +569,12 @@ fn put_option(code: u16, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&code.to_le_bytes());
     out.extend_from_slice(&(value.len() as u16).to_le_bytes());
     out.extend_from_slice(value);
-    out.resize(out.len() + value.len().next_multiple_of(4) - value.len(), 0);
+    pad(value.len(), out);
+}
+
+/// Fills up to the next multiple of four behind `len` bytes.
+fn pad(len: usize, out: &mut Vec<u8>) {
+    out.resize(out.len() + len.next_multiple_of(4) - len, 0);
 }
 
 #[cfg(test)]

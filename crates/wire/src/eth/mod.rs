@@ -43,8 +43,10 @@ pub const PREAMBLE_LEN: usize = 8;
 /// Bytes of the gap between frames: 96 bit times (`interPacketGap`, IEEE 802.3, clause 4.4.2).
 pub const GAP_LEN: usize = 12;
 
-/// Values of [`Header::ether_type`]. Those below 0x0600 are lengths.
+/// Values of [`Header::ether_type`]. Those below [`FIRST`](ether_type::FIRST) are lengths.
 pub mod ether_type {
+    /// The first value that is a type (IEEE 802.3, clause 3.2.6).
+    pub const FIRST: u16 = 0x0600;
     /// IPv4 (RFC 894).
     pub const IPV4: u16 = 0x0800;
     /// A VLAN tag (IEEE 802.1Q).

@@ -1,7 +1,7 @@
 //! Blocks in every order and of every length, and what is written is read.
 
 use super::*;
-use crate::format::tests::decode;
+use crate::format::tests::{Any, decode, decode_any};
 
 /// Builds files in either order, field by field.
 struct File {
@@ -52,7 +52,8 @@ impl File {
 }
 
 const PACKET: [u8; 16] = [0, 0, 1, 0x23, 3, 0, 0, 0, 0xAA, 0xBB, 0xCC, 0, 0, 0, 0, 0];
-const ETHERNET: u16 = 1;
+/// Bluetooth.
+const OTHER: u16 = 187;
 
 fn times_and_names(file: &File) -> Vec<(u64, std::string::String)> {
     let records = decode(&FORMAT, &file.bytes).unwrap();
@@ -63,18 +64,16 @@ fn times_and_names(file: &File) -> Vec<(u64, std::string::String)> {
 fn sections_interfaces_and_both_orders_are_read() {
     for (order, other) in [(Order::Little, Order::Big), (Order::Big, Order::Little)] {
         let mut file = File::new(order)
-            .interface(LINK_TYPE, 0, &[(OPTION_IF_NAME, b"body"), (OPTION_IF_TSRESOL, &[9])])
-            .interface(LINK_TYPE, 0, &[])
+            .interface(CAN_LINK_TYPE, 0, &[(OPTION_IF_NAME, b"body"), (OPTION_IF_TSRESOL, &[9])])
+            .interface(CAN_LINK_TYPE, 0, &[])
             .block(5, b"statistics..") // an unknown block
             .enhanced(1, 7, &PACKET, &[])
             .enhanced(0, 7, &PACKET, &[]);
         file.order = other;
-        let file = file.section().interface(LINK_TYPE, 0, &[(OPTION_IF_NAME, b"body")]).enhanced(
-            0,
-            1 << 32,
-            &PACKET[..11],
-            &[],
-        );
+        let file = file
+            .section()
+            .interface(CAN_LINK_TYPE, 0, &[(OPTION_IF_NAME, b"body")])
+            .enhanced(0, 1 << 32, &PACKET[..11], &[]);
         assert_eq!(
             times_and_names(&file),
             [
@@ -91,7 +90,7 @@ fn blocks_have_any_length_that_is_allowed() {
     let longest = vec![0; MAX_RECORD_LEN - 32];
     let file = File::new(Order::Little)
         .block(5, &[])
-        .interface(LINK_TYPE, 0, &[(OPTION_IF_NAME, b"")])
+        .interface(CAN_LINK_TYPE, 0, &[(OPTION_IF_NAME, b"")])
         .enhanced(0, 1, &longest, &[])
         .block(SIMPLE_PACKET, &[&16_u32.to_le_bytes()[..], &PACKET].concat());
     let frames = ["000#", "123#AABBCC"].map(|text| text.parse().unwrap());
@@ -127,8 +126,12 @@ fn times_have_any_resolution_and_an_offset() {
             };
             let options: [(u16, &[u8]); 2] =
                 [(OPTION_IF_TSRESOL, &[resolution]), (OPTION_IF_TSOFFSET, &offset)];
-            let file =
-                File::new(order).interface(LINK_TYPE, 0, &options).enhanced(0, ticks, &PACKET, &[]);
+            let file = File::new(order).interface(CAN_LINK_TYPE, 0, &options).enhanced(
+                0,
+                ticks,
+                &PACKET,
+                &[],
+            );
             let found = decode(&FORMAT, &file.bytes);
             assert_eq!(found.as_ref().ok().map(|records| records[0].0), time_ns, "{found:?}");
         }
@@ -137,8 +140,8 @@ fn times_have_any_resolution_and_an_offset() {
 
 #[test]
 fn simple_and_obsolete_packets_are_read() {
-    let file = File::new(Order::Big).interface(LINK_TYPE, 12, &[]).interface(
-        LINK_TYPE,
+    let file = File::new(Order::Big).interface(CAN_LINK_TYPE, 12, &[]).interface(
+        CAN_LINK_TYPE,
         12,
         &[(OPTION_IF_NAME, b"vcan1")],
     );
@@ -165,8 +168,8 @@ fn simple_and_obsolete_packets_are_read() {
 #[test]
 fn packets_of_other_protocols_are_counted_whatever_their_size() {
     let file = File::new(Order::Little)
-        .interface(ETHERNET, 0, &[])
-        .interface(LINK_TYPE, 0, &[])
+        .interface(OTHER, 0, &[])
+        .interface(CAN_LINK_TYPE, 0, &[])
         .enhanced(0, 1, &[0; 2 * MAX_RECORD_LEN], &[])
         .enhanced(1, 2, &PACKET, &[])
         .block(SIMPLE_PACKET, &[0; 4]);
@@ -203,7 +206,7 @@ fn an_end_inside_a_block_passed_over_is_reported_once() {
 #[test]
 fn damage_says_where_and_why() {
     let file = || File::new(Order::Little);
-    let can = || file().interface(LINK_TYPE, 0, &[]);
+    let can = || file().interface(CAN_LINK_TYPE, 0, &[]);
     let long_name = [b'c'; 256];
     let mut unequal = can();
     unequal.bytes[28 + 16] ^= 4;
@@ -227,12 +230,12 @@ fn damage_says_where_and_why() {
         (version_2, "byte 0: pcapng version 2 is not supported", false),
         (unequal, "byte 28: the two lengths of the block differ", false),
         (
-            file().interface(LINK_TYPE, 0, &[(2, &long_name)]),
+            file().interface(CAN_LINK_TYPE, 0, &[(2, &long_name)]),
             "byte 28: the name of the interface has 256",
             false,
         ),
         (
-            file().interface(LINK_TYPE, 0, &[(9, &[39])]),
+            file().interface(CAN_LINK_TYPE, 0, &[(9, &[39])]),
             "byte 28: times in units of 10^-39 s",
             false,
         ),
@@ -272,7 +275,7 @@ fn damage_says_where_and_why() {
             true,
         ),
         (
-            file().interface(ETHERNET, 0, &[]).enhanced(0, 0, &PACKET, &[]).enhanced(
+            file().interface(OTHER, 0, &[]).enhanced(0, 0, &PACKET, &[]).enhanced(
                 1,
                 0,
                 &PACKET,
@@ -301,4 +304,56 @@ fn a_bad_length_ends_the_reading() {
             (Position::Binary { offset: 28, record: 0 }, None)
         );
     }
+}
+
+#[test]
+fn ethernet_and_can_of_one_capture_are_read_as_they_come() {
+    let file = File::new(Order::Big)
+        .interface(ETHERNET_LINK_TYPE, 12, &[])
+        .interface(CAN_LINK_TYPE, 0, &[])
+        .interface(ETHERNET_LINK_TYPE, 0, &[(OPTION_IF_NAME, b"backbone")])
+        .enhanced(2, 5, &[9; 61], &[0, 2, 0, 4, 0, 0, 0, 2, 0, 0, 0, 0])
+        .enhanced(1, 6, &PACKET, &[])
+        .block(SIMPLE_PACKET, &[&60_u32.to_be_bytes()[..], &[8; 12]].concat())
+        .enhanced(0, 7, &vec![0; MAX_RECORD_LEN], &[])
+        .enhanced(0, 8, &[], &[]);
+    let can = Any::Can("123#AABBCC".parse().unwrap());
+    let expected = [
+        (
+            5_000,
+            "backbone".to_string(),
+            Some(Direction::Transmitted),
+            Any::Ethernet(vec![9; 61], 61),
+        ),
+        (6_000, "can1".to_string(), None, can),
+        (6_000, "eth0".to_string(), None, Any::Ethernet(vec![8; 12], 60)),
+        (8_000, "eth0".to_string(), None, Any::Ethernet(vec![], 0)),
+    ];
+    for chunk in [1, 997, file.bytes.len()] {
+        assert_eq!(decode_any(&FORMAT, &file.bytes, &[chunk]).unwrap(), expected, "{chunk}");
+    }
+}
+
+/// An interface may have one name for both kinds, such as a name that a tester chose twice.
+#[test]
+fn each_kind_has_its_own_interface_in_the_file() {
+    let mut out = Vec::new();
+    let mut encoder = FORMAT.encoder(&mut out);
+    let frame = Packet { bytes: &[1, 2, 3], original_len: 60 };
+    let record = Record { time_ns: 1, interface: InterfaceIndex(0), direction: None, frame };
+    let can = record.map(|_| "123#".parse().unwrap());
+    encoder.encode_ethernet(&record, "x", &mut out).unwrap();
+    encoder.encode(&can, "x", &mut out).unwrap();
+    encoder.encode_ethernet(&record, "x", &mut out).unwrap();
+    let mut rest = &out[..];
+    let mut kinds = Vec::new();
+    while !rest.is_empty() {
+        kinds.push(Order::Little.u32(rest, 0));
+        rest = &rest[Order::Little.u32(rest, 4) as usize..];
+    }
+    let (described, packet) = (INTERFACE_DESCRIPTION, ENHANCED_PACKET);
+    assert_eq!(kinds, [SECTION_HEADER, described, packet, described, packet, packet]);
+    let read = decode_any(&FORMAT, &out, &[out.len()]).unwrap();
+    let kinds: Vec<_> = read.iter().map(|(.., frame)| matches!(frame, Any::Can(_))).collect();
+    assert_eq!(kinds, [false, true, false]);
 }
