@@ -7,17 +7,22 @@
 * tshark (Debian package `tshark`) reads the pcap and pcapng files that candor writes; every record
   must be the one that candor read before.
 * candor reads pcap and pcapng files that editcap (same package) wrote.
+* A capture of CAN and Ethernet together, made by mergecap (same package): the frames are the same after candor
+  has written it again, and candor's statistics of streams are those that follow from tshark's fields.
 
 The common form of a record is its line in a candump log as candor writes it. Exit code 0 if all
 agree, 1 if not. What is absent is skipped with a printed line, unless the environment variable CI
 is `true`.
 """
 
+import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -51,6 +56,37 @@ TSHARK_FIELDS = [
     "canfd.flags.esi",
     "data.data",
 ]
+
+
+ETHERNET_FIELDS = [
+    "frame.time_epoch",
+    "frame.interface_name",
+    "frame.cap_len",
+    "frame.len",
+    "eth.dst",
+    "vlan.id",
+    "eth.type",
+    "vlan.etype",
+    "eth.len",
+    "vlan.len",
+]
+
+
+def ethernet_pcap():
+    """A capture of 400 Ethernet frames: several destinations, with and without a tag, with types and with lengths,
+    some of which the recorder has cut."""
+    out = [struct.pack("<IHHIIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)]
+    for number in range(400):
+        destination = bytes([3, 4, 5, 6, 0, number % 7])
+        tag = struct.pack(">HH", 0x8100, 0xE000 | number % 3) if number % 3 else b""
+        # A length is one of 802.3; 0x88b5 is for experiments, 0x88d7 is time-triggered Ethernet.
+        ether_type = [0x88D7, 46, 0x88B5][number % 5 % 3]
+        payload = bytes(46 + number * 37 % 1454)
+        frame = destination + bytes([2, 0, 0, 0, 0, 1]) + tag + struct.pack(">H", ether_type) + payload
+        captured = frame[: 60 if number % 11 == 0 else len(frame)]
+        seconds, nanos = divmod(10**18 + number * 1_250_000 + number % 4 * 777, 10**9)
+        out.append(struct.pack("<IIII", seconds, nanos, len(captured), len(frame)) + captured)
+    return b"".join(out)
 
 
 def run(*arguments):
@@ -96,6 +132,29 @@ def by_tshark(path, default_interface):
         yield line(
             time_ns, interface or default_interface, extended == "1", int(can_id, 0), data, way
         )
+
+
+def ethernet_rows(path):
+    fields = [argument for field in ETHERNET_FIELDS for argument in ("-e", field)]
+    # The first of several values: the outer header.
+    text = run("tshark", "-r", path, "-Y", "eth", "-T", "fields", "-E", "separator=|", "-E", "occurrence=f", *fields)
+    return text.splitlines()
+
+
+def streams_by_tshark(rows):
+    """What `candor log info --json` says about each stream, from the fields of its frames."""
+    times, lengths = defaultdict(list), defaultdict(list)
+    for row in rows:
+        time, interface, _, length, destination, vlan, ether_type, tagged_type, *_ = row.split("|")
+        seconds, nanos = time.split(".")
+        kind = tagged_type if vlan else ether_type
+        kind = int(kind, 0) if kind else None
+        key = (interface, destination, int(vlan) if vlan else None, f"0x{kind:04x}" if kind else None)
+        times[key].append(int(seconds) * 10**9 + int(nanos.ljust(9, "0")))
+        lengths[key].append(int(length))
+    for key, at in times.items():
+        gaps = [later - earlier for earlier, later in zip(at, at[1:])]
+        yield (*key, len(at), min(lengths[key]), max(lengths[key]), min(gaps), max(gaps))
 
 
 class Comparison:
@@ -161,6 +220,25 @@ class Comparison:
             self.agree(f"editcap writes {file_format}", self.lines(written), lines)
 
 
+    def with_ethernet(self, folder):
+        Path(f"{folder}/kinds.log").write_text(KINDS)
+        self.convert(f"{folder}/kinds.log", f"{folder}/can.pcapng")
+        Path(f"{folder}/ethernet.pcap").write_bytes(ethernet_pcap())
+        merged, written = f"{folder}/merged.pcapng", f"{folder}/written.pcapng"
+        captures = [f"{folder}/ethernet.pcap", self.convert(f"{folder}/ethernet.pcap", f"{folder}/ethernet.pcapng")]
+        packets = [run("tshark", "-r", path, "-x") for path in captures]
+        self.agree("tshark reads the bytes of Ethernet frames", *(packet.splitlines() for packet in packets))
+        run("mergecap", "-w", merged, f"{folder}/can.pcapng", captures[1])
+        self.convert(merged, written)
+        rows = ethernet_rows(merged)
+        self.agree("tshark reads Ethernet beside CAN", ethernet_rows(written), rows)
+        self.agree("CAN frames beside Ethernet", self.lines(merged), KINDS.splitlines())
+        objects = map(json.loads, run(self.candor, "log", "info", merged, "--json").splitlines())
+        names = "interface destination vlan ether_type frames len_min len_max period_ns_min period_ns_max".split()
+        streams = [tuple(it["data"][name] for name in names) for it in objects if it["type"] == "stream"]
+        self.agree("streams by tshark", sorted(map(str, streams)), sorted(map(str, streams_by_tshark(rows))))
+
+
 def main():
     comparison = Comparison(str(Path(sys.argv[1]).resolve()))
     has_data = DATA.exists()
@@ -173,9 +251,10 @@ def main():
             comparison.with_python_can()
     except ImportError:
         comparison.skip("python-can", "tests/.venv/bin/pip install python-can")
-    if shutil.which("tshark") and shutil.which("editcap"):
+    if all(map(shutil.which, ["tshark", "editcap", "mergecap"])):
         with tempfile.TemporaryDirectory() as folder:
             comparison.with_tshark(folder, has_data)
+            comparison.with_ethernet(folder)
     else:
         comparison.skip("tshark", "apt-get install tshark")
     must_be_complete = os.environ.get("CI") == "true"

@@ -56,6 +56,7 @@ pub(crate) mod signal;
 pub(crate) mod stats_port;
 pub(crate) mod stats_rule;
 pub(crate) mod stats_summary;
+pub(crate) mod stream;
 pub(crate) mod total;
 pub(crate) mod unpaired;
 pub(crate) mod words;
@@ -111,6 +112,7 @@ static OBJECTS: &[Entry] = &[
     Entry::of::<log_frame::LogFrame<'_>>(),
     Entry::of::<log::Log<'_>>(),
     Entry::of::<id::LogId<'_>>(),
+    Entry::of::<stream::LogStream<'_>>(),
     Entry::of::<network_bus::NetworkBus<'_>>(),
     Entry::of::<network_message::NetworkMessage<'_>>(),
     Entry::of::<finding::Finding<'_>>(),

@@ -9,17 +9,17 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use candor_diagnostics::counted;
-use candor_recording::{FORMATS, Format, Recording, RecordingError};
+use candor_recording::{AnyRecord, Entry, FORMATS, Format, Recording, RecordingError, Writer};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::file_kind::FileKind;
 use crate::overwrite::{Overwriting, refusal};
 
-/// Examine and convert recordings of CAN traffic
+/// Examine and convert recordings of CAN and Ethernet traffic
 #[derive(Subcommand)]
 pub(crate) enum LogCommand {
-    /// Show what a recording contains: frames, rates, bus load, and the period of each identifier
+    /// Show what a recording contains: frames, rates, bus load, and the period of each identifier and Ethernet stream
     ///
     /// Example: candor log info drive.log --bitrate 500k
     Info(info::InfoArgs),
@@ -92,18 +92,11 @@ fn convert(args: &ConvertArgs) -> Result<(), String> {
     let format = writer.format();
     let to_stdout = args.output_file.as_os_str() == "-";
     let progress = Progress::of(&recording, !to_stdout);
-    let (mut records, mut directions) = (0, 0);
-    while let Some(record) = recording.next() {
-        let record = record.map_err(|error| explain_malformed(error, records, &args.input_file))?;
-        let name = recording.interfaces().name(record.interface);
-        match writer.write(&record, name) {
-            Err(error) if error.is_broken_pipe() => return Ok(()),
-            written => written.map_err(explain)?,
-        }
-        records += 1;
-        directions += u64::from(record.direction.is_some());
-        progress.show(&recording, records);
-    }
+    let Some(Converted { records, directions, ethernet_frames }) =
+        copy_records(&mut recording, &mut writer, &progress, &args.input_file)?
+    else {
+        return Ok(());
+    };
     match writer.finish() {
         Err(error) if error.is_broken_pipe() => return Ok(()),
         finished => finished.map_err(explain)?,
@@ -116,6 +109,12 @@ fn convert(args: &ConvertArgs) -> Result<(), String> {
             format.title
         );
     }
+    if ethernet_frames > 0 {
+        eprintln!(
+            "note: a {} cannot store Ethernet frames; frames left out: {ethernet_frames}; use pcapng to keep them",
+            format.title
+        );
+    }
     let other = recording.passed_over().other_packets;
     if other > 0 {
         eprintln!("note: packets of other protocols skipped: {other}");
@@ -123,6 +122,42 @@ fn convert(args: &ConvertArgs) -> Result<(), String> {
     let records = counted(records, "record");
     eprintln!("{records}: {} -> {}", recording.format().name, format.name);
     Ok(())
+}
+
+/// What was written, and what was not.
+struct Converted {
+    records: u64,
+    /// The records that had a direction.
+    directions: u64,
+    /// The frames that the format cannot hold.
+    ethernet_frames: u64,
+}
+
+/// Copies what the format can hold; `None` if nobody reads on.
+fn copy_records(
+    recording: &mut Recording,
+    writer: &mut Writer,
+    progress: &Progress,
+    file: &Path,
+) -> Result<Option<Converted>, String> {
+    let mut done = Converted { records: 0, directions: 0, ethernet_frames: 0 };
+    let keeps_ethernet = writer.format().keeps_ethernet;
+    while let Some(entry) = recording.next_any() {
+        let Entry { record, interface } =
+            entry.map_err(|error| explain_malformed(error, done.records, file))?;
+        if matches!(record, AnyRecord::Ethernet(_)) && !keeps_ethernet {
+            done.ethernet_frames += 1;
+            continue;
+        }
+        match writer.write_any(&record, interface) {
+            Err(error) if error.is_broken_pipe() => return Ok(None),
+            written => written.map_err(explain)?,
+        }
+        done.records += 1;
+        done.directions += u64::from(record.direction().is_some());
+        progress.show(recording, done.records);
+    }
+    Ok(Some(done))
 }
 
 impl InputArgs {

@@ -123,6 +123,11 @@ vm.kernel = \"6.12\"
 traffic.kind = \"one-at-a-time\"
 ";
 
+/// A capture of one Ethernet frame without payload: the header of the file, that of the record, the frame.
+const ETHERNET: &[u8] = b"\x4D\x3C\xB2\xA1\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\x01\0\x01\0\0\0\
+    \x01\0\0\0\0\0\0\0\x0E\0\0\0\x0E\0\0\0\
+    \x03\x04\x05\x06\0\x01\x02\0\0\0\0\x01\x88\xD7";
+
 /// A folder, the schema, and which objects were printed in it.
 struct Scene {
     folder: TempDir,
@@ -146,6 +151,7 @@ impl Scene {
         ] {
             fs::write(folder.path().join(name), text).unwrap();
         }
+        fs::write(folder.path().join("ethernet.pcap"), ETHERNET).unwrap();
         let mut scene = Self { folder, objects: Vec::new(), seen: BTreeSet::new() };
         let output = scene.command("help json --schema").output().unwrap();
         let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -294,6 +300,7 @@ fn every_line_fits_the_schema() {
     scene.run("doctor", "");
     scene.run("log info", "drive.log --bitrate 500k");
     scene.run("log info", "drive.log");
+    scene.run("log info", "ethernet.pcap");
     scene.run("log decode", "drive.log --dbc car.dbc");
     run_bus(&mut scene);
     run_route(&mut scene);
@@ -383,7 +390,7 @@ fn objects_are_found_by_type_and_by_command() {
         (&["candor lab run"], &["result"]),
         (&["frame"], &["frame", "frame", "frame"]),
         (&["bus dump frame"], &["frame"]),
-        (&["log"], &["frame", "log", "id"]),
+        (&["log"], &["frame", "log", "id", "stream"]),
         (&["route", "load"], &["finding", "loaded", "rejected"]),
     ] {
         assert_eq!(heads(words), found, "{words:?}");

@@ -100,6 +100,89 @@ fn a_file_may_have_any_name() {
     assert!(info.status.success(), "{}", text(&info.stderr));
 }
 
+/// A pcap file with three Ethernet frames of 60 bytes, 1 ms apart, tagged for VLAN 7; the last one is cut.
+fn ethernet() -> Vec<u8> {
+    const HEADER: [u8; 18] = [3, 4, 5, 6, 0, 1, 2, 0, 0, 0, 0, 1, 0x81, 0x00, 0xE0, 7, 0x88, 0xD7];
+    let bytes =
+        |numbers: &[u32]| numbers.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<_>>();
+    let mut out = bytes(&[0xA1B2_3C4D, 0x0004_0002, 0, 0, 65_535, 1]);
+    for (time_ns, len) in [(0, 60), (1_000_000, 60), (2_000_000, 18)] {
+        out.extend(bytes(&[1_000_000_000, time_ns, len, 60]));
+        let mut frame = HEADER.to_vec();
+        frame.resize(len as usize, 0);
+        out.extend(frame);
+    }
+    out
+}
+
+#[test]
+fn ethernet_frames_have_links_and_streams() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let [capture, copy, log] = ["a.pcap", "a.pcapng", "a.log"].map(path);
+    fs::write(&capture, ethernet()).unwrap();
+    let (stdout, stderr) = success(&["info", &capture], "");
+    let expected = format!(
+        "\
+{capture}: pcap capture
+frames                                   0
+ids                                      0
+from                   1000000000.000000 s
+to                     1000000000.002000 s
+duration                        0.002000 s
+longest pause                   0.001000 s
+  it began at          1000000000.000000 s
+Ethernet frames                          3
+  cut by the recorder                    1
+
+link  frames  frames/s  bytes  Mbit/s
+eth0       3    1000.0    180   0.672
+
+link  destination        vlan  type    frames  bytes  period ms  min ms  max ms  jitter ms
+eth0  03:04:05:06:00:01  7     0x88d7       3     60      1.000   1.000   1.000      0.000
+"
+    );
+    assert_eq!((stdout, stderr.as_str()), (expected, ""));
+
+    let (_, stderr) = success(&["convert", &capture, &copy], "");
+    assert_eq!(stderr, "3 records: pcap -> pcapng\n");
+    let objects = |file: &str| {
+        let (stdout, _) = success(&["info", file, "--json"], "");
+        let lines = stdout.lines().map(|line| serde_json::from_str(line).unwrap());
+        lines.collect::<Vec<serde_json::Value>>()
+    };
+    let (of_capture, of_copy) = (objects(&capture), objects(&copy));
+    assert_eq!(of_capture[0]["data"]["links"], of_copy[0]["data"]["links"]);
+    let stream = serde_json::json!({"type": "stream", "data": {
+        "interface": "eth0",
+        "destination": "03:04:05:06:00:01",
+        "vlan": 7,
+        "ether_type": "0x88d7",
+        "frames": 3,
+        "len_min": 60,
+        "len_max": 60,
+        "period_ns_mean": 1_000_000.0,
+        "period_ns_min": 1_000_000,
+        "period_ns_max": 1_000_000,
+        "jitter_ns": 0.0,
+    }});
+    assert_eq!((&of_capture[1..], &of_copy[1..]), (&[stream.clone()][..], &[stream][..]));
+
+    let (_, stderr) = success(&["convert", &copy, &log], "");
+    assert_eq!(
+        stderr,
+        "note: a candump log cannot store Ethernet frames; frames left out: 3; use pcapng to keep \
+         them\n0 records: pcapng -> candump\n"
+    );
+    let dbc = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/small-car.dbc");
+    let (stdout, stderr) = success(&["decode", &copy, "--dbc", dbc], "");
+    assert_eq!(stdout, "");
+    assert_eq!(
+        stderr,
+        "note: Ethernet frames passed over: 3\n0 frames: 0 described by the DBC file, 0 shown\n"
+    );
+}
+
 #[test]
 fn info_prints_json_lines() {
     let log = "(1.000000) can0 123##1AABB\n(1.250000) can0 123##1AABBCC\n";
@@ -124,6 +207,10 @@ fn info_prints_json_lines() {
                 "out_of_order": 0,
                 "skipped": 0,
                 "lost_frames": 0,
+                "ethernet_frames": 0,
+                "cut_frames": 0,
+                "short_frames": 0,
+                "unlisted_stream_frames": 0,
                 "other_packets": 0,
                 "unlisted_frames": 0,
                 "bitrate": 500_000,
@@ -140,6 +227,7 @@ fn info_prints_json_lines() {
                     "peak_100ms_percent": 0.0865,
                     "peak_1s_percent": null,
                 }],
+                "links": [],
             }}),
             serde_json::json!({"type": "id", "data": {
                 "interface": "can0",

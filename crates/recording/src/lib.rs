@@ -64,7 +64,7 @@ pub use decode::{
 pub use encode::{EncodeError, Encoder};
 pub use error::RecordingError;
 pub use format::{FORMATS, Format};
-pub use read::{Recording, Skipped, open};
+pub use read::{Entry, Recording, Skipped, open};
 pub use record::{
     AnyRecord, Direction, InterfaceError, InterfaceIndex, Interfaces, MAX_INTERFACE_NAME_LEN,
     MAX_INTERFACES, Packet, PacketSpan, Record,

@@ -64,6 +64,15 @@ enum Found {
     Ethernet(Record<PacketSpan>),
 }
 
+/// A record of either kind with the name of its interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The name of the interface that it was seen on.
+    pub interface: &'a str,
+    /// The record.
+    pub record: AnyRecord<'a>,
+}
+
 /// Malformed records that were passed over on request.
 #[derive(Debug, Default)]
 pub struct Skipped {
@@ -204,11 +213,21 @@ impl Recording {
     ///
     /// # Errors
     /// As the iterator's.
-    pub fn next_any(&mut self) -> Option<Result<AnyRecord<'_>, RecordingError>> {
-        Some(self.next_found()?.map(|found| match found {
-            Found::Can(record) => AnyRecord::Can(record),
+    pub fn next_any(&mut self) -> Option<Result<Entry<'_>, RecordingError>> {
+        let found = match self.next_found()? {
+            Ok(found) => found,
+            Err(error) => return Some(Err(error)),
+        };
+        let interfaces = self.decoder.interfaces();
+        Some(Ok(match found {
+            Found::Can(record) => {
+                let interface = interfaces.name(record.interface);
+                Entry { interface, record: AnyRecord::Can(record) }
+            }
             Found::Ethernet(record) => {
-                AnyRecord::Ethernet(record.map(|span| span.of(&self.buffer)))
+                let interface = interfaces.name(record.interface);
+                let record = record.map(|span| span.of(&self.buffer));
+                Entry { interface, record: AnyRecord::Ethernet(record) }
             }
         }))
     }
@@ -323,7 +342,7 @@ mod tests {
         let mut recording = Recording::new("a", Drip(bytes), None).unwrap();
         let mut read = Vec::new();
         while let Some(record) = recording.next_any() {
-            read.push(match record.unwrap() {
+            read.push(match record.unwrap().record {
                 AnyRecord::Can(record) => (record.time_ns, vec![]),
                 AnyRecord::Ethernet(record) => {
                     assert_eq!(record.frame.is_cut(), record.frame.bytes.len() < 1_514);

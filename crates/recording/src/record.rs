@@ -40,6 +40,17 @@ pub enum AnyRecord<'a> {
     Ethernet(Record<Packet<'a>>),
 }
 
+impl AnyRecord<'_> {
+    /// Which way the frame went, if the recording says so.
+    #[must_use]
+    pub fn direction(&self) -> Option<Direction> {
+        match self {
+            Self::Can(record) => record.direction,
+            Self::Ethernet(record) => record.direction,
+        }
+    }
+}
+
 /// A packet of a capture: the bytes of a frame, or only its start. Of an Ethernet frame the check sequence is not
 /// among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

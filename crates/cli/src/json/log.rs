@@ -37,6 +37,14 @@ pub(crate) struct Log<'a> {
     pub(crate) skipped: u64,
     /// Frames that the recorder says it lost
     pub(crate) lost_frames: u64,
+    /// Ethernet frames
+    pub(crate) ethernet_frames: u64,
+    /// Ethernet frames of which the recorder kept only the start
+    pub(crate) cut_frames: u64,
+    /// Ethernet frames of which less than a header was kept; they belong to no stream
+    pub(crate) short_frames: u64,
+    /// Ethernet frames of none of the 65,536 different streams that are listed
+    pub(crate) unlisted_stream_frames: u64,
     /// Packets of other protocols in the capture
     pub(crate) other_packets: u64,
     /// Frames with none of the 65,536 different identifiers that are listed
@@ -45,11 +53,13 @@ pub(crate) struct Log<'a> {
     pub(crate) bitrate: Option<u32>,
     /// The bit rate of the data phase in bit/s; null if no bit rate was given
     pub(crate) data_bitrate: Option<u32>,
-    /// The interfaces of the recording
+    /// The CAN interfaces of the recording
     pub(crate) buses: Vec<LogBus<'a>>,
+    /// The Ethernet interfaces of the recording
+    pub(crate) links: Vec<LogLink<'a>>,
 }
 
-/// An interface of a recording.
+/// A CAN interface of a recording.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct LogBus<'a> {
     /// Its name
@@ -68,6 +78,22 @@ pub(crate) struct LogBus<'a> {
     pub(crate) peak_100ms_percent: Option<f64>,
     /// The highest load within a second, in percent; null if it is not known
     pub(crate) peak_1s_percent: Option<f64>,
+}
+
+/// An Ethernet interface of a recording.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct LogLink<'a> {
+    /// Its name
+    pub(crate) interface: &'a str,
+    /// Frames
+    pub(crate) frames: u64,
+    /// Their bytes, without check sequences
+    pub(crate) bytes: u64,
+    /// Frames per second, from the first to the last of the interface; null if it has one
+    pub(crate) rate_per_s: Option<f64>,
+    /// What the frames take of the link on average, in bit/s, with padding, check sequence, preamble and gap; null if
+    /// the interface has one frame
+    pub(crate) bits_per_s: Option<f64>,
 }
 
 impl Object for Log<'_> {

@@ -56,6 +56,10 @@ pub(super) fn run(args: &DecodeArgs) -> Result<(), String> {
     match decode(args, &view, &mut recording, &mut out) {
         Ok(counts) => {
             report_skipped(&recording);
+            let ethernet_frames = recording.passed_over().ethernet_frames;
+            if ethernet_frames > 0 {
+                eprintln!("note: Ethernet frames passed over: {ethernet_frames}");
+            }
             let Counts { frames, shown, known } = counts;
             let frames = counted(frames, "frame");
             eprintln!("{frames}: {known} described by the DBC file, {shown} shown");

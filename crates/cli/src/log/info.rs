@@ -3,14 +3,17 @@
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use candor_recording::{IdStatistics, InterfaceIndex, Recording, Statistics};
+use candor_recording::{
+    IdStatistics, InterfaceIndex, PeriodStatistics, Recording, Statistics, Stream,
+};
 use candor_wire::can::{Bitrate, Id, Timing};
 use clap::Args;
 
 use super::{InputArgs, Progress, explain_malformed, report_skipped};
 use crate::json;
 use crate::json::id::LogId;
-use crate::json::log::{Log, LogBus};
+use crate::json::log::{Log, LogBus, LogLink};
+use crate::json::stream::LogStream;
 
 /// A bus cannot carry more: a second may hold the stamp of one frame more than fits into it.
 const FULL_PERCENT: f64 = 101.0;
@@ -25,7 +28,8 @@ pub(crate) struct InfoArgs {
     /// The bit rate of the data phase of CAN FD, such as 2M; default: the same as --bitrate
     #[arg(long, value_name = "RATE", requires = "bitrate")]
     data_bitrate: Option<Bitrate>,
-    /// Print JSON Lines: one object of type "log", then one of type "id" per identifier
+    /// Print JSON Lines: one object of type "log", then one of type "id" per identifier and one of type "stream" per
+    /// Ethernet stream
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -38,11 +42,12 @@ pub(super) fn run(args: &InfoArgs) -> Result<(), String> {
     let timing =
         args.bitrate.map(|nominal| Timing { nominal, data: args.data_bitrate.unwrap_or(nominal) });
     let mut statistics = Statistics::with_timing(timing);
-    while let Some(record) = recording.next() {
-        let record =
-            record.map_err(|error| explain_malformed(error, statistics.frames(), &args.file))?;
-        statistics.add(&record);
-        progress.show(&recording, statistics.frames());
+    let mut records = 0;
+    while let Some(entry) = recording.next_any() {
+        let entry = entry.map_err(|error| explain_malformed(error, records, &args.file))?;
+        statistics.add_any(&entry.record);
+        records += 1;
+        progress.show(&recording, records);
     }
     progress.clear();
     let info = Info { file: &args.file, recording: &recording, statistics: &statistics, timing };
@@ -51,7 +56,7 @@ pub(super) fn run(args: &InfoArgs) -> Result<(), String> {
     if args.json { info.write_json(&mut text) } else { info.write_text(&mut text) }
         .map_err(|error| format!("cannot render the statistics: {error}"))?;
     report_skipped(&recording);
-    if statistics.frames() == 0 {
+    if records == 0 {
         eprintln!("note: {}: the recording has no frames", args.file.display());
     }
     info.report_doubts();
@@ -122,29 +127,40 @@ impl Info<'_> {
             fact("  it began at", format!("{} s", seconds(pause.from_ns)));
         }
         let passed_over = self.recording.passed_over();
+        let ethernet = statistics.ethernet();
         for (name, count) in [
             ("error reports", statistics.error_reports()),
             ("records out of order", statistics.out_of_order()),
             ("malformed records skipped", self.recording.skipped().count),
             ("frames lost by the recorder", passed_over.lost_frames),
-            ("packets of other protocols", passed_over.other_packets),
             ("frames of ids not listed", statistics.unlisted_frames()),
+            ("Ethernet frames", ethernet.frames()),
+            ("  cut by the recorder", ethernet.cut_frames()),
+            ("  shorter than a header", ethernet.short_frames()),
+            ("  of streams not listed", ethernet.unlisted_frames()),
+            ("packets of other protocols", passed_over.other_packets),
         ] {
             if count > 0 {
                 fact(name, count.to_string());
             }
         }
         write_table(out, 1, &facts)?;
-        if statistics.frames() == 0 {
-            return Ok(());
+        if statistics.frames() > 0 {
+            writeln!(out)?;
+            write_table(out, 1, &self.bus_rows())?;
+            if self.timing.is_none() {
+                writeln!(out, "(to see the load, give the bit rate: --bitrate 500k)")?;
+            }
+            writeln!(out)?;
+            write_table(out, 2, &self.id_rows())?;
         }
-        writeln!(out)?;
-        write_table(out, 1, &self.bus_rows())?;
-        if self.timing.is_none() {
-            writeln!(out, "(to see the load, give the bit rate: --bitrate 500k)")?;
+        if ethernet.frames() > 0 {
+            writeln!(out)?;
+            write_table(out, 1, &self.link_rows())?;
+            writeln!(out)?;
+            write_table(out, 4, &self.stream_rows())?;
         }
-        writeln!(out)?;
-        write_table(out, 2, &self.id_rows())
+        Ok(())
     }
 
     fn bus_rows(&self) -> Vec<Vec<String>> {
@@ -189,23 +205,58 @@ impl Info<'_> {
             "share",
         ])];
         rows.extend(self.statistics.ids().map(|(index, id, of_id)| {
-            let millis = |ns: Option<f64>| decimals(ns.map(|ns| ns / 1e6), 3, "");
-            let bytes = if of_id.len_min == of_id.len_max {
-                of_id.len_min.to_string()
-            } else {
-                format!("{}-{}", of_id.len_min, of_id.len_max)
-            };
-            row([
+            let mut cells = row([
                 self.interface(index),
                 &hex(id),
                 &of_id.frames.to_string(),
-                &bytes,
-                &millis(of_id.period.mean_ns()),
-                &millis(of_id.period.min_ns().map(|ns| ns as f64)),
-                &millis(of_id.period.max_ns().map(|ns| ns as f64)),
-                &millis(of_id.period.jitter_ns()),
-                &decimals(self.share_percent(index, of_id), 2, " %"),
+                &least_to_most(of_id.len_min, of_id.len_max),
+            ]);
+            cells.extend(period_cells(&of_id.period));
+            cells.push(decimals(self.share_percent(index, of_id), 2, " %"));
+            cells
+        }));
+        rows
+    }
+
+    fn link_rows(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![row(["link", "frames", "frames/s", "bytes", "Mbit/s"])];
+        rows.extend(self.statistics.ethernet().links().map(|(index, link)| {
+            row([
+                self.interface(index),
+                &link.frames().to_string(),
+                &decimals(link.rate(), 1, ""),
+                &link.bytes().to_string(),
+                &decimals(link.bits_per_second().map(|bits| bits / 1e6), 3, ""),
             ])
+        }));
+        rows
+    }
+
+    fn stream_rows(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![row([
+            "link",
+            "destination",
+            "vlan",
+            "type",
+            "frames",
+            "bytes",
+            "period ms",
+            "min ms",
+            "max ms",
+            "jitter ms",
+        ])];
+        rows.extend(self.statistics.ethernet().streams().map(|(index, stream, of_stream)| {
+            let vlan = stream.vlan.map_or_else(|| "-".to_owned(), |vlan| vlan.to_string());
+            let mut cells = row([
+                self.interface(index),
+                &stream.destination.to_string(),
+                &vlan,
+                &ether_type(stream).unwrap_or_else(|| "length".to_owned()),
+                &of_stream.frames.to_string(),
+                &least_to_most(of_stream.len_min, of_stream.len_max),
+            ]);
+            cells.extend(period_cells(&of_stream.period));
+            cells
         }));
         rows
     }
@@ -226,6 +277,13 @@ impl Info<'_> {
                 peak_1s_percent,
             }
         });
+        let links = statistics.ethernet().links().map(|(index, link)| LogLink {
+            interface: self.interface(index),
+            frames: link.frames(),
+            bytes: link.bytes(),
+            rate_per_s: link.rate(),
+            bits_per_s: link.bits_per_second(),
+        });
         let log = Log {
             file: self.file.display().to_string(),
             format: self.recording.format().name,
@@ -241,11 +299,16 @@ impl Info<'_> {
             out_of_order: statistics.out_of_order(),
             skipped: self.recording.skipped().count,
             lost_frames: passed_over.lost_frames,
+            ethernet_frames: statistics.ethernet().frames(),
+            cut_frames: statistics.ethernet().cut_frames(),
+            short_frames: statistics.ethernet().short_frames(),
+            unlisted_stream_frames: statistics.ethernet().unlisted_frames(),
             other_packets: passed_over.other_packets,
             unlisted_frames: statistics.unlisted_frames(),
             bitrate: self.timing.map(|timing| timing.nominal.bits_per_second()),
             data_bitrate: self.timing.map(|timing| timing.data.bits_per_second()),
             buses: buses.collect(),
+            links: links.collect(),
         };
         json::write(&log, out)?;
         for (index, id, of_id) in statistics.ids() {
@@ -265,8 +328,44 @@ impl Info<'_> {
             };
             json::write(&id, out)?;
         }
+        for (index, stream, of_stream) in statistics.ethernet().streams() {
+            let stream = LogStream {
+                interface: self.interface(index),
+                destination: stream.destination.to_string(),
+                vlan: stream.vlan,
+                ether_type: ether_type(stream),
+                frames: of_stream.frames,
+                len_min: of_stream.len_min,
+                len_max: of_stream.len_max,
+                period_ns_mean: of_stream.period.mean_ns(),
+                period_ns_min: of_stream.period.min_ns(),
+                period_ns_max: of_stream.period.max_ns(),
+                jitter_ns: of_stream.period.jitter_ns(),
+            };
+            json::write(&stream, out)?;
+        }
         Ok(())
     }
+}
+
+/// As tcpdump and Wireshark write it: `0x88d7`; `None` if the header has a length instead.
+fn ether_type(stream: Stream) -> Option<String> {
+    stream.ether_type.map(|ether_type| format!("0x{ether_type:04x}"))
+}
+
+fn least_to_most(least: usize, most: usize) -> String {
+    if least == most { least.to_string() } else { format!("{least}-{most}") }
+}
+
+/// Mean, minimum, maximum and jitter in milliseconds.
+fn period_cells(period: &PeriodStatistics) -> [String; 4] {
+    let millis = |ns: Option<f64>| decimals(ns.map(|ns| ns / 1e6), 3, "");
+    [
+        millis(period.mean_ns()),
+        millis(period.min_ns().map(|ns| ns as f64)),
+        millis(period.max_ns().map(|ns| ns as f64)),
+        millis(period.jitter_ns()),
+    ]
 }
 
 /// As candump writes it: 3 digits standard, 8 extended.
