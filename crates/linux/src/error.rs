@@ -72,6 +72,12 @@ impl Errno {
     }
 }
 
+impl From<nix::errno::Errno> for Errno {
+    fn from(errno: nix::errno::Errno) -> Self {
+        Self(errno as i32)
+    }
+}
+
 impl From<rustix::io::Errno> for Errno {
     fn from(errno: rustix::io::Errno) -> Self {
         Self(errno.raw_os_error())

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 
 use libc::{c_int, pid_t};
+use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use rustix::io::Errno as RawErrno;
 use rustix::process::{Pid, Signal};
 
@@ -117,16 +118,16 @@ pub fn is_alive(process: u32) -> bool {
 /// # Errors
 /// No permission, or the user namespace of this process has no such user.
 pub fn become_user(user: u32) -> Result<(), Error> {
-    let fail = |errno| {
-        Error::new("become user", user.to_string(), errno).remedy_if(libc::EPERM, "this needs root")
+    let fail = |errno: nix::errno::Errno| {
+        let error = Error::new("become user", user.to_string(), errno.into());
+        error.remedy_if(libc::EPERM, "this needs root")
     };
-    // By the C library, which changes all threads: the kernel knows users of threads only.
-    // SAFETY: an empty list; no memory is involved. Groups first: the user may not change them.
-    check(unsafe { libc::setgroups(0, std::ptr::null()) }).map_err(fail)?;
-    // SAFETY: no memory is involved.
-    check(unsafe { libc::setresgid(user, user, user) }).map_err(fail)?;
-    // SAFETY: no memory is involved.
-    check(unsafe { libc::setresuid(user, user, user) }).map(drop).map_err(fail)
+    let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
+    // By the C library, which changes all threads: the kernel knows users of threads only. Groups first: the
+    // user may not change them.
+    setgroups(&[]).map_err(fail)?;
+    setresgid(gid, gid, gid).map_err(fail)?;
+    setresuid(uid, uid, uid).map_err(fail)
 }
 
 /// Lets the program that `command` starts end with the thread that starts it, however that one ends

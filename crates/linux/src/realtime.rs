@@ -10,7 +10,12 @@
 use std::fs;
 use std::path::Path;
 
-use libc::{c_int, c_ulong, pid_t};
+use std::num::NonZero;
+
+use libc::{c_int, pid_t};
+use rustix::mm::{self, Advice, MlockAllFlags};
+use rustix::process::Pid;
+use rustix::thread::{self, CpuSet};
 
 use crate::error::check;
 use crate::{Errno, Error};
@@ -31,6 +36,13 @@ impl Task {
             // 0 stands for the calling thread, and is nobody's number.
             Self::Id(id) => pid_t::try_from(id).ok().filter(|&id| id > 0).ok_or(Errno(libc::ESRCH)),
         }
+    }
+}
+
+impl Task {
+    /// As rustix names it: the calling thread is nobody.
+    fn pid(self) -> Result<Option<Pid>, Errno> {
+        Ok(Pid::from_raw(self.id()?))
     }
 }
 
@@ -108,15 +120,12 @@ pub fn policy(task: Task) -> Result<Policy, Error> {
 /// # Errors
 /// More than an ordinary user may lock.
 pub fn lock_memory() -> Result<(), Error> {
-    // SAFETY: no pointers.
-    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }).map(drop).map_err(
-        |errno| {
-            let remedy = "this needs root, CAP_IPC_LOCK, or a higher `ulimit -l`";
-            Error::new("lock the memory of", "this process", errno)
-                .remedy_if(libc::EPERM, remedy)
-                .remedy_if(libc::ENOMEM, remedy)
-        },
-    )
+    mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(|errno| {
+        let remedy = "this needs root, CAP_IPC_LOCK, or a higher `ulimit -l`";
+        Error::new("lock the memory of", "this process", errno.into())
+            .remedy_if(libc::EPERM, remedy)
+            .remedy_if(libc::ENOMEM, remedy)
+    })
 }
 
 /// Lets go of a part of the program that [`lock_memory`] holds and that is not needed in a hurry. It
@@ -129,9 +138,7 @@ pub fn unlock_memory(bytes: &'static [u8]) -> Result<(), Error> {
         let remedy = "mount /proc; without it a little more memory is locked than needed";
         Error::new("unlock memory of", "this process", errno).remedy_if(libc::EINVAL, remedy)
     };
-    // SAFETY: no pointers.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    let page = usize::try_from(page).unwrap_or(4096).max(1);
+    let page = rustix::param::page_size();
     // Whole pages only: at both ends there may be something else.
     let start = bytes.as_ptr().addr().next_multiple_of(page);
     let end = (bytes.as_ptr().addr() + bytes.len()) / page * page;
@@ -141,11 +148,12 @@ pub fn unlock_memory(bytes: &'static [u8]) -> Result<(), Error> {
         return Err(fail(Errno(libc::EINVAL)));
     }
     let pages = bytes.as_ptr().with_addr(start).cast_mut().cast();
+    let fail = |errno: rustix::io::Errno| fail(errno.into());
     // SAFETY: the pages lie within `bytes`, which live for ever, and belong to a mapping that nobody may
     // write to. So what is read again from the file is what they hold now.
     unsafe {
-        check(libc::munlock(pages, len)).map_err(fail)?;
-        check(libc::madvise(pages, len, libc::MADV_DONTNEED)).map_err(fail)?;
+        mm::munlock(pages, len).map_err(fail)?;
+        mm::madvise(pages, len, Advice::LinuxDontNeed).map_err(fail)?;
     }
     Ok(())
 }
@@ -175,25 +183,15 @@ fn is_read_only_file(line: &str, start: usize, end: usize) -> bool {
 /// # Errors
 /// None of them is there, no such task, or no permission.
 pub fn set_affinity(task: Task, cpus: &[usize]) -> Result<(), Error> {
-    const BITS: usize = c_ulong::BITS as usize;
-    let mut mask = [0 as c_ulong; 8192 / BITS];
-    for cpu in cpus {
-        if let Some(word) = mask.get_mut(cpu / BITS) {
-            *word |= 1 << (cpu % BITS);
-        }
+    let mut set = CpuSet::new();
+    for &cpu in cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU) {
+        set.set(cpu);
     }
-    task.id()
-        .and_then(|id| {
-            // SAFETY: `mask` can be read and is as long as said; it is laid out as a `cpu_set_t`,
-            // an array of machine words.
-            check(unsafe { libc::sched_setaffinity(id, size_of_val(&mask), mask.as_ptr().cast()) })
-        })
-        .map(drop)
-        .map_err(|errno| {
-            Error::new("set the CPUs of", task.to_string(), errno)
-                .remedy_if(libc::EPERM, "this needs root or CAP_SYS_NICE")
-                .remedy_if(libc::EINVAL, "none of these CPUs exists; see `nproc --all`")
-        })
+    task.pid().and_then(|pid| Ok(thread::sched_setaffinity(pid, &set)?)).map_err(|errno| {
+        Error::new("set the CPUs of", task.to_string(), errno)
+            .remedy_if(libc::EPERM, "this needs root or CAP_SYS_NICE")
+            .remedy_if(libc::EINVAL, "none of these CPUs exists; see `nproc --all`")
+    })
 }
 
 /// The CPUs that `task` may run on.
@@ -201,19 +199,11 @@ pub fn set_affinity(task: Task, cpus: &[usize]) -> Result<(), Error> {
 /// # Errors
 /// No such task.
 pub fn affinity(task: Task) -> Result<Vec<usize>, Error> {
-    const BITS: usize = c_ulong::BITS as usize;
-    let mut mask = [0 as c_ulong; 8192 / BITS];
-    task.id()
-        .and_then(|id| {
-            let mask = mask.as_mut_ptr().cast();
-            // SAFETY: the mask can be written and is as long as said; it is laid out as a
-            // `cpu_set_t`, an array of machine words.
-            check(unsafe { libc::sched_getaffinity(id, 8192 / 8, mask) })
-        })
+    let set = task
+        .pid()
+        .and_then(|pid| Ok(thread::sched_getaffinity(pid)?))
         .map_err(|errno| Error::new("read the CPUs of", task.to_string(), errno))?;
-    let is_set =
-        |cpu: &usize| mask.get(cpu / BITS).is_some_and(|word| word >> (cpu % BITS) & 1 == 1);
-    Ok((0..8192).filter(is_set).collect())
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
 /// How late timers of the calling thread may fire so as to fire together; 50 us unless set. No
@@ -222,10 +212,10 @@ pub fn affinity(task: Task) -> Result<Vec<usize>, Error> {
 /// # Errors
 /// The kernel refuses.
 pub fn set_timer_slack(nanos: u32) -> Result<(), Error> {
-    // SAFETY: no pointers. 0 would stand for the default, so the least is 1.
-    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, c_ulong::from(nanos.max(1)), 0, 0, 0) })
-        .map(drop)
-        .map_err(|errno| Error::new("set the timer slack of", "this thread", errno))
+    // Nothing would stand for the default, so the least is 1.
+    let slack = NonZero::new(u64::from(nanos)).unwrap_or(NonZero::<u64>::MIN);
+    thread::set_current_timer_slack(Some(slack))
+        .map_err(|errno| Error::new("set the timer slack of", "this thread", errno.into()))
 }
 
 /// A task by its name.

@@ -9,14 +9,13 @@
 //!
 //! Programs that are started with [`std::process::Command`] begin with nothing blocked.
 
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
-use libc::c_int;
+use nix::errno::Errno as RawErrno;
+use nix::sys::signal::{SigSet, Signal as RawSignal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use crate::error::check;
-use crate::socket::retry;
-use crate::{Errno, Error};
+use crate::Error;
 
 /// A signal that a service lives with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,11 +32,11 @@ impl Signal {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Hangup, Self::Interrupt, Self::Terminate];
 
-    const fn number(self) -> c_int {
+    const fn raw(self) -> RawSignal {
         match self {
-            Self::Hangup => libc::SIGHUP,
-            Self::Interrupt => libc::SIGINT,
-            Self::Terminate => libc::SIGTERM,
+            Self::Hangup => RawSignal::SIGHUP,
+            Self::Interrupt => RawSignal::SIGINT,
+            Self::Terminate => RawSignal::SIGTERM,
         }
     }
 }
@@ -45,7 +44,7 @@ impl Signal {
 /// Signals to be read. They stay blocked when it is dropped, so that none is lost that is on its
 /// way.
 #[derive(Debug)]
-pub struct Signals(OwnedFd);
+pub struct Signals(SignalFd);
 
 impl Signals {
     /// Blocks these signals in the calling thread and in all that it starts from now on, and lets
@@ -54,25 +53,11 @@ impl Signals {
     /// # Errors
     /// Too many files are open.
     pub fn open(signals: &[Signal]) -> Result<Self, Error> {
-        let fail = |errno| Error::new("wait for", "signals", errno);
-        let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
-        // SAFETY: `set` can be written.
-        unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-        for signal in signals {
-            // SAFETY: `set` can be written, and the number is that of a signal.
-            unsafe { libc::sigaddset(set.as_mut_ptr(), signal.number()) };
-        }
-        // SAFETY: `set` can be read, and the old one is not asked for.
-        match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut()) }
-        {
-            0 => {}
-            number => return Err(fail(Errno(number))),
-        }
-        let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
-        // SAFETY: `set` can be read, and -1 asks for a new file.
-        let fd = check(unsafe { libc::signalfd(-1, set.as_ptr(), flags) }).map_err(fail)?;
-        // SAFETY: the kernel just opened it and nobody else knows it.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        let fail = |errno: RawErrno| Error::new("wait for", "signals", errno.into());
+        let set: SigSet = signals.iter().map(|signal| signal.raw()).collect();
+        set.thread_block().map_err(fail)?;
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        SignalFd::with_flags(&set, flags).map(Self).map_err(fail)
     }
 
     /// The next signal; `None` if there is none now. A signal that came again before it was taken
@@ -81,17 +66,16 @@ impl Signals {
     /// # Errors
     /// The kernel refuses.
     pub fn take(&self) -> Result<Option<Signal>, Error> {
-        const LEN: usize = size_of::<libc::signalfd_siginfo>();
-        // SAFETY: zeroes are a valid `signalfd_siginfo`.
-        let mut reported: libc::signalfd_siginfo = unsafe { MaybeUninit::zeroed().assume_init() };
-        let place: *mut libc::signalfd_siginfo = &mut reported;
-        // SAFETY: `LEN` bytes can be written to `place`.
-        let count = retry(|| unsafe { libc::read(self.0.as_raw_fd(), place.cast(), LEN) })
-            .map_err(|errno| Error::new("take", "a signal", errno))?;
-        Ok(count.and_then(|_| {
-            Signal::ALL
-                .into_iter()
-                .find(|signal| signal.number().unsigned_abs() == reported.ssi_signo)
+        let reported = loop {
+            match self.0.read_signal() {
+                Err(RawErrno::EINTR) => {}
+                reported => break reported,
+            }
+        };
+        let reported = reported.map_err(|errno| Error::new("take", "a signal", errno.into()))?;
+        Ok(reported.and_then(|reported| {
+            let is_it = |signal: &Signal| signal.raw() as u32 == reported.ssi_signo;
+            Signal::ALL.into_iter().find(is_it)
         }))
     }
 }
@@ -110,8 +94,8 @@ mod tests {
     use crate::poll::{self, Interest};
 
     fn raise(signal: Signal) {
-        // SAFETY: no pointers; it goes to the calling thread, which blocks it.
-        assert_eq!(unsafe { libc::raise(signal.number()) }, 0);
+        // It goes to the calling thread, which blocks it.
+        nix::sys::signal::raise(signal.raw()).unwrap();
     }
 
     /// In a thread of its own, since the others of this process block nothing.

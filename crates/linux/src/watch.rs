@@ -11,34 +11,34 @@
 //! of what it leads to is watched as well, and where it leads is looked at anew when something
 //! happens in one of the folders.
 
-use std::ffi::{CString, OsStr};
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::check;
-use crate::socket::retry;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno as RawErrno;
+
 use crate::{Errno, Error};
 
-/// The size of `struct inotify_event` without the name.
-const HEADER_LEN: usize = 16;
 /// Room for a few dozen events; one with the longest name takes 272 bytes.
 const BUFFER_LEN: usize = 4096;
 /// What is asked for.
-const WANTED: u32 = libc::IN_CLOSE_WRITE
-    | libc::IN_MOVED_TO
-    | libc::IN_CREATE
-    | libc::IN_DELETE_SELF
-    | libc::IN_MOVE_SELF
-    | libc::IN_ONLYDIR;
+const WANTED: WatchFlags = WatchFlags::CLOSE_WRITE
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::CREATE)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MOVE_SELF)
+    .union(WatchFlags::ONLYDIR);
 /// The folder is gone, or events were lost: nothing is known.
-const UNSURE: u32 = libc::IN_Q_OVERFLOW
-    | libc::IN_DELETE_SELF
-    | libc::IN_MOVE_SELF
-    | libc::IN_IGNORED
-    | libc::IN_UNMOUNT;
+const UNSURE: ReadFlags = ReadFlags::QUEUE_OVERFLOW
+    .union(ReadFlags::DELETE_SELF)
+    .union(ReadFlags::MOVE_SELF)
+    .union(ReadFlags::IGNORED)
+    .union(ReadFlags::UNMOUNT);
+/// What happened left something to be read.
+const COMPLETE: ReadFlags = ReadFlags::CLOSE_WRITE.union(ReadFlags::MOVED_TO).union(UNSURE);
 
 /// Some files that are watched.
 #[derive(Debug)]
@@ -59,12 +59,15 @@ struct Watched {
 
 impl Watched {
     /// Whether an event in a folder means that this file is to be read anew.
-    fn is_changed_by(&self, event: &Event<'_>) -> bool {
+    fn is_changed_by(&self, event: &inotify::Event<'_>) -> bool {
         let paths = [Some(&self.path), self.target.as_ref()];
         self.folders.iter().zip(paths).any(|(folder, path)| {
-            let Some(path) = path.filter(|_| *folder == Some(event.watch)) else { return false };
-            event.mask & UNSURE != 0
-                || (path.file_name() == Some(event.name) && is_complete(path, event.mask))
+            let Some(path) = path.filter(|_| *folder == Some(event.wd())) else { return false };
+            // The event has no name if it is about the folder itself.
+            let name = event.file_name().map_or(&[][..], |name| name.to_bytes());
+            event.events().intersects(UNSURE)
+                || (path.file_name().is_some_and(|its| its.as_encoded_bytes() == name)
+                    && is_complete(path, event.events()))
         })
     }
 
@@ -81,16 +84,14 @@ impl Watch {
     /// # Errors
     /// Too many users of `inotify`.
     pub fn new() -> Result<Self, Error> {
-        // SAFETY: no pointers.
-        let fd = check(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) })
-            .map_err(|errno| {
-                Error::new("watch", "files", errno).remedy_if(
+        let inotify =
+            inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(|errno| {
+                Error::new("watch", "files", errno.into()).remedy_if(
                     libc::EMFILE,
                     "raise the limit with `sysctl fs.inotify.max_user_instances=1024`",
                 )
             })?;
-        // SAFETY: the kernel just opened it and nobody else knows it.
-        Ok(Self { inotify: unsafe { OwnedFd::from_raw_fd(fd) }, files: Vec::new() })
+        Ok(Self { inotify, files: Vec::new() })
     }
 
     /// Watches this file too, which need not be there yet; its folder must.
@@ -122,9 +123,7 @@ impl Watch {
     /// Watches the folder of a file; the same number again if it is watched already.
     fn attach_folder(&self, path: &Path) -> Result<i32, Errno> {
         let folder = path.parent().ok_or(Errno(libc::EISDIR))?;
-        let name = CString::new(folder.as_os_str().as_bytes()).map_err(|_| Errno(libc::EINVAL))?;
-        // SAFETY: `name` is a C string that lives until the call returns.
-        check(unsafe { libc::inotify_add_watch(self.inotify.as_raw_fd(), name.as_ptr(), WANTED) })
+        Ok(inotify::add_watch(&self.inotify, folder, WANTED)?)
     }
 
     /// The files that were saved, replaced, or led somewhere else since the last call; each once,
@@ -137,19 +136,19 @@ impl Watch {
     pub fn changes(&mut self) -> Result<Vec<PathBuf>, Error> {
         let mut is_changed = vec![false; self.files.len()];
         let mut is_any = false;
-        let mut buffer = [0; BUFFER_LEN];
+        let mut buffer = [MaybeUninit::uninit(); BUFFER_LEN];
+        let mut events = Reader::new(&self.inotify, &mut buffer);
         loop {
-            let (fd, place) = (self.inotify.as_raw_fd(), buffer.as_mut_ptr().cast());
-            // SAFETY: `BUFFER_LEN` bytes can be written to `place`.
-            let count = retry(|| unsafe { libc::read(fd, place, BUFFER_LEN) })
-                .map_err(|errno| Error::new("watch", "files", errno))?;
-            let Some(count) = count.filter(|&count| count > 0) else { break };
-            for event in events(buffer.get(..count).unwrap_or_default()) {
-                is_any = true;
-                for (file, is_changed) in self.files.iter().zip(&mut is_changed) {
-                    *is_changed |=
-                        event.mask & libc::IN_Q_OVERFLOW != 0 || file.is_changed_by(&event);
-                }
+            let event = match events.next() {
+                Ok(event) => event,
+                Err(RawErrno::AGAIN) => break,
+                Err(RawErrno::INTR) => continue,
+                Err(errno) => return Err(Error::new("watch", "files", errno.into())),
+            };
+            is_any = true;
+            for (file, is_changed) in self.files.iter().zip(&mut is_changed) {
+                *is_changed |= event.events().contains(ReadFlags::QUEUE_OVERFLOW)
+                    || file.is_changed_by(&event);
             }
         }
         for (index, is_changed) in is_changed.iter_mut().enumerate() {
@@ -175,39 +174,12 @@ impl AsFd for Watch {
     }
 }
 
-/// Whether what happened left something to be read. What was just created is about to be written,
-/// unless it is a further name of something else.
-fn is_complete(path: &Path, mask: u32) -> bool {
-    mask & !libc::IN_CREATE & (WANTED | UNSURE) != 0
+/// Whether the file can be read now. What was just created is about to be written, unless it is a further name of
+/// something else.
+fn is_complete(path: &Path, events: ReadFlags) -> bool {
+    events.intersects(COMPLETE)
         || fs::symlink_metadata(path)
             .is_ok_and(|metadata| metadata.is_symlink() || metadata.nlink() > 1)
-}
-
-/// Something happened in a folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Event<'a> {
-    watch: i32,
-    mask: u32,
-    /// Empty if it happened to the folder itself.
-    name: &'a OsStr,
-}
-
-/// The events in what was read: watch, mask, cookie, length of the name, name with zeroes behind.
-fn events(bytes: &[u8]) -> impl Iterator<Item = Event<'_>> {
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        let (header, behind) = rest.split_first_chunk::<HEADER_LEN>()?;
-        let [watch, mask, _cookie, len] = *header.as_chunks::<4>().0 else { return None };
-        let len = u32::from_ne_bytes(len) as usize;
-        let name = behind.get(..len)?;
-        rest = behind.get(len..)?;
-        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-        Some(Event {
-            watch: i32::from_ne_bytes(watch),
-            mask: u32::from_ne_bytes(mask),
-            name: OsStr::from_bytes(name),
-        })
-    })
 }
 
 #[cfg(test)]
@@ -217,7 +189,6 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use candor_time::Nanos;
-    use proptest::prelude::*;
 
     use super::*;
     use crate::poll::{self, Interest};
@@ -359,12 +330,5 @@ mod tests {
             fs::write(other, "").unwrap();
         }
         assert_eq!(watch.changes().unwrap(), [&*file]);
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            prop_assert!(events(&bytes).count() <= bytes.len() / HEADER_LEN);
-        }
     }
 }
