@@ -7,10 +7,10 @@ sees is a hole in the tests.
 
 PACKAGE is a crate without `candor-`, such as `wire`. It needs cargo-mutants (`cargo install cargo-mutants`),
 which makes the changes; the tests of the changed crate are what must see them. Tests that are quick, such as
-those beside the code, come first; what they do not see is made again for all tests of the crate.
+those beside the code, come first, with few cases for each property; what they do not see is made again for all tests of the crate.
 
---file takes only changes of files whose path matches, such as '*/check/*.rs'. --sample takes COUNT of them, drawn with --seed (default 1); without it, all are made. --shard 1/4
-takes the first quarter of what is left, so that each part fits into a working day. What a shard found is kept
+--file takes only changes of files whose path matches, such as '*/check/*.rs'. --sample takes COUNT of them, drawn
+with --seed (default 1); without it, all are made. --shard 1/4 takes the first quarter of what is left, so that each part fits into a working day. What a shard found is kept
 in target/mutants/PACKAGE.json, also after Ctrl-C; shards of one package add up there, and a change that is made
 again replaces what was known of it. --rest makes only what is not known there, or was not seen. --summary
 prints all that is known as a table, and each change that no test has seen.
@@ -48,6 +48,7 @@ QUICK_TESTS_OF_RULES = ["--tests", "--", *(f"--skip={test}" for test in (
     "a_search_that_takes_too_long_is_given_up_and_reported",
     "a_successor_goes_on_where_the_earlier_engine_was",
     "an_image_decides_as_its_program_does",
+    "the_number_of_interfaces_is_limited",
     "every_changed_byte_is_refused_or_gives_a_program",
     "many_single_identifiers_are_no_trouble",
     "no_prefix_of_an_image_is_one",
@@ -58,6 +59,8 @@ QUICK_TESTS_OF_RULES = ["--tests", "--", *(f"--skip={test}" for test in (
 ))]
 # The tests of the first round, if they are not those beside the code.
 FIRST = {"engine": QUICK_TESTS_OF_RULES, "rules": QUICK_TESTS_OF_RULES}
+# How many cases a property test draws in the first round.
+FIRST_CASES = 16
 # cargo-mutants runs the unchanged tests first, and gives a changed one this many times as long.
 TIMEOUT_FACTOR = 4
 
@@ -99,7 +102,8 @@ def choose(names, sample, seed, shard):
 def make(package, names, jobs, keep):
     """Makes the changes; `keep` gets the outcomes."""
     opt_level = 0 if package in NOT_OPTIMISED else 1
-    made = make_for_tests(package, names, jobs, opt_level, FIRST.get(package, ["--lib"]))
+    first = FIRST.get(package, ["--lib"])
+    made = make_for_tests(package, names, jobs, opt_level, first, FIRST_CASES)
     is_explained = explained()
     rest = [name for name, outcome in made.items() if outcome == "MissedMutant" and not is_explained(name)]
     keep({name: outcome for name, outcome in made.items() if name not in rest})
@@ -111,7 +115,7 @@ def make(package, names, jobs, keep):
     return made
 
 
-def make_for_tests(package, names, jobs, opt_level, tests):
+def make_for_tests(package, names, jobs, opt_level, tests, cases=None):
     """Makes the changes, and runs the tests that `cargo test TESTS` runs; returns the outcomes."""
     tested_by = TESTED_BY.get(package, [package])
     cargo_arguments = ["--all-features"]
@@ -128,7 +132,8 @@ def make_for_tests(package, names, jobs, opt_level, tests):
                    *(f"--cargo-arg={argument}" for argument in cargo_arguments), "--", *tests]
         # Ctrl-C ends cargo-mutants too; what it has found until then counts.
         previous = signal.signal(signal.SIGINT, lambda *_: None)
-        status = subprocess.run(command, cwd=ROOT, stdout=sys.stderr).returncode
+        environment = os.environ | ({"PROPTEST_CASES": str(cases)} if cases else {})
+        status = subprocess.run(command, cwd=ROOT, stdout=sys.stderr, env=environment).returncode
         signal.signal(signal.SIGINT, previous)
         outcomes = Path(folder) / "mutants.out/outcomes.json"
         # 2: some were not seen; 3: some took too long.
