@@ -26,28 +26,20 @@
 
 use core::ops::RangeInclusive;
 
+use crate::log_linear;
+
 /// A bucket is at most 1/2^`PRECISION_BITS` wider than its values.
 const PRECISION_BITS: u32 = 11;
-
-/// Buckets per power of two.
-const BUCKETS_PER_OCTAVE: u64 = 1 << PRECISION_BITS;
 
 /// One more than the index of the highest magnitude, 2^63 (that of `i64::MIN`).
 const BUCKETS: usize = bucket_index(1 << 63) + 1;
 
-/// The bucket of a magnitude: the magnitude itself as long as buckets are 1 wide, then a number
-/// that grows by [`BUCKETS_PER_OCTAVE`] with every doubling. It rises like the logarithm.
 const fn bucket_index(magnitude: u64) -> usize {
-    let shift = (u64::BITS - magnitude.leading_zeros()).saturating_sub(PRECISION_BITS + 1);
-    ((shift as u64) * BUCKETS_PER_OCTAVE + (magnitude >> shift)) as usize
+    log_linear::bucket_index::<PRECISION_BITS>(magnitude)
 }
 
-/// The lowest and the highest magnitude of a bucket.
 const fn bucket_range(index: usize) -> RangeInclusive<u64> {
-    let index = index as u64;
-    let shift = (index / BUCKETS_PER_OCTAVE).saturating_sub(1);
-    let low = (index - shift * BUCKETS_PER_OCTAVE) << shift;
-    low..=low + ((1 << shift) - 1)
+    log_linear::bucket_range::<PRECISION_BITS>(index)
 }
 
 /// Latencies in nanoseconds, counted in buckets of equal relative width.
@@ -224,20 +216,12 @@ impl Histogram {
     /// a denominator of 0.
     #[must_use]
     pub fn quantile(&self, numerator: u64, denominator: u64) -> Option<i64> {
-        if self.count == 0 || denominator == 0 {
-            return None;
-        }
-        let numerator = u128::from(numerator.min(denominator));
-        let rank = (u128::from(self.count) * numerator).div_ceil(u128::from(denominator)).max(1);
+        let rank = log_linear::rank(self.count, numerator, denominator)?;
         if rank == 1 {
             return Some(self.min_ns);
         }
-        let mut up_to_here = 0;
-        let bucket = self.buckets().find(|bucket| {
-            up_to_here += u128::from(bucket.count);
-            up_to_here >= rank
-        });
-        bucket.map(|bucket| bucket.to_ns)
+        let buckets = self.buckets().map(|bucket| (bucket.to_ns, bucket.count));
+        log_linear::bucket_of_rank(buckets, rank)
     }
 
     /// Everything at once, `None` for an empty histogram.

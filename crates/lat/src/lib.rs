@@ -29,6 +29,7 @@
 
 pub mod histogram;
 pub mod live;
+mod log_linear;
 pub mod metrics;
 pub mod pairing;
 pub mod path;

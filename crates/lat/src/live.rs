@@ -7,21 +7,12 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use crate::log_linear;
+
 const PRECISION_BITS: u32 = 6;
-/// Magnitudes of up to 34 bits: 17 s.
-const BUCKETS: usize = bucket_index((1 << 34) - 1) + 1;
-
-const fn bucket_index(nanos: u64) -> usize {
-    let shift = (u64::BITS - nanos.leading_zeros()).saturating_sub(PRECISION_BITS + 1);
-    (((shift as u64) << PRECISION_BITS) + (nanos >> shift)) as usize
-}
-
-/// The highest value of a bucket.
-const fn bucket_end(index: usize) -> u64 {
-    let index = index as u64;
-    let shift = (index >> PRECISION_BITS).saturating_sub(1);
-    ((index - (shift << PRECISION_BITS) + 1) << shift) - 1
-}
+/// All that is longer is in the last bucket: 17 s.
+const LONGEST_NS: u64 = (1 << 34) - 1;
+const BUCKETS: usize = log_linear::bucket_index::<PRECISION_BITS>(LONGEST_NS) + 1;
 
 /// A histogram that several threads count in while others read it.
 #[derive(Debug)]
@@ -53,7 +44,7 @@ impl Live {
     /// Counts one latency.
     #[inline]
     pub fn record(&self, latency_ns: u64) {
-        let index = bucket_index(latency_ns.min((1 << 34) - 1));
+        let index = log_linear::bucket_index::<PRECISION_BITS>(latency_ns.min(LONGEST_NS));
         if let Some(bucket) = self.buckets.get(index) {
             bucket.fetch_add(1, Ordering::Relaxed);
         }
@@ -118,20 +109,10 @@ impl Counts {
     /// its bucket.
     #[must_use]
     pub fn quantile(&self, numerator: u64, denominator: u64) -> Option<u64> {
-        let count = self.count();
-        if count == 0 || denominator == 0 {
-            return None;
-        }
-        let wanted = u128::from(count) * u128::from(numerator);
-        let wanted = wanted.div_ceil(u128::from(denominator)).clamp(1, u128::from(count));
-        let mut seen = 0;
-        for (index, &bucket) in self.buckets.iter().enumerate() {
-            seen += u128::from(bucket);
-            if seen >= wanted {
-                return Some(bucket_end(index).clamp(self.min_ns, self.max_ns.max(self.min_ns)));
-            }
-        }
-        Some(self.max_ns)
+        let rank = log_linear::rank(self.count(), numerator, denominator)?;
+        let index = log_linear::bucket_of_rank(self.buckets.iter().copied().enumerate(), rank)?;
+        let end = *log_linear::bucket_range::<PRECISION_BITS>(index).end();
+        Some(end.clamp(self.min_ns, self.max_ns.max(self.min_ns)))
     }
 
     /// What was counted after `earlier`. The shortest and the longest are those of all time, since
