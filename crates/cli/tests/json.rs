@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use expect_test::expect_file;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -356,16 +357,13 @@ fn printed(words: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// With `BLESS` in the environment the file is written.
+/// With `UPDATE_EXPECT=1` the file is written anew.
 #[track_caller]
 fn is_as_in_file(words: &[&str], name: &str) {
     let (code, stdout, stderr) = printed(words);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name);
-    if std::env::var_os("BLESS").is_some() {
-        fs::write(&path, &stdout).unwrap();
-    }
-    assert_eq!(stdout, fs::read_to_string(&path).unwrap(), "{}", path.display());
+    expect_file![path].assert_eq(&stdout);
 }
 
 #[test]

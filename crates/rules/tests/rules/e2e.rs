@@ -1,13 +1,12 @@
 //! Messages that are protected end to end, as they are listed in `testdata/e2e.txt`. An independent
 //! implementation is held against the same list by `tests/conformance/protection.py`.
 //!
-//! With `BLESS=1` the list is written anew.
+//! With `UPDATE_EXPECT=1` the list is written anew.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 
 use candor_engine::extension::e2e::{E2e, Inclusion, Profile1};
+use expect_test::expect_file;
 
 const HEAD: &str = "# profile, inclusion or -, data identifier or list, offset of CRC and counter in bytes,\n\
                     # counter, data before and after\n";
@@ -90,19 +89,11 @@ fn answer(question: &str) -> String {
 
 #[test]
 fn messages_are_protected_as_listed() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/e2e.txt");
     let mut found = HEAD.to_owned();
     for question in questions() {
         writeln!(found, "{question} {}", answer(&question)).unwrap();
     }
-    if std::env::var_os("BLESS").is_some() {
-        fs::write(&path, &found).unwrap();
-    }
-    let listed = fs::read_to_string(&path).unwrap();
-    for (listed, found) in listed.lines().zip(found.lines()) {
-        assert_eq!(found, listed);
-    }
-    assert_eq!(found.len(), listed.len());
+    expect_file![concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/e2e.txt")].assert_eq(&found);
     // That the peer's list is not only our own opinion: the example of the specification.
     assert!(found.contains("\n1 both 0123 0 0 0000000000000000 CC00000000000000\n"));
 }

@@ -1,7 +1,7 @@
 //! Rule files and cangw listings with what is expected of them, side by side in `testdata`.
 //!
 //! `X.toml` and `X.cangw` are read, `X.toml.expected` and `X.cangw.expected` hold the findings,
-//! then the table as a rule file if there is one. With `BLESS=1` the expectations are written anew.
+//! then the table as a rule file if there is one. With `UPDATE_EXPECT=1` the expectations are written anew.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use candor_diagnostics::Findings;
 use candor_engine::Table;
 use candor_rules::{cangw, file};
+use expect_test::expect_file;
 
 fn read(path: &Path) -> (Option<Table>, Findings) {
     let name = path.file_name().unwrap().to_str().unwrap();
@@ -43,11 +44,7 @@ fn files_give_what_is_expected() {
         let found = format!("{findings}----\n{table}");
         let mut expected = input.clone().into_os_string();
         expected.push(".expected");
-        if std::env::var_os("BLESS").is_some() {
-            fs::write(&expected, &found).unwrap();
-        }
-        let expected = fs::read_to_string(expected).unwrap_or_default();
-        assert!(found == expected, "{}\n{found}\nEXPECTED\n{expected}", input.display());
+        expect_file![expected].assert_eq(&found);
     }
 }
 

@@ -175,7 +175,7 @@ fn the_manual_of_the_gateway_tells_the_truth() {
             _ => {}
         }
     }
-    if std::env::var_os("BLESS").is_some() && updated != text {
+    if std::env::var_os("UPDATE_EXPECT").is_some() && updated != text {
         fs::write(root().join("docs/gateway.md"), &updated).unwrap();
         return;
     }

@@ -343,11 +343,11 @@ fn load(port: &PortSnapshot) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::ops::ControlFlow;
     use std::path::Path;
 
     use candor_gateway::Snapshot;
+    use expect_test::expect_file;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::buffer::Buffer;
@@ -447,7 +447,7 @@ mod tests {
         rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>()).collect()
     }
 
-    /// Compares with a file in `testdata`. With `BLESS=1` it is written anew.
+    /// Compares with a file in `testdata`. With `UPDATE_EXPECT=1` it is written anew.
     #[track_caller]
     fn golden(name: &str, state: &State, width: u16, height: u16) {
         let mut text = String::new();
@@ -456,11 +456,7 @@ mod tests {
             text.push('\n');
         }
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name);
-        if std::env::var_os("BLESS").is_some() {
-            fs::write(&path, &text).unwrap();
-        }
-        let expected = fs::read_to_string(&path).unwrap_or_default();
-        assert!(text == expected, "{} is expected to be:\n{text}", path.display());
+        expect_file![path].assert_eq(&text);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The bytes of a small image: a change of the format is seen.
 
 use std::fmt::Write as _;
+use std::format;
 use std::string::String;
-use std::{format, fs};
+
+use expect_test::expect_file;
 
 use super::sample::small;
 use crate::Program;
@@ -29,15 +31,9 @@ fn dump(bytes: &[u8]) -> String {
     text + &format!("{:08x}\n", bytes.len())
 }
 
-/// With `BLESS` in the environment the file is written.
+/// If this fails, the format has changed: give it a new version, and describe it in docs/program-image.md.
 #[test]
 fn the_bytes_of_an_image_are_those_in_the_file() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/image.txt");
-    let found = dump(&Program::new(&small()).to_image());
-    if std::env::var_os("BLESS").is_some() {
-        fs::write(path, &found).unwrap();
-    }
-    let hint =
-        "the format has changed: give it a new version, and describe it in docs/program-image.md";
-    assert_eq!(found, fs::read_to_string(path).unwrap(), "{hint}");
+    expect_file![path].assert_eq(&dump(&Program::new(&small()).to_image()));
 }
