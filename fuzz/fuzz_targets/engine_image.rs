@@ -39,7 +39,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     assert!(program.to_image() == image, "another image of the same program");
     let program = Arc::new(program);
     let buses = program.buses().len() as u16;
-    let mut engine = Engine::of(program.clone(), Counters::new(&program), None);
+    let mut engine = Engine::with_counters(program.clone(), Counters::new(&program), None);
     let own = image.rchunks_exact(4).take(OWN_FRAMES);
     let words = own.filter_map(|bytes| Some(u32::from_le_bytes(bytes.try_into().ok()?)));
     let mut handled = 0;

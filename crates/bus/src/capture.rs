@@ -77,7 +77,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    fn of(counters: &[Arc<ReceiverCounters>]) -> Self {
+    fn from_counters(counters: &[Arc<ReceiverCounters>]) -> Self {
         let sum = |of: fn(&ReceiverCounters) -> u64| {
             counters.iter().fold(0_u64, |sum, counters| sum.saturating_add(of(counters)))
         };
@@ -217,14 +217,16 @@ impl Capture {
         let open = |(port, title): (&NamedPort, String)| {
             Ok::<_, Error>(Source { name: title, ..Source::open(&port.address, wanted)? })
         };
-        Self::of(ports.iter().zip(named::titles(ports)).map(open).collect::<Result<_, _>>()?)
+        Self::from_sources(
+            ports.iter().zip(named::titles(ports)).map(open).collect::<Result<_, _>>()?,
+        )
     }
 
     /// Begins to receive.
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn of(sources: Vec<Source>) -> Result<Self, Error> {
+    pub fn from_sources(sources: Vec<Source>) -> Result<Self, Error> {
         let (tell, events) = mpsc::sync_channel(WAITING_BATCHES);
         let stop = Arc::new(AtomicBool::new(false));
         let mut capture = Self {
@@ -268,7 +270,7 @@ impl Capture {
     pub fn totals(&self, port: usize) -> Totals {
         let receivers = self.ports.get(port).map(|port| port.receivers.lock());
         match receivers {
-            Some(Ok(receivers)) => Totals::of(&receivers.counters),
+            Some(Ok(receivers)) => Totals::from_counters(&receivers.counters),
             _ => Totals::default(),
         }
     }

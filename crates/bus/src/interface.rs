@@ -55,7 +55,7 @@ pub enum State {
 }
 
 impl State {
-    const fn of(link: &Link) -> Self {
+    const fn from_link(link: &Link) -> Self {
         match (&link.can, link.is_up) {
             (_, false) => Self::Down,
             (None, true) if link.is_running => Self::Up,
@@ -106,7 +106,7 @@ pub enum Frames {
 }
 
 impl Frames {
-    const fn of(mtu: u32) -> Self {
+    const fn from_mtu(mtu: u32) -> Self {
         match mtu {
             0..72 => Self::Classical,
             72 => Self::Fd,
@@ -128,16 +128,16 @@ impl Frames {
 impl Interface {
     /// From what the kernel tells of a link; `None` if it is no CAN interface.
     #[must_use]
-    pub fn of(link: &Link) -> Option<Self> {
+    pub fn from_link(link: &Link) -> Option<Self> {
         if !link.is_can {
             return None;
         }
         let counted = &link.statistics;
         Some(Self {
             name: link.name.clone(),
-            state: State::of(link),
+            state: State::from_link(link),
             timing: timing(link),
-            frames: Frames::of(link.mtu),
+            frames: Frames::from_mtu(link.mtu),
             queue_length: link.queue_length,
             kind: link.kind.clone().unwrap_or_default(),
             driver: None,
@@ -174,7 +174,7 @@ fn timing(link: &Link) -> Option<Timing> {
 /// The kernel refuses.
 pub fn all() -> Result<Vec<Interface>, Error> {
     let links = Netlink::open()?.links()?;
-    Ok(links.iter().filter_map(Interface::of).map(Interface::with_driver).collect())
+    Ok(links.iter().filter_map(Interface::from_link).map(Interface::with_driver).collect())
 }
 
 /// The bit rates of the interface of that name, if it is a controller that has been given one.
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn controllers_are_described() {
-        let interface = Interface::of(&controller(2)).unwrap();
+        let interface = Interface::from_link(&controller(2)).unwrap();
         assert_eq!(interface.state.name(), "error passive");
         assert_eq!(interface.frames.name(), "CAN FD");
         let timing = interface.timing.unwrap();
@@ -232,7 +232,7 @@ mod tests {
             (4, "stopped", false),
             (5, "sleeping", false),
         ] {
-            let state = Interface::of(&controller(state)).unwrap().state;
+            let state = Interface::from_link(&controller(state)).unwrap().state;
             assert_eq!((state.name(), state.is_working()), (name, is_working));
         }
     }
@@ -240,14 +240,14 @@ mod tests {
     #[test]
     fn virtual_and_other_interfaces_are_distinguished() {
         let vcan = Link { can: None, kind: Some("vcan".into()), mtu: 16, ..controller(0) };
-        let interface = Interface::of(&vcan).unwrap();
+        let interface = Interface::from_link(&vcan).unwrap();
         assert_eq!((interface.state, interface.timing), (State::Up, None));
         assert_eq!(interface.frames, Frames::Classical);
         let unconnected = Link { is_running: false, ..vcan.clone() };
-        assert_eq!(Interface::of(&unconnected).unwrap().state, State::Unconnected);
+        assert_eq!(Interface::from_link(&unconnected).unwrap().state, State::Unconnected);
         let down = Link { is_up: false, ..vcan.clone() };
-        assert_eq!(Interface::of(&down).unwrap().state, State::Down);
-        assert_eq!(Interface::of(&Link { is_can: false, ..vcan }), None);
+        assert_eq!(Interface::from_link(&down).unwrap().state, State::Down);
+        assert_eq!(Interface::from_link(&Link { is_can: false, ..vcan }), None);
     }
 
     #[test]

@@ -174,12 +174,16 @@ impl Outlet {
         let transmitter = port.transmitter.ok_or_else(|| {
             Error::new(&name, "this port cannot transmit").with_remedy("use another port")
         })?;
-        Ok(Self::of(name, transmitter, patience))
+        Ok(Self::from_transmitter(name, transmitter, patience))
     }
 
     /// Takes over a transmitter.
     #[must_use]
-    pub fn of(name: String, transmitter: Box<dyn Transmitter>, patience: Nanos) -> Self {
+    pub fn from_transmitter(
+        name: String,
+        transmitter: Box<dyn Transmitter>,
+        patience: Nanos,
+    ) -> Self {
         let counters = transmitter.counters();
         Self { name, transmitter, counters, delivery: Delivery::default(), patience }
     }
@@ -341,7 +345,10 @@ pub(crate) mod tests {
             let given = Given::default();
             let narrow =
                 Self { given: Arc::clone(&given), answers, kept: None, counters: Arc::default() };
-            (Outlet::of("test".into(), Box::new(narrow), Nanos::from_millis(200)), given)
+            (
+                Outlet::from_transmitter("test".into(), Box::new(narrow), Nanos::from_millis(200)),
+                given,
+            )
         }
     }
 
@@ -426,7 +433,8 @@ pub(crate) mod tests {
             kept: Some(Instant::from_nanos(1_000)),
             counters: Arc::default(),
         };
-        let mut outlets = [Outlet::of("test".into(), Box::new(narrow), Nanos::from_secs(1))];
+        let mut outlets =
+            [Outlet::from_transmitter("test".into(), Box::new(narrow), Nanos::from_secs(1))];
         let (mut time, stop) = (TestTime::default(), Stop::new(false));
         assert!(sleep_until(&mut outlets, Instant::from_nanos(5_000), &mut time, &stop));
         let [outlet] = &mut outlets;

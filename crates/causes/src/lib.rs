@@ -165,7 +165,7 @@ impl Endings {
 
     /// How many ended in this way.
     #[must_use]
-    pub const fn of(&self, ending: Ending) -> u64 {
+    pub const fn count(&self, ending: Ending) -> u64 {
         self.counts[ending as usize]
     }
 
@@ -251,7 +251,7 @@ mod tests {
     fn sums_go_by_ending() {
         let endings: Endings =
             [("rate", 3), ("queue_full", 5), ("sampled", 4), ("no_rule", 1)].into_iter().collect();
-        let counts = Ending::ALL.map(|ending| (ending.key(), endings.of(ending)));
+        let counts = Ending::ALL.map(|ending| (ending.key(), endings.count(ending)));
         assert_eq!(counts, [("received", 0), ("not_routed", 1), ("refused", 7), ("lost", 5)]);
         assert_eq!(endings.total(), 13);
         let same =

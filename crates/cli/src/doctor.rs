@@ -34,7 +34,7 @@ pub(crate) struct Doctor {
 pub(crate) fn run(arguments: &Doctor) -> Answer {
     let sources = Sources { files: Files::of_this_machine(), laboratory: laboratory() };
     let mut items = examine(&sources);
-    let verdict = Verdict::of(&items);
+    let verdict = Verdict::new(&items);
     if arguments.brief {
         items.retain(|item| item.state != State::Good);
     }
@@ -65,7 +65,7 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn of(items: &[Item]) -> Self {
+    fn new(items: &[Item]) -> Self {
         let count = |state| items.iter().filter(|item| item.state == state).count();
         let counts = [State::Good, State::Limited, State::Missing].map(count);
         Self { can_run: can_run(items), counts }
@@ -157,13 +157,13 @@ mod tests {
     #[test]
     fn the_verdict_counts() {
         let items = [item(State::Good), item(State::Missing), item(State::Good)];
-        let verdict = Verdict::of(&items);
+        let verdict = Verdict::new(&items);
         assert_eq!(
             verdict.sentence(),
             "A gateway on CAN interfaces can run here: 2 ok, 0 limited, 1 missing.\n"
         );
         let needed = Item { is_needed: true, ..item(State::Missing) };
-        let verdict = Verdict::of(&[needed]);
+        let verdict = Verdict::new(&[needed]);
         assert!(verdict.sentence().starts_with("A gateway on CAN interfaces cannot run here: "));
         assert_eq!(
             line(&verdict.object()).unwrap(),

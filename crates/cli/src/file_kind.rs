@@ -32,7 +32,7 @@ pub(crate) enum FileKind {
 
 impl FileKind {
     /// The kind of a file that begins like this, if it is clear.
-    pub(crate) fn of(head: &[u8]) -> Option<Self> {
+    pub(crate) fn from_head(head: &[u8]) -> Option<Self> {
         // DBC files may be in any character set, so only ASCII words are looked for.
         let text = String::from_utf8_lossy(head);
         let has_line = |is_it: &dyn Fn(&str) -> bool| text.lines().map(str::trim).any(is_it);
@@ -65,7 +65,7 @@ impl FileKind {
         if let Some(message) = foreign_log(self, &head) {
             return Some(format!("{shown}: {message}"));
         }
-        let found = Self::of(&head).filter(|&found| found != self)?;
+        let found = Self::from_head(&head).filter(|&found| found != self)?;
         Some(format!("{shown}: {}", found.advice(&shown.to_string())))
     }
 
@@ -161,7 +161,7 @@ mod tests {
             ("Dear reader,\n", None),
             ("", None),
         ] {
-            assert_eq!(FileKind::of(text.as_bytes()), kind, "{text}");
+            assert_eq!(FileKind::from_head(text.as_bytes()), kind, "{text}");
         }
     }
 
@@ -176,7 +176,7 @@ mod tests {
             ("campaigns/gateway-timing.toml", FileKind::Experiment),
         ] {
             let path = root.join(file);
-            assert_eq!(FileKind::of(&std::fs::read(&path).unwrap()), Some(kind), "{file}");
+            assert_eq!(FileKind::from_head(&std::fs::read(&path).unwrap()), Some(kind), "{file}");
             assert_eq!(kind.mix_up(&path), None);
             let other = if kind == FileKind::Dbc { FileKind::Rules } else { FileKind::Dbc };
             assert!(other.mix_up(&path).unwrap().contains(": this is a"), "{file}");

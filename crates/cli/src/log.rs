@@ -91,7 +91,7 @@ fn convert(args: &ConvertArgs) -> Result<(), String> {
         candor_recording::create(&args.output_file, args.to, existing).map_err(refuse)?;
     let format = writer.format();
     let to_stdout = args.output_file.as_os_str() == "-";
-    let progress = Progress::of(&recording, !to_stdout);
+    let progress = Progress::new(&recording, !to_stdout);
     let Some(Converted { records, directions, ethernet_frames }) =
         copy_records(&mut recording, &mut writer, &progress, &args.input_file)?
     else {
@@ -198,7 +198,7 @@ impl Progress {
     const MIN_BYTES: u64 = 64 << 20;
     const RECORDS_PER_UPDATE: u64 = 1 << 16;
 
-    fn of(recording: &Recording, may_use_terminal: bool) -> Self {
+    fn new(recording: &Recording, may_use_terminal: bool) -> Self {
         let len = recording.len_bytes().filter(|&len| {
             len >= Self::MIN_BYTES && io::stderr().is_terminal() && may_use_terminal
         });

@@ -99,7 +99,7 @@ impl Item {
         Self::new(name, State::Missing, found, meaning)
     }
 
-    fn of(mut self, subject: impl Into<String>) -> Self {
+    fn about(mut self, subject: impl Into<String>) -> Self {
         self.subject = Some(subject.into());
         self
     }

@@ -24,7 +24,7 @@ pub(crate) enum Distribution {
 }
 
 impl Distribution {
-    pub(crate) fn of(files: &Files) -> Self {
+    pub(crate) fn read(files: &Files) -> Self {
         let text = files.text("etc/os-release").unwrap_or_default();
         Self::by(&text)
     }

@@ -189,13 +189,13 @@ impl RuleSnapshot {
     /// Copies that the rule refused.
     #[must_use]
     pub fn refused(&self) -> u64 {
-        self.endings().of(Ending::Refused)
+        self.endings().count(Ending::Refused)
     }
 
     /// Copies that were lost.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.endings().of(Ending::Lost)
+        self.endings().count(Ending::Lost)
     }
 
     /// Copies that the rule was asked for: handled, pending, refused and lost.

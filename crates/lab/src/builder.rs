@@ -80,7 +80,7 @@ impl Latencies {
     fn figures(self) -> Option<Figures> {
         match self {
             Self::Exact(latencies) => Figures::exact(latencies),
-            Self::Counted(histogram) => Figures::of(&histogram),
+            Self::Counted(histogram) => Figures::from_histogram(&histogram),
         }
     }
 }
@@ -189,7 +189,7 @@ impl<'a> ResultBuilder<'a> {
             .zip(self.latencies)
             .filter_map(|(metric, latencies)| Some((metric.key().to_owned(), latencies.figures()?)))
             .collect();
-        Ok(ResultFile { metrics, ..ResultFile::of(experiment, command) })
+        Ok(ResultFile { metrics, ..ResultFile::new(experiment, command) })
     }
 }
 

@@ -260,7 +260,7 @@ impl Claim {
         }
         let values = seeds.into_iter().filter_map(|seed| self.value(&terms, seed));
         let values: Vec<f64> = values.collect();
-        let Some(found) = Range::of(values.iter().copied()) else {
+        let Some(found) = Range::from_values(values.iter().copied()) else {
             return Verdict { found: None, agreement: Agreement::Missing };
         };
         let is_chance =

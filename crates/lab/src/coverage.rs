@@ -49,7 +49,7 @@ pub struct Coverage {
 impl Coverage {
     /// Of these experiments.
     #[must_use]
-    pub fn of(experiments: &[Experiment]) -> Self {
+    pub fn new(experiments: &[Experiment]) -> Self {
         let mut coverage = Self::default();
         for experiment in experiments {
             let settings = settings(&experiment.config);

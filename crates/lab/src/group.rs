@@ -16,7 +16,7 @@ pub struct Range {
 impl Range {
     /// The range of these values; `None` if there are none.
     #[must_use]
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub fn from_values(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         values.into_iter().fold(None, |range: Option<Self>, value| {
             Some(match range {
                 None => Self { count: 1, least: value, most: value },
@@ -49,7 +49,7 @@ impl Group<'_> {
     /// The range of a figure, over the runs that have it.
     pub fn range(&self, figure: impl FnMut(&ResultFile) -> Option<f64>) -> Option<Range> {
         let mut figure = figure;
-        Range::of(self.runs.iter().filter_map(|run| figure(run)))
+        Range::from_values(self.runs.iter().filter_map(|run| figure(run)))
     }
 
     /// The sum of a counter.
@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn a_range_is_from_the_smallest_to_the_largest() {
-        assert_eq!(Range::of([]), None);
-        let range = Range::of([2.0, 1.0, 3.0]).unwrap();
+        assert_eq!(Range::from_values([]), None);
+        let range = Range::from_values([2.0, 1.0, 3.0]).unwrap();
         assert_eq!(range, Range { count: 3, least: 1.0, most: 3.0 });
         for (least, most, overlaps) in
             [(3.0, 4.0, true), (3.1, 4.0, false), (0.0, 0.9, false), (1.5, 1.6, true)]

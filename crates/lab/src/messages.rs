@@ -80,7 +80,8 @@ impl Messages {
         let figures = |message: Counted| {
             let metrics =
                 METRICS.iter().zip(&message.histograms).filter_map(|(metric, histogram)| {
-                    let figures = Figures { profile: Vec::new(), ..Figures::of(histogram)? };
+                    let figures =
+                        Figures { profile: Vec::new(), ..Figures::from_histogram(histogram)? };
                     Some((metric.key().to_owned(), figures))
                 });
             MessageFigures { metrics: metrics.collect(), ..message.figures }

@@ -94,7 +94,7 @@ struct Parameters<'a> {
 
 impl<'a> Parameters<'a> {
     /// The parameters of the table `key`, which must be there.
-    fn of(
+    fn new(
         parent: &mut Section<'a>,
         key: &'static str,
         findings: &'a Findings,
@@ -163,7 +163,7 @@ fn filter_costs<'a>(
     findings: &'a Findings,
     empty: &'a Table,
 ) -> FilterCosts {
-    let mut filter = Parameters::of(file, "filter", findings, empty);
+    let mut filter = Parameters::new(file, "filter", findings, empty);
     let costs = FilterCosts {
         slot: filter.nanos("slot"),
         entry: filter.nanos("entry"),
@@ -183,7 +183,7 @@ fn host<'a>(
     filter: FilterCosts,
 ) -> Linux {
     let interference = interferences(file, findings);
-    let mut host = Parameters::of(file, "host", findings, empty);
+    let mut host = Parameters::new(file, "host", findings, empty);
     let readout = host.read("readout", |parameter| {
         parameter.one_of("value", &[("soft-irq", Readout::SoftIrq), ("hard-irq", Readout::HardIrq)])
     });
@@ -221,7 +221,7 @@ fn host<'a>(
 
 /// `[user_space]`: what a process costs that forwards frames.
 fn user_space<'a>(file: &mut Section<'a>, findings: &'a Findings, empty: &'a Table) -> UserSpace {
-    let mut user = Parameters::of(file, "user_space", findings, empty);
+    let mut user = Parameters::new(file, "user_space", findings, empty);
     let costs = UserSpace {
         socket: user.nanos("socket"),
         socket_depth: user.count("socket_depth", 1_000_000) as usize,
@@ -247,7 +247,7 @@ fn load_costs<'a>(
     let mut cpu = Parameters { section: cpu, findings };
     let cpu_load = (cpu.count("slowdown_percent", 10_000).max(1), cpu_interference);
     cpu.finish();
-    let mut ethernet = Parameters::of(&mut load, "ethernet", findings, empty);
+    let mut ethernet = Parameters::new(&mut load, "ethernet", findings, empty);
     let ethernet_load = EthernetLoad {
         every: ethernet.nanos("every"),
         fragments: ethernet.count("fragments", 1_000).max(1),
@@ -271,7 +271,7 @@ fn load_costs<'a>(
 
 /// `[tester]`: the instrument of the papers.
 fn tester<'a>(file: &mut Section<'a>, findings: &'a Findings, empty: &'a Table) -> Instrument {
-    let mut tester = Parameters::of(file, "tester", findings, empty);
+    let mut tester = Parameters::new(file, "tester", findings, empty);
     let instrument = Instrument {
         interrupt: tester.nanos("interrupt"),
         transmit_done: tester.nanos("transmit_done"),

@@ -137,13 +137,13 @@ pub struct Counts {
 impl Counts {
     /// Those of frames that ended so.
     #[must_use]
-    pub fn of(endings: &Endings) -> Self {
+    pub fn from_endings(endings: &Endings) -> Self {
         Self {
             sent: endings.total(),
-            received: endings.of(Ending::Received),
-            not_routed: endings.of(Ending::NotRouted),
-            refused: endings.of(Ending::Refused),
-            lost: endings.of(Ending::Lost),
+            received: endings.count(Ending::Received),
+            not_routed: endings.count(Ending::NotRouted),
+            refused: endings.count(Ending::Refused),
+            lost: endings.count(Ending::Lost),
             ..Self::default()
         }
     }
@@ -262,8 +262,8 @@ impl RuleCounts {
             name: name.to_owned(),
             to: to.to_owned(),
             handled,
-            refused: stopped.of(Ending::Refused),
-            lost: stopped.of(Ending::Lost),
+            refused: stopped.count(Ending::Refused),
+            lost: stopped.count(Ending::Lost),
         }
     }
 }
@@ -316,7 +316,7 @@ pub struct Figures {
 impl Figures {
     /// The figures of a histogram; `None` if it is empty.
     #[must_use]
-    pub fn of(histogram: &Histogram) -> Option<Self> {
+    pub fn from_histogram(histogram: &Histogram) -> Option<Self> {
         let summary = histogram.summary()?;
         Some(Self {
             count: summary.count,
@@ -335,7 +335,7 @@ impl Figures {
     /// The figures of so many latencies, quantiles exact; `None` if there are none.
     #[must_use]
     pub fn exact(mut latencies: Vec<i64>) -> Option<Self> {
-        let figures = Self::of(&latencies.iter().copied().collect())?;
+        let figures = Self::from_histogram(&latencies.iter().copied().collect())?;
         latencies.sort_unstable();
         // Nearest rank: so many are at most this.
         let quantile = |permille: usize| {
@@ -437,7 +437,7 @@ fn flatten(table: &Table, path: &str, settings: &mut BTreeMap<String, String>) {
 
 impl ResultFile {
     /// A result that says of which experiment it is, and nothing yet of what happened.
-    pub(crate) fn of(experiment: &Experiment, command: String) -> Self {
+    pub(crate) fn new(experiment: &Experiment, command: String) -> Self {
         let input = |input: &crate::experiment::Input| InputFile {
             path: input.path.clone(),
             sha256: input.sha256.clone(),

@@ -232,7 +232,7 @@ fn make(
     let task =
         Task { experiment, command: (settings.command)(experiment), is_fresh: settings.verifies };
     let watch = Watching { experiment, progress };
-    let ran = settings.testbeds.of(experiment)?.run(task, lines, &watch)?;
+    let ran = settings.testbeds.runner(experiment)?.run(task, lines, &watch)?;
     let csv = match frames {
         Some(frames) => Some(frames.into_inner().map_err(|error| csv_error(error.into_error()))?),
         None => None,

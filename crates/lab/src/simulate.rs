@@ -221,8 +221,11 @@ impl Scene {
         let elapsed = self.world.now() - Time::ZERO;
         let sent: u64 = self.senders.iter().map(|&sender| self.world.released(sender)).sum();
         let Accounts { endings, unexplained, extra } = collected.ledger.close(sent);
-        let counts =
-            Counts { duplicated: extra, reordered: collected.reordered, ..Counts::of(&endings) };
+        let counts = Counts {
+            duplicated: extra,
+            reordered: collected.reordered,
+            ..Counts::from_endings(&endings)
+        };
         let mut by_cause: Vec<_> = collected.stopped.iter().collect();
         by_cause.sort_by_key(|((job, cause), _)| (*job, cause.name()));
         let mut stopped: Vec<_> = by_cause

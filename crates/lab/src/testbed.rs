@@ -1,7 +1,7 @@
 //! Testbeds: the worlds that experiments run in, behind one interface.
 //!
 //! ```text
-//!  Experiment{world} -- Testbeds::of --> simulate::Simulation   `sim`: buses and hosts in virtual time
+//!  Experiment{world} -- Testbeds::runner --> simulate::Simulation   `sim`: buses and hosts in virtual time
 //!                                  \---> vm::Machines           `vm`: real kernels in QEMU
 //! ```
 //!
@@ -33,7 +33,7 @@ impl Testbeds {
     ///
     /// # Errors
     /// It is not there.
-    pub fn of(&self, experiment: &Experiment) -> Result<&dyn Runner, Error> {
+    pub fn runner(&self, experiment: &Experiment) -> Result<&dyn Runner, Error> {
         match (&experiment.world, &self.vm) {
             (World::Sim(_), _) => Ok(&self.sim),
             (World::Vm(_), Some(vm)) => Ok(vm),

@@ -25,7 +25,7 @@ impl Namespace {
     ///
     /// # Errors
     /// `/proc` is not mounted, or there is no such process.
-    pub fn of(process: u32) -> Result<Self, Error> {
+    pub fn of_process(process: u32) -> Result<Self, Error> {
         Self::open(format!("/proc/{process}/ns/net"))
     }
 

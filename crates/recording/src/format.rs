@@ -142,7 +142,7 @@ mod tests {
                 }
                 Step::Ethernet { consumed, record } => {
                     let name = decoder.interfaces().name(record.interface).into();
-                    let packet = record.frame.of(&bytes[start..end]);
+                    let packet = record.frame.slice(&bytes[start..end]);
                     let frame = Any::Ethernet(packet.bytes.to_vec(), packet.original_len);
                     records.push((record.time_ns, name, record.direction, frame));
                     start += consumed;

@@ -226,7 +226,7 @@ impl Recording {
             }
             Found::Ethernet(record) => {
                 let interface = interfaces.name(record.interface);
-                let record = record.map(|span| span.of(&self.buffer));
+                let record = record.map(|span| span.slice(&self.buffer));
                 Entry { interface, record: AnyRecord::Ethernet(record) }
             }
         }))

@@ -91,7 +91,7 @@ pub struct PacketSpan {
 impl PacketSpan {
     /// The packet in `input`, the bytes that the decoder was given; empty if they are others.
     #[must_use]
-    pub fn of(self, input: &[u8]) -> Packet<'_> {
+    pub fn slice(self, input: &[u8]) -> Packet<'_> {
         let bytes = input.get(self.start..self.start + self.len).unwrap_or_default();
         Packet { bytes, original_len: self.original_len }
     }

@@ -134,7 +134,7 @@ pub(crate) fn jobs_of(rule: &Rule) -> Result<Vec<(usize, Job)>, String> {
         let rule = Rule { gate, ..rule.clone() };
         let is_fd = gate == Gate::Fd;
         // CAN FD has no remote frames and no error reports: a rule for both may need no job for it.
-        if takes_both && is_fd && Region::of(&rule).is_empty(&mut Budget(100_000)) {
+        if takes_both && is_fd && Region::from_rule(&rule).is_empty(&mut Budget(100_000)) {
             continue;
         }
         let edit = edit_of(&rule.edit, is_fd);
@@ -215,7 +215,7 @@ fn disjoint_filters(rule: &Rule) -> Result<Vec<Filter>, String> {
         mask: error_mask & (ERR_FLAG | EFF_MASK),
         inverted: false,
     });
-    let cubes = Region::of(rule).disjoint(&mut Budget(100_000)).ok_or_else(|| {
+    let cubes = Region::from_rule(rule).disjoint(&mut Budget(100_000)).ok_or_else(|| {
         String::from("its patterns and exclusions need too many filters; use fewer")
     })?;
     let mut filters: Vec<_> = cubes.into_iter().map(|cube| cube.filter()).collect();

@@ -121,7 +121,7 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    pub(crate) fn of(rule: &Rule) -> Self {
+    pub(crate) fn from_rule(rule: &Rule) -> Self {
         let any = [Filter::ANY];
         let filters = if rule.filters.is_empty() { &any[..] } else { &rule.filters };
         let data_only = Cube { value: 0, known: RTR_FLAG };
@@ -354,7 +354,7 @@ mod tests {
         ) {
             let rule = Rule { filters, except, ..Rule::new("", BusIndex(0), BusIndex(1)) };
             let frame = Frame::from_parts(word, &[], None).unwrap();
-            let region = Region::of(&rule);
+            let region = Region::from_rule(&rule);
             let cubes = region.disjoint(&mut Budget(1_000_000)).unwrap();
             let containing = cubes.iter().filter(|cube| cube.contains(word)).count();
             prop_assert_eq!(containing, usize::from(rule.matches(&frame)));

@@ -115,7 +115,7 @@ pub fn cached(cache: &Cache) -> Result<Vec<Cached>, Error> {
 
 /// The shortest name by which the kernel in a folder of this name may be asked for.
 fn name_of(folder: &str) -> String {
-    Flavour::of(folder).map_or_else(|| folder.to_owned(), |flavour| flavour.to_string())
+    Flavour::from_release(folder).map_or_else(|| folder.to_owned(), |flavour| flavour.to_string())
 }
 
 /// The folders of kernels and their names, in order of the versions.
@@ -137,7 +137,7 @@ fn folders(cache: &Cache) -> Result<Vec<(String, PathBuf)>, Error> {
 /// # Errors
 /// If the lists cannot be read.
 pub fn available(cache: &Cache) -> Result<Option<Vec<Available>>, Error> {
-    let Some(apt) = Apt::of(cache) else { return Ok(None) };
+    let Some(apt) = Apt::fetched_before(cache) else { return Ok(None) };
     let mut all = debian::all(&apt)?;
     all.dedup_by(|next, before| (&next.series, next.is_rt) == (&before.series, before.is_rt));
     Ok(Some(all))
@@ -163,7 +163,7 @@ pub fn find(cache: &Cache, spec: &Spec) -> Result<Kernel, Error> {
 fn look(cache: &Cache, spec: &Spec) -> Result<Option<Kernel>, Error> {
     let fits = |folder: &str| match spec {
         Spec::Series { series, is_rt } => {
-            Flavour::of(folder).is_some_and(|flavour| flavour.fits(series, *is_rt))
+            Flavour::from_release(folder).is_some_and(|flavour| flavour.fits(series, *is_rt))
         }
         Spec::Debian(release) => folder == release,
         Spec::Files { .. } => false,
@@ -238,7 +238,7 @@ impl<'a> Fetcher<'a> {
 
     fn unknown(&self, spec: &Spec, session: &Session) -> Error {
         let wanted = match spec {
-            Spec::Debian(release) => Flavour::of(release),
+            Spec::Debian(release) => Flavour::from_release(release),
             _ => None,
         };
         let mut near: Vec<String> = match wanted {

@@ -86,7 +86,7 @@ fn collect(program: &Path, places: &Places) -> Result<Vec<File>, Error> {
     let mut queue = VecDeque::from([first]);
     while let Some(object) = queue.pop_front() {
         let contents = fs::read(&object.here).map_err(|error| Error::read(&object.here, error))?;
-        let needs = Needs::of(&object.here, &contents)?;
+        let needs = Needs::from_file(&object.here, &contents)?;
         if files.len() >= MAX_FILES {
             return Err(Error::Other(format!(
                 "{} needs more than {MAX_FILES} files; link it statically",
@@ -153,7 +153,7 @@ fn locate(name: &str, above: &[Folder], run: &[Folder], places: &Places) -> Opti
 /// The file behind `path` if it is one for x86-64; loaders pass over others too.
 fn fits(path: &Path) -> Option<PathBuf> {
     let contents = fs::read(path).ok()?;
-    Needs::of(path, &contents).ok()?;
+    Needs::from_file(path, &contents).ok()?;
     path.canonicalize().ok()
 }
 
@@ -251,7 +251,7 @@ struct Needs {
 
 impl Needs {
     /// From `bytes`, which were read from `path`.
-    fn of(path: &Path, bytes: &[u8]) -> Result<Self, Error> {
+    fn from_file(path: &Path, bytes: &[u8]) -> Result<Self, Error> {
         let refuse = |reason: &str| {
             Error::Other(format!(
                 "{} is not a program for x86-64 Linux: {reason}; name one, such as the \
@@ -552,7 +552,7 @@ mod tests {
         let program = env::current_exe().unwrap();
         let files = files(&program).unwrap();
         assert_eq!(files[0].contents, fs::read(&program).unwrap());
-        let needs = Needs::of(&program, &files[0].contents).unwrap();
+        let needs = Needs::from_file(&program, &files[0].contents).unwrap();
         let is_there = |name: &String| files.iter().any(|file| file.path.ends_with(name.as_str()));
         assert!(needs.libraries.iter().chain(&needs.loader).all(is_there));
     }

@@ -72,7 +72,7 @@ fn decode(format: &Format, bytes: &[u8], chunk: usize) -> Vec<Named> {
                 consumed,
                 record: Record { time_ns, interface, direction, frame },
             }) => {
-                let Packet { bytes, original_len } = frame.of(&bytes[start..end]);
+                let Packet { bytes, original_len } = frame.slice(&bytes[start..end]);
                 assert!(bytes.len() == frame.len, "the packet is not in the bytes");
                 // Any bytes are a frame or too short for one.
                 let _ = candor_wire::eth::Frame::parse(bytes);

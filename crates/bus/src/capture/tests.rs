@@ -86,7 +86,7 @@ fn collect(capture: &mut Capture) -> Vec<String> {
 fn frames_of_one_port_keep_their_order() {
     // Even if a clock steps back.
     let frames = Step::Frames(&[(5, "001#"), (3, "002#"), (4, "003#")]);
-    let mut capture = Capture::of(vec![source("a", [frames])]).unwrap();
+    let mut capture = Capture::from_sources(vec![source("a", [frames])]).unwrap();
     assert_eq!(collect(&mut capture), ["0:001#", "0:002#", "0:003#"]);
     assert_eq!(capture.totals(0).to_string(), "3 frames, 0 lost");
     assert_eq!(capture.next(Nanos::ZERO, |_| ()), Next::Ended);
@@ -94,7 +94,7 @@ fn frames_of_one_port_keep_their_order() {
 
 #[test]
 fn ports_are_merged_by_stamp() {
-    let mut capture = Capture::of(Vec::new()).unwrap();
+    let mut capture = Capture::from_sources(Vec::new()).unwrap();
     capture.waiting = vec![VecDeque::new(), VecDeque::new()];
     let captured = |port, time| {
         let received = Received {
@@ -130,7 +130,7 @@ fn a_port_that_was_away_is_taken_up_again() {
     });
     let receiver = script([Step::Frames(&[(1, "001#")]), Step::Down]);
     let source = Source { name: "a".into(), receiver, reopen: Some(reopen) };
-    let mut capture = Capture::of(vec![source]).unwrap();
+    let mut capture = Capture::from_sources(vec![source]).unwrap();
     assert_eq!(
         collect(&mut capture),
         [
@@ -151,7 +151,8 @@ fn a_port_that_was_away_is_taken_up_again() {
 #[test]
 fn without_a_stamp_frames_have_the_time_of_their_arrival() {
     let before = clock::now::<Realtime>();
-    let mut capture = Capture::of(vec![source("a", [Step::Frames(&[(0, "001#")])])]).unwrap();
+    let mut capture =
+        Capture::from_sources(vec![source("a", [Step::Frames(&[(0, "001#")])])]).unwrap();
     let mut times = Vec::new();
     capture.next(Nanos::from_secs(100), |captured| times.push(captured.time));
     assert!(times.len() == 1 && times[0] >= before && times[0] <= clock::now::<Realtime>());
@@ -160,7 +161,7 @@ fn without_a_stamp_frames_have_the_time_of_their_arrival() {
 #[test]
 fn silent_ports_do_not_keep_it_from_ending() {
     let silent = || source("silent", [Step::Silence]);
-    let mut capture = Capture::of(vec![silent(), silent()]).unwrap();
+    let mut capture = Capture::from_sources(vec![silent(), silent()]).unwrap();
     assert_eq!(capture.next(Nanos::from_millis(1), |_| ()), Next::Nothing);
     drop(capture); // returns
 }
@@ -169,7 +170,7 @@ fn silent_ports_do_not_keep_it_from_ending() {
 fn nobody_waits_for_a_caller_that_left() {
     // More batches than there is room for.
     let steps = (0..2 * WAITING_BATCHES).map(|_| Step::Frames(&[(1, "001#")]));
-    drop(Capture::of(vec![source("busy", steps)]).unwrap());
+    drop(Capture::from_sources(vec![source("busy", steps)]).unwrap());
 }
 
 #[test]

@@ -71,7 +71,11 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
             if timing.is_none() {
                 eprintln!("{title}: the load needs the bit rate of the bus; write {address}@500k");
             }
-            Measured { title, clock: Clock::of(address), meter: Meter::new(args.interval, timing) }
+            Measured {
+                title,
+                clock: Clock::from_address(address),
+                meter: Meter::new(args.interval, timing),
+            }
         })
         .collect();
     let width = ports.iter().map(|port| port.title.chars().count()).max().unwrap_or(0);
@@ -95,7 +99,7 @@ enum Clock {
 }
 
 impl Clock {
-    fn of(address: &Address) -> Self {
+    fn from_address(address: &Address) -> Self {
         match candor_drivers::medium(address) {
             Some(Medium::Interface) => Self::Stamps,
             Some(Medium::Recording) => Self::Recorded,

@@ -11,7 +11,7 @@ use super::Entry;
 const OF_RUST: [&str; 2] = ["title", "format"];
 
 /// The schema of what is serialized, with every part in its place.
-pub(super) fn of<T: JsonSchema>() -> Value {
+pub(super) fn fields<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn fields_of_a_few_words_list_them() {
-        let schema = of::<Thing>();
+        let schema = fields::<Thing>();
         let words = "red, \"dark green\" or blue (as the sky)";
         for (field, expected) in [
             (

@@ -98,11 +98,11 @@ fn verdict(judged: &[Judged<'_>], answer: &Answer) -> ClaimsVerdict {
     let counts = Counts::of_all(judged.iter());
     ClaimsVerdict {
         claims: judged.len(),
-        yes: counts.of(Agreement::Yes),
-        depends: counts.of(Agreement::Depends),
-        no: counts.of(Agreement::No),
-        too_few_seeds: counts.of(Agreement::TooFewSeeds),
-        missing: counts.of(Agreement::Missing),
+        yes: counts.count(Agreement::Yes),
+        depends: counts.count(Agreement::Depends),
+        no: counts.count(Agreement::No),
+        too_few_seeds: counts.count(Agreement::TooFewSeeds),
+        missing: counts.count(Agreement::Missing),
         agrees: agrees(judged),
         exit_code: exit_status(answer),
     }
@@ -212,13 +212,13 @@ fn text(judged: &[Judged<'_>], value_head: &str, is_markdown: bool) -> String {
 /// On standard error: how many hold.
 fn tell(judged: &[Judged<'_>]) {
     let counts = Counts::of_all(judged.iter());
-    let yes = counts.of(Agreement::Yes);
+    let yes = counts.count(Agreement::Yes);
     eprintln!("{}", part_of(yes, judged.len(), "claim", ("agrees", "agree")));
-    match counts.of(Agreement::Depends) {
+    match counts.count(Agreement::Depends) {
         0 => {}
         some => eprintln!("{some} {} on the seed", by_count(some, "depends", "depend")),
     }
-    match counts.of(Agreement::TooFewSeeds) {
+    match counts.count(Agreement::TooFewSeeds) {
         0 => {}
         some => eprintln!(
             "{some} {} from run to run and {} too few seeds; set `seeds` to 3 or more",
@@ -267,7 +267,7 @@ impl Counts {
         self.0[Self::place(agreement)] += 1;
     }
 
-    fn of(&self, agreement: Agreement) -> usize {
+    fn count(&self, agreement: Agreement) -> usize {
         self.0[Self::place(agreement)]
     }
 
@@ -279,12 +279,12 @@ impl Counts {
     fn object<'a>(&self, id: &'a str) -> ClaimGroup<'a> {
         ClaimGroup {
             claims: self.total(),
-            depends: self.of(Agreement::Depends),
+            depends: self.count(Agreement::Depends),
             id,
-            missing: self.of(Agreement::Missing),
-            no: self.of(Agreement::No),
-            too_few_seeds: self.of(Agreement::TooFewSeeds),
-            yes: self.of(Agreement::Yes),
+            missing: self.count(Agreement::Missing),
+            no: self.count(Agreement::No),
+            too_few_seeds: self.count(Agreement::TooFewSeeds),
+            yes: self.count(Agreement::Yes),
         }
     }
 }
@@ -307,12 +307,13 @@ fn group_table(judged: &[Judged<'_>]) -> (Vec<String>, Vec<Vec<String>>) {
     let groups = by_group(judged);
     let all = Counts::of_all(judged.iter());
     // What nothing is of needs no column.
-    let is_there = |agreement: &Agreement| *agreement == Agreement::Yes || all.of(*agreement) > 0;
+    let is_there =
+        |agreement: &Agreement| *agreement == Agreement::Yes || all.count(*agreement) > 0;
     let columns: Vec<_> = Agreement::ALL.into_iter().filter(is_there).collect();
     let mut head = vec!["id".to_owned(), "claims".to_owned()];
     head.extend(columns.iter().map(|agreement| agreement.word().to_owned()));
     let row = |(id, counts): &(&str, Counts)| {
-        let numbers = columns.iter().map(|&agreement| counts.of(agreement).to_string());
+        let numbers = columns.iter().map(|&agreement| counts.count(agreement).to_string());
         let start = [(*id).to_owned(), counts.total().to_string()];
         start.into_iter().chain(numbers).collect::<Vec<_>>()
     };

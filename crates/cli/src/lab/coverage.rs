@@ -16,7 +16,7 @@ const CONDITIONS: usize = TRAFFICS.len() * LOADS.len();
 
 /// What a campaign covers, for people.
 pub(super) fn text(experiments: &[Experiment]) -> String {
-    let coverage = Coverage::of(experiments);
+    let coverage = Coverage::new(experiments);
     let kernels: Vec<_> = coverage.kernels().collect();
     let heads: Vec<_> = kernels.iter().map(|kernel| format!(">{kernel}")).collect();
     let head: Vec<_> = ["gateway"].into_iter().chain(heads.iter().map(String::as_str)).collect();
@@ -52,7 +52,7 @@ pub(super) fn text(experiments: &[Experiment]) -> String {
 
 /// The same as JSON Lines.
 pub(super) fn lines(experiments: &[Experiment]) -> Result<String, String> {
-    let coverage = Coverage::of(experiments);
+    let coverage = Coverage::new(experiments);
     let object = |kernel, gateway| {
         let missing = coverage.missing(kernel, gateway);
         Covered {

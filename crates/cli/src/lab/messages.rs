@@ -53,7 +53,8 @@ pub(super) fn messages(arguments: &Messages) -> Answer {
 }
 
 fn tabulated(result: &ResultFile) -> String {
-    let has_way = result.messages.iter().any(|message| of(message, Metric::EndToEnd).is_some());
+    let has_way =
+        result.messages.iter().any(|message| figures(message, Metric::EndToEnd).is_some());
     let mut head = vec!["message", "id", "node", "bus", ">sent", ">received"];
     head.extend([">min", ">p50", ">p99", ">max"]);
     if has_way {
@@ -68,13 +69,13 @@ fn tabulated(result: &ResultFile) -> String {
     out
 }
 
-fn of(message: &MessageFigures, metric: Metric) -> Option<&candor_lab::result::Figures> {
+fn figures(message: &MessageFigures, metric: Metric) -> Option<&candor_lab::result::Figures> {
     message.metrics.get(metric.key())
 }
 
 fn row(message: &MessageFigures, has_way: bool) -> Vec<String> {
     let time = |metric, figure: &str| {
-        let ns = of(message, metric).and_then(|figures| figures.figure_ns(figure));
+        let ns = figures(message, metric).and_then(|figures| figures.figure_ns(figure));
         ns.map_or_else(|| "-".to_owned(), duration)
     };
     let mut row: Vec<_> =
@@ -96,7 +97,7 @@ fn object<'a>(experiment: &'a str, message: &'a MessageFigures) -> MessageResult
         bus: &message.bus,
         sent: message.sent,
         received: message.received,
-        response_time: of(message, Metric::ResponseTime).map(Figures::from),
-        end_to_end: of(message, Metric::EndToEnd).map(Figures::from),
+        response_time: figures(message, Metric::ResponseTime).map(Figures::from),
+        end_to_end: figures(message, Metric::EndToEnd).map(Figures::from),
     }
 }

@@ -94,7 +94,7 @@ fn decode(
     recording: &mut Recording,
     out: &mut impl Write,
 ) -> Result<Counts, Stop> {
-    let progress = Progress::of(recording, false);
+    let progress = Progress::new(recording, false);
     let mut counts = Counts::default();
     // Every list of formats has candump's.
     let format = Format::by_name("candump");

@@ -38,7 +38,7 @@ pub(crate) struct InfoArgs {
 
 pub(super) fn run(args: &InfoArgs) -> Result<(), String> {
     let mut recording = args.input.open(&args.file)?;
-    let progress = Progress::of(&recording, true);
+    let progress = Progress::new(&recording, true);
     let timing =
         args.bitrate.map(|nominal| Timing { nominal, data: args.data_bitrate.unwrap_or(nominal) });
     let mut statistics = Statistics::with_timing(timing);

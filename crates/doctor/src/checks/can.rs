@@ -36,10 +36,10 @@ pub(super) fn examine(sources: &Sources) -> Vec<Item> {
     // First, since trying it may load the modules.
     let socket = Kind::Can.try_open().map_err(|error| error.to_string());
     let release = system::release(files).unwrap_or_default();
-    let lists = Lists::of(files, &release);
+    let lists = Lists::read(files, &release);
     let module = |name: &str, option: &str| lists.module(files, name, option);
     judge(&Facts {
-        distribution: Distribution::of(files),
+        distribution: Distribution::read(files),
         socket,
         can_raw: module("can_raw", "CONFIG_CAN_RAW"),
         can_gw: module("can_gw", "CONFIG_CAN_GW"),
@@ -61,7 +61,7 @@ struct Lists {
 }
 
 impl Lists {
-    fn of(files: &Files, release: &str) -> Self {
+    fn read(files: &Files, release: &str) -> Self {
         let list = |name: &str| {
             let path = |folder: &str| format!("{folder}/{release}/{name}");
             files.text(&path("lib/modules")).or_else(|| files.text(&path("usr/lib/modules")))
@@ -355,7 +355,7 @@ mod tests {
         gz.write_all(b"CONFIG_CAN_VCAN=y\nCONFIG_CAN_GW=m\n").unwrap();
         fs::write(root.join("proc/config.gz"), gz.finish().unwrap()).unwrap();
         let files = Files::at(root);
-        let lists = Lists::of(&files, "6.1");
+        let lists = Lists::read(&files, "6.1");
         for (name, option, expected) in [
             ("can_gw", "CONFIG_CAN_GW", Module::Loaded),
             ("can_raw", "CONFIG_CAN_RAW", Module::Available),

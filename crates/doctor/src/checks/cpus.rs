@@ -27,7 +27,7 @@ pub(super) fn examine(sources: &Sources) -> Vec<Item> {
         count: files.names("sys/devices/system/cpu").iter().filter(is_cpu).count(),
         isolated: list("isolated"),
         without_tick: list("nohz_full"),
-        distribution: Distribution::of(files),
+        distribution: Distribution::read(files),
     })]
 }
 

@@ -85,7 +85,7 @@ fn judge(facts: &Facts) -> Vec<Item> {
                     napi(interface, facts.is_realtime),
                 ];
                 let name = interface.link.name.clone();
-                own.into_iter().flatten().map(move |item| item.of(name.clone()))
+                own.into_iter().flatten().map(move |item| item.about(name.clone()))
             })
             .collect(),
     }

@@ -22,7 +22,7 @@ pub(super) fn examine(sources: &Sources) -> Vec<Item> {
         is_realtime: system::is_realtime(files),
         threads: realtime::tasks(|name| name.starts_with("irq/")).unwrap_or_default(),
         interfaces: files.names("sys/class/net").into_iter().filter(is_can).collect(),
-        distribution: Distribution::of(files),
+        distribution: Distribution::read(files),
     })
 }
 
@@ -48,7 +48,7 @@ fn judge(facts: &Facts) -> Vec<Item> {
         let found = format!("its interrupt runs in thread {} ({})", thread.id, thread.name);
         let meaning = "raise it above the other interrupts, so that frames are received first";
         let fix = format!("sudo chrt --fifo --pid 85 {}", thread.id);
-        Some(Item::good("interrupt", found, meaning).of(interface.clone()).fix(fix))
+        Some(Item::good("interrupt", found, meaning).about(interface.clone()).fix(fix))
     });
     std::iter::once(all).chain(of_interfaces).collect()
 }

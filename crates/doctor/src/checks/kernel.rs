@@ -18,7 +18,7 @@ pub(super) fn examine(sources: &Sources) -> Vec<Item> {
     vec![judge(&Facts {
         release: system::release(files),
         is_realtime: system::is_realtime(files),
-        distribution: Distribution::of(files),
+        distribution: Distribution::read(files),
         architecture: system::debian_architecture(),
     })]
 }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use crate::reported;
 
-    fn of(release: &str, is_realtime: bool, distribution: Distribution) -> String {
+    fn install_command(release: &str, is_realtime: bool, distribution: Distribution) -> String {
         let release = Some(release.to_owned());
         reported(&[judge(&Facts { release, is_realtime, distribution, architecture: "amd64" })])
     }

@@ -39,9 +39,9 @@ fn one(right: Capability, is_held: bool) -> Item {
         ),
     };
     if is_held {
-        Item::good("rights", "held", with).of(right.name())
+        Item::good("rights", "held", with).about(right.name())
     } else {
-        Item::limited("rights", "not held", without).of(right.name()).fix(fix)
+        Item::limited("rights", "not held", without).about(right.name()).fix(fix)
     }
 }
 

@@ -164,7 +164,7 @@ impl Hub {
 
     /// Reads the messages of a node. Closes the connection if the node has, or if a message is invalid.
     fn read(&mut self, token: usize) {
-        let rates = Rates::of(self.timing);
+        let rates = Rates::from_timing(self.timing);
         let Some(place) = self.connections.get_mut(token) else { return };
         let Some(connection) = place else { return };
         let is_valid = match connection.reader.fill(&connection.stream, false) {

@@ -45,7 +45,7 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    pub(super) const fn of(timing: Timing) -> Self {
+    pub(super) const fn from_timing(timing: Timing) -> Self {
         Self { nominal: timing.nominal.bits_per_second(), data: timing.data.bits_per_second() }
     }
 

@@ -199,7 +199,7 @@ impl Node {
                 hub::listen(&address).map_err(|error| self.failure(&error))?
             {
                 let timing = self.timing();
-                self.found = Rates::of(timing);
+                self.found = Rates::from_timing(timing);
                 std::thread::Builder::new()
                     .name("candor-sim".into())
                     .spawn(move || hub::run(listener, timing))

@@ -124,13 +124,13 @@ impl Engine {
     pub fn new(table: &crate::Table) -> Self {
         let program = Arc::new(Program::new(table));
         let counters = Counters::new(&program);
-        Self::of(program, counters, None)
+        Self::with_counters(program, counters, None)
     }
 
     /// The engine of a program that counts in `counters`, for the frames of one bus or of all. Engines
     /// for different buses may share counters and be in different threads.
     #[must_use]
-    pub fn of(program: Arc<Program>, counters: Counters, bus: Option<BusIndex>) -> Self {
+    pub fn with_counters(program: Arc<Program>, counters: Counters, bus: Option<BusIndex>) -> Self {
         let state = |(number, job_bus): (u32, Option<BusIndex>)| {
             let is_ours = bus.is_none() || bus == job_bus;
             let extension = program.extension(number).filter(|_| is_ours)?;

@@ -362,7 +362,7 @@ fn the_engine_of_a_bus_keeps_the_pace_of_its_rules() {
     let program = Arc::new(Program::new(&table));
     for bus in [None, Some(A)] {
         let counters = Counters::new(&program);
-        let mut engine = Engine::of(program.clone(), counters, bus);
+        let mut engine = Engine::with_counters(program.clone(), counters, bus);
         let forwarded: Vec<_> = (0..4).map(|_| fresh(&mut engine, "123#11").len()).collect();
         assert_eq!(forwarded, [1, 0, 1, 0], "{bus:?}");
     }

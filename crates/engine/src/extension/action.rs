@@ -315,7 +315,7 @@ impl Signal {
         let is_wide = exact::is_needed(&from, &to);
         let mut signal = Self { from, of_received, factor, addend, clamp, to, exact: None };
         if is_wide {
-            signal.exact = Some(Box::new(Exact::of(&signal).ok_or(Inexact)?));
+            signal.exact = Some(Box::new(Exact::from_signal(&signal).ok_or(Inexact)?));
         }
         Ok(signal)
     }

@@ -38,8 +38,8 @@ pub(super) const fn is_needed(from: &Place, to: &Place) -> bool {
 
 impl Exact {
     /// How `signal` is computed; `None` if its scales and offsets have too many digits.
-    pub(super) fn of(signal: &Signal) -> Option<Self> {
-        let number = Decimal::of;
+    pub(super) fn from_signal(signal: &Signal) -> Option<Self> {
+        let number = Decimal::from_f64;
         let own = number(signal.factor)?;
         let factor = number(signal.from.scale)?.times(own)?;
         let addend = number(signal.from.offset)?.times(own)?.plus(number(signal.addend)?)?;
@@ -105,7 +105,7 @@ const fn divide(number: i128, by: i128) -> i128 {
 /// Both ends, each `None` if it is none.
 fn bounds(ends: Option<(f64, f64)>) -> Option<(Option<Decimal>, Option<Decimal>)> {
     let end = |end: f64| match end.abs() < UNBOUNDED {
-        true => Decimal::of(end).map(Some),
+        true => Decimal::from_f64(end).map(Some),
         false => Some(None),
     };
     match ends {
@@ -123,7 +123,7 @@ struct Decimal {
 
 impl Decimal {
     /// What a person wrote for `number`: the shortest fraction that stands for it.
-    fn of(number: f64) -> Option<Self> {
+    fn from_f64(number: f64) -> Option<Self> {
         let text = format!("{number}");
         let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
         let digits = format!("{whole}{fraction}").parse().ok()?;
@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn run(signal: &Signal, raw: i128) -> Result<i128, Cause> {
-        Exact::of(signal).unwrap().run(raw)
+        Exact::from_signal(signal).unwrap().run(raw)
     }
 
     #[test]

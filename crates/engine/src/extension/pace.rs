@@ -103,7 +103,7 @@ struct Payload {
 }
 
 impl Payload {
-    fn of(frame: &Frame) -> Self {
+    fn new(frame: &Frame) -> Self {
         let mut data = [0; 64];
         let bytes = frame.data();
         data[..bytes.len()].copy_from_slice(bytes);
@@ -139,7 +139,7 @@ impl Slot {
             let OnChange { mask, at_least_every_ns } = on_change;
             let is_due = *at_least_every_ns != 0
                 && now_ns.saturating_sub(self.sent_ns) >= *at_least_every_ns;
-            if !is_due && !last.differs(&Payload::of(frame), mask) {
+            if !is_due && !last.differs(&Payload::new(frame), mask) {
                 return Err(Cause::Unchanged);
             }
         }
@@ -161,7 +161,7 @@ impl Slot {
         self.sequence = self.sequence.wrapping_add(1);
         if pace.on_change.is_some() {
             self.sent_ns = now_ns;
-            self.last = Some(Payload::of(frame));
+            self.last = Some(Payload::new(frame));
         }
     }
 }

@@ -222,7 +222,7 @@ impl Reader<'_> {
         first_match: u32,
     ) -> Result<(), ImageError> {
         for list in lists {
-            let of_list = list.of(matches);
+            let of_list = list.get(matches);
             let record = |index: usize| {
                 self.record(Section::Matches, first_match + list.start + index as u32)
             };

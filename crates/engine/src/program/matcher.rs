@@ -33,7 +33,7 @@ pub(crate) struct ListRef {
 
 impl ListRef {
     #[inline]
-    pub(crate) fn of(self, matches: &[Match]) -> &[Match] {
+    pub(crate) fn get(self, matches: &[Match]) -> &[Match] {
         matches
             .get(self.start as usize..)
             .and_then(|rest| rest.get(..self.len as usize))
@@ -59,7 +59,7 @@ impl ShortRef {
     }
 
     #[inline]
-    pub(crate) fn of(self, matcher: &Matcher) -> &[Match] {
+    pub(crate) fn get(self, matcher: &Matcher) -> &[Match] {
         if self.0 & Self::SINGLE == 0 {
             return matcher.list(self.0);
         }
@@ -114,6 +114,6 @@ impl Matcher {
     /// The list of that number.
     #[inline]
     pub(crate) fn list(&self, number: u32) -> &[Match] {
-        self.lists.get(number as usize).map_or(&[], |list| list.of(&self.matches))
+        self.lists.get(number as usize).map_or(&[], |list| list.get(&self.matches))
     }
 }

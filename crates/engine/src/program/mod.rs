@@ -91,7 +91,7 @@ impl Program {
         let Some(matcher) = self.matchers.get(usize::from(bus.0)) else { return &[] };
         if can_id & (EFF_FLAG | ERR_FLAG) == 0 {
             let list = matcher.standard.get(standard_slot(can_id));
-            return list.map_or(&[], |list| list.of(matcher));
+            return list.map_or(&[], |list| list.get(matcher));
         }
         self.extended_matches(matcher, can_id, scratch)
     }
@@ -110,7 +110,7 @@ impl Program {
             let mut only: &[Match] = &[];
             for cluster in &matcher.clusters {
                 cluster.find(can_id, |number| {
-                    let list = ShortRef(number).of(matcher);
+                    let list = ShortRef(number).get(matcher);
                     if only.is_empty() {
                         only = list;
                     } else {
@@ -178,7 +178,7 @@ impl Program {
     pub(crate) fn scratch(&self) -> Vec<Match> {
         let most = |matcher: &Matcher| {
             let longest = |group: &Hash<u32>| {
-                let lists = group.slots.iter().map(|&(_, list)| ShortRef(list).of(matcher).len());
+                let lists = group.slots.iter().map(|&(_, list)| ShortRef(list).get(matcher).len());
                 lists.max().unwrap_or(0)
             };
             let groups = matcher.clusters.iter().flat_map(|cluster| &cluster.groups);

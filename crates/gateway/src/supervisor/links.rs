@@ -18,7 +18,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(link: &Link) -> Self {
+    fn from_link(link: &Link) -> Self {
         let condition = link.can.and_then(|can| can.condition());
         Self {
             index: link.index,
@@ -47,7 +47,7 @@ pub(super) struct Links(BTreeMap<String, Seen>);
 
 impl Links {
     pub(super) fn new(links: &[Link]) -> Self {
-        Self(links.iter().map(|link| (link.name.clone(), Seen::of(link))).collect())
+        Self(links.iter().map(|link| (link.name.clone(), Seen::from_link(link))).collect())
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) fn follow(
         };
         match event {
             Event::Changed(link) => {
-                let now = Seen::of(&link);
+                let now = Seen::from_link(&link);
                 let before = links.0.insert(link.name.clone(), now);
                 if before == Some(now) || !is_ours(&gateway, &link.name) {
                     continue;

@@ -179,7 +179,7 @@ impl Trend {
         }
     }
 
-    fn of(before: &Range, after: &Range) -> Self {
+    fn new(before: &Range, after: &Range) -> Self {
         if before.count.min(after.count) < ENOUGH_SEEDS {
             Self::TooFewSeeds
         } else if before.overlaps(after) {
@@ -292,7 +292,7 @@ fn is_rt(machine: &Machine) -> bool {
 pub(super) fn ranges(before: &Group<'_>, after: &Group<'_>) -> Vec<Ranges> {
     let range = |metric: Option<Metric>, figure: &'static str, unit, of: Of<'_>| {
         let (old, new) = (before.range(of)?, after.range(of)?);
-        let trend = Trend::of(&old, &new);
+        let trend = Trend::new(&old, &new);
         let experiment = after.name.to_owned();
         Some(Ranges { experiment, metric, figure, unit, before: old, after: new, trend })
     };

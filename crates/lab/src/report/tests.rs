@@ -7,7 +7,8 @@ use candor_lat::{Histogram, TapPath};
 /// A result of three frames, one of them lost.
 fn result() -> String {
     let latencies: Histogram = [40_000, 90_000].into_iter().collect();
-    let metrics = Figures::of(&latencies).map(|figures| ("total_latency".to_owned(), figures));
+    let metrics =
+        Figures::from_histogram(&latencies).map(|figures| ("total_latency".to_owned(), figures));
     let result = ResultFile {
         schema: SCHEMA.into(),
         experiment: "one".into(),

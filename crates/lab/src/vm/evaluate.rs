@@ -72,7 +72,7 @@ pub(super) fn evaluate(
     let counts = Counts {
         duplicated: paired.duplicated,
         reordered: paired.reordered,
-        ..Counts::of(&endings)
+        ..Counts::from_endings(&endings)
     };
     let buses = run.buses(&journeys);
     let effort = effort(report, &machine, counts.received, paired.unknown);

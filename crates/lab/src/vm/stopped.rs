@@ -19,7 +19,7 @@ impl Missed {
         *self.0.entry(cause).or_default() += 1;
     }
 
-    fn of(&self, cause: Cause) -> u64 {
+    fn count(&self, cause: Cause) -> u64 {
         self.0.get(&cause).copied().unwrap_or(0)
     }
 
@@ -73,7 +73,7 @@ fn causes<'a>(
     count: &'a JobCount,
     missed: &Missed,
 ) -> impl Iterator<Item = (Cause, u64)> + use<'a> {
-    let is_too_long = missed.of(Cause::TooLong) > missed.of(Cause::HopLimit);
+    let is_too_long = missed.count(Cause::TooLong) > missed.count(Cause::HopLimit);
     let deleted = if is_too_long { Cause::TooLong } else { Cause::HopLimit };
     let of_kernel = [(Cause::QueueFull, count.dropped), (deleted, count.deleted)];
     let knows_causes = !count.causes.is_empty();
@@ -128,7 +128,7 @@ pub(super) fn stopped(experiment: &Experiment, report: &Report, missed: &Missed)
     let endings = missed.endings(&stopped);
     let explained: Endings =
         stopped.iter().map(|stopped| (stopped.cause.as_str(), stopped.frames)).collect();
-    let unexplained = endings.of(Ending::Lost).saturating_sub(explained.of(Ending::Lost));
+    let unexplained = endings.count(Ending::Lost).saturating_sub(explained.count(Ending::Lost));
     stopped.push(at_gateway(Cause::Unexplained, unexplained));
     stopped.retain(|stopped| stopped.frames > 0);
     stopped

@@ -446,7 +446,7 @@ impl SectionInterface {
         if self.is_ethernet {
             return Ok(Step::Ethernet { consumed, record });
         }
-        let frame = packet(span.of(body).bytes, span.original_len)?;
+        let frame = packet(span.slice(body).bytes, span.original_len)?;
         Ok(Step::Record { consumed, record: record.map(|_| frame) })
     }
 

@@ -24,7 +24,7 @@ pub use self::table::MOST_NAME_CHARACTERS;
 /// Adds everything that is wrong or suspicious about `table` to `findings`. `origin` tells where
 /// things stand.
 pub fn check(table: &Table, origin: &dyn Fn(Place) -> Origin, findings: &Findings) {
-    let regions = table.rules.iter().map(Region::of).collect();
+    let regions = table.rules.iter().map(Region::from_rule).collect();
     let checker = Checker { table, regions, origin, findings };
     checker.buses();
     checker.names();

@@ -290,7 +290,7 @@ proptest! {
         prop_assert!(allocated.bytes_max < 20 * image.len() as u64, "{:?}", allocated);
         prop_assert!(read.to_image() == image, "another image of the same program");
         let decisions = |program: &Arc<Program>| {
-            let mut engine = Engine::of(program.clone(), Counters::new(program), None);
+            let mut engine = Engine::with_counters(program.clone(), Counters::new(program), None);
             let mut done = Vec::new();
             for (now, (bus, frame)) in (0..).zip(&frames) {
                 let (now, bus) = (Nanos::from_millis(now), BusIndex(*bus));

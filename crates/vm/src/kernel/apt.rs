@@ -70,7 +70,7 @@ enum RunsAs {
 }
 
 impl RunsAs {
-    fn of(user: u32, root: &Path, keyring: &Path) -> Self {
+    fn new(user: u32, root: &Path, keyring: &Path) -> Self {
         let may = |path: &Path, bits: u32| {
             fs::metadata(path).is_ok_and(|found| found.mode() & bits == bits)
         };
@@ -91,7 +91,7 @@ impl RunsAs {
 
 impl Apt {
     /// The one whose lists were fetched before, if there is one.
-    pub(crate) fn of(cache: &Cache) -> Option<Self> {
+    pub(crate) fn fetched_before(cache: &Cache) -> Option<Self> {
         let root = cache.folder().join(APT);
         let runs_as = RunsAs::Itself;
         root.join("updated").is_file().then_some(Self { root, runs_as })
@@ -142,7 +142,7 @@ impl Apt {
             paragraph(&mirror.security, SECURITY_SUITES)
         );
         write(&root.join("candor.sources"), &sources)?;
-        let runs_as = RunsAs::of(own_user(), &root, &keyring);
+        let runs_as = RunsAs::new(own_user(), &root, &keyring);
         write(&root.join("apt.conf"), &configuration(root_text, runs_as))?;
         write(&root.join("status"), "")?;
         Ok(Self { root, runs_as })

@@ -89,7 +89,7 @@ fn kind_of(name: &str) -> Option<(&str, Kind)> {
     } else {
         (name.strip_prefix("base-")?, Kind::Base)
     };
-    Flavour::of(release)?;
+    Flavour::from_release(release)?;
     Some((release, kind))
 }
 
@@ -125,7 +125,7 @@ fn complete(packages: Vec<Package>) -> Vec<Available> {
 
 /// The kernel in the packages of one release, if it is complete.
 fn assemble(release: &str, kinds: &BTreeMap<Kind, Package>) -> Option<Available> {
-    let flavour = Flavour::of(release)?;
+    let flavour = Flavour::from_release(release)?;
     let whole = |kind| kinds.get(&kind).filter(|package| package.size >= SMALLEST_IMAGE);
     let alike =
         |first: &Package, kind| kinds.get(&kind).filter(|package| package.version == first.version);

@@ -211,7 +211,7 @@ impl Tree {
             )));
         }
         let bytes = read_module(path)?;
-        let info = Info::of(path, &bytes)?;
+        let info = Info::parse(path, &bytes)?;
         if info.release != release {
             return Err(Error::Other(format!(
                 "{} is a module of {}, but the image is {release}; use the image and the modules \
@@ -257,7 +257,7 @@ struct Info {
 
 impl Info {
     /// From `bytes`, which were read from `path`.
-    fn of(path: &Path, bytes: &[u8]) -> Result<Self, Error> {
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, Error> {
         let refuse = |reason: &str| {
             Error::Other(format!(
                 "{} is not a kernel module for x86-64: {reason}; build it again",

@@ -39,7 +39,7 @@ impl FromStr for Spec {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         if let Some(release) = text.strip_prefix("debian:") {
-            return match Flavour::of(release) {
+            return match Flavour::from_release(release) {
                 Some(_) => Ok(Self::Debian(release.to_owned())),
                 None => Err(Error::Other(format!(
                     "{text} is not a Debian kernel; write the part of the package name after \
@@ -92,7 +92,7 @@ pub(crate) struct Flavour {
 impl Flavour {
     /// Of such as `6.12.117+deb13-rt-amd64` and `6.1.0-56-amd64`. Others than standard and rt are
     /// none of ours: those for clouds have no CAN.
-    pub(crate) fn of(release: &str) -> Option<Self> {
+    pub(crate) fn from_release(release: &str) -> Option<Self> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".+~-".contains(&byte);
         let base = release.strip_suffix("-amd64")?;
         let (base, is_rt) = match base.strip_suffix("-rt") {
@@ -171,7 +171,7 @@ mod tests {
             ("6.12.117+deb13-amd64-unsigned", None),
             ("amd64", None),
         ] {
-            let found = Flavour::of(release).map(|flavour| flavour.to_string());
+            let found = Flavour::from_release(release).map(|flavour| flavour.to_string());
             assert_eq!(found.as_deref(), flavour, "{release}");
         }
     }

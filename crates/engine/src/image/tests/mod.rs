@@ -40,7 +40,7 @@ const FRAMES: [&str; 16] = [
 /// What the engine of a program does with all frames on all buses, twice.
 fn decisions(program: &Arc<Program>) -> Vec<String> {
     let mut done = Vec::new();
-    let mut engine = Engine::of(program.clone(), Counters::new(program), None);
+    let mut engine = Engine::with_counters(program.clone(), Counters::new(program), None);
     for (time, frame) in (0..).zip(FRAMES.iter().chain(&FRAMES)) {
         let frame: Frame = frame.parse().unwrap();
         for bus in (0..program.buses().len() as u16).map(BusIndex) {

@@ -252,7 +252,7 @@ impl Workers {
             let is_source = table.rules.iter().any(|rule| rule.from == bus);
             let counters = counters.clone();
             is_source.then(|| BusRules {
-                engine: Engine::of(Arc::clone(&program), counters.clone(), Some(bus)),
+                engine: Engine::with_counters(Arc::clone(&program), counters.clone(), Some(bus)),
                 counters,
                 bus,
                 needs_time: program.needs_time(bus),

@@ -54,8 +54,8 @@ fn root_hands_over_its_rights_where_the_sandbox_can_work() {
         set(folder.path(), above);
         set(&root, inside);
         set(&keys, key);
-        assert_eq!(RunsAs::of(0, &root, &keys), expected, "{above:o} {inside:o} {key:o}");
-        assert_eq!(RunsAs::of(1000, &root, &keys), RunsAs::Itself);
+        assert_eq!(RunsAs::new(0, &root, &keys), expected, "{above:o} {inside:o} {key:o}");
+        assert_eq!(RunsAs::new(1000, &root, &keys), RunsAs::Itself);
     }
 }
 

@@ -94,7 +94,7 @@ pub fn length(frame: &Frame) -> Result<Length, NotOnTheWire> {
 pub fn worst_length(frame: &Frame) -> Result<Length, NotOnTheWire> {
     let extended = frame.is_extended();
     let bytes = frame.data().len() as u32;
-    let header = HeaderLen::of(frame);
+    let header = HeaderLen::new(frame);
     match frame.kind() {
         Kind::Error => Err(NotOnTheWire),
         Kind::Data | Kind::Remote => {
@@ -103,7 +103,7 @@ pub fn worst_length(frame: &Frame) -> Result<Length, NotOnTheWire> {
             Ok(Length { nominal: stuffable + stuff_bits + TAIL_BITS, data: 0, stuff_bits })
         }
         Kind::Fd => {
-            let fields = FdFields::of(frame);
+            let fields = FdFields::new(frame);
             let dynamic = (header.total + 8 * bytes - 1) / 4;
             let arbitration = (header.to_brs - 1) / 4;
             let after_brs = header.total - header.to_brs + 8 * bytes + fields.crc_field_bits();
@@ -126,7 +126,7 @@ struct HeaderLen {
 }
 
 impl HeaderLen {
-    const fn of(frame: &Frame) -> Self {
+    const fn new(frame: &Frame) -> Self {
         match (frame.is_fd(), frame.is_extended()) {
             (false, false) => Self { total: 19, to_brs: 0 },
             (false, true) => Self { total: 39, to_brs: 0 },
@@ -146,7 +146,7 @@ struct FdFields {
 impl FdFields {
     const STUFF_COUNT_BITS: u32 = 4;
 
-    const fn of(frame: &Frame) -> Self {
+    const fn new(frame: &Frame) -> Self {
         let (crc_bits, fixed_stuff_bits) = if frame.len() <= 16 { (17, 6) } else { (21, 7) };
         Self { crc_bits, fixed_stuff_bits, switches: frame.fd_flags() & BRS != 0 }
     }
@@ -189,7 +189,7 @@ fn header_bits(frame: &Frame) -> u64 {
 
 fn classical_length(frame: &Frame) -> Length {
     let mut bits = u128::from(header_bits(frame));
-    let mut count = HeaderLen::of(frame).total;
+    let mut count = HeaderLen::new(frame).total;
     let data = frame.data();
     if !data.is_empty() {
         // Eight bytes at once: those beyond the length fall off on the right.
@@ -206,8 +206,8 @@ fn classical_length(frame: &Frame) -> Length {
 }
 
 fn fd_length(frame: &Frame) -> Length {
-    let header = HeaderLen::of(frame);
-    let fields = FdFields::of(frame);
+    let header = HeaderLen::new(frame);
+    let fields = FdFields::new(frame);
     let bits = header_bits(frame);
     let data = frame.data();
     // No stuff bit can follow BRS: at most res precedes it as an equal bit.

@@ -114,8 +114,8 @@ pub fn encode(frame: &Frame, mut sink: impl FnMut(Bit)) -> Result<(), NotOnTheWi
     if frame.kind() == Kind::Error {
         return Err(NotOnTheWire);
     }
-    let header = HeaderLen::of(frame);
-    let fd = FdFields::of(frame);
+    let header = HeaderLen::new(frame);
+    let fd = FdFields::new(frame);
     let is_fd = frame.is_fd();
     let in_data = if fd.switches { Rate::Data } else { Rate::Nominal };
 
