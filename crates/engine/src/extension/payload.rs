@@ -9,7 +9,7 @@ use candor_wire::can::Frame;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Bytes {
-    /// How many bytes a frame must have for this to match: those up to the last one that counts.
+    /// How many bytes a frame must have for this to match, also if the last ones may have any value.
     pub len: u8,
     /// The bits to compare with; zero where none counts.
     #[cfg_attr(feature = "serde", serde(with = "crate::serial"))]
@@ -24,14 +24,10 @@ impl Bytes {
     #[must_use]
     pub fn new(bytes: &[(u8, u8)]) -> Self {
         let (mut value, mut mask) = (Box::new([0; 64]), Box::new([0; 64]));
-        let mut len = 0;
         for (index, &(byte, bits)) in bytes.iter().enumerate().take(64) {
             (value[index], mask[index]) = (byte & bits, bits);
-            if bits != 0 {
-                len = index as u8 + 1;
-            }
         }
-        Self { len, value, mask }
+        Self { len: bytes.len().min(64) as u8, value, mask }
     }
 
     /// Whether data begins like this. A byte that is not there matches nothing.
@@ -78,13 +74,13 @@ mod tests {
     #[test]
     fn bytes_match_where_bits_count() {
         let bytes = Bytes::new(&[(0x11, 0xFF), (0, 0), (0x40, 0xF0), (0, 0)]);
-        assert_eq!(bytes.len, 3);
+        assert_eq!(bytes.len, 4);
         for (data, matches) in [
-            (&[0x11, 9, 0x4A][..], true),
+            (&[0x11, 9, 0x4A, 1][..], true),
             (&[0x11, 9, 0x4A, 1, 2], true),
-            (&[0x11, 9, 0x5A], false),
-            (&[0x10, 9, 0x4A], false),
-            (&[0x11, 9], false),
+            (&[0x11, 9, 0x5A, 1], false),
+            (&[0x10, 9, 0x4A, 1], false),
+            (&[0x11, 9, 0x4A], false),
             (&[], false),
         ] {
             assert_eq!(bytes.matches(data), matches, "{data:x?}");

@@ -35,12 +35,21 @@ impl Record<'_> {
         })
     }
 
-    fn range(&mut self) -> Range {
-        Range { from: self.i8(), to: self.i8(), result: self.i8() }
+    fn range(&mut self) -> Result<Range, ImageError> {
+        let range = Range { from: self.i8(), to: self.i8(), result: self.i8() };
+        let most = MOST_DATA as i8;
+        for (what, byte) in [
+            ("the first byte", range.from),
+            ("the last byte", range.to),
+            ("the byte of the result", range.result),
+        ] {
+            self.within(what, byte, -most..=most - 1)?;
+        }
+        Ok(range)
     }
 
-    fn xor_checksum(&mut self) -> XorChecksum {
-        XorChecksum { range: self.range(), init: self.u8() }
+    fn xor_checksum(&mut self) -> Result<XorChecksum, ImageError> {
+        Ok(XorChecksum { range: self.range()?, init: self.u8() })
     }
 
     fn field(&mut self) -> Result<Field, ImageError> {
@@ -54,12 +63,32 @@ impl Record<'_> {
     /// The least and the greatest value, if there are any.
     fn ends(&mut self, what: &str, is_there: bool) -> Result<Option<(f64, f64)>, ImageError> {
         let (least, most) = (self.f64(what)?, self.f64(what)?);
+        if least > most {
+            return self.refuse(format!("the {what} goes from {least} to {most}"));
+        }
         Ok(is_there.then_some((least, most)))
+    }
+
+    fn copy(&mut self) -> Result<Copy, ImageError> {
+        let copy = Copy { from: self.u8(), to: self.u8(), count: self.u8() };
+        self.within("the number of bytes", copy.count, 1..=MOST_DATA)?;
+        for (what, first) in
+            [("the first byte read", copy.from), ("the first byte written", copy.to)]
+        {
+            self.within(what, first, 0..=MOST_DATA - copy.count)?;
+        }
+        Ok(copy)
+    }
+
+    /// Which of so many bytes or half bytes.
+    fn place(&mut self, what: &str, count: u8) -> Result<u8, ImageError> {
+        let place = self.u8();
+        self.within(what, place, 0..=count - 1)
     }
 
     /// The CRC8 of an edit or an action.
     fn crc8(&mut self, reader: &Reader<'_>) -> Result<Crc8, ImageError> {
-        let (range, init, final_xor) = (self.range(), self.u8(), self.u8());
+        let (range, init, final_xor) = (self.range()?, self.u8(), self.u8());
         let (profile, byte) = (self.u8(), self.u8());
         self.skip(1);
         let (table, bytes) = (self.u32(), self.array());
@@ -86,7 +115,7 @@ impl Reader<'_> {
         let present = record.u32();
         let present = record.flags("the checksums", present, 2)?;
         let has = |bit: u32| present >> bit & 1 != 0;
-        let xor_checksum = record.xor_checksum();
+        let xor_checksum = record.xor_checksum()?;
         let mut edit = Edit { xor_checksum: has(1).then_some(xor_checksum), ..Edit::default() };
         for operator in Operator::ALL {
             *edit.operands_mut(operator) = record.operands()?;
@@ -109,6 +138,7 @@ impl Reader<'_> {
         let on_change = record
             .flag("on_change", is_on_change)?
             .then(|| OnChange { mask: Box::new(mask), at_least_every_ns });
+        record.within("burst", burst, 1..=u32::MAX)?;
         let per = record.one_of("pace", per.into(), &PER)?;
         let convert = record.one_of("conversion", convert.into(), &CONVERSIONS)?;
         let (first_pattern, data, not_data) = (record.u32(), record.u32(), record.u32());
@@ -118,7 +148,9 @@ impl Reader<'_> {
         let not_data =
             self.patterns(&record, first_pattern.wrapping_add(data.len() as u32), not_data)?;
         let lengths = self.all(&record, Section::Lengths, lengths, |_, mut record| {
-            Ok((record.u8(), record.u8()))
+            let (least, most) = (record.u8(), record.u8());
+            record.within("the greatest length", most, least..=MOST_DATA)?;
+            Ok((least, most))
         })?;
         let actions = self.all(&record, Section::Actions, actions, Self::action)?;
         let pace = Pace { interval_ns, burst, every, on_change, per, ids };
@@ -143,8 +175,13 @@ impl Reader<'_> {
                 return record
                     .refuse(format!("it has {len} bytes; a frame has {MOST_DATA} at most"));
             }
-            let (value, mask) = (Box::new(record.array()), Box::new(record.array()));
-            Ok(Bytes { len, value, mask })
+            let (value, mask): ([u8; 64], [u8; 64]) = (record.array(), record.array());
+            let pairs = value.into_iter().zip(mask).collect::<Vec<_>>();
+            let bytes = Bytes::new(&pairs[..usize::from(len)]);
+            if (*bytes.value, *bytes.mask) != (value, mask) {
+                return record.refuse("it has bits that it does not compare".into());
+            }
+            Ok(bytes)
         })
     }
 
@@ -167,25 +204,31 @@ impl Reader<'_> {
                 Action::Operate(operator, record.operands()?)
             }
             2 => Action::Crc8(record.crc8(self)?),
-            3 => Action::XorChecksum(record.xor_checksum()),
-            4 => Action::Copy(Copy { from: record.u8(), to: record.u8(), count: record.u8() }),
+            3 => Action::XorChecksum(record.xor_checksum()?),
+            4 => Action::Copy(record.copy()?),
             5 => Action::Signal(Box::new(self.signal(record, flags)?)),
             6 => {
                 let name = self.string(&mut record)?;
-                Action::Message(Message { name, can_id: record.u32(), len: record.u8() })
+                let (can_id, len) = (record.can_id("the identifier word")?, record.u8());
+                let len = record.within("the length", len, 0..=MOST_DATA)?;
+                Action::Message(Message { name, can_id, len })
             }
             7 => {
                 let modulus = record.u64();
-                Action::Counter(Counter { modulus, field: record.field()? })
+                let field = record.field()?;
+                // The counter fits into its field.
+                let most = u64::MAX >> (64 - u32::from(field.bits()));
+                let modulus = record.within("the modulus", modulus, 1..=most.saturating_add(1))?;
+                Action::Counter(Counter { modulus, field })
             }
             8 => {
                 let (data_id, inclusion) = (record.u16(), record.u8());
                 Action::E2e(E2e::Profile1(Profile1 {
                     data_id,
                     inclusion: record.one_of("inclusion", inclusion.into(), &INCLUSIONS)?,
-                    crc_byte: record.u8(),
-                    counter_nibble: record.u8(),
-                    id_nibble: record.u8(),
+                    crc_byte: record.place("the byte of the CRC", MOST_DATA)?,
+                    counter_nibble: record.place("the half byte of the counter", 2 * MOST_DATA)?,
+                    id_nibble: record.place("the half byte of the identifier", 2 * MOST_DATA)?,
                 }))
             }
             9 => Action::E2e(E2e::Profile2(record.array())),
@@ -219,7 +262,8 @@ impl Reader<'_> {
         let pairs = (record.u32(), record.u32());
         let mut last = None;
         let pairs = self.all(&record, Section::Remaps, pairs, |_, mut record| {
-            let (before, after) = (record.u32(), record.u32());
+            let before = record.can_id("the identifier word before")?;
+            let after = record.can_id("the identifier word after")?;
             if last.is_some_and(|last| last >= before) {
                 return record.refuse(format!(
                     "the identifier word {before:08X} does not come after the one before it"

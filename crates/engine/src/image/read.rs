@@ -3,7 +3,10 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::fmt::Display;
+use core::ops::{Range, RangeInclusive};
+
+use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
 use super::MOST_NAME_BYTES;
 use super::error::{ImageError, Place};
@@ -79,6 +82,30 @@ impl Record<'_> {
             1 => Ok(true),
             _ => self.refuse(format!("{what} is {value}; it must be 0 or 1")),
         }
+    }
+
+    /// A number that must be in this range.
+    pub(super) fn within<T: PartialOrd + Display>(
+        &self,
+        what: &str,
+        value: T,
+        range: RangeInclusive<T>,
+    ) -> Result<T, ImageError> {
+        if range.contains(&value) {
+            return Ok(value);
+        }
+        let (least, most) = range.into_inner();
+        self.refuse(format!("{what} is {value}; it must be {least} to {most}"))
+    }
+
+    /// An identifier word of a frame that is no error report.
+    pub(super) fn can_id(&mut self, what: &str) -> Result<u32, ImageError> {
+        let word = self.u32();
+        let most = if word & EFF_FLAG != 0 { EFF_MASK } else { SFF_MASK };
+        if word & ERR_FLAG != 0 || word & !(EFF_FLAG | RTR_FLAG) > most {
+            return self.refuse(format!("{what} {word:08X} is no identifier word of a frame"));
+        }
+        Ok(word)
     }
 
     /// Flags, of which only so many have a meaning.

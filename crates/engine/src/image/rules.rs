@@ -60,6 +60,7 @@ impl Reader<'_> {
         let rule = Compiled { first_job, job_count, limit_hops: record.u8(), flags: record.u8() };
         let (edit, extension) = (record.u32(), record.u32());
         let exclusions = (record.u32(), record.u32());
+        record.within("limit_hops", rule.limit_hops, 0..=self.outline.max_hops)?;
         if !rule.has(Compiled::CLASSICAL | Compiled::FD) {
             return record.refuse("it takes neither classical nor CAN FD frames".into());
         }
@@ -85,6 +86,9 @@ impl Reader<'_> {
         let extension = self.optional(&record, Section::Extensions, extension, Self::extension)?;
         let modifies = edit.is_some()
             || extension.as_ref().is_some_and(|it: &Extension| !it.actions.is_empty());
+        if modifies && rule.has(Compiled::CLASSICAL) && rule.has(Compiled::FD) {
+            return record.refuse("it edits frames of both formats".into());
+        }
         let jobs = (first_job, job_count.into());
         let jobs = self.all(&record, Section::Jobs, jobs, |reader, record| {
             reader.job(record, number, modifies, buses)

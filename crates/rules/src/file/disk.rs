@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Error as IoError, Read};
 use std::path::Path;
 
@@ -18,12 +18,11 @@ pub const MOST_BYTES: u64 = 32 << 20;
 /// Why it cannot be read, without its name.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let file = File::open(path).and_then(|file| {
-        // A device or a pipe could go on for ever, a folder cannot be read.
-        match file.metadata()?.is_file() {
-            true => Ok(file),
-            false => Err(IoError::other("it is not a regular file")),
-        }
+    // Looked at before it is opened: opening a pipe waits for somebody who writes into it. A device could go on
+    // for ever, a folder cannot be read.
+    let file = fs::metadata(path).and_then(|metadata| match metadata.is_file() {
+        true => File::open(path),
+        false => Err(IoError::other("it is not a regular file")),
     });
     file.and_then(|file| file.take(most).read_to_end(&mut bytes))
         .map_err(|error| format!("cannot be read: {error}; check the path and its permissions"))?;
@@ -46,4 +45,36 @@ pub fn read_text(path: &Path, kind: &str) -> Result<String, String> {
         let byte = error.utf8_error().valid_up_to();
         format!("{name}: byte {byte} is not UTF-8; a {kind} is text")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    use super::*;
+
+    /// A pipe into which nobody writes, as a name in a file of somebody else may lead to.
+    #[test]
+    fn a_pipe_a_device_and_a_folder_are_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [&pipe, Path::new("/dev/zero"), folder.path()] {
+            let error = read(path, 10).unwrap_err();
+            assert!(error.starts_with("cannot be read: it is not a regular file"), "{error}");
+            let error = read_text(path, "rule file").unwrap_err();
+            assert!(error.starts_with(&path.display().to_string()), "{error}");
+        }
+        let file = folder.path().join("file");
+        fs::write(&file, "0123456789").unwrap();
+        assert_eq!(read(&file, 4).unwrap(), b"0123");
+        assert_eq!(read_text(&file, "rule file").unwrap(), "0123456789");
+        fs::write(&file, vec![b' '; MAX_BYTES + 1]).unwrap();
+        let error = read_text(&file, "rule file").unwrap_err();
+        assert!(error.contains("is longer than"), "{error}");
+        fs::write(&file, b"a\xFF").unwrap();
+        let error = read_text(&file, "rule file").unwrap_err();
+        assert!(error.ends_with("byte 1 is not UTF-8; a rule file is text"), "{error}");
+    }
 }

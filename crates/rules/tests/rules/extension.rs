@@ -8,6 +8,7 @@ use candor_causes::Cause;
 use candor_engine::counters::{BusCounters, Counters, JobCounters, Outcome};
 use candor_engine::extension::action::{Action, Counter};
 use candor_engine::extension::pace::{OnChange, Pace, Per};
+use candor_engine::extension::payload::Bytes;
 use candor_engine::extension::{Conversion, Extension, Payload};
 use candor_engine::program::JobIndex;
 use candor_engine::{Bus, BusIndex, Filter, Gate, Program, Rule, Table};
@@ -48,14 +49,13 @@ struct Interpreter {
 
 fn takes(payload: &Payload, frame: &Frame) -> bool {
     let data = frame.data();
-    let fits = |value: &[u8; 64], mask: &[u8; 64]| {
-        (0..64).all(|index| {
-            mask[index] == 0
-                || data.get(index).is_some_and(|byte| byte & mask[index] == value[index])
+    let fits = |bytes: &Bytes| {
+        (0..usize::from(bytes.len)).all(|index| {
+            data.get(index).is_some_and(|byte| byte & bytes.mask[index] == bytes.value[index])
         })
     };
-    let any = payload.data.iter().any(|bytes| fits(&bytes.value, &bytes.mask));
-    let none = payload.not_data.iter().all(|bytes| !fits(&bytes.value, &bytes.mask));
+    let any = payload.data.iter().any(fits);
+    let none = !payload.not_data.iter().any(fits);
     let length = frame.len();
     let mut ranges = payload.lengths.iter();
     let has_length =

@@ -68,7 +68,19 @@ pub(super) fn payload(section: &mut Section<'_>, gate: Gate) -> Payload {
             ),
         }
     }
+    refuse_never(section, &payload);
     payload
+}
+
+/// Refuses patterns of which each is longer than every length that is allowed.
+fn refuse_never(section: &Section<'_>, payload: &Payload) {
+    let most = payload.lengths.iter().map(|&(_, last)| last).max();
+    let shortest = payload.data.iter().map(|bytes| bytes.len).min();
+    if let Some((shortest, most)) = shortest.zip(most).filter(|(shortest, most)| shortest > most) {
+        let message = format!("`data` needs {shortest} bytes, but `length` allows {most} at most");
+        let hint = "the rule takes no frame; a pattern needs every byte that it has, also `??`";
+        section.findings().error_with_hint(section.origin_of("data"), message, hint);
+    }
 }
 
 /// Whether frames of that kind have such a length.
