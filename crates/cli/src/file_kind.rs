@@ -59,7 +59,8 @@ impl FileKind {
     /// with the command that takes it.
     pub(crate) fn mix_up(self, path: &Path) -> Option<String> {
         let mut head = Vec::new();
-        let file = File::open(path).ok().filter(is_regular)?;
+        // Looked at before it is opened: opening a pipe waits for somebody who writes into it.
+        let file = File::open(Some(path).filter(|path| path.is_file())?).ok()?;
         file.take(HEAD_LEN).read_to_end(&mut head).ok()?;
         let shown = path.display();
         if let Some(message) = foreign_log(self, &head) {
@@ -91,10 +92,6 @@ impl FileKind {
             }
         }
     }
-}
-
-fn is_regular(file: &File) -> bool {
-    file.metadata().is_ok_and(|metadata| metadata.is_file())
 }
 
 /// What the schemas of all versions have in common.

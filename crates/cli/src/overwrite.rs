@@ -3,6 +3,7 @@
 //! A folder of results is another matter: running experiments again replaces what earlier runs left
 //! there. `--force` is needed where somebody else's page or files are in the way.
 
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -31,7 +32,7 @@ impl Overwriting {
 
     /// Writes a whole file. One that already has these contents stays as it is.
     pub(crate) fn write(self, path: &Path, bytes: &[u8]) -> Result<(), String> {
-        if std::fs::read(path).is_ok_and(|present| present == bytes) {
+        if has_contents(path, bytes) {
             return Ok(());
         }
         let mut target = self.target(path)?;
@@ -54,6 +55,13 @@ impl Overwriting {
             Err(error) => Err(format!("{}: cannot be read: {error}", dir.display())),
         }
     }
+}
+
+/// Whether a file has these contents. What is no file, such as a device, is not read.
+fn has_contents(path: &Path, bytes: &[u8]) -> bool {
+    let has_length =
+        |metadata: fs::Metadata| metadata.is_file() && metadata.len() == bytes.len() as u64;
+    fs::metadata(path).is_ok_and(has_length) && fs::read(path).is_ok_and(|present| present == bytes)
 }
 
 /// Why a file is not replaced, and what to do.

@@ -20,6 +20,7 @@ use candor_config::MAX_BYTES;
 use candor_diagnostics::Findings;
 use candor_engine::Table;
 use candor_rules::cangw;
+use candor_rules::file::disk;
 use clap::{Subcommand, ValueEnum};
 
 use crate::Answer;
@@ -137,7 +138,7 @@ fn read_rules(path: &Path) -> Result<Rules, String> {
     let notation = if cangw::is_cangw(&text) { Notation::Cangw } else { Notation::Toml };
     let (table, findings) = match notation {
         Notation::Toml => candor_gateway::parse_rules(&name, &text, &|included| {
-            read_bytes(&path.parent().unwrap_or(Path::new("")).join(included))
+            disk::read(&path.parent().unwrap_or(Path::new("")).join(included), disk::MOST_BYTES)
         }),
         Notation::Cangw => cangw::import(&name, &text),
     };
@@ -161,9 +162,7 @@ fn read(path: &Path) -> Result<String, String> {
     })
 }
 
-/// The most that is read of any file: more than the largest DBC files have.
-const MOST_BYTES: u64 = 32 << 20;
-
+/// What the user names may be a pipe, such as the `<(cangw -L)` of a shell.
 fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
     let open = || -> io::Result<Box<dyn Read>> {
         Ok(if path.as_os_str() == "-" {
@@ -174,7 +173,7 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
     };
     let mut bytes = Vec::new();
     open()
-        .and_then(|input| input.take(MOST_BYTES).read_to_end(&mut bytes))
+        .and_then(|input| input.take(disk::MOST_BYTES).read_to_end(&mut bytes))
         .map_err(|error| format!("cannot be read: {error}; check the path and its permissions"))?;
     Ok(bytes)
 }

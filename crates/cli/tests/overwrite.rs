@@ -105,3 +105,56 @@ fn experiments_may_run_again_into_their_own_folder() {
         run(scene.path(), "demo --out car", 0);
     }
 }
+
+/// Also by another name, and also with `--force`: the rules would be lost.
+#[test]
+fn an_image_does_not_replace_its_rules() {
+    let scene = scene();
+    let folder = scene.path();
+    std::os::unix::fs::symlink("rules.toml", folder.join("link")).unwrap();
+    for output in ["rules.toml", "./rules.toml", "link"] {
+        let stderr = run(folder, &format!("route compile rules.toml -o {output} --force"), 2);
+        assert!(stderr.contains("the image would replace its own rules"), "{stderr}");
+        assert_eq!(fs::read_to_string(folder.join("rules.toml")).unwrap(), RULES);
+    }
+}
+
+/// A device is written, never read: it could go on for ever.
+#[test]
+fn what_a_device_holds_is_not_compared() {
+    let scene = scene();
+    for device in ["/dev/null", "/dev/zero"] {
+        run(scene.path(), &format!("route compile rules.toml -o {device}"), 0);
+    }
+    let stderr = run(scene.path(), "route compile rules.toml -o /dev/full", 2);
+    assert!(stderr.contains("/dev/full: cannot be written"), "{stderr}");
+}
+
+/// Opening a pipe waits for somebody who writes into it; nobody does.
+#[test]
+fn a_pipe_that_a_file_names_is_refused() {
+    let scene = scene();
+    let folder = scene.path();
+    let pipe = folder.join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+    write("dbc.toml", &RULES.replace("a = \"can0\"", "a = { port = \"can0\", dbc = \"pipe\" }"));
+    write("net.toml", "dbc = \"pipe\"\nbus.a.bitrate = \"1M\"\nnodes.a = [\"n\"]\n");
+    write(
+        "gateway.toml",
+        &EXPERIMENT.replace("gateway.delay", "gateway.rules = \"pipe\"\ngateway.delay"),
+    );
+    write("over.toml", "network = \"pipe\"\n");
+    for (words, code) in [
+        ("route check dbc.toml", 1),
+        ("network show net.toml", 1),
+        ("network show pipe", 2),
+        ("lab run gateway.toml", 2),
+        ("lab run over.toml", 2),
+    ] {
+        let output = candor(folder, words);
+        let both = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!(output.status.code(), Some(code), "{words}: {both:?}");
+        assert!(both.concat().contains("it is not a regular file"), "{words}: {both:?}");
+    }
+}

@@ -30,6 +30,7 @@ mod traffic;
 mod vm;
 mod vm_limits;
 
+use std::io::Read as _;
 use std::path::Path;
 
 use candor_config::{Section, Value};
@@ -85,7 +86,10 @@ pub fn load(path: &Path, options: &Options) -> Result<Campaign, Error> {
 }
 
 fn read_text(path: &Path) -> Result<String, Error> {
-    let bytes = std::fs::read(path).map_err(|error| Error::read(path, error))?;
+    let file = std::fs::File::open(path).map_err(|error| Error::read(path, error))?;
+    let mut bytes = Vec::new();
+    let longest = candor_config::MAX_BYTES as u64 + 1;
+    file.take(longest).read_to_end(&mut bytes).map_err(|error| Error::read(path, error))?;
     String::from_utf8(bytes).map_err(|error| {
         let byte = error.utf8_error().valid_up_to();
         Error::Other(format!(

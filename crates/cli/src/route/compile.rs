@@ -1,6 +1,8 @@
 //! `candor route compile`: rules as a program image, for readers in other languages.
 
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use candor_diagnostics::counted;
 use candor_engine::Program;
@@ -33,6 +35,10 @@ pub(super) fn run(args: &CompileArgs) -> Answer {
     if let Err(error) = Program::from_image(&image) {
         return Err(format!("{name}: there is no image of these rules: {error}"));
     }
+    if is_same_file(&args.rules, &args.output) {
+        let path = args.output.display();
+        return Err(format!("{path}: the image would replace its own rules; choose another name"));
+    }
     args.overwriting.write(&args.output, &image)?;
     let (rules, buses) = (counted(table.rules.len(), "rule"), counted(table.buses.len(), "bus"));
     eprintln!(
@@ -41,4 +47,10 @@ pub(super) fn run(args: &CompileArgs) -> Answer {
         thousands(image.len() as u64)
     );
     Ok(true)
+}
+
+/// Whether both names lead to one file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let identity = |path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
+    identity(one).is_some_and(|one| Some(one) == identity(other))
 }

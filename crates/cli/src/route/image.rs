@@ -8,9 +8,10 @@ use candor_diagnostics::counted;
 use candor_engine::image::Outline;
 use candor_engine::program::Job;
 use candor_engine::{BusIndex, Program};
+use candor_rules::file::disk::MOST_BYTES;
 use clap::Args;
 
-use super::{MOST_BYTES, read_bytes};
+use super::read_bytes;
 use crate::Answer;
 use crate::json::image::Image;
 use crate::json::image_bus::ImageBus;

@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_kernel_is_judged_by_version_and_preemption() {
         assert_eq!(
-            of("6.12.57+deb13-rt-amd64", true, Distribution::Debian),
+            install_command("6.12.57+deb13-rt-amd64", true, Distribution::Debian),
             "ok needed kernel: Linux 6.12.57+deb13-rt-amd64, PREEMPT_RT\n  \
              a gateway with real-time priority preempts other work in the kernel, so the worst \
              latency has a bound\n"
@@ -98,11 +98,11 @@ mod tests {
             let expected = format!(
                 "limited needed kernel: Linux 5.11.0 without PREEMPT_RT\n  {without}\n{fix}"
             );
-            assert_eq!(of("5.11.0", false, distribution), expected);
+            assert_eq!(install_command("5.11.0", false, distribution), expected);
         }
         for old in ["5.10.0-28-amd64", "4.19.1-rt3"] {
             assert_eq!(
-                of(old, true, Distribution::Debian),
+                install_command(old, true, Distribution::Debian),
                 format!("missing needed kernel: Linux {old}\n  Candor needs Linux 5.11 or newer\n")
             );
         }

@@ -7,6 +7,7 @@ use candor_config::{Section, Value};
 use candor_diagnostics::Origin;
 use candor_engine::Table;
 use candor_engine::table::Gate;
+use candor_rules::file::disk;
 use candor_rules::job::{Inexpressible, plan};
 use candor_sim::Discipline;
 use candor_time::Nanos;
@@ -196,11 +197,10 @@ impl Reader<'_> {
 
     fn rule_file(&mut self, file: &str, origin: &Origin) -> Option<Table> {
         let path = locate(self.base, file);
-        let text = match std::fs::read_to_string(&path) {
+        let text = match disk::read_text(&path, "rule file") {
             Ok(text) => text,
-            Err(error) => {
+            Err(message) => {
                 let hint = "paths are relative to the experiment file or to the current folder";
-                let message = format!("{file} cannot be read: {error}");
                 self.findings.error_with_hint(origin, message, hint);
                 return None;
             }
@@ -210,7 +210,7 @@ impl Reader<'_> {
         let included = RefCell::new(Vec::new());
         let include = |name: &str| {
             let path = folder.join(name);
-            let bytes = std::fs::read(&path).map_err(|error| error.to_string());
+            let bytes = disk::read(&path, disk::MOST_BYTES);
             included.borrow_mut().push((name.to_owned(), path));
             bytes
         };

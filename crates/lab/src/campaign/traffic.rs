@@ -149,7 +149,12 @@ impl Reader<'_> {
             return None;
         };
         let path = locate(self.base, log);
-        if let Err(error) = std::fs::File::open(&path) {
+        // A pipe is not opened: that waits for somebody who writes into it.
+        let opened = match std::fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => std::fs::File::open(&path).map(drop),
+            other => other.map(drop),
+        };
+        if let Err(error) = opened {
             let hint = "paths are relative to the experiment file or to the current folder";
             self.findings.error_with_hint(
                 log_origin,
