@@ -4,8 +4,7 @@ use candor_time::Nanos;
 use candor_wire::can::Timing;
 use candor_wire::can::bits::{INTERMISSION_BITS, Length, TAIL_BITS};
 
-use crate::event::Time;
-use crate::random::Random;
+use crate::event::{Random, Time};
 
 /// Error delimiter and intermission after an error flag, in bits: all recessive.
 pub(crate) const ERROR_TAIL_BITS: u32 = 8 + INTERMISSION_BITS;

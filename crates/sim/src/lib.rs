@@ -21,14 +21,13 @@
 
 mod bus;
 mod controller;
-mod event;
+pub mod event;
 mod flight;
 mod host;
 pub mod instrument;
 pub mod model;
 mod node;
 pub mod port;
-mod random;
 mod record;
 mod sender;
 mod world;
@@ -36,11 +35,10 @@ mod world;
 pub use bus::{BusConfig, BusStatistics};
 pub use candor_queue::Discipline;
 pub use controller::ErrorState;
-pub use event::Time;
+pub use event::{Random, Time};
 pub use flight::PassageTag;
 pub use host::{Copy, Decision, Gateway, Settled, Walk};
 pub use model::Model;
-pub use random::Random;
 pub use record::{Fate, Observer, Record};
 pub use sender::{Drive, Release, SenderConfig, Source, Stuffing};
 pub use world::{BusId, HostId, Port, SenderId, World};

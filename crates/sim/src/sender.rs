@@ -3,8 +3,7 @@
 use candor_time::Nanos;
 use candor_wire::can::Frame;
 
-use crate::event::Time;
-use crate::random::Random;
+use crate::event::{Random, Time};
 use candor_queue::Discipline;
 
 /// A frame and when it shall be released.

@@ -10,9 +10,9 @@ use candor_wire::can::Frame;
 
 use crate::Time;
 use crate::controller::Queue;
+use crate::event::Random;
 use crate::flight::{FlightId, PassageTag};
 use crate::model::{FilterCosts, Linux, Model};
-use crate::random::Random;
 use cpu::Cpu;
 
 /// How many filters a frame met before something happened.

@@ -59,7 +59,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             for Rival { controller, .. } in refuted {
                 let length = self.length_on(controller).unwrap_or(begun.length);
                 let flagged = self.buses[bus as usize].flagged_after(length, at_bit);
-                self.fail(controller, self.now + flagged);
+                self.fail(controller, self.core.now() + flagged);
             }
             rivals = others;
         };
@@ -79,7 +79,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         for index in 0..self.buses[bus as usize].controllers.len() {
             let controller = self.buses[bus as usize].controllers[index];
             let state = &self.controllers[controller as usize];
-            let is_rival = state.offer() == Some(key) && state.suspended_until <= self.now;
+            let is_rival = state.offer() == Some(key) && state.suspended_until <= self.core.now();
             if controller == first || is_rival && self.start(controller).is_some() {
                 let id = self.controllers[controller as usize].on_wire();
                 let frame = id.map(|id| self.flights[id].frame);

@@ -5,9 +5,10 @@
 //! intermission are 11 recessive bits, and the next frame breaks the silence: one sequence per frame.
 
 use super::World;
+use super::event::Event;
 use crate::bus::{RECOVERY_SEQUENCES, SEQUENCE_BITS};
 use crate::controller::BusOff;
-use crate::event::{Event, Time};
+use crate::event::Time;
 use crate::host::Gateway;
 use crate::sender::Source;
 
@@ -38,7 +39,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         bus.off += 1;
         bus.statistics.bus_offs += 1;
         if let Some(at) = watches_from {
-            self.events.plan(at.max(self.now), Event::Restart(controller));
+            self.core.plan(at.max(self.core.now()), Event::Restart(controller));
         }
     }
 
@@ -47,7 +48,8 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     fn silent_since(&self, controller: u32) -> Option<Time> {
         let controller = &self.controllers[controller as usize];
         let bus = &self.buses[controller.bus as usize];
-        let watches_from = controller.bus_off?.watches_from.filter(|&from| from <= self.now)?;
+        let watches_from =
+            controller.bus_off?.watches_from.filter(|&from| from <= self.core.now())?;
         bus.on_wire.is_none().then(|| bus.recessive_since.max(watches_from))
     }
 
@@ -60,7 +62,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         let missing = RECOVERY_SEQUENCES.saturating_sub(bus_off.sequences);
         let at = since + bus.bits(missing * SEQUENCE_BITS);
         bus_off.generation = bus_off.generation.wrapping_add(1);
-        self.events.plan(at.max(self.now), Event::Recover(controller, bus_off.generation));
+        self.core.plan(at.max(self.core.now()), Event::Recover(controller, bus_off.generation));
     }
 
     /// The wire of `bus` has become recessive.
@@ -84,7 +86,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     fn count_silence(&mut self, controller: u32) {
         let Some(since) = self.silent_since(controller) else { return };
         let controller_ref = &mut self.controllers[controller as usize];
-        let seen = self.buses[controller_ref.bus as usize].sequences_in(self.now - since);
+        let seen = self.buses[controller_ref.bus as usize].sequences_in(self.core.now() - since);
         let Some(bus_off) = &mut controller_ref.bus_off else { return };
         bus_off.sequences += seen;
         bus_off.generation = bus_off.generation.wrapping_add(1);

@@ -5,7 +5,7 @@ use candor_lat::Tap;
 use candor_time::Nanos;
 
 use super::World;
-use crate::event::Event;
+use super::event::Event;
 use crate::flight::{Flight, FlightId, Leg, PassageTag};
 use crate::host::cpu::{HARD, LEVELS, Work};
 use crate::host::{
@@ -56,7 +56,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// An Ethernet packet reaches a host.
     pub(super) fn packet(&mut self, host: u32) {
-        let now = self.now;
+        let now = self.core.now();
         let Some(linux) = self.linux(host) else { return };
         let Some(ethernet) = linux.model.ethernet else { return };
         if linux.fragments_left == 0 {
@@ -66,17 +66,17 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         let is_last = linux.fragments_left == 0;
         let taken = ethernet.spacing * u64::from(ethernet.fragments - 1);
         let next = if is_last { ethernet.every - taken } else { ethernet.spacing };
-        self.events.plan(now + next, Event::Packet(host));
+        self.core.plan(now + next, Event::Packet(host));
         self.interrupt(host, Interrupt::Ethernet(is_last));
     }
 
     /// Something else takes the processor of a host.
     pub(super) fn disturb(&mut self, host: u32, which: u32) {
-        let now = self.now;
+        let now = self.core.now();
         let Some(linux) = self.linux(host) else { return };
         let Some(&interference) = linux.model.interference.get(which as usize) else { return };
         let (next, duration) = Self::draw(&mut linux.random, interference);
-        self.events.plan(now + next, Event::Disturb(host, which));
+        self.core.plan(now + next, Event::Disturb(host, which));
         self.interrupt(host, Interrupt::Disturbance(duration));
     }
 
@@ -95,16 +95,16 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// Something has changed for a processor: it chooses what to work on when everything of this
     /// instant has happened.
     fn call_processor(&mut self, host: u32) {
-        let now = self.now;
+        let now = self.core.now();
         let Some(linux) = self.linux(host) else { return };
         if !std::mem::replace(&mut linux.is_called, true) {
-            self.events.plan(now, Event::Dispatch(host));
+            self.core.plan(now, Event::Dispatch(host));
         }
     }
 
     /// Lets the highest level that has work run.
     pub(super) fn dispatch(&mut self, host: u32) {
-        let now = self.now;
+        let now = self.core.now();
         if let Some(linux) = self.linux(host) {
             linux.is_called = false;
         }
@@ -117,7 +117,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 if let Some((done, generation)) =
                     self.linux(host).and_then(|linux| linux.cpu.run(level, now))
                 {
-                    self.events.plan(done, Event::Done(host, generation));
+                    self.core.plan(done, Event::Done(host, generation));
                 }
                 return;
             }
@@ -162,7 +162,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// A piece of work of a host is done, unless the event is stale.
     pub(super) fn work_done(&mut self, host: u32, generation: u32, observer: &mut impl Observer) {
-        let now = self.now;
+        let now = self.core.now();
         let Some((_, work, decided)) =
             self.linux(host).and_then(|linux| linux.cpu.finish(now, generation))
         else {
@@ -224,7 +224,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     fn take(&mut self, host: u32, port: u32) -> Option<FlightId> {
         let controller = self.hosts[host as usize].ports[port as usize].controller?;
         let id = self.controllers[controller as usize].rx.pop()?;
-        self.flights[id].taps.set(Tap::Read, self.now.as_nanos());
+        self.flights[id].taps.set(Tap::Read, self.core.now().as_nanos());
         Some(id)
     }
 
@@ -422,7 +422,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// A copy goes into the egress queue of its port.
     fn egress(&mut self, host: u32, id: FlightId, observer: &mut impl Observer) {
         let Leg::Forwarded { port, job, echo, .. } = self.flights[id].leg else { return };
-        let now = self.now.as_nanos();
+        let now = self.core.now().as_nanos();
         self.flights[id].taps.set(Tap::Enqueued, now);
         let Some(controller) = self.hosts[host as usize].ports[port as usize].controller else {
             return self.loop_back(host, port, job, echo, id, observer);
@@ -447,7 +447,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             let Some(id) = self.hosts[host as usize].ports[port as usize].egress.pop() else {
                 return;
             };
-            self.flights[id].taps.set(Tap::Loaded, self.now.as_nanos());
+            self.flights[id].taps.set(Tap::Loaded, self.core.now().as_nanos());
             let key = self.flights[id].frame.arbitration_key();
             // There is room: fewer than `buffers` are occupied, and the queue has as many places.
             let _ = self.controllers[controller as usize].queue.push(key, id);

@@ -3,6 +3,7 @@
 mod collision;
 mod confinement;
 mod constant;
+mod event;
 mod linux;
 mod port;
 mod wire;
@@ -14,15 +15,15 @@ use candor_time::Nanos;
 
 use crate::bus::{Bus, BusConfig, BusStatistics};
 use crate::controller::{Controller, ErrorState, Owner, Queue};
-use crate::event::{Event, Events, Time};
+use crate::event::{Core, Random, Time};
 use crate::flight::{Flight, FlightId, Flights, Leg, wire_length};
 use crate::host::{Gateway, Host, HostKind, HostPort};
 use crate::instrument::{Instrument, Measuring};
 use crate::model::{Interference, Model};
 use crate::node::PortNode;
-use crate::random::Random;
 use crate::record::{Fate, Observer, Record};
 use crate::sender::{Drive, Sender, SenderConfig, Source};
+use event::Event;
 
 /// Which bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,12 +43,13 @@ const STANDSTILL: Nanos = Nanos::from_secs(5);
 /// Every so many events the observer may stop the run.
 const EVENTS_PER_CHECK: u32 = 8_192;
 
-/// The streams of randomness; the part's index is added.
+/// The kinds of parts that draw, by the numbers of their streams of randomness. 4 is the messages of
+/// an experiment.
 mod stream {
-    pub(super) const BUS: u64 = 1 << 32;
-    pub(super) const HOST: u64 = 2 << 32;
-    pub(super) const SENDER: u64 = 3 << 32;
-    pub(super) const INSTRUMENT: u64 = 5 << 32;
+    pub(super) const BUS: u32 = 1;
+    pub(super) const HOST: u32 = 2;
+    pub(super) const SENDER: u32 = 3;
+    pub(super) const INSTRUMENT: u32 = 5;
 }
 
 /// A world of buses, senders and hosts whose rules are decided by `G`.
@@ -107,9 +109,7 @@ mod stream {
 /// # Ok::<(), candor_wire::can::notation::NotationError>(())
 /// ```
 pub struct World<G, S: ?Sized = dyn Source> {
-    seed: u64,
-    now: Time,
-    events: Events,
+    core: Core<Event>,
     flights: Flights,
     buses: Vec<Bus>,
     controllers: Vec<Controller>,
@@ -144,9 +144,7 @@ impl<G: Gateway> World<G, dyn Source + Send> {
 impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     fn empty(seed: u64) -> Self {
         Self {
-            seed,
-            now: Time::ZERO,
-            events: Events::default(),
+            core: Core::new(seed),
             flights: Flights::default(),
             buses: Vec::new(),
             controllers: Vec::new(),
@@ -163,14 +161,14 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// Adds a bus.
     pub fn add_bus(&mut self, config: BusConfig) -> BusId {
         let id = self.buses.len() as u32;
-        self.buses.push(Bus::new(config, Random::new(self.seed, stream::BUS + u64::from(id))));
+        self.buses.push(Bus::new(config, self.core.random(stream::BUS, id)));
         BusId(id)
     }
 
     /// Adds a host with its gateway; connect it next.
     pub fn add_host(&mut self, model: Model, gateway: G) -> HostId {
         let id = self.hosts.len() as u32;
-        let random = Random::new(self.seed, stream::HOST + u64::from(id));
+        let random = self.core.random(stream::HOST, id);
         self.hosts.push(Host::new(model, gateway, random));
         HostId(id)
     }
@@ -237,7 +235,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             drive: config.drive,
             reload: config.reload,
             source,
-            random: Random::new(self.seed, stream::SENDER + u64::from(id)),
+            random: self.core.random(stream::SENDER, id),
             next: None,
             awaited: None,
             deadline: Time::ZERO,
@@ -250,7 +248,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// Measures with this instrument instead of an ideal one.
     pub fn set_instrument(&mut self, instrument: Instrument) {
-        let random = Random::new(self.seed, stream::INSTRUMENT);
+        let random = self.core.random(stream::INSTRUMENT, 0);
         self.instrument = Some(Measuring::new(instrument, random));
     }
 
@@ -263,7 +261,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// What happened on a bus up to [`World::now`].
     #[must_use]
     pub fn bus_statistics(&self, bus: BusId) -> BusStatistics {
-        self.buses[bus.0 as usize].statistics_at(self.now)
+        self.buses[bus.0 as usize].statistics_at(self.core.now())
     }
 
     /// How many frames and copies are still on their way: none, after a run to the end.
@@ -287,7 +285,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// The time reached.
     #[must_use]
     pub fn now(&self) -> Time {
-        self.now
+        self.core.now()
     }
 
     fn add_controller(
@@ -322,18 +320,18 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     pub fn run(&mut self, observer: &mut impl Observer) -> bool {
         self.plan_start();
         let mut until_check = EVENTS_PER_CHECK;
-        while let Some((at, event)) = self.events.next() {
-            self.happen(at, event, observer);
+        while let Some(event) = self.core.next() {
+            self.happen(event, observer);
             if self.is_over() {
                 return true;
             }
             until_check -= 1;
             if until_check == 0 {
                 until_check = EVENTS_PER_CHECK;
-                if !observer.proceed(self.now, self.identities) {
+                if !observer.proceed(self.core.now(), self.identities) {
                     return false;
                 }
-                if self.now - self.moved_at > STANDSTILL && !self.somebody_waits() {
+                if self.core.now() - self.moved_at > STANDSTILL && !self.somebody_waits() {
                     self.give_up(observer);
                     return true;
                 }
@@ -355,11 +353,9 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         }
     }
 
-    /// Time reaches an event, and it happens.
+    /// An event happens; time has reached it.
     #[inline(always)]
-    fn happen(&mut self, at: Time, event: Event, observer: &mut impl Observer) {
-        debug_assert!(at >= self.now, "time runs forward");
-        self.now = at;
+    fn happen(&mut self, event: Event, observer: &mut impl Observer) {
         match event {
             Event::Wake(sender, generation) => self.wake(sender, generation, observer),
             Event::Timeout(sender) => self.time_out(sender, observer),
@@ -383,7 +379,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// Whether something will still move by itself.
     fn somebody_waits(&self) -> bool {
         let will_send = |sender: &Sender<S>| match (&sender.next, sender.drive) {
-            (Some(next), Drive::Timed) => next.at > self.now,
+            (Some(next), Drive::Timed) => next.at > self.core.now(),
             (Some(_), Drive::OneAtATime { .. }) => true,
             _ => false,
         };
@@ -401,14 +397,14 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         for flight in self.flights.all() {
             self.refuse(flight, Cause::Unfinished, observer);
         }
-        self.now = self.moved_at;
+        self.core.end_at(self.moved_at);
     }
 
     // Senders.
 
     /// Plans when a sender may release its next frame.
     fn plan_release(&mut self, sender: u32) {
-        let now = self.now;
+        let now = self.core.now();
         let state = &mut self.senders[sender as usize];
         let Some(next) = &state.next else { return };
         let at = match state.drive {
@@ -416,7 +412,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             Drive::Flood | Drive::Paced { .. } | Drive::OneAtATime { .. } => now,
         };
         state.generation = state.generation.wrapping_add(1);
-        self.events.plan(at, Event::Wake(sender, state.generation));
+        self.core.plan(at, Event::Wake(sender, state.generation));
     }
 
     fn wake(&mut self, sender: u32, generation: u32, observer: &mut impl Observer) {
@@ -440,16 +436,16 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         state.released += 1;
         let identity = self.identities;
         self.identities += 1;
-        self.moved_at = self.now;
+        self.moved_at = self.core.now();
 
         let length = wire_length(&release.frame, release.stuffing);
         let drive = state.drive;
         match drive {
             Drive::OneAtATime { timeout, .. } => {
                 state.awaited = Some(identity);
-                state.deadline = self.now + timeout;
+                state.deadline = self.core.now() + timeout;
                 if !std::mem::replace(&mut state.has_timer, true) {
-                    self.events.plan(state.deadline, Event::Timeout(sender));
+                    self.core.plan(state.deadline, Event::Timeout(sender));
                 }
             }
             Drive::Timed | Drive::Flood => self.plan_release(sender),
@@ -459,7 +455,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 state.generation = state.generation.wrapping_add(1);
                 if state.next.is_some() {
                     let event = Event::Wake(sender, state.generation);
-                    self.events.plan(self.now + Nanos::from_nanos(period), event);
+                    self.core.plan(self.core.now() + Nanos::from_nanos(period), event);
                 }
             }
         }
@@ -471,7 +467,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             frame: release.frame,
             length,
             stuffing: release.stuffing,
-            taps: Taps::new(TapPath::CAN_GATEWAY).with(Tap::Queued, self.now.as_nanos()),
+            taps: Taps::new(TapPath::CAN_GATEWAY).with(Tap::Queued, self.core.now().as_nanos()),
             leg: Leg::Sent,
         });
         let is_fd = release.frame.is_fd();
@@ -496,10 +492,10 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             return;
         }
         state.awaited = None;
-        let at = self.now + state.random.nanos(shortest, longest);
+        let at = self.core.now() + state.random.nanos(shortest, longest);
         if state.next.is_some() {
             state.generation = state.generation.wrapping_add(1);
-            self.events.plan(at, Event::Wake(sender, state.generation));
+            self.core.plan(at, Event::Wake(sender, state.generation));
         }
     }
 
@@ -510,10 +506,10 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         if state.next.is_none() || state.awaited.is_none() {
             return;
         }
-        if state.deadline > self.now {
+        if state.deadline > self.core.now() {
             // Frames arrived meanwhile: the timer is that of a later one.
             state.has_timer = true;
-            self.events.plan(state.deadline, Event::Timeout(sender));
+            self.core.plan(state.deadline, Event::Timeout(sender));
         } else {
             state.awaited = None;
             self.release(sender, observer);
@@ -540,7 +536,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             Leg::Sent | Leg::Received { .. } => None,
         };
         if fate != Fate::Refused(Cause::Unfinished) {
-            self.moved_at = self.now;
+            self.moved_at = self.core.now();
         }
         observer.record(&Record {
             identity: flight.identity,
@@ -569,11 +565,11 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 true => linux.random.exponential(interference.every),
                 false => linux.random.nanos(Nanos::ZERO, interference.every),
             };
-            self.events.plan(self.now + first, Event::Disturb(host, index as u32));
+            self.core.plan(self.core.now() + first, Event::Disturb(host, index as u32));
         }
         if let Some(ethernet) = linux.model.ethernet {
             let first = linux.random.nanos(Nanos::ZERO, ethernet.every);
-            self.events.plan(self.now + first, Event::Packet(host));
+            self.core.plan(self.core.now() + first, Event::Packet(host));
         }
     }
 

@@ -5,9 +5,10 @@ use candor_port::{Sent, Wanted};
 use candor_time::Nanos;
 use candor_wire::can::{Frame, Kind};
 
+use super::event::Event;
 use super::{BusId, World};
 use crate::controller::{ErrorState, Owner};
-use crate::event::{Event, Time};
+use crate::event::Time;
 use crate::flight::{Flight, FlightId, Leg, wire_length};
 use crate::host::Gateway;
 use crate::node::{PortConfig, PortNode};
@@ -69,7 +70,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         }
         let identity = self.identities;
         self.identities += 1;
-        self.moved_at = self.now;
+        self.moved_at = self.core.now();
         self.senders[sender as usize].released += 1;
         let flight = self.flights.insert(Flight {
             identity,
@@ -78,7 +79,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             frame: *frame,
             length: wire_length(frame, Stuffing::Exact),
             stuffing: Stuffing::Exact,
-            taps: Taps::new(TapPath::CAN_GATEWAY).with(Tap::Queued, self.now.as_nanos()),
+            taps: Taps::new(TapPath::CAN_GATEWAY).with(Tap::Queued, self.core.now().as_nanos()),
             leg: Leg::Sent,
         });
         let queue = &mut self.controllers[controller as usize].queue;
@@ -99,7 +100,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         if let Owner::Program { node, .. } = self.controllers[controller as usize].owner {
             let node = &mut self.port_nodes[node as usize];
             node.transmitted += 1;
-            node.arrive(&self.flights[id].frame, self.now, true);
+            node.arrive(&self.flights[id].frame, self.core.now(), true);
         }
     }
 
@@ -111,8 +112,8 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// Lets the next event happen, unless it lies behind `limit`; whether there was one. At `limit`
     /// itself, buses have not yet chosen their next frames.
     pub(crate) fn step(&mut self, limit: Time, observer: &mut impl Observer) -> bool {
-        let Some((at, event)) = self.events.next_until(limit) else { return false };
-        self.happen(at, event, observer);
+        let Some(event) = self.core.next_until(limit) else { return false };
+        self.happen(event, observer);
         if let Event::End(_) | Event::Arbitrate(_) | Event::Recover(..) = event {
             self.report_states();
         }
@@ -121,21 +122,21 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// Nothing happens until `time`, which is now.
     pub(crate) fn reach(&mut self, time: Time) {
-        self.now = self.now.max(time);
+        self.core.reach(time);
     }
 
     /// Ends all that is under way.
     pub(crate) fn end_all(&mut self, observer: &mut impl Observer) {
-        let now = self.now;
+        let now = self.core.now();
         self.give_up(observer);
-        self.now = now;
+        self.core.end_at(now);
     }
 
     /// Tells the nodes of ports about new error states of their controllers.
     fn report_states(&mut self) {
         for node in &mut self.port_nodes {
             let controller = &self.controllers[node.controller as usize];
-            node.report(controller.state(), (controller.tec, controller.rec), self.now);
+            node.report(controller.state(), (controller.tec, controller.rec), self.core.now());
         }
     }
 }

@@ -6,9 +6,10 @@ use candor_time::Nanos;
 use candor_wire::can::bits::{INTERMISSION_BITS, Length};
 
 use super::World;
+use super::event::Event;
 use crate::bus::{ERROR_TAIL_BITS, FRAME_TAIL_BITS, SUSPEND_BITS, Transmission};
 use crate::controller::{ErrorState, Owner};
-use crate::event::{Event, Time};
+use crate::event::Time;
 use crate::flight::{Flight, FlightId, Leg, PassageTag};
 use crate::host::{Gateway, HostKind};
 use crate::record::{Fate, Observer};
@@ -33,10 +34,10 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         if bus.on_wire.is_some() || controller.offer().is_none() {
             return;
         }
-        let at = bus.idle_at.max(controller.suspended_until).max(self.now);
+        let at = bus.idle_at.max(controller.suspended_until).max(self.core.now());
         if bus.arbitration.is_none_or(|planned| at < planned) {
             bus.arbitration = Some(at);
-            self.events.plan(at, Event::Arbitrate(controller.bus));
+            self.core.plan(at, Event::Arbitrate(controller.bus));
         }
     }
 
@@ -48,7 +49,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// The frame with the smallest arbitration key goes on the wire.
     pub(super) fn arbitrate(&mut self, bus: u32) {
-        let now = self.now;
+        let now = self.core.now();
         let bus_ref = &mut self.buses[bus as usize];
         if bus_ref.on_wire.is_some() || bus_ref.arbitration.take_if(|at| *at == now).is_none() {
             // An earlier one came between.
@@ -90,13 +91,13 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             Leg::Sent => Tap::SourceStart,
             Leg::Received { .. } | Leg::Forwarded { .. } => Tap::TargetStart,
         };
-        flight.taps.set(start, self.now.as_nanos());
+        flight.taps.set(start, self.core.now().as_nanos());
         Some(flight.length)
     }
 
     fn occupy(&mut self, bus: u32, begun: Begun) {
         let Begun { sender, also, length, error } = begun;
-        let start = self.now;
+        let start = self.core.now();
         let bus_ref = &mut self.buses[bus as usize];
         let (flagged, taken) = match error {
             None => (None, bus_ref.transmission(length)),
@@ -107,12 +108,12 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         };
         let flagged_at = flagged.map(|flagged| start + flagged);
         bus_ref.on_wire = Some(Transmission { sender, also, start, flagged_at });
-        self.events.plan(start + taken, Event::End(bus));
+        self.core.plan(start + taken, Event::End(bus));
     }
 
     /// The frame or the error frame on the wire is over.
     pub(super) fn end(&mut self, bus: u32, observer: &mut impl Observer) {
-        let now = self.now;
+        let now = self.core.now();
         let bus_ref = &mut self.buses[bus as usize];
         let Some(Transmission { sender, also, start, flagged_at }) = bus_ref.on_wire.take() else {
             return;
@@ -159,11 +160,10 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         let Some(id) = self.controllers[sender as usize].transmit_success() else { return };
         let is_own = matches!(self.controllers[sender as usize].owner, Owner::Sender(_));
         let stamp = match &mut self.instrument {
-            None => self.now,
-            Some(instrument) if is_own => {
-                instrument.monitor(self.now, self.controllers[sender as usize].queue.len() > 0)
-            }
-            Some(instrument) => instrument.receive(self.now),
+            None => self.core.now(),
+            Some(instrument) if is_own => instrument
+                .monitor(self.core.now(), self.controllers[sender as usize].queue.len() > 0),
+            Some(instrument) => instrument.receive(self.core.now()),
         };
         let transmission = self.buses[bus as usize].transmission(self.flights[id].length);
 
@@ -183,7 +183,11 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             if let Owner::Program { node, .. } = owner
                 && !is_off
             {
-                self.port_nodes[node as usize].arrive(&self.flights[id].frame, self.now, false);
+                self.port_nodes[node as usize].arrive(
+                    &self.flights[id].frame,
+                    self.core.now(),
+                    false,
+                );
             }
             if let Owner::Host(host, port) = owner
                 && !self.is_of_host(sender, host)
@@ -229,7 +233,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 let reload = self.senders[index as usize].reload;
                 if reload > Nanos::ZERO {
                     self.controllers[sender as usize].is_reloading = true;
-                    self.events.plan(self.now + reload, Event::Reloaded(sender));
+                    self.core.plan(self.core.now() + reload, Event::Reloaded(sender));
                 }
                 if self.senders[index as usize].drive == Drive::Flood {
                     self.release(index, observer);
