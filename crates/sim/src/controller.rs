@@ -153,9 +153,6 @@ pub(crate) struct Controller {
     pub(crate) queue: Queue,
     /// On the wire now.
     pub(crate) sending: Option<Sending>,
-    /// Buffers whose transmission is over but not yet noticed by the driver.
-    pub(crate) unacknowledged: usize,
-    pub(crate) rx: Fifo<FlightId>,
     pub(crate) tec: u32,
     pub(crate) rec: u32,
     pub(crate) bus_off: Option<BusOff>,
@@ -196,7 +193,7 @@ impl Controller {
 
     /// Transmit buffers in use.
     pub(crate) fn occupied(&self) -> usize {
-        self.queue.len() + usize::from(self.sending.is_some()) + self.unacknowledged
+        self.queue.len() + usize::from(self.sending.is_some())
     }
 
     /// Counts a destroyed frame of its own, which will be sent again; whether its counter now takes it
@@ -242,8 +239,6 @@ mod tests {
             owner: Owner::Listener,
             queue: Queue::new(discipline, 8),
             sending: None,
-            unacknowledged: 0,
-            rx: Fifo::new(4),
             tec: 0,
             rec: 0,
             bus_off: None,

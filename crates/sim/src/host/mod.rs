@@ -5,6 +5,7 @@ pub(crate) mod cpu;
 use std::collections::VecDeque;
 
 use candor_causes::Cause;
+use candor_queue::Fifo;
 use candor_time::Nanos;
 use candor_wire::can::Frame;
 
@@ -96,8 +97,19 @@ pub(crate) struct HostPort {
     pub(crate) controller: Option<u32>,
     /// The egress queue in front of the controller.
     pub(crate) egress: Queue,
+    /// The receive FIFO of the controller.
+    pub(crate) received: Fifo<FlightId>,
+    /// Transmit buffers whose transmission is over but not yet noticed by the driver.
+    pub(crate) unacknowledged: usize,
     /// The driver has not yet finished with the last interrupt: no new one is raised.
     pub(crate) is_masked: bool,
+}
+
+impl HostPort {
+    pub(crate) fn new(controller: Option<u32>, egress: Queue, receive_fifo: usize) -> Self {
+        let received = Fifo::new(receive_fifo);
+        Self { controller, egress, received, unacknowledged: 0, is_masked: false }
+    }
 }
 
 /// Work at interrupt level.

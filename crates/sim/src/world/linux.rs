@@ -30,26 +30,24 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         &mut self,
         host: u32,
         port: u32,
-        controller: u32,
         id: FlightId,
         observer: &mut impl Observer,
     ) {
-        if let Err(id) = self.controllers[controller as usize].rx.push(id) {
+        let port_ref = &mut self.hosts[host as usize].ports[port as usize];
+        let refused = port_ref.received.push(id);
+        let was_masked = std::mem::replace(&mut port_ref.is_masked, true);
+        if let Err(id) = refused {
             self.refuse(id, Cause::RxOverflow, observer);
         }
-        let port_ref = &mut self.hosts[host as usize].ports[port as usize];
-        if !std::mem::replace(&mut port_ref.is_masked, true) {
+        if !was_masked {
             self.interrupt(host, Interrupt::Receive(port));
         }
     }
 
     /// A frame of a port has left its controller.
     pub(super) fn left_linux(&mut self, host: u32, port: u32) {
-        let Some(controller) = self.hosts[host as usize].ports[port as usize].controller else {
-            return;
-        };
         if let HostKind::Linux(_) = self.hosts[host as usize].kind {
-            self.controllers[controller as usize].unacknowledged += 1;
+            self.hosts[host as usize].ports[port as usize].unacknowledged += 1;
             self.interrupt(host, Interrupt::TransmitDone(port));
         }
     }
@@ -215,15 +213,12 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     }
 
     fn has_received(&self, host: u32, port: u32) -> bool {
-        self.hosts[host as usize].ports[port as usize]
-            .controller
-            .is_some_and(|controller| !self.controllers[controller as usize].rx.is_empty())
+        !self.hosts[host as usize].ports[port as usize].received.is_empty()
     }
 
     /// Takes the oldest frame out of the controller of a port.
     fn take(&mut self, host: u32, port: u32) -> Option<FlightId> {
-        let controller = self.hosts[host as usize].ports[port as usize].controller?;
-        let id = self.controllers[controller as usize].rx.pop()?;
+        let id = self.hosts[host as usize].ports[port as usize].received.pop()?;
         self.flights[id].taps.set(Tap::Read, self.core.now().as_nanos());
         Some(id)
     }
@@ -443,10 +438,13 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// Moves frames from the egress queue into free transmit buffers.
     fn load(&mut self, host: u32, port: u32, controller: u32) {
         let Some(buffers) = self.linux(host).map(|linux| linux.model.tx_buffers) else { return };
-        while self.controllers[controller as usize].occupied() < buffers {
-            let Some(id) = self.hosts[host as usize].ports[port as usize].egress.pop() else {
+        loop {
+            let occupied = self.controllers[controller as usize].occupied();
+            let port_ref = &mut self.hosts[host as usize].ports[port as usize];
+            if occupied + port_ref.unacknowledged >= buffers {
                 return;
-            };
+            }
+            let Some(id) = port_ref.egress.pop() else { return };
             self.flights[id].taps.set(Tap::Loaded, self.core.now().as_nanos());
             let key = self.flights[id].frame.arbitration_key();
             // There is room: fewer than `buffers` are occupied, and the queue has as many places.
@@ -456,11 +454,9 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     }
 
     fn transmit_done(&mut self, host: u32, port: u32) {
-        let Some(controller) = self.hosts[host as usize].ports[port as usize].controller else {
-            return;
-        };
-        let controller_ref = &mut self.controllers[controller as usize];
-        controller_ref.unacknowledged = controller_ref.unacknowledged.saturating_sub(1);
+        let port_ref = &mut self.hosts[host as usize].ports[port as usize];
+        let Some(controller) = port_ref.controller else { return };
+        port_ref.unacknowledged = port_ref.unacknowledged.saturating_sub(1);
         self.load(host, port, controller);
     }
 

@@ -10,7 +10,7 @@ mod wire;
 
 use candor_causes::Cause;
 use candor_lat::{Tap, TapPath, Taps};
-use candor_queue::{Discipline, Fifo};
+use candor_queue::Discipline;
 use candor_time::Nanos;
 
 use crate::bus::{Bus, BusConfig, BusStatistics};
@@ -188,12 +188,9 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 Queue::new(host_ref.egress.discipline, host_ref.egress.depth),
             ),
         };
-        let controller = self.add_controller(bus, Owner::Host(host.0, port), queue, rx_fifo, 0.0);
-        self.hosts[host.0 as usize].ports.push(HostPort {
-            controller: Some(controller),
-            egress,
-            is_masked: false,
-        });
+        let controller = self.add_controller(bus, Owner::Host(host.0, port), queue, 0.0);
+        let port_ref = HostPort::new(Some(controller), egress, rx_fifo);
+        self.hosts[host.0 as usize].ports.push(port_ref);
         Port(port)
     }
 
@@ -201,7 +198,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     pub fn add_virtual_port(&mut self, host: HostId) -> Port {
         let host = &mut self.hosts[host.0 as usize];
         let egress = Queue::new(Discipline::Fifo, 0);
-        host.ports.push(HostPort { controller: None, egress, is_masked: false });
+        host.ports.push(HostPort::new(None, egress, 0));
         if let HostKind::Linux(linux) = &mut host.kind {
             linux.virtual_ports.push(host.ports.len() as u32 - 1);
         }
@@ -210,7 +207,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// Adds a node that only listens, and acknowledges what it hears.
     pub fn add_listener(&mut self, bus: BusId) {
-        self.add_controller(bus, Owner::Listener, Queue::new(Discipline::Fifo, 0), 0, 0.0);
+        self.add_controller(bus, Owner::Listener, Queue::new(Discipline::Fifo, 0), 0.0);
     }
 
     /// Adds a node that sends.
@@ -229,7 +226,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     ) -> SenderId {
         let id = self.senders.len() as u32;
         let queue = Queue::new(config.discipline, config.depth);
-        let controller = self.add_controller(bus, owner, queue, 0, config.fault_rate);
+        let controller = self.add_controller(bus, owner, queue, config.fault_rate);
         self.senders.push(Sender {
             controller,
             drive: config.drive,
@@ -288,22 +285,13 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         self.core.now()
     }
 
-    fn add_controller(
-        &mut self,
-        bus: BusId,
-        owner: Owner,
-        queue: Queue,
-        rx_fifo: usize,
-        fault_rate: f64,
-    ) -> u32 {
+    fn add_controller(&mut self, bus: BusId, owner: Owner, queue: Queue, fault_rate: f64) -> u32 {
         let id = self.controllers.len() as u32;
         self.controllers.push(Controller {
             bus: bus.0,
             owner,
             queue,
             sending: None,
-            unacknowledged: 0,
-            rx: Fifo::new(rx_fifo),
             tec: 0,
             rec: 0,
             bus_off: None,

@@ -200,7 +200,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                     self.refuse(copy, Cause::BusOff, observer);
                     continue;
                 }
-                self.receive(host, port, controller, copy, observer);
+                self.receive(host, port, copy, observer);
             }
         }
 
@@ -269,19 +269,10 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     }
 
     /// A host's controller receives a frame.
-    fn receive(
-        &mut self,
-        host: u32,
-        port: u32,
-        controller: u32,
-        flight: FlightId,
-        observer: &mut impl Observer,
-    ) {
+    fn receive(&mut self, host: u32, port: u32, flight: FlightId, observer: &mut impl Observer) {
         match self.hosts[host as usize].kind {
             HostKind::Constant(_) => self.pass(host, port, flight, observer),
-            HostKind::Linux(_) => {
-                self.receive_linux(host, port, controller, flight, observer);
-            }
+            HostKind::Linux(_) => self.receive_linux(host, port, flight, observer),
         }
     }
 }
