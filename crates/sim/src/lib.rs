@@ -30,6 +30,7 @@ mod node;
 pub mod port;
 mod record;
 mod sender;
+mod slab;
 mod world;
 
 pub use bus::{BusConfig, BusStatistics};

@@ -264,7 +264,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// How many frames and copies are still on their way: none, after a run to the end.
     #[must_use]
     pub fn under_way(&self) -> usize {
-        self.flights.under_way()
+        self.flights.len()
     }
 
     /// How many frames a sender released.
@@ -361,7 +361,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     }
 
     fn is_over(&self) -> bool {
-        self.flights.under_way() == 0 && self.senders.iter().all(|sender| sender.next.is_none())
+        self.flights.len() == 0 && self.senders.iter().all(|sender| sender.next.is_none())
     }
 
     /// Whether something will still move by itself.
@@ -382,7 +382,10 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// Ends what is still under way, wherever it is. Time ends when the last frame moved: waiting
     /// for a frame that does not come is no part of what is measured.
     fn give_up(&mut self, observer: &mut impl Observer) {
-        for flight in self.flights.all() {
+        // In the order in which they were sent.
+        let mut all: Vec<_> = self.flights.ids().collect();
+        all.sort_by_key(|&id| self.flights[id].identity);
+        for flight in all {
             self.refuse(flight, Cause::Unfinished, observer);
         }
         self.core.end_at(self.moved_at);
