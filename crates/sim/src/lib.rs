@@ -19,12 +19,13 @@
 //! Laws, asserted in tests: every frame that enters ends in exactly one [`Record`] per copy, or in
 //! one record with the cause of its refusal; no clock is read.
 
-mod bus;
-mod controller;
+pub mod can;
 pub mod event;
 mod flight;
 mod host;
 pub mod instrument;
+pub mod media;
+pub mod medium;
 pub mod model;
 mod node;
 pub mod port;
@@ -33,13 +34,12 @@ mod sender;
 mod slab;
 mod world;
 
-pub use bus::{BusConfig, BusStatistics};
+pub use can::{BusConfig, BusId, BusStatistics, ErrorState};
 pub use candor_queue::Discipline;
-pub use controller::ErrorState;
 pub use event::{Random, Time};
 pub use flight::PassageTag;
 pub use host::{Copy, Decision, Gateway, Settled, Walk};
 pub use model::Model;
 pub use record::{Fate, Observer, Record};
 pub use sender::{Drive, Release, SenderConfig, Source, Stuffing};
-pub use world::{BusId, HostId, Port, SenderId, World};
+pub use world::{HostId, Port, SenderId, World};

@@ -4,6 +4,7 @@ use candor_time::Nanos;
 use candor_wire::can::Frame;
 
 use crate::event::{Random, Time};
+use crate::medium::ControllerId;
 use candor_queue::Discipline;
 
 /// A frame and when it shall be released.
@@ -89,9 +90,8 @@ pub struct SenderConfig {
 }
 
 pub(crate) struct Sender<S: ?Sized> {
-    pub(crate) controller: u32,
+    pub(crate) controller: ControllerId,
     pub(crate) drive: Drive,
-    pub(crate) reload: Nanos,
     /// `None` for a node whose frames a program offers.
     pub(crate) source: Option<Box<S>>,
     pub(crate) random: Random,

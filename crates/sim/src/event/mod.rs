@@ -95,6 +95,11 @@ pub trait Ranked: Copy {
     fn rank(self) -> Rank;
 }
 
+/// The events of somebody, `P` among them.
+pub trait Includes<P>: Ranked + From<P> {}
+
+impl<E: Ranked + From<P>, P> Includes<P> for E {}
+
 /// Virtual time, and what happens next. `E` are the events of all that take part.
 ///
 /// Events are a sorted list, the next one last. Few are pending at once (one per bus, processor and

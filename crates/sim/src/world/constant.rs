@@ -4,7 +4,7 @@ use candor_causes::Cause;
 use candor_lat::Tap;
 
 use super::World;
-use super::event::Event;
+use super::event::Part;
 use crate::flight::{FlightId, Leg};
 use crate::host::{Gateway, HostKind, Settled};
 use crate::record::Observer;
@@ -27,7 +27,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         self.flights[id].taps.set(Tap::Decided, now);
         for copy in &decision.copies {
             let flight = self.fork(id, copy);
-            self.core.plan(self.core.now() + delay, Event::Emit(host, flight));
+            self.core.plan(self.core.now() + delay, Part::Emit(host, flight));
         }
         self.end_received(id, &decision, observer);
         self.hosts[host as usize].scratch = decision;
@@ -48,13 +48,9 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             return;
         }
         self.flights[id].taps.set(Tap::Loaded, now);
-        let key = self.flights[id].frame.arbitration_key();
-        match self.controllers[controller as usize].queue.push(key, id) {
-            Ok(()) => {
-                self.hosts[host as usize].gateway.settle(job, Settled::Handled);
-                self.call(controller);
-            }
-            Err(id) => self.refuse_copy(host, job, id, Cause::QueueFull, observer),
+        match self.offer(controller, id) {
+            Ok(()) => self.hosts[host as usize].gateway.settle(job, Settled::Handled),
+            Err(cause) => self.refuse_copy(host, job, id, cause, observer),
         }
     }
 }

@@ -5,12 +5,11 @@ use candor_lat::Tap;
 use candor_time::Nanos;
 
 use super::World;
-use super::event::Event;
-use crate::flight::{Flight, FlightId, Leg, PassageTag};
+use super::event::Part;
+use crate::flight::{FlightId, Leg};
 use crate::host::cpu::{HARD, LEVELS, Work};
-use crate::host::{
-    Copy, Decision, Delivery, Gateway, HostKind, Interrupt, LinuxHost, Poller, Settled, Waiting,
-};
+use crate::host::{Delivery, Gateway, HostKind, Interrupt, LinuxHost, Poller, Settled, Waiting};
+use crate::medium::ControllerId;
 use crate::model::Readout;
 use crate::record::Observer;
 use crate::sender::Source;
@@ -64,7 +63,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         let is_last = linux.fragments_left == 0;
         let taken = ethernet.spacing * u64::from(ethernet.fragments - 1);
         let next = if is_last { ethernet.every - taken } else { ethernet.spacing };
-        self.core.plan(now + next, Event::Packet(host));
+        self.core.plan(now + next, Part::Packet(host));
         self.interrupt(host, Interrupt::Ethernet(is_last));
     }
 
@@ -74,7 +73,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         let Some(linux) = self.linux(host) else { return };
         let Some(&interference) = linux.model.interference.get(which as usize) else { return };
         let (next, duration) = Self::draw(&mut linux.random, interference);
-        self.core.plan(now + next, Event::Disturb(host, which));
+        self.core.plan(now + next, Part::Disturb(host, which));
         self.interrupt(host, Interrupt::Disturbance(duration));
     }
 
@@ -96,7 +95,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         let now = self.core.now();
         let Some(linux) = self.linux(host) else { return };
         if !std::mem::replace(&mut linux.is_called, true) {
-            self.core.plan(now, Event::Dispatch(host));
+            self.core.plan(now, Part::Dispatch(host));
         }
     }
 
@@ -115,7 +114,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 if let Some((done, generation)) =
                     self.linux(host).and_then(|linux| linux.cpu.run(level, now))
                 {
-                    self.core.plan(done, Event::Done(host, generation));
+                    self.core.plan(done, Part::Done(host, generation));
                 }
                 return;
             }
@@ -436,20 +435,18 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     }
 
     /// Moves frames from the egress queue into free transmit buffers.
-    fn load(&mut self, host: u32, port: u32, controller: u32) {
+    fn load(&mut self, host: u32, port: u32, controller: ControllerId) {
         let Some(buffers) = self.linux(host).map(|linux| linux.model.tx_buffers) else { return };
         loop {
-            let occupied = self.controllers[controller as usize].occupied();
+            let held = self.media.can.held(controller);
             let port_ref = &mut self.hosts[host as usize].ports[port as usize];
-            if occupied + port_ref.unacknowledged >= buffers {
+            if held + port_ref.unacknowledged >= buffers {
                 return;
             }
             let Some(id) = port_ref.egress.pop() else { return };
             self.flights[id].taps.set(Tap::Loaded, self.core.now().as_nanos());
-            let key = self.flights[id].frame.arbitration_key();
-            // There is room: fewer than `buffers` are occupied, and the queue has as many places.
-            let _ = self.controllers[controller as usize].queue.push(key, id);
-            self.call(controller);
+            // There is room: fewer than `buffers` are in use, and the queue has as many places.
+            let _ = self.offer(controller, id);
         }
     }
 
@@ -478,77 +475,6 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             self.flights[id].leg = Leg::Received { passage };
         }
         self.queue_in_backlog(host, Waiting::Frame(id, port), observer);
-    }
-
-    // Shared with hosts of constant delay.
-
-    /// Asks the gateway about a received frame.
-    pub(super) fn decide(&mut self, host: u32, port: u32, id: FlightId, decision: &mut Decision) {
-        decision.copies.clear();
-        decision.refused.clear();
-        decision.walk = crate::host::Walk::default();
-        let flight = &self.flights[id];
-        let passage = match flight.leg {
-            Leg::Received { passage } => passage,
-            Leg::Sent | Leg::Forwarded { .. } => PassageTag { origin: port, hops: 0 },
-        };
-        let now = self.now();
-        self.hosts[host as usize].gateway.decide(now, port, &flight.frame, passage, decision);
-    }
-
-    /// A copy of a received frame begins its way out.
-    pub(super) fn fork(&mut self, id: FlightId, copy: &Copy) -> FlightId {
-        let mut flight: Flight = self.flights[id].clone();
-        flight.rewrite(&copy.frame);
-        flight.leg = Leg::Forwarded {
-            port: copy.port,
-            job: copy.job,
-            passage: copy.passage,
-            echo: copy.echo,
-        };
-        self.flights.insert(flight)
-    }
-
-    /// A received frame has been decided about: it ends, its copies live on.
-    pub(super) fn end_received(
-        &mut self,
-        id: FlightId,
-        decision: &Decision,
-        observer: &mut impl Observer,
-    ) {
-        if decision.copies.is_empty() && decision.refused.is_empty() {
-            let is_fresh =
-                matches!(self.flights[id].leg, Leg::Received { passage } if passage.hops == 0);
-            let cause = if is_fresh { Cause::NoRule } else { Cause::NoFurtherRule };
-            return self.refuse(id, cause, observer);
-        }
-        for &(job, cause) in &decision.refused {
-            let mut refused = self.flights[id].clone();
-            refused.leg =
-                Leg::Forwarded { port: 0, job, passage: PassageTag::default(), echo: false };
-            let refused = self.flights.insert(refused);
-            self.refuse(refused, cause, observer);
-        }
-        self.flights.remove(id);
-    }
-
-    pub(super) fn refuse_copy(
-        &mut self,
-        host: u32,
-        job: u32,
-        id: FlightId,
-        cause: Cause,
-        observer: &mut impl Observer,
-    ) {
-        self.hosts[host as usize].gateway.settle(job, Settled::Refused(cause));
-        self.refuse(id, cause, observer);
-    }
-
-    /// Whether a controller's bus does not carry this kind of frame.
-    pub(super) fn is_unsupported(&self, controller: u32, id: FlightId) -> bool {
-        let bus = self.controllers[controller as usize].bus;
-        let flight = &self.flights[id];
-        flight.length.total() == 0 || flight.frame.is_fd() && !self.buses[bus as usize].config.is_fd
     }
 }
 
