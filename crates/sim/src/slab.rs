@@ -17,6 +17,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
+    #[inline]
     pub(crate) fn insert(&mut self, item: T) -> u32 {
         if let Some(id) = self.free.pop() {
             self.slots[id as usize] = item;
@@ -28,6 +29,7 @@ impl<T> Slab<T> {
         (self.slots.len() - 1) as u32
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, id: u32) {
         let was_live = std::mem::replace(&mut self.is_live[id as usize], false);
         debug_assert!(was_live, "{id} ended twice");
@@ -47,12 +49,14 @@ impl<T> Slab<T> {
 
 impl<T> std::ops::Index<u32> for Slab<T> {
     type Output = T;
+    #[inline]
     fn index(&self, id: u32) -> &T {
         &self.slots[id as usize]
     }
 }
 
 impl<T> std::ops::IndexMut<u32> for Slab<T> {
+    #[inline]
     fn index_mut(&mut self, id: u32) -> &mut T {
         &mut self.slots[id as usize]
     }

@@ -109,10 +109,12 @@ impl Bus {
     }
 
     /// How long from start to end of frame.
+    #[inline]
     pub(super) fn transmission(&self, length: Length) -> Nanos {
         Nanos::from_nanos(self.config.timing.duration_ns(length.without_intermission()))
     }
 
+    #[inline]
     pub(super) fn bits(&self, bits: u32) -> Nanos {
         Nanos::from_nanos(self.config.timing.nominal.duration_ns(bits))
     }
@@ -126,6 +128,7 @@ impl Bus {
     }
 
     /// Draws whether a frame of this length is destroyed, and at which bit.
+    #[inline]
     pub(super) fn draw_error(&mut self, length: Length, fault_rate: f64) -> Option<u32> {
         let bits = length.total() - INTERMISSION_BITS;
         if self.until_error < u64::from(bits) {

@@ -84,6 +84,7 @@ impl Can {
     }
 
     /// The wire of `bus` has become recessive.
+    #[inline]
     pub(super) fn begin_silence<E: Includes<Event>>(&mut self, core: &mut Core<E>, bus: u32) {
         if self.buses[bus as usize].off > 0 {
             for index in 0..self.buses[bus as usize].controllers.len() {
@@ -93,6 +94,7 @@ impl Can {
     }
 
     /// A frame begins on `bus`: whoever counts recessive bits begins anew.
+    #[inline]
     pub(super) fn end_silence(&mut self, now: Time, bus: u32) {
         if self.buses[bus as usize].off > 0 {
             for index in 0..self.buses[bus as usize].controllers.len() {

@@ -66,6 +66,7 @@ impl Controller {
         }
     }
 
+    #[inline]
     pub(super) fn state(&self) -> ErrorState {
         if self.bus_off.is_some() {
             ErrorState::BusOff
@@ -77,11 +78,13 @@ impl Controller {
     }
 
     /// The arbitration key of the frame it would send now.
+    #[inline]
     pub(super) fn offer(&self) -> Option<u32> {
         if self.bus_off.is_some() || self.is_reloading { None } else { self.queue.head() }
     }
 
     /// Takes the offered frame onto the wire.
+    #[inline]
     pub(super) fn start(&mut self) -> Option<Slot> {
         debug_assert!(self.sending.is_none(), "one frame at a time");
         self.sending = self.queue.take();
@@ -89,11 +92,13 @@ impl Controller {
     }
 
     /// The frame that it has on the wire.
+    #[inline]
     pub(super) fn on_wire(&self) -> Option<Slot> {
         self.sending.as_ref().map(|sending| sending.item)
     }
 
     /// How many frames it holds.
+    #[inline]
     pub(super) fn held(&self) -> usize {
         self.queue.len() + usize::from(self.sending.is_some())
     }
@@ -108,6 +113,7 @@ impl Controller {
         self.tec > 255
     }
 
+    #[inline]
     pub(super) fn transmit_success(&mut self) -> Option<Slot> {
         self.tec = self.tec.saturating_sub(1);
         let sending = self.sending.take()?;
@@ -125,6 +131,7 @@ impl Controller {
         self.rec = 0;
     }
 
+    #[inline]
     pub(super) fn receive_success(&mut self) {
         // From passive the counter drops to between 119 and 127.
         self.rec = if self.rec > 127 { 127 } else { self.rec.saturating_sub(1) };

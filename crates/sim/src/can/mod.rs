@@ -180,6 +180,7 @@ impl Can {
     }
 
     /// The bit rates of the bus of a controller.
+    #[inline]
     #[must_use]
     pub fn timing(&self, controller: ControllerId) -> Timing {
         self.config(self.bus_of(controller)).timing
@@ -193,6 +194,7 @@ impl Can {
 
     /// How long a frame of this length takes on the bus of a controller, from its start to its end,
     /// without intermission.
+    #[inline]
     #[must_use]
     pub fn transmission(&self, controller: ControllerId, length: Length) -> Nanos {
         self.buses[self.controller(controller).bus as usize].transmission(length)
@@ -202,6 +204,7 @@ impl Can {
     ///
     /// # Errors
     /// [`Cause::Unsupported`]: no frame has this length, or it is CAN FD and the bus is not.
+    #[inline]
     pub fn carries(
         &self,
         controller: ControllerId,
@@ -216,18 +219,21 @@ impl Can {
     }
 
     /// Whether the transmit queue of a controller has no room.
+    #[inline]
     #[must_use]
     pub fn is_full(&self, controller: ControllerId) -> bool {
         self.controller(controller).queue.is_full()
     }
 
     /// How many frames wait in the transmit queue of a controller.
+    #[inline]
     #[must_use]
     pub fn waiting(&self, controller: ControllerId) -> usize {
         self.controller(controller).queue.len()
     }
 
     /// How many frames a controller holds: those that wait, and the one that it sends.
+    #[inline]
     #[must_use]
     pub fn held(&self, controller: ControllerId) -> usize {
         self.controller(controller).held()
@@ -252,6 +258,7 @@ impl Can {
         self.buses.iter().any(|bus| bus.config.restart.is_some() && bus.off > 0)
     }
 
+    #[inline]
     fn controller(&self, id: ControllerId) -> &Controller {
         &self.controllers[id.0 as usize]
     }
@@ -261,6 +268,7 @@ impl Medium for Can {
     type Event = Event;
     type Offer<'a> = Offer<'a>;
 
+    #[inline]
     fn offer<E: Includes<Event>>(
         &mut self,
         core: &mut Core<E>,

@@ -23,6 +23,7 @@ pub(super) struct Begun {
 impl Can {
     /// A controller has a frame: plans the next arbitration, unless one is planned that comes as
     /// early, or a frame is on the wire.
+    #[inline]
     pub(super) fn call<E: Includes<Event>>(&mut self, core: &mut Core<E>, controller: u32) {
         let controller = &self.controllers[controller as usize];
         let bus = &mut self.buses[controller.bus as usize];
@@ -84,6 +85,7 @@ impl Can {
     }
 
     /// A controller takes its frame onto the wire; the length of the frame.
+    #[inline]
     pub(super) fn start(&mut self, controller: u32, outcomes: &mut Vec<Outcome>) -> Option<Length> {
         let slot = self.controllers[controller as usize].start()?;
         let carried = &self.frames[slot];
@@ -91,6 +93,7 @@ impl Can {
         Some(carried.length)
     }
 
+    #[inline]
     fn occupy<E: Includes<Event>>(&mut self, core: &mut Core<E>, bus: u32, begun: Begun) {
         let Begun { sender, also, length, error } = begun;
         let start = core.now();
@@ -196,6 +199,7 @@ impl Can {
     }
 
     /// A frame has left a controller: its driver loads the next one.
+    #[inline]
     fn load_next<E: Includes<Event>>(&mut self, core: &mut Core<E>, controller: u32) {
         let controller_ref = &mut self.controllers[controller as usize];
         if controller_ref.reload > Nanos::ZERO {
@@ -210,6 +214,7 @@ impl Can {
     }
 
     /// The slot of the frame that a controller has on the wire.
+    #[inline]
     pub(super) fn on_wire(&self, controller: u32) -> Option<Slot> {
         self.controllers[controller as usize].on_wire()
     }

@@ -134,13 +134,14 @@ impl<E: Ranked> Core<E> {
     }
 
     /// Plans `event` at `at`, which is not past.
+    #[inline]
     pub fn plan(&mut self, at: Time, event: impl Into<E>) {
         let event = event.into();
         let rank = event.rank();
         // In front of those of the same instant and rank: they were planned before and are taken
-        // before.
+        // before. Looked for from the next event on, for as many entries as are then moved.
         let is_later = |&(time, other, _): &(Time, Rank, E)| (time, other) > (at, rank);
-        let place = self.pending.partition_point(is_later);
+        let place = self.pending.iter().rposition(is_later).map_or(0, |later| later + 1);
         self.pending.insert(place, (at, rank, event));
     }
 

@@ -370,13 +370,10 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// An event happens; time has reached it.
     #[inline(always)]
     fn happen(&mut self, event: Event, observer: &mut impl Observer) {
-        let mut outcomes = std::mem::take(&mut self.outcomes);
-        match self.media.happen(&mut self.core, event, &mut outcomes) {
-            Ok(MediumId::Can) => self.follow(&outcomes, observer),
+        match self.media.happen(&mut self.core, event, &mut self.outcomes) {
+            Ok(MediumId::Can) => self.follow(observer),
             Err(part) => self.take_part(part, observer),
         }
-        outcomes.clear();
-        self.outcomes = outcomes;
     }
 
     #[inline(always)]

@@ -22,9 +22,10 @@ struct Hearing {
 
 impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// What follows from one event of the buses, in its order.
-    pub(super) fn follow(&mut self, outcomes: &[Outcome], observer: &mut impl Observer) {
+    pub(super) fn follow(&mut self, observer: &mut impl Observer) {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
         let mut hearing = Hearing::default();
-        for &outcome in outcomes {
+        for outcome in outcomes.drain(..) {
             match outcome {
                 Outcome::Started { frame, .. } => self.started(frame.0),
                 Outcome::Failed { .. } => self.moved_at = self.core.now(),
@@ -45,6 +46,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 }
             }
         }
+        self.outcomes = outcomes;
     }
 
     fn started(&mut self, id: FlightId) {
