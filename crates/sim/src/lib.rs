@@ -20,6 +20,7 @@
 //! one record with the cause of its refusal; no clock is read.
 
 pub mod can;
+pub mod eth;
 pub mod event;
 mod flight;
 mod host;

@@ -1,6 +1,7 @@
 //! The media that there are. To add one, add its line to the list below.
 
 use crate::can::Can;
+use crate::eth::Ethernet;
 use crate::event::{Core, Rank, Ranked};
 use crate::medium::{Medium, Outcome};
 
@@ -74,4 +75,6 @@ macro_rules! media {
 media! {
     /// CAN buses.
     Can can: Can;
+    /// Ethernet links.
+    Ethernet eth: Ethernet;
 }

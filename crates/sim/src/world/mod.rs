@@ -372,6 +372,8 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     fn happen(&mut self, event: Event, observer: &mut impl Observer) {
         match self.media.happen(&mut self.core, event, &mut self.outcomes) {
             Ok(MediumId::Can) => self.follow(observer),
+            // No host and no sender is at a link.
+            Ok(_) => self.outcomes.clear(),
             Err(part) => self.take_part(part, observer),
         }
     }
