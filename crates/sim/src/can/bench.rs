@@ -1,7 +1,8 @@
 //! A bus for tests: frames are offered to it at certain times, and outcomes are kept.
 
+use candor_causes::Cause;
 use candor_time::Nanos;
-use candor_wire::can::bits::length;
+use candor_wire::can::bits::{Length, length};
 use candor_wire::can::{Frame, Timing};
 
 use super::{BusConfig, BusId, BusStatistics, Can, ControllerConfig, Event, Offer};
@@ -28,6 +29,19 @@ impl Bench {
         let config = BusConfig { name, timing, is_fd: false, bit_error_rate: 0.0, restart };
         let bus = can.add_bus(&core, config);
         Self { core, can, bus, offers: Vec::new(), outcomes: Vec::new() }
+    }
+
+    /// A node of that kind.
+    pub(super) fn add(&mut self, config: ControllerConfig) -> ControllerId {
+        self.can.add_controller(self.bus, config)
+    }
+
+    /// Offers a frame now, with this number.
+    pub(super) fn offer(&mut self, at: ControllerId, id: u32, frame: &str) -> Result<(), Cause> {
+        let frame: Frame = frame.parse().unwrap();
+        let length = length(&frame).unwrap_or(Length { nominal: 0, data: 0, stuff_bits: 0 });
+        let offer = Offer { id: FrameId(id), frame: &frame, length };
+        self.can.offer(&mut self.core, at, offer)
     }
 
     /// A node that sends this frame at these times, in us.

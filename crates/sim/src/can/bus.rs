@@ -1,4 +1,4 @@
-//! CAN buses.
+//! CAN buses. Bits and their laws are those of ISO 11898-1.
 
 use candor_time::Nanos;
 use candor_wire::can::Timing;
@@ -6,12 +6,13 @@ use candor_wire::can::bits::{INTERMISSION_BITS, Length, TAIL_BITS};
 
 use crate::event::{Random, Time};
 
-/// Error delimiter and intermission after an error flag, in bits: all recessive.
+/// Error delimiter (8) and intermission (3) after an error flag, in bits: all recessive.
 pub(super) const ERROR_TAIL_BITS: u32 = 8 + INTERMISSION_BITS;
-/// The recessive end of a frame without its intermission, in bits: acknowledge delimiter and end of
-/// frame. The acknowledge slot before it is dominant.
+/// The recessive end of a frame without its intermission, in bits: acknowledge delimiter (1) and end of
+/// frame (7). The acknowledge slot before it is dominant.
 pub(super) const FRAME_TAIL_BITS: u32 = 1 + 7;
-/// An error flag, in bits; up to as many again follow where flags of several nodes overlap.
+/// An error flag, in bits; up to as many again follow where flags of several nodes overlap, so that
+/// 6 to 12 dominant bits are seen.
 const ERROR_FLAG_BITS: u32 = 6;
 /// An error-passive node waits this long after the intermission of its own frame (suspend
 /// transmission); others may begin meanwhile.
@@ -33,7 +34,7 @@ pub struct BusConfig {
     pub timing: Timing,
     /// Whether it carries CAN FD.
     pub is_fd: bool,
-    /// Probability that a bit is destroyed on the way, for all receivers alike.
+    /// Probability, 0 to 1, that a bit is destroyed on the way, for all receivers alike.
     pub bit_error_rate: f64,
     /// How long after bus-off the controllers on it restart; `None`: never.
     pub restart: Option<Nanos>,

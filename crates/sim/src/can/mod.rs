@@ -41,6 +41,8 @@ mod collision;
 mod confinement;
 mod controller;
 mod queue;
+#[cfg(test)]
+mod tests;
 mod transmission;
 
 use candor_causes::Cause;
