@@ -14,6 +14,8 @@ pub(super) enum Part {
     Wake(u32, u32),
     /// A one-at-a-time sender may have waited long enough for its frame.
     Timeout(u32),
+    /// A sender at a link releases its next frame.
+    LinkRelease(u32),
     /// The running piece of work of a host is done, unless it was preempted meanwhile.
     Done(u32, u32),
     /// The processor of a host chooses what to work on.
@@ -32,6 +34,7 @@ impl Ranked for Part {
         match self {
             Self::Wake(..)
             | Self::Timeout(..)
+            | Self::LinkRelease(..)
             | Self::Done(..)
             | Self::Emit(..)
             | Self::Disturb(..)

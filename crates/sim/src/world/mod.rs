@@ -2,6 +2,7 @@
 
 mod constant;
 mod event;
+mod links;
 mod linux;
 mod outcomes;
 mod passing;
@@ -24,6 +25,7 @@ use crate::node::PortNode;
 use crate::record::{Fate, Observer, Record};
 use crate::sender::{Drive, Sender, SenderConfig, Source};
 use event::{Event, Part};
+use links::Links;
 
 /// Which host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -125,12 +127,13 @@ pub struct World<G, S: ?Sized = dyn Source> {
     core: Core<Event>,
     flights: Flights,
     media: Media,
-    /// By controller.
+    /// Whom the controllers of buses serve.
     owners: Vec<Owner>,
     hosts: Vec<Host<G>>,
     senders: Vec<Sender<S>>,
     /// Nodes whose frames a program sends and receives ([`crate::port`]).
     port_nodes: Vec<PortNode>,
+    links: Links,
     /// Lent to each event, so that none allocates.
     outcomes: Vec<Outcome>,
     instrument: Option<Measuring>,
@@ -165,6 +168,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             hosts: Vec::new(),
             senders: Vec::new(),
             port_nodes: Vec::new(),
+            links: Links::default(),
             outcomes: Vec::new(),
             instrument: None,
             identities: 0,
@@ -290,7 +294,8 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         self.media.can.statistics(bus, self.core.now())
     }
 
-    /// How many frames and copies are still on their way: none, after a run to the end.
+    /// How many frames on buses, and copies in hosts, are still on their way: none, after a run to the
+    /// end.
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.flights.len()
@@ -362,6 +367,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             state.next = state.source.as_mut().and_then(|source| source.next());
             self.plan_release(sender);
         }
+        self.plan_links();
         for host in 0..self.hosts.len() as u32 {
             self.plan_disturbances(host);
         }
@@ -371,18 +377,31 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     #[inline(always)]
     fn happen(&mut self, event: Event, observer: &mut impl Observer) {
         match self.media.happen(&mut self.core, event, &mut self.outcomes) {
-            Ok(MediumId::Can) => self.follow(observer),
-            // No host and no sender is at a link.
-            Ok(_) => self.outcomes.clear(),
+            Ok(medium) => self.follow(medium, observer),
             Err(part) => self.take_part(part, observer),
         }
     }
 
+    /// What follows from an event of a medium.
+    #[inline(always)]
+    fn follow(&mut self, medium: MediumId, observer: &mut impl Observer) {
+        if medium == MediumId::Can {
+            self.follow_buses(observer);
+        } else if medium == MediumId::Ethernet {
+            self.follow_links(observer);
+        } else {
+            // Nobody in a world is at a medium that is not named here.
+            self.outcomes.clear();
+        }
+    }
+
+    /// Something happens to a sender or a host.
     #[inline(always)]
     fn take_part(&mut self, part: Part, observer: &mut impl Observer) {
         match part {
             Part::Wake(sender, generation) => self.wake(sender, generation, observer),
             Part::Timeout(sender) => self.time_out(sender, observer),
+            Part::LinkRelease(sender) => self.release_on_link(sender, observer),
             Part::Done(host, generation) => self.work_done(host, generation, observer),
             Part::Dispatch(host) => self.dispatch(host),
             Part::Emit(host, flight) => self.emit(host, flight, observer),
@@ -392,7 +411,9 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     }
 
     fn is_over(&self) -> bool {
-        self.flights.len() == 0 && self.senders.iter().all(|sender| sender.next.is_none())
+        self.flights.len() == 0
+            && self.senders.iter().all(|sender| sender.next.is_none())
+            && self.links.is_over()
     }
 
     /// Whether something will still move by itself.
@@ -402,7 +423,9 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             (Some(_), Drive::OneAtATime { .. }) => true,
             _ => false,
         };
-        self.senders.iter().any(will_send) || self.media.can.is_recovering()
+        self.senders.iter().any(will_send)
+            || !self.links.is_over()
+            || self.media.can.is_recovering()
     }
 
     /// Ends what is still under way, wherever it is. Time ends when the last frame moved: waiting
@@ -414,6 +437,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         for flight in all {
             self.refuse(flight, Cause::Unfinished, observer);
         }
+        self.give_up_links(observer);
         self.core.end_at(self.moved_at);
     }
 

@@ -1,4 +1,4 @@
-//! What hosts, senders and programs do about the outcomes of a medium.
+//! What hosts, senders and programs do about the outcomes of buses.
 
 use candor_causes::Cause;
 use candor_lat::{Tap, TapPath, Taps};
@@ -22,7 +22,7 @@ struct Hearing {
 
 impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// What follows from one event of the buses, in its order.
-    pub(super) fn follow(&mut self, observer: &mut impl Observer) {
+    pub(super) fn follow_buses(&mut self, observer: &mut impl Observer) {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let mut hearing = Hearing::default();
         for outcome in outcomes.drain(..) {
@@ -33,7 +33,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                     self.received(at, from, frame.0, &mut hearing, observer);
                 }
                 Outcome::Missed { at, from, frame, cause } => {
-                    self.missed((at, cause), from, frame.0, &mut hearing, observer);
+                    self.missed(at, from, frame.0, cause, &mut hearing, observer);
                 }
                 Outcome::Sent { at, frame } => {
                     self.sent(at, frame.0, std::mem::take(&mut hearing), observer);
@@ -85,9 +85,10 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// A controller could not receive a frame: a host does not get it.
     fn missed(
         &mut self,
-        (at, cause): (ControllerId, Cause),
+        at: ControllerId,
         from: ControllerId,
         id: FlightId,
+        cause: Cause,
         hearing: &mut Hearing,
         observer: &mut impl Observer,
     ) {
