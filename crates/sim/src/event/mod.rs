@@ -162,6 +162,13 @@ impl<E: Ranked> Core<E> {
         if is_due { self.next() } else { None }
     }
 
+    /// When the next event happens, for a driver that has a clock of its own. `None` if nothing is
+    /// planned.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Time> {
+        self.pending.last().map(|&(at, ..)| at)
+    }
+
     /// Nothing happens until `time`, which is now.
     pub fn reach(&mut self, time: Time) {
         self.now = self.now.max(time);
@@ -224,6 +231,7 @@ mod tests {
             (4, Event("chooses before", Rank::new(Phase::Chooses, 0))),
         ]);
         let limit = Time::from_nanos(5);
+        assert_eq!(core.next_at(), Some(Time::from_nanos(4)));
         let next = |core: &mut Core<Event>, limit| core.next_until(limit).map(|event| event.0);
         assert_eq!(next(&mut core, limit), Some("chooses before"));
         assert_eq!(next(&mut core, limit), Some("serves"));
@@ -232,7 +240,7 @@ mod tests {
         assert_eq!(core.now(), limit, "time does not run back");
         assert_eq!(next(&mut core, Time::from_nanos(6)), Some("chooses"));
         core.reach(Time::from_nanos(6));
-        assert_eq!((core.now(), core.next()), (Time::from_nanos(6), None));
+        assert_eq!((core.now(), core.next_at(), core.next()), (Time::from_nanos(6), None, None));
     }
 
     #[test]
