@@ -5,6 +5,7 @@ use candor_wire::can::Frame;
 use candor_wire::can::bits::{Length, length, worst_length};
 
 use crate::sender::Stuffing;
+use crate::slab::Slab;
 
 /// Which flight.
 pub(crate) type FlightId = u32;
@@ -64,56 +65,5 @@ pub(crate) fn wire_length(frame: &Frame, stuffing: Stuffing) -> Length {
     length.unwrap_or(Length { nominal: 0, data: 0, stuff_bits: 0 })
 }
 
-/// All frames on their way: slots that are used again, so that memory follows how many are under
-/// way at once and not how many there were.
-#[derive(Default)]
-pub(crate) struct Flights {
-    slots: Vec<Flight>,
-    /// Which slots hold a frame under way.
-    is_live: Vec<bool>,
-    free: Vec<FlightId>,
-}
-
-impl Flights {
-    pub(crate) fn insert(&mut self, flight: Flight) -> FlightId {
-        if let Some(id) = self.free.pop() {
-            self.slots[id as usize] = flight;
-            self.is_live[id as usize] = true;
-            return id;
-        }
-        self.slots.push(flight);
-        self.is_live.push(true);
-        (self.slots.len() - 1) as FlightId
-    }
-
-    pub(crate) fn remove(&mut self, id: FlightId) {
-        let was_live = std::mem::replace(&mut self.is_live[id as usize], false);
-        debug_assert!(was_live, "flight {id} ended twice");
-        self.free.push(id);
-    }
-
-    pub(crate) fn under_way(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-
-    /// Those under way, wherever they are, in the order in which they were sent.
-    pub(crate) fn all(&self) -> Vec<FlightId> {
-        let is_live = |id: &FlightId| self.is_live[*id as usize];
-        let mut all: Vec<_> = (0..self.slots.len() as FlightId).filter(is_live).collect();
-        all.sort_by_key(|&id| self.slots[id as usize].identity);
-        all
-    }
-}
-
-impl std::ops::Index<FlightId> for Flights {
-    type Output = Flight;
-    fn index(&self, id: FlightId) -> &Flight {
-        &self.slots[id as usize]
-    }
-}
-
-impl std::ops::IndexMut<FlightId> for Flights {
-    fn index_mut(&mut self, id: FlightId) -> &mut Flight {
-        &mut self.slots[id as usize]
-    }
-}
+/// All frames on their way.
+pub(crate) type Flights = Slab<Flight>;

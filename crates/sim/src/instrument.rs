@@ -8,8 +8,7 @@
 
 use candor_time::Nanos;
 
-use crate::event::Time;
-use crate::random::Random;
+use crate::event::{Random, Time};
 
 /// The costs of the measuring computer. All zero is an ideal instrument: stamps are wire times.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,5 +1,9 @@
-//! The world in virtual time: CAN buses exact to the bit, controllers, and models of the hosts
-//! between them.
+//! The world in virtual time: CAN buses exact to the bit, Ethernet links exact to the nanosecond, and
+//! models of the hosts between them.
+//!
+//! The world is an event core ([`event`]) with media plugged in. A medium ([`medium`]) is a part of its
+//! own: [`can`] and [`eth`] can be driven without hosts and senders. [`media`] is the list of them.
+//! [`World`] has senders and hosts, and turns what buses did with frames into what those do next:
 //!
 //! ```text
 //!  Sender --> Controller ==Bus== Controller --> Host ---------------> Controller ==Bus== (listeners)
@@ -7,8 +11,8 @@
 //!                                               rules, egress queue
 //! ```
 //!
-//! One event queue, one seed per part: the same seed gives the same bytes. What is exact: the
-//! duration of every frame, arbitration, the places in every queue. What is a model, and called
+//! One event queue, one stream of randomness per part: the same seed gives the same bytes. What is
+//! exact: the duration of every frame, arbitration, the places in every queue. What is a model, and called
 //! one: the processor of a host ([`model::Model`]), whose parameters come from a profile.
 //!
 //! This crate knows nothing of rules: a [`Gateway`] decides. Nor of experiments: a [`Source`] says
@@ -19,28 +23,28 @@
 //! Laws, asserted in tests: every frame that enters ends in exactly one [`Record`] per copy, or in
 //! one record with the cause of its refusal; no clock is read.
 
-mod bus;
-mod controller;
-mod event;
+pub mod can;
+pub mod eth;
+pub mod event;
 mod flight;
 mod host;
 pub mod instrument;
+pub mod media;
+pub mod medium;
 pub mod model;
 mod node;
 pub mod port;
-mod random;
 mod record;
 mod sender;
+mod slab;
 mod world;
 
-pub use bus::{BusConfig, BusStatistics};
+pub use can::{BusConfig, BusId, BusStatistics, ErrorState};
 pub use candor_queue::Discipline;
-pub use controller::ErrorState;
-pub use event::Time;
+pub use event::{Random, Time};
 pub use flight::PassageTag;
 pub use host::{Copy, Decision, Gateway, Settled, Walk};
 pub use model::Model;
-pub use random::Random;
-pub use record::{Fate, Observer, Record};
-pub use sender::{Drive, Release, SenderConfig, Source, Stuffing};
-pub use world::{BusId, HostId, Port, SenderId, World};
+pub use record::{Fate, LinkRecord, Observer, Record};
+pub use sender::{Drive, LinkRelease, Release, SenderConfig, Source, Stuffing};
+pub use world::{HostId, Port, SenderId, World};

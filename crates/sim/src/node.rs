@@ -6,8 +6,9 @@ use candor_port::{Origin, ReceiverCounters, TransmitterCounters, Wanted};
 use candor_queue::{Discipline, Fifo};
 use candor_wire::can::Frame;
 
-use crate::controller::ErrorState;
+use crate::can::ErrorState;
 use crate::event::Time;
+use crate::medium::ControllerId;
 
 /// What a port on a simulated bus is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,7 +47,7 @@ pub(crate) struct Arrival {
 
 /// What such a node has besides its controller.
 pub(crate) struct PortNode {
-    pub(crate) controller: u32,
+    pub(crate) controller: ControllerId,
     pub(crate) wanted: Wanted,
     /// Whether somebody still receives.
     pub(crate) is_receiving: bool,
@@ -61,7 +62,7 @@ pub(crate) struct PortNode {
 }
 
 impl PortNode {
-    pub(crate) fn new(controller: u32, config: &PortConfig, wanted: Wanted) -> Self {
+    pub(crate) fn new(controller: ControllerId, config: &PortConfig, wanted: Wanted) -> Self {
         let depth = if wanted.receiver { config.receive_queue } else { 0 };
         Self {
             controller,

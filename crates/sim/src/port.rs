@@ -41,12 +41,13 @@ use candor_port::{
 use candor_time::{Instant, Nanos};
 use candor_wire::can::Frame;
 
+use crate::can::BusId;
 use crate::event::Time;
 use crate::host::Gateway;
 pub use crate::node::PortConfig;
 use crate::record::Observer;
 use crate::sender::Source;
-use crate::world::{BusId, World};
+use crate::world::World;
 use candor_queue::Discipline;
 
 /// Frames that a receiver hands over at once, at most.
@@ -421,7 +422,7 @@ where
         if state.is_closed {
             return Sent::Down;
         }
-        let sent = state.world.offer(self.node, frame);
+        let sent = state.world.transmit(self.node, frame);
         drop(state);
         if sent == Sent::Taken {
             self.shared.idle.change();

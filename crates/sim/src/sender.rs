@@ -3,8 +3,8 @@
 use candor_time::Nanos;
 use candor_wire::can::Frame;
 
-use crate::event::Time;
-use crate::random::Random;
+use crate::event::{Random, Time};
+use crate::medium::ControllerId;
 use candor_queue::Discipline;
 
 /// A frame and when it shall be released.
@@ -24,6 +24,17 @@ impl Release {
     pub const fn new(at: Time, frame: Frame) -> Self {
         Self { at, frame, stuffing: Stuffing::Exact }
     }
+}
+
+/// A frame for an Ethernet link, and when it shall be released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkRelease {
+    /// When. It never lies before the one before it.
+    pub at: Time,
+    /// Its length in bytes: header, tag and payload, without padding and check sequence.
+    pub len: usize,
+    /// 0 to 7; the highest is sent first.
+    pub priority: u8,
 }
 
 /// How many stuff bits a frame has, and each copy of it.
@@ -90,9 +101,8 @@ pub struct SenderConfig {
 }
 
 pub(crate) struct Sender<S: ?Sized> {
-    pub(crate) controller: u32,
+    pub(crate) controller: ControllerId,
     pub(crate) drive: Drive,
-    pub(crate) reload: Nanos,
     /// `None` for a node whose frames a program offers.
     pub(crate) source: Option<Box<S>>,
     pub(crate) random: Random,

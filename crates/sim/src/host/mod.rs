@@ -5,14 +5,16 @@ pub(crate) mod cpu;
 use std::collections::VecDeque;
 
 use candor_causes::Cause;
+use candor_queue::Fifo;
 use candor_time::Nanos;
 use candor_wire::can::Frame;
 
 use crate::Time;
-use crate::controller::Queue;
+use crate::can::Queue;
+use crate::event::Random;
 use crate::flight::{FlightId, PassageTag};
+use crate::medium::ControllerId;
 use crate::model::{FilterCosts, Linux, Model};
-use crate::random::Random;
 use cpu::Cpu;
 
 /// How many filters a frame met before something happened.
@@ -93,11 +95,26 @@ pub trait Gateway {
 /// A connection of a host.
 pub(crate) struct HostPort {
     /// The controller; a virtual port has none.
-    pub(crate) controller: Option<u32>,
+    pub(crate) controller: Option<ControllerId>,
     /// The egress queue in front of the controller.
-    pub(crate) egress: Queue,
+    pub(crate) egress: Queue<FlightId>,
+    /// The receive FIFO of the controller.
+    pub(crate) received: Fifo<FlightId>,
+    /// Transmit buffers whose transmission is over but not yet noticed by the driver.
+    pub(crate) unacknowledged: usize,
     /// The driver has not yet finished with the last interrupt: no new one is raised.
     pub(crate) is_masked: bool,
+}
+
+impl HostPort {
+    pub(crate) fn new(
+        controller: Option<ControllerId>,
+        egress: Queue<FlightId>,
+        receive_fifo: usize,
+    ) -> Self {
+        let received = Fifo::new(receive_fifo);
+        Self { controller, egress, received, unacknowledged: 0, is_masked: false }
+    }
 }
 
 /// Work at interrupt level.

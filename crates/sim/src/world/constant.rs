@@ -4,7 +4,7 @@ use candor_causes::Cause;
 use candor_lat::Tap;
 
 use super::World;
-use crate::event::Event;
+use super::event::Part;
 use crate::flight::{FlightId, Leg};
 use crate::host::{Gateway, HostKind, Settled};
 use crate::record::Observer;
@@ -20,14 +20,14 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         observer: &mut impl Observer,
     ) {
         let HostKind::Constant(delay) = self.hosts[host as usize].kind else { return };
-        let now = self.now.as_nanos();
+        let now = self.core.now().as_nanos();
         self.flights[id].taps.set(Tap::Read, now);
         let mut decision = std::mem::take(&mut self.hosts[host as usize].scratch);
         self.decide(host, port, id, &mut decision);
         self.flights[id].taps.set(Tap::Decided, now);
         for copy in &decision.copies {
             let flight = self.fork(id, copy);
-            self.events.plan(self.now + delay, Event::Emit(host, flight));
+            self.core.plan(self.core.now() + delay, Part::Emit(host, flight));
         }
         self.end_received(id, &decision, observer);
         self.hosts[host as usize].scratch = decision;
@@ -36,7 +36,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// A copy leaves a host of constant delay.
     pub(super) fn emit(&mut self, host: u32, id: FlightId, observer: &mut impl Observer) {
         let Leg::Forwarded { port, job, .. } = self.flights[id].leg else { return };
-        let now = self.now.as_nanos();
+        let now = self.core.now().as_nanos();
         self.flights[id].taps.set(Tap::Enqueued, now);
         let Some(controller) = self.hosts[host as usize].ports[port as usize].controller else {
             // Nothing comes back from a virtual port without a kernel behind it.
@@ -48,13 +48,9 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             return;
         }
         self.flights[id].taps.set(Tap::Loaded, now);
-        let key = self.flights[id].frame.arbitration_key();
-        match self.controllers[controller as usize].queue.push(key, id) {
-            Ok(()) => {
-                self.hosts[host as usize].gateway.settle(job, Settled::Handled);
-                self.call(controller);
-            }
-            Err(id) => self.refuse_copy(host, job, id, Cause::QueueFull, observer),
+        match self.offer(controller, id) {
+            Ok(()) => self.hosts[host as usize].gateway.settle(job, Settled::Handled),
+            Err(cause) => self.refuse_copy(host, job, id, cause, observer),
         }
     }
 }

@@ -5,12 +5,11 @@ use candor_lat::Tap;
 use candor_time::Nanos;
 
 use super::World;
-use crate::event::Event;
-use crate::flight::{Flight, FlightId, Leg, PassageTag};
+use super::event::Part;
+use crate::flight::{FlightId, Leg};
 use crate::host::cpu::{HARD, LEVELS, Work};
-use crate::host::{
-    Copy, Decision, Delivery, Gateway, HostKind, Interrupt, LinuxHost, Poller, Settled, Waiting,
-};
+use crate::host::{Delivery, Gateway, HostKind, Interrupt, LinuxHost, Poller, Settled, Waiting};
+use crate::medium::ControllerId;
 use crate::model::Readout;
 use crate::record::Observer;
 use crate::sender::Source;
@@ -30,33 +29,31 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         &mut self,
         host: u32,
         port: u32,
-        controller: u32,
         id: FlightId,
         observer: &mut impl Observer,
     ) {
-        if let Err(id) = self.controllers[controller as usize].rx.push(id) {
+        let port_ref = &mut self.hosts[host as usize].ports[port as usize];
+        let refused = port_ref.received.push(id);
+        let was_masked = std::mem::replace(&mut port_ref.is_masked, true);
+        if let Err(id) = refused {
             self.refuse(id, Cause::RxOverflow, observer);
         }
-        let port_ref = &mut self.hosts[host as usize].ports[port as usize];
-        if !std::mem::replace(&mut port_ref.is_masked, true) {
+        if !was_masked {
             self.interrupt(host, Interrupt::Receive(port));
         }
     }
 
     /// A frame of a port has left its controller.
     pub(super) fn left_linux(&mut self, host: u32, port: u32) {
-        let Some(controller) = self.hosts[host as usize].ports[port as usize].controller else {
-            return;
-        };
         if let HostKind::Linux(_) = self.hosts[host as usize].kind {
-            self.controllers[controller as usize].unacknowledged += 1;
+            self.hosts[host as usize].ports[port as usize].unacknowledged += 1;
             self.interrupt(host, Interrupt::TransmitDone(port));
         }
     }
 
     /// An Ethernet packet reaches a host.
     pub(super) fn packet(&mut self, host: u32) {
-        let now = self.now;
+        let now = self.core.now();
         let Some(linux) = self.linux(host) else { return };
         let Some(ethernet) = linux.model.ethernet else { return };
         if linux.fragments_left == 0 {
@@ -66,17 +63,17 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         let is_last = linux.fragments_left == 0;
         let taken = ethernet.spacing * u64::from(ethernet.fragments - 1);
         let next = if is_last { ethernet.every - taken } else { ethernet.spacing };
-        self.events.plan(now + next, Event::Packet(host));
+        self.core.plan(now + next, Part::Packet(host));
         self.interrupt(host, Interrupt::Ethernet(is_last));
     }
 
     /// Something else takes the processor of a host.
     pub(super) fn disturb(&mut self, host: u32, which: u32) {
-        let now = self.now;
+        let now = self.core.now();
         let Some(linux) = self.linux(host) else { return };
         let Some(&interference) = linux.model.interference.get(which as usize) else { return };
         let (next, duration) = Self::draw(&mut linux.random, interference);
-        self.events.plan(now + next, Event::Disturb(host, which));
+        self.core.plan(now + next, Part::Disturb(host, which));
         self.interrupt(host, Interrupt::Disturbance(duration));
     }
 
@@ -95,16 +92,16 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// Something has changed for a processor: it chooses what to work on when everything of this
     /// instant has happened.
     fn call_processor(&mut self, host: u32) {
-        let now = self.now;
+        let now = self.core.now();
         let Some(linux) = self.linux(host) else { return };
         if !std::mem::replace(&mut linux.is_called, true) {
-            self.events.plan(now, Event::Dispatch(host));
+            self.core.plan(now, Part::Dispatch(host));
         }
     }
 
     /// Lets the highest level that has work run.
     pub(super) fn dispatch(&mut self, host: u32) {
-        let now = self.now;
+        let now = self.core.now();
         if let Some(linux) = self.linux(host) {
             linux.is_called = false;
         }
@@ -117,7 +114,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 if let Some((done, generation)) =
                     self.linux(host).and_then(|linux| linux.cpu.run(level, now))
                 {
-                    self.events.plan(done, Event::Done(host, generation));
+                    self.core.plan(done, Part::Done(host, generation));
                 }
                 return;
             }
@@ -162,7 +159,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// A piece of work of a host is done, unless the event is stale.
     pub(super) fn work_done(&mut self, host: u32, generation: u32, observer: &mut impl Observer) {
-        let now = self.now;
+        let now = self.core.now();
         let Some((_, work, decided)) =
             self.linux(host).and_then(|linux| linux.cpu.finish(now, generation))
         else {
@@ -215,16 +212,13 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     }
 
     fn has_received(&self, host: u32, port: u32) -> bool {
-        self.hosts[host as usize].ports[port as usize]
-            .controller
-            .is_some_and(|controller| !self.controllers[controller as usize].rx.is_empty())
+        !self.hosts[host as usize].ports[port as usize].received.is_empty()
     }
 
     /// Takes the oldest frame out of the controller of a port.
     fn take(&mut self, host: u32, port: u32) -> Option<FlightId> {
-        let controller = self.hosts[host as usize].ports[port as usize].controller?;
-        let id = self.controllers[controller as usize].rx.pop()?;
-        self.flights[id].taps.set(Tap::Read, self.now.as_nanos());
+        let id = self.hosts[host as usize].ports[port as usize].received.pop()?;
+        self.flights[id].taps.set(Tap::Read, self.core.now().as_nanos());
         Some(id)
     }
 
@@ -422,7 +416,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// A copy goes into the egress queue of its port.
     fn egress(&mut self, host: u32, id: FlightId, observer: &mut impl Observer) {
         let Leg::Forwarded { port, job, echo, .. } = self.flights[id].leg else { return };
-        let now = self.now.as_nanos();
+        let now = self.core.now().as_nanos();
         self.flights[id].taps.set(Tap::Enqueued, now);
         let Some(controller) = self.hosts[host as usize].ports[port as usize].controller else {
             return self.loop_back(host, port, job, echo, id, observer);
@@ -441,26 +435,25 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     }
 
     /// Moves frames from the egress queue into free transmit buffers.
-    fn load(&mut self, host: u32, port: u32, controller: u32) {
+    fn load(&mut self, host: u32, port: u32, controller: ControllerId) {
         let Some(buffers) = self.linux(host).map(|linux| linux.model.tx_buffers) else { return };
-        while self.controllers[controller as usize].occupied() < buffers {
-            let Some(id) = self.hosts[host as usize].ports[port as usize].egress.pop() else {
+        loop {
+            let held = self.media.can.held(controller);
+            let port_ref = &mut self.hosts[host as usize].ports[port as usize];
+            if held + port_ref.unacknowledged >= buffers {
                 return;
-            };
-            self.flights[id].taps.set(Tap::Loaded, self.now.as_nanos());
-            let key = self.flights[id].frame.arbitration_key();
-            // There is room: fewer than `buffers` are occupied, and the queue has as many places.
-            let _ = self.controllers[controller as usize].queue.push(key, id);
-            self.call(controller);
+            }
+            let Some(id) = port_ref.egress.pop() else { return };
+            self.flights[id].taps.set(Tap::Loaded, self.core.now().as_nanos());
+            // There is room: fewer than `buffers` are in use, and the queue has as many places.
+            let _ = self.offer(controller, id);
         }
     }
 
     fn transmit_done(&mut self, host: u32, port: u32) {
-        let Some(controller) = self.hosts[host as usize].ports[port as usize].controller else {
-            return;
-        };
-        let controller_ref = &mut self.controllers[controller as usize];
-        controller_ref.unacknowledged = controller_ref.unacknowledged.saturating_sub(1);
+        let port_ref = &mut self.hosts[host as usize].ports[port as usize];
+        let Some(controller) = port_ref.controller else { return };
+        port_ref.unacknowledged = port_ref.unacknowledged.saturating_sub(1);
         self.load(host, port, controller);
     }
 
@@ -482,77 +475,6 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             self.flights[id].leg = Leg::Received { passage };
         }
         self.queue_in_backlog(host, Waiting::Frame(id, port), observer);
-    }
-
-    // Shared with hosts of constant delay.
-
-    /// Asks the gateway about a received frame.
-    pub(super) fn decide(&mut self, host: u32, port: u32, id: FlightId, decision: &mut Decision) {
-        decision.copies.clear();
-        decision.refused.clear();
-        decision.walk = crate::host::Walk::default();
-        let flight = &self.flights[id];
-        let passage = match flight.leg {
-            Leg::Received { passage } => passage,
-            Leg::Sent | Leg::Forwarded { .. } => PassageTag { origin: port, hops: 0 },
-        };
-        let now = self.now();
-        self.hosts[host as usize].gateway.decide(now, port, &flight.frame, passage, decision);
-    }
-
-    /// A copy of a received frame begins its way out.
-    pub(super) fn fork(&mut self, id: FlightId, copy: &Copy) -> FlightId {
-        let mut flight: Flight = self.flights[id].clone();
-        flight.rewrite(&copy.frame);
-        flight.leg = Leg::Forwarded {
-            port: copy.port,
-            job: copy.job,
-            passage: copy.passage,
-            echo: copy.echo,
-        };
-        self.flights.insert(flight)
-    }
-
-    /// A received frame has been decided about: it ends, its copies live on.
-    pub(super) fn end_received(
-        &mut self,
-        id: FlightId,
-        decision: &Decision,
-        observer: &mut impl Observer,
-    ) {
-        if decision.copies.is_empty() && decision.refused.is_empty() {
-            let is_fresh =
-                matches!(self.flights[id].leg, Leg::Received { passage } if passage.hops == 0);
-            let cause = if is_fresh { Cause::NoRule } else { Cause::NoFurtherRule };
-            return self.refuse(id, cause, observer);
-        }
-        for &(job, cause) in &decision.refused {
-            let mut refused = self.flights[id].clone();
-            refused.leg =
-                Leg::Forwarded { port: 0, job, passage: PassageTag::default(), echo: false };
-            let refused = self.flights.insert(refused);
-            self.refuse(refused, cause, observer);
-        }
-        self.flights.remove(id);
-    }
-
-    pub(super) fn refuse_copy(
-        &mut self,
-        host: u32,
-        job: u32,
-        id: FlightId,
-        cause: Cause,
-        observer: &mut impl Observer,
-    ) {
-        self.hosts[host as usize].gateway.settle(job, Settled::Refused(cause));
-        self.refuse(id, cause, observer);
-    }
-
-    /// Whether a controller's bus does not carry this kind of frame.
-    pub(super) fn is_unsupported(&self, controller: u32, id: FlightId) -> bool {
-        let bus = self.controllers[controller as usize].bus;
-        let flight = &self.flights[id];
-        flight.length.total() == 0 || flight.frame.is_fd() && !self.buses[bus as usize].config.is_fd
     }
 }
 

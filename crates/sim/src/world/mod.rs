@@ -1,32 +1,32 @@
 //! [`World`]: everything together, and the loop that moves it.
 
-mod collision;
-mod confinement;
 mod constant;
+mod event;
+mod links;
 mod linux;
+mod outcomes;
+mod passing;
 mod port;
-mod wire;
+mod senders;
 
 use candor_causes::Cause;
-use candor_lat::{Tap, TapPath, Taps};
-use candor_queue::{Discipline, Fifo};
+use candor_queue::Discipline;
 use candor_time::Nanos;
 
-use crate::bus::{Bus, BusConfig, BusStatistics};
-use crate::controller::{Controller, ErrorState, Owner, Queue};
-use crate::event::{Event, Events, Time};
-use crate::flight::{Flight, FlightId, Flights, Leg, wire_length};
+use crate::can::{BusConfig, BusId, BusStatistics, ControllerConfig, ErrorState, Queue};
+use crate::event::{Core, Random, Time};
+use crate::flight::{FlightId, Flights, Leg};
 use crate::host::{Gateway, Host, HostKind, HostPort};
 use crate::instrument::{Instrument, Measuring};
+use crate::media::{Media, MediumId};
+use crate::medium::{ControllerId, Outcome};
 use crate::model::{Interference, Model};
 use crate::node::PortNode;
-use crate::random::Random;
 use crate::record::{Fate, Observer, Record};
 use crate::sender::{Drive, Sender, SenderConfig, Source};
+use event::{Event, Part};
+use links::Links;
 
-/// Which bus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct BusId(pub u32);
 /// Which host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HostId(pub u32);
@@ -37,17 +37,34 @@ pub struct SenderId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Port(pub u32);
 
+/// Whom a controller serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    Sender(u32),
+    /// A host and its port.
+    Host(u32, u32),
+    /// A program with a port of [`crate::port`].
+    Program {
+        /// Its sender, which has no source.
+        sender: u32,
+        /// Its place among such nodes.
+        node: u32,
+    },
+    /// Acknowledges, and shows frames to the instrument.
+    Listener,
+}
+
 /// How long nothing may get through before what is still under way is given up.
 const STANDSTILL: Nanos = Nanos::from_secs(5);
 /// Every so many events the observer may stop the run.
 const EVENTS_PER_CHECK: u32 = 8_192;
 
-/// The streams of randomness; the part's index is added.
+/// The kinds of parts that draw, by the numbers of their streams of randomness. 1 is the buses of CAN,
+/// 4 the messages of an experiment.
 mod stream {
-    pub(super) const BUS: u64 = 1 << 32;
-    pub(super) const HOST: u64 = 2 << 32;
-    pub(super) const SENDER: u64 = 3 << 32;
-    pub(super) const INSTRUMENT: u64 = 5 << 32;
+    pub(super) const HOST: u32 = 2;
+    pub(super) const SENDER: u32 = 3;
+    pub(super) const INSTRUMENT: u32 = 5;
 }
 
 /// A world of buses, senders and hosts whose rules are decided by `G`.
@@ -107,18 +124,18 @@ mod stream {
 /// # Ok::<(), candor_wire::can::notation::NotationError>(())
 /// ```
 pub struct World<G, S: ?Sized = dyn Source> {
-    seed: u64,
-    now: Time,
-    events: Events,
+    core: Core<Event>,
     flights: Flights,
-    buses: Vec<Bus>,
-    controllers: Vec<Controller>,
+    media: Media,
+    /// Whom the controllers of buses serve.
+    owners: Vec<Owner>,
     hosts: Vec<Host<G>>,
     senders: Vec<Sender<S>>,
     /// Nodes whose frames a program sends and receives ([`crate::port`]).
     port_nodes: Vec<PortNode>,
-    /// Lent to the end of each frame, so that none allocates.
-    ended: Vec<u32>,
+    links: Links,
+    /// Lent to each event, so that none allocates.
+    outcomes: Vec<Outcome>,
     instrument: Option<Measuring>,
     identities: u64,
     /// When a frame was last released, was on a bus, or ended.
@@ -144,16 +161,15 @@ impl<G: Gateway> World<G, dyn Source + Send> {
 impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     fn empty(seed: u64) -> Self {
         Self {
-            seed,
-            now: Time::ZERO,
-            events: Events::default(),
+            core: Core::new(seed),
             flights: Flights::default(),
-            buses: Vec::new(),
-            controllers: Vec::new(),
+            media: Media::default(),
+            owners: Vec::new(),
             hosts: Vec::new(),
             senders: Vec::new(),
             port_nodes: Vec::new(),
-            ended: Vec::new(),
+            links: Links::default(),
+            outcomes: Vec::new(),
             instrument: None,
             identities: 0,
             moved_at: Time::ZERO,
@@ -162,15 +178,13 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// Adds a bus.
     pub fn add_bus(&mut self, config: BusConfig) -> BusId {
-        let id = self.buses.len() as u32;
-        self.buses.push(Bus::new(config, Random::new(self.seed, stream::BUS + u64::from(id))));
-        BusId(id)
+        self.media.can.add_bus(&self.core, config)
     }
 
     /// Adds a host with its gateway; connect it next.
     pub fn add_host(&mut self, model: Model, gateway: G) -> HostId {
         let id = self.hosts.len() as u32;
-        let random = Random::new(self.seed, stream::HOST + u64::from(id));
+        let random = self.core.random(stream::HOST, id);
         self.hosts.push(Host::new(model, gateway, random));
         HostId(id)
     }
@@ -179,23 +193,22 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     pub fn connect(&mut self, host: HostId, bus: BusId) -> Port {
         let port = self.hosts[host.0 as usize].ports.len() as u32;
         let host_ref = &self.hosts[host.0 as usize];
-        let (rx_fifo, queue, egress) = match &host_ref.kind {
-            HostKind::Constant(_) => {
-                let egress = host_ref.egress;
-                (0, Queue::new(egress.discipline, egress.depth), Queue::new(Discipline::Fifo, 0))
-            }
-            HostKind::Linux(linux) => (
-                linux.model.rx_fifo,
-                Queue::new(host_ref.egress.discipline, linux.model.tx_buffers),
-                Queue::new(host_ref.egress.discipline, host_ref.egress.depth),
-            ),
+        let egress = host_ref.egress;
+        let (rx_fifo, depth, waiting) = match &host_ref.kind {
+            HostKind::Constant(_) => (0, egress.depth, 0),
+            HostKind::Linux(linux) => (linux.model.rx_fifo, linux.model.tx_buffers, egress.depth),
         };
-        let controller = self.add_controller(bus, Owner::Host(host.0, port), queue, rx_fifo, 0.0);
-        self.hosts[host.0 as usize].ports.push(HostPort {
-            controller: Some(controller),
-            egress,
-            is_masked: false,
-        });
+        let config = ControllerConfig {
+            discipline: egress.discipline,
+            depth,
+            reload: Nanos::ZERO,
+            fault_rate: 0.0,
+            is_listening: true,
+        };
+        let controller = self.add_controller(bus, Owner::Host(host.0, port), config);
+        let egress = Queue::new(egress.discipline, waiting);
+        let port_ref = HostPort::new(Some(controller), egress, rx_fifo);
+        self.hosts[host.0 as usize].ports.push(port_ref);
         Port(port)
     }
 
@@ -203,7 +216,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     pub fn add_virtual_port(&mut self, host: HostId) -> Port {
         let host = &mut self.hosts[host.0 as usize];
         let egress = Queue::new(Discipline::Fifo, 0);
-        host.ports.push(HostPort { controller: None, egress, is_masked: false });
+        host.ports.push(HostPort::new(None, egress, 0));
         if let HostKind::Linux(linux) = &mut host.kind {
             linux.virtual_ports.push(host.ports.len() as u32 - 1);
         }
@@ -212,7 +225,14 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// Adds a node that only listens, and acknowledges what it hears.
     pub fn add_listener(&mut self, bus: BusId) {
-        self.add_controller(bus, Owner::Listener, Queue::new(Discipline::Fifo, 0), 0, 0.0);
+        let config = ControllerConfig {
+            discipline: Discipline::Fifo,
+            depth: 0,
+            reload: Nanos::ZERO,
+            fault_rate: 0.0,
+            is_listening: false,
+        };
+        self.add_controller(bus, Owner::Listener, config);
     }
 
     /// Adds a node that sends.
@@ -230,14 +250,22 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         source: Option<Box<S>>,
     ) -> SenderId {
         let id = self.senders.len() as u32;
-        let queue = Queue::new(config.discipline, config.depth);
-        let controller = self.add_controller(bus, owner, queue, 0, config.fault_rate);
+        let controller = self.add_controller(
+            bus,
+            owner,
+            ControllerConfig {
+                discipline: config.discipline,
+                depth: config.depth,
+                reload: config.reload,
+                fault_rate: config.fault_rate,
+                is_listening: matches!(owner, Owner::Program { .. }),
+            },
+        );
         self.senders.push(Sender {
             controller,
             drive: config.drive,
-            reload: config.reload,
             source,
-            random: Random::new(self.seed, stream::SENDER + u64::from(id)),
+            random: self.core.random(stream::SENDER, id),
             next: None,
             awaited: None,
             deadline: Time::ZERO,
@@ -250,7 +278,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// Measures with this instrument instead of an ideal one.
     pub fn set_instrument(&mut self, instrument: Instrument) {
-        let random = Random::new(self.seed, stream::INSTRUMENT);
+        let random = self.core.random(stream::INSTRUMENT, 0);
         self.instrument = Some(Measuring::new(instrument, random));
     }
 
@@ -263,13 +291,14 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// What happened on a bus up to [`World::now`].
     #[must_use]
     pub fn bus_statistics(&self, bus: BusId) -> BusStatistics {
-        self.buses[bus.0 as usize].statistics_at(self.now)
+        self.media.can.statistics(bus, self.core.now())
     }
 
-    /// How many frames and copies are still on their way: none, after a run to the end.
+    /// How many frames on buses, and copies in hosts, are still on their way: none, after a run to the
+    /// end.
     #[must_use]
     pub fn under_way(&self) -> usize {
-        self.flights.under_way()
+        self.flights.len()
     }
 
     /// How many frames a sender released.
@@ -281,40 +310,28 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// The error state of a sender's controller.
     #[must_use]
     pub fn sender_state(&self, sender: SenderId) -> ErrorState {
-        self.controllers[self.senders[sender.0 as usize].controller as usize].state()
+        self.media.can.state(self.senders[sender.0 as usize].controller)
     }
 
     /// The time reached.
     #[must_use]
     pub fn now(&self) -> Time {
-        self.now
+        self.core.now()
     }
 
     fn add_controller(
         &mut self,
         bus: BusId,
         owner: Owner,
-        queue: Queue,
-        rx_fifo: usize,
-        fault_rate: f64,
-    ) -> u32 {
-        let id = self.controllers.len() as u32;
-        self.controllers.push(Controller {
-            bus: bus.0,
-            owner,
-            queue,
-            sending: None,
-            unacknowledged: 0,
-            rx: Fifo::new(rx_fifo),
-            tec: 0,
-            rec: 0,
-            bus_off: None,
-            suspended_until: Time::ZERO,
-            is_reloading: false,
-            fault_rate,
-        });
-        self.buses[bus.0 as usize].controllers.push(id);
-        id
+        config: ControllerConfig,
+    ) -> ControllerId {
+        let controller = self.media.can.add_controller(bus, config);
+        self.owners.push(owner);
+        controller
+    }
+
+    fn owner(&self, controller: ControllerId) -> Owner {
+        self.owners[controller.0 as usize]
     }
 
     /// Runs until every frame has ended, or the observer stops it. Returns whether it ran to the
@@ -322,18 +339,18 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     pub fn run(&mut self, observer: &mut impl Observer) -> bool {
         self.plan_start();
         let mut until_check = EVENTS_PER_CHECK;
-        while let Some((at, event)) = self.events.next() {
-            self.happen(at, event, observer);
+        while let Some(event) = self.core.next() {
+            self.happen(event, observer);
             if self.is_over() {
                 return true;
             }
             until_check -= 1;
             if until_check == 0 {
                 until_check = EVENTS_PER_CHECK;
-                if !observer.proceed(self.now, self.identities) {
+                if !observer.proceed(self.core.now(), self.identities) {
                     return false;
                 }
-                if self.now - self.moved_at > STANDSTILL && !self.somebody_waits() {
+                if self.core.now() - self.moved_at > STANDSTILL && !self.somebody_waits() {
                     self.give_up(observer);
                     return true;
                 }
@@ -350,174 +367,78 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             state.next = state.source.as_mut().and_then(|source| source.next());
             self.plan_release(sender);
         }
+        self.plan_links();
         for host in 0..self.hosts.len() as u32 {
             self.plan_disturbances(host);
         }
     }
 
-    /// Time reaches an event, and it happens.
+    /// An event happens; time has reached it.
     #[inline(always)]
-    fn happen(&mut self, at: Time, event: Event, observer: &mut impl Observer) {
-        debug_assert!(at >= self.now, "time runs forward");
-        self.now = at;
-        match event {
-            Event::Wake(sender, generation) => self.wake(sender, generation, observer),
-            Event::Timeout(sender) => self.time_out(sender, observer),
-            Event::Arbitrate(bus) => self.arbitrate(bus),
-            Event::End(bus) => self.end(bus, observer),
-            Event::Done(host, generation) => self.work_done(host, generation, observer),
-            Event::Dispatch(host) => self.dispatch(host),
-            Event::Emit(host, flight) => self.emit(host, flight, observer),
-            Event::Disturb(host, which) => self.disturb(host, which),
-            Event::Packet(host) => self.packet(host),
-            Event::Reloaded(controller) => self.reloaded(controller),
-            Event::Restart(controller) => self.plan_recovery(controller),
-            Event::Recover(controller, generation) => self.recover(controller, generation),
+    fn happen(&mut self, event: Event, observer: &mut impl Observer) {
+        match self.media.happen(&mut self.core, event, &mut self.outcomes) {
+            Ok(medium) => self.follow(medium, observer),
+            Err(part) => self.take_part(part, observer),
+        }
+    }
+
+    /// What follows from an event of a medium.
+    #[inline(always)]
+    fn follow(&mut self, medium: MediumId, observer: &mut impl Observer) {
+        if medium == MediumId::Can {
+            self.follow_buses(observer);
+        } else if medium == MediumId::Ethernet {
+            self.follow_links(observer);
+        } else {
+            // Nobody in a world is at a medium that is not named here.
+            self.outcomes.clear();
+        }
+    }
+
+    /// Something happens to a sender or a host.
+    #[inline(always)]
+    fn take_part(&mut self, part: Part, observer: &mut impl Observer) {
+        match part {
+            Part::Wake(sender, generation) => self.wake(sender, generation, observer),
+            Part::Timeout(sender) => self.time_out(sender, observer),
+            Part::LinkRelease(sender) => self.release_on_link(sender, observer),
+            Part::Done(host, generation) => self.work_done(host, generation, observer),
+            Part::Dispatch(host) => self.dispatch(host),
+            Part::Emit(host, flight) => self.emit(host, flight, observer),
+            Part::Disturb(host, which) => self.disturb(host, which),
+            Part::Packet(host) => self.packet(host),
         }
     }
 
     fn is_over(&self) -> bool {
-        self.flights.under_way() == 0 && self.senders.iter().all(|sender| sender.next.is_none())
+        self.flights.len() == 0
+            && self.senders.iter().all(|sender| sender.next.is_none())
+            && self.links.is_over()
     }
 
     /// Whether something will still move by itself.
     fn somebody_waits(&self) -> bool {
         let will_send = |sender: &Sender<S>| match (&sender.next, sender.drive) {
-            (Some(next), Drive::Timed) => next.at > self.now,
+            (Some(next), Drive::Timed) => next.at > self.core.now(),
             (Some(_), Drive::OneAtATime { .. }) => true,
             _ => false,
         };
-        let will_recover = |bus: &Bus| {
-            let mut controllers = bus.controllers.iter().map(|&id| &self.controllers[id as usize]);
-            bus.config.restart.is_some()
-                && controllers.any(|controller| controller.bus_off.is_some())
-        };
-        self.senders.iter().any(will_send) || self.buses.iter().any(will_recover)
+        self.senders.iter().any(will_send)
+            || !self.links.is_over()
+            || self.media.can.is_recovering()
     }
 
     /// Ends what is still under way, wherever it is. Time ends when the last frame moved: waiting
     /// for a frame that does not come is no part of what is measured.
     fn give_up(&mut self, observer: &mut impl Observer) {
-        for flight in self.flights.all() {
+        // In the order in which they were sent.
+        let mut all: Vec<_> = self.flights.ids().collect();
+        all.sort_by_key(|&id| self.flights[id].identity);
+        for flight in all {
             self.refuse(flight, Cause::Unfinished, observer);
         }
-        self.now = self.moved_at;
-    }
-
-    // Senders.
-
-    /// Plans when a sender may release its next frame.
-    fn plan_release(&mut self, sender: u32) {
-        let now = self.now;
-        let state = &mut self.senders[sender as usize];
-        let Some(next) = &state.next else { return };
-        let at = match state.drive {
-            Drive::Timed => next.at.max(now),
-            Drive::Flood | Drive::Paced { .. } | Drive::OneAtATime { .. } => now,
-        };
-        state.generation = state.generation.wrapping_add(1);
-        self.events.plan(at, Event::Wake(sender, state.generation));
-    }
-
-    fn wake(&mut self, sender: u32, generation: u32, observer: &mut impl Observer) {
-        if self.senders[sender as usize].generation != generation {
-            return;
-        }
-        self.release(sender, observer);
-    }
-
-    /// Releases the frame that is next, and plans the one after it.
-    fn release(&mut self, sender: u32, observer: &mut impl Observer) {
-        let state = &mut self.senders[sender as usize];
-        let controller = state.controller;
-        let Some(release) = state.next.take() else { return };
-        let bus = self.controllers[controller as usize].bus;
-        if state.drive == Drive::Flood && self.controllers[controller as usize].queue.is_full() {
-            state.next = Some(release);
-            return;
-        }
-        state.next = state.source.as_mut().and_then(|source| source.next());
-        state.released += 1;
-        let identity = self.identities;
-        self.identities += 1;
-        self.moved_at = self.now;
-
-        let length = wire_length(&release.frame, release.stuffing);
-        let drive = state.drive;
-        match drive {
-            Drive::OneAtATime { timeout, .. } => {
-                state.awaited = Some(identity);
-                state.deadline = self.now + timeout;
-                if !std::mem::replace(&mut state.has_timer, true) {
-                    self.events.plan(state.deadline, Event::Timeout(sender));
-                }
-            }
-            Drive::Timed | Drive::Flood => self.plan_release(sender),
-            Drive::Paced { period_percent } => {
-                let duration = self.buses[bus as usize].config.timing.duration_ns(length);
-                let period = duration * u64::from(period_percent) / 100;
-                state.generation = state.generation.wrapping_add(1);
-                if state.next.is_some() {
-                    let event = Event::Wake(sender, state.generation);
-                    self.events.plan(self.now + Nanos::from_nanos(period), event);
-                }
-            }
-        }
-
-        let flight = self.flights.insert(Flight {
-            identity,
-            sender,
-            sent: release.frame,
-            frame: release.frame,
-            length,
-            stuffing: release.stuffing,
-            taps: Taps::new(TapPath::CAN_GATEWAY).with(Tap::Queued, self.now.as_nanos()),
-            leg: Leg::Sent,
-        });
-        let is_fd = release.frame.is_fd();
-        if length.total() == 0 || is_fd && !self.buses[bus as usize].config.is_fd {
-            self.refuse(flight, Cause::Unsupported, observer);
-            return;
-        }
-        let key = release.frame.arbitration_key();
-        match self.controllers[controller as usize].queue.push(key, flight) {
-            Ok(()) => self.call(controller),
-            Err(flight) => self.refuse(flight, Cause::SenderQueueFull, observer),
-        }
-    }
-
-    /// Tells a one-at-a-time sender that a frame arrived.
-    fn tell_sender(&mut self, sender: u32, identity: u64) {
-        let state = &mut self.senders[sender as usize];
-        let Drive::OneAtATime { turnaround: (shortest, longest), .. } = state.drive else {
-            return;
-        };
-        if state.awaited != Some(identity) {
-            return;
-        }
-        state.awaited = None;
-        let at = self.now + state.random.nanos(shortest, longest);
-        if state.next.is_some() {
-            state.generation = state.generation.wrapping_add(1);
-            self.events.plan(at, Event::Wake(sender, state.generation));
-        }
-    }
-
-    /// The timer of a one-at-a-time sender: it waits no longer for a frame that has not arrived.
-    fn time_out(&mut self, sender: u32, observer: &mut impl Observer) {
-        let state = &mut self.senders[sender as usize];
-        state.has_timer = false;
-        if state.next.is_none() || state.awaited.is_none() {
-            return;
-        }
-        if state.deadline > self.now {
-            // Frames arrived meanwhile: the timer is that of a later one.
-            state.has_timer = true;
-            self.events.plan(state.deadline, Event::Timeout(sender));
-        } else {
-            state.awaited = None;
-            self.release(sender, observer);
-        }
+        self.give_up_links(observer);
+        self.core.end_at(self.moved_at);
     }
 
     // The ends of frames.
@@ -540,7 +461,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             Leg::Sent | Leg::Received { .. } => None,
         };
         if fate != Fate::Refused(Cause::Unfinished) {
-            self.moved_at = self.now;
+            self.moved_at = self.core.now();
         }
         observer.record(&Record {
             identity: flight.identity,
@@ -569,11 +490,11 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 true => linux.random.exponential(interference.every),
                 false => linux.random.nanos(Nanos::ZERO, interference.every),
             };
-            self.events.plan(self.now + first, Event::Disturb(host, index as u32));
+            self.core.plan(self.core.now() + first, Part::Disturb(host, index as u32));
         }
         if let Some(ethernet) = linux.model.ethernet {
             let first = linux.random.nanos(Nanos::ZERO, ethernet.every);
-            self.events.plan(self.now + first, Event::Packet(host));
+            self.core.plan(self.core.now() + first, Part::Packet(host));
         }
     }
 

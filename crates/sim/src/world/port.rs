@@ -3,12 +3,13 @@
 use candor_lat::{Tap, TapPath, Taps};
 use candor_port::{Sent, Wanted};
 use candor_time::Nanos;
-use candor_wire::can::{Frame, Kind};
+use candor_wire::can::Frame;
 
-use super::{BusId, World};
-use crate::controller::{ErrorState, Owner};
-use crate::event::{Event, Time};
-use crate::flight::{Flight, FlightId, Leg, wire_length};
+use super::event::Event;
+use super::{Owner, World};
+use crate::can::{BusId, ErrorState};
+use crate::event::Time;
+use crate::flight::{Flight, Leg, wire_length};
 use crate::host::Gateway;
 use crate::node::{PortConfig, PortNode};
 use crate::record::Observer;
@@ -42,47 +43,46 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// Whether a bus carries CAN FD.
     pub(crate) fn is_fd(&self, bus: BusId) -> bool {
-        self.buses[bus.0 as usize].config.is_fd
+        self.media.can.config(bus).is_fd
     }
 
     /// Whether the transmit queue of a node has no room.
     pub(crate) fn is_queue_full(&self, node: u32) -> bool {
         let controller = self.port_nodes[node as usize].controller;
-        self.controllers[controller as usize].queue.is_full()
+        self.media.can.is_full(controller)
     }
 
     /// Puts a frame into the transmit queue of a node.
-    pub(crate) fn offer(&mut self, node: u32, frame: &Frame) -> Sent {
+    pub(crate) fn transmit(&mut self, node: u32, frame: &Frame) -> Sent {
         let controller = self.port_nodes[node as usize].controller;
-        let controller_ref = &self.controllers[controller as usize];
-        let bus = &self.buses[controller_ref.bus as usize];
-        let Owner::Program { sender, .. } = controller_ref.owner else { return Sent::Down };
-        if frame.kind() == Kind::Error || frame.is_fd() && !bus.config.is_fd {
+        let Owner::Program { sender, .. } = self.owner(controller) else { return Sent::Down };
+        let can = &self.media.can;
+        let length = wire_length(frame, Stuffing::Exact);
+        if can.carries(controller, frame, length).is_err() {
             return Sent::Unsupported;
         }
-        if controller_ref.state() == ErrorState::BusOff {
+        if can.state(controller) == ErrorState::BusOff {
             return Sent::Down;
         }
-        if controller_ref.queue.is_full() {
+        if can.is_full(controller) {
             self.port_nodes[node as usize].transmitter_counters.full.add(1);
             return Sent::Full;
         }
         let identity = self.identities;
         self.identities += 1;
-        self.moved_at = self.now;
+        self.moved_at = self.core.now();
         self.senders[sender as usize].released += 1;
         let flight = self.flights.insert(Flight {
             identity,
             sender,
             sent: *frame,
             frame: *frame,
-            length: wire_length(frame, Stuffing::Exact),
+            length,
             stuffing: Stuffing::Exact,
-            taps: Taps::new(TapPath::CAN_GATEWAY).with(Tap::Queued, self.now.as_nanos()),
+            taps: Taps::new(TapPath::CAN_GATEWAY).with(Tap::Queued, self.core.now().as_nanos()),
             leg: Leg::Sent,
         });
-        let queue = &mut self.controllers[controller as usize].queue;
-        if queue.push(frame.arbitration_key(), flight).is_err() {
+        if self.offer(controller, flight).is_err() {
             // There was room.
             self.flights.remove(flight);
             return Sent::Full;
@@ -90,17 +90,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         let node = &mut self.port_nodes[node as usize];
         node.taken += 1;
         node.transmitter_counters.frames.add(1);
-        self.call(controller);
         Sent::Taken
-    }
-
-    /// A controller has transmitted a frame: the port of its program, if it has one, learns it.
-    pub(super) fn own_frame(&mut self, controller: u32, id: FlightId) {
-        if let Owner::Program { node, .. } = self.controllers[controller as usize].owner {
-            let node = &mut self.port_nodes[node as usize];
-            node.transmitted += 1;
-            node.arrive(&self.flights[id].frame, self.now, true);
-        }
     }
 
     /// Before the first [`World::step`].
@@ -111,9 +101,9 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// Lets the next event happen, unless it lies behind `limit`; whether there was one. At `limit`
     /// itself, buses have not yet chosen their next frames.
     pub(crate) fn step(&mut self, limit: Time, observer: &mut impl Observer) -> bool {
-        let Some((at, event)) = self.events.next_until(limit) else { return false };
-        self.happen(at, event, observer);
-        if let Event::End(_) | Event::Arbitrate(_) | Event::Recover(..) = event {
+        let Some(event) = self.core.next_until(limit) else { return false };
+        self.happen(event, observer);
+        if let Event::Can(_) = event {
             self.report_states();
         }
         true
@@ -121,21 +111,22 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// Nothing happens until `time`, which is now.
     pub(crate) fn reach(&mut self, time: Time) {
-        self.now = self.now.max(time);
+        self.core.reach(time);
     }
 
     /// Ends all that is under way.
     pub(crate) fn end_all(&mut self, observer: &mut impl Observer) {
-        let now = self.now;
+        let now = self.core.now();
         self.give_up(observer);
-        self.now = now;
+        self.core.end_at(now);
     }
 
     /// Tells the nodes of ports about new error states of their controllers.
     fn report_states(&mut self) {
         for node in &mut self.port_nodes {
-            let controller = &self.controllers[node.controller as usize];
-            node.report(controller.state(), (controller.tec, controller.rec), self.now);
+            let (can, controller) = (&self.media.can, node.controller);
+            let (state, counters) = (can.state(controller), can.error_counters(controller));
+            node.report(state, counters, self.core.now());
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod buses;
 mod hosts;
+mod links;
 #[path = "../scene/mod.rs"]
 mod scene;
 mod senders;

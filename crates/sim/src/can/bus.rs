@@ -1,26 +1,26 @@
-//! CAN buses.
+//! CAN buses. Bits and their laws are those of ISO 11898-1.
 
 use candor_time::Nanos;
 use candor_wire::can::Timing;
 use candor_wire::can::bits::{INTERMISSION_BITS, Length, TAIL_BITS};
 
-use crate::event::Time;
-use crate::random::Random;
+use crate::event::{Random, Time};
 
-/// Error delimiter and intermission after an error flag, in bits: all recessive.
-pub(crate) const ERROR_TAIL_BITS: u32 = 8 + INTERMISSION_BITS;
-/// The recessive end of a frame without its intermission, in bits: acknowledge delimiter and end of
-/// frame. The acknowledge slot before it is dominant.
-pub(crate) const FRAME_TAIL_BITS: u32 = 1 + 7;
-/// An error flag, in bits; up to as many again follow where flags of several nodes overlap.
+/// Error delimiter (8) and intermission (3) after an error flag, in bits: all recessive.
+pub(super) const ERROR_TAIL_BITS: u32 = 8 + INTERMISSION_BITS;
+/// The recessive end of a frame without its intermission, in bits: acknowledge delimiter (1) and end of
+/// frame (7). The acknowledge slot before it is dominant.
+pub(super) const FRAME_TAIL_BITS: u32 = 1 + 7;
+/// An error flag, in bits; up to as many again follow where flags of several nodes overlap, so that
+/// 6 to 12 dominant bits are seen.
 const ERROR_FLAG_BITS: u32 = 6;
 /// An error-passive node waits this long after the intermission of its own frame (suspend
 /// transmission); others may begin meanwhile.
-pub(crate) const SUSPEND_BITS: u32 = 8;
+pub(super) const SUSPEND_BITS: u32 = 8;
 /// Sequences of recessive bits that a bus-off node must see before it comes back.
-pub(crate) const RECOVERY_SEQUENCES: u32 = 128;
+pub(super) const RECOVERY_SEQUENCES: u32 = 128;
 /// The length of such a sequence in bits.
-pub(crate) const SEQUENCE_BITS: u32 = 11;
+pub(super) const SEQUENCE_BITS: u32 = 11;
 /// Where in a bit its value is taken, in thousandths: a bit cut short behind that point counts.
 /// CiA 301 recommends 87.5 %, Linux aims at that or at 80 % (`can_calc_bittiming`).
 const SAMPLE_POINT_PERMILLE: u64 = 800;
@@ -34,7 +34,7 @@ pub struct BusConfig {
     pub timing: Timing,
     /// Whether it carries CAN FD.
     pub is_fd: bool,
-    /// Probability that a bit is destroyed on the way, for all receivers alike.
+    /// Probability, 0 to 1, that a bit is destroyed on the way, for all receivers alike.
     pub bit_error_rate: f64,
     /// How long after bus-off the controllers on it restart; `None`: never.
     pub restart: Option<Nanos>,
@@ -59,35 +59,35 @@ pub struct BusStatistics {
 
 /// What is on the wire.
 #[derive(Clone, Debug)]
-pub(crate) struct Transmission {
-    pub(crate) sender: u32,
+pub(super) struct Transmission {
+    pub(super) sender: u32,
     /// Those that send the very same bits at the same time.
-    pub(crate) also: Vec<u32>,
-    pub(crate) start: Time,
+    pub(super) also: Vec<u32>,
+    pub(super) start: Time,
     /// When an error flag begins, if one does.
-    pub(crate) flagged_at: Option<Time>,
+    pub(super) flagged_at: Option<Time>,
 }
 
-pub(crate) struct Bus {
-    pub(crate) config: BusConfig,
-    pub(crate) controllers: Vec<u32>,
-    pub(crate) on_wire: Option<Transmission>,
+pub(super) struct Bus {
+    pub(super) config: BusConfig,
+    pub(super) controllers: Vec<u32>,
+    pub(super) on_wire: Option<Transmission>,
     /// When the intermission after the last frame is over.
-    pub(crate) idle_at: Time,
+    pub(super) idle_at: Time,
     /// Since when the wire is recessive; means nothing while a frame is on it.
-    pub(crate) recessive_since: Time,
+    pub(super) recessive_since: Time,
     /// When an arbitration is planned.
-    pub(crate) arbitration: Option<Time>,
+    pub(super) arbitration: Option<Time>,
     /// How many controllers are bus-off.
-    pub(crate) off: u32,
-    pub(crate) statistics: BusStatistics,
-    pub(crate) random: Random,
+    pub(super) off: u32,
+    pub(super) statistics: BusStatistics,
+    pub(super) random: Random,
     /// Good bits before the next bad one.
-    pub(crate) until_error: u64,
+    pub(super) until_error: u64,
 }
 
 impl Bus {
-    pub(crate) fn new(config: BusConfig, mut random: Random) -> Self {
+    pub(super) fn new(config: BusConfig, mut random: Random) -> Self {
         let until_error = random.geometric(config.bit_error_rate);
         Self {
             config,
@@ -104,22 +104,24 @@ impl Bus {
     }
 
     /// What happened up to `now`: of an intermission that is not over, only what has passed.
-    pub(crate) fn statistics_at(&self, now: Time) -> BusStatistics {
+    pub(super) fn statistics_at(&self, now: Time) -> BusStatistics {
         let busy = self.statistics.busy - self.idle_at.since(now);
         BusStatistics { busy, ..self.statistics }
     }
 
     /// How long from start to end of frame.
-    pub(crate) fn transmission(&self, length: Length) -> Nanos {
+    #[inline]
+    pub(super) fn transmission(&self, length: Length) -> Nanos {
         Nanos::from_nanos(self.config.timing.duration_ns(length.without_intermission()))
     }
 
-    pub(crate) fn bits(&self, bits: u32) -> Nanos {
+    #[inline]
+    pub(super) fn bits(&self, bits: u32) -> Nanos {
         Nanos::from_nanos(self.config.timing.nominal.duration_ns(bits))
     }
 
     /// How many sequences of recessive bits a node sees in so long a time without a dominant one.
-    pub(crate) fn sequences_in(&self, recessive: Nanos) -> u32 {
+    pub(super) fn sequences_in(&self, recessive: Nanos) -> u32 {
         let rate = u128::from(self.config.timing.nominal.bits_per_second());
         let thousandths = u128::from(recessive.as_nanos()) * rate / 1_000_000;
         let bits = (thousandths + u128::from(1_000 - SAMPLE_POINT_PERMILLE)) / 1_000;
@@ -127,7 +129,8 @@ impl Bus {
     }
 
     /// Draws whether a frame of this length is destroyed, and at which bit.
-    pub(crate) fn draw_error(&mut self, length: Length, fault_rate: f64) -> Option<u32> {
+    #[inline]
+    pub(super) fn draw_error(&mut self, length: Length, fault_rate: f64) -> Option<u32> {
         let bits = length.total() - INTERMISSION_BITS;
         if self.until_error < u64::from(bits) {
             let at = self.until_error as u32;
@@ -145,7 +148,7 @@ impl Bus {
     ///
     /// An error in the data phase of CAN FD switches the rate back at the sample point of the wrong
     /// bit, as the CRC delimiter does; the flag is sent at the nominal rate.
-    pub(crate) fn flagged_after(&self, length: Length, at: u32) -> Nanos {
+    pub(super) fn flagged_after(&self, length: Length, at: u32) -> Nanos {
         // The CRC delimiter is the last data bit, if there are data bits.
         let nominal_head = length.nominal.saturating_sub(TAIL_BITS - 1);
         let sent = at + 1;
@@ -156,7 +159,7 @@ impl Bus {
 
     /// How long an error frame takes: flags, delimiter and intermission. Flags of nodes that notice
     /// late lengthen the flag by up to six bits.
-    pub(crate) fn error_frame(&mut self) -> Nanos {
+    pub(super) fn error_frame(&mut self) -> Nanos {
         let overlap = (self.random.unit() * f64::from(ERROR_FLAG_BITS + 1)) as u32;
         self.bits(ERROR_FLAG_BITS + overlap + ERROR_TAIL_BITS)
     }

@@ -8,13 +8,13 @@
 //! and disturbs nobody: then the frame with the dominant bit gets through, and the other one follows.
 
 use candor_wire::can::Frame;
-use candor_wire::can::bits::stream;
+use candor_wire::can::bits::{Length, stream};
 
-use super::World;
-use super::wire::Begun;
-use crate::controller::ErrorState;
-use crate::host::Gateway;
-use crate::sender::Source;
+use super::controller::ErrorState;
+use super::transmission::Begun;
+use super::{Can, Event};
+use crate::event::{Core, Includes, Time};
+use crate::medium::Outcome;
 
 /// A node in a collision, and the bits that it sends.
 struct Rival {
@@ -36,10 +36,18 @@ fn first_difference(rivals: &[Rival]) -> Option<usize> {
     (0..first.bits.len()).find(|at| !agree(at))
 }
 
-impl<G: Gateway, S: Source + ?Sized> World<G, S> {
+impl Can {
     /// Several nodes begin a frame with the arbitration key `key`; `begun` has the first of them.
-    pub(super) fn collide(&mut self, bus: u32, key: u32, begun: Begun) -> Begun {
-        let mut rivals = self.rivals(bus, key, begun.sender);
+    pub(super) fn collide<E: Includes<Event>>(
+        &mut self,
+        core: &mut Core<E>,
+        bus: u32,
+        key: u32,
+        begun: Begun,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Begun {
+        let now = core.now();
+        let mut rivals = self.rivals(now, bus, key, begun.sender, outcomes);
         let error = loop {
             let Some(at) = first_difference(&rivals) else { break begun.error };
             let at_bit = at as u32;
@@ -59,7 +67,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             for Rival { controller, .. } in refuted {
                 let length = self.length_on(controller).unwrap_or(begun.length);
                 let flagged = self.buses[bus as usize].flagged_after(length, at_bit);
-                self.fail(controller, self.now + flagged);
+                self.fail(core, controller, now + flagged, outcomes);
             }
             rivals = others;
         };
@@ -74,92 +82,56 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     }
 
     /// All that begin a frame with this key: `first`, which has begun, and the others, which do now.
-    fn rivals(&mut self, bus: u32, key: u32, first: u32) -> Vec<Rival> {
+    fn rivals(
+        &mut self,
+        now: Time,
+        bus: u32,
+        key: u32,
+        first: u32,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Vec<Rival> {
         let mut rivals = Vec::new();
         for index in 0..self.buses[bus as usize].controllers.len() {
             let controller = self.buses[bus as usize].controllers[index];
             let state = &self.controllers[controller as usize];
-            let is_rival = state.offer() == Some(key) && state.suspended_until <= self.now;
-            if controller == first || is_rival && self.start(controller).is_some() {
-                let id = self.controllers[controller as usize].on_wire();
-                let frame = id.map(|id| self.flights[id].frame);
-                let bits = frame.as_ref().map(bits_of).unwrap_or_default();
-                rivals.push(Rival { controller, bits });
+            let is_rival = state.offer() == Some(key) && state.suspended_until <= now;
+            if controller == first || is_rival && self.start(controller, outcomes).is_some() {
+                let frame = self.on_wire(controller).map(|slot| &self.frames[slot].frame);
+                let bits = frame.map(bits_of).unwrap_or_default();
                 let statistics = &mut self.buses[bus as usize].statistics;
-                statistics.collision_id = statistics.collision_id.or(frame.map(|f| f.can_id()));
+                statistics.collision_id =
+                    statistics.collision_id.or(frame.map(|frame| frame.can_id()));
+                rivals.push(Rival { controller, bits });
             }
         }
         self.buses[bus as usize].statistics.id_collisions += 1;
         rivals
     }
 
-    fn length_on(&self, controller: u32) -> Option<candor_wire::can::bits::Length> {
-        let id = self.controllers[controller as usize].on_wire()?;
-        Some(self.flights[id].length)
+    fn length_on(&self, controller: u32) -> Option<Length> {
+        Some(self.frames[self.on_wire(controller)?].length)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use candor_lat::Tap;
-    use candor_time::Nanos;
-    use candor_wire::can::Timing;
-
-    use super::*;
-    use crate::event::Time;
-    use crate::flight::PassageTag;
-    use crate::host::{Decision, Settled};
-    use crate::record::{Observer, Record};
-    use crate::sender::{Drive, Release, SenderConfig};
-    use crate::{BusConfig, BusStatistics, Discipline};
-
-    struct Nobody;
-    impl Gateway for Nobody {
-        fn decide(&mut self, _: Time, _: u32, _: &Frame, _: PassageTag, _: &mut Decision) {}
-        fn settle(&mut self, _: u32, _: Settled) {}
-    }
-
-    /// When frames began that came through.
-    #[derive(Default)]
-    struct Starts(BTreeMap<String, u64>);
-    impl Observer for Starts {
-        fn record(&mut self, record: &Record<'_>) {
-            let start = record.taps.at(Tap::SourceStart).unwrap();
-            self.0.insert(record.frame.to_string(), start);
-        }
-    }
+    use crate::can::BusStatistics;
+    use crate::can::bench::Bench;
 
     /// Two passive nodes send at once, and something destroys bit `until_error` from now on. What
     /// the bus has counted, and of each node its transmit error counter and when its frame began.
     fn collide_passive(until_error: u64) -> (BusStatistics, [(u32, u64); 2]) {
-        let timing = Timing::classical("1M".parse().unwrap());
-        let (bit_error_rate, restart, is_fd) = (0.0, None, false);
-        let mut world: World<Nobody> = World::new(1);
-        let bus =
-            world.add_bus(BusConfig { name: "bus".into(), timing, is_fd, bit_error_rate, restart });
-        world.add_listener(bus);
-        let senders = [LONG, SHORT].map(|frame| {
-            let frame = frame.parse().unwrap();
-            let mut releases = std::iter::once(Release::new(Time::ZERO, frame));
-            let config = SenderConfig {
-                drive: Drive::Timed,
-                discipline: Discipline::Fifo,
-                depth: 1,
-                reload: Nanos::ZERO,
-                fault_rate: 0.0,
-            };
-            let sender = world.add_sender(bus, config, Box::new(move || releases.next()));
-            let controller = world.senders[sender.0 as usize].controller;
-            world.controllers[controller as usize].tec = 200;
-            controller
-        });
-        world.buses[bus.0 as usize].until_error = until_error;
-        let mut starts = Starts::default();
-        world.run(&mut starts);
-        let tec = senders.map(|controller| world.controllers[controller as usize].tec);
-        (world.bus_statistics(bus), [(tec[0], starts.0[LONG]), (tec[1], starts.0[SHORT])])
+        let mut bench = Bench::new(None);
+        let senders = [LONG, SHORT].map(|frame| bench.node(frame, vec![0]));
+        for sender in senders {
+            bench.can.set_transmit_errors(sender, 200);
+        }
+        bench.can.buses[0].until_error = until_error;
+        bench.run();
+        let counted = |index: usize, frame| {
+            (bench.can.error_counters(senders[index]).0, bench.last_start_us(frame))
+        };
+        (bench.statistics(), [counted(0, LONG), counted(1, SHORT)])
     }
 
     /// The longer frame has the recessive bit, in its length: bit 15.

@@ -1,0 +1,148 @@
+//! Buses alone: frames are offered, and outcomes come back.
+
+use candor_causes::Cause;
+use candor_queue::Discipline;
+use candor_time::Nanos;
+
+use super::bench::Bench;
+use super::{ControllerConfig, ErrorState};
+use crate::medium::{ControllerId, FrameId, Outcome};
+
+fn started(at: ControllerId, frame: u32) -> Outcome {
+    Outcome::Started { at, frame: FrameId(frame) }
+}
+
+fn sent(at: ControllerId, frame: u32) -> Outcome {
+    Outcome::Sent { at, frame: FrameId(frame) }
+}
+
+fn failed(at: ControllerId, frame: u32) -> Outcome {
+    Outcome::Failed { at, frame: FrameId(frame) }
+}
+
+/// A node that does not say what it receives.
+fn silent() -> ControllerConfig {
+    ControllerConfig { is_listening: false, ..ControllerConfig::default() }
+}
+
+#[test]
+fn an_offer_is_refused_if_it_has_no_room_or_no_place_on_the_bus() {
+    for discipline in [Discipline::Fifo, Discipline::Priority] {
+        let mut bench = Bench::new(None);
+        let node = bench.add(ControllerConfig { discipline, depth: 2, ..silent() });
+        for (id, frame, result) in [
+            (0, "123##1AA", Err(Cause::Unsupported)),
+            (1, "20000004#00", Err(Cause::Unsupported)),
+            (2, "100#", Ok(())),
+            (3, "200#", Ok(())),
+            (4, "300#", Err(Cause::QueueFull)),
+        ] {
+            assert_eq!(bench.offer(node, id, frame), result, "{frame}");
+        }
+        assert!(bench.can.is_full(node));
+        assert_eq!((bench.can.waiting(node), bench.can.held(node)), (2, 2));
+        bench.run();
+        assert_eq!((bench.can.waiting(node), bench.can.held(node)), (0, 0));
+        let frames = [started(node, 2), sent(node, 2), started(node, 3), sent(node, 3)];
+        let outcomes: Vec<_> = bench.outcomes.iter().map(|&(_, outcome)| outcome).collect();
+        assert_eq!(outcomes, frames, "{discipline:?}");
+        assert_eq!(bench.can.frames.len(), 0);
+    }
+}
+
+#[test]
+fn the_lowest_identifier_wins_and_all_others_receive_it() {
+    let mut bench = Bench::new(None);
+    let nodes = [0, 1, 2].map(|_| bench.add(ControllerConfig::default()));
+    for (id, frame) in [(0, "300#"), (1, "100#"), (2, "200#")] {
+        bench.offer(nodes[id as usize], id, frame).unwrap();
+    }
+    bench.run();
+    let [a, b, c] = nodes;
+    let received = |at, from, frame| Outcome::Received { at, from, frame: FrameId(frame) };
+    // Each has 44 bits and 4 stuff bits; 3 bits of intermission follow.
+    let mut expected = Vec::new();
+    let mut start_us = 0;
+    for (id, from, to) in [(1, b, [a, c]), (2, c, [a, b]), (0, a, [b, c])] {
+        let end_us = start_us + 44 + 4;
+        expected.push((start_us, started(from, id)));
+        expected.extend(to.map(|at| (end_us, received(at, from, id))));
+        expected.push((end_us, sent(from, id)));
+        start_us = end_us + 3;
+    }
+    assert_eq!(bench.outcomes_us(), expected);
+    assert_eq!(bench.statistics().frames, 3);
+    // The intermission of the last frame is not over.
+    assert_eq!(bench.statistics().busy, Nanos::from_micros(start_us - 3));
+}
+
+#[test]
+fn a_destroyed_frame_is_sent_again() {
+    let mut bench = Bench::new(None);
+    let node = bench.add(silent());
+    bench.can.buses[0].until_error = 20;
+    bench.offer(node, 7, "123#").unwrap();
+    bench.run();
+    let [(0, first), (failed_us, second), (again_us, third), (end_us, fourth)] =
+        bench.outcomes_us()[..]
+    else {
+        panic!("{:?}", bench.outcomes_us());
+    };
+    assert_eq!([first, second], [started(node, 7), failed(node, 7)]);
+    assert_eq!([third, fourth], [started(node, 7), sent(node, 7)]);
+    // The wrong bit is the 21st. Behind it come 6 to 12 bits of flags, 8 of delimiter and 3 of
+    // intermission.
+    assert!((21 + 6 + 11..=21 + 12 + 11).contains(&failed_us), "{failed_us}");
+    assert_eq!((again_us, end_us), (failed_us, failed_us + 45));
+    assert_eq!(bench.can.error_counters(node), (8 - 1, 0));
+    assert_eq!((bench.statistics().frames, bench.statistics().error_frames), (1, 1));
+}
+
+#[test]
+fn equal_frames_of_two_nodes_are_one_frame_on_the_bus() {
+    let mut bench = Bench::new(None);
+    let [a, b] = [0, 1].map(|_| bench.add(silent()));
+    let listener = bench.add(ControllerConfig::default());
+    bench.offer(a, 0, "123#").unwrap();
+    bench.offer(b, 1, "123#").unwrap();
+    bench.run();
+    let received = Outcome::Received { at: listener, from: a, frame: FrameId(0) };
+    let merged = Outcome::Refused { at: b, frame: FrameId(1), cause: Cause::Merged };
+    let at_end = [received, sent(a, 0), merged].map(|outcome| (45, outcome));
+    let expected = [&[(0, started(a, 0)), (0, started(b, 1))][..], &at_end].concat();
+    assert_eq!(bench.outcomes_us(), expected);
+    assert_eq!(bench.can.frames.len(), 0);
+}
+
+#[test]
+fn a_passive_node_whose_bit_is_overridden_fails_at_once_and_goes_on_later() {
+    let mut bench = Bench::new(None);
+    let [a, b] = [0, 1].map(|_| bench.add(silent()));
+    // The first difference is in the length, where the first node has the recessive bit.
+    bench.offer(a, 0, "123#11").unwrap();
+    bench.offer(b, 1, "123#").unwrap();
+    bench.can.set_transmit_errors(a, 128);
+    assert_eq!([a, b].map(|node| bench.can.state(node)), [ErrorState::Passive, ErrorState::Active]);
+    bench.run();
+    let outcomes: Vec<_> = bench.outcomes.iter().map(|&(_, outcome)| outcome).collect();
+    let expected =
+        [started(a, 0), started(b, 1), failed(a, 0), sent(b, 1), started(a, 0), sent(a, 0)];
+    assert_eq!(outcomes, expected);
+    assert_eq!(bench.can.error_counters(a).0, 128 + 8 - 1);
+}
+
+#[test]
+fn a_driver_that_reloads_lets_the_bus_idle() {
+    for (reload_us, second_us) in [(0, 48), (2, 48), (3, 48), (4, 49), (20, 65)] {
+        let mut bench = Bench::new(None);
+        let reload = Nanos::from_micros(reload_us);
+        let node = bench.add(ControllerConfig { reload, ..silent() });
+        bench.offer(node, 0, "123#").unwrap();
+        bench.offer(node, 1, "123#").unwrap();
+        bench.run();
+        let starts = bench.outcomes_us().into_iter();
+        let starts: Vec<_> =
+            starts.filter(|(_, it)| matches!(it, Outcome::Started { .. })).map(|it| it.0).collect();
+        assert_eq!(starts, [0, second_us], "{reload_us} us");
+    }
+}

@@ -1,0 +1,125 @@
+//! Senders: they release frames, and wait for the far side if they must.
+
+use candor_causes::Cause;
+use candor_lat::{Tap, TapPath, Taps};
+use candor_time::Nanos;
+
+use super::World;
+use super::event::Part;
+use crate::can::Offer;
+use crate::flight::{Flight, Leg, wire_length};
+use crate::host::Gateway;
+use crate::medium::{FrameId, Medium};
+use crate::record::Observer;
+use crate::sender::{Drive, Source};
+
+impl<G: Gateway, S: Source + ?Sized> World<G, S> {
+    /// Plans when a sender may release its next frame.
+    pub(super) fn plan_release(&mut self, sender: u32) {
+        let now = self.core.now();
+        let state = &mut self.senders[sender as usize];
+        let Some(next) = &state.next else { return };
+        let at = match state.drive {
+            Drive::Timed => next.at.max(now),
+            Drive::Flood | Drive::Paced { .. } | Drive::OneAtATime { .. } => now,
+        };
+        state.generation = state.generation.wrapping_add(1);
+        self.core.plan(at, Part::Wake(sender, state.generation));
+    }
+
+    pub(super) fn wake(&mut self, sender: u32, generation: u32, observer: &mut impl Observer) {
+        if self.senders[sender as usize].generation != generation {
+            return;
+        }
+        self.release(sender, observer);
+    }
+
+    /// Releases the frame that is next, and plans the one after it.
+    pub(super) fn release(&mut self, sender: u32, observer: &mut impl Observer) {
+        let state = &mut self.senders[sender as usize];
+        let controller = state.controller;
+        let Some(release) = state.next.take() else { return };
+        if state.drive == Drive::Flood && self.media.can.is_full(controller) {
+            state.next = Some(release);
+            return;
+        }
+        state.next = state.source.as_mut().and_then(|source| source.next());
+        state.released += 1;
+        let identity = self.identities;
+        self.identities += 1;
+        self.moved_at = self.core.now();
+
+        let length = wire_length(&release.frame, release.stuffing);
+        let drive = state.drive;
+        match drive {
+            Drive::OneAtATime { timeout, .. } => {
+                state.awaited = Some(identity);
+                state.deadline = self.core.now() + timeout;
+                if !std::mem::replace(&mut state.has_timer, true) {
+                    self.core.plan(state.deadline, Part::Timeout(sender));
+                }
+            }
+            Drive::Timed | Drive::Flood => self.plan_release(sender),
+            Drive::Paced { period_percent } => {
+                let duration = self.media.can.timing(controller).duration_ns(length);
+                let period = duration * u64::from(period_percent) / 100;
+                state.generation = state.generation.wrapping_add(1);
+                if state.next.is_some() {
+                    let event = Part::Wake(sender, state.generation);
+                    self.core.plan(self.core.now() + Nanos::from_nanos(period), event);
+                }
+            }
+        }
+
+        let flight = self.flights.insert(Flight {
+            identity,
+            sender,
+            sent: release.frame,
+            frame: release.frame,
+            length,
+            stuffing: release.stuffing,
+            taps: Taps::new(TapPath::CAN_GATEWAY).with(Tap::Queued, self.core.now().as_nanos()),
+            leg: Leg::Sent,
+        });
+        let offer = Offer { id: FrameId(flight), frame: &release.frame, length };
+        match self.media.can.offer(&mut self.core, controller, offer) {
+            Ok(()) => {}
+            Err(Cause::QueueFull) => self.refuse(flight, Cause::SenderQueueFull, observer),
+            Err(cause) => self.refuse(flight, cause, observer),
+        }
+    }
+
+    /// Tells a one-at-a-time sender that a frame arrived.
+    pub(super) fn tell_sender(&mut self, sender: u32, identity: u64) {
+        let state = &mut self.senders[sender as usize];
+        let Drive::OneAtATime { turnaround: (shortest, longest), .. } = state.drive else {
+            return;
+        };
+        if state.awaited != Some(identity) {
+            return;
+        }
+        state.awaited = None;
+        let at = self.core.now() + state.random.nanos(shortest, longest);
+        if state.next.is_some() {
+            state.generation = state.generation.wrapping_add(1);
+            self.core.plan(at, Part::Wake(sender, state.generation));
+        }
+    }
+
+    /// The timer of a one-at-a-time sender: it waits no longer for a frame that has not arrived.
+    pub(super) fn time_out(&mut self, sender: u32, observer: &mut impl Observer) {
+        let state = &mut self.senders[sender as usize];
+        state.has_timer = false;
+        if state.next.is_none() || state.awaited.is_none() {
+            return;
+        }
+        if state.deadline > self.core.now() {
+            // Frames arrived meanwhile: the timer is that of a later one.
+            state.has_timer = true;
+            self.core.plan(state.deadline, Part::Timeout(sender));
+        } else {
+            state.awaited = None;
+            self.release(sender, observer);
+        }
+    }
+}
