@@ -25,7 +25,7 @@ use crate::result::{Bus, Counts, ResultFile, RuleCounts, Stopped};
 use crate::rules::Rules;
 use crate::runner::{Ran, Runner, Task};
 pub use crate::runner::{Unwatched, Watch};
-use crate::traffic::{Allowance, Periodic, Replay};
+use crate::traffic::{self, Allowance, Periodic, Replay};
 use candor_recording::RecordingError;
 
 /// The depth of the transmit queue of a tester (the papers set `txqueuelen` to 200).
@@ -164,10 +164,15 @@ impl Scene {
                 self.senders.push(self.world.add_sender(self.buses[0], config, source));
             }
             Traffic::Periodic => {
-                for (stream, node) in (0_u64..).zip(&experiment.network.nodes) {
-                    let (bus, messages) = (node.bus, node.messages.clone());
+                let nodes = &experiment.network.nodes;
+                let source = |(stream, node): (u64, &candor_network::Node)| {
                     let random = Random::new(experiment.seed, (4 << 32) + stream);
-                    let source = Periodic::new(messages, random, Rc::clone(&allowance));
+                    Periodic::new(node.messages.clone(), random)
+                };
+                let mut sources: Vec<_> = (0_u64..).zip(nodes).map(source).collect();
+                traffic::share(&mut sources, experiment.count);
+                for (node, source) in nodes.iter().zip(sources) {
+                    let bus = node.bus;
                     let timing = experiment.network.buses[bus].timing;
                     let source = Metered::new(source, timing, &self.demands[bus]);
                     let config = config(Drive::Timed, node.queue.discipline, node.queue.depth);

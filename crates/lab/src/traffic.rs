@@ -12,7 +12,7 @@ use candor_wire::can::Frame;
 
 use candor_recording::{Recording, RecordingError};
 
-/// How many frames may still be sent, shared by all senders of an experiment.
+/// How many frames may still be sent.
 pub(crate) type Allowance = Rc<Cell<u64>>;
 
 fn take(allowance: &Allowance) -> Option<()> {
@@ -63,16 +63,35 @@ impl Numbered {
 }
 
 /// The messages of one node, each with its period: a source with times.
+#[derive(Clone)]
 pub(crate) struct Periodic {
     messages: Vec<(Message, [u8; 64])>,
     /// The next undisturbed release of each message, and with its jitter: `(late, due, index)`.
     due: BinaryHeap<Reverse<(u64, u64, usize)>>,
     random: Random,
-    allowance: Allowance,
+    /// How many frames are still to be sent.
+    left: u64,
+}
+
+/// Gives each node its share of `count` frames: all nodes together send those that come first. A share that they
+/// draw on together would not do, because each asks for a frame long before it is due.
+pub(crate) fn share(nodes: &mut [Periodic], count: u64) {
+    let mut ahead = nodes.to_vec();
+    let next =
+        |node: &mut Periodic, index: usize| node.advance().map(|(at, _)| Reverse((at, index)));
+    let mut due: BinaryHeap<_> =
+        ahead.iter_mut().enumerate().filter_map(|(index, node)| next(node, index)).collect();
+    nodes.iter_mut().for_each(|node| node.left = 0);
+    for _ in 0..count {
+        let Some(Reverse((_, index))) = due.pop() else { break };
+        nodes[index].left += 1;
+        due.extend(next(&mut ahead[index], index));
+    }
 }
 
 impl Periodic {
-    pub(crate) fn new(messages: Vec<Message>, mut random: Random, allowance: Allowance) -> Self {
+    /// Sends nothing until it has its [`share`].
+    pub(crate) fn new(messages: Vec<Message>, mut random: Random) -> Self {
         let mut due = BinaryHeap::new();
         let messages: Vec<_> = messages
             .into_iter()
@@ -97,14 +116,12 @@ impl Periodic {
                 (message, data)
             })
             .collect();
-        Self { messages, due, random, allowance }
+        Self { messages, due, random, left: 0 }
     }
-}
 
-impl Source for Periodic {
-    fn next(&mut self) -> Option<Release> {
+    /// When the next frame is released, and of which message it is.
+    fn advance(&mut self) -> Option<(u64, usize)> {
         let Reverse((at, due, index)) = self.due.pop()?;
-        take(&self.allowance)?;
         let (message, data) = self.messages.get_mut(index)?;
         if message.payload == Payload::Signals {
             data[0] = data[0].wrapping_add(1);
@@ -112,14 +129,23 @@ impl Source for Periodic {
             let at_byte = 1 + (drifting >> 8) as usize % 63;
             data[at_byte] = drifting as u8;
         }
+        let next = due.saturating_add(message.period.as_nanos());
+        let late = next.saturating_add(self.random.nanos(Nanos::ZERO, message.jitter).as_nanos());
+        self.due.push(Reverse((late.max(at), next, index)));
+        Some((at, index))
+    }
+}
+
+impl Source for Periodic {
+    fn next(&mut self) -> Option<Release> {
+        self.left = self.left.checked_sub(1)?;
+        let (at, index) = self.advance()?;
+        let (message, data) = self.messages.get(index)?;
         let stuffing = match message.payload {
             Payload::Worst => Stuffing::Worst,
             Payload::Signals | Payload::Bytes(_) => Stuffing::Exact,
         };
         let frame = message.frame(data)?;
-        let next = due + message.period.as_nanos();
-        let late = next + self.random.nanos(Nanos::ZERO, message.jitter).as_nanos();
-        self.due.push(Reverse((late.max(at), next, index)));
         Some(Release { at: Time::from_nanos(at), frame, stuffing })
     }
 }
@@ -196,6 +222,69 @@ impl Source for Replay {
             // Stamps that run backwards are sent at once.
             self.last_ns = self.last_ns.max(at);
             return Some(Release::new(Time::from_nanos(self.last_ns), record.frame));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(seed: u64, periods_us: &[u64]) -> Periodic {
+        let message = |(number, &period_us): (u32, &u64)| Message {
+            name: number.to_string(),
+            can_id: number,
+            length: 8,
+            period: Nanos::from_micros(period_us),
+            jitter: Nanos::from_micros(period_us / 3),
+            offset: None,
+            payload: Payload::Signals,
+        };
+        Periodic::new((0..).zip(periods_us).map(message).collect(), Random::new(seed, 1))
+    }
+
+    /// One message is due every ten seconds: waiting for it would take longer than all others together.
+    #[test]
+    fn a_slow_node_does_not_send_what_is_due_after_the_end() {
+        let mut nodes = [node(1, &[1_000]), node(2, &[10_000_000])];
+        share(&mut nodes, 1_000);
+        let releases = nodes.map(|mut node| std::iter::from_fn(|| node.next()).collect::<Vec<_>>());
+        let sent = releases.each_ref().map(Vec::len);
+        assert_eq!(sent[0] + sent[1], 1_000);
+        assert!(sent[1] <= 1, "{sent:?}");
+        let last = releases.iter().flatten().map(|release| release.at.as_nanos()).max().unwrap();
+        assert!((990_000_000..=1_010_000_000).contains(&last), "{last}");
+    }
+
+    #[test]
+    fn all_nodes_together_send_what_comes_first() {
+        let mut random = Random::new(1, 0);
+        let mut below = |most: u64| random.bits() % most;
+        for case in 0..300 {
+            let periods: Vec<Vec<u64>> = (0..1 + below(4))
+                .map(|_| (0..below(4)).map(|_| 1 + below(5_000)).collect())
+                .collect();
+            let count = below(300);
+            let made = |(seed, periods): (u64, &Vec<u64>)| node(seed, periods);
+            let mut nodes: Vec<_> = (0..).zip(&periods).map(made).collect();
+            let mut endless = nodes.clone();
+            share(&mut nodes, count);
+            let sent: Vec<Vec<_>> =
+                nodes.iter_mut().map(|node| std::iter::from_fn(|| node.next()).collect()).collect();
+            let total = sent.iter().map(|sent| sent.len() as u64).sum::<u64>();
+            let expected = if periods.concat().is_empty() { 0 } else { count };
+            assert_eq!(total, expected, "case {case}: {periods:?}");
+            let last = sent.iter().flatten().map(|release| release.at).max();
+            for (endless, sent) in endless.iter_mut().zip(&sent) {
+                endless.left = u64::MAX;
+                for release in sent {
+                    let same = endless.next().unwrap();
+                    assert_eq!((same.at, same.frame), (release.at, release.frame), "case {case}");
+                }
+                // What a node did not send comes later than everything that was sent.
+                let next = endless.next().map(|release| release.at);
+                assert!(next.is_none() || next >= last, "case {case}: {periods:?}");
+            }
         }
     }
 }

@@ -130,7 +130,7 @@ fn what_does_not_fit_together_is_reported() {
         (format!("{two}{flood}gateway = {{ delay = '1us', tx_queue = 0 }}"), &["`tx_queue` is 0"]),
         (
             format!("{two}{flood}gateway = {{ delay = '1us', rules = 'absent.toml' }}"),
-            &["absent.toml cannot be read", "paths are relative"],
+            &["absent.toml: cannot be read", "paths are relative"],
         ),
         (
             format!("bus.in.bitrate = '1M'\n{flood}gateway.delay = '1us'"),
