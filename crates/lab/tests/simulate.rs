@@ -594,3 +594,20 @@ fn the_model_of_a_kernel_gateway_takes_the_rules_of_can_gw_only() {
             .contains("kernel gateway, which lets frames pass 31 times;")
     );
 }
+
+/// Nothing would come back from it: every copy would be lost.
+#[test]
+fn a_gateway_of_constant_delay_has_no_virtual_bus() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = "[bus]\nin = \"can0\"\nloop = { port = \"vcan0\", virtual = true }\n\
+                 [[rule]]\nfrom = \"in\"\nto = \"loop\"\n";
+    std::fs::write(folder.path().join("r.toml"), rules).unwrap();
+    let read = |gateway: &str| {
+        let text = format!("{BUSES}gateway.rules = 'r.toml'\n{gateway}\ntraffic.kind = 'half'\n");
+        campaign::parse("t.toml", &text, folder.path(), &Options::default())
+    };
+    let error = read("gateway.delay = '1us'").err().unwrap().to_string();
+    assert!(error.contains("constant delay has no virtual buses, such as `loop`"), "{error}");
+    assert!(error.contains("use gateway.profile instead"), "{error}");
+    assert!(read("gateway.profile = 'mpc5200-2.6.33'").is_ok());
+}

@@ -1,6 +1,7 @@
 //! What the `sim` testbed takes from an experiment: the model of the host, errors on the buses, and
 //! the costs of the papers' tester.
 
+use candor_engine::BusIndex;
 use candor_sim::Discipline;
 use candor_sim::instrument::Instrument;
 use candor_sim::model::{Egress, Linux, Model};
@@ -61,11 +62,14 @@ impl Reader<'_> {
             }
         };
         match (&said.profile, said.delay) {
-            (None, Some(delay)) => Some(Host {
-                model: Model::Constant { delay, egress: egress(said, CONSTANT_EGRESS) },
-                tester: None,
-                description: format!("a gateway of constant delay {delay}"),
-            }),
+            (None, Some(delay)) => {
+                self.refuse_virtual_buses(said)?;
+                Some(Host {
+                    model: Model::Constant { delay, egress: egress(said, CONSTANT_EGRESS) },
+                    tester: None,
+                    description: format!("a gateway of constant delay {delay}"),
+                })
+            }
             (Some((name, profile)), None) => {
                 let profile = profile.clone()?;
                 let place = match in_user_space {
@@ -90,6 +94,19 @@ impl Reader<'_> {
 }
 
 impl Reader<'_> {
+    /// A gateway of constant delay is no host: nothing comes back from a virtual bus.
+    fn refuse_virtual_buses(&self, said: &gateway::Said<'_>) -> Option<()> {
+        let Some(rules) = &said.rules else { return Some(()) };
+        let mut targets = rules.rules.iter().flat_map(|rule| &rule.to);
+        let is_virtual = |bus: &&BusIndex| rules.buses[usize::from(bus.0)].is_virtual;
+        let Some(bus) = targets.find(is_virtual) else { return Some(()) };
+        let name = &rules.buses[usize::from(bus.0)].name;
+        let message = format!("a gateway of constant delay has no virtual buses, such as `{name}`");
+        let hint = "use gateway.profile instead of gateway.delay";
+        self.findings.error_with_hint(said.rules_origin, message, hint);
+        None
+    }
+
     /// A gateway in the kernel, which is can-gw: rules that it cannot do are refused, and what the
     /// model changes about it is said.
     fn kernel_gateway(&self, said: &gateway::Said<'_>) -> Option<String> {
