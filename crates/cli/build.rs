@@ -29,7 +29,7 @@ fn commit() -> Option<String> {
         return None;
     }
     // A commit, a checkout and a reset each change one of these. Cargo takes a file that is not there
-    // for one that has changed, so it hears only of those that are.
+    // for one that has changed, so only those that are there are named.
     for file in ["HEAD", "logs/HEAD"] {
         let path = git(root, &["rev-parse", "--path-format=absolute", "--git-path", file])?;
         if Path::new(&path).exists() {

@@ -35,13 +35,14 @@ fn a_port_with_other_options_takes_the_address_over_and_what_waits_there() {
         let second = open_after(&new.parse().unwrap(), Wanted::BOTH, &estate).unwrap();
         drop(first);
         let mut receiver = second.receiver.unwrap();
-        let mut heard = Vec::new();
-        while heard.len() < 2 {
-            let progress =
-                receiver.receive(Until::Woken, &mut |it| heard.push(it.frame.to_string())).unwrap();
+        let mut arrived = Vec::new();
+        while arrived.len() < 2 {
+            let progress = receiver
+                .receive(Until::Woken, &mut |it| arrived.push(it.frame.to_string()))
+                .unwrap();
             assert!(matches!(progress, Progress::Frames(_)), "{progress:?}");
         }
-        assert_eq!(heard, ["123#11", "124#22"], "{new}");
+        assert_eq!(arrived, ["123#11", "124#22"], "{new}");
     }
 }
 

@@ -78,12 +78,12 @@ fn frames_in_flight_are_counted_and_the_bus_goes_on() {
         let transmitter = port.transmitter.as_deref_mut().unwrap();
         assert_eq!(transmitter.transmit(&frame("123#AA"), false), Sent::Taken);
         next();
-        let mut heard = Vec::new();
-        while heard.is_empty() {
+        let mut arrived = Vec::new();
+        while arrived.is_empty() {
             let receiver = port.receiver.as_deref_mut().unwrap();
-            receiver.receive(Until::Woken, &mut |received| heard.push(received.frame)).unwrap();
+            receiver.receive(Until::Woken, &mut |received| arrived.push(received.frame)).unwrap();
         }
-        assert_eq!(heard, [frame("124#BB")]);
+        assert_eq!(arrived, [frame("124#BB")]);
     });
     hub.wait();
     third.wait();
@@ -100,11 +100,11 @@ fn frames_in_flight_are_counted_and_the_bus_goes_on() {
     // The receiver notices and becomes the hub.
     assert_eq!(receiver.receive(Until::Woken, &mut |_| {}), Ok(Progress::Nothing));
     third.step();
-    let mut heard = Vec::new();
-    while heard.is_empty() {
-        receiver.receive(Until::Woken, &mut |received| heard.push(received.frame)).unwrap();
+    let mut arrived = Vec::new();
+    while arrived.is_empty() {
+        receiver.receive(Until::Woken, &mut |received| arrived.push(received.frame)).unwrap();
     }
-    assert_eq!(heard, [frame("123#AA")]);
+    assert_eq!(arrived, [frame("123#AA")]);
     // Who transmits looks for the new one while it waits, and not before.
     assert_eq!(transmitter.transmit(&frame("124#BB"), false), Sent::Full);
     transmitter.wait(Nanos::ZERO);

@@ -18,7 +18,7 @@ use crate::runner::{Ran, Task, Watch};
 use crate::testbed::Testbeds;
 use candor_output::Target;
 
-/// Hears how a campaign goes on. Called from several threads.
+/// Follows a campaign. Called from several threads.
 pub trait Progress: Sync {
     /// An experiment is at this virtual time and has sent so many frames. `false` interrupts all.
     fn proceed(&self, experiment: &Experiment, now: Nanos, sent: u64) -> bool;

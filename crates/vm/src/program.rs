@@ -107,7 +107,7 @@ fn collect(program: &Path, places: &Places) -> Result<Vec<File>, Error> {
         let own = |paths: &[String]| {
             paths.iter().filter_map(|path| object.expand(path)).collect::<Vec<_>>()
         };
-        // DT_RPATH is heard only without DT_RUNPATH, then also that of all who need this one.
+        // DT_RPATH counts only without DT_RUNPATH, then also that of all who need this one.
         let (run, old) = match needs.run_path.as_slice() {
             [] => (Vec::new(), own(&needs.old_path)),
             paths => (own(paths), Vec::new()),

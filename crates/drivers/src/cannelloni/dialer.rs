@@ -117,7 +117,7 @@ struct Guest {
     source: IpAddr,
     until: Instant<Monotonic>,
     /// How much of the greeting came.
-    heard: usize,
+    received: usize,
 }
 
 /// What a guest has said.
@@ -134,13 +134,13 @@ impl Guest {
     /// Reads the greeting and no byte behind it.
     fn listen(&mut self) -> Word {
         let mut buffer = [0; HELLO.len()];
-        let expected = HELLO.get(self.heard..).unwrap_or_default();
+        let expected = HELLO.get(self.received..).unwrap_or_default();
         let room = buffer.get_mut(..expected.len()).unwrap_or_default();
         match quick::receive_once(&self.stream, room, false) {
             Ok(None) => Word::Nothing,
             Ok(Some(count)) if count > 0 && room.get(..count) == expected.get(..count) => {
-                self.heard += count;
-                if self.heard == HELLO.len() { Word::Hello } else { Word::Nothing }
+                self.received += count;
+                if self.received == HELLO.len() { Word::Hello } else { Word::Nothing }
             }
             Ok(Some(_)) | Err(_) => Word::Wrong,
         }
@@ -195,7 +195,7 @@ impl Door {
             }
             self.make_room();
             let until = clock::now::<Monotonic>() + TO_GREET;
-            self.guests.push(Guest { stream, source: source.ip(), until, heard: 0 });
+            self.guests.push(Guest { stream, source: source.ip(), until, received: 0 });
         }
         Ok(())
     }
@@ -400,7 +400,7 @@ mod tests {
             stream: stream.try_clone().unwrap(),
             source: ip(last),
             until: Instant::from_nanos(nanos),
-            heard: 0,
+            received: 0,
         };
         // One guest of the first host, many of the second, two of the third.
         door.guests.push(guest(1, 0));

@@ -61,11 +61,11 @@ fn containers() {
     let left = in_a_container(|| {
         let mut receiver = open().receiver.unwrap();
         tell.write_all(b".").unwrap();
-        let mut heard = Vec::new();
-        while heard.is_empty() {
-            receiver.receive(Until::Woken, &mut |received| heard.push(received.frame)).unwrap();
+        let mut arrived = Vec::new();
+        while arrived.is_empty() {
+            receiver.receive(Until::Woken, &mut |received| arrived.push(received.frame)).unwrap();
         }
-        assert_eq!(heard, [frame("123#AA")]);
+        assert_eq!(arrived, [frame("123#AA")]);
     });
     is_listening.read_exact(&mut [0]).unwrap();
     let right = in_a_container(|| {
@@ -73,7 +73,7 @@ fn containers() {
         assert_eq!(transmitter.transmit(&frame("123#AA"), true), Sent::Taken);
     });
     assert_eq!(right.wait().unwrap().status, Ok(0));
-    assert_eq!(left.wait().unwrap().status, Ok(0), "it heard nothing");
+    assert_eq!(left.wait().unwrap().status, Ok(0), "nothing arrived");
 }
 
 fn frame(text: &str) -> Frame {

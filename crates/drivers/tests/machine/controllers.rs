@@ -29,7 +29,7 @@ fn start(queue: u32) {
     }
 }
 
-/// Two ports that hear each other. QEMU's SJA1000 loses its place behind a remote frame that asks for
+/// Two connected ports. QEMU's SJA1000 loses its place behind a remote frame that asks for
 /// data, and its driver is not asked for raw DLCs.
 fn bench(left: &str, right: &str) -> Bench {
     Bench { carries_raw_dlc: false, carries_remote_len: false, ..Bench::new(left, right) }

@@ -43,11 +43,11 @@ fn not_taken_away() {
     for frame in &frames {
         assert_eq!(transmitter.transmit(frame, false), Sent::Taken);
     }
-    let mut heard: Vec<Received> = Vec::new();
-    while heard.len() < frames.len() {
-        receiver.receive(Until::Woken, &mut |received| heard.push(*received)).unwrap();
+    let mut arrived: Vec<Received> = Vec::new();
+    while arrived.len() < frames.len() {
+        receiver.receive(Until::Woken, &mut |received| arrived.push(*received)).unwrap();
     }
-    assert!(heard.iter().map(|received| received.frame).eq(frames));
+    assert!(arrived.iter().map(|received| received.frame).eq(frames));
     assert_eq!(receiver.counters().overflow.get(), 0);
 }
 

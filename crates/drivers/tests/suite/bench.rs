@@ -1,4 +1,4 @@
-//! What the suite runs on: two ports that hear each other, and the world that they are in.
+//! What the suite runs on: two ports that are connected, and the world that they are in.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl World for Machine {
     }
 }
 
-/// Two ports that hear each other, and what is special about them.
+/// Two connected ports, and what is special about them.
 #[derive(Clone, Debug)]
 pub(crate) struct Bench {
     /// Where they are.
@@ -61,7 +61,7 @@ pub(crate) struct Bench {
     pub(crate) left: String,
     /// The name of the one that receives.
     pub(crate) right: String,
-    /// Whether one is a recording of the other: then nothing is heard until all is transmitted.
+    /// Whether one is a recording of the other: then nothing arrives until all is transmitted.
     pub(crate) is_recording: bool,
     /// Whether raw DLCs above 8 are carried.
     pub(crate) carries_raw_dlc: bool,

@@ -33,7 +33,7 @@ pub(super) fn kinds(bench: &Bench, capabilities: &Capabilities) -> Vec<(Frame, b
     frames
 }
 
-/// What is transmitted in front of everything else, until it is heard.
+/// What is transmitted in front of everything else, until it arrives.
 pub(super) fn hello() -> Frame {
     frame("7FD#4E1100")
 }

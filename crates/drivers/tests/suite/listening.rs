@@ -1,4 +1,4 @@
-//! A receiver at work, and what it heard.
+//! A receiver at work, and what arrived.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,12 +15,12 @@ use candor_wire::can::Frame;
 use super::bench::{Bench, MOST, Machine, STEP, World};
 use super::frames::{flush, hello, last, transmit_as};
 
-/// Transmits until it is heard: a peer may take its time to come.
+/// Transmits until it arrives: a peer may take its time to come.
 pub(super) fn connect(transmitter: &mut dyn Transmitter, listening: &Listening) {
     let world = &*listening.world;
     let end = world.now() + MOST;
-    while !listening.hears.hello.load(Ordering::Relaxed) {
-        assert!(world.now() < end, "nobody hears");
+    while !listening.seen.hello.load(Ordering::Relaxed) {
+        assert!(world.now() < end, "nothing arrives");
         if transmitter.transmit(&hello(), true) == Sent::Taken {
             flush(transmitter);
         }
@@ -29,9 +29,9 @@ pub(super) fn connect(transmitter: &mut dyn Transmitter, listening: &Listening) 
     }
 }
 
-/// What has been heard.
+/// Whether the first and the last frame have arrived.
 #[derive(Default)]
-pub(super) struct Hears {
+pub(super) struct Seen {
     pub(super) hello: AtomicBool,
     pub(super) last: AtomicBool,
 }
@@ -40,20 +40,20 @@ pub(super) struct Hears {
 pub(crate) struct Listening {
     world: Arc<dyn World>,
     work: Work,
-    hears: Arc<Hears>,
+    seen: Arc<Seen>,
     counters: Arc<ReceiverCounters>,
 }
 
-pub(super) type Heard = (Box<dyn Receiver>, Vec<Received>);
+pub(super) type Arrived = (Box<dyn Receiver>, Vec<Received>);
 
 pub(super) enum Work {
     Thread {
-        thread: JoinHandle<Heard>,
+        thread: JoinHandle<Arrived>,
         sleeper: Sleeper,
         waker: Option<Waker>,
         shall_end: Arc<AtomicBool>,
     },
-    Turns(RefCell<Heard>),
+    Turns(RefCell<Arrived>),
 }
 
 /// Receives once; false if nothing will come.
@@ -61,14 +61,14 @@ pub(super) fn receive(
     receiver: &mut dyn Receiver,
     until: Until,
     all: &mut Vec<Received>,
-    hears: &Hears,
+    seen: &Seen,
 ) -> bool {
     let before = all.len();
     let progress = receiver.receive(until, &mut |received| {
         all.push(*received);
         match received.frame {
-            frame if frame == hello() => hears.hello.store(true, Ordering::Relaxed),
-            frame if frame == last() => hears.last.store(true, Ordering::Relaxed),
+            frame if frame == hello() => seen.hello.store(true, Ordering::Relaxed),
+            frame if frame == last() => seen.last.store(true, Ordering::Relaxed),
             _ => {}
         }
     });
@@ -91,16 +91,16 @@ impl Listening {
 
     /// The same in any world.
     pub(super) fn start_in(world: &Arc<dyn World>, receiver: Box<dyn Receiver>) -> Self {
-        let (world, hears, counters) =
-            (Arc::clone(world), Arc::new(Hears::default()), receiver.counters());
+        let (world, seen, counters) =
+            (Arc::clone(world), Arc::new(Seen::default()), receiver.counters());
         let work = match world.is_virtual() {
             true => Work::Turns(RefCell::new((receiver, Vec::new()))),
-            false => Self::in_a_thread(receiver, Arc::clone(&hears)),
+            false => Self::in_a_thread(receiver, Arc::clone(&seen)),
         };
-        Self { world, work, hears, counters }
+        Self { world, work, seen, counters }
     }
 
-    pub(super) fn in_a_thread(mut receiver: Box<dyn Receiver>, hears: Arc<Hears>) -> Work {
+    pub(super) fn in_a_thread(mut receiver: Box<dyn Receiver>, seen: Arc<Seen>) -> Work {
         let shall_end = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&shall_end);
         let waker = receiver.waker();
@@ -109,7 +109,7 @@ impl Listening {
             tell.send(Wake::new().unwrap().thread()).unwrap();
             let mut all = Vec::new();
             while !ends.load(Ordering::Relaxed)
-                && receive(&mut *receiver, Until::Woken, &mut all, &hears)
+                && receive(&mut *receiver, Until::Woken, &mut all, &seen)
             {}
             (receiver, all)
         });
@@ -119,9 +119,9 @@ impl Listening {
 
     /// Receives, unless a thread does.
     pub(super) fn take_turn(&self, until: Until) {
-        if let Work::Turns(heard) = &self.work {
-            let (receiver, all) = &mut *heard.borrow_mut();
-            receive(&mut **receiver, until, all, &self.hears);
+        if let Work::Turns(arrived) = &self.work {
+            let (receiver, all) = &mut *arrived.borrow_mut();
+            receive(&mut **receiver, until, all, &self.seen);
         }
     }
 
@@ -155,7 +155,7 @@ impl Listening {
     /// Waits until the last frame has come; gives back the receiver and what it received before
     /// that.
     pub(crate) fn until_last(self) -> (Box<dyn Receiver>, Vec<Received>) {
-        let is_in_time = self.wait_until(STEP, || self.hears.last.load(Ordering::Relaxed));
+        let is_in_time = self.wait_until(STEP, || self.seen.last.load(Ordering::Relaxed));
         let (receiver, mut all) = self.stop();
         if !is_in_time {
             let counters = receiver.counters();
@@ -168,7 +168,7 @@ impl Listening {
     /// Ends it.
     pub(crate) fn stop(self) -> (Box<dyn Receiver>, Vec<Received>) {
         match self.work {
-            Work::Turns(heard) => heard.into_inner(),
+            Work::Turns(arrived) => arrived.into_inner(),
             Work::Thread { thread, sleeper, waker, shall_end } => {
                 shall_end.store(true, Ordering::Relaxed);
                 match &waker {

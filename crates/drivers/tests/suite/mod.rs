@@ -1,6 +1,6 @@
 //! What holds for every port: one suite, run on all of them that can carry it.
 //!
-//! A [`Bench`] names two ports that hear each other, in a [`World`]: this machine, or a simulated one in
+//! A [`Bench`] names two ports that are connected, in a [`World`]: this machine, or a simulated one in
 //! virtual time. What the suite expects comes from the capabilities that they tell, so they are held to what
 //! they say.
 
@@ -150,12 +150,12 @@ pub(crate) fn own_frames_come_if_they_are_wanted(bench: &Bench) {
             continue;
         }
         let mut right = bench.open(&bench.right, Wanted::BOTH);
-        let ears = [&mut left, &mut right]
+        let listeners = [&mut left, &mut right]
             .map(|port| Listening::start_in(&bench.world, port.receiver.take().unwrap()));
         let [here, there] =
             [&mut left, &mut right].map(|port| port.transmitter.as_deref_mut().unwrap());
-        connect(here, &ears[1]);
-        connect(there, &ears[0]);
+        connect(here, &listeners[1]);
+        connect(there, &listeners[0]);
         for frame in &frames {
             let _ = transmit_as(&*bench.world, here, frame, true);
         }
@@ -167,10 +167,10 @@ pub(crate) fn own_frames_come_if_they_are_wanted(bench: &Bench) {
         }
         let _ = transmit_as(&*bench.world, there, &last(), true);
         flush(there);
-        let [at_left, at_right] = ears;
+        let [at_left, at_right] = listeners;
         // The halves of a port are kept together: they may share a connection.
-        let (_here, heard) = at_left.until_last();
-        let own: Vec<_> = heard
+        let (_here, arrived) = at_left.until_last();
+        let own: Vec<_> = arrived
             .iter()
             .filter(|received| received.frame != hello())
             .map(|received| (received.frame, received.origin))
@@ -182,10 +182,10 @@ pub(crate) fn own_frames_come_if_they_are_wanted(bench: &Bench) {
         assert_eq!(own, expected, "{bench:?}");
         let _ = transmit_as(&*bench.world, here, &last(), true);
         flush(here);
-        let (_there, heard) = at_right.until_last();
-        assert!(heard.iter().all(|received| received.origin != Origin::Own), "{bench:?}");
-        let heard: Vec<_> = heard.iter().map(|received| received.frame).collect();
-        assert!(heard.ends_with(&frames), "{heard:?} {bench:?}");
+        let (_there, arrived) = at_right.until_last();
+        assert!(arrived.iter().all(|received| received.origin != Origin::Own), "{bench:?}");
+        let arrived: Vec<_> = arrived.iter().map(|received| received.frame).collect();
+        assert!(arrived.ends_with(&frames), "{arrived:?} {bench:?}");
     }
 }
 

@@ -92,12 +92,12 @@ pub(crate) fn start_bed(queue: u32) -> Netlink {
         start(&mut netlink, name, &settings, queue);
     }
     // The emulated bus takes no time. Where interrupts are threads, one that sends all that waits
-    // would send more than the controllers that hear it have room for, if they did not come first.
-    let hears = |name: &str| {
+    // would send more than the controllers that receive it have room for, if they did not come first.
+    let is_receiver = |name: &str| {
         let interrupt = name.strip_prefix("irq/").and_then(|name| name.split_once('-'));
         interrupt.is_some_and(|(_, interface)| [MONITOR, SOURCE, RECEIVES_ON].contains(&interface))
     };
-    for task in realtime::tasks(hears).unwrap() {
+    for task in realtime::tasks(is_receiver).unwrap() {
         realtime::set_policy(Task::Id(task.id), Policy::Fifo(HEARING_PRIORITY)).unwrap();
     }
     netlink
@@ -513,7 +513,7 @@ impl Sender {
         Self(port.unwrap_or_else(|error| panic!("{error}")).transmitter.unwrap())
     }
 
-    /// Sends a frame as soon as there is room; other programs of this machine hear it too.
+    /// Sends a frame as soon as there is room; other programs of this machine receive it too.
     pub(crate) fn send(&mut self, frame: &Frame) {
         loop {
             match self.0.transmit(frame, true) {

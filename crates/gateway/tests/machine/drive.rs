@@ -204,7 +204,7 @@ fn drive() {
     let snapshot = gateway.settled("powertrain", sent.len() as u64);
     let reported = gateway.end();
     println!("{reported}");
-    // What the recorders hear in the end they write at once.
+    // What the recorders receive in the end they write at once.
     candor_linux::clock::sleep_until(crate::bench::now() + Nanos::from_millis(100)).unwrap();
     let [source, body, backbone] = recorders.map(Recorder::end);
 

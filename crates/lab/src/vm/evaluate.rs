@@ -146,7 +146,7 @@ struct Outcome {
 }
 
 impl Run<'_> {
-    /// Whether the receiver hears the source bus.
+    /// Whether the receiver is on the source bus, too.
     fn is_delivered(&self) -> bool {
         self.settings.gateway == Gateway::None
     }

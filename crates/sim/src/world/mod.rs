@@ -223,7 +223,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         Port(host.ports.len() as u32 - 1)
     }
 
-    /// Adds a node that only listens, and acknowledges what it hears.
+    /// Adds a node that only listens, and acknowledges every frame.
     pub fn add_listener(&mut self, bus: BusId) {
         let config = ControllerConfig {
             discipline: Discipline::Fifo,

@@ -16,7 +16,7 @@ use crate::sender::{Drive, Source};
 struct Hearing {
     /// The stamp that the instrument gave it.
     stamp: Option<Time>,
-    /// Whether a host heard it: its copies live on then.
+    /// Whether a host received it: its copies live on then.
     is_heard: bool,
 }
 
@@ -72,7 +72,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 self.port_nodes[node as usize].arrive(&self.flights[id].frame, now, false);
             }
             Owner::Host(host, port) => {
-                let Some(copy) = self.hear(host, port, from, id, hearing) else { return };
+                let Some(copy) = self.copy_at(host, port, from, id, hearing) else { return };
                 match self.hosts[host as usize].kind {
                     HostKind::Constant(_) => self.pass(host, port, copy, observer),
                     HostKind::Linux(_) => self.receive_linux(host, port, copy, observer),
@@ -93,14 +93,14 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         observer: &mut impl Observer,
     ) {
         if let Owner::Host(host, port) = self.owner(at)
-            && let Some(copy) = self.hear(host, port, from, id, hearing)
+            && let Some(copy) = self.copy_at(host, port, from, id, hearing)
         {
             self.refuse(copy, cause, observer);
         }
     }
 
     /// The copy of a frame that a host receives on a port; none of what it sent itself.
-    fn hear(
+    fn copy_at(
         &mut self,
         host: u32,
         port: u32,
@@ -118,7 +118,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         Some(self.flights.insert(flight))
     }
 
-    /// The stamp of a frame that ends now, the same for all that hear it.
+    /// The stamp of a frame that ends now, the same for all that receive it.
     fn stamp(&mut self, from: ControllerId, hearing: &mut Hearing) -> Time {
         let now = self.core.now();
         *hearing.stamp.get_or_insert_with(|| match &mut self.instrument {
@@ -133,7 +133,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     }
 
     /// The copy of a frame on the wire that a host receives. What came from another gateway begins
-    /// a new measurement, with the bus it was heard on as its source.
+    /// a new measurement, with the bus it came from as its source.
     fn copy_for(&self, id: FlightId, port: u32) -> Flight {
         let mut flight = self.flights[id].clone();
         if let (Leg::Forwarded { .. }, Some(start)) = (flight.leg, flight.taps.at(Tap::TargetStart))

@@ -16,7 +16,7 @@ use crate::record::Observer;
 use crate::sender::{Drive, SenderConfig, Source, Stuffing};
 
 impl<G: Gateway, S: Source + ?Sized> World<G, S> {
-    /// Adds a node for a port. It acknowledges what it hears, whatever is wanted of it.
+    /// Adds a node for a port. It acknowledges every frame, whatever is wanted of it.
     pub(crate) fn add_port_node(&mut self, bus: BusId, config: &PortConfig, wanted: Wanted) -> u32 {
         let node = self.port_nodes.len() as u32;
         let owner = Owner::Program { sender: self.senders.len() as u32, node };

@@ -1,8 +1,8 @@
-//! The tester: sends numbered frames on the source bus, hears them there and on the target bus.
+//! The tester: sends numbered frames on the source bus, receives them there and on the target bus.
 //!
 //! ```text
 //!  one at a time   sleep a while . send . wait for it on the target bus . sleep a while . send ...
-//!  paced           sleep until due . send . sleep until due . send ...    ears are emptied afterwards
+//!  paced           sleep until due . send . sleep until due . send ...    sockets are emptied afterwards
 //! ```
 //!
 //! The tester shares the only processor with the gateway, so whatever it does while a frame is on
@@ -34,7 +34,7 @@ use pace::Departures;
 const PRIORITY: u8 = 99;
 /// One that waits for its frame gives way to the gateway as soon as the gateway can run.
 const WAITING_PRIORITY: u8 = 1;
-/// The thread that empties the ears where not all frames fit in: below every gateway of real-time
+/// The thread that empties the sockets where not all frames fit in: below every gateway of real-time
 /// priority, above the load.
 const DRAIN_PRIORITY: u8 = 1;
 /// How often it does so.
@@ -133,7 +133,7 @@ impl Tester {
         Ok(Self { sending, monitor, receiver, policy, departures, timeout })
     }
 
-    /// Sends everything and hears what comes of it.
+    /// Sends everything and receives what comes of it.
     pub(crate) fn run(mut self) -> Result<Seen, Failure> {
         host::counting_begins();
         set_policy(Task::This, self.policy).at("tester", FAULT)?;
@@ -181,7 +181,7 @@ impl Tester {
         Ok(())
     }
 
-    /// The same while another thread empties the ears.
+    /// The same while another thread empties the sockets.
     fn paced_and_drained(
         &mut self,
         begin: Instant<Realtime>,
