@@ -84,7 +84,7 @@ fn an_experiment_takes_buses_messages_and_rules_from_the_network() {
 fn a_bus_is_never_busier_than_its_flows_say() {
     let campaign = read(&PERIODIC.replace("600", "3000")).unwrap();
     let experiment = &campaign.experiments[0];
-    let loads = loads(&experiment.network, &flows(&experiment.network));
+    let loads = loads(&experiment.network, &flows(&experiment.network).unwrap());
     let result = run(experiment, String::new(), None, &Unwatched).unwrap();
     for (bus, load) in result.buses.iter().zip(loads) {
         let (measured, most) = (bus.load_percent / 100.0, load.longest_share);

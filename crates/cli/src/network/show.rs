@@ -43,7 +43,8 @@ pub(super) fn run(arguments: &Show) -> Answer {
         eprintln!("{name}: {}", counted(findings.count(Severity::Error), "error"));
         return Ok(false);
     };
-    let flows = flows(&network);
+    // There are findings about networks that have none.
+    let flows = flows(&network).unwrap_or_default();
     let loads = loads(&network, &flows);
     if arguments.json {
         let buses = lines(network.buses.iter().zip(&loads).map(|(bus, load)| NetworkBus {

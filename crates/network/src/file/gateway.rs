@@ -1,0 +1,72 @@
+//! Gateways and their rule files.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use candor_config::{Section, Table, Value};
+use candor_diagnostics::{Findings, Origin, Source};
+use candor_engine::Table as Rules;
+
+use super::{Context, bus_named};
+use crate::{Bus, Gateway};
+
+/// Makes the buses of a gateway that are `buses` real, whatever ports its rule file gives them: only their
+/// names count.
+pub fn place_buses(rules: &mut Rules, buses: &[Bus]) {
+    for bus in &mut rules.buses {
+        bus.is_virtual &= buses.iter().all(|known| known.name != bus.name);
+    }
+}
+
+/// A gateway with the rules of its file, and the text of these. What is wrong with the rules is reported at
+/// their place.
+pub(super) fn gateway(
+    name: &str,
+    table: &Table,
+    context: &Context<'_>,
+    findings: &Findings,
+) -> Option<(Gateway, Arc<Source>)> {
+    let include = context.include;
+    let mut section = Section::new(table, findings);
+    section.require(&["rules"]);
+    let file = section.string("rules");
+    let origin = section.origin_of("rules");
+    section.finish();
+    let text = include(file?).and_then(|bytes| {
+        String::from_utf8(bytes).map_err(|error| {
+            let byte = error.utf8_error().valid_up_to();
+            format!("byte {byte} is not UTF-8; rule files are text in UTF-8")
+        })
+    });
+    let text = match text {
+        Ok(text) => text,
+        Err(reason) => {
+            findings.error(origin, format!("{}: {reason}", file?));
+            return None;
+        }
+    };
+    // What a rule file names is beside it.
+    let folder = Path::new(file?).parent().unwrap_or(Path::new(""));
+    let beside = |name: &str| include(&folder.join(name).to_string_lossy());
+    let (rules, found) = candor_rules::file::parse_with(file?, &text, &beside);
+    for finding in found {
+        findings.push(finding);
+    }
+    let mut rules = rules?;
+    place_buses(&mut rules, context.buses);
+    let source = Source::new(file?, text);
+    for bus in rules.buses.iter().filter(|bus| !bus.is_virtual) {
+        let origin = bus_in(&source, &bus.name);
+        bus_named(context.buses, context.unread, &bus.name, &origin, findings)?;
+    }
+    Some((Gateway { name: name.into(), rules }, source))
+}
+
+/// Where a rule file defines a bus.
+fn bus_in(source: &Arc<Source>, name: &str) -> Origin {
+    let document = candor_config::parse(source, &Findings::new());
+    let buses = document.as_ref().and_then(|it| it.get("bus")).and_then(Value::as_table);
+    let mut entries = buses.into_iter().flat_map(Table::entries);
+    let entry = entries.find(|entry| entry.key == name);
+    entry.map_or_else(|| Origin::whole(source), |entry| entry.origin.clone())
+}
