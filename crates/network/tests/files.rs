@@ -119,3 +119,52 @@ fn a_bus_with_more_than_it_can_carry_is_a_warning() {
     let expected = "n.toml:1:5: warning: the messages on bus `a` may need 135 % of its time";
     assert_findings(&found, "warning", &[expected]);
 }
+
+#[test]
+fn copies_with_an_identifier_of_somebody_else_are_warnings() {
+    let messages =
+        [message("M", 1, "A1", 8), message("N", 2, "A1", 8), message("B", 0x200, "B1", 4)];
+    let gateways = gateway("g") + &gateway("h");
+    let text = format!("{BUSES}{}{gateways}", messages.concat());
+    let rule = |from: &str, to: &str, id: u32, more: &str| {
+        format!("[[rule]]\nfrom = '{from}'\nto = '{to}'\nmatch = '0x{id:03X}'\n{more}")
+    };
+    let file = |rules: &[String]| RULE_BUSES.to_owned() + &rules.concat();
+    let renamed = "set.id = '0x200'\n";
+    // One rule for two buses is right; the same message twice in one gateway is told with the rules.
+    let right = file(&[rule("a", "b", 1, ""), rule("a", "c", 1, "")]);
+    for (g, h, expected) in [
+        (right.clone(), file(&[]), &[][..]),
+        (
+            file(&[rule("a", "b", 2, ""), rule("a", "b", 1, renamed)]),
+            file(&[]),
+            &[
+                "g:6:1: warning: gateway `g` sends `M` to bus `b` as 0x200, with which node `B1` sends `B` \
+               there",
+            ],
+        ),
+        (
+            right.clone(),
+            right,
+            &[
+                "h:2:1: warning: gateway `h` sends `M` to bus `b` as 0x1, with which gateway `g` sends `M` \
+                 there",
+                "h:6:1: warning: gateway `h` sends `M` to bus `c` as 0x1, with which gateway `g` sends `M` \
+                 there",
+            ],
+        ),
+        (
+            file(&[rule("a", "c", 1, renamed), rule("a", "c", 2, renamed)]),
+            file(&[]),
+            &[
+                "g:7:1: warning: gateway `g` sends `N` to bus `c` as 0x200, with which it also sends `M` there",
+            ],
+        ),
+    ] {
+        let (network, found) = read(&text, &[("g", &g), ("h", &h)]);
+        assert!(network.is_some());
+        // There are others, about buses that no rule uses.
+        let collisions: Vec<_> = found.lines().filter(|line| line.contains("with which")).collect();
+        assert_eq!(collisions, expected);
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use candor_diagnostics::{Findings, Origin, Source, counted};
 
 use crate::flow::{Flow, MOST_COPIES, Reason, Unbounded, flows, loads};
-use crate::{Message, Network};
+use crate::{Message, Network, show_id};
 
 /// Where a file describes the parts of its network.
 pub(super) struct Places<'a> {
@@ -23,6 +23,7 @@ pub(super) fn check(network: &Network, places: &Places<'_>, findings: &Findings)
         Err(unbounded) => checker.unbounded(&unbounded),
         Ok(flows) => {
             checker.refused(&flows);
+            checker.collisions(&flows);
             checker.overload(&flows);
         }
     }
@@ -122,6 +123,49 @@ impl Checker<'_> {
                         most, convert = \"classical\" to the rule";
             self.findings.warning(&origin, message, hint);
         }
+    }
+
+    /// Copies with an identifier that somebody else sends on their bus, or that another message has.
+    fn collisions(&self, flows: &[Flow]) {
+        let mut by_id: BTreeMap<_, Vec<&Flow>> = BTreeMap::new();
+        for flow in flows.iter().filter(|flow| !flow.is_refused) {
+            by_id.entry((flow.bus, flow.frame.can_id())).or_default().push(flow);
+        }
+        for (_, mut sharers) in by_id {
+            // Nodes first, and of gateways those that come first.
+            sharers.sort_by_key(|flow| flow.sent_by());
+            let Some((first, others)) = sharers.split_first() else { continue };
+            let is_other = |flow: &&&Flow| {
+                let is_same = (flow.node, flow.message) == (first.node, first.message);
+                !is_same || flow.sent_by() != first.sent_by()
+            };
+            for copy in others.iter().filter(is_other) {
+                self.collision(copy, first);
+            }
+        }
+    }
+
+    /// A copy with the identifier of another message on its bus.
+    fn collision(&self, copy: &Flow, other: &Flow) {
+        let (Some(gateway), Some(rule)) = (copy.sent_by(), copy.rule) else { return };
+        let Some(origin) = self.rule(gateway, rule) else { return };
+        let name = |flow: &Flow| self.message_name(flow.node, flow.message);
+        let sender = match other.sent_by() {
+            None => format!("node `{}` sends", self.node_name(other.node)),
+            Some(same) if same == gateway => "it also sends".into(),
+            Some(other) => format!("gateway `{}` sends", self.gateway_name(other)),
+        };
+        let message = format!(
+            "gateway `{}` sends `{}` to bus `{}` as {}, with which {sender} `{}` there",
+            self.gateway_name(gateway),
+            name(copy),
+            self.bus_name(copy.bus),
+            show_id(copy.frame.can_id()),
+            name(other),
+        );
+        let hint = "on a CAN bus, an identifier has one sender and one meaning: give the copy another one \
+                    with set = { id = \"0x123\" }, or leave it out of the rule";
+        self.findings.warning(&origin, message, hint);
     }
 
     /// Buses that cannot carry all of their messages.
