@@ -123,7 +123,9 @@ impl Reader<'_> {
             include: &include,
             is_used,
         };
-        let nodes = nodes(section, &context);
+        let mut nodes = nodes(section, &context);
+        // Who sends nothing takes no part.
+        nodes.retain(|node| !node.messages.is_empty());
         for (name, path) in files.into_inner() {
             self.input(&name, &path);
         }

@@ -7,6 +7,7 @@ use candor_config::{Section, Table, Value};
 use candor_diagnostics::{Findings, Origin, Source};
 use candor_engine::Table as Rules;
 
+use super::listed::{name_of, require};
 use super::{Context, bus_named};
 use crate::{Bus, Gateway};
 
@@ -28,7 +29,8 @@ pub(super) fn gateway(
 ) -> Option<(Gateway, Arc<Source>)> {
     let include = context.include;
     let mut section = Section::new(table, findings);
-    section.require(&["rules"]);
+    require(&mut section, &[("rules", "name its rule file, as in rules = \"car.rules.toml\"")]);
+    name_of("gateway", name, section.origin(), findings);
     let file = section.string("rules");
     let origin = section.origin_of("rules");
     section.finish();
@@ -41,7 +43,8 @@ pub(super) fn gateway(
     let text = match text {
         Ok(text) => text,
         Err(reason) => {
-            findings.error(origin, format!("{}: {reason}", file?));
+            let hint = "name a rule file; it is looked for beside the network file";
+            findings.error_with_hint(origin, format!("{}: {reason}", file?), hint);
             return None;
         }
     };

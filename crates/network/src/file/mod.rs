@@ -8,7 +8,9 @@ mod check;
 mod dbc;
 mod gateway;
 mod identifier;
+mod listed;
 mod nodes;
+mod senders;
 
 use std::path::Path;
 
@@ -19,13 +21,15 @@ use candor_rules::file::disk;
 
 use self::check::{Places, check};
 use self::gateway::gateway;
+use self::listed::require;
 use crate::Network;
 
 pub use self::bus::{bus, bus_named};
 pub use self::dbc::{DbcMessages, dbc_messages};
 pub use self::gateway::place_buses;
 pub use self::identifier::identifier;
-pub use self::nodes::{Context, Fill, fill, nodes, queue};
+pub use self::listed::{Fill, fill};
+pub use self::nodes::{Context, nodes, queue};
 
 /// Reads a network file. `name` is what the file is called in findings; `include` reads the DBC files and
 /// rule files that it names, by the names that it uses.
@@ -37,7 +41,7 @@ pub fn parse(name: &str, text: &str, include: Include<'_>) -> (Option<Network>, 
     let source = Source::new(name, text);
     let Some(document) = candor_config::parse(&source, &findings) else { return (None, findings) };
     let mut file = Section::new(&document, &findings);
-    file.require(&["bus"]);
+    require(&mut file, &[("bus", "describe each bus, as in bus.body.bitrate = \"500k\"")]);
     let title = file.string("title").unwrap_or_default().to_owned();
     let (mut buses, mut unread, mut databases) = (Vec::new(), Vec::new(), Vec::new());
     let mut bus_places = Vec::new();
@@ -56,7 +60,8 @@ pub fn parse(name: &str, text: &str, include: Include<'_>) -> (Option<Network>, 
         section.finish();
     }
     if buses.is_empty() && !findings.has_errors() {
-        findings.error(file.origin_of("bus"), "no bus is defined");
+        let hint = "describe each bus, as in bus.body.bitrate = \"500k\"";
+        findings.error_with_hint(file.origin_of("bus"), "no bus is defined", hint);
     }
     let fill = fill(&mut file);
     let context = Context {

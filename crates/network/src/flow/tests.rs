@@ -16,6 +16,7 @@ fn network(gateways: &[Described<'_>]) -> Network {
         name: name.into(),
         can_id,
         length: 8,
+        is_fd: false,
         period: Nanos::from_millis(10),
         offset: None,
         jitter: Nanos::ZERO,
@@ -231,7 +232,8 @@ fn frames_that_a_bus_cannot_carry_are_refused() {
         gateway.rules.rules[0].gate = candor_engine::table::Gate::Any;
         gateway.rules.rules[0].edit = Edit::default();
     }
-    network.nodes[0].messages[0].length = 64;
+    let message = &mut network.nodes[0].messages[0];
+    (message.length, message.is_fd) = (64, true);
     (network.buses[0].is_fd, network.buses[2].is_fd) = (true, true);
     let flows = flows(&network).unwrap();
     let of_a: Vec<_> = flows.iter().filter(|it| (it.node, it.message) == (0, 0)).collect();
