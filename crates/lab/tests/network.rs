@@ -43,6 +43,11 @@ fn read(experiment: &str) -> Result<Campaign, String> {
     fs::write(car.join("wrong.network.toml"), "bus.a.bitrate = '500k'\nnodes.b = ['A']\n").unwrap();
     let two = NETWORK.to_owned() + "[gateway.other]\nrules = 'car.rules.toml'\n";
     fs::write(car.join("two.network.toml"), two).unwrap();
+    fs::write(car.join("silent.network.toml"), "bus.a.bitrate = '500k'\n").unwrap();
+    let virtual_names = NETWORK.replace("car.rules", "virtual.rules");
+    fs::write(car.join("virtual.network.toml"), virtual_names).unwrap();
+    let rules = RULES.replace("can0", "vcan0").replace("can1", "vcan1");
+    fs::write(car.join("virtual.rules.toml"), rules).unwrap();
     campaign::parse("test.toml", experiment, folder.path(), &Options::default())
         .map_err(|error| error.to_string())
 }
@@ -112,7 +117,24 @@ fn what_an_experiment_says_itself_wins() {
 fn mistakes_have_their_places() {
     let wrong = PERIODIC.replace("car.network", "wrong.network");
     let two = PERIODIC.replace("car.network", "two.network");
+    let silent = PERIODIC.replace("car.network", "silent.network");
     for (text, place, message) in [
+        ("network = 'car/car.network.toml'\n", "test.toml:1:1: ", "`traffic` is missing"),
+        (
+            "network = 'car/car.network.toml'\ntraffic.count = 1\n",
+            "test.toml:2:1",
+            "`kind` is missing",
+        ),
+        (
+            &PERIODIC.replace("gateway.delay = '35us'", "gateway.tx_queue = 9"),
+            "test.toml:2:1",
+            "a gateway needs either",
+        ),
+        (
+            &silent,
+            "test.toml:3:1",
+            "network file, name a DBC file with dbc, or list messages under [[message]]",
+        ),
         (wrong.as_str(), "wrong.network.toml:2:7", "unknown bus `b`"),
         (&PERIODIC.replace("car.network", "absent"), "test.toml:1:11", "cannot be read"),
         (&two, "test.toml:2:1", "the network has 2 gateways"),
@@ -126,4 +148,30 @@ fn mistakes_have_their_places() {
         let error = read(text).unwrap_err();
         assert!(error.contains(place) && error.contains(message), "{place} {message}\n{error}");
     }
+}
+
+#[test]
+fn a_gateway_of_the_network_is_not_left_out_in_silence() {
+    let without = PERIODIC.replace("gateway.delay = '35us'\n", "");
+    let campaign = read(&without).unwrap();
+    assert!(campaign.experiments[0].rules().is_none());
+    let warnings = campaign.warnings.to_string();
+    let expected =
+        "test.toml:1:11: warning: the network has a gateway, but the experiment has no [gateway]";
+    assert!(warnings.contains(expected), "{warnings}");
+    for text in [PERIODIC, &format!("{without}gateway.kind = 'none'\n")] {
+        assert_eq!(read(text).unwrap().warnings.to_string(), "");
+    }
+    // Wherever the gateway is said, it has the rules of the network.
+    let of_one = format!("{without}[[experiment]]\nname = 'a'\ngateway.delay = '35us'\n");
+    let campaign = read(&of_one).unwrap();
+    assert_eq!(campaign.experiments[0].rules().unwrap().rules.len(), 1);
+    assert!(campaign.experiments[0].rules().unwrap().rules[0].filters.len() == 1);
+}
+
+#[test]
+fn only_the_names_of_the_buses_count() {
+    let campaign = read(&PERIODIC.replace("car.network", "virtual.network")).unwrap();
+    let result = run(&campaign.experiments[0], String::new(), None, &Unwatched).unwrap();
+    assert_eq!(result.counts.received, 400, "two of three frames are Speed");
 }
