@@ -2,7 +2,7 @@
 //! load.
 //!
 //! The rules are carried out by the engine itself, on a frame of each message, each as it forwards the most
-//! ([`forwarder`]). So a bus never carries more than its load says.
+//! (`forwarder`). So a bus never carries more than its load says.
 
 mod forwarder;
 #[cfg(test)]
