@@ -103,5 +103,11 @@ fn exit_codes_tell_what_is_wrong() {
     fs::write(scene.0.path().join("h.rules.toml"), back).unwrap();
     let (shown, findings, code) = scene.run(&["n.toml"], "");
     assert_eq!((shown.as_str(), code), ("", Some(1)));
+    assert!(findings.contains("g.rules.toml:2:9: error: `Speed` of node"), "{findings}");
     assert!(findings.contains("goes round for ever"), "{findings}");
+    // Places are files as they are found from here.
+    let path = scene.0.path().join("n.toml");
+    let (_, findings, _) = scene.run(&[path.to_str().unwrap()], "");
+    let rules = scene.0.path().join("g.rules.toml");
+    assert!(findings.contains(&format!("{}:2:9: error: ", rules.display())), "{findings}");
 }

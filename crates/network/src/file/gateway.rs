@@ -34,7 +34,8 @@ pub(super) fn gateway(
     let file = section.string("rules");
     let origin = section.origin_of("rules");
     section.finish();
-    let text = include(file?).and_then(|bytes| {
+    let file = file?;
+    let text = include(file).and_then(|bytes| {
         String::from_utf8(bytes).map_err(|error| {
             let byte = error.utf8_error().valid_up_to();
             format!("byte {byte} is not UTF-8; rule files are text in UTF-8")
@@ -44,20 +45,21 @@ pub(super) fn gateway(
         Ok(text) => text,
         Err(reason) => {
             let hint = "name a rule file; it is looked for beside the network file";
-            findings.error_with_hint(origin, format!("{}: {reason}", file?), hint);
+            findings.error_with_hint(origin, format!("{file}: {reason}"), hint);
             return None;
         }
     };
-    // What a rule file names is beside it.
-    let folder = Path::new(file?).parent().unwrap_or(Path::new(""));
-    let beside = |name: &str| include(&folder.join(name).to_string_lossy());
-    let (rules, found) = candor_rules::file::parse_with(file?, &text, &beside);
+    // What a rule file names is beside it, as it is beside the network file.
+    let folder = |name| Path::new(name).parent().unwrap_or(Path::new(""));
+    let beside = |name: &str| include(&folder(file).join(name).to_string_lossy());
+    let shown = folder(origin.source().name()).join(file).display().to_string();
+    let (rules, found) = candor_rules::file::parse_with(&shown, &text, &beside);
     for finding in found {
         findings.push(finding);
     }
     let mut rules = rules?;
     place_buses(&mut rules, context.buses);
-    let source = Source::new(file?, text);
+    let source = Source::new(shown, text);
     for bus in rules.buses.iter().filter(|bus| !bus.is_virtual) {
         let origin = bus_in(&source, &bus.name);
         bus_named(context.buses, context.unread, &bus.name, &origin, findings)?;
