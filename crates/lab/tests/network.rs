@@ -33,10 +33,15 @@ const RULES: &str = r#"
 
 /// A folder with the network in a folder of its own, and what an experiment file beside that is read as.
 fn read(experiment: &str) -> Result<Campaign, String> {
+    read_with(experiment, RULES)
+}
+
+/// The same with other rules.
+fn read_with(experiment: &str, rules: &str) -> Result<Campaign, String> {
     let folder = tempfile::tempdir().unwrap();
     let car = folder.path().join("car");
     fs::create_dir(&car).unwrap();
-    for (name, text) in [("car.network.toml", NETWORK), ("car.dbc", DBC), ("car.rules.toml", RULES)]
+    for (name, text) in [("car.network.toml", NETWORK), ("car.dbc", DBC), ("car.rules.toml", rules)]
     {
         fs::write(car.join(name), text).unwrap();
     }
@@ -46,8 +51,8 @@ fn read(experiment: &str) -> Result<Campaign, String> {
     fs::write(car.join("silent.network.toml"), "bus.a.bitrate = '500k'\n").unwrap();
     let virtual_names = NETWORK.replace("car.rules", "virtual.rules");
     fs::write(car.join("virtual.network.toml"), virtual_names).unwrap();
-    let rules = RULES.replace("can0", "vcan0").replace("can1", "vcan1");
-    fs::write(car.join("virtual.rules.toml"), rules).unwrap();
+    let of_virtual = RULES.replace("can0", "vcan0").replace("can1", "vcan1");
+    fs::write(car.join("virtual.rules.toml"), of_virtual).unwrap();
     campaign::parse("test.toml", experiment, folder.path(), &Options::default())
         .map_err(|error| error.to_string())
 }
@@ -174,4 +179,40 @@ fn only_the_names_of_the_buses_count() {
     let campaign = read(&PERIODIC.replace("car.network", "virtual.network")).unwrap();
     let result = run(&campaign.experiments[0], String::new(), None, &Unwatched).unwrap();
     assert_eq!(result.counts.received, 400, "two of three frames are Speed");
+}
+
+#[test]
+fn no_rule_makes_a_bus_busier_than_its_flows_say() {
+    let signal = "edit = [{ signal = { from = { bit = 0, bits = 8 }, into = { bit = 8, bits = 8, min = 50 } } }]";
+    for (rules, is_busier) in [
+        // Twice the same frame, and once with another length.
+        (
+            "[[rule]]\nfrom = 'fast'\nto = 'slow'\n[[rule]]\nfrom = 'fast'\nto = 'slow'\nmatch = '0x123'\n",
+            true,
+        ),
+        (
+            "[[rule]]\nfrom = 'fast'\nto = 'slow'\n[[rule]]\nfrom = 'fast'\nto = 'slow'\nset = { length = 8 }\n",
+            true,
+        ),
+        // What some data let pass, and what none do.
+        (&format!("[[rule]]\nfrom = 'fast'\nto = 'slow'\nmatch = '0x123'\n{signal}\n"), true),
+        ("[[rule]]\nfrom = 'fast'\nto = 'slow'\nevery = 3\non_change = true\n", true),
+        ("[[rule]]\nfrom = 'fast'\nto = 'slow'\nlength = '1-3'\n", false),
+        // Onto the bus that they come from.
+        (
+            "[[rule]]\nfrom = 'fast'\nto = 'fast'\nallow_return = true\nset = { id = '0x7' }\n",
+            false,
+        ),
+    ] {
+        let rules = format!("bus = {{ fast = 'can0', slow = 'vcan1' }}\n{rules}");
+        let campaign = read_with(PERIODIC, &rules).unwrap();
+        let experiment = &campaign.experiments[0];
+        let loads = loads(&experiment.network, &flows(&experiment.network).unwrap());
+        let result = run(experiment, String::new(), None, &Unwatched).unwrap();
+        for (bus, load) in result.buses.iter().zip(loads) {
+            let (measured, most) = (bus.load_percent / 100.0, load.longest_share);
+            assert!(measured <= most, "{rules}{}: {measured} {most}", bus.name);
+        }
+        assert_eq!(result.buses[1].frames > 0, is_busier, "{rules}");
+    }
 }
