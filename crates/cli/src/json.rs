@@ -41,6 +41,7 @@ pub(crate) mod log_frame;
 pub(crate) mod message;
 pub(crate) mod network_bus;
 pub(crate) mod network_message;
+pub(crate) mod network_node;
 pub(crate) mod note;
 pub(crate) mod place;
 pub(crate) mod plan;
@@ -114,6 +115,7 @@ static OBJECTS: &[Entry] = &[
     Entry::new::<id::LogId<'_>>(),
     Entry::new::<stream::LogStream<'_>>(),
     Entry::new::<network_bus::NetworkBus<'_>>(),
+    Entry::new::<network_node::NetworkNode<'_>>(),
     Entry::new::<network_message::NetworkMessage<'_>>(),
     Entry::new::<finding::Finding<'_>>(),
     Entry::new::<plan::Plan<'_>>(),

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
 
+use candor_diagnostics::visible;
+
 /// Writes `text` to standard output, when nothing follows. A broken pipe is success: nobody wants to
 /// know more.
 pub(crate) fn print(text: &str) -> Result<(), String> {
@@ -72,23 +74,11 @@ pub(crate) fn thousands(number: u64) -> String {
     out
 }
 
-/// A text without control characters: names from files must not move the cursor of a terminal.
-fn shown(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
-        return text.into();
-    }
-    let escape = |c: char| match c.is_control() {
-        true => c.escape_default().collect(),
-        false => String::from(c),
-    };
-    text.chars().map(escape).collect::<String>().into()
-}
-
 /// Rows as an aligned table with a line under the head. Columns whose name begins with `>` are
 /// aligned to the right.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<_>> =
-        rows.iter().map(|row| row.iter().map(|cell| shown(cell)).collect()).collect();
+        rows.iter().map(|row| row.iter().map(|cell| visible(cell)).collect()).collect();
     let is_right: Vec<_> = head.iter().map(|name| name.starts_with('>')).collect();
     let head: Vec<_> = head.iter().map(|name| Cow::from(name.trim_start_matches('>'))).collect();
     let width = |column: usize| {

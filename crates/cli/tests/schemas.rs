@@ -182,15 +182,16 @@ fn every_key_of_experiment_files_is_in_their_schema() {
     ];
     let parts = parts.map(|part| format!("lab/src/campaign{part}.rs"));
     let sources = parts.iter().map(String::as_str).chain(["lab/src/claims.rs"]);
-    let shared = ["network/src/file/bus.rs", "network/src/file/nodes.rs"];
-    let mut sources: Vec<_> = sources.chain(shared).collect();
+    let shared = ["bus", "listed", "nodes"].map(|part| format!("network/src/file/{part}.rs"));
+    let mut sources: Vec<_> = sources.chain(shared.iter().map(String::as_str)).collect();
     sources.push("lab/src/campaign/network.rs");
     has_all_keys("lab", &sources);
 }
 
 #[test]
 fn every_key_of_network_files_is_in_their_schema() {
-    let parts = ["bus", "mod", "nodes"].map(|part| format!("network/src/file/{part}.rs"));
+    let parts = ["bus", "gateway", "listed", "mod", "nodes"]
+        .map(|part| format!("network/src/file/{part}.rs"));
     has_all_keys("network", &parts.each_ref().map(String::as_str));
 }
 

@@ -2,6 +2,7 @@ use std::cell::RefCell;
 use std::fmt;
 
 use crate::Origin;
+use crate::visible::{is_hidden, visible};
 
 /// How many findings are kept; further ones are only counted.
 pub const MAX_FINDINGS: usize = 1_000;
@@ -42,10 +43,16 @@ pub struct Finding {
 /// `file:line:column: error: message`, the line with a mark below, the hint.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}: {}", self.origin, self.severity.name(), self.message)?;
+        let message = lines_of(&self.message);
+        writeln!(f, "{}: {}: {message}", self.origin, self.severity.name())?;
         excerpt(&self.origin, f)?;
-        self.hint.as_ref().map_or(Ok(()), |hint| writeln!(f, "  hint: {hint}"))
+        self.hint.as_ref().map_or(Ok(()), |hint| writeln!(f, "  hint: {}", lines_of(hint)))
     }
+}
+
+/// What is visible of a text that may have several lines.
+fn lines_of(text: &str) -> String {
+    text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
 }
 
 /// The line of `origin`, or the part of a long line around it, and carets below.
@@ -66,7 +73,7 @@ fn excerpt(origin: &Origin, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         .chars()
         .skip(skipped)
         .take(WIDTH)
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_hidden(c) { ' ' } else { c })
         .collect();
     if shown.trim().is_empty() {
         return Ok(());

@@ -1,7 +1,7 @@
 /// The candidate that `word` most likely stands for, if one is near enough.
 ///
-/// Near is a slip of the hand: one wrong, missing, extra or swapped character per three; case does
-/// not count. Of equally near ones the first wins. Only the first 4,096 candidates are looked at.
+/// Near is a slip of the hand: one wrong, missing, extra or swapped character per three, but never all
+/// of them; case does not count. Of equally near ones the first wins. Only the first 4,096 candidates are looked at.
 ///
 /// ```
 /// use candor_diagnostics::did_you_mean;
@@ -19,13 +19,16 @@ pub fn did_you_mean<'a>(
         return None;
     }
     let word = word.to_lowercase();
-    let near = word.chars().count().div_ceil(3);
+    let length = word.chars().count();
+    let near = length.div_ceil(3);
     candidates
         .into_iter()
         .take(MOST)
         .filter(|candidate| candidate.len() <= LONGEST)
         .map(|candidate| (strsim::osa_distance(&word, &candidate.to_lowercase()), candidate))
-        .filter(|&(distance, _)| distance <= near)
+        .filter(|&(distance, candidate)| {
+            distance <= near && distance < candidate.chars().count().max(length)
+        })
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, candidate)| candidate)
 }
@@ -47,7 +50,7 @@ mod tests {
 
     #[test]
     fn slips_of_the_hand_are_recognised() {
-        let words = ["from", "to", "match", "keep_timestamp"];
+        let words = ["from", "to", "match", "keep_timestamp", "a"];
         for (word, meant) in [
             ("form", Some("from")),
             ("FROM", Some("from")),
@@ -55,6 +58,7 @@ mod tests {
             ("matches", Some("match")),
             ("keep-timestamp", Some("keep_timestamp")),
             ("priority", None),
+            ("x", None),
             ("", None),
         ] {
             assert_eq!(did_you_mean(word, words), meant, "{word}");

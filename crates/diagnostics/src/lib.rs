@@ -30,8 +30,10 @@ mod count;
 mod finding;
 mod hint;
 mod source;
+mod visible;
 
 pub use count::{by_count, counted, noun, part_of};
 pub use finding::{Finding, Findings, MAX_FINDINGS, Severity};
 pub use hint::{did_you_mean, list_of_names};
 pub use source::{Origin, Source};
+pub use visible::{is_hidden, visible};

@@ -126,7 +126,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     for mut draft in drafts {
         let is_meant = only.is_none_or(|glob| seeds::is_meant(&draft, glob));
         let laid = options.lay_over(&mut draft.table);
-        network.lay_under(&mut draft.table);
+        network.lay_under(&mut draft.table, &findings);
         match laid {
             Ok(()) => repeated.extend(seeds::repeat(draft, options.seed)),
             Err(error) if is_meant => return Err(error),
@@ -212,7 +212,9 @@ fn read(
     let mut reader = Reader::new(base, findings, &mut file);
     if let Some((name, path)) = &network.input {
         reader.input(name, path);
+        reader.has_network = true;
     }
+    network.doubt_gateway(&table, findings);
     let settings = Settings::read(file, &mut reader);
     let traffic = settings.traffic;
     let said = Said {

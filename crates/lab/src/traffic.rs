@@ -235,6 +235,7 @@ mod tests {
             name: number.to_string(),
             can_id: number,
             length: 8,
+            is_fd: false,
             period: Nanos::from_micros(period_us),
             jitter: Nanos::from_micros(period_us / 3),
             offset: None,

@@ -33,16 +33,26 @@ const RULES: &str = r#"
 
 /// A folder with the network in a folder of its own, and what an experiment file beside that is read as.
 fn read(experiment: &str) -> Result<Campaign, String> {
+    read_with(experiment, RULES)
+}
+
+/// The same with other rules.
+fn read_with(experiment: &str, rules: &str) -> Result<Campaign, String> {
     let folder = tempfile::tempdir().unwrap();
     let car = folder.path().join("car");
     fs::create_dir(&car).unwrap();
-    for (name, text) in [("car.network.toml", NETWORK), ("car.dbc", DBC), ("car.rules.toml", RULES)]
+    for (name, text) in [("car.network.toml", NETWORK), ("car.dbc", DBC), ("car.rules.toml", rules)]
     {
         fs::write(car.join(name), text).unwrap();
     }
     fs::write(car.join("wrong.network.toml"), "bus.a.bitrate = '500k'\nnodes.b = ['A']\n").unwrap();
     let two = NETWORK.to_owned() + "[gateway.other]\nrules = 'car.rules.toml'\n";
     fs::write(car.join("two.network.toml"), two).unwrap();
+    fs::write(car.join("silent.network.toml"), "bus.a.bitrate = '500k'\n").unwrap();
+    let virtual_names = NETWORK.replace("car.rules", "virtual.rules");
+    fs::write(car.join("virtual.network.toml"), virtual_names).unwrap();
+    let of_virtual = RULES.replace("can0", "vcan0").replace("can1", "vcan1");
+    fs::write(car.join("virtual.rules.toml"), of_virtual).unwrap();
     campaign::parse("test.toml", experiment, folder.path(), &Options::default())
         .map_err(|error| error.to_string())
 }
@@ -84,7 +94,7 @@ fn an_experiment_takes_buses_messages_and_rules_from_the_network() {
 fn a_bus_is_never_busier_than_its_flows_say() {
     let campaign = read(&PERIODIC.replace("600", "3000")).unwrap();
     let experiment = &campaign.experiments[0];
-    let loads = loads(&experiment.network, &flows(&experiment.network));
+    let loads = loads(&experiment.network, &flows(&experiment.network).unwrap());
     let result = run(experiment, String::new(), None, &Unwatched).unwrap();
     for (bus, load) in result.buses.iter().zip(loads) {
         let (measured, most) = (bus.load_percent / 100.0, load.longest_share);
@@ -112,7 +122,24 @@ fn what_an_experiment_says_itself_wins() {
 fn mistakes_have_their_places() {
     let wrong = PERIODIC.replace("car.network", "wrong.network");
     let two = PERIODIC.replace("car.network", "two.network");
+    let silent = PERIODIC.replace("car.network", "silent.network");
     for (text, place, message) in [
+        ("network = 'car/car.network.toml'\n", "test.toml:1:1: ", "`traffic` is missing"),
+        (
+            "network = 'car/car.network.toml'\ntraffic.count = 1\n",
+            "test.toml:2:1",
+            "`kind` is missing",
+        ),
+        (
+            &PERIODIC.replace("gateway.delay = '35us'", "gateway.tx_queue = 9"),
+            "test.toml:2:1",
+            "a gateway needs either",
+        ),
+        (
+            &silent,
+            "test.toml:3:1",
+            "network file, name a DBC file with dbc, or list messages under [[message]]",
+        ),
         (wrong.as_str(), "wrong.network.toml:2:7", "unknown bus `b`"),
         (&PERIODIC.replace("car.network", "absent"), "test.toml:1:11", "cannot be read"),
         (&two, "test.toml:2:1", "the network has 2 gateways"),
@@ -125,5 +152,67 @@ fn mistakes_have_their_places() {
     ] {
         let error = read(text).unwrap_err();
         assert!(error.contains(place) && error.contains(message), "{place} {message}\n{error}");
+    }
+}
+
+#[test]
+fn a_gateway_of_the_network_is_not_left_out_in_silence() {
+    let without = PERIODIC.replace("gateway.delay = '35us'\n", "");
+    let campaign = read(&without).unwrap();
+    assert!(campaign.experiments[0].rules().is_none());
+    let warnings = campaign.warnings.to_string();
+    let expected =
+        "test.toml:1:11: warning: the network has a gateway, but the experiment has no [gateway]";
+    assert!(warnings.contains(expected), "{warnings}");
+    for text in [PERIODIC, &format!("{without}gateway.kind = 'none'\n")] {
+        assert_eq!(read(text).unwrap().warnings.to_string(), "");
+    }
+    // Wherever the gateway is said, it has the rules of the network.
+    let of_one = format!("{without}[[experiment]]\nname = 'a'\ngateway.delay = '35us'\n");
+    let campaign = read(&of_one).unwrap();
+    assert_eq!(campaign.experiments[0].rules().unwrap().rules.len(), 1);
+    assert!(campaign.experiments[0].rules().unwrap().rules[0].filters.len() == 1);
+}
+
+#[test]
+fn only_the_names_of_the_buses_count() {
+    let campaign = read(&PERIODIC.replace("car.network", "virtual.network")).unwrap();
+    let result = run(&campaign.experiments[0], String::new(), None, &Unwatched).unwrap();
+    assert_eq!(result.counts.received, 400, "two of three frames are Speed");
+}
+
+#[test]
+fn no_rule_makes_a_bus_busier_than_its_flows_say() {
+    let signal = "edit = [{ signal = { from = { bit = 0, bits = 8 }, into = { bit = 8, bits = 8, min = 50 } } }]";
+    for (rules, is_busier) in [
+        // Twice the same frame, and once with another length.
+        (
+            "[[rule]]\nfrom = 'fast'\nto = 'slow'\n[[rule]]\nfrom = 'fast'\nto = 'slow'\nmatch = '0x123'\n",
+            true,
+        ),
+        (
+            "[[rule]]\nfrom = 'fast'\nto = 'slow'\n[[rule]]\nfrom = 'fast'\nto = 'slow'\nset = { length = 8 }\n",
+            true,
+        ),
+        // What some data let pass, and what none do.
+        (&format!("[[rule]]\nfrom = 'fast'\nto = 'slow'\nmatch = '0x123'\n{signal}\n"), true),
+        ("[[rule]]\nfrom = 'fast'\nto = 'slow'\nevery = 3\non_change = true\n", true),
+        ("[[rule]]\nfrom = 'fast'\nto = 'slow'\nlength = '1-3'\n", false),
+        // Onto the bus that they come from.
+        (
+            "[[rule]]\nfrom = 'fast'\nto = 'fast'\nallow_return = true\nset = { id = '0x7' }\n",
+            false,
+        ),
+    ] {
+        let rules = format!("bus = {{ fast = 'can0', slow = 'vcan1' }}\n{rules}");
+        let campaign = read_with(PERIODIC, &rules).unwrap();
+        let experiment = &campaign.experiments[0];
+        let loads = loads(&experiment.network, &flows(&experiment.network).unwrap());
+        let result = run(experiment, String::new(), None, &Unwatched).unwrap();
+        for (bus, load) in result.buses.iter().zip(loads) {
+            let (measured, most) = (bus.load_percent / 100.0, load.longest_share);
+            assert!(measured <= most, "{rules}{}: {measured} {most}", bus.name);
+        }
+        assert_eq!(result.buses[1].frames > 0, is_busier, "{rules}");
     }
 }

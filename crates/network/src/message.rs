@@ -12,8 +12,10 @@ pub struct Message {
     pub name: String,
     /// The identifier word, as in SocketCAN.
     pub can_id: u32,
-    /// Bytes of data. More than 8 make it a CAN FD frame with a switch of the bit rate.
+    /// Bytes of data; more than 8 only in a CAN FD frame.
     pub length: usize,
+    /// Whether its frames are CAN FD ones. These switch to the bit rate of the data.
+    pub is_fd: bool,
     /// From release to release.
     pub period: Nanos,
     /// The first release. If it is not given, experiments draw it within the period.
@@ -41,7 +43,7 @@ impl Message {
     /// identifier or length.
     #[must_use]
     pub fn frame(&self, data: &[u8; 64]) -> Option<Frame> {
-        let fd_flags = (self.length > 8).then_some(BRS);
+        let fd_flags = self.is_fd.then_some(BRS);
         Frame::from_parts(self.can_id, data.get(..self.length)?, fd_flags).ok()
     }
 }

@@ -20,14 +20,17 @@ pub(crate) struct NetworkMessage<'a> {
     pub(crate) id: String,
     /// Bytes of data on this bus
     pub(crate) length: usize,
+    /// Whether it is a CAN FD frame on this bus
+    pub(crate) fd: bool,
     /// The time from one frame to the next in ns
     pub(crate) period_ns: u64,
     /// When the first frame is sent in ns; null if the file does not say it
     pub(crate) offset_ns: Option<u64>,
     /// How late a frame may be sent in ns
     pub(crate) jitter_ns: u64,
-    /// The longest time on this bus in ns, intermission included
-    pub(crate) longest_ns: u64,
+    /// The longest time on this bus in ns, intermission included; null if the bus cannot carry it, so that
+    /// it is lost
+    pub(crate) longest_ns: Option<u64>,
     /// The gateways that it has passed, in order; empty on the bus that it is sent on
     pub(crate) gateways: Vec<&'a str>,
 }

@@ -31,6 +31,25 @@ impl From<experiment::Testbed> for Testbed {
     }
 }
 
+/// The order in which frames leave a transmit queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum QueueOrder {
+    /// the oldest first
+    Fifo,
+    /// the most urgent first
+    Priority,
+}
+
+impl From<candor_network::Discipline> for QueueOrder {
+    fn from(discipline: candor_network::Discipline) -> Self {
+        match discipline {
+            candor_network::Discipline::Fifo => Self::Fifo,
+            candor_network::Discipline::Priority => Self::Priority,
+        }
+    }
+}
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

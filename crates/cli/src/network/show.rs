@@ -2,12 +2,13 @@
 //!
 //! `candor help json network show` describes what `--json` prints.
 
-use std::path::PathBuf;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
-use candor_diagnostics::{Severity, counted};
-use candor_network::Network;
+use candor_diagnostics::{Findings, Severity, counted, visible};
 use candor_network::flow::{Flow, Load, flows, loads};
-use candor_network::{longest_transmission, show_id};
+use candor_network::{Bus, Discipline, Network, Node, file, longest_transmission, show_id};
+use candor_rules::file::disk;
 use candor_time::Nanos;
 use clap::Args;
 
@@ -17,14 +18,16 @@ use crate::file_kind::FileKind;
 use crate::json::lines;
 use crate::json::network_bus::NetworkBus;
 use crate::json::network_message::NetworkMessage;
+use crate::json::network_node::NetworkNode;
 use crate::output::{duration, print, table};
 
 #[derive(Args)]
 pub(crate) struct Show {
-    /// The network file
+    /// The network file, or - for standard input; then the files that it names are looked for in the current
+    /// folder
     file: PathBuf,
-    /// Print JSON Lines: an object of type "bus" per bus, then one of type "message" for each message on
-    /// each bus that it reaches
+    /// Print JSON Lines: an object of type "bus" per bus, one of type "node" per node, then one of type
+    /// "message" for each message on each bus that it reaches
     #[arg(long)]
     json: bool,
 }
@@ -32,108 +35,190 @@ pub(crate) struct Show {
 pub(super) fn run(arguments: &Show) -> Answer {
     let path = &arguments.file;
     let name = path.display().to_string();
-    let (network, findings) = candor_network::file::load(path)?;
+    let is_input = path.as_os_str() == "-";
+    let (network, findings) = if is_input { from_input()? } else { file::load(path)? };
     if network.is_none()
+        && !is_input
         && let Some(mix_up) = FileKind::Network.mix_up(path)
     {
         return Err(mix_up);
     }
-    eprint!("{}", color::findings(&findings, color::on_stderr()));
-    let Some(network) = network else {
+    color::eprint_findings(&findings);
+    // There are errors about networks whose flows cannot be listed.
+    let Some((network, flows)) = network.and_then(|it| flows(&it).ok().map(|flows| (it, flows)))
+    else {
         eprintln!("{name}: {}", counted(findings.count(Severity::Error), "error"));
         return Ok(false);
     };
-    let flows = flows(&network);
     let loads = loads(&network, &flows);
-    if arguments.json {
-        let buses = lines(network.buses.iter().zip(&loads).map(|(bus, load)| NetworkBus {
+    let shown = Shown { network: &network, flows: &flows, loads: &loads };
+    print(&if arguments.json { shown.json()? } else { shown.text() })?;
+    Ok(true)
+}
+
+/// The network on standard input.
+fn from_input() -> Result<(Option<Network>, Findings), String> {
+    let most = candor_config::MAX_BYTES;
+    let mut text = String::new();
+    let read = io::stdin().take(most as u64 + 1).read_to_string(&mut text);
+    read.map_err(|error| format!("-: cannot be read: {error}; a network file is text"))?;
+    if text.len() > most {
+        return Err(format!("-: is longer than {most} bytes; a network file cannot be that long"));
+    }
+    let include = |name: &str| disk::read(Path::new(name), disk::MOST_BYTES);
+    Ok(file::parse("-", &text, &include))
+}
+
+/// What is shown.
+struct Shown<'a> {
+    network: &'a Network,
+    flows: &'a [Flow],
+    loads: &'a [Load],
+}
+
+impl<'a> Shown<'a> {
+    fn json(&self) -> Result<String, String> {
+        let buses = self.network.buses.iter().zip(self.loads).map(|(bus, load)| NetworkBus {
             bus: &bus.name,
             bitrate: bus.timing.nominal.bits_per_second(),
             data_bitrate: bus.timing.data.bits_per_second(),
             fd: bus.is_fd,
             frames_per_second: load.frames_per_second,
             longest_percent: load.longest_share * 100.0,
-        }))?;
-        print(&format!(
-            "{buses}{}",
-            lines(flows.iter().filter_map(|flow| message(&network, flow)))?
-        ))?;
-    } else {
-        print(&show(&network, &flows, &loads))?;
+        });
+        let nodes = self.network.nodes.iter().map(|node| NetworkNode {
+            node: &node.name,
+            bus: self.bus_name(node),
+            queue: node.queue.discipline.into(),
+            queue_depth: node.queue.depth,
+            messages: node.messages.len(),
+        });
+        let messages = self.flows.iter().filter_map(|flow| self.message(flow));
+        Ok(lines(buses)? + &lines(nodes)? + &lines(messages)?)
     }
-    Ok(true)
+
+    fn bus_name(&self, node: &Node) -> &'a str {
+        self.network.buses.get(node.bus).map_or("", |bus| bus.name.as_str())
+    }
+
+    fn message(&self, flow: &Flow) -> Option<NetworkMessage<'a>> {
+        let node = self.network.nodes.get(flow.node)?;
+        let message = node.messages.get(flow.message)?;
+        let bus = self.network.buses.get(flow.bus)?;
+        let gateways = flow.gateways.iter().filter_map(|&index| self.network.gateways.get(index));
+        let longest = longest_transmission(&flow.frame, bus.timing).map(Nanos::as_nanos);
+        Some(NetworkMessage {
+            message: &message.name,
+            node: &node.name,
+            from: self.bus_name(node),
+            bus: &bus.name,
+            id: show_id(flow.frame.can_id()),
+            length: flow.frame.len(),
+            fd: flow.frame.is_fd(),
+            period_ns: message.period.as_nanos(),
+            offset_ns: message.offset.map(Nanos::as_nanos),
+            jitter_ns: message.jitter.as_nanos(),
+            longest_ns: longest.filter(|_| !flow.is_refused),
+            gateways: gateways.map(|gateway| gateway.name.as_str()).collect(),
+        })
+    }
+
+    /// The title and a table each of buses, nodes and messages.
+    fn text(&self) -> String {
+        let mut parts = Vec::new();
+        if !self.network.title.is_empty() {
+            parts.push(format!("{}\n", visible(&self.network.title)));
+        }
+        let buses: Vec<_> = self.network.buses.iter().zip(self.loads).map(bus_row).collect();
+        parts.push(table(&["bus", "kind", ">bit rate", ">frames/s", ">load at most"], &buses));
+        let nodes: Vec<_> = self.network.nodes.iter().map(|node| self.node_row(node)).collect();
+        if !nodes.is_empty() {
+            parts.push(table(&["node", "bus", "queue", ">messages"], &nodes));
+        }
+        let messages = self.message_table();
+        parts.extend((!self.flows.is_empty()).then_some(messages));
+        parts.join("\n")
+    }
+
+    fn node_row(&self, node: &Node) -> Vec<String> {
+        let order = match node.queue.discipline {
+            Discipline::Fifo => "fifo",
+            Discipline::Priority => "priority",
+        };
+        let queue = format!("{order}, {}", counted(node.queue.depth as u64, "frame"));
+        vec![node.name.clone(), self.bus_name(node).into(), queue, node.messages.len().to_string()]
+    }
+
+    /// Each message on each bus, the most urgent first. What no message has takes no column.
+    fn message_table(&self) -> String {
+        let mut flows: Vec<_> = self.flows.iter().collect();
+        flows.sort_by_key(|flow| (flow.bus, flow.frame.id()));
+        let rows: Vec<_> = flows.into_iter().filter_map(|flow| self.message(flow)).collect();
+        let is_sent = |row: &&NetworkMessage<'_>| row.gateways.is_empty();
+        let has_fd = rows.iter().any(|row| row.fd);
+        let has_offset = rows.iter().filter(is_sent).any(|row| row.offset_ns.is_some());
+        let has_jitter = rows.iter().filter(is_sent).any(|row| row.jitter_ns != 0);
+        let columns = [
+            ("bus", true),
+            ("identifier", true),
+            ("message", true),
+            ("sent by", true),
+            ("kind", has_fd),
+            (">bytes", true),
+            (">period", true),
+            (">offset", has_offset),
+            (">jitter", has_jitter),
+            (">longest", true),
+        ];
+        let head: Vec<_> =
+            columns.iter().filter(|(_, is_used)| *is_used).map(|(name, _)| *name).collect();
+        let used = |row: &NetworkMessage<'_>| {
+            let cells = message_row(row).into_iter().zip(columns);
+            cells.filter(|(_, (_, is_used))| *is_used).map(|(cell, _)| cell).collect()
+        };
+        table(&head, &rows.iter().map(used).collect::<Vec<_>>())
+    }
 }
 
-fn message<'a>(network: &'a Network, flow: &'a Flow) -> Option<NetworkMessage<'a>> {
-    let node = network.nodes.get(flow.node)?;
-    let message = node.messages.get(flow.message)?;
-    let bus = network.buses.get(flow.bus)?;
-    let gateways = flow.gateways.iter().filter_map(|&index| network.gateways.get(index));
-    Some(NetworkMessage {
-        message: &message.name,
-        node: &node.name,
-        from: &network.buses.get(node.bus)?.name,
-        bus: &bus.name,
-        id: show_id(flow.frame.can_id()),
-        length: flow.frame.len(),
-        period_ns: message.period.as_nanos(),
-        offset_ns: message.offset.map(Nanos::as_nanos),
-        jitter_ns: message.jitter.as_nanos(),
-        longest_ns: longest_transmission(&flow.frame, bus.timing)?.as_nanos(),
-        gateways: gateways.map(|gateway| gateway.name.as_str()).collect(),
-    })
+fn bus_row((bus, load): (&Bus, &Load)) -> Vec<String> {
+    let [nominal, data] =
+        [bus.timing.nominal, bus.timing.data].map(|it| rate(it.bits_per_second()));
+    vec![
+        bus.name.clone(),
+        if bus.is_fd { "CAN FD" } else { "classical" }.to_owned(),
+        if nominal == data { nominal } else { format!("{nominal}, data {data}") },
+        format!("{:.1}", load.frames_per_second),
+        format!("{:.1} %", load.longest_share * 100.0),
+    ]
 }
 
-fn show(network: &Network, flows: &[Flow], loads: &[Load]) -> String {
-    let rate = |bits: u32| format!("{} kbit/s", f64::from(bits) / 1_000.0);
-    let bus = |(bus, load): (&candor_network::Bus, &Load)| {
-        let (nominal, data) = (bus.timing.nominal, bus.timing.data);
-        let rates = match nominal == data {
-            true => rate(nominal.bits_per_second()),
-            false => format!(
-                "{}, data {}",
-                rate(nominal.bits_per_second()),
-                rate(data.bits_per_second())
-            ),
-        };
-        vec![
-            bus.name.clone(),
-            if bus.is_fd { "CAN FD" } else { "classical" }.to_owned(),
-            rates,
-            format!("{:.1}", load.frames_per_second),
-            format!("{:.1} %", load.longest_share * 100.0),
-        ]
-    };
-    let row = |message: NetworkMessage<'_>| {
-        let by = message.gateways.join(", ");
-        let from = if by.is_empty() {
-            message.node.to_owned()
-        } else {
-            format!("{by} (from {})", message.from)
-        };
-        vec![
-            message.bus.to_owned(),
-            message.id,
-            message.message.to_owned(),
-            from,
-            message.length.to_string(),
-            duration(message.period_ns as f64),
-            duration(message.longest_ns as f64),
-        ]
-    };
-    let buses: Vec<_> = network.buses.iter().zip(loads).map(bus).collect();
-    let mut of_bus: Vec<_> = flows.iter().collect();
-    // Most urgent first.
-    of_bus.sort_by_key(|flow| (flow.bus, flow.frame.id()));
-    let messages: Vec<_> =
-        of_bus.into_iter().filter_map(|flow| message(network, flow)).map(row).collect();
-    let mut text = table(&["bus", "kind", "bit rate", "frames/s", "load at most"], &buses);
-    if !messages.is_empty() {
-        text.push('\n');
-        text.push_str(&table(
-            &["bus", "identifier", "message", "sent by", "bytes", "period", "longest"],
-            &messages,
-        ));
+fn rate(bits_per_second: u32) -> String {
+    match f64::from(bits_per_second) {
+        rate if rate >= 1e6 => format!("{} Mbit/s", rate / 1e6),
+        rate => format!("{} kbit/s", rate / 1e3),
     }
-    text
+}
+
+/// All cells. When a message is sent is said on the bus of its node.
+fn message_row(message: &NetworkMessage<'_>) -> [String; 10] {
+    let by = message.gateways.join(", ");
+    let is_sent = by.is_empty();
+    let from =
+        if is_sent { message.node.to_owned() } else { format!("{by} (from {})", message.from) };
+    let time = |ns: Option<u64>| ns.map_or_else(|| "-".into(), |ns| duration(ns as f64));
+    [
+        message.bus.to_owned(),
+        message.id.clone(),
+        message.message.to_owned(),
+        from,
+        if message.fd { "CAN FD" } else { "classical" }.into(),
+        message.length.to_string(),
+        duration(message.period_ns as f64),
+        match message.offset_ns {
+            None if is_sent => "random".into(),
+            offset => time(offset.filter(|_| is_sent)),
+        },
+        time(Some(message.jitter_ns).filter(|&jitter| is_sent && jitter != 0)),
+        message.longest_ns.map_or_else(|| "lost".into(), |ns| duration(ns as f64)),
+    ]
 }

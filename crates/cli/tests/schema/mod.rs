@@ -35,6 +35,12 @@ fn misfits_in(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<S
             "minimum" => value.as_f64().is_none_or(|value| value >= wanted.as_f64().unwrap()),
             "maximum" => value.as_f64().is_none_or(|value| value <= wanted.as_f64().unwrap()),
             "minItems" => len(value).is_none_or(|len| len >= wanted.as_u64().unwrap()),
+            "uniqueItems" => value.as_array().is_none_or(|items| {
+                items.iter().enumerate().all(|(at, item)| !items[..at].contains(item))
+            }),
+            "minLength" => value
+                .as_str()
+                .is_none_or(|text| text.chars().count() as u64 >= wanted.as_u64().unwrap()),
             "minProperties" => size(value).is_none_or(|size| size >= wanted.as_u64().unwrap()),
             "maxProperties" => size(value).is_none_or(|size| size <= wanted.as_u64().unwrap()),
             "maxItems" => len(value).is_none_or(|len| len <= wanted.as_u64().unwrap()),

@@ -7,6 +7,7 @@ use candor_config::{Section, Value};
 use candor_diagnostics::Origin;
 use candor_engine::Table;
 use candor_engine::table::Gate;
+use candor_network::file::place_buses;
 use candor_rules::file::disk;
 use candor_rules::job::{Inexpressible, plan};
 use candor_sim::Discipline;
@@ -116,6 +117,10 @@ impl Reader<'_> {
                 None
             }
         };
+        let rules = rules.map(|mut rules| {
+            place_buses(&mut rules, &self.network.buses);
+            rules
+        });
         let rules = rules.filter(|rules| {
             let mut real = rules.buses.iter().filter(|bus| !bus.is_virtual);
             real.all(|bus| self.bus(&bus.name, rules_origin).is_some())

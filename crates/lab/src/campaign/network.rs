@@ -23,21 +23,55 @@ pub(super) struct NetworkFile {
     pub(super) input: Option<(String, PathBuf)>,
     /// The part that only some experiments take.
     messages: Option<Table>,
+    /// Its gateways, with their rules as somebody names them who is where the experiment is.
+    gateways: Option<Value>,
+    /// Where it is named.
+    origin: Option<Origin>,
 }
 
 impl NetworkFile {
-    /// Lays the messages under an experiment with periodic traffic.
-    pub(super) fn lay_under(&self, table: &mut Table) {
+    /// Lays the messages under an experiment with periodic traffic, and the rules under one that has got a
+    /// gateway since the file was read.
+    pub(super) fn lay_under(&self, table: &mut Table, findings: &Findings) {
         let kind = table.get_path(&["traffic", "kind"]).and_then(Value::as_str);
         if let (Some(messages), Some("periodic")) = (&self.messages, kind) {
-            lay_under(table, messages.clone());
+            lay_under(table, messages);
+        }
+        let Some(gateways) = &self.gateways else { return };
+        if let Some(rules) = only_rules(gateways, table, findings).cloned() {
+            table.set_path(&["gateway", "rules"], rules);
+        }
+    }
+
+    /// Warns if the network has gateways, but this experiment says nothing about one.
+    pub(super) fn doubt_gateway(&self, table: &Table, findings: &Findings) {
+        if let (Some(_), Some(origin), None) = (&self.gateways, &self.origin, table.get("gateway"))
+        {
+            let message = "the network has a gateway, but the experiment has no [gateway]: nothing is \
+                           forwarded";
+            let hint = "say how long it takes, as in gateway.delay = \"35us\", or that there is none: \
+                        gateway.kind = \"none\"";
+            findings.warning(origin, message, hint);
         }
     }
 }
 
-fn lay_under(table: &mut Table, mut under: Table) {
-    under.merge(std::mem::replace(table, Table::new(under.origin().clone())));
-    *table = under;
+/// Lays `under` under a table. What both have stays where the experiment has it.
+fn lay_under(table: &mut Table, under: &Table) {
+    let mut merged = Table::new(table.origin().clone());
+    for entry in under.entries() {
+        let value = match (&entry.value.data, table.get(&entry.key)) {
+            (Data::Table(inner), Some(Value { origin, data: Data::Table(own) })) => {
+                let mut moved = Table::new(own.origin().clone());
+                inner.entries().iter().for_each(|it| moved.set_path(&[&it.key], it.value.clone()));
+                Value { origin: origin.clone(), data: Data::Table(moved) }
+            }
+            _ => entry.value.clone(),
+        };
+        merged.set_path(&[&entry.key], value);
+    }
+    merged.merge(std::mem::replace(table, Table::new(merged.origin().clone())));
+    *table = merged;
 }
 
 /// Lays buses and rules of the network file that `table` names under it, and takes its name out.
@@ -74,17 +108,20 @@ pub(super) fn read(table: &mut Table, base: &Path, findings: &Findings) -> Netwo
     let beside = |file: &str| folder.join(file).to_string_lossy().into_owned();
     let origin = Origin::whole(&source);
     let (mut under, mut messages) = (Table::new(origin.clone()), Table::new(origin));
+    let mut gateways = None;
     for entry in document.entries() {
         let mut value = entry.value.clone();
         match entry.key.as_str() {
             "bus" => {
-                rename_databases(&mut value, &beside);
+                rename_files(&mut value, "dbc", &beside);
                 under.set_path(&["bus"], value);
             }
             "gateway" => {
+                rename_files(&mut value, "rules", &beside);
                 if let Some(rules) = only_rules(&value, table, findings) {
-                    under.set_path(&["gateway", "rules"], renamed(rules, &beside));
+                    under.set_path(&["gateway", "rules"], rules.clone());
                 }
+                gateways = Some(value);
             }
             key if OF_TRAFFIC.contains(&key) => {
                 if key == "dbc" {
@@ -95,8 +132,13 @@ pub(super) fn read(table: &mut Table, base: &Path, findings: &Findings) -> Netwo
             _ => {}
         }
     }
-    lay_under(table, under);
-    NetworkFile { input: Some((name.to_owned(), path)), messages: Some(messages) }
+    lay_under(table, &under);
+    NetworkFile {
+        input: Some((name.to_owned(), path)),
+        messages: Some(messages),
+        gateways,
+        origin: Some(value.origin.clone()),
+    }
 }
 
 /// A file name as somebody writes it who is where the experiment is.
@@ -105,17 +147,16 @@ fn renamed(value: &Value, beside: &dyn Fn(&str) -> String) -> Value {
     Value { origin: value.origin.clone(), data }
 }
 
-fn rename_databases(buses: &mut Value, beside: &dyn Fn(&str) -> String) {
-    let names: Vec<_> = buses.as_table().into_iter().flat_map(Table::entries).collect();
-    let databases: Vec<_> = names
+/// The same for what each of several tables names under `key`.
+fn rename_files(tables: &mut Value, key: &str, beside: &dyn Fn(&str) -> String) {
+    let names: Vec<_> = tables.as_table().into_iter().flat_map(Table::entries).collect();
+    let files: Vec<_> = names
         .into_iter()
-        .filter_map(|bus| {
-            Some((bus.key.clone(), renamed(bus.value.as_table()?.get("dbc")?, beside)))
-        })
+        .filter_map(|it| Some((it.key.clone(), renamed(it.value.as_table()?.get(key)?, beside))))
         .collect();
-    if let Data::Table(buses) = &mut buses.data {
-        for (bus, dbc) in databases {
-            buses.set_path(&[&bus, "dbc"], dbc);
+    if let Data::Table(tables) = &mut tables.data {
+        for (name, file) in files {
+            tables.set_path(&[&name, key], file);
         }
     }
 }
@@ -123,7 +164,8 @@ fn rename_databases(buses: &mut Value, beside: &dyn Fn(&str) -> String) {
 /// The rules of the only gateway, for an experiment that has a gateway without rules of its own.
 fn only_rules<'a>(gateways: &'a Value, table: &Table, findings: &Findings) -> Option<&'a Value> {
     let own = table.get("gateway")?.as_table()?;
-    if ["rules", "generate"].iter().any(|key| own.get(key).is_some()) {
+    let is_none = own.get("kind").and_then(Value::as_str) == Some("none");
+    if is_none || ["rules", "generate"].iter().any(|key| own.get(key).is_some()) {
         return None;
     }
     match gateways.as_table()?.entries() {

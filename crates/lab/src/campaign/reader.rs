@@ -23,6 +23,8 @@ pub(super) struct Reader<'a> {
     /// The DBC files of buses: the place of the bus, the file, and where it is named.
     pub(super) databases: Vec<(usize, String, Origin)>,
     pub(super) inputs: Vec<Input>,
+    /// Whether a network file is under the experiment.
+    pub(super) has_network: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -54,7 +56,16 @@ impl<'a> Reader<'a> {
             findings.error(file.origin_of("bus"), "no bus is defined");
         }
         let network = Network { buses, ..Network::default() };
-        Self { base, findings, network, faults, unread, databases, inputs: Vec::new() }
+        Self {
+            base,
+            findings,
+            network,
+            faults,
+            unread,
+            databases,
+            inputs: Vec::new(),
+            has_network: false,
+        }
     }
 
     /// Notes a file that was read. One that cannot be read is reported where it is used.

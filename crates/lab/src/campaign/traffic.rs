@@ -48,8 +48,14 @@ impl Reader<'_> {
         let origin = section.origin();
         self.network.nodes = self.nodes(&mut section, is_periodic, fill);
         if is_periodic && self.network.nodes.is_empty() && !self.findings.has_errors() {
-            let hint =
-                "name a DBC file with traffic.dbc, or list messages under [[traffic.message]]";
+            let hint = match self.has_network {
+                true => {
+                    "in the network file, name a DBC file with dbc, or list messages under [[message]]"
+                }
+                false => {
+                    "name a DBC file with traffic.dbc, or list messages under [[traffic.message]]"
+                }
+            };
             self.findings.error_with_hint(origin, "there are no messages to send", hint);
         }
         let replay = self.replay(&mut section, kind == Some(Kind::Replay));
@@ -123,7 +129,9 @@ impl Reader<'_> {
             include: &include,
             is_used,
         };
-        let nodes = nodes(section, &context);
+        let mut nodes = nodes(section, &context);
+        // Who sends nothing takes no part.
+        nodes.retain(|node| !node.messages.is_empty());
         for (name, path) in files.into_inner() {
             self.input(&name, &path);
         }

@@ -4,22 +4,31 @@ use candor_config::Section;
 use candor_diagnostics::{Findings, Origin, did_you_mean};
 use candor_wire::can::{Bitrate, Timing};
 
+use super::listed::{name_of, require};
 use crate::Bus;
 
 /// The bus that a table describes. Keys that it does not know are left to the caller, and so is
 /// [`Section::finish`].
 pub fn bus(section: &mut Section<'_>, name: &str) -> Bus {
-    section.require(&["bitrate"]);
+    require(section, &[("bitrate", "write its bit rate, as in bitrate = \"500k\"")]);
+    name_of("bus", name, section.origin(), section.findings());
     let nominal = section.bitrate("bitrate");
     let data = section.bitrate("data_bitrate");
     if let Some(nominal) = nominal {
         doubt_rates(section, Timing { nominal, data: data.unwrap_or(nominal) });
     }
     let nominal = nominal.unwrap_or(Bitrate::MAX);
+    let is_fd = section.boolean("fd");
+    if data.is_some() && is_fd == Some(false) {
+        let message =
+            format!("bus `{name}` has a `data_bitrate`, but no CAN FD frames: `fd` is false");
+        let hint = "remove one of the two keys";
+        section.findings().warning(section.origin_of("fd"), message, hint);
+    }
     Bus {
         name: name.into(),
         timing: Timing { nominal, data: data.unwrap_or(nominal) },
-        is_fd: section.boolean("fd").unwrap_or(data.is_some()),
+        is_fd: is_fd.unwrap_or(data.is_some()),
     }
 }
 

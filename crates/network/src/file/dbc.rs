@@ -14,52 +14,70 @@ pub struct DbcMessages {
     pub messages: Vec<(String, Message)>,
     /// How many others have no cycle time.
     pub without_period: usize,
+    /// How many others have no node that sends them.
+    pub without_sender: usize,
     /// How many others have a length that no frame has, or an identifier that no frame or another
     /// message has.
     pub without_frame: usize,
+}
+
+impl DbcMessages {
+    /// How many messages there are in all.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.messages.len() + self.without_period + self.without_sender + self.without_frame
+    }
 }
 
 /// The messages of a DBC file that have a cycle time (`GenMsgCycleTime`, in ms). `name` is what the file is
 /// called in the reason; `list` is the table that lists messages.
 ///
 /// # Errors
-/// It is no DBC file, or none of its messages can be sent: the reason.
+/// It is no DBC file, or none of its messages has a cycle time: the reason.
 pub fn dbc_messages(name: &str, bytes: &[u8], list: &str) -> Result<DbcMessages, String> {
     // What is wrong with signals does not matter here.
     let findings = Findings::new();
     let Some(database) = Database::parse(name, bytes, &findings) else {
         return Err(refused(name, &findings));
     };
-    let mut messages = Vec::new();
-    let (mut without_period, mut without_frame) = (0, database.left_out());
+    let mut found = DbcMessages {
+        messages: Vec::new(),
+        without_period: 0,
+        without_sender: 0,
+        without_frame: database.left_out(),
+    };
     for message in database.messages() {
         let Some(period) = message.cycle_time else {
-            without_period += 1;
+            found.without_period += 1;
             continue;
         };
         if fd_dlc(message.length).is_none() {
-            without_frame += 1;
+            found.without_frame += 1;
             continue;
         }
-        let node = message.sender.clone().unwrap_or_default();
+        let Some(node) = message.sender.clone() else {
+            found.without_sender += 1;
+            continue;
+        };
         let message = Message {
             name: message.name.clone(),
             can_id: id_word(message.id),
             length: message.length,
+            is_fd: message.is_fd,
             period,
             offset: None,
             jitter: Nanos::ZERO,
             payload: Payload::Signals,
         };
-        messages.push((node, message));
+        found.messages.push((node, message));
     }
-    if messages.is_empty() {
+    if found.count() == found.without_period {
         return Err(format!(
             "{name}: no message has a cycle time; add a GenMsgCycleTime in ms to each, or list \
              messages under {list}"
         ));
     }
-    Ok(DbcMessages { messages, without_period, without_frame })
+    Ok(found)
 }
 
 /// The reason why the file cannot be used, in one sentence.

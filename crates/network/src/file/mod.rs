@@ -4,23 +4,32 @@
 //! [`nodes`].
 
 mod bus;
+mod check;
 mod dbc;
+mod gateway;
 mod identifier;
+mod listed;
 mod nodes;
+mod senders;
 
 use std::path::Path;
 
-use candor_config::{Section, Table};
+use candor_config::Section;
 use candor_diagnostics::{Findings, Source};
 pub use candor_rules::file::Include;
 use candor_rules::file::disk;
 
-use crate::{Gateway, Network};
+use self::check::{Places, check};
+use self::gateway::gateway;
+use self::listed::require;
+use crate::Network;
 
 pub use self::bus::{bus, bus_named};
 pub use self::dbc::{DbcMessages, dbc_messages};
+pub use self::gateway::place_buses;
 pub use self::identifier::identifier;
-pub use self::nodes::{Context, Fill, fill, nodes, queue};
+pub use self::listed::{Fill, fill};
+pub use self::nodes::{Context, nodes, queue};
 
 /// Reads a network file. `name` is what the file is called in findings; `include` reads the DBC files and
 /// rule files that it names, by the names that it uses.
@@ -32,9 +41,10 @@ pub fn parse(name: &str, text: &str, include: Include<'_>) -> (Option<Network>, 
     let source = Source::new(name, text);
     let Some(document) = candor_config::parse(&source, &findings) else { return (None, findings) };
     let mut file = Section::new(&document, &findings);
-    file.require(&["bus"]);
+    require(&mut file, &[("bus", "describe each bus, as in bus.body.bitrate = \"500k\"")]);
     let title = file.string("title").unwrap_or_default().to_owned();
     let (mut buses, mut unread, mut databases) = (Vec::new(), Vec::new(), Vec::new());
+    let mut bus_places = Vec::new();
     for entry in file.table_entries("bus") {
         let Some(table) = entry.value.as_table() else {
             unread.push(entry.key.clone());
@@ -43,13 +53,15 @@ pub fn parse(name: &str, text: &str, include: Include<'_>) -> (Option<Network>, 
         };
         let mut section = Section::new(table, &findings);
         buses.push(bus(&mut section, &entry.key));
+        bus_places.push(&entry.origin);
         if let Some(dbc) = section.string("dbc") {
             databases.push((buses.len() - 1, dbc, section.origin_of("dbc")));
         }
         section.finish();
     }
     if buses.is_empty() && !findings.has_errors() {
-        findings.error(file.origin_of("bus"), "no bus is defined");
+        let hint = "describe each bus, as in bus.body.bitrate = \"500k\"";
+        findings.error_with_hint(file.origin_of("bus"), "no bus is defined", hint);
     }
     let fill = fill(&mut file);
     let context = Context {
@@ -69,8 +81,12 @@ pub fn parse(name: &str, text: &str, include: Include<'_>) -> (Option<Network>, 
             None => entry.value.wrong_type(&entry.key, "a table with rules", &findings),
         }
     }
+    let (gateways, sources): (Vec<_>, Vec<_>) = gateways.into_iter().unzip();
     file.finish();
     let network = Network { title, buses, nodes, gateways };
+    if !findings.has_errors() {
+        check(&network, &Places { buses: &bus_places, rules: &sources }, &findings);
+    }
     ((!findings.has_errors()).then_some(network), findings)
 }
 
@@ -83,44 +99,4 @@ pub fn load(path: &Path) -> Result<(Option<Network>, Findings), String> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let include = |name: &str| disk::read(&folder.join(name), disk::MOST_BYTES);
     Ok(parse(&path.display().to_string(), &text, &include))
-}
-
-/// A gateway with the rules of its file. What is wrong with the rules is reported at their place.
-fn gateway(
-    name: &str,
-    table: &Table,
-    context: &Context<'_>,
-    findings: &Findings,
-) -> Option<Gateway> {
-    let include = context.include;
-    let mut section = Section::new(table, findings);
-    section.require(&["rules"]);
-    let file = section.string("rules");
-    let origin = section.origin_of("rules");
-    section.finish();
-    let text = include(file?).and_then(|bytes| {
-        String::from_utf8(bytes).map_err(|error| {
-            let byte = error.utf8_error().valid_up_to();
-            format!("byte {byte} is not UTF-8; rule files are text in UTF-8")
-        })
-    });
-    let text = match text {
-        Ok(text) => text,
-        Err(reason) => {
-            findings.error(origin, format!("{}: {reason}", file?));
-            return None;
-        }
-    };
-    // What a rule file names is beside it.
-    let folder = Path::new(file?).parent().unwrap_or(Path::new(""));
-    let beside = |name: &str| include(&folder.join(name).to_string_lossy());
-    let (rules, found) = candor_rules::file::parse_with(file?, &text, &beside);
-    for finding in found {
-        findings.push(finding);
-    }
-    let rules = rules?;
-    for bus in rules.buses.iter().filter(|bus| !bus.is_virtual) {
-        bus_named(context.buses, context.unread, &bus.name, origin, findings)?;
-    }
-    Some(Gateway { name: name.into(), rules })
 }

@@ -1,16 +1,13 @@
 //! Nodes with their queues and messages.
 
-use candor_config::{Data, Section};
-use candor_diagnostics::{Findings, Origin, counted, did_you_mean, part_of};
+use candor_config::{Section, Value};
+use candor_diagnostics::{Findings, Origin, did_you_mean, part_of};
 use candor_queue::Discipline;
-use candor_time::Nanos;
-use candor_wire::can::frame::fd_dlc;
 
-use super::{Include, bus_named, dbc_messages, identifier};
-use crate::{Bus, Message, Node, Payload, Queue, show_id};
-
-/// The shortest period of a message: less is a mistake in the unit.
-const SHORTEST_PERIOD: Nanos = Nanos::from_micros(10);
+use super::listed::{Fill, Places, Sent, listed, name_of};
+use super::senders::{Placed, by_node};
+use super::{Include, bus_named, dbc_messages};
+use crate::{Bus, Message, Node, Queue};
 
 /// What readers of nodes need to know.
 #[derive(Clone, Copy)]
@@ -31,42 +28,6 @@ pub struct Context<'a> {
     pub is_used: bool,
 }
 
-/// What `fill` says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fill {
-    /// Every byte is this.
-    Byte(u8),
-    /// As many stuff bits as a frame of this length may have.
-    Worst,
-}
-
-impl Fill {
-    fn payload(self, length: usize) -> Payload {
-        match self {
-            Self::Byte(byte) => Payload::Bytes(vec![byte; length]),
-            Self::Worst => Payload::Worst,
-        }
-    }
-}
-
-/// `fill`: a byte, or what takes the most bits.
-pub fn fill(section: &mut Section<'_>) -> Option<Fill> {
-    let value = section.value("fill")?;
-    match (&value.data, value.as_str()) {
-        (Data::Integer(byte), _) if u8::try_from(*byte).is_ok() => {
-            u8::try_from(*byte).ok().map(Fill::Byte)
-        }
-        (_, Some("worst-case")) => Some(Fill::Worst),
-        _ => {
-            let found = value.to_toml_string();
-            let message = format!("`fill` is {found}, but must be 0 to 255, or \"worst-case\"");
-            let hint = "worst-case: as many stuff bits as a frame of this length may have";
-            section.findings().error_with_hint(&value.origin, message, hint);
-            None
-        }
-    }
-}
-
 /// `queue` and `queue_depth`; what is absent is as usual.
 #[must_use]
 pub fn queue(section: &mut Section<'_>, usual: Queue) -> Queue {
@@ -78,14 +39,14 @@ pub fn queue(section: &mut Section<'_>, usual: Queue) -> Queue {
 }
 
 /// The nodes that the tables `nodes`, `node`, `message`, `offsets` of a section describe, and its keys
-/// `dbc`, `offset`, `queue` and `queue_depth`. Other keys are left to the caller.
+/// `dbc`, `offset`, `queue` and `queue_depth`. Other keys are left to the caller. Nodes that send nothing are
+/// behind the others.
 #[must_use]
 pub fn nodes(section: &mut Section<'_>, context: &Context<'_>) -> Vec<Node> {
     let findings = section.findings();
-    let origin = section.origin();
     let reader = Reader { context: *context, findings };
     let usual = queue(section, Queue::default());
-    let mut placed = reader.placed_nodes(section);
+    let (mut placed, misplaced) = reader.placed_nodes(section);
     let mut messages = Vec::new();
     let file = section.string("dbc").map(|dbc| (None, dbc, section.origin_of("dbc")));
     let of_buses = context.databases.iter().map(|&(bus, dbc, origin)| (Some(bus), dbc, origin));
@@ -97,7 +58,8 @@ pub fn nodes(section: &mut Section<'_>, context: &Context<'_>) -> Vec<Node> {
             {
                 placed.push((bus, node.clone()));
             }
-            messages.push(Sent { bus, node, message });
+            let places = Places::elsewhere(origin);
+            messages.push(Sent { bus, node: Some(node), message, is_named: true, places });
         }
     }
     if let Some(fill) = context.fill {
@@ -105,33 +67,30 @@ pub fn nodes(section: &mut Section<'_>, context: &Context<'_>) -> Vec<Node> {
             message.payload = fill.payload(message.length);
         }
     }
-    let queues = reader.queues(section, usual, &placed);
-    let listed = section.sections("message").into_iter();
-    messages.extend(listed.map(|message| reader.message(message)));
+    let queues = reader.queues(section, usual, &placed, &misplaced);
+    let tables = section.sections("message").into_iter();
+    messages.extend(tables.map(|message| listed(message, context.fill)));
     reader.offsets(section, &mut messages);
     if !context.is_used {
         return Vec::new();
     }
-    reader.by_node(messages, &placed, usual, &queues, origin)
+    by_node(
+        &reader,
+        messages,
+        &Placed { nodes: &placed, misplaced: &misplaced, queues: &queues, usual },
+    )
 }
 
-/// A message, and who sends it.
-struct Sent {
-    /// The bus, if the file of the message says it.
-    bus: Option<usize>,
-    node: String,
-    message: Message,
-}
-
-struct Reader<'a> {
-    context: Context<'a>,
-    findings: &'a Findings,
+/// Reads the tables of nodes and messages.
+pub(super) struct Reader<'a> {
+    pub(super) context: Context<'a>,
+    pub(super) findings: &'a Findings,
 }
 
 impl Reader<'_> {
-    /// Which node is on which bus.
-    fn placed_nodes(&self, section: &mut Section<'_>) -> Vec<(usize, String)> {
-        let mut placed = Vec::new();
+    /// Which node is on which bus, and which ones are on buses that do not exist.
+    fn placed_nodes(&self, section: &mut Section<'_>) -> (Vec<(usize, String)>, Vec<String>) {
+        let (mut placed, mut misplaced) = (Vec::new(), Vec::new());
         for entry in section.table_entries("nodes") {
             let bus = bus_named(
                 self.context.buses,
@@ -140,19 +99,41 @@ impl Reader<'_> {
                 &entry.origin,
                 self.findings,
             );
-            let Some(bus) = bus else { continue };
             let Some(nodes) = entry.value.as_array() else {
                 entry.value.wrong_type(&entry.key, "a list of nodes", self.findings);
                 continue;
             };
+            let Some(bus) = bus else {
+                misplaced.extend(nodes.iter().filter_map(Value::as_str).map(str::to_owned));
+                continue;
+            };
             for node in nodes {
                 match node.as_str() {
-                    Some(node) => placed.push((bus, node.to_owned())),
+                    Some(name) => self.place(bus, name, &node.origin, &mut placed),
                     None => node.wrong_type(&entry.key, "the name of a node", self.findings),
                 }
             }
         }
-        placed
+        (placed, misplaced)
+    }
+
+    /// Puts a node on a bus, if it is on none.
+    fn place(&self, bus: usize, name: &str, origin: &Origin, placed: &mut Vec<(usize, String)>) {
+        let Some(name) = name_of("node", name, origin, self.findings) else { return };
+        match placed.iter().find(|(_, node)| node == name) {
+            None => placed.push((bus, name.to_owned())),
+            Some((on, _)) if *on == bus => {
+                let message = format!("node `{name}` is listed twice");
+                self.findings.error_with_hint(origin, message, "list each node once");
+            }
+            Some((on, _)) => {
+                let on = self.context.buses.get(*on).map_or("", |bus| bus.name.as_str());
+                let message = format!("node `{name}` is on bus `{on}` already");
+                let hint =
+                    "a computer on two buses is two nodes with different names, or a gateway";
+                self.findings.error_with_hint(origin, message, hint);
+            }
+        }
     }
 
     /// The queues of nodes that have one of their own: `[node.Engine]`.
@@ -161,6 +142,7 @@ impl Reader<'_> {
         section: &mut Section<'_>,
         usual: Queue,
         placed: &[(usize, String)],
+        misplaced: &[String],
     ) -> Vec<(String, Queue)> {
         let mut queues = Vec::new();
         for entry in section.table_entries("node") {
@@ -169,7 +151,8 @@ impl Reader<'_> {
                 entry.value.wrong_type(&entry.key, expected, self.findings);
                 continue;
             };
-            let is_known = placed.iter().any(|(_, node)| *node == entry.key);
+            let is_known =
+                placed.iter().map(|(_, node)| node).chain(misplaced).any(|node| *node == entry.key);
             if !is_known && self.context.unread.is_empty() {
                 let message = format!("there is no node `{}` on any bus", entry.key);
                 let hint = self.where_nodes_are_placed();
@@ -228,13 +211,21 @@ impl Reader<'_> {
                 return Vec::new();
             }
         };
-        let all = read.messages.len() + read.without_period + read.without_frame;
+        let all = read.count();
         if read.without_period > 0 {
             let verbs =
                 ("has no cycle time and is not sent", "have no cycle time and are not sent");
             let messages = part_of(read.without_period, all, "message", verbs);
             let message = format!("{dbc}: {messages}");
             let hint = format!("add a GenMsgCycleTime in ms to them, or list them under {list}");
+            self.findings.warning(origin, message, hint);
+        }
+        if read.without_sender > 0 {
+            let verbs = ("has no sender and is not sent", "have no sender and are not sent");
+            let messages = part_of(read.without_sender, all, "message", verbs);
+            let message = format!("{dbc}: {messages}");
+            let hint =
+                format!("name their senders in the file, or list them with a node under {list}");
             self.findings.warning(origin, message, hint);
         }
         if read.without_frame > 0 {
@@ -250,112 +241,13 @@ impl Reader<'_> {
         read.messages
     }
 
-    /// A message of `[[message]]`.
-    fn message(&self, mut entry: Section<'_>) -> Sent {
-        entry.require(&["id", "period", "node"]);
-        let can_id =
-            entry.value("id").and_then(|value| identifier(value, self.findings)).unwrap_or(0);
-        let length = entry.integer("length", 0..=64).unwrap_or(8);
-        if fd_dlc(length).is_none() {
-            let message = format!("a frame cannot have {length} bytes");
-            self.findings.error(entry.origin_of("length"), message);
-        }
-        let period = entry.nanos("period").unwrap_or(Nanos::from_secs(1));
-        if period < SHORTEST_PERIOD {
-            let message = format!("a period must be at least {SHORTEST_PERIOD}");
-            self.findings.error(entry.origin_of("period"), message);
-        }
-        let payload = self.payload(&mut entry, length);
-        let message = Message {
-            payload,
-            name: entry.string("name").map_or_else(|| show_id(can_id), str::to_owned),
-            can_id,
-            length,
-            period: period.max(SHORTEST_PERIOD),
-            offset: entry.nanos("offset"),
-            jitter: entry.nanos("jitter").unwrap_or_default(),
-        };
-        let node = entry.string("node").unwrap_or_default().to_owned();
-        entry.finish();
-        Sent { bus: None, node, message }
-    }
-
-    /// What is in a message: its `data`, its `fill`, or that of all messages.
-    fn payload(&self, entry: &mut Section<'_>, length: usize) -> Payload {
-        let data = entry.value("data");
-        let fill = fill(entry);
-        let Some(data) = data else {
-            return fill
-                .or(self.context.fill)
-                .map_or(Payload::Signals, |fill| fill.payload(length));
-        };
-        if fill.is_some() {
-            self.findings.error(&data.origin, "a message can have `data` or `fill`, not both");
-        }
-        let Some(bytes) = data.hex_bytes("data", self.findings) else { return Payload::Signals };
-        if bytes.len() != length {
-            let count = counted(bytes.len() as u64, "byte");
-            let message = format!("`data` has {count}, but `length` is {length}");
-            self.findings.error(&data.origin, message);
-        }
-        Payload::Bytes(bytes)
-    }
-
-    /// The messages by the node that sends them.
-    fn by_node(
-        &self,
-        messages: Vec<Sent>,
-        placed: &[(usize, String)],
-        usual: Queue,
-        queues: &[(String, Queue)],
-        origin: &Origin,
-    ) -> Vec<Node> {
-        let mut nodes: Vec<Node> = Vec::new();
-        for Sent { bus, node: sender, message } in messages {
-            let place = || placed.iter().find(|(_, node)| *node == sender).map(|(bus, _)| *bus);
-            let Some(bus) = bus.or_else(place) else {
-                if !self.context.unread.is_empty() {
-                    continue; // it may be on a bus that could not be read
-                }
-                let text = format!("node `{sender}` sends {}, but is not on any bus", message.name);
-                self.findings.error_with_hint(origin, text, self.where_nodes_are_placed());
-                continue;
-            };
-            let Some(on) = self.context.buses.get(bus) else { continue };
-            if message.length > 8 && !on.is_fd {
-                let (name, length) = (&message.name, message.length);
-                let text = format!("{name} has {length} bytes, but its bus is classical");
-                self.findings.error(origin, text);
-            }
-            let other = nodes.iter().find(|node| {
-                let has_id = |other: &Message| other.can_id == message.can_id;
-                node.bus == bus && node.name != sender && node.messages.iter().any(has_id)
-            });
-            if let Some(Node { name: other, .. }) = other {
-                let (bus, id) = (&on.name, show_id(message.can_id));
-                let text = format!("`{other}` and `{sender}` both send {id} on bus {bus}");
-                let hint = "on a CAN bus, only one node may send an identifier: give each one a \
-                            different identifier";
-                self.findings.error_with_hint(origin, text, hint);
-            }
-            match nodes.iter_mut().find(|node| node.bus == bus && node.name == sender) {
-                Some(node) => node.messages.push(message),
-                None => {
-                    let own = queues.iter().find(|(node, _)| *node == sender);
-                    let queue = own.map_or(usual, |(_, queue)| *queue);
-                    nodes.push(Node { name: sender, bus, queue, messages: vec![message] });
-                }
-            }
-        }
-        nodes
-    }
-
     /// The table that lists messages.
     fn list(&self) -> String {
         format!("[[{}message]]", self.context.prefix)
     }
 
-    fn where_nodes_are_placed(&self) -> String {
+    /// What to do about a node that is on no bus.
+    pub(super) fn where_nodes_are_placed(&self) -> String {
         format!("list it under [{}nodes], as in powertrain = [\"Engine\"]", self.context.prefix)
     }
 }

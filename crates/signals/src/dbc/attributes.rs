@@ -58,12 +58,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The name of a format, which may be written as its number.
+    /// The name of a format, which may be written as its number: that of the definition of the file, or the
+    /// usual one if there is none.
     fn frame_format(&self, value: Token<'a>) -> String {
         let index = value.text.parse::<usize>().ok().filter(|_| !value.is_quoted);
-        match index.and_then(|index| self.frame_formats.get(index)) {
-            Some(name) => name.clone(),
-            None => value.unescaped().into_owned(),
+        let defined = index.and_then(|index| self.frame_formats.get(index));
+        match (defined, index) {
+            (Some(name), _) => name.clone(),
+            (None, Some(14)) if self.frame_formats.is_empty() => "StandardCAN_FD".into(),
+            (None, Some(15)) if self.frame_formats.is_empty() => "ExtendedCAN_FD".into(),
+            _ => value.unescaped().into_owned(),
         }
     }
 

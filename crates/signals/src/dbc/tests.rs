@@ -319,6 +319,14 @@ fn the_default_frame_format_holds_for_messages_without_their_own() {
     );
     let is_fd: Vec<_> = database.messages().iter().map(|message| message.is_fd).collect();
     assert_eq!(is_fd, [true, false]);
+    // Without a definition, numbers are those that all files use.
+    let database = good(
+        "BO_ 1 One: 8 A\nBO_ 2 Two: 8 A\nBO_ 2147483651 Three: 8 A\n\
+         BA_ \"VFrameFormat\" BO_ 1 14;\nBA_ \"VFrameFormat\" BO_ 2 0;\n\
+         BA_ \"VFrameFormat\" BO_ 2147483651 15;\n",
+    );
+    let is_fd: Vec<_> = database.messages().iter().map(|message| message.is_fd).collect();
+    assert_eq!(is_fd, [true, false, true]);
     // A number in quotation marks is a name.
     let database = good(
         "BO_ 1 One: 8 A\nBO_ 2 Two: 8 A\n\

@@ -1,0 +1,99 @@
+//! [`Forwarder`]: a gateway that forwards as much as its rules may.
+//!
+//! What becomes of a frame may depend on its data and on time: conditions on data, signals that may be out of
+//! range, `rate`, `every`, `on_change`. Rules forward as if all of that let each frame pass. What depends on
+//! the identifier, the length and the kind of the frame stays as it is: these are known.
+
+use candor_engine::counters::Outcome;
+use candor_engine::extension::action::{Place, Signal};
+use candor_engine::extension::payload::Bytes;
+use candor_engine::extension::{Action, Pace};
+use candor_engine::{BusIndex, Engine, Forward, Passage, Rule, Table};
+use candor_time::Nanos;
+use candor_wire::can::Frame;
+
+use crate::{Gateway, Network};
+
+/// A frame that a gateway sends on a bus of the network.
+pub(super) struct Copy {
+    /// The index of the bus.
+    pub(super) bus: usize,
+    pub(super) frame: Frame,
+    /// The index of the rule that sends it.
+    pub(super) rule: usize,
+}
+
+/// A gateway's engine, and which bus of the network each of its buses is.
+pub(super) struct Forwarder {
+    engine: Engine,
+    /// By bus of the gateway; `None` for those inside of it.
+    buses: Vec<Option<usize>>,
+}
+
+impl Forwarder {
+    pub(super) fn new(network: &Network, gateway: &Gateway) -> Self {
+        let mut table: Table = gateway.rules.clone();
+        table.rules.iter_mut().for_each(forward_the_most);
+        let buses = table.buses.iter().map(|bus| network.bus(&bus.name)).collect();
+        Self { engine: Engine::new(&table), buses }
+    }
+
+    /// The copies of a frame that came from a bus of the network. Each, also one that stays inside of the
+    /// gateway, is taken off `budget`; if that is not enough, the rule that makes one more is the error.
+    pub(super) fn copies(
+        &mut self,
+        bus: usize,
+        frame: &Frame,
+        budget: &mut usize,
+    ) -> Result<Vec<Copy>, usize> {
+        let mut copies = Vec::new();
+        let own = (0..).map(BusIndex).zip(&self.buses).find(|(_, place)| **place == Some(bus));
+        let Some((own, _)) = own else { return Ok(copies) };
+        // What is sent with `echo` comes back to the gateway, on a bus inside of it and on any other. The
+        // limit of hops ends this.
+        let mut waiting = vec![(own, *frame, Passage::received_on(own))];
+        while let Some((bus, frame, passage)) = waiting.pop() {
+            let mut made = Vec::new();
+            self.engine.handle(Nanos::ZERO, bus, &frame, passage, &mut |copy: Forward<'_>| {
+                made.push((copy.job, copy.to, *copy.frame, copy.passage, copy.echo));
+                Outcome::Handled
+            });
+            for (job, to, frame, passage, is_echoed) in made {
+                let job = self.engine.program().jobs().get(job.0 as usize);
+                let rule = job.map_or(0, |job| job.rule_index as usize);
+                *budget = budget.checked_sub(1).ok_or(rule)?;
+                if let Some(Some(bus)) = self.buses.get(usize::from(to.0)).copied() {
+                    copies.push(Copy { bus, frame, rule });
+                }
+                if is_echoed {
+                    waiting.push((to, frame, passage));
+                }
+            }
+        }
+        Ok(copies)
+    }
+}
+
+/// Lets a rule forward every frame that it may forward with some data at some time.
+fn forward_the_most(rule: &mut Rule) {
+    let extension = &mut rule.extension;
+    extension.pace = Pace::default();
+    // Data that a frame has no room for are not in it.
+    for bytes in &mut extension.payload.data {
+        *bytes = Bytes { len: bytes.len, ..Bytes::new(&[]) };
+    }
+    extension.payload.not_data.clear();
+    for action in &mut extension.actions {
+        if let Action::Signal(signal) = action {
+            **signal = in_range(signal);
+        }
+    }
+}
+
+/// A signal of the same bits that is in range whatever they are.
+fn in_range(signal: &Signal) -> Signal {
+    let place = |place: &Place| Place { scale: 1.0, offset: 0.0, range: None, ..place.clone() };
+    let (from, to) = (place(&signal.from), place(&signal.to));
+    let zero = Signal::new(from, signal.of_received, 0.0, 0.0, None, to);
+    zero.unwrap_or_else(|_| signal.clone())
+}
