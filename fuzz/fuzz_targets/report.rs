@@ -2,8 +2,8 @@
 //! read again after writing it.
 #![no_main]
 
-use candor_bed::channel::{decode, encode};
-use candor_bed::{Message, Order};
+use candor_protocol::channel::{decode, encode};
+use candor_protocol::{Message, Order};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(Some((message, next))) = decode::<Message>(bytes, 0) {

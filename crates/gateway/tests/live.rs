@@ -22,7 +22,7 @@ fn free_ports<const N: usize>() -> [u16; N] {
 }
 
 /// Two ends outside of a gateway, and the buses between them.
-struct Bed {
+struct Fixture {
     buses: String,
     input: Box<dyn Transmitter>,
     output: Option<Box<dyn Receiver>>,
@@ -30,7 +30,7 @@ struct Bed {
     listens: u16,
 }
 
-impl Bed {
+impl Fixture {
     fn new() -> Self {
         let [near, a, b, far] = free_ports();
         let name = |peer: u16, own: u16| {
@@ -180,17 +180,17 @@ fn number_of(frame: &Frame) -> u64 {
 
 #[test]
 fn frames_go_through_and_are_counted() {
-    let mut bed = Bed::new();
-    let capture = Capture::new(bed.output.take().unwrap());
-    let mut gateway = bed.start(
+    let mut fixture = Fixture::new();
+    let capture = Capture::new(fixture.output.take().unwrap());
+    let mut gateway = fixture.start(
         "[[rule]]\nname = \"new id\"\nfrom = \"a\"\nto = \"b\"\nmatch = [0x100]\n\
          set = { id = \"0x321\" }\n\
          [[rule]]\nname = \"slowly\"\nfrom = \"a\"\nto = \"b\"\nmatch = [0x200]\nevery = 3\n",
     );
     for frame in ["100#0011", "200#01", "200#02", "200#03", "200#04", "300#", "100##0AA"] {
-        bed.send(&frame.parse().unwrap());
+        fixture.send(&frame.parse().unwrap());
     }
-    bed.flush();
+    fixture.flush();
     let received = capture.wait_for(3);
     let received: Vec<_> = received.iter().map(Frame::to_string).collect();
     assert_eq!(received, ["321#0011", "200#01", "200#04"]);
@@ -223,13 +223,13 @@ fn a_change_of_rules_loses_and_reorders_nothing() {
              edit = [{{ set = {{ id = {id} }} }}]\n"
         )
     };
-    let mut bed = Bed::new();
-    let capture = Capture::new(bed.output.take().unwrap());
-    let mut gateway = bed.start(&rules(0x201));
-    let tables = [bed.table(&rules(0x202)), bed.table(&rules(0x201))];
+    let mut fixture = Fixture::new();
+    let capture = Capture::new(fixture.output.take().unwrap());
+    let mut gateway = fixture.start(&rules(0x201));
+    let tables = [fixture.table(&rules(0x202)), fixture.table(&rules(0x201))];
     let is_over = AtomicBool::new(false);
     let sent = thread::scope(|scope| {
-        let sender = scope.spawn(|| bed.send_until(&is_over, &capture, WINDOW));
+        let sender = scope.spawn(|| fixture.send_until(&is_over, &capture, WINDOW));
         let sender_stops = SetOnDrop(&is_over);
         capture.wait_for(1);
         for table in tables.iter().cycle().take(CHANGES as usize) {
@@ -260,28 +260,28 @@ fn a_change_of_rules_loses_and_reorders_nothing() {
 fn wrong_rules_leave_the_old_ones_at_work() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("car.rules.toml");
-    let mut bed = Bed::new();
-    let capture = Capture::new(bed.output.take().unwrap());
+    let mut fixture = Fixture::new();
+    let capture = Capture::new(fixture.output.take().unwrap());
     let rule = "[[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\n";
     let write = |text: &str| std::fs::write(&path, text).unwrap();
-    write(&format!("{}{rule}", bed.buses));
+    write(&format!("{}{rule}", fixture.buses));
     let config = Config { file: path.clone(), ..Config::default() };
     let mut gateway = Gateway::start(config, read_rules(&path).unwrap()).unwrap();
 
-    write(&format!("{}{rule}colour = \"red\"\n", bed.buses));
+    write(&format!("{}{rule}colour = \"red\"\n", fixture.buses));
     let error = read_rules(&path).unwrap_err();
     assert!(matches!(error, Error::Rules(_)) && error.to_string().contains("colour"), "{error}");
     gateway.reject(&error);
     // Rules that are right, but whose port is not.
     let text =
-        format!("{}c = \"no-such-if\"\n{rule}[[rule]]\nfrom = \"c\"\nto = \"a\"\n", bed.buses);
+        format!("{}c = \"no-such-if\"\n{rule}[[rule]]\nfrom = \"c\"\nto = \"a\"\n", fixture.buses);
     write(&text);
     let error = gateway.load(read_rules(&path).unwrap()).unwrap_err();
     assert!(error.to_string().contains("bus `c`"), "{error}");
     assert!(gateway.snapshot().rejected.unwrap().contains("bus `c`"));
 
-    bed.send(&numbered(7));
-    bed.flush();
+    fixture.send(&numbered(7));
+    fixture.flush();
     assert_eq!(number_of(&capture.wait_for(1)[0]), 7);
     assert!(read_rules(Path::new("/nowhere/x.toml")).is_err());
     assert!(read_rules(folder.path()).unwrap_err().to_string().contains("not a regular file"));
@@ -289,9 +289,9 @@ fn wrong_rules_leave_the_old_ones_at_work() {
 
 #[test]
 fn rubbish_is_counted_and_survived() {
-    let mut bed = Bed::new();
-    let capture = Capture::new(bed.output.take().unwrap());
-    let gateway = bed.start("[[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\n");
+    let mut fixture = Fixture::new();
+    let capture = Capture::new(fixture.output.take().unwrap());
+    let gateway = fixture.start("[[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\n");
     let stranger = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
     let mut seed = 1_u32;
     println!("seed {seed}");
@@ -301,16 +301,16 @@ fn rubbish_is_counted_and_survived() {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             *byte = (seed >> 24) as u8;
         }
-        stranger.send_to(&bytes, ("127.0.0.1", bed.listens)).unwrap();
+        stranger.send_to(&bytes, ("127.0.0.1", fixture.listens)).unwrap();
     }
     // CVE-2026-37539: a length beyond what a frame has.
     let attack = [2, 0, 0, 0, 1, 0, 0, 1, 0x23, 0x7F, 1, 2, 3];
-    stranger.send_to(&attack, ("127.0.0.1", bed.listens)).unwrap();
+    stranger.send_to(&attack, ("127.0.0.1", fixture.listens)).unwrap();
     while gateway.snapshot().ports[0].malformed_datagrams < 301 {
         thread::yield_now();
     }
-    bed.send(&numbered(1));
-    bed.flush();
+    fixture.send(&numbered(1));
+    fixture.flush();
     assert_eq!(capture.wait_for(1), [numbered(1)]);
     assert_balanced(&gateway.snapshot(), 1);
 }
@@ -318,30 +318,30 @@ fn rubbish_is_counted_and_survived() {
 #[test]
 fn buses_come_and_go_with_the_rules() {
     let folder = tempfile::tempdir().unwrap();
-    let mut bed = Bed::new();
-    let capture = Capture::new(bed.output.take().unwrap());
+    let mut fixture = Fixture::new();
+    let capture = Capture::new(fixture.output.take().unwrap());
     let log = folder.path().join("out.log");
     let to_b = "[[rule]]\nname = \"to b\"\nfrom = \"a\"\nto = \"b\"\n";
-    let mut gateway = bed.start(to_b);
-    bed.send(&numbered(0));
-    bed.flush();
+    let mut gateway = fixture.start(to_b);
+    fixture.send(&numbered(0));
+    fixture.flush();
     capture.wait_for(1);
 
     let to_log = "[[rule]]\nname = \"to log\"\nfrom = \"a\"\nto = \"log\"\n";
-    let text = format!("{}log = \"file:{}\"\n{to_b}{to_log}", bed.buses, log.display());
+    let text = format!("{}log = \"file:{}\"\n{to_b}{to_log}", fixture.buses, log.display());
     let (table, findings) = candor_rules::file::parse("rules.toml", &text);
     let table = table.unwrap_or_else(|| panic!("{findings}"));
     gateway.load(Rules { table, ..Rules::default() }).unwrap();
-    bed.send(&numbered(1));
-    bed.flush();
+    fixture.send(&numbered(1));
+    fixture.flush();
     capture.wait_for(2);
     while gateway.snapshot().rules.iter().map(|rule| rule.handled).sum::<u64>() < 3 {
         thread::yield_now();
     }
 
-    gateway.load(Rules { table: bed.table(to_b), ..Rules::default() }).unwrap();
-    bed.send(&numbered(2));
-    bed.flush();
+    gateway.load(Rules { table: fixture.table(to_b), ..Rules::default() }).unwrap();
+    fixture.send(&numbered(2));
+    fixture.flush();
     capture.wait_for(3);
     let written = std::fs::read_to_string(&log).unwrap();
     assert!(written.contains("100#0000000000000001") && written.lines().count() == 1, "{written}");
@@ -358,14 +358,14 @@ fn buses_come_and_go_with_the_rules() {
 fn a_port_is_changed_without_being_closed() {
     const CHANGES: u64 = 21;
     const WINDOW: u64 = 1_000;
-    let mut bed = Bed::new();
-    let capture = Capture::new(bed.output.take().unwrap());
+    let mut fixture = Fixture::new();
+    let capture = Capture::new(fixture.output.take().unwrap());
     let rule = |from: &str, to: &str, more: &str| {
         format!(
             "[[rule]]\nname = \"all\"\nfrom = \"{from}\"\nto = \"{to}\"\nmatch = [0x100]\n{more}"
         )
     };
-    let buses = bed.buses.clone();
+    let buses = fixture.buses.clone();
     let (here, there) = (buses.replace("\na = ", "\nin = "), buses.replace("\nb = ", "\nout = "));
     let error_rule = "[[rule]]\nname = \"errors\"\nfrom = \"a\"\nto = \"b\"\nmatch = [\"error\"]\n";
     let texts = [
@@ -398,7 +398,7 @@ fn a_port_is_changed_without_being_closed() {
     let mut gateway = Gateway::start(Config::default(), rules(&tables[0])).unwrap();
     let is_over = AtomicBool::new(false);
     let sent = thread::scope(|scope| {
-        let sender = scope.spawn(|| bed.send_until(&is_over, &capture, WINDOW));
+        let sender = scope.spawn(|| fixture.send_until(&is_over, &capture, WINDOW));
         let sender_stops = SetOnDrop(&is_over);
         for table in tables.iter().cycle().skip(1).take(CHANGES as usize) {
             let before = capture.count();
@@ -440,17 +440,17 @@ fn threads_of(buses: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_change_that_fails_leaves_nothing_behind() {
-    let mut bed = Bed::new();
-    let capture = Capture::new(bed.output.take().unwrap());
+    let mut fixture = Fixture::new();
+    let capture = Capture::new(fixture.output.take().unwrap());
     let rule = "[[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\n";
-    let mut gateway = bed.start(rule);
+    let mut gateway = fixture.start(rule);
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("old.pcap");
     std::fs::write(&log, "what was recorded").unwrap();
     let [free, last] = free_ports();
     // The second and third bus can be opened, the last one cannot. No other test of this program has
     // buses of these names.
-    let buses = bed.buses.clone();
+    let buses = fixture.buses.clone();
     let text = |last: &str| {
         format!(
             "{buses}third = \"cannelloni:udp://127.0.0.1:1?listen={free}\"\nlog = \"file:{}?replace=true\"\n\
@@ -472,8 +472,8 @@ fn a_change_that_fails_leaves_nothing_behind() {
         assert_eq!(threads_of(&["third", "log", "fourth"]), Vec::<String>::new());
     }
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "what was recorded");
-    bed.send(&numbered(7));
-    bed.flush();
+    fixture.send(&numbered(7));
+    fixture.flush();
     assert_eq!(number_of(&capture.wait_for(1)[0]), 7);
     // With a last bus that can be opened there are such threads.
     let rules = table(&format!("cannelloni:udp://127.0.0.1:2?listen={last}"));

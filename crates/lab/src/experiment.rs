@@ -4,10 +4,10 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use candor_bed::order::{self, Controller, File, Settings};
 use candor_config::quoted;
 use candor_lat::TapPath;
 use candor_network::Network;
+use candor_protocol::order::{self, Controller, File, Settings};
 use candor_sim::instrument::Instrument;
 use candor_sim::model::Model;
 use candor_time::Nanos;

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use candor_bed::{Order, Report};
+use candor_protocol::{Order, Report};
 
 pub use self::profile::Breakdown;
 pub use self::qemu::Emulator;

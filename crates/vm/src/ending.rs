@@ -1,6 +1,6 @@
 //! How guests end: with a report, with a reason, with the last words of their kernel, or not in time.
 
-use candor_bed::{Report, channel, meeting};
+use candor_protocol::{Report, channel, meeting};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -137,7 +137,7 @@ fn printable(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use candor_bed::Message;
+    use candor_protocol::Message;
 
     fn hello() -> Vec<u8> {
         channel::encode(&Message::Hello { release: "6.12".into(), version: "#1".into() })

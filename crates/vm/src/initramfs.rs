@@ -11,7 +11,7 @@
 use std::fs;
 use std::path::Path;
 
-use candor_bed::meeting;
+use candor_protocol::meeting;
 
 use crate::kernel::INDEX;
 use crate::{Error, Kernel};

@@ -4,7 +4,7 @@
 //!  Debian package, own build -- kernel --> Kernel{image, modules} -+
 //!                       guest program (embedded) -- initramfs -----+--> Machine
 //!                                                                       | boot once, save
-//!                                            order (candor-bed) --> restore, run --> Report
+//!                                            order (candor-protocol) --> restore, run --> Report
 //! ```
 //!
 //! Guest time is counted instructions: `-icount shift=N` makes every instruction last 2^N ns, and

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use candor_bed::meeting;
+use candor_protocol::meeting;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 

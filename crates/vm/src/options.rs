@@ -37,12 +37,12 @@ pub(crate) fn devices(speed: Speed) -> Vec<String> {
         "-device pvpanic -action panic=pause",
         // A restored machine tells no switch where it is.
         "-global migration.announce-rounds=0",
-        // The five controllers of the bed.
+        // The five controllers of the test bed.
         "-object can-bus,id=source -object can-bus,id=target",
         "-device kvaser_pci,canbus=source,addr=3 -device kvaser_pci,canbus=source,addr=7",
         "-device kvaser_pci,canbus=source,addr=8",
         "-device kvaser_pci,canbus=target,addr=9 -device kvaser_pci,canbus=target,addr=0xa",
-        // The same bed once more with CTU CAN FD cores, two on a board; the sixth is alone.
+        // The same test bed once more with CTU CAN FD cores, two on a board; the sixth is alone.
         "-object can-bus,id=fdsource -object can-bus,id=fdtarget -object can-bus,id=fdalone",
         "-device ctucan_pci,canbus0=fdsource,canbus1=fdsource,addr=0xb",
         "-device ctucan_pci,canbus0=fdsource,canbus1=fdtarget,addr=0xc",

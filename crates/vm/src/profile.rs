@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use candor_bed::order::Measurement;
-use candor_bed::report::Symbol;
-use candor_bed::{Order, Report, meeting};
+use candor_protocol::order::Measurement;
+use candor_protocol::report::Symbol;
+use candor_protocol::{Order, Report, meeting};
 use object::{Object, ObjectSymbol, SymbolKind};
 use rustc_demangle::demangle;
 

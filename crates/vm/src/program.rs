@@ -14,7 +14,7 @@ use std::env;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use candor_bed::order::File;
+use candor_protocol::order::File;
 use object::LittleEndian;
 use object::elf;
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};

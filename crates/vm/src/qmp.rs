@@ -236,7 +236,7 @@ fn complaints(stderr: ChildStderr) -> String {
     let mut said = Vec::new();
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-        // The cable of the bed leads nowhere else, as it should.
+        // The cable of the test bed leads nowhere else, as it should.
         let is_harmless = line.ends_with(b"is not connected to host network\n");
         if !is_harmless && said.len() < MOST {
             said.extend_from_slice(&line);

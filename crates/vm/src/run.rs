@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use candor_bed::order::Pace;
-use candor_bed::{Order, Report, channel};
+use candor_protocol::order::Pace;
+use candor_protocol::{Order, Report, channel};
 use serde_json::{Value, json};
 
 use crate::ending::{Ended, evaluate, guest_seconds, is_past};

@@ -2,11 +2,11 @@
 //!
 //! Needs QEMU, can-utils and kernels, so it runs only when asked to, as `conformance.rs` does.
 
-use candor_bed::Order;
-use candor_bed::order::CommandOrder;
 use candor_engine::edit::{Crc8, Crc8Profile, Operands, Range, XorChecksum};
 use candor_engine::{Bus, BusIndex, Edit, Filter, Gate, Rule, Table};
 use candor_init::INIT;
+use candor_protocol::Order;
+use candor_protocol::order::CommandOrder;
 use candor_rules::cangw;
 use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel, program};
 

@@ -12,13 +12,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use candor_bed::Order;
-use candor_bed::order::CommandOrder;
 use candor_engine::Table;
 use candor_init::INIT;
+use candor_protocol::Order;
+use candor_protocol::order::CommandOrder;
 use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel, program};
 
-/// What a guest may lack: pairs of virtual Ethernet interfaces need a module that no bed needs.
+/// What a guest may lack: pairs of virtual Ethernet interfaces need a module that no test bed needs.
 const MAY_LACK: &str = "Veth";
 
 /// What became of a check.

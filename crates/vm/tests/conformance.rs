@@ -17,14 +17,14 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use candor_bed::Order;
-use candor_bed::order::Trial;
-use candor_bed::report::{JobCount, TrialOutcome};
 use candor_engine::counters::Outcome;
 use candor_engine::edit::{Crc8, Crc8Profile, Operands, Range, XorChecksum};
 use candor_engine::{Bus, BusIndex, Edit, Engine, Filter, Gate, Rule, Table};
 use candor_engine::{Forward, Passage};
 use candor_init::INIT;
+use candor_protocol::Order;
+use candor_protocol::order::Trial;
+use candor_protocol::report::{JobCount, TrialOutcome};
 use candor_time::Nanos;
 use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel};
 use candor_wire::can::Frame;

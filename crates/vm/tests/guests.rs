@@ -6,12 +6,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use candor_bed::order::{
-    BusTiming, CommandOrder, Controller, Gateway, Load, Measurement, Pace, Settings, Traffic,
-};
-use candor_bed::{Order, Report, interface};
 use candor_engine::{Bus, BusIndex, Rule, Table};
 use candor_init::INIT;
+use candor_protocol::order::{
+    BusTiming, CommandOrder, Controller, Gateway, Load, Measurement, Pace, Settings, Traffic,
+};
+use candor_protocol::{Order, Report, interface};
 use candor_vm::{Cache, Error, Kernel, Machine, Qemu, Speed, Unwatched, Watch, kernel, program};
 
 fn kernels() -> Vec<Kernel> {
@@ -186,7 +186,7 @@ fn every_gateway_ends_under_every_load() {
 
 // ---- Guests that do not behave --------------------------------------------------------------------
 
-fn command(argv: &[&str], files: Vec<candor_bed::order::File>) -> Order {
+fn command(argv: &[&str], files: Vec<candor_protocol::order::File>) -> Order {
     let argv = argv.iter().map(|&word| word.to_owned()).collect();
     Order::Command(CommandOrder { rules: Table::default(), argv, files })
 }
@@ -218,7 +218,7 @@ fn a_kernel_that_panics_shows_its_console() {
     let machine = machine(&kernels()[0]);
     let dd = on_path("dd");
     let mut files = program::files(&dd).unwrap();
-    files.push(candor_bed::order::File {
+    files.push(candor_protocol::order::File {
         path: "/crash".into(),
         is_executable: false,
         contents: b"c".to_vec(),

@@ -12,10 +12,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use candor_bed::Order;
-use candor_bed::order::{CommandOrder, File};
 use candor_engine::Table;
 use candor_init::INIT;
+use candor_protocol::Order;
+use candor_protocol::order::{CommandOrder, File};
 use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel, program};
 
 /// So many frames of the drive are replayed: about five seconds of it.

@@ -13,8 +13,8 @@
 
 use std::path::PathBuf;
 
-use candor_bed::order::Controller;
 use candor_config::{Data, Section, Value};
+use candor_protocol::order::Controller;
 use candor_vm::{Spec, Speed};
 
 use super::reader::Reader;

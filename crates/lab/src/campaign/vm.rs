@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use candor_bed::order::{self, Controller, File, Settings};
 use candor_diagnostics::Origin;
+use candor_protocol::order::{self, Controller, File, Settings};
 use candor_vm::Speed;
 
 use super::gateway::{self, Kind};

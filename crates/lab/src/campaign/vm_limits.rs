@@ -1,8 +1,8 @@
 //! What a machine of the `vm` testbed cannot host: findings before anything boots.
 
-use candor_bed::order::Controller;
 use candor_diagnostics::{Findings, Origin};
 use candor_engine::Table;
+use candor_protocol::order::Controller;
 use candor_sim::{Discipline, Stuffing};
 
 use super::gateway::{self, Kind};

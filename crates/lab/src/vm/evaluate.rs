@@ -12,12 +12,12 @@
 
 use std::io::Write;
 
-use candor_bed::Report;
-use candor_bed::order::Gateway;
 use candor_causes::{Cause, Ending};
 use candor_diagnostics::{by_count, counted, noun};
 use candor_lat::pairing::Limits;
 use candor_lat::{Tap, Taps};
+use candor_protocol::Report;
+use candor_protocol::order::Gateway;
 use candor_time::Nanos;
 use candor_wire::can::{Frame, bits, socketcan};
 

@@ -4,13 +4,13 @@
 
 use std::collections::VecDeque;
 
-use candor_bed::order::Gateway;
 use candor_causes::Cause;
 use candor_engine::counters::Outcome;
 use candor_engine::program::JobIndex;
 use candor_engine::{BusIndex, Table};
 use candor_engine::{Egress, Engine, Forward, Passage};
 use candor_network::Bus;
+use candor_protocol::order::Gateway;
 use candor_time::Nanos;
 use candor_wire::can::Frame;
 

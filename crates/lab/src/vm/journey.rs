@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use candor_bed::report::Stamp;
 use candor_diagnostics::{by_count, counted};
 use candor_lat::pairing::{Limits, Outcome, Pairing};
 use candor_lat::{Tap, TapPath, Taps};
+use candor_protocol::report::Stamp;
 
 /// The emulated bus takes no time.
 pub(super) const TRANSMISSION_NS: u64 = 0;

@@ -7,10 +7,10 @@
 //! | one at a time | as such; to each turnaround comes what a frame would take on both buses |
 //! | half, flood | every 200 % and every 100 % of a frame's time |
 
-use candor_bed::interface;
-use candor_bed::order::{BusTiming, Measurement, Pace, Traffic};
 use candor_engine::Table;
 use candor_network::Bus;
+use candor_protocol::interface;
+use candor_protocol::order::{BusTiming, Measurement, Pace, Traffic};
 use candor_wire::can::bits;
 
 use crate::error::Error;

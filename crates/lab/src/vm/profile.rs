@@ -4,7 +4,7 @@
 //! gateway, and the tester too. What the test bed costs without a gateway is the result of an experiment with
 //! `gateway.kind = "none"`.
 
-use candor_bed::Order;
+use candor_protocol::Order;
 use candor_vm::Profile;
 
 use super::{Machines, order, settings};

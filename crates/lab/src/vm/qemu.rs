@@ -1,6 +1,6 @@
 //! Machines of `candor-vm` as this testbed wants them.
 
-use candor_bed::{Order, Report};
+use candor_protocol::{Order, Report};
 use candor_time::Nanos;
 use candor_vm::{Cache, Qemu, Spec, Speed, kernel};
 

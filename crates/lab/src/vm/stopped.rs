@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use candor_bed::Report;
-use candor_bed::report::JobCount;
 use candor_causes::{Cause, Ending, Endings};
+use candor_protocol::Report;
+use candor_protocol::report::JobCount;
 
 use super::expect::PACED;
 use crate::experiment::{Experiment, Vm};

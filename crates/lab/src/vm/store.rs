@@ -16,7 +16,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use candor_bed::{Order, Report, channel};
+use candor_protocol::{Order, Report, channel};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -132,7 +132,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use candor_bed::report::Stamp;
+    use candor_protocol::report::Stamp;
 
     fn machine() -> result::Machine {
         let json = r#"{"kernel": "6.12", "release": "6.12.1", "kernel_sha256": "k",
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn machine_and_order_make_the_key() {
         let empty = Order::Conform(Vec::new());
-        let command = Order::Command(candor_bed::order::CommandOrder {
+        let command = Order::Command(candor_protocol::order::CommandOrder {
             rules: candor_engine::Table::default(),
             argv: vec!["cangw".into()],
             files: Vec::new(),

@@ -5,9 +5,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use candor_bed::order::Measurement;
-use candor_bed::report::{JobCount, Stamp, Totals};
-use candor_bed::{Order, Report};
 use candor_lab::campaign::{self, Options};
 use candor_lab::experiment::MachineChoice;
 use candor_lab::result::{self, ResultFile};
@@ -16,6 +13,9 @@ use candor_lab::runner::Watch;
 use candor_lab::testbed::Testbeds;
 use candor_lab::vm::{Machine, Machines, Store, Supply};
 use candor_lab::{Error, Experiment};
+use candor_protocol::order::Measurement;
+use candor_protocol::report::{JobCount, Stamp, Totals};
+use candor_protocol::{Order, Report};
 use candor_time::Nanos;
 use candor_wire::can::socketcan;
 

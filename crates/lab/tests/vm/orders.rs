@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use candor_bed::order::{Controller, Gateway, Load, Pace};
 use candor_lab::Experiment;
 use candor_lab::campaign::{self, Options};
 use candor_lab::experiment::{self, Testbed};
+use candor_protocol::order::{Controller, Gateway, Load, Pace};
 use candor_wire::can::frame::EFF_FLAG;
 
 use crate::by_hand::{Lab, Noting, TWO, experiments, perfect, refused};

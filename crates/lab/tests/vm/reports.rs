@@ -3,13 +3,13 @@
 use std::fs;
 use std::sync::Arc;
 
-use candor_bed::Report;
-use candor_bed::order::{Gateway, Pace};
-use candor_bed::report::{JobCount, Stamp, Totals};
 use candor_lab::result::{Counts, ResultFile};
 use candor_lab::runner::Unwatched;
 use candor_lab::vm::Machines;
 use candor_lat::Metric;
+use candor_protocol::Report;
+use candor_protocol::order::{Gateway, Pace};
+use candor_protocol::report::{JobCount, Stamp, Totals};
 
 use crate::by_hand::{ByHand, Change, Lab, TWO, bytes, experiments, lose, perfect};
 

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use candor_bed::Report;
-use candor_bed::order::Measurement;
 use candor_lab::campaign::{self, Options};
 use candor_lab::result::ResultFile;
 use candor_lab::run::{self, Difference};
 use candor_lab::{Error, Experiment};
+use candor_protocol::Report;
+use candor_protocol::order::Measurement;
 
 use crate::by_hand::{Lab, Noting, TWO, experiments, perfect, refused};
 

@@ -2,11 +2,11 @@
 
 use std::process::{Command, Stdio};
 
-use candor_bed::order::CommandOrder;
-use candor_bed::report::CommandOutcome;
-use candor_bed::{Message, Order};
 use candor_linux::Errno;
 use candor_linux::netlink::Netlink;
+use candor_protocol::order::CommandOrder;
+use candor_protocol::report::CommandOutcome;
+use candor_protocol::{Message, Order};
 use candor_wire::can::socketcan::CANFD_MTU;
 
 use crate::failure::{Context, FAULT, Failure};

@@ -18,9 +18,6 @@
 //!   So many markers one after the other as a frame may pass the gateway, and some more, come out
 //!   behind everything: there is no time to wait for, on no kernel.
 
-use candor_bed::order::Trial;
-use candor_bed::report::TrialOutcome;
-use candor_bed::{Message, Order};
 use candor_linux::Sent;
 use candor_linux::can::{RawFrame, Socket};
 use candor_linux::module;
@@ -28,6 +25,9 @@ use candor_linux::namespace::Namespace;
 use candor_linux::netlink::Netlink;
 use candor_linux::packet::Ring;
 use candor_linux::state;
+use candor_protocol::order::Trial;
+use candor_protocol::report::TrialOutcome;
+use candor_protocol::{Message, Order};
 use candor_time::Nanos;
 
 use crate::failure::{Context, FAULT, Failure};

@@ -1,20 +1,20 @@
-//! The names of the controllers of the bed.
+//! The names of the controllers of the test bed.
 //!
 //! A driver that is loaded when nothing else is there calls its interfaces `can0`, `can1`, ... in the
 //! order of the slots. Drivers that are part of the kernel start in an order of the kernel's own, so
-//! all the emulated cards share these names, and those of a bed may begin with any number.
+//! all the emulated cards share these names, and those of a test bed may begin with any number.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use candor_bed::interface;
 use candor_linux::netlink::Netlink;
+use candor_protocol::interface;
 
 use crate::failure::{Context, Failure};
 
 const PLACE: &str = "controllers";
 
-/// Gives the interfaces of `driver` the names of the bed.
+/// Gives the interfaces of `driver` the names of the test bed.
 pub(crate) fn name(netlink: &mut Netlink, driver: &str) -> Result<(), Failure> {
     let mut found = of_driver(&Path::new("/sys/bus/pci/drivers").join(driver));
     found.truncate(interface::ALL.len());
@@ -34,7 +34,7 @@ pub(crate) fn name(netlink: &mut Netlink, driver: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is to be renamed, in order, so that `found` become the interfaces of the bed although their
+/// What is to be renamed, in order, so that `found` become the interfaces of the test bed although their
 /// names are `taken`.
 fn renames(found: &[String], taken: &[String]) -> Vec<(String, String)> {
     let pairs = || found.iter().map(String::as_str).zip(interface::ALL);

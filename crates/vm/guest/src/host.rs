@@ -16,11 +16,11 @@ use std::hint::black_box;
 use std::io::{Read, Write, pipe};
 use std::thread;
 
-use candor_bed::{Message, Order, channel, meeting};
 use candor_linux::clock;
 use candor_linux::port::Ports;
 use candor_linux::process::fork;
 use candor_linux::realtime;
+use candor_protocol::{Message, Order, channel, meeting};
 use candor_time::{Instant, Monotonic, Nanos};
 
 use crate::failure::{Context, FAULT, Failure};

@@ -1,8 +1,8 @@
 //! The kernel's gateway: its jobs for a table, and what they counted.
 
-use candor_bed::report::JobCount;
 use candor_engine::{BusIndex, Table};
 use candor_linux::netlink::Netlink;
+use candor_protocol::report::JobCount;
 use candor_rules::netlink::{Request, decode, delete_all, requests};
 
 use crate::failure::{Context, FAULT, Failure};

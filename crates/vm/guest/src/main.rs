@@ -4,14 +4,13 @@
 //! ```text
 //!  boot: file systems, modules --> host::next_order: saved here, restored for each order
 //!                                     |
-//!       Measure: bed + gateway + load + tester      Conform: can-gw as the oracle      Command
+//!       Measure: test bed + gateway + load + tester      Conform: can-gw as the oracle      Command
 //!                                     |
 //!                                  host::end: report, exit
 //! ```
 //!
 //! Nothing is printed or reported while it is measured.
 
-mod bed;
 mod boot;
 mod command;
 mod conform;
@@ -25,10 +24,11 @@ mod measure;
 mod modules;
 mod random;
 mod system;
+mod testbed;
 mod tester;
 mod watchdog;
 
-use candor_bed::{Message, Order};
+use candor_protocol::{Message, Order};
 
 use failure::Failure;
 

@@ -4,15 +4,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use candor_bed::order::{File, Measurement};
-use candor_bed::report::Totals;
-use candor_bed::{Message, Order, interface};
 use candor_linux::realtime::lock_memory;
+use candor_protocol::order::{File, Measurement};
+use candor_protocol::report::Totals;
+use candor_protocol::{Message, Order, interface};
 
-use crate::bed::{self, Bed};
 use crate::failure::{Context, FAULT, Failure};
 use crate::gateway::{self, Tally};
 use crate::load::{FloodPing, Hackbench};
+use crate::testbed::{self, TestBed};
 use crate::tester::{Seen, Tester};
 use crate::{system, watchdog};
 
@@ -27,13 +27,13 @@ pub(crate) fn measure(
     let hackbench = order.load.hackbench_groups.filter(|&groups| groups > 0);
     let hackbench = hackbench.map(Hackbench::prepare).transpose()?;
     watchdog::start(&Order::Measure(Box::new(order.clone())), hello).at("watchdog", FAULT)?;
-    let mut bed = Bed::set_up(order)?;
+    let mut bed = TestBed::set_up(order)?;
     lock_memory().at("memory", FAULT)?;
     let tester = Tester::new(order)?;
     let gateway = gateway::start(order, &mut bed)?;
     let ping = order.load.ping_bytes.map(|bytes| FloodPing::start(&mut bed.netlink, bytes));
     let ping = ping.transpose()?;
-    bed::settings(&order.settings, &mut notes)?;
+    testbed::settings(&order.settings, &mut notes)?;
     let hackbench = hackbench.map(Hackbench::start).transpose()?;
 
     let seen = tester.run()?;

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use candor_bed::meeting::MODULES;
-use candor_bed::option_of;
 use candor_linux::module;
+use candor_protocol::meeting::MODULES;
+use candor_protocol::option_of;
 
 use crate::failure::{Context, FAULT, Failure};
 

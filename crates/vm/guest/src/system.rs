@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use candor_bed::report::Symbol;
+use candor_protocol::report::Symbol;
 
 use crate::failure::{Context, Failure};
 

@@ -2,10 +2,10 @@
 
 use std::thread;
 
-use candor_bed::order::{Measurement, Pace};
-use candor_bed::{Message, Order};
 use candor_linux::clock;
 use candor_linux::realtime::{Policy, Task, set_policy};
+use candor_protocol::order::{Measurement, Pace};
+use candor_protocol::{Message, Order};
 use candor_time::{Monotonic, Nanos};
 
 use crate::host;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// What the bed cannot do without.
+/// What the test bed cannot do without.
 pub(crate) const NEEDED: &[(&str, &str)] = &[
     ("can", ""),
     ("can-raw", "can"),

@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use candor_bed::{OPTIONS, option_of};
+use candor_protocol::{OPTIONS, option_of};
 use object::{Object, ObjectSection};
 
 use crate::Error;
@@ -20,7 +20,7 @@ use crate::Error;
 const NEEDS: [(&str, &str); 3] =
     [("can", "CAN"), ("can_raw", "raw CAN sockets"), ("can_dev", "CAN drivers")];
 
-/// Drivers of the controllers of the bed: there must be one of them.
+/// Drivers of the controllers of the test bed: there must be one of them.
 const DRIVERS: [&str; 2] = ["kvaser_pci", "ctucanfd_pci"];
 
 /// A larger module is refused, so that a bomb of a file does no harm.

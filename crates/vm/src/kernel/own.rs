@@ -9,7 +9,7 @@ use super::{Kernel, Origin, image, store};
 use crate::cache::KERNELS;
 use crate::{Cache, Error};
 
-/// Options of the kernel's configuration that make no module of the bed, and without which nothing
+/// Options of the kernel's configuration that make no module of the test bed, and without which nothing
 /// can be measured. What comes as a module is looked for as a module.
 const OPTIONS: [&str; 19] = [
     "64BIT",
@@ -88,7 +88,7 @@ fn check_configuration(image: &Path, release: &str) -> Result<(), Error> {
     }
     let path = path.canonicalize().unwrap_or(path);
     Err(Error::Other(format!(
-        "kernel {release} needs {} to run the bed: set {} in {} and build it again, or start from \
+        "kernel {release} needs {} to run the test bed: set {} in {} and build it again, or start from \
          docs/kernel-lab.config",
         lacking.join(", "),
         if lacking.len() == 1 { "it" } else { "them" },
@@ -167,7 +167,7 @@ mod tests {
             fs::write(&place, configuration).unwrap();
             let message = find(&cache, &spec).unwrap_err().to_string();
             let reported = "kernel 6.12.1-made needs CONFIG_BLK_DEV_INITRD, CONFIG_PACKET to run the \
-                        bed: set them in ";
+                        test bed: set them in ";
             assert!(
                 message.starts_with(reported) && message.contains(" and build it"),
                 "{message}"
@@ -175,7 +175,7 @@ mod tests {
             fs::write(&place, configuration.replace("# CONFIG_BLK", "#")).unwrap();
             let message = find(&cache, &spec).unwrap_err().to_string();
             assert!(
-                message.contains("needs CONFIG_PACKET to run the bed: set it in "),
+                message.contains("needs CONFIG_PACKET to run the test bed: set it in "),
                 "{message}"
             );
             fs::write(&place, "CONFIG_PACKET=y\n").unwrap();

@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use candor_bed::interface;
-use candor_bed::order::Measurement;
 use candor_linux::clock::{self, Switches};
 use candor_linux::realtime::{Policy, Task, set_policy, threads_of};
+use candor_protocol::interface;
+use candor_protocol::order::Measurement;
 use candor_time::{Monotonic, Nanos};
 
 use super::{Tally, policy};

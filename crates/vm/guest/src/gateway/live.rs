@@ -3,11 +3,11 @@
 
 use std::fs;
 
-use candor_bed::order::Measurement;
-use candor_bed::report::JobCount;
 use candor_gateway::{Config, Gateway, Rules};
 use candor_linux::clock::{self, Switches};
 use candor_linux::realtime::threads_of;
+use candor_protocol::order::Measurement;
+use candor_protocol::report::JobCount;
 use candor_time::{Monotonic, Nanos};
 
 use super::Tally;

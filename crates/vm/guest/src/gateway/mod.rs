@@ -4,17 +4,17 @@ mod command;
 mod live;
 mod read_write;
 
-use candor_bed::interface;
-use candor_bed::order::{Gateway, Measurement};
-use candor_bed::report::JobCount;
 use candor_linux::Errno;
 use candor_linux::clock::Switches;
 use candor_linux::realtime::Policy;
+use candor_protocol::interface;
+use candor_protocol::order::{Gateway, Measurement};
+use candor_protocol::report::JobCount;
 use candor_time::Nanos;
 
-use crate::bed::Bed;
 use crate::failure::{Context, FAULT, Failure};
 use crate::kernel::Jobs;
+use crate::testbed::TestBed;
 
 /// What a gateway counted and used.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ pub(crate) enum Running {
 }
 
 /// Starts the gateway and waits until it is ready.
-pub(crate) fn start(order: &Measurement, bed: &mut Bed) -> Result<Running, Failure> {
+pub(crate) fn start(order: &Measurement, bed: &mut TestBed) -> Result<Running, Failure> {
     match &order.gateway {
         Gateway::None => Ok(Running::None),
         Gateway::Kernel => {
@@ -71,7 +71,7 @@ pub(crate) fn start(order: &Measurement, bed: &mut Bed) -> Result<Running, Failu
 
 impl Running {
     /// Ends it.
-    pub(crate) fn stop(self, bed: &mut Bed) -> Result<Tally, Failure> {
+    pub(crate) fn stop(self, bed: &mut TestBed) -> Result<Tally, Failure> {
         match self {
             Self::None => Ok(Tally::default()),
             Self::Kernel(jobs) => {

@@ -1,13 +1,13 @@
 //! The papers' user-space gateway: read a frame, write it, nothing else. No rules, no time stamps,
 //! default sockets.
 
-use candor_bed::order::Measurement;
-use candor_bed::{channel, interface};
 use candor_linux::can::Socket;
 use candor_linux::clock::{self, Switches, ThreadCpu, Usage};
 use candor_linux::quick::{ThreadApart, spawn_apart};
 use candor_linux::realtime::{Task, set_policy};
 use candor_linux::{Errno, Sent, state};
+use candor_protocol::order::Measurement;
+use candor_protocol::{channel, interface};
 use candor_time::Nanos;
 
 use super::{Tally, policy};

@@ -4,10 +4,10 @@
 //! Its ring is shared with the kernel, which copies each frame there with its stamp: no buffer is
 //! kept for it, nobody is woken, and nothing has to be fetched while it is measured.
 
-use candor_bed::report::Stamp;
 use candor_linux::packet::Ring;
 use candor_linux::poll::{self, Interest};
 use candor_linux::state;
+use candor_protocol::report::Stamp;
 use candor_time::{Instant, Nanos, Realtime};
 use candor_wire::can::socketcan::HEADER_LEN;
 

@@ -16,13 +16,13 @@ mod pace;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use candor_bed::interface;
-use candor_bed::order::{Gateway, Measurement, Pace};
-use candor_bed::report::Stamp;
 use candor_linux::Sent;
 use candor_linux::can::{RawFrame, Socket};
 use candor_linux::clock::{self, ThreadCpu};
 use candor_linux::realtime::{Policy, Task, set_policy};
+use candor_protocol::interface;
+use candor_protocol::order::{Gateway, Measurement, Pace};
+use candor_protocol::report::Stamp;
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 
 use crate::failure::{Context, FAULT, Failure};

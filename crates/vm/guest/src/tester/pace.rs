@@ -1,6 +1,6 @@
 //! When frames leave.
 
-use candor_bed::order::{BusTiming, Pace, Traffic};
+use candor_protocol::order::{BusTiming, Pace, Traffic};
 use candor_wire::can::bitrate::{Bitrate, Timing};
 use candor_wire::can::bits;
 

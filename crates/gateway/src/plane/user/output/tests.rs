@@ -99,14 +99,14 @@ impl Transmitter for Pipe {
     }
 }
 
-struct Bed {
+struct Fixture {
     valve: Arc<Valve>,
     output: Arc<Output>,
     counters: Counters,
     drainer: thread::JoinHandle<()>,
 }
 
-impl Bed {
+impl Fixture {
     fn new(depth: usize) -> Self {
         let valve = Arc::new(Valve::default());
         let pipe = Pipe(Arc::clone(&valve), Arc::default());
@@ -167,68 +167,68 @@ impl Bed {
 
 #[test]
 fn with_room_nothing_waits() {
-    let bed = Bed::new(4);
-    bed.valve.open(2);
-    assert_eq!(bed.send("123#01", Nanos::ZERO), Outcome::Handled);
-    assert_eq!(bed.send("122#02", Nanos::ZERO), Outcome::Handled);
-    assert_eq!(bed.end(), ["123#01", "122#02"]);
+    let fixture = Fixture::new(4);
+    fixture.valve.open(2);
+    assert_eq!(fixture.send("123#01", Nanos::ZERO), Outcome::Handled);
+    assert_eq!(fixture.send("122#02", Nanos::ZERO), Outcome::Handled);
+    assert_eq!(fixture.end(), ["123#01", "122#02"]);
 }
 
 #[test]
 fn what_waits_leaves_by_priority_and_in_order() {
-    let bed = Bed::new(8);
+    let fixture = Fixture::new(8);
     // Those of one identifier keep their order, whenever the drainer looks.
     for frame in ["300#01", "200#01", "300#02", "100#01", "200#02"] {
-        assert_eq!(bed.send(frame, Nanos::ZERO), Outcome::Pending);
+        assert_eq!(fixture.send(frame, Nanos::ZERO), Outcome::Pending);
     }
-    assert_eq!(bed.counters.jobs()[0].pending, 0, "the engine counts what is pending");
-    bed.valve.open(10);
-    bed.rest();
-    let sent = bed.end();
+    assert_eq!(fixture.counters.jobs()[0].pending, 0, "the engine counts what is pending");
+    fixture.valve.open(10);
+    fixture.rest();
+    let sent = fixture.end();
     assert_eq!(sent, ["100#01", "200#01", "200#02", "300#01", "300#02"]);
 }
 
 #[test]
 fn a_full_queue_refuses_what_is_least_urgent_and_says_so() {
-    let bed = Bed::new(2);
+    let fixture = Fixture::new(2);
     for (frame, outcome) in [
         ("300#01", Outcome::Pending),
         ("200#01", Outcome::Pending),
         ("400#01", Outcome::Refused(Cause::QueueFull)),
         ("100#01", Outcome::Pending), // 300 has to go
     ] {
-        assert_eq!(bed.send(frame, Nanos::ZERO), outcome, "{frame}");
+        assert_eq!(fixture.send(frame, Nanos::ZERO), outcome, "{frame}");
     }
-    let refused = bed.counters.jobs()[0].refused(Cause::QueueFull);
+    let refused = fixture.counters.jobs()[0].refused(Cause::QueueFull);
     assert_eq!(refused, 1, "the one that had to go; the engine counts the other");
-    bed.valve.open(10);
-    bed.rest();
-    let counts = bed.output.counts();
+    fixture.valve.open(10);
+    fixture.rest();
+    let counts = fixture.output.counts();
     assert_eq!((counts.transmitted, counts.queued, counts.depth), (2, 0, 2));
     assert!(counts.full > 0 && counts.most_queued <= 2);
-    assert_eq!(bed.counters.jobs()[0].handled, 2);
-    assert_eq!(bed.end(), ["100#01", "200#01"]);
+    assert_eq!(fixture.counters.jobs()[0].handled, 2);
+    assert_eq!(fixture.end(), ["100#01", "200#01"]);
 }
 
 #[test]
 fn what_waits_too_long_is_stale() {
-    let bed = Bed::new(4);
-    assert_eq!(bed.send("123#01", Nanos::from_micros(1)), Outcome::Pending);
-    assert_eq!(bed.send("124#02", Nanos::ZERO), Outcome::Pending);
-    while bed.counters.jobs()[0].refused(Cause::Stale) == 0 {
+    let fixture = Fixture::new(4);
+    assert_eq!(fixture.send("123#01", Nanos::from_micros(1)), Outcome::Pending);
+    assert_eq!(fixture.send("124#02", Nanos::ZERO), Outcome::Pending);
+    while fixture.counters.jobs()[0].refused(Cause::Stale) == 0 {
         thread::yield_now();
     }
-    bed.valve.open(4);
-    bed.rest();
-    assert_eq!(bed.end(), ["124#02"]);
+    fixture.valve.open(4);
+    fixture.rest();
+    assert_eq!(fixture.end(), ["124#02"]);
 }
 
 #[test]
 fn what_is_kept_back_waits_for_room_without_haste() {
-    let (bed, flushes) = Bed::with_bag();
-    assert_eq!(bed.send("123#01", Nanos::ZERO), Outcome::Handled);
+    let (fixture, flushes) = Fixture::with_bag();
+    assert_eq!(fixture.send("123#01", Nanos::ZERO), Outcome::Handled);
     assert_eq!(flushes.load(Ordering::Relaxed), 0, "the worker flushes after its batch");
-    bed.output.flush_if_due();
+    fixture.output.flush_if_due();
     let begin = clock::now::<Monotonic>();
     while flushes.load(Ordering::Relaxed) < 4 {
         thread::yield_now();
@@ -236,23 +236,23 @@ fn what_is_kept_back_waits_for_room_without_haste() {
     let waited = clock::now::<Monotonic>() - begin;
     assert!(waited >= PATIENCE, "{waited}: it waits from one attempt to the next");
     // Frames wait in the queue meanwhile, by priority and with deadlines, not in the bag.
-    assert_eq!(bed.send("122#02", Nanos::ZERO), Outcome::Pending);
-    bed.valve.open(2);
-    while bed.valve.sent().len() < 2 {
+    assert_eq!(fixture.send("122#02", Nanos::ZERO), Outcome::Pending);
+    fixture.valve.open(2);
+    while fixture.valve.sent().len() < 2 {
         thread::yield_now();
     }
-    assert_eq!(bed.end(), ["123#01", "122#02"]);
+    assert_eq!(fixture.end(), ["123#01", "122#02"]);
 }
 
 #[test]
 fn the_end_comes_in_time_whatever_is_kept_back() {
-    let (bed, _) = Bed::with_bag();
-    assert_eq!(bed.send("123#01", Nanos::ZERO), Outcome::Handled);
-    bed.output.flush_if_due();
-    assert_eq!(bed.send("122#02", Nanos::ZERO), Outcome::Pending);
-    let counters = bed.counters.clone();
+    let (fixture, _) = Fixture::with_bag();
+    assert_eq!(fixture.send("123#01", Nanos::ZERO), Outcome::Handled);
+    fixture.output.flush_if_due();
+    assert_eq!(fixture.send("122#02", Nanos::ZERO), Outcome::Pending);
+    let counters = fixture.counters.clone();
     let begin = clock::now::<Monotonic>();
-    assert_eq!(bed.end(), [""; 0]);
+    assert_eq!(fixture.end(), [""; 0]);
     let took = clock::now::<Monotonic>() - begin;
     assert!(took >= LAST_PATIENCE && took < LAST_PATIENCE * 4, "{took}");
     assert_eq!(counters.jobs()[0].refused(Cause::Down), 1);
@@ -260,20 +260,20 @@ fn the_end_comes_in_time_whatever_is_kept_back() {
 
 #[test]
 fn nobody_waits_for_the_lock_while_the_drainer_waits_for_room() {
-    let (bed, _) = Bed::with_bag();
-    bed.send("123#01", Nanos::ZERO);
-    bed.output.flush_if_due();
+    let (fixture, _) = Fixture::with_bag();
+    fixture.send("123#01", Nanos::ZERO);
+    fixture.output.flush_if_due();
     let begin = clock::now::<Monotonic>();
     // While the drainer waits 5 ms for room again and again.
     for _ in 0..1_000 {
-        bed.send("100#", Nanos::ZERO);
-        bed.output.flush_if_due();
+        fixture.send("100#", Nanos::ZERO);
+        fixture.output.flush_if_due();
     }
     let took = clock::now::<Monotonic>() - begin;
     assert!(took < PATIENCE * 100, "{took} for 1,000 frames: each waited");
-    bed.valve.open(2_000);
-    bed.rest();
-    bed.end();
+    fixture.valve.open(2_000);
+    fixture.rest();
+    fixture.end();
 }
 
 /// Says that there is room, and has none.
@@ -295,85 +295,85 @@ impl Transmitter for Liar {
 #[test]
 fn a_transmitter_that_does_not_wait_is_not_asked_without_end() {
     let attempts = Arc::new(AtomicU64::new(0));
-    let bed = Bed::with(Arc::default(), Box::new(Liar(Arc::clone(&attempts))), 4);
+    let fixture = Fixture::with(Arc::default(), Box::new(Liar(Arc::clone(&attempts))), 4);
     let begin = clock::now::<Monotonic>();
-    bed.send("123#01", Nanos::ZERO);
+    fixture.send("123#01", Nanos::ZERO);
     let end = begin + Nanos::from_millis(50);
     clock::sleep_until(end).unwrap();
     let attempts = attempts.load(Ordering::Relaxed);
     let most = (clock::now::<Monotonic>() - begin).as_nanos() / LONGEST_PACE.as_nanos() + 10;
     assert!((2..=most).contains(&attempts), "{attempts} attempts, {most} at most");
-    bed.end();
+    fixture.end();
 }
 
 #[test]
 fn what_is_behind_others_becomes_stale_too() {
-    let bed = Bed::new(4);
-    assert_eq!(bed.send("001#", Nanos::ZERO), Outcome::Pending);
+    let fixture = Fixture::new(4);
+    assert_eq!(fixture.send("001#", Nanos::ZERO), Outcome::Pending);
     for number in 0..3 {
         let deadline = Nanos::from_millis(10);
-        assert_eq!(bed.send(&format!("70{number}#"), deadline), Outcome::Pending);
+        assert_eq!(fixture.send(&format!("70{number}#"), deadline), Outcome::Pending);
     }
     // The queue is full of frames that nobody wants any more, and none of them is the next.
-    while bed.counters.jobs()[0].refused(Cause::Stale) < 3 {
+    while fixture.counters.jobs()[0].refused(Cause::Stale) < 3 {
         thread::yield_now();
     }
-    assert_eq!(bed.send("704#", Nanos::ZERO), Outcome::Pending, "there is a place again");
-    bed.valve.open(2);
-    bed.rest();
-    assert_eq!(bed.end(), ["001#", "704#"]);
+    assert_eq!(fixture.send("704#", Nanos::ZERO), Outcome::Pending, "there is a place again");
+    fixture.valve.open(2);
+    fixture.rest();
+    assert_eq!(fixture.end(), ["001#", "704#"]);
 }
 
 #[test]
 fn whoever_tells_a_fate_every_copy_has_one() {
     const FRAMES: u64 = 20_000;
-    let bed = Bed::new(8);
+    let fixture = Fixture::new(8);
     let mut refused = 0;
     for number in 0..FRAMES {
         // Evictions by this thread, transmissions by the drainer.
         let id = number * 7 % 0x7FF;
-        match bed.send(&format!("{id:03X}#"), Nanos::ZERO) {
+        match fixture.send(&format!("{id:03X}#"), Nanos::ZERO) {
             Outcome::Refused(_) => refused += 1,
             Outcome::Handled => refused += 1, // not counted here: the engine counts it
             Outcome::Pending => {}
         }
-        bed.valve.open(usize::from(number % 3 == 0));
+        fixture.valve.open(usize::from(number % 3 == 0));
     }
-    bed.valve.open(FRAMES as usize);
-    bed.rest();
-    let counters = bed.counters.clone();
-    bed.end();
+    fixture.valve.open(FRAMES as usize);
+    fixture.rest();
+    let counters = fixture.counters.clone();
+    fixture.end();
     let job = counters.jobs()[0];
     assert_eq!(job.handled + job.refused(Cause::QueueFull) + refused, FRAMES);
 }
 
 #[test]
 fn a_port_that_is_away_refuses_until_it_returns() {
-    let bed = Bed::new(4);
-    assert_eq!(bed.send("123#01", Nanos::ZERO), Outcome::Pending);
-    bed.output.close();
-    assert_eq!(bed.send("123#02", Nanos::ZERO), Outcome::Refused(Cause::Down));
-    bed.valve.is_down.store(true, Ordering::Relaxed);
-    bed.valve.open(1);
-    bed.rest();
-    assert_eq!(bed.counters.jobs()[0].refused(Cause::Down), 1);
+    let fixture = Fixture::new(4);
+    assert_eq!(fixture.send("123#01", Nanos::ZERO), Outcome::Pending);
+    fixture.output.close();
+    assert_eq!(fixture.send("123#02", Nanos::ZERO), Outcome::Refused(Cause::Down));
+    fixture.valve.is_down.store(true, Ordering::Relaxed);
+    fixture.valve.open(1);
+    fixture.rest();
+    assert_eq!(fixture.counters.jobs()[0].refused(Cause::Down), 1);
 
     let valve = Arc::new(Valve::default());
-    bed.output.reopen(Box::new(Pipe(Arc::clone(&valve), Arc::default())));
+    fixture.output.reopen(Box::new(Pipe(Arc::clone(&valve), Arc::default())));
     valve.open(1);
-    while bed.send("123#03", Nanos::ZERO) == Outcome::Refused(Cause::Down) {
+    while fixture.send("123#03", Nanos::ZERO) == Outcome::Refused(Cause::Down) {
         thread::yield_now();
     }
-    bed.rest();
+    fixture.rest();
     assert_eq!(valve.sent(), ["123#03"]);
-    bed.end();
+    fixture.end();
 }
 
 #[test]
 fn at_the_end_what_cannot_leave_is_refused() {
-    let bed = Bed::new(4);
-    assert_eq!(bed.send("123#01", Nanos::ZERO), Outcome::Pending);
-    let counters = bed.counters.clone();
-    assert_eq!(bed.end(), [""; 0]);
+    let fixture = Fixture::new(4);
+    assert_eq!(fixture.send("123#01", Nanos::ZERO), Outcome::Pending);
+    let counters = fixture.counters.clone();
+    assert_eq!(fixture.end(), [""; 0]);
     assert_eq!(counters.jobs()[0].refused(Cause::Down), 1);
 }

@@ -1,9 +1,9 @@
-//! The bed: controllers, virtual interfaces and settings of an experiment.
+//! The test bed: controllers, virtual interfaces and settings of an experiment.
 
-use candor_bed::interface;
-use candor_bed::order::{Controller, Gateway, Measurement, Settings};
 use candor_linux::netlink::{CanSettings, Netlink};
 use candor_linux::realtime::{self, Policy, Task};
+use candor_protocol::interface;
+use candor_protocol::order::{Controller, Gateway, Measurement, Settings};
 use candor_wire::can::socketcan::CANFD_MTU;
 
 use crate::failure::{Context, Failure};
@@ -30,12 +30,12 @@ const TESTER_QUEUE: u32 = 1_000;
 /// at once, as another machine would.
 const TESTER_INTERRUPT_PRIORITY: u8 = 98;
 
-/// A bed that is up.
-pub(crate) struct Bed {
+/// A test bed that is up.
+pub(crate) struct TestBed {
     pub(crate) netlink: Netlink,
 }
 
-impl Bed {
+impl TestBed {
     pub(crate) fn set_up(order: &Measurement) -> Result<Self, Failure> {
         let modules = Modules::read()?;
         let driver = match order.controller {
@@ -47,7 +47,7 @@ impl Bed {
             let parameters = format!("max_hops={}", order.rules.effective_max_hops());
             modules.load_with("can_gw", &parameters)?;
         }
-        let mut netlink = Netlink::open().at("bed", "use a kernel with rtnetlink")?;
+        let mut netlink = Netlink::open().at("test bed", "use a kernel with rtnetlink")?;
         controllers::name(&mut netlink, driver)?;
         let mut bed = Self { netlink };
         for name in START_ORDER {
@@ -72,22 +72,22 @@ impl Bed {
             ..CanSettings::default()
         };
         let remedy = "check the controllers of the machine";
-        self.netlink.set_can(name, &settings).at("bed", remedy)?;
-        self.netlink.set_queue_length(name, queue).at("bed", remedy)?;
-        self.netlink.set_up(name, true).at("bed", remedy)
+        self.netlink.set_can(name, &settings).at("test bed", remedy)?;
+        self.netlink.set_queue_length(name, queue).at("test bed", remedy)?;
+        self.netlink.set_up(name, true).at("test bed", remedy)
     }
 
     fn start_virtual(&mut self, name: &str) -> Result<(), Failure> {
         let remedy = "name virtual interfaces vcan0, vcan1, ...";
-        self.netlink.create_vcan(name).at("bed", remedy)?;
-        self.netlink.set_mtu(name, CANFD_MTU as u32).at("bed", remedy)?;
-        self.netlink.set_up(name, true).at("bed", remedy)
+        self.netlink.create_vcan(name).at("test bed", remedy)?;
+        self.netlink.set_mtu(name, CANFD_MTU as u32).at("test bed", remedy)?;
+        self.netlink.set_up(name, true).at("test bed", remedy)
     }
 
     /// Stops the gateway's interfaces: a gateway that waits for a frame learns that none will come.
     pub(crate) fn stop_gateway(&mut self) -> Result<(), Failure> {
         for name in [interface::SOURCE, interface::TARGET] {
-            self.netlink.set_up(name, false).at("bed", "see the console")?;
+            self.netlink.set_up(name, false).at("test bed", "see the console")?;
         }
         Ok(())
     }
