@@ -27,3 +27,21 @@ pub(super) fn show_frames(cube: Cube) -> String {
 pub(super) fn show_exclusion(cube: Cube) -> String {
     format!("\"!{}\"", pattern::show(cube.filter()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_frame_is_told_from_many() {
+        for (value, known, expected) in [
+            (0x123, SFF_MASK, "frame 0x123"),
+            (0x123, 0x723, "a frame such as 0x123"),
+            (0x123, u32::MAX, "frame 0x123"),
+            (EFF_FLAG | 0x123, EFF_FLAG | EFF_MASK, "frame 0x123x"),
+            (EFF_FLAG | 0x123, EFF_FLAG | SFF_MASK, "a frame such as 0x123x"),
+        ] {
+            assert_eq!(show_frames(Cube { value, known }), expected, "{value:x}:{known:x}");
+        }
+    }
+}
