@@ -25,8 +25,11 @@ impl Overwriting {
         if self.force { Existing::Replace } else { Existing::Keep }
     }
 
-    /// A file that takes its name when it is complete.
+    /// A file that takes its name when it is complete, or standard output if that is `-`.
     pub(crate) fn target(self, path: &Path) -> Result<Target, String> {
+        if path.as_os_str() == "-" {
+            return Ok(Target::stdout());
+        }
         Target::create(path, self.existing()).map_err(|error| failure(path, &error))
     }
 
@@ -59,6 +62,9 @@ impl Overwriting {
 
 /// Whether a file has these contents. What is no file, such as a device, is not read.
 fn has_contents(path: &Path, bytes: &[u8]) -> bool {
+    if path.as_os_str() == "-" {
+        return false;
+    }
     let has_length =
         |metadata: fs::Metadata| metadata.is_file() && metadata.len() == bytes.len() as u64;
     fs::metadata(path).is_ok_and(has_length) && fs::read(path).is_ok_and(|present| present == bytes)

@@ -158,3 +158,16 @@ fn a_pipe_that_a_file_names_is_refused() {
         assert!(both.concat().contains("it is not a regular file"), "{words}: {both:?}");
     }
 }
+
+#[test]
+fn a_dash_is_standard_output() {
+    let scene = scene();
+    let folder = scene.path();
+    run(folder, "route compile rules.toml -o file.image", 0);
+    let image = fs::read(folder.join("file.image")).unwrap();
+    let output = candor(folder, "route compile rules.toml -o -");
+    assert_eq!((output.status.code(), output.stdout), (Some(0), image));
+    let output = candor(folder, "route convert rules.toml -");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("cangw -A -s can0 -d can1"));
+    assert!(!folder.join("-").exists());
+}

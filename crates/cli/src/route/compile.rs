@@ -19,7 +19,7 @@ pub(crate) struct CompileArgs {
     /// The rule file or output of `cangw -L`, or - for standard input
     #[arg(value_name = "RULES")]
     rules: PathBuf,
-    /// The image to write
+    /// The image to write, or - for standard output
     #[arg(short, long, value_name = "IMAGE")]
     output: PathBuf,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub(super) fn run(args: &CompileArgs) -> Answer {
     if let Err(error) = Program::from_image(&image) {
         return Err(format!("{name}: there is no image of these rules: {error}"));
     }
-    if is_same_file(&args.rules, &args.output) {
+    if args.output.as_os_str() != "-" && is_same_file(&args.rules, &args.output) {
         let path = args.output.display();
         return Err(format!("{path}: the image would replace its own rules; choose another name"));
     }
