@@ -42,6 +42,7 @@ pub(crate) mod message;
 pub(crate) mod network_bus;
 pub(crate) mod network_message;
 pub(crate) mod network_node;
+pub(crate) mod network_summary;
 pub(crate) mod note;
 pub(crate) mod place;
 pub(crate) mod plan;
@@ -114,6 +115,7 @@ static OBJECTS: &[Entry] = &[
     Entry::new::<log::Log<'_>>(),
     Entry::new::<id::LogId<'_>>(),
     Entry::new::<stream::LogStream<'_>>(),
+    Entry::new::<network_summary::NetworkSummary<'_>>(),
     Entry::new::<network_bus::NetworkBus<'_>>(),
     Entry::new::<network_node::NetworkNode<'_>>(),
     Entry::new::<network_message::NetworkMessage<'_>>(),

@@ -78,6 +78,7 @@ fn a_network_is_shown_with_everything_in_it() {
     assert_eq!(scene.run(&["-"], &toml).0, shown);
     let (json, _, _) = scene.run(&["n.toml", "--json"], "");
     for expected in [
+        "{\"type\":\"network\",\"data\":{\"title\":\"A \u{202e}car\",\"buses\":2,\"nodes\":2,\"gateways\":1}}",
         r#"{"type":"node","data":{"node":"Silent","bus":"a","queue":"priority","queue_depth":200,"messages":0}}"#,
         r#""length":64,"fd":true,"period_ns":100000000,"offset_ns":null,"jitter_ns":100000,"longest_ns":null"#,
     ] {

@@ -74,9 +74,8 @@ impl Messages {
         }
     }
 
-    /// What they counted; messages that were never sent are left out.
+    /// What they counted, also of messages that were never sent.
     pub(crate) fn figures(self) -> Vec<MessageFigures> {
-        let sent = self.messages.into_iter().filter(|message| message.figures.sent > 0);
         let figures = |message: Counted| {
             let metrics =
                 METRICS.iter().zip(&message.histograms).filter_map(|(metric, histogram)| {
@@ -86,6 +85,6 @@ impl Messages {
                 });
             MessageFigures { metrics: metrics.collect(), ..message.figures }
         };
-        sent.map(figures).collect()
+        self.messages.into_iter().map(figures).collect()
     }
 }

@@ -89,6 +89,9 @@ pub(crate) fn share(nodes: &mut [Periodic], count: u64) {
     }
 }
 
+/// No frame of periodic traffic is released later, after 292 years: what is added to its time never overflows.
+const LAST_RELEASE_NS: u64 = i64::MAX as u64;
+
 impl Periodic {
     /// Sends nothing until it has its [`share`].
     pub(crate) fn new(messages: Vec<Message>, mut random: Random) -> Self {
@@ -101,8 +104,11 @@ impl Periodic {
                     .offset
                     .unwrap_or_else(|| random.nanos(Nanos::ZERO, message.period))
                     .as_nanos();
-                let late = first + random.nanos(Nanos::ZERO, message.jitter).as_nanos();
-                due.push(Reverse((late, first, index)));
+                let late =
+                    first.saturating_add(random.nanos(Nanos::ZERO, message.jitter).as_nanos());
+                if late <= LAST_RELEASE_NS {
+                    due.push(Reverse((late, first, index)));
+                }
                 let mut data = [0; 64];
                 match &message.payload {
                     Payload::Signals => data
@@ -131,7 +137,9 @@ impl Periodic {
         }
         let next = due.saturating_add(message.period.as_nanos());
         let late = next.saturating_add(self.random.nanos(Nanos::ZERO, message.jitter).as_nanos());
-        self.due.push(Reverse((late.max(at), next, index)));
+        if late <= LAST_RELEASE_NS {
+            self.due.push(Reverse((late.max(at), next, index)));
+        }
         Some((at, index))
     }
 }

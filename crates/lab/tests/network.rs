@@ -48,6 +48,14 @@ fn read_with(experiment: &str, rules: &str) -> Result<Campaign, String> {
     fs::write(car.join("wrong.network.toml"), "bus.a.bitrate = '500k'\nnodes.b = ['A']\n").unwrap();
     let two = NETWORK.to_owned() + "[gateway.other]\nrules = 'car.rules.toml'\n";
     fs::write(car.join("two.network.toml"), two).unwrap();
+    // Only one of its buses can carry what is longer than 8 bytes.
+    let long = NETWORK
+        .replace("\"500k\"", "\"500k\"\n    fd = true")
+        .replace("car.rules", "all.rules")
+        + "[[message]]\nname = 'Long'\nid = '0x125'\nlength = 12\nperiod = '10ms'\nnode = 'A'\n";
+    fs::write(car.join("long.network.toml"), long).unwrap();
+    let all = RULES.replace("match = [\"0x123\"]", "frames = \"any\"");
+    fs::write(car.join("all.rules.toml"), all).unwrap();
     fs::write(car.join("silent.network.toml"), "bus.a.bitrate = '500k'\n").unwrap();
     let virtual_names = NETWORK.replace("car.rules", "virtual.rules");
     fs::write(car.join("virtual.network.toml"), virtual_names).unwrap();
@@ -172,6 +180,33 @@ fn a_gateway_of_the_network_is_not_left_out_in_silence() {
     let campaign = read(&of_one).unwrap();
     assert_eq!(campaign.experiments[0].rules().unwrap().rules.len(), 1);
     assert!(campaign.experiments[0].rules().unwrap().rules[0].filters.len() == 1);
+}
+
+#[test]
+fn rules_of_an_experiment_replace_those_of_the_network() {
+    let generated = "[[experiment]]\nname = 'few'\n[[experiment]]\nname = 'many'\n\
+        gateway.generate.filters = 3\n";
+    let campaign = read(&format!("{PERIODIC}{generated}")).unwrap();
+    let rules: Vec<_> =
+        campaign.experiments.iter().map(|it| it.rules().unwrap().rules.len()).collect();
+    assert_eq!(rules[0], 1);
+    assert!(rules[1] > 1, "{rules:?}");
+}
+
+#[test]
+fn an_experiment_shows_the_warnings_of_its_network() {
+    let campaign = read(&PERIODIC.replace("car.network", "long.network")).unwrap();
+    let warnings = campaign.warnings.to_string();
+    assert!(warnings.contains("to bus `slow` as CAN FD frames"), "{warnings}");
+}
+
+#[test]
+fn messages_that_are_never_due_are_counted_with_none_sent() {
+    let late = "traffic.offsets.Speed = '5000000h'\n";
+    let campaign = read(&format!("{PERIODIC}{late}")).unwrap();
+    let result = run(&campaign.experiments[0], String::new(), None, &Unwatched).unwrap();
+    let sent: Vec<_> = result.messages.iter().map(|it| (it.name.as_str(), it.sent)).collect();
+    assert_eq!(sent, [("Speed", 0), ("Torque", 600)]);
 }
 
 #[test]

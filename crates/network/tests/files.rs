@@ -326,3 +326,14 @@ fn what_is_there_twice_or_without_effect_is_told() {
     let expected = "n.toml:3:57: warning: bus `c` has a `data_bitrate`, but no CAN FD frames";
     assert_findings(&found, "warning", &[expected]);
 }
+
+#[test]
+fn data_is_never_slower_than_the_arbitration() {
+    for (data, is_wrong) in [("499k", true), ("500k", false), ("2M", false)] {
+        let text = format!("[bus.a]\nbitrate = \"500k\"\ndata_bitrate = \"{data}\"\n");
+        let (network, findings) = read(&text, &[]);
+        assert_eq!(network.is_none(), is_wrong, "{data}: {findings}");
+        let message = "n.toml:3:16: error: the bit rate of the data is 499kbit/s, less than that of the arbitration";
+        assert_eq!(findings.contains(message), is_wrong, "{findings}");
+    }
+}

@@ -10,6 +10,9 @@ use candor_lat::Metric;
 
 use crate::output::{duration, duration_range, number_range, table, thousands};
 
+/// Of how many buses the table shows the load.
+const MOST_LOADS: usize = 2;
+
 /// The figures of all results, and of a few the details. The runs of one experiment with several seeds
 /// share a row.
 pub(crate) fn overview(finished: &[Ran]) -> String {
@@ -24,9 +27,12 @@ pub(crate) fn overview(finished: &[Ran]) -> String {
         let mut runs = finished.iter().filter(|ran| ran.result.group() == group.name);
         runs.all(|ran| ran.is_cached)
     };
-    let loads = [0, 1].map(|index| load_head(finished, index));
+    let buses = finished.iter().map(|ran| ran.result.buses.len()).max().unwrap_or(0);
+    let loads: Vec<_> =
+        (0..buses.min(MOST_LOADS)).map(|index| load_head(finished, index)).collect();
     let head = columns.head(&loads);
-    let rows: Vec<_> = groups.iter().map(|group| columns.row(group, is_cached(group))).collect();
+    let row = |group| columns.row(group, loads.len(), is_cached(group));
+    let rows: Vec<_> = groups.iter().map(row).collect();
     let mut out = table(&head, &rows);
     let is_of = |testbed: Testbed| finished.iter().any(|ran| ran.result.testbed == testbed.name());
     out.push('\n');
@@ -108,7 +114,7 @@ fn instructions(result: &ResultFile) -> Option<f64> {
 
 impl Columns {
     /// `loads` are the heads of the columns with the loads of the buses.
-    fn head<'a>(&self, loads: &'a [String; 2]) -> Vec<&'a str> {
+    fn head<'a>(&self, loads: &'a [String]) -> Vec<&'a str> {
         let mut head = vec!["experiment"];
         head.extend(self.has_runs.then_some(">runs"));
         head.extend([">sent", ">received", ">not routed", ">refused", ">lost"]);
@@ -122,7 +128,7 @@ impl Columns {
         head
     }
 
-    fn row(&self, group: &Group<'_>, is_cached: bool) -> Vec<String> {
+    fn row(&self, group: &Group<'_>, loads: usize, is_cached: bool) -> Vec<String> {
         let latency = |metric: Metric, figure: &str| {
             let range = group.range(|run| run.metric(metric)?.figure_ns(figure));
             range.map_or("-".into(), |range| duration_range(range.least, range.most))
@@ -154,7 +160,7 @@ impl Columns {
             let range = group.range(instructions);
             row.push(range.map_or("-".into(), |range| number_range(range.least, range.most, 0)));
         }
-        row.extend([load(0), load(1)]);
+        row.extend((0..loads).map(load));
         row.extend(self.has_cached.then(|| if is_cached { "cached" } else { "" }.to_owned()));
         row
     }

@@ -19,6 +19,7 @@ use crate::json::lines;
 use crate::json::network_bus::NetworkBus;
 use crate::json::network_message::NetworkMessage;
 use crate::json::network_node::NetworkNode;
+use crate::json::network_summary::NetworkSummary;
 use crate::output::{duration, print, table};
 
 #[derive(Args)]
@@ -26,8 +27,8 @@ pub(crate) struct Show {
     /// The network file, or - for standard input; then the files that it names are looked for in the current
     /// folder
     file: PathBuf,
-    /// Print JSON Lines: an object of type "bus" per bus, one of type "node" per node, then one of type
-    /// "message" for each message on each bus that it reaches
+    /// Print JSON Lines: an object of type "network", one of type "bus" per bus, one of type "node" per node,
+    /// then one of type "message" for each message on each bus that it reaches
     #[arg(long)]
     json: bool,
 }
@@ -78,6 +79,12 @@ struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     fn json(&self) -> Result<String, String> {
+        let network = NetworkSummary {
+            title: &self.network.title,
+            buses: self.network.buses.len(),
+            nodes: self.network.nodes.len(),
+            gateways: self.network.gateways.len(),
+        };
         let buses = self.network.buses.iter().zip(self.loads).map(|(bus, load)| NetworkBus {
             bus: &bus.name,
             bitrate: bus.timing.nominal.bits_per_second(),
@@ -94,7 +101,7 @@ impl<'a> Shown<'a> {
             messages: node.messages.len(),
         });
         let messages = self.flows.iter().filter_map(|flow| self.message(flow));
-        Ok(lines(buses)? + &lines(nodes)? + &lines(messages)?)
+        Ok(lines([network])? + &lines(buses)? + &lines(nodes)? + &lines(messages)?)
     }
 
     fn bus_name(&self, node: &Node) -> &'a str {

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use candor_config::{Data, Table, Value};
-use candor_diagnostics::{Findings, Origin, Severity, Source};
+use candor_diagnostics::{Findings, Origin, Source};
 use candor_network::file;
 use candor_rules::file::disk;
 
@@ -30,8 +30,8 @@ pub(super) struct NetworkFile {
 }
 
 impl NetworkFile {
-    /// Lays the messages under an experiment with periodic traffic, and the rules under one that has got a
-    /// gateway since the file was read.
+    /// Lays the messages under an experiment with periodic traffic, and the rules under one with a gateway
+    /// that has none of its own.
     pub(super) fn lay_under(&self, table: &mut Table, findings: &Findings) {
         let kind = table.get_path(&["traffic", "kind"]).and_then(Value::as_str);
         if let (Some(messages), Some("periodic")) = (&self.messages, kind) {
@@ -74,7 +74,7 @@ fn lay_under(table: &mut Table, under: &Table) {
     *table = merged;
 }
 
-/// Lays buses and rules of the network file that `table` names under it, and takes its name out.
+/// Lays the buses of the network file that `table` names under it, and takes its name out.
 pub(super) fn read(table: &mut Table, base: &Path, findings: &Findings) -> NetworkFile {
     let Some(value) = table.remove("network") else { return NetworkFile::default() };
     let Some(name) = value.as_str() else {
@@ -87,13 +87,12 @@ pub(super) fn read(table: &mut Table, base: &Path, findings: &Findings) -> Netwo
         Ok((network.is_some(), found, text))
     });
     let text = match read {
-        Ok((true, _, text)) => text,
-        Ok((false, found, _)) => {
-            found
-                .into_iter()
-                .filter(|it| it.severity == Severity::Error)
-                .for_each(|it| findings.push(it));
-            return NetworkFile::default();
+        Ok((is_read, found, text)) => {
+            found.into_iter().for_each(|it| findings.push(it));
+            if !is_read {
+                return NetworkFile::default();
+            }
+            text
         }
         Err(reason) => {
             findings.error(&value.origin, reason);
@@ -118,9 +117,6 @@ pub(super) fn read(table: &mut Table, base: &Path, findings: &Findings) -> Netwo
             }
             "gateway" => {
                 rename_files(&mut value, "rules", &beside);
-                if let Some(rules) = only_rules(&value, table, findings) {
-                    under.set_path(&["gateway", "rules"], rules.clone());
-                }
                 gateways = Some(value);
             }
             key if OF_TRAFFIC.contains(&key) => {

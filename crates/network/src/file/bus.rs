@@ -18,6 +18,14 @@ pub fn bus(section: &mut Section<'_>, name: &str) -> Bus {
         doubt_rates(section, Timing { nominal, data: data.unwrap_or(nominal) });
     }
     let nominal = nominal.unwrap_or(Bitrate::MAX);
+    if let Some(data) = data
+        && data.bits_per_second() < nominal.bits_per_second()
+    {
+        let message =
+            format!("the bit rate of the data is {data}bit/s, less than that of the arbitration");
+        let hint = "CAN FD sends data at the same bit rate or a higher one (ISO 11898-1)";
+        section.findings().error_with_hint(section.origin_of("data_bitrate"), message, hint);
+    }
     let is_fd = section.boolean("fd");
     if data.is_some() && is_fd == Some(false) {
         let message =
