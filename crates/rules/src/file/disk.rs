@@ -70,6 +70,9 @@ mod tests {
         fs::write(&file, "0123456789").unwrap();
         assert_eq!(read(&file, 4).unwrap(), b"0123");
         assert_eq!(read_text(&file, "rule file").unwrap(), "0123456789");
+        assert_eq!(read(&file, MOST_BYTES).unwrap(), b"0123456789");
+        fs::write(&file, vec![b' '; MAX_BYTES]).unwrap();
+        assert_eq!(read_text(&file, "rule file").unwrap().len(), MAX_BYTES);
         fs::write(&file, vec![b' '; MAX_BYTES + 1]).unwrap();
         let error = read_text(&file, "rule file").unwrap_err();
         assert!(error.contains("is longer than"), "{error}");

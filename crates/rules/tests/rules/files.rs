@@ -106,6 +106,17 @@ fn there_is_a_limit_to_what_rules_remember_together() {
 }
 
 #[test]
+fn there_is_a_limit_to_the_steps_of_a_rule() {
+    for (count, expected) in [(1, 0), (256, 0), (257, 1), (300, 1)] {
+        let steps = vec!["{ xor = { data = \"01\" } }"; count].join(", ");
+        let text = format!("{BUSES}[[rule]]\nfrom = \"a\"\nto = \"b\"\nedit = [{steps}]\n");
+        let found = messages(&text, &|_| Ok(Vec::new()));
+        assert_eq!(found.len(), expected, "{count}: {found:?}");
+        assert!(found.iter().all(|message| message == "more than 256 steps"), "{found:?}");
+    }
+}
+
+#[test]
 fn files_that_are_no_text_are_reported() {
     let found = messages(&remaps(["ids.csv"].into_iter()), &|_| Ok(vec![b'#', 0xFF]));
     assert_eq!(found, ["ids.csv:1: byte 1 is not UTF-8"]);

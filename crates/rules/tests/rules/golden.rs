@@ -7,8 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use candor_diagnostics::Findings;
-use candor_engine::Table;
+use candor_engine::{Filter, Table};
 use candor_rules::{cangw, file};
+use candor_wire::can::frame::ERR_FLAG;
 use expect_test::expect_file;
 
 fn read(path: &Path) -> (Option<Table>, Findings) {
@@ -59,6 +60,28 @@ fn a_file_that_was_written_reads_as_the_same_table() {
         }
         assert_eq!(read, table, "{}", input.display());
     }
+}
+
+/// A program may say that of every frame each one fires; a file has no word for it.
+#[test]
+fn every_first_frame_is_not_written() {
+    let text = "[bus]\na = \"can0\"\nb = \"can1\"\n[[rule]]\nfrom = \"a\"\nto = \"b\"\nmatch = [\"0x1\"]\n";
+    let mut table = file::parse("rules.toml", text).0.unwrap();
+    table.rules[0].extension.pace.every = 1;
+    let (read, findings) = file::parse("written", &file::write(&table));
+    assert_eq!(read.map(|it| it.rules[0].extension.pace.every), Some(0), "{findings}");
+}
+
+/// The kernel takes error reports by one mask for all classes.
+#[test]
+fn classes_of_error_reports_share_a_job() {
+    let text = "[bus]\na = \"can0\"\nb = \"can1\"\n[[rule]]\nfrom = \"a\"\nto = \"b\"\nmatch = [\"0x1\"]\n";
+    let mut table = file::parse("rules.toml", text).0.unwrap();
+    let class = |bits| Filter { can_id: 0, mask: ERR_FLAG | bits, inverted: false };
+    table.rules[0].filters = vec![class(0x05), class(0x44)];
+    let script = cangw::export(&table).unwrap();
+    let commands: Vec<_> = script.lines().filter(|line| line.starts_with("cangw")).collect();
+    assert_eq!(commands, ["cangw -A -s can0 -d can1 -f 000:20000045"]);
 }
 
 #[test]
