@@ -15,17 +15,9 @@ pub fn bus(section: &mut Section<'_>, name: &str) -> Bus {
     let nominal = section.bitrate("bitrate");
     let data = section.bitrate("data_bitrate");
     if let Some(nominal) = nominal {
-        doubt_rates(section, Timing { nominal, data: data.unwrap_or(nominal) });
+        check_rates(section, Timing { nominal, data: data.unwrap_or(nominal) });
     }
     let nominal = nominal.unwrap_or(Bitrate::MAX);
-    if let Some(data) = data
-        && data.bits_per_second() < nominal.bits_per_second()
-    {
-        let message =
-            format!("the bit rate of the data is {data}bit/s, less than that of the arbitration");
-        let hint = "CAN FD sends data at the same bit rate or a higher one (ISO 11898-1)";
-        section.findings().error_with_hint(section.origin_of("data_bitrate"), message, hint);
-    }
     let is_fd = section.boolean("fd");
     if data.is_some() && is_fd == Some(false) {
         let message =
@@ -40,8 +32,17 @@ pub fn bus(section: &mut Section<'_>, name: &str) -> Bus {
     }
 }
 
-/// Warns of bit rates that no bus has.
-fn doubt_rates(bus: &Section<'_>, timing: Timing) {
+/// Refuses data that is slower than the arbitration, and warns of bit rates that no bus has.
+fn check_rates(bus: &Section<'_>, timing: Timing) {
+    if timing.data.bits_per_second() < timing.nominal.bits_per_second() {
+        let message = format!(
+            "the bit rate of the data is {}bit/s, less than that of the arbitration",
+            timing.data
+        );
+        let hint = "CAN FD sends data at the same bit rate or a higher one (ISO 11898-1)";
+        bus.findings().error_with_hint(bus.origin_of("data_bitrate"), message, hint);
+        return;
+    }
     let Some(unusual) = timing.unusual() else { return };
     let key = if unusual.is_data() { "data_bitrate" } else { "bitrate" };
     let hint = match unusual.meant() {
