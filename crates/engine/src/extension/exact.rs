@@ -220,6 +220,32 @@ mod tests {
     }
 
     #[test]
+    fn a_wide_number_on_either_side_is_computed_exactly() {
+        let wide = || place(64, true, 1.0, 0.0);
+        let narrow = || place(8, true, 1.0, 0.0);
+        let far = (1_u64 << 53) as f64;
+        let (read, written) =
+            (signal(wide(), 1.0, -far, narrow()), signal(narrow(), 1.0, far, wide()));
+        assert!(is_needed(&read.from, &read.to) && is_needed(&written.from, &written.to));
+        assert_eq!(run(&read, (1 << 53) + 1), Ok(1));
+        assert_eq!(run(&written, 1), Ok((1 << 53) + 1));
+        assert!(!is_needed(&narrow(), &narrow()));
+    }
+
+    #[test]
+    fn an_open_end_does_not_clamp() {
+        let wide = || place(64, true, 1.0, 0.0);
+        for (clamp, expected) in [
+            ((-f64::INFINITY, 10.0), [-5, 5, 10]),
+            ((-UNBOUNDED, 10.0), [-5, 5, 10]),
+            ((0.0, UNBOUNDED), [0, 5, 50]),
+        ] {
+            let clamped = Signal::new(wide(), true, 1.0, 0.0, Some(clamp), wide()).unwrap();
+            assert_eq!([-5, 5, 50].map(|raw| run(&clamped, raw).unwrap()), expected, "{clamp:?}");
+        }
+    }
+
+    #[test]
     fn too_many_digits_are_reported() {
         let from = place(64, false, 1e-20, 0.0);
         assert!(Signal::new(from, true, 1e-20, 0.0, None, place(64, false, 1.0, 0.0)).is_err());

@@ -283,3 +283,21 @@ fn protection_refuses_short_messages() {
     assert_eq!(after(core::slice::from_ref(&protect), "001#11", 0), Err(Cause::TooShort));
     assert!(after(&[protect], "001#1122", 0).is_ok());
 }
+
+#[test]
+fn the_longest_frame_of_each_kind_is_sent_and_no_longer_one() {
+    for (frame, longest) in [("123#11", 15), ("123##111", 64)] {
+        let frame: Frame = frame.parse().unwrap();
+        for (len, expected) in
+            [(longest, Ok(usize::from(longest))), (longest + 1, Err(Cause::TooLong))]
+        {
+            let operands = Operands { len: Some(len), ..Operands::default() };
+            let mut steps = Vec::new();
+            let actions = [Action::Operate(Operator::Set, operands)];
+            let sent = run(&actions, &frame, 0, |step| steps.push(step));
+            let len_of = |it: Frame| it.raw_dlc().map_or(it.len(), usize::from);
+            assert_eq!(sent.map(len_of), expected, "{frame} {len}");
+            assert_eq!(steps.contains(&Step::TooLong(len)), expected.is_err(), "{steps:?}");
+        }
+    }
+}
