@@ -262,6 +262,13 @@ impl Info<'_> {
     }
 
     fn write_json(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        json::write(&self.log(), out)?;
+        self.write_ids(out)?;
+        self.write_streams(out)
+    }
+
+    /// The recording as a whole.
+    fn log(&self) -> Log {
         let statistics = self.statistics;
         let passed_over = self.recording.passed_over();
         let buses = statistics.buses().map(|(index, bus)| {
@@ -284,7 +291,7 @@ impl Info<'_> {
             rate_per_s: link.rate(),
             bits_per_s: link.bits_per_second(),
         });
-        let log = Log {
+        Log {
             file: self.file.display().to_string(),
             format: self.recording.format().name,
             frames: statistics.frames(),
@@ -309,9 +316,11 @@ impl Info<'_> {
             data_bitrate: self.timing.map(|timing| timing.data.bits_per_second()),
             buses: buses.collect(),
             links: links.collect(),
-        };
-        json::write(&log, out)?;
-        for (index, id, of_id) in statistics.ids() {
+        }
+    }
+
+    fn write_ids(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        for (index, id, of_id) in self.statistics.ids() {
             let id = LogId {
                 interface: self.interface(index),
                 id: hex(id),
@@ -328,7 +337,11 @@ impl Info<'_> {
             };
             json::write(&id, out)?;
         }
-        for (index, stream, of_stream) in statistics.ethernet().streams() {
+        Ok(())
+    }
+
+    fn write_streams(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        for (index, stream, of_stream) in self.statistics.ethernet().streams() {
             let stream = LogStream {
                 interface: self.interface(index),
                 destination: stream.destination.to_string(),
