@@ -56,6 +56,17 @@ fn headers_are_checked() {
     }
     let error = |image: &[u8]| Program::from_image(image).unwrap_err().to_string();
     assert_eq!(error(&image[..31]), "header: there are 31 bytes; a header has 32 bytes");
+    for (length, entry) in [(32, 0), (55, 0), (56, 1), (79, 1)] {
+        let mut short = image[..length].to_vec();
+        short[16..24].copy_from_slice(&(length as u64).to_le_bytes());
+        // No buses, which take no room.
+        if let Some(count) = short.get_mut(48..52) {
+            count.fill(0);
+        }
+        let expected =
+            alloc::format!("section table, entry {entry}: the image ends within the section table");
+        assert_eq!(error(&with_checksum(short)), expected, "{length}");
+    }
     let mut damaged = image;
     damaged[100] ^= 1;
     let text = error(&damaged);

@@ -5,16 +5,22 @@ mod golden;
 mod records;
 mod sample;
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use std::string::{String, ToString};
 
 use candor_time::Nanos;
 use candor_wire::can::Frame;
-use sample::everything;
+use candor_wire::can::frame::{EFF_FLAG, RTR_FLAG};
+use sample::{crc8, everything, place};
 
 use super::*;
 use crate::counters::{Counters, Outcome};
+use crate::edit::{Crc8Profile, Edit, Operands, Range, XorChecksum};
+use crate::extension::Extension;
+use crate::extension::action::{Action, Remap, Signal};
+use crate::extension::payload::{Bytes, Payload};
 use crate::{BusIndex, Engine, Filter, Forward, Passage, Rule, Table};
 
 /// Frames that meet the rules of the samples, and some that do not.
@@ -81,6 +87,77 @@ fn the_image_of_a_program_is_the_program() {
         }
         assert_eq!(decisions(&read), decisions(&program));
     }
+}
+
+/// What is only one of two, or as large as it may be.
+#[test]
+fn flags_and_limits_are_kept() {
+    let wide = || place("", 0, 16, None);
+    let signal = |of_received| {
+        let signal = Signal::new(wide(), of_received, 1.0, 1.0, None, wide()).unwrap();
+        Action::Signal(Box::new(signal))
+    };
+    let last =
+        [(0x7FF, 0x1FFF_FFFF | EFF_FLAG), (0x7FF | RTR_FLAG, 1), (0x1FFF_FFFF | EFF_FLAG, 2)];
+    let remap = |drops| Action::Remap(Remap::new(last.to_vec(), drops));
+    let crc8 = || Some(crc8(Crc8Profile::OneByte(1)));
+    let range = Range { from: 0, to: 3, result: 4 };
+    let xor_checksum = Some(XorChecksum { range, init: 9 });
+    let edit = |crc8, xor_checksum| {
+        let set = Operands { can_id: Some(1), ..Operands::default() };
+        Edit { crc8, xor_checksum, set, ..Edit::default() }
+    };
+    let with_action = |action| {
+        let extension = Extension { actions: [action].into(), ..Extension::default() };
+        Rule { extension, ..Rule::new("action", BusIndex(0), BusIndex(1)) }
+    };
+    let longest = Payload { data: [Bytes::new(&[(1, 0xFF); 64])].into(), ..Payload::default() };
+    let extension = Extension { payload: longest, ..Extension::default() };
+    let rule = |name: &str| Rule::new(name, BusIndex(0), BusIndex(1));
+    let rules = Vec::from([
+        with_action(signal(true)),
+        with_action(signal(false)),
+        with_action(remap(true)),
+        with_action(remap(false)),
+        Rule { edit: edit(crc8(), None), ..rule("crc8") },
+        Rule { edit: edit(None, xor_checksum), ..rule("xor_checksum") },
+        Rule { edit: edit(None, None), ..rule("set") },
+        Rule { extension, ..rule("data") },
+        rule(&"n".repeat(4_096)),
+    ]);
+    let image = Program::new(&Table { rules, ..everything() }).to_image();
+    let read = Program::from_image(&image).unwrap_or_else(|error| panic!("{error}"));
+    assert!(read.to_image() == image);
+}
+
+#[test]
+fn a_byte_has_a_place() {
+    let outline = Outline::read(&Program::new(&everything()).to_image()).unwrap();
+    let place = |at: usize| ImageError::new(outline.place(at), String::new()).to_string();
+    let table_end = layout::HEADER_BYTES + 22 * 24;
+    for (at, expected) in [
+        (0, "header: "),
+        (31, "header: "),
+        (32, "section table, entry 0: "),
+        (55, "section table, entry 0: "),
+        (56, "section table, entry 1: "),
+        (table_end - 1, "section table, entry 21: "),
+    ] {
+        assert_eq!(place(at), expected, "{at}");
+    }
+    let mut padded = 0;
+    for (extent, next) in outline.sections.iter().zip(&outline.sections[1..]) {
+        let name = extent.section.name();
+        let end = extent.offset + extent.count as usize * extent.section.record_bytes();
+        assert_eq!(place(extent.offset), alloc::format!("section {name}, record 0: "));
+        let last = alloc::format!("section {name}, record {}: ", extent.count - 1);
+        assert_eq!(place(end - 1), last);
+        if end < next.offset {
+            padded += 1;
+            assert_eq!(place(end), alloc::format!("section {name}: "));
+        }
+    }
+    assert!(padded > 0, "no section of the sample is padded");
 }
 
 /// If the sample has none of something, the tests see nothing of it.

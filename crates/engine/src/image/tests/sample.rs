@@ -41,13 +41,13 @@ pub(super) fn small() -> Table {
     Table { buses, rules: vec![renamed, group], ..Table::default() }
 }
 
-fn crc8(profile: Crc8Profile) -> Crc8 {
+pub(super) fn crc8(profile: Crc8Profile) -> Crc8 {
     let range = Range { from: 1, to: -1, result: 0 };
     let table = Box::new(Crc8::table_of(0x1D));
     Crc8 { range, init: 0xFF, final_xor: 0xFE, table, profile }
 }
 
-fn place(name: &str, bit: u16, bits: u8, range: Option<(f64, f64)>) -> Place {
+pub(super) fn place(name: &str, bit: u16, bits: u8, range: Option<(f64, f64)>) -> Place {
     let field = Field::new(bit, bits, ByteOrder::Intel, bits == 16).unwrap();
     Place { name: name.into(), field, scale: 0.5, offset: -40.0, range }
 }
