@@ -268,7 +268,7 @@ impl Info<'_> {
     }
 
     /// The recording as a whole.
-    fn log(&self) -> Log {
+    fn log(&self) -> Log<'_> {
         let statistics = self.statistics;
         let passed_over = self.recording.passed_over();
         let buses = statistics.buses().map(|(index, bus)| {
