@@ -104,6 +104,10 @@ fn programs_that_nothing_compiles_to_are_refused() {
             "section buses, record 65536: there are 65537 buses; 65536 are possible",
         ),
         (
+            |it| it.buses = core::iter::repeat_n(it.buses[0].clone(), 1 << 16).collect(),
+            "section matchers, record 0: there are 3 matchers for 65536 buses",
+        ),
+        (
             |it| it.jobs = it.jobs[..7].into(),
             "section rules, record 6: it has 1 jobs from record 7 on, but there are 7",
         ),
