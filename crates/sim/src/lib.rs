@@ -39,7 +39,7 @@ mod sender;
 mod slab;
 mod world;
 
-pub use can::{BusConfig, BusId, BusStatistics, ErrorState};
+pub use can::{BusConfig, BusId, BusStatistics};
 pub use candor_queue::Discipline;
 pub use event::{Random, Time};
 pub use flight::PassageTag;

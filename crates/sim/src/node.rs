@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use candor_port::{Origin, ReceiverCounters, TransmitterCounters, Wanted};
 use candor_queue::{Discipline, Fifo};
-use candor_wire::can::Frame;
+use candor_wire::can::{ErrorCounters, ErrorState, Frame};
 
-use crate::can::ErrorState;
 use crate::event::Time;
 use crate::medium::ControllerId;
 
@@ -89,7 +88,7 @@ impl PortNode {
     }
 
     /// The controller has another error state, with these error counters.
-    pub(crate) fn report(&mut self, state: ErrorState, counters: (u32, u32), at: Time) {
+    pub(crate) fn report(&mut self, state: ErrorState, counters: ErrorCounters, at: Time) {
         let before = std::mem::replace(&mut self.state, state);
         if state == before {
             return;
@@ -109,7 +108,7 @@ impl PortNode {
 }
 
 /// The error report of a change of state, as drivers of Linux give it (`linux/can/error.h`).
-fn error_report(before: ErrorState, now: ErrorState, (tec, rec): (u32, u32)) -> Option<Frame> {
+fn error_report(before: ErrorState, now: ErrorState, errors: ErrorCounters) -> Option<Frame> {
     const REPORT: u32 = 0x2000_0000;
     const CONTROLLER: u32 = 0x4;
     const BUS_OFF: u32 = 0x40;
@@ -117,15 +116,18 @@ fn error_report(before: ErrorState, now: ErrorState, (tec, rec): (u32, u32)) -> 
     const COUNTERS: u32 = 0x200;
     let counted = |status: u8| {
         let count = |count: u32| count.min(255) as u8;
-        (CONTROLLER | COUNTERS, [0, status, 0, 0, 0, 0, count(tec), count(rec)])
+        (
+            CONTROLLER | COUNTERS,
+            [0, status, 0, 0, 0, 0, count(errors.transmit), count(errors.receive)],
+        )
     };
     let (class, data) = match (before, now) {
         (_, ErrorState::BusOff) => (BUS_OFF, [0; 8]),
         (ErrorState::BusOff, _) => (RESTARTED, [0; 8]),
         (_, ErrorState::Active) => counted(0x40),
         (_, ErrorState::Passive) => {
-            let transmit = if tec > 127 { 0x20 } else { 0 };
-            counted(transmit | if rec > 127 { 0x10 } else { 0 })
+            let transmit = if errors.transmit > 127 { 0x20 } else { 0 };
+            counted(transmit | if errors.receive > 127 { 0x10 } else { 0 })
         }
     };
     Frame::from_parts(REPORT | class, &data, None).ok()

@@ -7,10 +7,9 @@
 //! collide again, and after 16 times are error-passive. The flag of an error-passive node is recessive
 //! and disturbs nobody: then the frame with the dominant bit gets through, and the other one follows.
 
-use candor_wire::can::Frame;
 use candor_wire::can::bits::{Length, stream};
+use candor_wire::can::{ErrorState, Frame};
 
-use super::controller::ErrorState;
 use super::transmission::Begun;
 use super::{Can, Event};
 use crate::event::{Core, Includes, Time};
@@ -129,7 +128,7 @@ mod tests {
         bench.can.buses[0].until_error = until_error;
         bench.run();
         let counted = |index: usize, frame| {
-            (bench.can.error_counters(senders[index]).0, bench.last_start_us(frame))
+            (bench.can.error_counters(senders[index]).transmit, bench.last_start_us(frame))
         };
         (bench.statistics(), [counted(0, LONG), counted(1, SHORT)])
     }

@@ -23,7 +23,7 @@ impl Can {
         for &controller in &self.buses[bus as usize].controllers {
             let controller_ref = &mut self.controllers[controller as usize];
             if !senders.contains(&controller) && controller_ref.bus_off.is_none() {
-                controller_ref.receive_error();
+                controller_ref.errors.receive_error();
             }
         }
         for &sender in senders {
@@ -140,9 +140,10 @@ impl Can {
 mod tests {
     use candor_causes::Cause;
     use candor_time::Nanos;
+    use candor_wire::can::{ErrorCounters, ErrorState};
 
+    use crate::can::ControllerConfig;
     use crate::can::bench::Bench;
-    use crate::can::{ControllerConfig, ErrorState};
     use crate::medium::{FrameId, Outcome};
 
     /// When a node that is bus-off from the beginning sends a frame, beside one that sends frames of
@@ -154,7 +155,7 @@ mod tests {
         bench.can.take_off(&mut bench.core, off);
         assert!(bench.can.is_recovering());
         bench.run();
-        assert_eq!(bench.can.error_counters(off), (0, 0));
+        assert_eq!(bench.can.error_counters(off), ErrorCounters::default());
         assert!(!bench.can.is_recovering());
         bench.last_start_us("100#")
     }

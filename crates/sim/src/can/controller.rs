@@ -1,6 +1,7 @@
 //! CAN controllers: transmit queue, error counters.
 
 use candor_time::Nanos;
+use candor_wire::can::{ErrorCounters, ErrorState};
 
 use super::ControllerConfig;
 use super::queue::{Queue, Sending};
@@ -8,17 +9,6 @@ use crate::event::Time;
 
 /// The slot of a frame that a medium carries.
 pub(super) type Slot = u32;
-
-/// The error state of a controller (ISO 11898-1, fault confinement).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorState {
-    /// Both counters up to 127: signals errors with dominant flags.
-    Active,
-    /// A counter above 127: signals errors with recessive flags and pauses after sending.
-    Passive,
-    /// The transmit error counter above 255: off the bus.
-    BusOff,
-}
 
 /// How far a bus-off controller is on its way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +26,7 @@ pub(super) struct Controller {
     pub(super) queue: Queue<Slot>,
     /// On the wire now.
     pub(super) sending: Option<Sending<Slot>>,
-    pub(super) tec: u32,
-    pub(super) rec: u32,
+    pub(super) errors: ErrorCounters,
     pub(super) bus_off: Option<BusOff>,
     /// It was error-passive when it sent the last frame: it sends no other before this time.
     pub(super) suspended_until: Time,
@@ -55,8 +44,7 @@ impl Controller {
             bus,
             queue: Queue::new(config.discipline, config.depth),
             sending: None,
-            tec: 0,
-            rec: 0,
+            errors: ErrorCounters::default(),
             bus_off: None,
             suspended_until: Time::ZERO,
             is_reloading: false,
@@ -68,13 +56,7 @@ impl Controller {
 
     #[inline]
     pub(super) fn state(&self) -> ErrorState {
-        if self.bus_off.is_some() {
-            ErrorState::BusOff
-        } else if self.tec > 127 || self.rec > 127 {
-            ErrorState::Passive
-        } else {
-            ErrorState::Active
-        }
+        if self.bus_off.is_some() { ErrorState::BusOff } else { self.errors.state() }
     }
 
     /// The arbitration key of the frame it would send now.
@@ -106,35 +88,23 @@ impl Controller {
     /// Counts a destroyed frame of its own, which will be sent again; whether its counter now takes it
     /// off the bus.
     pub(super) fn transmit_error(&mut self) -> bool {
-        self.tec += 8;
         if let Some(sending) = self.sending.take() {
             self.queue.put_back(sending);
         }
-        self.tec > 255
+        self.errors.transmit_error()
     }
 
     #[inline]
     pub(super) fn transmit_success(&mut self) -> Option<Slot> {
-        self.tec = self.tec.saturating_sub(1);
+        self.errors.transmit_success();
         let sending = self.sending.take()?;
         Some(self.queue.release(&sending))
-    }
-
-    pub(super) fn receive_error(&mut self) {
-        self.rec = (self.rec + 1).min(255);
     }
 
     /// After 128 times 11 recessive bits.
     pub(super) fn recover(&mut self) {
         self.bus_off = None;
-        self.tec = 0;
-        self.rec = 0;
-    }
-
-    #[inline]
-    pub(super) fn receive_success(&mut self) {
-        // From passive the counter drops to between 119 and 127.
-        self.rec = if self.rec > 127 { 127 } else { self.rec.saturating_sub(1) };
+        self.errors = ErrorCounters::default();
     }
 }
 
@@ -205,24 +175,6 @@ mod tests {
         assert_eq!(states.iter().position(|&state| state == ErrorState::BusOff), Some(31));
         assert_eq!(controller.offer(), None);
         controller.recover();
-        assert_eq!((controller.state(), controller.tec), (ErrorState::Active, 0));
-    }
-
-    #[test]
-    fn receive_errors_count_up_to_a_limit_and_down_again() {
-        let mut controller = controller(Discipline::Fifo);
-        for errors in 1..=300 {
-            controller.receive_error();
-            assert_eq!(controller.rec, errors.min(255));
-            let state = if errors > 127 { ErrorState::Passive } else { ErrorState::Active };
-            assert_eq!(controller.state(), state, "{errors} errors");
-        }
-        for rec in [127, 126, 125] {
-            controller.receive_success();
-            assert_eq!((controller.rec, controller.state()), (rec, ErrorState::Active));
-        }
-        controller.rec = 0;
-        controller.receive_success();
-        assert_eq!(controller.rec, 0);
+        assert_eq!((controller.state(), controller.errors.transmit), (ErrorState::Active, 0));
     }
 }

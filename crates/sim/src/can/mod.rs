@@ -49,7 +49,7 @@ use candor_causes::Cause;
 use candor_queue::Discipline;
 use candor_time::Nanos;
 use candor_wire::can::bits::Length;
-use candor_wire::can::{Frame, Timing};
+use candor_wire::can::{ErrorCounters, ErrorState, Frame, Timing};
 
 use crate::event::{Core, Includes, Phase, Rank, Ranked, Time};
 use crate::medium::{ControllerId, FrameId, Medium, Outcome};
@@ -58,7 +58,6 @@ use bus::Bus;
 use controller::Controller;
 
 pub use bus::{BusConfig, BusStatistics};
-pub use controller::ErrorState;
 pub(crate) use queue::Queue;
 
 /// Which bus.
@@ -249,9 +248,9 @@ impl Can {
 
     /// The transmit error counter and the receive error counter of a controller.
     #[must_use]
-    pub fn error_counters(&self, controller: ControllerId) -> (u32, u32) {
+    pub fn error_counters(&self, controller: ControllerId) -> ErrorCounters {
         let controller = self.controller(controller);
-        (controller.tec, controller.rec)
+        controller.errors
     }
 
     /// Whether some controller is bus-off and will come back.
@@ -310,7 +309,7 @@ impl Medium for Can {
 impl Can {
     /// Sets the transmit error counter of a controller.
     pub(crate) fn set_transmit_errors(&mut self, controller: ControllerId, count: u32) {
-        self.controllers[controller.0 as usize].tec = count;
+        self.controllers[controller.0 as usize].errors.transmit = count;
     }
 
     /// A controller goes bus-off now.

@@ -3,9 +3,10 @@
 use candor_causes::Cause;
 use candor_queue::Discipline;
 use candor_time::Nanos;
+use candor_wire::can::ErrorState;
 
+use super::ControllerConfig;
 use super::bench::Bench;
-use super::{ControllerConfig, ErrorState};
 use crate::medium::{ControllerId, FrameId, Outcome};
 
 fn started(at: ControllerId, frame: u32) -> Outcome {
@@ -94,7 +95,7 @@ fn a_destroyed_frame_is_sent_again() {
     // intermission.
     assert!((21 + 6 + 11..=21 + 12 + 11).contains(&failed_us), "{failed_us}");
     assert_eq!((again_us, end_us), (failed_us, failed_us + 45));
-    assert_eq!(bench.can.error_counters(node), (8 - 1, 0));
+    assert_eq!(bench.can.error_counters(node).transmit, 8 - 1);
     assert_eq!((bench.statistics().frames, bench.statistics().error_frames), (1, 1));
 }
 
@@ -128,7 +129,7 @@ fn a_passive_node_whose_bit_is_overridden_fails_at_once_and_goes_on_later() {
     let expected =
         [started(a, 0), started(b, 1), failed(a, 0), sent(b, 1), started(a, 0), sent(a, 0)];
     assert_eq!(outcomes, expected);
-    assert_eq!(bench.can.error_counters(a).0, 128 + 8 - 1);
+    assert_eq!(bench.can.error_counters(a).transmit, 128 + 8 - 1);
 }
 
 #[test]

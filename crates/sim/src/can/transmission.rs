@@ -2,10 +2,11 @@
 
 use candor_causes::Cause;
 use candor_time::Nanos;
+use candor_wire::can::ErrorState;
 use candor_wire::can::bits::{INTERMISSION_BITS, Length};
 
 use super::bus::{ERROR_TAIL_BITS, FRAME_TAIL_BITS, SUSPEND_BITS, Transmission};
-use super::controller::{ErrorState, Slot};
+use super::controller::Slot;
 use super::{Can, Event};
 use crate::event::{Core, Includes, Time};
 use crate::medium::{ControllerId, Outcome};
@@ -177,7 +178,7 @@ impl Can {
             let controller = &mut self.controllers[controller as usize];
             let is_off = controller.bus_off.is_some();
             if !is_off {
-                controller.receive_success();
+                controller.errors.receive_success();
             }
             if controller.is_listening {
                 outcomes.push(match is_off {

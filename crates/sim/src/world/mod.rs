@@ -12,8 +12,9 @@ mod senders;
 use candor_causes::Cause;
 use candor_queue::Discipline;
 use candor_time::Nanos;
+use candor_wire::can::ErrorState;
 
-use crate::can::{BusConfig, BusId, BusStatistics, ControllerConfig, ErrorState, Queue};
+use crate::can::{BusConfig, BusId, BusStatistics, ControllerConfig, Queue};
 use crate::event::{Core, Random, Time};
 use crate::flight::{FlightId, Flights, Leg};
 use crate::host::{Gateway, Host, HostKind, HostPort};

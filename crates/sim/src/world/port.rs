@@ -3,11 +3,11 @@
 use candor_lat::{Tap, TapPath, Taps};
 use candor_port::{Sent, Wanted};
 use candor_time::Nanos;
-use candor_wire::can::Frame;
+use candor_wire::can::{ErrorState, Frame};
 
 use super::event::Event;
 use super::{Owner, World};
-use crate::can::{BusId, ErrorState};
+use crate::can::BusId;
 use crate::event::Time;
 use crate::flight::{Flight, Leg, wire_length};
 use crate::host::Gateway;

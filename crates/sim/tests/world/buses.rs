@@ -4,6 +4,7 @@ use candor_lat::Tap;
 use candor_sim::model::{Linux, Readout};
 use candor_sim::*;
 use candor_time::Nanos;
+use candor_wire::can::ErrorState;
 
 use crate::scene::*;
 use crate::start::run;

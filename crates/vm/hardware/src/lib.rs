@@ -25,5 +25,5 @@ mod node;
 pub mod sja1000;
 
 pub use bus::{Bus, NodeId, Notice};
-pub use node::{ErrorState, Request};
+pub use node::Request;
 pub use sja1000::Sja1000;

@@ -1,6 +1,6 @@
 //! [`Node`]: what a node of a bus remembers: the frame that it wants to send, and its error counters.
 
-use candor_wire::can::Frame;
+use candor_wire::can::{ErrorCounters, ErrorState, Frame};
 
 /// Sequences of recessive bits after which a bus-off node takes part again (ISO 11898-1).
 pub(crate) const RECOVERY_SEQUENCES: u32 = 128;
@@ -14,17 +14,6 @@ pub struct Request {
     pub at_ns: u64,
     /// Whether it is given up when it loses arbitration or is destroyed.
     pub is_single_shot: bool,
-}
-
-/// The error state of a node (ISO 11898-1, fault confinement).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorState {
-    /// Both counters up to 127: it signals errors with dominant flags.
-    Active,
-    /// A counter above 127: it signals errors with recessive flags and pauses after sending.
-    Passive,
-    /// The transmit error counter went above 255: off the bus.
-    BusOff,
 }
 
 /// On which terms a node takes part.
@@ -54,8 +43,7 @@ pub(crate) struct Node {
     pub(crate) taking: Taking,
     /// What it wants to send; stays until it was sent or given up.
     pub(crate) request: Option<Request>,
-    pub(crate) transmit_errors: u32,
-    pub(crate) receive_errors: u32,
+    pub(crate) errors: ErrorCounters,
     pub(crate) away: Option<Away>,
     /// It was error-passive when it last sent: it begins nothing before.
     pub(crate) suspended_until_ns: u64,
@@ -67,8 +55,7 @@ impl Node {
     pub(crate) const NEW: Self = Self {
         taking: Taking::None,
         request: None,
-        transmit_errors: 0,
-        receive_errors: 0,
+        errors: ErrorCounters { transmit: 0, receive: 0 },
         away: None,
         suspended_until_ns: 0,
         sample_point_permille: 800,
@@ -77,10 +64,8 @@ impl Node {
     pub(crate) fn state(&self) -> ErrorState {
         if self.away.is_some_and(|away| away.is_bus_off) {
             ErrorState::BusOff
-        } else if self.transmit_errors > 127 || self.receive_errors > 127 {
-            ErrorState::Passive
         } else {
-            ErrorState::Active
+            self.errors.state()
         }
     }
 
@@ -102,38 +87,33 @@ impl Node {
 
     /// A frame of its own got through.
     pub(crate) fn transmit_success(&mut self) {
-        self.transmit_errors = self.transmit_errors.saturating_sub(1);
+        self.errors.transmit_success();
     }
 
     /// A frame of somebody else got through.
     pub(crate) fn receive_success(&mut self) {
         if self.taking == Taking::Part {
-            // From passive the counter drops to between 119 and 127.
-            self.receive_errors = match self.receive_errors {
-                128.. => 127,
-                count => count.saturating_sub(1),
-            };
+            self.errors.receive_success();
         }
     }
 
     /// An error in a frame of somebody else.
     pub(crate) fn receive_error(&mut self) {
         if self.taking == Taking::Part {
-            self.receive_errors = (self.receive_errors + 1).min(255);
+            self.errors.receive_error();
         }
     }
 
     /// It has seen the recessive bits that it waited for.
     pub(crate) fn come_back(&mut self) {
         if self.away.take().is_some_and(|away| away.is_bus_off) {
-            (self.transmit_errors, self.receive_errors) = (0, 0);
+            self.errors = ErrorCounters::default();
         }
     }
 
     /// An error in a frame of its own; whether it goes bus-off.
     pub(crate) fn transmit_error(&mut self) -> bool {
-        self.transmit_errors += 8;
-        if self.transmit_errors <= 255 {
+        if !self.errors.transmit_error() {
             return false;
         }
         self.away =

@@ -8,11 +8,11 @@
 //! Not modelled: sleep mode and wake-up, the clock output, BasicCAN mode, and the test register. The receive buffer
 //! interrupt bit follows the FIFO, as the data sheet says; the others are latched until they are read.
 
-use candor_wire::can::Frame;
 use candor_wire::can::frame::{EFF_FLAG, RTR_FLAG};
+use candor_wire::can::{ErrorCounters, ErrorState, Frame};
 
 use crate::bus::{Bus, NodeId, Notice};
-use crate::node::{ErrorState, Request};
+use crate::node::Request;
 
 /// Addresses of registers.
 pub mod register {
@@ -211,8 +211,8 @@ impl Sja1000 {
             ALC => self.arbitration_lost.take().unwrap_or(0),
             ECC => self.error_code.take().unwrap_or(0),
             EWLR => self.warning_limit,
-            RXERR => bus.error_counters(self.node, now_ns).1.min(255) as u8,
-            TXERR => bus.error_counters(self.node, now_ns).0.min(255) as u8,
+            RXERR => bus.error_counters(self.node, now_ns).receive.min(255) as u8,
+            TXERR => bus.error_counters(self.node, now_ns).transmit.min(255) as u8,
             BUFFER..=BUFFER_END => {
                 let at = usize::from(address - BUFFER);
                 match (self.is_in_reset(), at) {
@@ -256,13 +256,15 @@ impl Sja1000 {
             OCR if is_in_reset => self.ocr = value,
             EWLR if is_in_reset => self.warning_limit = value,
             RXERR if is_in_reset => {
-                let (transmit, _) = bus.error_counters(self.node, now_ns);
-                bus.set_error_counters(self.node, transmit, u32::from(value));
+                let errors = bus.error_counters(self.node, now_ns);
+                let receive = u32::from(value);
+                bus.set_error_counters(self.node, ErrorCounters { receive, ..errors });
             }
             // While it is bus-off, its counter is the way back.
             TXERR if is_in_reset && self.state != ErrorState::BusOff => {
-                let (_, receive) = bus.error_counters(self.node, now_ns);
-                bus.set_error_counters(self.node, u32::from(value), receive);
+                let errors = bus.error_counters(self.node, now_ns);
+                let transmit = u32::from(value);
+                bus.set_error_counters(self.node, ErrorCounters { transmit, ..errors });
             }
             BUFFER..=BUFFER_END => {
                 let at = usize::from(address - BUFFER);
@@ -416,7 +418,7 @@ impl Sja1000 {
     /// Error warning and error passive follow the counters.
     fn note_counters(&mut self, now_ns: u64, bus: &Bus) {
         let state = bus.state(self.node);
-        let (transmit, receive) = bus.error_counters(self.node, now_ns);
+        let ErrorCounters { transmit, receive } = bus.error_counters(self.node, now_ns);
         let is_off = state == ErrorState::BusOff;
         let is_warning = is_off || transmit.max(receive) >= u32::from(self.warning_limit);
         let was_off = self.state == ErrorState::BusOff;

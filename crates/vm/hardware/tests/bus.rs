@@ -1,14 +1,14 @@
 //! The bus, held against that of the simulation: the same frames offered give the same instants on the wire.
 
 use candor_hardware::bus::{Fault, Statistics};
-use candor_hardware::{Bus, ErrorState, NodeId, Notice, Request};
+use candor_hardware::{Bus, NodeId, Notice, Request};
 use candor_queue::Discipline;
 use candor_sim::can::{BusConfig, Can, ControllerConfig, Event, Offer};
 use candor_sim::event::{Core, Time};
 use candor_sim::medium::{FrameId, Medium, Outcome};
 use candor_time::Nanos;
 use candor_wire::can::bits::length;
-use candor_wire::can::{Frame, Timing};
+use candor_wire::can::{ErrorCounters, ErrorState, Frame, Timing};
 use proptest::prelude::*;
 
 /// Before this, nodes join.
@@ -266,7 +266,7 @@ fn a_node_alone_is_never_acknowledged_and_never_goes_bus_off() {
     bus.leave(nodes[1], 12_000);
     request(&mut bus, nodes[0], 20, "123#");
     let failed = until(&mut bus, 100_000);
-    assert_eq!(bus.error_counters(nodes[0], 0), (128, 0));
+    assert_eq!(bus.error_counters(nodes[0], 0), ErrorCounters { transmit: 128, receive: 0 });
     assert_eq!(bus.state(nodes[0]), ErrorState::Passive);
     let flags: Vec<_> =
         failed.iter().filter(|it| matches!(it.2, Notice::Failed { .. })).map(|it| it.1).collect();
@@ -299,11 +299,11 @@ fn thirty_two_errors_take_a_node_off_and_1408_bits_bring_it_back() {
     assert_eq!((bus.state(nodes[0]), off.0), (ErrorState::BusOff, 0));
     assert!(!bus.has_request(nodes[0]));
     bus.join(nodes[0], false, 750, 20_000_000);
-    assert_eq!(bus.error_counters(nodes[0], 20_000_000).0, 127);
-    assert_eq!(bus.error_counters(nodes[0], 20_000_000 + 64 * 11_000).0, 63);
+    assert_eq!(bus.error_counters(nodes[0], 20_000_000).transmit, 127);
+    assert_eq!(bus.error_counters(nodes[0], 20_000_000 + 64 * 11_000).transmit, 63);
     let back = until(&mut bus, 30_000);
     assert_eq!(back, [(0, 20_000.0 + 1_408.0, Notice::TakesPart)]);
-    assert_eq!(bus.error_counters(nodes[0], 30_000_000), (0, 0));
+    assert_eq!(bus.error_counters(nodes[0], 30_000_000), ErrorCounters::default());
 }
 
 #[test]

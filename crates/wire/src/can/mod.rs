@@ -7,11 +7,13 @@
 //! | [`socketcan`] | the layouts of `struct can_frame` and `struct canfd_frame` |
 //! | [`field`] | [`Field`]: a number in the data of a frame, with the bit numbers of DBC files |
 //! | [`bits`] | every bit on the wire: CRC, stuffing, exact and worst-case lengths |
+//! | [`confinement`] | [`ErrorCounters`] of a node and the [`ErrorState`] that follows from them |
 //! | [`bitrate`] | `500k`, and how long so many bits take |
 //! | [`tunnel`] | CAN over UDP: cannelloni, can2udp, python-can's multicast |
 
 pub mod bitrate;
 pub mod bits;
+pub mod confinement;
 pub mod field;
 pub mod frame;
 pub mod notation;
@@ -19,6 +21,7 @@ pub mod socketcan;
 pub mod tunnel;
 
 pub use bitrate::{Bitrate, Timing, UnusualRates};
+pub use confinement::{ErrorCounters, ErrorState};
 pub use embedded_can::{ExtendedId, Id, StandardId};
 pub use field::{ByteOrder, Field};
 pub use frame::{Frame, FrameError, Kind};

@@ -1,11 +1,11 @@
 //! Who sends, of those that want to.
 
-use candor_wire::can::Frame;
 use candor_wire::can::bits::{Length, TAIL_BITS, length, stream};
+use candor_wire::can::{ErrorState, Frame};
 
 use super::{Bus, NodeId, Nodes, Notice, OnWire, Sink, members, set};
 use crate::error::{self, ErrorKind, Segment};
-use crate::node::{ErrorState, Node};
+use crate::node::Node;
 
 impl Bus {
     /// The most urgent frame goes on the wire.

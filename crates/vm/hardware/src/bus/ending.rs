@@ -1,5 +1,6 @@
 //! How frames end: they get through, or an error destroys them.
 
+use candor_wire::can::ErrorState;
 use candor_wire::can::bits::INTERMISSION_BITS;
 
 use super::{
@@ -7,7 +8,7 @@ use super::{
     after, members, set, wire_bits,
 };
 use crate::error::{self, ErrorKind, Segment};
-use crate::node::{ErrorState, Node};
+use crate::node::Node;
 
 /// A node that was error-passive when it sent waits this long after the intermission, in bits.
 const SUSPEND_BITS: u32 = 8;

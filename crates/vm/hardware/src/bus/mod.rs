@@ -14,10 +14,10 @@ mod ending;
 mod silence;
 
 use candor_wire::can::bits::{INTERMISSION_BITS, Length, TAIL_BITS};
-use candor_wire::can::{Frame, Timing};
+use candor_wire::can::{ErrorCounters, ErrorState, Frame, Timing};
 
 use crate::error::{ErrorKind, Segment};
-use crate::node::{Away, ErrorState, Node, Request, Taking};
+use crate::node::{Away, Node, Request, Taking};
 
 /// How many nodes a bus can have: controllers of the guest and of the tester.
 pub const MOST_NODES: usize = 24;
@@ -193,24 +193,24 @@ impl Bus {
         self.node(node).map_or(ErrorState::BusOff, Node::state)
     }
 
-    /// The transmit and the receive error counter of a node. While a bus-off node comes back, the first one counts
-    /// the sequences of recessive bits down that are missing.
+    /// The error counters of a node. While a bus-off node comes back, that of transmission counts the sequences of recessive bits down that are missing.
     #[must_use]
-    pub fn error_counters(&self, node: NodeId, now_ns: u64) -> (u32, u32) {
-        let Some(it) = self.node(node) else { return (0, 0) };
+    pub fn error_counters(&self, node: NodeId, now_ns: u64) -> ErrorCounters {
+        let Some(it) = self.node(node) else { return ErrorCounters::default() };
         match it.away.filter(|away| away.is_bus_off) {
-            None => (it.transmit_errors, it.receive_errors),
+            None => it.errors,
             Some(away) => {
                 let seen = self.silent_since(it).map_or(0, |since| self.sequences(now_ns, since));
-                (away.missing.saturating_sub(seen).saturating_sub(1), 0)
+                let missing = away.missing.saturating_sub(seen).saturating_sub(1);
+                ErrorCounters { transmit: missing, receive: 0 }
             }
         }
     }
 
     /// Sets the error counters, as software can while a controller is in reset.
-    pub fn set_error_counters(&mut self, node: NodeId, transmit: u32, receive: u32) {
+    pub fn set_error_counters(&mut self, node: NodeId, errors: ErrorCounters) {
         if let Some(it) = self.node_mut(node) {
-            (it.transmit_errors, it.receive_errors) = (transmit, receive);
+            it.errors = errors;
         }
     }
 
