@@ -30,11 +30,13 @@ PARTS = "format laws"
 # What this repository's own test run sets, and a newcomer does not.
 NOT_A_NEWCOMERS = ["CARGO_TARGET_DIR", "RUSTC_WORKSPACE_WRAPPER", "CANDOR_CACHE", "PYTHONDONTWRITEBYTECODE"]
 # Cargo calls this instead of rustc. What the cargo of a build script compiles, which inherits NUM_JOBS, is part
-# of that script's package, the one that carries the guest program.
+# of that script's package: the one that carries the guest program, or the one with the libraries for QEMU.
 RECORDER = """\
 #!/bin/sh
 name=${{CARGO_PKG_NAME:--}}
-[ -z "$NUM_JOBS" ] || name=candor-init
+if [ -n "$NUM_JOBS" ]; then
+    case "$*" in *"/plugins/"*) name=candor-vm ;; *) name=candor-init ;; esac
+fi
 begin=$(date +%s.%N)
 "$@"
 status=$?

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::cache::{APT, Cache, FETCH_LOCK, MACHINES, REPORTS};
-use crate::counting;
 use crate::digest::hex;
 use crate::error::Error;
 use crate::kernel::{self, Cached};
 use crate::machine::Identity;
 use crate::options::devices;
+use crate::plugin;
 use crate::qemu::Qemu;
 use crate::snapshot::{ABOUT, LOCK};
 use crate::speed::Speed;
@@ -132,7 +132,7 @@ pub fn pieces(
         qemu,
         kernels: sums.collect(),
         guest_sha256: hex(&Sha256::digest(init)),
-        plugin_sha256: hex(&Sha256::digest(counting::PLUGIN)),
+        plugin_sha256: plugin::COUNT.sha256(),
     };
     let mut pieces: Vec<_> = kernels.iter().map(of_kernel).collect();
     for (kind, name) in [(Kind::Machine, MACHINES), (Kind::Reports, REPORTS)] {
@@ -229,7 +229,7 @@ mod tests {
             guest_sha256: hex(&Sha256::digest(INIT)),
             qemu: "7.2".into(),
             qemu_sha256: "q".into(),
-            plugin_sha256: hex(&Sha256::digest(counting::PLUGIN)),
+            plugin_sha256: plugin::COUNT.sha256(),
             flags: devices(Speed::default()),
             shift: 1,
             mips: 500,
@@ -243,7 +243,7 @@ mod tests {
             qemu: Some(&qemu),
             kernels: vec!["j".into(), "k".into()],
             guest_sha256: hex(&Sha256::digest(INIT)),
-            plugin_sha256: hex(&Sha256::digest(counting::PLUGIN)),
+            plugin_sha256: plugin::COUNT.sha256(),
         };
         let fast = Identity {
             flags: [devices(Speed::from_mips(1000).unwrap()), vec!["-append".into()]].concat(),

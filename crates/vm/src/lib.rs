@@ -24,6 +24,7 @@ pub mod initramfs;
 pub mod kernel;
 mod machine;
 mod options;
+mod plugin;
 mod profile;
 pub mod program;
 mod qemu;

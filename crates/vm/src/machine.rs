@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::cache::Cache;
-use crate::counting;
 use crate::digest::hex;
 use crate::error::Error;
 use crate::initramfs;
 use crate::kernel::Kernel;
 use crate::options::{flags, option};
+use crate::plugin;
 use crate::qemu::Qemu;
 use crate::scratch::Files;
 use crate::speed::Speed;
@@ -86,7 +86,7 @@ impl Machine {
             guest_sha256: hex(&Sha256::digest(init)),
             qemu: qemu.version.clone(),
             qemu_sha256: qemu.sha256.clone(),
-            plugin_sha256: hex(&Sha256::digest(counting::PLUGIN)),
+            plugin_sha256: plugin::COUNT.sha256(),
             flags: flags(speed, parameters),
             shift: speed.shift(),
             mips: speed.mips(),

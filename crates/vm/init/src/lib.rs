@@ -5,4 +5,4 @@
 //! compiles beside it.
 
 /// The program, statically linked for Linux on x86-64; empty on other platforms.
-pub static INIT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/init"));
+pub static INIT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/candor-guest"));

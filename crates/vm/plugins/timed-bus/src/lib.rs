@@ -17,21 +17,16 @@
 #![no_std]
 
 mod log;
-mod qemu;
 mod state;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
+use candor_qemu::devices::{self as qemu, MemoryRegion, MemoryRegionOps, Notifier, Object, Timer};
+use candor_qemu::{c, number, options};
 use log::log;
-use qemu::{MemoryRegion, MemoryRegionOps, Notifier, Object, Timer};
 use state::{MOST_CHIPS, State};
-
-/// The number of the plugin interface, which QEMU reads and candor sets for the QEMU that is there.
-#[unsafe(no_mangle)]
-#[allow(non_upper_case_globals, reason = "QEMU looks for this name")]
-pub static qemu_plugin_version: c_int = 1;
 
 /// The buses that are looked for, in this order, and their bit rates in bit/s, 0 for none.
 const BUSES: [&CStr; 2] = [c"/objects/source", c"/objects/target"];
@@ -55,7 +50,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     log(format_args!("# the library has a defect and ends QEMU\n"));
     log::flush();
     // SAFETY: it takes nothing and never returns.
-    unsafe { qemu::abort() }
+    unsafe { c::abort() }
 }
 
 /// QEMU calls this once, with arguments of the form `name=value`: `log`, a file; `source` and `target`, the bit rates of
@@ -70,28 +65,19 @@ pub unsafe extern "C" fn qemu_plugin_install(
     count: c_int,
     arguments: *const *mut c_char,
 ) -> c_int {
-    for index in 0..usize::try_from(count).unwrap_or(0) {
-        // SAFETY: there are `count` of them, which stay.
-        let argument = unsafe { CStr::from_ptr(*arguments.add(index)) }.to_bytes_with_nul();
-        if let Some(path) = argument.strip_prefix(b"log=") {
-            log::open(path);
-        } else if let Some(rate) = argument.strip_prefix(b"source=") {
-            RATES[0].store(number(rate), Relaxed);
-        } else if let Some(rate) = argument.strip_prefix(b"target=") {
-            RATES[1].store(number(rate), Relaxed);
-        } else {
-            return 1;
+    // SAFETY: as QEMU gives them.
+    for (name, value) in unsafe { options(count, arguments) } {
+        match name {
+            b"log" => log::open(value),
+            b"source" => RATES[0].store(number(value) as usize, Relaxed),
+            b"target" => RATES[1].store(number(value) as usize, Relaxed),
+            _ => return 1,
         }
     }
     static NOTIFIER: Notifier = Notifier::new(ready);
     // SAFETY: the notifier stays; QEMU links it into a list.
     unsafe { qemu::qemu_add_machine_init_done_notifier((&raw const NOTIFIER).cast_mut()) };
     0
-}
-
-fn number(digits: &[u8]) -> usize {
-    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
-    digits.fold(0, |number, digit| number.wrapping_mul(10).wrapping_add(usize::from(digit - b'0')))
 }
 
 /// The state; there is one as soon as QEMU calls anything but [`ready`].
@@ -111,7 +97,7 @@ extern "C" fn ready(_: *mut Notifier, _: *mut c_void) {
     let rates = [0, 1].map(|bus| RATES[bus].load(Relaxed) as u32);
     // SAFETY: memory that stays, of a size that QEMU's structure does not reach; the block belongs to nobody.
     let block = unsafe {
-        let region = qemu::calloc(1, REGION_BYTES).cast();
+        let region = c::calloc(1, REGION_BYTES).cast();
         let mut error = ptr::null_mut();
         let bytes = size_of::<State>().next_multiple_of(65_536) as u64;
         qemu::memory_region_init_ram(
@@ -129,7 +115,7 @@ extern "C" fn ready(_: *mut Notifier, _: *mut c_void) {
     STATE.store(block, Relaxed);
     // SAFETY: memory that stays, of a size that QEMU's structure does not reach.
     unsafe {
-        let timer = qemu::calloc(1, TIMER_BYTES).cast();
+        let timer = c::calloc(1, TIMER_BYTES).cast();
         qemu::timer_init_full(timer, ptr::null_mut(), qemu::VIRTUAL, 1, 0, tick, ptr::null_mut());
         TIMER.store(timer, Relaxed);
         qemu::object_child_foreach_recursive(qemu::object_get_root(), visit, ptr::null_mut());
@@ -181,7 +167,7 @@ fn overlay(chip: usize) {
     unsafe {
         let window =
             qemu::object_resolve_path_component(device, c"kvaser_pci-sja[0]".as_ptr()).cast();
-        let region = qemu::calloc(1, REGION_BYTES).cast();
+        let region = c::calloc(1, REGION_BYTES).cast();
         let name = c"candor-sja1000".as_ptr();
         qemu::memory_region_init_io(
             region,
@@ -260,14 +246,10 @@ extern "C" fn running(_: *mut c_void, is_running: bool, _: c_int) {
         log(format_args!("# this machine was saved with another library\n"));
         log::flush();
         // SAFETY: it takes nothing and never returns.
-        unsafe { qemu::abort() }
+        unsafe { c::abort() }
     }
     for chip in 0..state.chip_count() {
         set_interrupt(chip, state.level(chip));
     }
     arm(state);
 }
-
-/// The parts of the core library that are compiled for unwinding name it. Nothing unwinds here.
-#[unsafe(no_mangle)]
-extern "C" fn rust_eh_personality() {}

@@ -1,10 +1,10 @@
 //! Lines in a file: what happened on the buses.
 
 use core::cell::UnsafeCell;
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int};
 use core::fmt::{self, Write};
 
-use crate::qemu;
+use candor_qemu::c;
 
 /// Written out when it is full, and when the machine stops.
 struct Buffer {
@@ -25,10 +25,10 @@ fn buffer() -> &'static mut Buffer {
     unsafe { &mut *LOG.0.get() }
 }
 
-/// Logs go to this file from now on; the path ends with a zero byte.
-pub(crate) fn open(path: &[u8]) {
-    // SAFETY: a path with a zero byte at its end.
-    buffer().file = unsafe { qemu::creat(path.as_ptr().cast(), 0o644) };
+/// Logs go to this file from now on.
+pub(crate) fn open(path: &CStr) {
+    // SAFETY: a path.
+    buffer().file = unsafe { c::creat(path.as_ptr(), 0o644) };
 }
 
 /// Writes out what is there.
@@ -38,7 +38,7 @@ pub(crate) fn flush() {
     while buffer.file >= 0 && from < buffer.used {
         let rest = &buffer.bytes[from..buffer.used];
         // SAFETY: bytes that are there.
-        let written = unsafe { qemu::write(buffer.file, rest.as_ptr().cast(), rest.len()) };
+        let written = unsafe { c::write(buffer.file, rest.as_ptr().cast(), rest.len()) };
         match usize::try_from(written) {
             Ok(written) if written > 0 => from += written,
             // The disk is full, or the file is gone: candor misses the last line.

@@ -15,11 +15,12 @@
 //! (QEMU 6.0) to 7 (QEMU 11.1).
 
 #![no_std]
-#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
-use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
+
+use candor_qemu::{c, number, options, plugin_interface};
 
 /// A block of instructions, as QEMU hands it over.
 type Block = *mut c_void;
@@ -47,18 +48,8 @@ unsafe extern "C" {
         flags: c_int,
         context: *mut c_void,
     );
-
-    // Of the C library, which QEMU has loaded.
-    fn creat(path: *const c_char, mode: c_uint) -> c_int;
-    fn write(file: c_int, bytes: *const c_void, length: usize) -> isize;
-    fn close(file: c_int) -> c_int;
-    fn abort() -> !;
 }
 
-/// The number of the interface, which QEMU reads and which candor sets for the QEMU that is there.
-#[unsafe(no_mangle)]
-#[allow(non_upper_case_globals)]
-pub static qemu_plugin_version: c_int = 1;
 /// From this one on, the block is the first thing that [`translated`] gets.
 const BLOCK_FIRST: c_int = 7;
 /// The callback reads no registers of the guest.
@@ -81,7 +72,7 @@ static FILE: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     // SAFETY: it takes nothing and never returns.
-    unsafe { abort() }
+    unsafe { c::abort() }
 }
 
 /// QEMU calls this once, with arguments of the form `name=value`: `begin` and `end`, the decimal
@@ -96,15 +87,13 @@ pub unsafe extern "C" fn qemu_plugin_install(
     count: c_int,
     arguments: *const *mut c_char,
 ) -> c_int {
-    for index in 0..usize::try_from(count).unwrap_or(0) {
-        // SAFETY: there are `count` of them, which stay.
-        let argument = unsafe { CStr::from_ptr(*arguments.add(index)) }.to_bytes_with_nul();
-        if let Some(value) = argument.strip_prefix(b"begin=") {
-            BEGIN.store(number(value), Relaxed);
-        } else if let Some(value) = argument.strip_prefix(b"end=") {
-            END.store(number(value), Relaxed);
-        } else if let Some(value) = argument.strip_prefix(b"counts=") {
-            FILE.store(value.as_ptr().cast_mut().cast(), Relaxed);
+    // SAFETY: as QEMU gives them.
+    for (name, value) in unsafe { options(count, arguments) } {
+        match name {
+            b"begin" => BEGIN.store(number(value), Relaxed),
+            b"end" => END.store(number(value), Relaxed),
+            b"counts" => FILE.store(value.as_ptr().cast_mut(), Relaxed),
+            _ => return 1,
         }
     }
     if BEGIN.load(Relaxed) == 0 || END.load(Relaxed) == 0 || FILE.load(Relaxed).is_null() {
@@ -115,13 +104,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
     0
 }
 
-fn number(digits: &[u8]) -> u64 {
-    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
-    digits.fold(0, |number, digit| number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
-}
-
 extern "C" fn translated(first: usize, second: usize) {
-    let block = if interface() >= BLOCK_FIRST { first } else { second } as Block;
+    let block = if plugin_interface() >= BLOCK_FIRST { first } else { second } as Block;
     // SAFETY: `block` is valid during this call.
     for index in 0..unsafe { qemu_plugin_tb_n_insns(block) } {
         // SAFETY: as above; there are so many.
@@ -143,12 +127,6 @@ extern "C" fn translated(first: usize, second: usize) {
             qemu_plugin_register_vcpu_insn_exec_cb(instruction, callback, NO_REGISTERS, context);
         }
     }
-}
-
-/// The number that candor has set, which the compiler must not know.
-fn interface() -> c_int {
-    // SAFETY: a static that nobody writes while QEMU runs.
-    unsafe { ptr::read_volatile(&raw const qemu_plugin_version) }
 }
 
 /// The place of the counter of `address`, its own from now on; `None` if there is no room left.
@@ -204,7 +182,7 @@ extern "C" fn ends(_: c_uint, _: *mut c_void) {
 /// is what found no room, also if that is nothing: a file without it is not whole.
 fn tell() {
     // SAFETY: the path is one of the arguments, which stay.
-    let file = unsafe { creat(FILE.load(Relaxed), 0o600) };
+    let file = unsafe { c::creat(FILE.load(Relaxed), 0o600) };
     for (address, count) in ADDRESSES.iter().zip(&COUNTS) {
         if count.load(Relaxed) > 0 {
             pair(file, address.load(Relaxed), count.load(Relaxed));
@@ -212,12 +190,12 @@ fn tell() {
     }
     pair(file, 0, LOST.load(Relaxed));
     // SAFETY: `creat` returned it; if that failed, this does.
-    unsafe { close(file) };
+    unsafe { c::close(file) };
 }
 
 /// What cannot be written is missed by candor.
 fn pair(file: c_int, address: u64, count: u64) {
     let bytes = [address.to_le_bytes(), count.to_le_bytes()];
     // SAFETY: there are so many bytes.
-    unsafe { write(file, bytes.as_ptr().cast(), size_of_val(&bytes)) };
+    unsafe { c::write(file, bytes.as_ptr().cast(), size_of_val(&bytes)) };
 }

@@ -6,26 +6,26 @@ use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::ptr;
 
 /// `QEMU_CLOCK_VIRTUAL`.
-pub(crate) const VIRTUAL: c_int = 1;
+pub const VIRTUAL: c_int = 1;
 /// `DEVICE_LITTLE_ENDIAN`.
 const LITTLE_ENDIAN: c_int = 2;
 
 /// `Object`.
 #[repr(C)]
-pub(crate) struct Object(u8);
+pub struct Object(u8);
 /// `MemoryRegion`, which only QEMU looks into.
 #[repr(C)]
-pub(crate) struct MemoryRegion(u8);
+pub struct MemoryRegion(u8);
 /// `QEMUTimer`, which only QEMU looks into.
 #[repr(C)]
-pub(crate) struct Timer(u8);
+pub struct Timer(u8);
 /// `Error`, which is passed on unread.
 #[repr(C)]
-pub(crate) struct Error(u8);
+pub struct Error(u8);
 
 /// `Notifier`: a function in a list of QEMU's.
 #[repr(C)]
-pub(crate) struct Notifier {
+pub struct Notifier {
     notify: extern "C" fn(*mut Notifier, *mut c_void),
     next: core::cell::UnsafeCell<[*mut c_void; 2]>,
 }
@@ -34,14 +34,16 @@ pub(crate) struct Notifier {
 unsafe impl Sync for Notifier {}
 
 impl Notifier {
-    pub(crate) const fn new(notify: extern "C" fn(*mut Self, *mut c_void)) -> Self {
+    /// Calls `notify`.
+    #[must_use]
+    pub const fn new(notify: extern "C" fn(*mut Self, *mut c_void)) -> Self {
         Self { notify, next: core::cell::UnsafeCell::new([ptr::null_mut(); 2]) }
     }
 }
 
 /// `MemoryRegionOps`: what happens when the guest reads and writes.
 #[repr(C)]
-pub(crate) struct MemoryRegionOps {
+pub struct MemoryRegionOps {
     read: extern "C" fn(*mut c_void, u64, c_uint) -> u64,
     write: extern "C" fn(*mut c_void, u64, u64, c_uint),
     read_with_attributes: *const c_void,
@@ -71,7 +73,8 @@ unsafe impl Sync for MemoryRegionOps {}
 
 impl MemoryRegionOps {
     /// Registers of one byte each.
-    pub(crate) const fn bytes(
+    #[must_use]
+    pub const fn bytes(
         read: extern "C" fn(*mut c_void, u64, c_uint) -> u64,
         write: extern "C" fn(*mut c_void, u64, u64, c_uint),
     ) -> Self {
@@ -90,14 +93,15 @@ impl MemoryRegionOps {
     }
 }
 
+#[allow(missing_docs, reason = "QEMU documents them")]
 unsafe extern "C" {
-    pub(crate) fn qemu_add_machine_init_done_notifier(notifier: *mut Notifier);
-    pub(crate) fn qemu_add_vm_change_state_handler(
+    pub fn qemu_add_machine_init_done_notifier(notifier: *mut Notifier);
+    pub fn qemu_add_vm_change_state_handler(
         handler: extern "C" fn(*mut c_void, bool, c_int),
         context: *mut c_void,
     ) -> *mut c_void;
-    pub(crate) fn qemu_clock_get_ns(clock: c_int) -> i64;
-    pub(crate) fn timer_init_full(
+    pub fn qemu_clock_get_ns(clock: c_int) -> i64;
+    pub fn timer_init_full(
         timer: *mut Timer,
         group: *mut c_void,
         clock: c_int,
@@ -106,31 +110,28 @@ unsafe extern "C" {
         callback: extern "C" fn(*mut c_void),
         context: *mut c_void,
     );
-    pub(crate) fn timer_mod_ns(timer: *mut Timer, at: i64);
-    pub(crate) fn timer_del(timer: *mut Timer);
-    pub(crate) fn object_get_root() -> *mut Object;
-    pub(crate) fn object_get_typename(object: *const Object) -> *const c_char;
-    pub(crate) fn object_resolve_path(path: *const c_char, ambiguous: *mut bool) -> *mut Object;
-    pub(crate) fn object_resolve_path_component(
-        object: *mut Object,
-        part: *const c_char,
-    ) -> *mut Object;
-    pub(crate) fn object_child_foreach_recursive(
+    pub fn timer_mod_ns(timer: *mut Timer, at: i64);
+    pub fn timer_del(timer: *mut Timer);
+    pub fn object_get_root() -> *mut Object;
+    pub fn object_get_typename(object: *const Object) -> *const c_char;
+    pub fn object_resolve_path(path: *const c_char, ambiguous: *mut bool) -> *mut Object;
+    pub fn object_resolve_path_component(object: *mut Object, part: *const c_char) -> *mut Object;
+    pub fn object_child_foreach_recursive(
         object: *mut Object,
         visit: extern "C" fn(*mut Object, *mut c_void) -> c_int,
         context: *mut c_void,
     ) -> c_int;
-    pub(crate) fn object_property_get_link(
+    pub fn object_property_get_link(
         object: *mut Object,
         name: *const c_char,
         error: *mut *mut Error,
     ) -> *mut Object;
-    pub(crate) fn object_property_get_int(
+    pub fn object_property_get_int(
         object: *mut Object,
         name: *const c_char,
         error: *mut *mut Error,
     ) -> i64;
-    pub(crate) fn memory_region_init_io(
+    pub fn memory_region_init_io(
         region: *mut MemoryRegion,
         owner: *mut Object,
         ops: *const MemoryRegionOps,
@@ -138,26 +139,20 @@ unsafe extern "C" {
         name: *const c_char,
         bytes: u64,
     );
-    pub(crate) fn memory_region_init_ram(
+    pub fn memory_region_init_ram(
         region: *mut MemoryRegion,
         owner: *mut Object,
         name: *const c_char,
         bytes: u64,
         error: *mut *mut Error,
     );
-    pub(crate) fn memory_region_get_ram_ptr(region: *mut MemoryRegion) -> *mut c_void;
-    pub(crate) fn memory_region_set_dirty(region: *mut MemoryRegion, from: u64, bytes: u64);
-    pub(crate) fn memory_region_add_subregion_overlap(
+    pub fn memory_region_get_ram_ptr(region: *mut MemoryRegion) -> *mut c_void;
+    pub fn memory_region_set_dirty(region: *mut MemoryRegion, from: u64, bytes: u64);
+    pub fn memory_region_add_subregion_overlap(
         region: *mut MemoryRegion,
         at: u64,
         part: *mut MemoryRegion,
         priority: c_int,
     );
-    pub(crate) fn pci_set_irq(device: *mut c_void, level: c_int);
-
-    // Of the C library, which QEMU has loaded.
-    pub(crate) fn calloc(count: usize, bytes: usize) -> *mut c_void;
-    pub(crate) fn creat(path: *const c_char, mode: c_uint) -> c_int;
-    pub(crate) fn write(file: c_int, bytes: *const c_void, length: usize) -> isize;
-    pub(crate) fn abort() -> !;
+    pub fn pci_set_irq(device: *mut c_void, level: c_int);
 }
