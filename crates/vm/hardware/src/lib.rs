@@ -24,6 +24,6 @@ pub mod error;
 mod node;
 pub mod sja1000;
 
-pub use bus::{Bus, NodeId, Notice};
+pub use bus::{Bus, NodeId, Notice, Passage};
 pub use node::Request;
 pub use sja1000::Sja1000;

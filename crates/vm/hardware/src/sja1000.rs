@@ -139,6 +139,17 @@ impl Sja1000 {
         }
     }
 
+    /// It becomes this node of its bus, which takes no part yet.
+    pub const fn set_node(&mut self, node: NodeId) {
+        self.node = node;
+    }
+
+    /// Whether it is in reset, as after power-on: then it takes no part on the bus.
+    #[must_use]
+    pub const fn is_in_reset(&self) -> bool {
+        self.mode & MOD_RM != 0
+    }
+
     /// The node of the bus that it is.
     #[must_use]
     pub const fn node(&self) -> NodeId {
@@ -183,10 +194,6 @@ impl Sja1000 {
     const fn pending(&self) -> u8 {
         let receive = if self.messages > 0 { self.enabled & IR_RI } else { 0 };
         self.interrupts | receive
-    }
-
-    const fn is_in_reset(&self) -> bool {
-        self.mode & MOD_RM != 0
     }
 
     fn raise(&mut self, interrupt: u8) {
@@ -380,7 +387,7 @@ impl Sja1000 {
                 self.given_up(bus);
             }
             Notice::Received(frame) => self.receive(&frame),
-            Notice::Sent => {
+            Notice::Sent(_) => {
                 self.is_complete = true;
                 if self.receives_itself
                     && let Some(frame) = self.written()

@@ -1,70 +1,16 @@
 //! The bus, held against that of the simulation: the same frames offered give the same instants on the wire.
 
+mod simulated;
+
 use candor_hardware::bus::{Fault, Statistics};
 use candor_hardware::{Bus, NodeId, Notice, Request};
-use candor_queue::Discipline;
-use candor_sim::can::{BusConfig, Can, ControllerConfig, Event, Offer};
-use candor_sim::event::{Core, Time};
-use candor_sim::medium::{FrameId, Medium, Outcome};
-use candor_time::Nanos;
 use candor_wire::can::bits::length;
 use candor_wire::can::{ErrorCounters, ErrorState, Frame, Timing};
 use proptest::prelude::*;
+use simulated::{Offered, OnWire, simulated};
 
 /// Before this, nodes join.
 const BEGINS_NS: u64 = 10_000_000;
-
-/// A frame offered to a node at a time.
-#[derive(Clone, Debug)]
-struct Offered {
-    at_ns: u64,
-    node: usize,
-    frame: Frame,
-}
-
-/// A frame on the wire: which of the offered ones, from when to when.
-type OnWire = (usize, u64, u64);
-
-/// What the simulation makes of it.
-fn simulated(timing: Timing, nodes: usize, offers: &[Offered]) -> (Vec<OnWire>, u64) {
-    let (mut core, mut can) = (Core::<Event>::new(1), Can::default());
-    let name = "bus".into();
-    let config = BusConfig { name, timing, is_fd: true, bit_error_rate: 0.0, restart: None };
-    let bus = can.add_bus(&core, config);
-    let config =
-        ControllerConfig { discipline: Discipline::Fifo, depth: 1_000, ..Default::default() };
-    // One more, so that frames are acknowledged.
-    let controllers: Vec<_> = (0..=nodes).map(|_| can.add_controller(bus, config)).collect();
-    let (mut starts, mut sent) = (vec![0; offers.len()], Vec::new());
-    let mut outcomes = Vec::new();
-    let mut happen = |core: &mut Core<Event>, can: &mut Can, event| {
-        can.happen(core, event, &mut outcomes);
-        let now = core.now().as_nanos();
-        for outcome in outcomes.drain(..) {
-            match outcome {
-                Outcome::Started { frame, .. } => starts[frame.0 as usize] = now,
-                Outcome::Sent { frame, .. } => sent.push((frame.0 as usize, now)),
-                _ => {}
-            }
-        }
-    };
-    for (index, offer) in offers.iter().enumerate() {
-        let at = Time::from_nanos(offer.at_ns);
-        while let Some(event) = core.next_until(at) {
-            happen(&mut core, &mut can, event);
-        }
-        core.reach(at);
-        let (frame, length) = (&offer.frame, length(&offer.frame).unwrap());
-        let id = FrameId(index as u32);
-        can.offer(&mut core, controllers[offer.node], Offer { id, frame, length }).unwrap();
-    }
-    while let Some(event) = core.next() {
-        happen(&mut core, &mut can, event);
-    }
-    let later = core.now() + Nanos::from_secs(1);
-    let busy = can.statistics(bus, later).busy.as_nanos();
-    (sent.into_iter().map(|(index, end)| (index, starts[index], end)).collect(), busy)
-}
 
 /// A bus with nodes, each with a queue in front of it, and one that only acknowledges.
 struct Bench {
@@ -106,7 +52,8 @@ impl Bench {
                 let first = self.queues[node].first().copied();
                 match (notice, first) {
                     (Notice::Started, Some(first)) => self.starts[first] = at,
-                    (Notice::Sent, Some(first)) => {
+                    (Notice::Sent(passage), Some(first)) => {
+                        assert_eq!(passage.started_ns, self.starts[first]);
                         self.sent.push((first, self.starts[first], at));
                         self.queues[node].remove(0);
                         self.ask(node, at, offers);
@@ -280,7 +227,7 @@ fn a_node_alone_is_never_acknowledged_and_never_goes_bus_off() {
     bus.join(nodes[1], false, 750, 100_000_000);
     let later = until(&mut bus, 110_000);
     assert!(later.iter().any(|it| it.0 == 1 && matches!(it.2, Notice::Received(_))), "{later:?}");
-    assert_eq!(later.last().unwrap().2, Notice::Sent);
+    assert!(matches!(later.last().unwrap().2, Notice::Sent(_)));
 }
 
 #[test]
@@ -335,7 +282,7 @@ fn a_frame_with_an_error_in_its_last_bit_is_received_twice() {
     request(&mut bus, nodes[0], 20, "123#");
     let all = until(&mut bus, 1_000);
     assert_eq!(all.iter().filter(|it| matches!(it.2, Notice::Received(_))).count(), 2);
-    assert_eq!(all.iter().filter(|it| it.2 == Notice::Sent).count(), 1);
+    assert_eq!(all.iter().filter(|it| matches!(it.2, Notice::Sent(_))).count(), 1);
 }
 
 #[test]
@@ -362,6 +309,9 @@ fn one_that_is_withdrawn_on_the_wire_is_not_repeated() {
     let _ = until(&mut bus, 30);
     assert!(!bus.withdraw(nodes[0]));
     let all = until(&mut bus, 1_000);
-    assert!(!all.iter().any(|it| it.2 == Notice::Sent || it.2 == Notice::Started), "{all:?}");
+    assert!(
+        !all.iter().any(|it| matches!(it.2, Notice::Sent(_)) || it.2 == Notice::Started),
+        "{all:?}"
+    );
     assert!(bus.withdraw(nodes[0]) && !bus.has_request(nodes[0]));
 }

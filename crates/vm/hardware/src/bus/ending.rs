@@ -4,8 +4,8 @@ use candor_wire::can::ErrorState;
 use candor_wire::can::bits::INTERMISSION_BITS;
 
 use super::{
-    Bus, Destroyed, ERROR_TAIL_BITS, FLAG_BITS, FRAME_TAIL_BITS, NodeId, Notice, OnWire, Sink,
-    after, members, set, wire_bits,
+    Bus, Destroyed, ERROR_TAIL_BITS, FLAG_BITS, FRAME_TAIL_BITS, NodeId, Notice, OnWire, Passage,
+    Sink, after, members, set, wire_bits,
 };
 use crate::error::{self, ErrorKind, Segment};
 use crate::node::Node;
@@ -117,11 +117,11 @@ impl Bus {
         self.statistics.frames += 1;
         self.end(on_wire, at + self.bits(INTERMISSION_BITS), false);
         for id in members(on_wire.senders) {
-            if let Some(it) = self.node_mut(id) {
-                it.transmit_success();
-                it.request = None;
-            }
-            sink(id, at, Notice::Sent);
+            let Some(it) = self.node_mut(id) else { continue };
+            it.transmit_success();
+            let requested_ns = it.request.take().map_or(on_wire.start_ns, |it| it.at_ns);
+            let (frame, started_ns) = (on_wire.frame, on_wire.start_ns);
+            sink(id, at, Notice::Sent(Passage { frame, requested_ns, started_ns }));
         }
     }
 

@@ -49,7 +49,7 @@ pub enum Notice {
         bit: u8,
     },
     /// Its frame got through.
-    Sent,
+    Sent(Passage),
     /// A frame of somebody else got through.
     Received(Frame),
     /// An error flag begins.
@@ -65,6 +65,17 @@ pub enum Notice {
     BusOff,
     /// It takes part, for the first time or again.
     TakesPart,
+}
+
+/// The way of a frame onto the wire; it ends when its sender knows, at the end of its end-of-frame field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Passage {
+    /// The frame.
+    pub frame: Frame,
+    /// Since when its sender wanted to send it, in ns.
+    pub requested_ns: u64,
+    /// When its start of frame began, in ns.
+    pub started_ns: u64,
 }
 
 /// A bit that is inverted on the bus, for all nodes.
