@@ -1,0 +1,324 @@
+//! [`Bed`]: buses, controllers and tester together.
+
+use core::fmt;
+
+use candor_hardware::bus::MOST_NODES;
+use candor_hardware::{Bus, NodeId, Notice, Sja1000};
+use candor_wire::can::{Bitrate, Timing};
+
+use crate::plan::Plan;
+use crate::record::{Event, Record};
+use crate::tester::{Progress, SAMPLE_POINT_PERMILLE, Tester};
+
+/// How many buses a bed can have.
+pub const MOST_BUSES: usize = 8;
+/// How many controllers of the guest there can be.
+pub const MOST_CONTROLLERS: usize = 16;
+/// Notices of one instant on one bus: each node learns two things at most.
+const MOST_NOTICES: usize = 2 * MOST_NODES;
+/// Says that a bed of this version wrote the memory; the size of the bed says the rest.
+const MARK: u64 = 0x6361_6e64_6f72_0002;
+
+/// A controller of the guest and where it is.
+#[derive(Clone, Copy, Debug)]
+struct Controller {
+    registers: Sja1000,
+    bus: u8,
+    /// The slot of its card, which gives the controllers their order.
+    slot: u8,
+    /// The level of its interrupt line.
+    level: bool,
+}
+
+/// Why a bed cannot be set up for a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BedError {
+    /// The plan has so many buses, and the machine so many.
+    Buses(usize, usize),
+    /// The guest uses its controllers already.
+    InUse,
+    /// The buses have no room for the nodes of the tester.
+    Full,
+}
+
+impl fmt::Display for BedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Buses(plan, machine) => {
+                write!(f, "the plan of the tester has {plan} buses, but the machine has {machine}")
+            }
+            Self::InUse => write!(f, "the guest used its controllers before it had an order"),
+            Self::Full => write!(f, "a bus has no room for the nodes of the tester"),
+        }
+    }
+}
+
+impl core::error::Error for BedError {}
+
+/// Gets what happens.
+pub(crate) type Sink<'a> = &'a mut dyn FnMut(Record);
+
+/// Buses, the guest's controllers on them, and the tester.
+#[derive(Clone, Copy, Debug)]
+pub struct Bed {
+    /// Says that this version wrote it.
+    mark: [u64; 2],
+    buses: [Bus; MOST_BUSES],
+    bus_count: u8,
+    controllers: [Option<Controller>; MOST_CONTROLLERS],
+    /// The fingerprint of its plan, if it has one.
+    plan: Option<u64>,
+    tester: Tester,
+}
+
+impl Bed {
+    /// Buses without controllers and without a plan, as many as that.
+    #[must_use]
+    pub fn new(buses: usize) -> Self {
+        Self {
+            mark: Self::mark(),
+            buses: [Bus::new(Timing::classical(Bitrate::MAX)); MOST_BUSES],
+            bus_count: buses.min(MOST_BUSES) as u8,
+            controllers: [None; MOST_CONTROLLERS],
+            plan: None,
+            tester: Tester::NEW,
+        }
+    }
+
+    const fn mark() -> [u64; 2] {
+        [MARK, size_of::<Self>() as u64]
+    }
+
+    /// Whether this version wrote it: memory that was restored may be of another one.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.mark == Self::mark()
+    }
+
+    /// Adds a controller, in the order of slots; its index, behind which the others have moved by one. `None` if there is
+    /// no such bus, or no room.
+    pub fn add_controller(&mut self, bus: u8, slot: u8) -> Option<usize> {
+        let count = self.controller_count();
+        if count == MOST_CONTROLLERS || bus >= self.bus_count {
+            return None;
+        }
+        let at = self.controllers.iter().flatten().take_while(|it| it.slot < slot).count();
+        self.controllers.copy_within(at..count, at + 1);
+        let registers = Sja1000::new(NodeId(0));
+        self.controllers[at] = Some(Controller { registers, bus, slot, level: false });
+        self.join_controllers();
+        Some(at)
+    }
+
+    /// How many controllers there are.
+    #[must_use]
+    pub fn controller_count(&self) -> usize {
+        self.controllers.iter().flatten().count()
+    }
+
+    /// New nodes for all controllers, in their order.
+    fn join_controllers(&mut self) {
+        for bus in &mut self.buses {
+            *bus = Bus::new(bus.timing());
+        }
+        for controller in self.controllers.iter_mut().flatten() {
+            // There are fewer controllers than nodes of a bus.
+            if let Some(node) = self.buses[usize::from(controller.bus)].add() {
+                controller.registers.set_node(node);
+            }
+        }
+    }
+
+    /// Whether it was set up for this plan.
+    #[must_use]
+    pub fn has_plan(&self, plan: &Plan<'_>) -> bool {
+        self.plan == Some(plan.fingerprint())
+    }
+
+    /// Gives the buses their bit rates and puts the tester's nodes on them: on each bus one that receives, and the
+    /// senders of the plan.
+    ///
+    /// # Errors
+    /// See [`BedError`].
+    pub fn set_up(&mut self, plan: &Plan<'_>, now_ns: u64) -> Result<(), BedError> {
+        let count = usize::from(self.bus_count);
+        if plan.buses().count() != count {
+            return Err(BedError::Buses(plan.buses().count(), count));
+        }
+        if self.controllers.iter().flatten().any(|it| !it.registers.is_in_reset()) {
+            return Err(BedError::InUse);
+        }
+        for (bus, of_plan) in self.buses.iter_mut().zip(plan.buses()) {
+            *bus = Bus::new(of_plan.timing);
+        }
+        self.join_controllers();
+        self.tester = Tester::NEW;
+        for bus in &mut self.buses[..count] {
+            let receiver = bus.add().ok_or(BedError::Full)?;
+            bus.join(receiver, false, SAMPLE_POINT_PERMILLE, now_ns);
+        }
+        for sender in plan.senders() {
+            if !self.tester.add(sender, &mut self.buses, now_ns) {
+                return Err(BedError::Full);
+            }
+        }
+        self.plan = Some(plan.fingerprint());
+        Ok(())
+    }
+
+    /// The tester starts, unless it has: times of its plan count from now on.
+    pub fn start(&mut self, plan: &Plan<'_>, now_ns: u64, sink: Sink<'_>) {
+        if self.tester.progress() == Progress::Idle {
+            self.tester.start(plan, now_ns);
+            sink(Record { at_ns: now_ns, bus: 0, node: 0, is_guest: false, event: Event::Started });
+        }
+    }
+
+    /// Whether the tester is done: nothing comes any more.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.tester.progress() == Progress::Done
+    }
+
+    /// When something happens next, in ns.
+    #[must_use]
+    pub fn deadline(&self) -> Option<u64> {
+        self.bus_deadline().into_iter().chain(self.tester.deadline()).min()
+    }
+
+    fn bus_deadline(&self) -> Option<u64> {
+        self.buses.iter().filter_map(Bus::deadline).min()
+    }
+
+    /// Everything that happens until `now_ns`. Without a plan the tester does nothing.
+    pub fn advance(&mut self, plan: Option<&Plan<'_>>, now_ns: u64, sink: Sink<'_>) {
+        let next = |bed: &Self| if plan.is_some() { bed.deadline() } else { bed.bus_deadline() };
+        while let Some(at) = next(self).filter(|&at| at <= now_ns) {
+            // First, so that a frame that is due now takes part in an arbitration that begins now.
+            if plan.is_some_and(|plan| self.tester.advance(plan, at, &mut self.buses)) {
+                self.conclude(at, sink);
+            }
+            for index in 0..self.bus_count {
+                if self.buses[usize::from(index)].deadline() == Some(at) {
+                    self.step(index, at, plan, sink);
+                }
+            }
+        }
+    }
+
+    /// What happens on one bus at an instant.
+    fn step(&mut self, index: u8, at: u64, plan: Option<&Plan<'_>>, sink: Sink<'_>) {
+        let mut notices = [None; MOST_NOTICES];
+        let mut free = notices.iter_mut();
+        self.buses[usize::from(index)].advance(at, &mut |node, at, notice| {
+            if let Some(free) = free.next() {
+                *free = Some((node, at, notice));
+            }
+        });
+        for (node, at_ns, notice) in notices.into_iter().flatten() {
+            let is_guest = self.deliver(index, node, at_ns, notice);
+            if let Some(event) = event(notice) {
+                sink(Record { at_ns, bus: index, node: node.0, is_guest, event });
+            }
+            if let Notice::Sent(passage) = notice {
+                self.tester.note_passage(at_ns);
+                if let Some(plan) = plan.filter(|_| is_guest) {
+                    self.tester.passed(plan, index, at_ns, &passage.frame);
+                }
+            }
+            if let Some(plan) = plan.filter(|_| !is_guest) {
+                self.tester.notice(plan, (index, node), at_ns, notice, &mut self.buses);
+            }
+        }
+    }
+
+    /// Hands a notice to the controller that is this node; whether there is one.
+    fn deliver(&mut self, index: u8, node: NodeId, at: u64, notice: Notice) -> bool {
+        let is_it = |it: &&mut Controller| it.bus == index && it.registers.node() == node;
+        let Some(controller) = self.controllers.iter_mut().flatten().find(is_it) else {
+            return false;
+        };
+        controller.registers.notice(at, notice, &mut self.buses[usize::from(index)]);
+        true
+    }
+
+    /// The tester is done: what was counted.
+    fn conclude(&self, at_ns: u64, sink: Sink<'_>) {
+        let record = |bus, node, is_guest, event| Record { at_ns, bus, node, is_guest, event };
+        for controller in self.controllers.iter().flatten() {
+            let overruns = controller.registers.overruns();
+            if overruns > 0 {
+                let node = controller.registers.node().0;
+                sink(record(controller.bus, node, true, Event::Overrun(overruns)));
+            }
+        }
+        for (index, bus) in (0..self.bus_count).zip(&self.buses) {
+            sink(record(index, 0, false, Event::Statistics(bus.statistics())));
+        }
+        sink(record(0, 0, false, Event::Done));
+    }
+
+    /// The guest reads a register.
+    pub fn read(&mut self, controller: usize, address: u8, now_ns: u64) -> u8 {
+        let Some(Some(it)) = self.controllers.get_mut(controller) else { return 0 };
+        it.registers.read(address, now_ns, &self.buses[usize::from(it.bus)])
+    }
+
+    /// The guest writes a register.
+    pub fn write(
+        &mut self,
+        controller: usize,
+        address: u8,
+        value: u8,
+        now_ns: u64,
+        sink: Sink<'_>,
+    ) {
+        let Some(Some(it)) = self.controllers.get_mut(controller) else { return };
+        let bus = &mut self.buses[usize::from(it.bus)];
+        let was_in_reset = it.registers.is_in_reset();
+        it.registers.write(address, value, now_ns, bus);
+        let bitrate = it.registers.bits_per_second();
+        let takes_part = was_in_reset && !it.registers.is_in_reset();
+        if takes_part && self.plan.is_some() && bitrate != bus.timing().nominal.bits_per_second() {
+            let (bus, node) = (it.bus, it.registers.node().0);
+            let event = Event::OtherBitrate(bitrate);
+            sink(Record { at_ns: now_ns, bus, node, is_guest: true, event });
+        }
+    }
+
+    /// The level of the interrupt line of a controller.
+    #[must_use]
+    pub fn level(&self, controller: usize) -> bool {
+        self.controllers.get(controller).copied().flatten().is_some_and(|it| it.level)
+    }
+
+    /// The level of the interrupt line of a controller, if it is another one than the last time.
+    pub fn changed_level(&mut self, controller: usize) -> Option<bool> {
+        let it = self.controllers.get_mut(controller)?.as_mut()?;
+        let level = it.registers.is_interrupting();
+        (it.level != level).then(|| {
+            it.level = level;
+            level
+        })
+    }
+}
+
+/// What is recorded of what a node learns.
+fn event(notice: Notice) -> Option<Event> {
+    match notice {
+        Notice::Sent(passage) => Some(Event::Passed {
+            frame: passage.frame,
+            requested_ns: passage.requested_ns,
+            started_ns: passage.started_ns,
+        }),
+        Notice::Failed { is_sender: true, kind, segment } => {
+            Some(Event::Failed { kind: kind as u8, segment: segment as u8 })
+        }
+        Notice::BusOff => Some(Event::BusOff),
+        Notice::TakesPart => Some(Event::TakesPart),
+        Notice::Started
+        | Notice::LostArbitration { .. }
+        | Notice::Received(_)
+        | Notice::Failed { is_sender: false, .. } => None,
+    }
+}

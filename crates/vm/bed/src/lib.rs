@@ -1,0 +1,44 @@
+//! The test bed around a guest: buses that take time, the guest's controllers on them, and a tester of its own.
+//!
+//! ```text
+//!            bus "source"            guest             bus "target"
+//!   tester ─────┬──────────── SJA1000   SJA1000 ────────────┬───── tester
+//!   sends as the [`Plan`]        gateway under test          receives
+//!   says
+//!                    every frame on every bus ──► [`Record`]s
+//! ```
+//!
+//! [`Bed`] is the whole bed as plain data of a fixed size. An emulator asks it when something happens next
+//! ([`Bed::deadline`]), brings it there ([`Bed::advance`]), and hands it what the guest reads and writes. What
+//! happened goes to a function as [`Record`]s.
+//!
+//! The tester is no program of the guest: it needs none of its time, and it sends at the instant that the plan says,
+//! whatever the guest is doing.
+
+#![no_std]
+
+#[cfg(any(feature = "write", test))]
+extern crate alloc;
+
+mod bed;
+pub mod frame;
+mod plan;
+mod record;
+mod tester;
+
+/// The I/O port through which the guest and the tester meet.
+pub mod port {
+    /// Its number: writing starts the tester, reading tells how far it is.
+    pub const TESTER: u16 = 0x540;
+    /// What it reads as until the tester is done. Where there is no such port, 0xFF is read.
+    pub const NOT_DONE: u8 = 0x43;
+    /// What it reads as when the tester is done.
+    pub const DONE: u8 = 0x44;
+}
+
+pub use bed::{Bed, BedError, MOST_BUSES, MOST_CONTROLLERS};
+#[cfg(any(feature = "write", test))]
+pub use plan::write;
+pub use plan::{BusPlan, Pace, Plan, PlanError, SenderPlan, Step};
+pub use record::{Event, RECORD_BYTES, Record, RecordError};
+pub use tester::{MOST_SENDERS, QUIET_NS};

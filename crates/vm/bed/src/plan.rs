@@ -1,0 +1,327 @@
+//! [`Plan`]: what the tester of a bed does, as bytes.
+//!
+//! All numbers are little-endian.
+//!
+//! | bytes | |
+//! |---|---|
+//! | 0..8 | `CANDPLAN` |
+//! | 8..12, 12..16, 16..20 | how many buses, senders and steps there are |
+//! | 20..24 | 0 |
+//! | then 8 for each bus | nominal and data bit rate in bit/s; a data bit rate of 0 is the nominal one |
+//! | then 24 for each sender | its bus, the bus on which its frames are awaited or 255 (1 byte each), 6 bytes 0; the first of its steps, their number (4 bytes each); how long a frame is awaited, in ns (8 bytes) |
+//! | then 80 for each step | when, in ns (8 bytes); the [frame](crate::frame) |
+
+use core::fmt;
+
+use candor_wire::can::{Bitrate, Frame, Timing};
+
+use crate::frame::{self, FRAME_BYTES};
+
+/// The first bytes of every plan.
+const MAGIC: [u8; 8] = *b"CANDPLAN";
+const HEADER_BYTES: usize = 24;
+const BUS_BYTES: usize = 8;
+const SENDER_BYTES: usize = 24;
+const STEP_BYTES: usize = 8 + FRAME_BYTES;
+/// No bus: nothing is awaited.
+const NONE: u8 = 255;
+
+/// A bus of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusPlan {
+    /// Its bit rates.
+    pub timing: Timing,
+}
+
+/// When a sender sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Each frame at its time after the start; or as soon as the frames before it are sent.
+    Timed,
+    /// Each frame a while after the one before has arrived, or was given up.
+    AfterArrival {
+        /// The bus on which it arrives. If that is the bus of the sender, a frame has arrived when it is sent.
+        bus: u8,
+        /// A frame that has not arrived so long after it was sent is given up, in ns.
+        timeout_ns: u64,
+    },
+}
+
+/// A sender of a plan: a node with frames that it sends one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SenderPlan {
+    /// Its bus.
+    pub bus: u8,
+    /// When it sends.
+    pub pace: Pace,
+    /// The first of its steps.
+    pub first: u32,
+    /// How many steps it has.
+    pub count: u32,
+}
+
+/// A frame to send.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// When: since the start, or since the arrival of the one before, in ns.
+    pub at_ns: u64,
+    /// What.
+    pub frame: Frame,
+}
+
+/// Why bytes are no plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanError {
+    /// They do not begin as a plan does.
+    NoPlan,
+    /// There are more or fewer of them than the plan says.
+    Length,
+    /// There are more buses or senders than a bed can have, or none.
+    TooMany,
+    /// A bit rate of this bus is not possible.
+    Bitrate(u32),
+    /// This sender names a bus or steps that there are not.
+    Sender(u32),
+    /// This step has no legal frame.
+    Step(u32),
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPlan => write!(f, "this is no plan of a tester"),
+            Self::Length => write!(f, "the plan is cut, or has bytes behind its end"),
+            Self::TooMany => write!(f, "the plan has more buses or senders than a test bed"),
+            Self::Bitrate(bus) => write!(f, "a bit rate of bus {bus} is not possible"),
+            Self::Sender(sender) => {
+                write!(f, "sender {sender} needs buses or steps that are not there")
+            }
+            Self::Step(step) => write!(f, "step {step} has no legal frame"),
+        }
+    }
+}
+
+impl core::error::Error for PlanError {}
+
+/// What the tester does. The bytes were checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    bytes: &'a [u8],
+    buses: usize,
+    senders: usize,
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|it| it.first_chunk()).map_or(0, |it| u32::from_le_bytes(*it))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(|it| it.first_chunk()).map_or(0, |it| u64::from_le_bytes(*it))
+}
+
+impl<'a> Plan<'a> {
+    /// Checks and takes the bytes of a plan.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn read(bytes: &'a [u8]) -> Result<Self, PlanError> {
+        if !bytes.starts_with(&MAGIC) {
+            return Err(PlanError::NoPlan);
+        }
+        let [buses, senders, steps] = [8, 12, 16].map(|at| u32_at(bytes, at) as usize);
+        if buses == 0 || buses > crate::MOST_BUSES || senders > crate::MOST_SENDERS {
+            return Err(PlanError::TooMany);
+        }
+        let length = HEADER_BYTES + buses * BUS_BYTES + senders * SENDER_BYTES;
+        if (bytes.len() - length.min(bytes.len())) as u64 != steps as u64 * STEP_BYTES as u64
+            || bytes.len() < length
+        {
+            return Err(PlanError::Length);
+        }
+        let plan = Self { bytes, buses, senders };
+        for bus in 0..buses as u32 {
+            plan.read_bus(bus as usize).ok_or(PlanError::Bitrate(bus))?;
+        }
+        for number in 0..senders as u32 {
+            let sender = plan.read_sender(number as usize);
+            let awaited = match sender.pace {
+                Pace::Timed => sender.bus,
+                Pace::AfterArrival { bus, .. } => bus,
+            };
+            let has_buses = [sender.bus, awaited].iter().all(|&bus| usize::from(bus) < buses);
+            let end = u64::from(sender.first) + u64::from(sender.count);
+            if !has_buses || end > steps as u64 {
+                return Err(PlanError::Sender(number));
+            }
+        }
+        for step in 0..steps as u32 {
+            plan.read_step(step).ok_or(PlanError::Step(step))?;
+        }
+        Ok(plan)
+    }
+
+    /// Takes the bytes of a plan that were checked before; `None` if there are none.
+    #[must_use]
+    pub fn checked(bytes: &'a [u8]) -> Option<Self> {
+        let [buses, senders] = [8, 12].map(|at| u32_at(bytes, at) as usize);
+        (bytes.len() >= HEADER_BYTES).then_some(Self { bytes, buses, senders })
+    }
+
+    /// The buses.
+    pub fn buses(&self) -> impl Iterator<Item = BusPlan> + use<'_, 'a> {
+        (0..self.buses).filter_map(|bus| self.read_bus(bus))
+    }
+
+    /// The senders.
+    pub fn senders(&self) -> impl Iterator<Item = SenderPlan> + use<'_, 'a> {
+        (0..self.senders).map(|sender| self.read_sender(sender))
+    }
+
+    /// A sender.
+    #[must_use]
+    pub fn sender(&self, sender: usize) -> Option<SenderPlan> {
+        (sender < self.senders).then(|| self.read_sender(sender))
+    }
+
+    /// A frame to send; `None` behind the last one of the plan.
+    #[must_use]
+    pub fn step(&self, step: u32) -> Option<Step> {
+        self.read_step(step)
+    }
+
+    /// A number for what the plan says: another plan has another one, in all likelihood (FNV-1a, 64 bits).
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let mix = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3);
+        self.bytes.iter().fold(0xCBF2_9CE4_8422_2325, mix)
+    }
+
+    fn read_bus(&self, bus: usize) -> Option<BusPlan> {
+        let at = HEADER_BYTES + bus * BUS_BYTES;
+        let nominal = Bitrate::new(u32_at(self.bytes, at))?;
+        let data = match u32_at(self.bytes, at + 4) {
+            0 => nominal,
+            data => Bitrate::new(data)?,
+        };
+        Some(BusPlan { timing: Timing { nominal, data } })
+    }
+
+    fn read_sender(&self, sender: usize) -> SenderPlan {
+        let at = HEADER_BYTES + self.buses * BUS_BYTES + sender * SENDER_BYTES;
+        let byte = |at: usize| self.bytes.get(at).copied().unwrap_or(NONE);
+        let pace = match byte(at + 1) {
+            NONE => Pace::Timed,
+            bus => Pace::AfterArrival { bus, timeout_ns: u64_at(self.bytes, at + 16) },
+        };
+        let (first, count) = (u32_at(self.bytes, at + 8), u32_at(self.bytes, at + 12));
+        SenderPlan { bus: byte(at), pace, first, count }
+    }
+
+    fn read_step(&self, step: u32) -> Option<Step> {
+        let begin = HEADER_BYTES + self.buses * BUS_BYTES + self.senders * SENDER_BYTES;
+        let bytes = self.bytes.get(begin + step as usize * STEP_BYTES..)?.get(..STEP_BYTES)?;
+        let frame = frame::read(bytes.last_chunk()?)?;
+        Some(Step { at_ns: u64_at(bytes, 0), frame })
+    }
+}
+
+/// The bytes of a plan.
+#[cfg(any(feature = "write", test))]
+#[must_use]
+pub fn write(buses: &[BusPlan], senders: &[SenderPlan], steps: &[Step]) -> alloc::vec::Vec<u8> {
+    let mut bytes = alloc::vec::Vec::with_capacity(HEADER_BYTES + steps.len() * STEP_BYTES);
+    bytes.extend(MAGIC);
+    for count in [buses.len(), senders.len(), steps.len(), 0] {
+        bytes.extend((count as u32).to_le_bytes());
+    }
+    for BusPlan { timing } in buses {
+        for rate in [timing.nominal, timing.data] {
+            bytes.extend(rate.bits_per_second().to_le_bytes());
+        }
+    }
+    for sender in senders {
+        let (awaited, timeout_ns) = match sender.pace {
+            Pace::Timed => (NONE, 0),
+            Pace::AfterArrival { bus, timeout_ns } => (bus, timeout_ns),
+        };
+        bytes.extend([sender.bus, awaited, 0, 0, 0, 0, 0, 0]);
+        bytes.extend(sender.first.to_le_bytes());
+        bytes.extend(sender.count.to_le_bytes());
+        bytes.extend(timeout_ns.to_le_bytes());
+    }
+    for Step { at_ns, frame } in steps {
+        bytes.extend(at_ns.to_le_bytes());
+        bytes.extend(frame::bytes(frame));
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    fn plan() -> (Vec<BusPlan>, Vec<SenderPlan>, Vec<Step>) {
+        let rate = |text: &str| text.parse::<Bitrate>().unwrap();
+        let buses = [
+            BusPlan { timing: Timing::classical(rate("500k")) },
+            BusPlan { timing: Timing { nominal: rate("500k"), data: rate("2M") } },
+        ];
+        let awaits = Pace::AfterArrival { bus: 1, timeout_ns: 1_000_000_000 };
+        let senders = [
+            SenderPlan { bus: 0, pace: awaits, first: 0, count: 2 },
+            SenderPlan { bus: 1, pace: Pace::Timed, first: 2, count: 2 },
+        ];
+        let frames = ["123#0001", "12345678#R5", "7FF##3112233", "000#"];
+        let step = |(at_ns, frame): (u64, &&str)| Step { at_ns, frame: frame.parse().unwrap() };
+        (buses.into(), senders.into(), (10..).zip(&frames).map(step).collect())
+    }
+
+    #[test]
+    fn a_plan_is_what_was_written() {
+        let (buses, senders, steps) = plan();
+        let bytes = write(&buses, &senders, &steps);
+        let plan = Plan::read(&bytes).unwrap();
+        assert_eq!(plan.buses().collect::<Vec<_>>(), buses);
+        assert_eq!(plan.senders().collect::<Vec<_>>(), senders);
+        assert_eq!((0..4).map_while(|at| plan.step(at)).collect::<Vec<_>>(), steps);
+        assert_eq!((plan.step(4), plan.sender(2)), (None, None));
+        let mut other = bytes.clone();
+        other[100] ^= 1;
+        assert_ne!(Plan::read(&other).map(|it| it.fingerprint()), Ok(plan.fingerprint()));
+    }
+
+    #[test]
+    fn bytes_that_are_no_plan_are_refused() {
+        let (buses, senders, steps) = plan();
+        let bytes = write(&buses, &senders, &steps);
+        for length in 0..bytes.len() {
+            let error = Plan::read(&bytes[..length]).unwrap_err();
+            let expected = if length < 8 { PlanError::NoPlan } else { PlanError::Length };
+            assert!(error == expected || (length < 24 && error == PlanError::TooMany), "{length}");
+        }
+        assert_eq!(Plan::read(&[&bytes[..], &[0]].concat()).unwrap_err(), PlanError::Length);
+        let senders_at = HEADER_BYTES + 2 * BUS_BYTES;
+        let steps_at = senders_at + 2 * SENDER_BYTES;
+        for (at, byte, error) in [
+            (8, 0, PlanError::TooMany),
+            (8, 9, PlanError::TooMany),
+            (12, 9, PlanError::TooMany),
+            (16, 3, PlanError::Length),
+            (HEADER_BYTES + 3, 0xFF, PlanError::Bitrate(0)),
+            (HEADER_BYTES + BUS_BYTES + 7, 0xFF, PlanError::Bitrate(1)),
+            (senders_at, 2, PlanError::Sender(0)),
+            (senders_at + 1, 2, PlanError::Sender(0)),
+            (senders_at + SENDER_BYTES + 12, 3, PlanError::Sender(1)),
+            (steps_at + 8 + 4, 9, PlanError::Step(0)),
+            (steps_at + 8 + 3, 0x20, PlanError::Step(0)),
+        ] {
+            let mut damaged = bytes.clone();
+            damaged[at] = byte;
+            assert_eq!(Plan::read(&damaged).unwrap_err(), error, "{byte} at {at}");
+            assert!(error.to_string().len() > 20);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! [`Tester`]: the senders of a bed, and when they are done.
+//!
+//! ```text
+//!  timed           due . sent . due . sent . ...                                   over
+//!  after arrival   due . sent . arrived or given up . a while . due . sent . ...   over
+//! ```
+
+use candor_hardware::{Bus, NodeId, Notice, Request};
+use candor_wire::can::Frame;
+
+use crate::plan::{Pace, Plan, SenderPlan};
+
+/// How many senders a tester can have.
+pub const MOST_SENDERS: usize = 8;
+/// When no frame has passed for so long after the last one of the plan, in ns, none will.
+pub const QUIET_NS: u64 = 200_000_000;
+/// But no longer than this after it, in ns.
+const PATIENCE_NS: u64 = 10_000_000_000;
+/// Where the tester samples a bit, in thousandths: as Linux chooses for up to 500 kbit/s.
+pub(crate) const SAMPLE_POINT_PERMILLE: u16 = 875;
+
+/// What a sender waits for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Wait {
+    /// The start; or nothing, if it has sent everything.
+    Nothing,
+    /// The time of its next frame, in ns.
+    Due(u64),
+    /// That its frame, due at this time, gets through.
+    Sent(u64),
+    /// That a frame with this number arrives, or this time comes, in ns.
+    Arrival([u8; 2], u64),
+}
+
+/// A sender: a node of a bus, and where it is in the plan.
+#[derive(Clone, Copy, Debug)]
+struct Sender {
+    bus: u8,
+    node: NodeId,
+    /// Which of its steps is next, from 0.
+    next: u32,
+    wait: Wait,
+}
+
+/// How far the tester is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It was not started.
+    Idle,
+    /// It sends, or waits for the last frames.
+    Running,
+    /// Nothing comes any more.
+    Done,
+}
+
+/// The senders of a bed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tester {
+    senders: [Option<Sender>; MOST_SENDERS],
+    progress: Progress,
+    started_ns: u64,
+    /// Since when all senders have sent everything.
+    over_ns: Option<u64>,
+    /// When a frame last passed.
+    passed_ns: u64,
+}
+
+impl Tester {
+    pub(crate) const NEW: Self = Self {
+        senders: [None; MOST_SENDERS],
+        progress: Progress::Idle,
+        started_ns: 0,
+        over_ns: None,
+        passed_ns: 0,
+    };
+
+    pub(crate) const fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// Adds the next sender of a plan; whether there was room.
+    pub(crate) fn add(&mut self, plan: SenderPlan, buses: &mut [Bus], now_ns: u64) -> bool {
+        let Some(free) = self.senders.iter_mut().find(|it| it.is_none()) else { return false };
+        *free = buses.get_mut(usize::from(plan.bus)).and_then(|bus| {
+            let node = bus.add()?;
+            bus.join(node, false, SAMPLE_POINT_PERMILLE, now_ns);
+            Some(Sender { bus: plan.bus, node, next: 0, wait: Wait::Nothing })
+        });
+        free.is_some()
+    }
+
+    /// Times of the plan count from now on.
+    pub(crate) fn start(&mut self, plan: &Plan<'_>, now_ns: u64) {
+        self.progress = Progress::Running;
+        (self.started_ns, self.passed_ns) = (now_ns, now_ns);
+        for index in 0..MOST_SENDERS {
+            self.go_on(index, plan, now_ns);
+        }
+        self.note_end(now_ns);
+    }
+
+    /// When something is to be done next, in ns.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        if self.progress != Progress::Running {
+            return None;
+        }
+        let waits = self.senders.iter().flatten().filter_map(|sender| match sender.wait {
+            Wait::Due(at) | Wait::Arrival(_, at) => Some(at),
+            Wait::Nothing | Wait::Sent(_) => None,
+        });
+        waits.chain(self.quiet_at_ns()).min()
+    }
+
+    /// When it is done if nothing passes until then.
+    fn quiet_at_ns(&self) -> Option<u64> {
+        let over_ns = self.over_ns?;
+        Some((over_ns.max(self.passed_ns) + QUIET_NS).min(over_ns + PATIENCE_NS))
+    }
+
+    /// What is due at `now_ns`; whether the tester is done with it.
+    pub(crate) fn advance(&mut self, plan: &Plan<'_>, now_ns: u64, buses: &mut [Bus]) -> bool {
+        if self.progress != Progress::Running {
+            return false;
+        }
+        for index in 0..MOST_SENDERS {
+            match self.senders[index].map(|it| it.wait) {
+                Some(Wait::Arrival(_, until)) if until <= now_ns => {
+                    self.advance_sender(index, plan, now_ns);
+                }
+                _ => {}
+            }
+            if let Some(sender) = &mut self.senders[index]
+                && let Wait::Due(at) = sender.wait
+                && at <= now_ns
+            {
+                sender.wait = Wait::Sent(at);
+                sender.request(plan, index, buses);
+            }
+        }
+        let is_done = self.quiet_at_ns().is_some_and(|at| at <= now_ns);
+        if is_done {
+            self.progress = Progress::Done;
+        }
+        is_done
+    }
+
+    /// A node learned something on its bus; whether it is one of the tester's senders.
+    pub(crate) fn notice(
+        &mut self,
+        plan: &Plan<'_>,
+        (bus, node): (u8, NodeId),
+        now_ns: u64,
+        notice: Notice,
+        buses: &mut [Bus],
+    ) {
+        let of = |it: &Option<Sender>| it.is_some_and(|it| (it.bus, it.node) == (bus, node));
+        let Some(index) = self.senders.iter().position(of) else { return };
+        let Some(sender) = &mut self.senders[index] else { return };
+        match notice {
+            Notice::Sent(passage) => match plan.sender(index).map(|it| it.pace) {
+                Some(Pace::AfterArrival { bus: awaited, timeout_ns }) if awaited != bus => {
+                    let until = now_ns.saturating_add(timeout_ns);
+                    match number(&passage.frame) {
+                        Some(number) => sender.wait = Wait::Arrival(number, until),
+                        None => sender.wait = Wait::Due(until),
+                    }
+                }
+                _ => self.advance_sender(index, plan, now_ns),
+            },
+            // It comes back by itself, and sends its frame again.
+            Notice::BusOff => {
+                if let Some(bus) = buses.get_mut(usize::from(bus)) {
+                    bus.join(node, false, SAMPLE_POINT_PERMILLE, now_ns);
+                }
+            }
+            Notice::TakesPart if matches!(sender.wait, Wait::Sent(_)) => {
+                sender.request(plan, index, buses);
+            }
+            _ => {}
+        }
+    }
+
+    /// A frame passed on a bus, sent by the guest.
+    pub(crate) fn passed(&mut self, plan: &Plan<'_>, bus: u8, now_ns: u64, frame: &Frame) {
+        let arrived = number(frame);
+        for index in 0..MOST_SENDERS {
+            let Some(Pace::AfterArrival { bus: awaited, .. }) =
+                plan.sender(index).map(|it| it.pace)
+            else {
+                continue;
+            };
+            match self.senders[index].map(|it| it.wait) {
+                Some(Wait::Arrival(number, _)) if awaited == bus && arrived == Some(number) => {
+                    self.advance_sender(index, plan, now_ns);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Something passed on a bus.
+    pub(crate) fn note_passage(&mut self, now_ns: u64) {
+        self.passed_ns = now_ns;
+    }
+
+    /// A sender is through with a step.
+    fn advance_sender(&mut self, index: usize, plan: &Plan<'_>, now_ns: u64) {
+        if let Some(sender) = &mut self.senders[index] {
+            sender.next += 1;
+        }
+        self.go_on(index, plan, now_ns);
+        self.note_end(now_ns);
+    }
+
+    /// A sender waits for the time of its next step, if it has one.
+    fn go_on(&mut self, index: usize, plan: &Plan<'_>, now_ns: u64) {
+        let (Some(sender), Some(of_plan)) = (&mut self.senders[index], plan.sender(index)) else {
+            return;
+        };
+        let begin_ns = match of_plan.pace {
+            Pace::Timed => self.started_ns,
+            Pace::AfterArrival { .. } => now_ns,
+        };
+        let step = (sender.next < of_plan.count)
+            .then(|| plan.step(of_plan.first.wrapping_add(sender.next)))
+            .flatten();
+        sender.wait =
+            step.map_or(Wait::Nothing, |step| Wait::Due(begin_ns.saturating_add(step.at_ns)));
+    }
+
+    fn note_end(&mut self, now_ns: u64) {
+        let is_over = self.senders.iter().flatten().all(|it| it.wait == Wait::Nothing);
+        if is_over && self.over_ns.is_none() {
+            self.over_ns = Some(now_ns);
+        }
+    }
+}
+
+impl Sender {
+    /// Wants to send the frame of its present step.
+    fn request(&self, plan: &Plan<'_>, index: usize, buses: &mut [Bus]) {
+        let step = plan.sender(index).and_then(|it| plan.step(it.first.wrapping_add(self.next)));
+        let (Some(step), Wait::Sent(at_ns)) = (step, self.wait) else { return };
+        if let Some(bus) = buses.get_mut(usize::from(self.bus)) {
+            bus.request(self.node, Request { frame: step.frame, at_ns, is_single_shot: false });
+        }
+    }
+}
+
+/// The number of a frame: its first two bytes.
+fn number(frame: &Frame) -> Option<[u8; 2]> {
+    frame.data().first_chunk().copied()
+}

@@ -1,0 +1,304 @@
+//! The bed with a guest that is a few lines of a driver, and its tester against the simulation.
+
+#[path = "../../hardware/tests/simulated/mod.rs"]
+mod simulated;
+
+use std::collections::VecDeque;
+
+use candor_bed::{Bed, BedError, BusPlan, Event, Pace, Plan, QUIET_NS, Record, SenderPlan, Step};
+use candor_hardware::sja1000::register;
+use candor_wire::can::{Frame, Timing};
+use simulated::{Offered, simulated};
+
+/// When the tester is started.
+const STARTS_NS: u64 = 50_000_000;
+
+fn timing(rate: &str) -> Timing {
+    Timing::classical(rate.parse().unwrap())
+}
+
+fn write(rates: &[&str], senders: &[SenderPlan], steps: &[Step]) -> Vec<u8> {
+    let buses: Vec<_> = rates.iter().map(|rate| BusPlan { timing: timing(rate) }).collect();
+    candor_bed::write(&buses, senders, steps)
+}
+
+/// Frames with their number in front, one every so many ns.
+fn numbered(count: u16, gap_ns: u64) -> Vec<Step> {
+    let of = |number: u16| {
+        Frame::from_parts(0x123, &[&number.to_be_bytes()[..], &[0x55; 6]].concat(), None)
+    };
+    (0..count)
+        .map(|number| Step { at_ns: u64::from(number) * gap_ns, frame: of(number).unwrap() })
+        .collect()
+}
+
+/// A guest with two controllers, whose driver takes so long for each interrupt, and passes frames on.
+struct Guest {
+    bed: Bed,
+    records: Vec<Record>,
+    delay_ns: u64,
+    queue: VecDeque<[u8; 13]>,
+    is_sending: bool,
+}
+
+impl Guest {
+    /// Sets the bed up for a plan, with controllers at these bit timings (register values for 8 MHz).
+    fn new(plan: &Plan<'_>, btr: [[u8; 2]; 2], delay_ns: u64) -> Self {
+        let mut bed = Bed::new(2);
+        // Not in the order of slots, as emulators list them.
+        assert_eq!(bed.add_controller(1, 9), Some(0));
+        assert_eq!(bed.add_controller(0, 8), Some(0));
+        bed.set_up(plan, 0).unwrap();
+        let (queue, is_sending) = (VecDeque::new(), false);
+        let mut guest = Self { bed, records: Vec::new(), delay_ns, queue, is_sending };
+        for (controller, [btr0, btr1]) in btr.into_iter().enumerate() {
+            for (address, value) in [
+                (register::BTR0, btr0),
+                (register::BTR1, btr1),
+                // Accepts all.
+                (register::BUFFER + 4, 0xFF),
+                (register::BUFFER + 5, 0xFF),
+                (register::BUFFER + 6, 0xFF),
+                (register::BUFFER + 7, 0xFF),
+                (register::IER, 0x03),
+                (register::MOD, 0),
+            ] {
+                guest.write(controller, address, value, 1_000);
+            }
+        }
+        guest
+    }
+
+    fn write(&mut self, controller: usize, address: u8, value: u8, now_ns: u64) {
+        let Self { bed, records, .. } = self;
+        bed.write(controller, address, value, now_ns, &mut |record| records.push(record));
+    }
+
+    fn advance(&mut self, plan: &Plan<'_>, now_ns: u64) {
+        let Self { bed, records, .. } = self;
+        bed.advance(Some(plan), now_ns, &mut |record| records.push(record));
+    }
+
+    /// Starts the tester and lets the guest work until the tester is done.
+    fn run(&mut self, plan: &Plan<'_>) {
+        self.advance(plan, STARTS_NS);
+        let Self { bed, records, .. } = self;
+        bed.start(plan, STARTS_NS, &mut |record| records.push(record));
+        while !self.bed.is_done() {
+            let at = self.bed.deadline().expect("a tester that is not done waits for something");
+            self.advance(plan, at);
+            let mut now = at;
+            for controller in 0..2 {
+                self.bed.changed_level(controller);
+                if self.bed.level(controller) {
+                    now += self.delay_ns;
+                    self.advance(plan, now);
+                    self.serve(controller, now);
+                    self.bed.changed_level(controller);
+                }
+            }
+        }
+    }
+
+    /// The interrupt handler.
+    fn serve(&mut self, controller: usize, now: u64) {
+        let interrupts = self.bed.read(controller, register::IR, now);
+        if interrupts & 2 != 0 {
+            self.is_sending = false;
+        }
+        while self.bed.read(controller, register::SR, now) & 1 != 0 {
+            let byte = |at| self.bed.read(controller, register::BUFFER + at, now);
+            let bytes: Vec<_> = (0..13).map(byte).collect();
+            self.queue.push_back(bytes.try_into().unwrap());
+            self.write(controller, register::CMR, 0x04, now);
+        }
+        if !self.is_sending
+            && let Some(bytes) = self.queue.pop_front()
+        {
+            for (at, byte) in (0..).zip(bytes) {
+                self.write(1, register::BUFFER + at, byte, now);
+            }
+            self.write(1, register::CMR, 0x01, now);
+            self.is_sending = true;
+        }
+    }
+
+    /// Frames on a bus, with begin and end.
+    fn passed(&self, bus: u8) -> Vec<(Frame, u64, u64)> {
+        let on_bus = self.records.iter().filter(|record| record.bus == bus);
+        let frame = |record: &Record| match record.event {
+            Event::Passed { frame, started_ns, .. } => Some((frame, started_ns, record.at_ns)),
+            _ => None,
+        };
+        on_bus.filter_map(frame).collect()
+    }
+}
+
+/// The bus timing registers for 500 and 250 kbit/s at 8 MHz.
+const BTR_500K: [u8; 2] = [0x00, 0x1C];
+const BTR_250K: [u8; 2] = [0x01, 0x1C];
+
+#[test]
+fn a_flood_fills_a_slower_bus() {
+    let sender = SenderPlan { bus: 0, pace: Pace::Timed, first: 0, count: 200 };
+    let steps = numbered(200, 0);
+    let bytes = write(&["500k", "250k"], &[sender], &steps);
+    let plan = Plan::read(&bytes).unwrap();
+    let mut guest = Guest::new(&plan, [BTR_500K, BTR_250K], 5_000);
+    guest.run(&plan);
+    let (source, target) = (guest.passed(0), guest.passed(1));
+    let sent: Vec<_> = steps.iter().map(|step| step.frame).collect();
+    for passed in [&source, &target] {
+        assert_eq!(passed.iter().map(|it| it.0).collect::<Vec<_>>(), sent);
+    }
+    // Back to back on the source bus: three bits of intermission. On the target, the driver's turnaround.
+    assert!(source.windows(2).all(|pair| pair[1].1 - pair[0].2 == 3 * 2_000));
+    assert!(target.windows(2).all(|pair| (12_000..20_000).contains(&(pair[1].1 - pair[0].2))));
+    // Done when nothing has passed for a while.
+    let last = guest.records.last().unwrap();
+    assert_eq!((last.event, last.at_ns), (Event::Done, target[199].2 + QUIET_NS));
+    let counted: Vec<_> = guest
+        .records
+        .iter()
+        .filter_map(|record| match record.event {
+            Event::Statistics(it) => Some((it.frames, it.error_frames, it.busy_ns)),
+            _ => None,
+        })
+        .collect();
+    let busy = |passed: &[(Frame, u64, u64)], bit_ns: u64| -> u64 {
+        passed.iter().map(|(_, start, end)| end - start + 3 * bit_ns).sum()
+    };
+    assert_eq!(counted, [(200, 0, busy(&source, 2_000)), (200, 0, busy(&target, 4_000))]);
+}
+
+#[test]
+fn one_at_a_time_waits_for_the_arrival() {
+    let pace = Pace::AfterArrival { bus: 1, timeout_ns: 10_000_000 };
+    let sender = SenderPlan { bus: 0, pace, first: 0, count: 50 };
+    let bytes = write(&["500k", "500k"], &[sender], &numbered(50, 1_000));
+    let plan = Plan::read(&bytes).unwrap();
+    let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 7_000);
+    guest.run(&plan);
+    let (source, target) = (guest.passed(0), guest.passed(1));
+    assert_eq!((source.len(), target.len()), (50, 50));
+    for (number, pair) in source.windows(2).enumerate() {
+        // The while of step n is n microseconds; the bus needs its intermission at least.
+        let due = target[number].2 + (number as u64 + 1) * 1_000;
+        assert_eq!(pair[1].1, due, "frame {number}");
+    }
+    // The latency is the time of the driver: a receiver has a frame one bit before its end.
+    assert!(source.iter().zip(&target).all(|(sent, got)| got.1 - sent.2 == 7_000 - 2_000));
+}
+
+#[test]
+fn a_frame_that_does_not_arrive_is_given_up() {
+    let pace = Pace::AfterArrival { bus: 1, timeout_ns: 10_000_000 };
+    let sender = SenderPlan { bus: 0, pace, first: 0, count: 3 };
+    let bytes = write(&["500k", "500k"], &[sender], &numbered(3, 1_000));
+    let plan = Plan::read(&bytes).unwrap();
+    let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 7_000);
+    // Without interrupts of the receiver nothing is passed on.
+    guest.write(0, register::IER, 0, 2_000);
+    guest.run(&plan);
+    let source = guest.passed(0);
+    assert_eq!((source.len(), guest.passed(1).len()), (3, 0));
+    assert_eq!(source[1].1, source[0].2 + 10_000_000 + 1_000);
+    assert_eq!(source[2].1, source[1].2 + 10_000_000 + 2_000);
+    let last = guest.records.last().unwrap();
+    assert_eq!((last.event, last.at_ns), (Event::Done, source[2].2 + 10_000_000 + QUIET_NS));
+}
+
+#[test]
+fn another_bit_rate_and_an_overrun_are_recorded() {
+    let sender = SenderPlan { bus: 0, pace: Pace::Timed, first: 0, count: 20 };
+    let bytes = write(&["500k", "500k"], &[sender], &numbered(20, 0));
+    let plan = Plan::read(&bytes).unwrap();
+    let mut guest = Guest::new(&plan, [BTR_500K, BTR_250K], 7_000);
+    guest.write(0, register::IER, 0, 2_000);
+    guest.run(&plan);
+    let events: Vec<_> = guest
+        .records
+        .iter()
+        .filter(|it| matches!(it.event, Event::OtherBitrate(_) | Event::Overrun(_)))
+        .map(|it| (it.bus, it.is_guest, it.event))
+        .collect();
+    // 64 bytes are four frames of 11 and their 13.
+    let overruns = Event::Overrun(20 - 64 / 11);
+    assert_eq!(events, [(1, true, Event::OtherBitrate(250_000)), (0, true, overruns)]);
+}
+
+#[test]
+fn a_bed_is_set_up_before_the_guest_uses_it() {
+    let plan_of = |rates: &[&str]| write(rates, &[], &[]);
+    let (one, two) = (plan_of(&["500k"]), plan_of(&["500k", "500k"]));
+    let (one, two) = (Plan::read(&one).unwrap(), Plan::read(&two).unwrap());
+    let mut guest = Guest::new(&two, [BTR_500K, BTR_500K], 0);
+    assert!(guest.bed.has_plan(&two) && !guest.bed.has_plan(&one));
+    assert_eq!(guest.bed.set_up(&two, 0), Err(BedError::InUse));
+    assert_eq!(Bed::new(2).set_up(&one, 0), Err(BedError::Buses(1, 2)));
+    assert!(guest.bed.is_sound() && Bed::new(0).is_sound());
+    // A tester without anything to send is done at once.
+    guest.run(&two);
+    assert_eq!(guest.records.last().unwrap().at_ns, STARTS_NS + QUIET_NS);
+}
+
+/// Three nodes with 100,000 frames, at times that overlap, with the seed of the year: each begins and ends when the
+/// simulation says, and the load is the same.
+#[test]
+fn the_tester_is_on_the_wire_when_the_simulation_says() {
+    const COUNT: usize = 100_000;
+    let mut state = 2026_u64;
+    let mut draw = move |below: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut offers = Vec::new();
+    let mut at_ns = 0;
+    for _ in 0..COUNT {
+        let node = draw(3) as usize;
+        let data: Vec<_> = (0..draw(9)).map(|_| [0, 0xFF, 0xA7][draw(3) as usize]).collect();
+        // Identifiers of one node only, so that no two nodes send the same one at once.
+        let id = match draw(2) {
+            0 => draw(0x2A0) as u32 * 3 + node as u32,
+            _ => 0x8000_0000 | (draw(0x0AAA_0000) as u32 * 3 + node as u32),
+        };
+        at_ns += draw(700_000);
+        offers.push(Offered {
+            at_ns: STARTS_NS + at_ns,
+            node,
+            frame: Frame::from_parts(id, &data, None).unwrap(),
+        });
+    }
+    let (mut steps, mut senders, mut of_step) = (Vec::new(), Vec::new(), Vec::new());
+    for node in 0..3 {
+        let first = steps.len() as u32;
+        for (index, offer) in offers.iter().enumerate().filter(|(_, it)| it.node == node) {
+            steps.push(Step { at_ns: offer.at_ns - STARTS_NS, frame: offer.frame });
+            of_step.push(index);
+        }
+        let count = steps.len() as u32 - first;
+        senders.push(SenderPlan { bus: 0, pace: Pace::Timed, first, count });
+    }
+    let bytes = write(&["500k"], &senders, &steps);
+    let plan = Plan::read(&bytes).unwrap();
+    let mut bed = Bed::new(1);
+    bed.set_up(&plan, 0).unwrap();
+    let (mut passed, mut busy_ns) = (Vec::new(), 0);
+    let mut sink = |record: Record| match record.event {
+        Event::Passed { frame, started_ns, .. } => passed.push((frame, started_ns, record.at_ns)),
+        Event::Statistics(it) => busy_ns = it.busy_ns,
+        _ => {}
+    };
+    bed.advance(Some(&plan), STARTS_NS, &mut sink);
+    bed.start(&plan, STARTS_NS, &mut sink);
+    bed.advance(Some(&plan), u64::MAX - 1, &mut sink);
+    assert!(bed.is_done());
+    let (expected, busy) = simulated(timing("500k"), 3, &offers);
+    assert_eq!((passed.len(), busy_ns), (COUNT, busy));
+    let expected =
+        expected.into_iter().map(|(index, start, end)| (offers[index].frame, start, end));
+    for (number, (passed, expected)) in passed.into_iter().zip(expected).enumerate() {
+        assert_eq!(passed, expected, "frame {number}");
+    }
+}
