@@ -1,5 +1,5 @@
 //! The functions and structures of QEMU that are used: those of `include/qom/object.h`, `include/exec/memory.h`,
-//! `include/qemu/timer.h`, `include/qemu/notify.h`, `include/hw/pci/pci.h` and `include/sysemu/runstate.h`. They are the
+//! `include/qemu/timer.h`, `include/qemu/notify.h`, `include/chardev/char.h`, `include/hw/pci/pci.h` and `include/sysemu/runstate.h`. They are the
 //! same in 7.2, 10.0 and 11.1, as far as they are used.
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
@@ -19,6 +19,9 @@ pub struct MemoryRegion(u8);
 /// `QEMUTimer`, which only QEMU looks into.
 #[repr(C)]
 pub struct Timer(u8);
+/// `Chardev`, which only QEMU looks into.
+#[repr(C)]
+pub struct Chardev(u8);
 /// `Error`, which is passed on unread.
 #[repr(C)]
 pub struct Error(u8);
@@ -154,5 +157,24 @@ unsafe extern "C" {
         part: *mut MemoryRegion,
         priority: c_int,
     );
+    pub fn memory_region_size(region: *mut MemoryRegion) -> u64;
+    /// Attributes of an access are a structure of bits that fits into eight bytes; 1 says that they are not told.
+    pub fn memory_region_dispatch_read(
+        region: *mut MemoryRegion,
+        address: u64,
+        value: *mut u64,
+        operation: c_uint,
+        attributes: u64,
+    ) -> u32;
+    pub fn memory_region_dispatch_write(
+        region: *mut MemoryRegion,
+        address: u64,
+        value: u64,
+        operation: c_uint,
+        attributes: u64,
+    ) -> u32;
+    pub fn get_system_io() -> *mut MemoryRegion;
+    pub fn qemu_chr_find(name: *const c_char) -> *mut Chardev;
+    pub fn qemu_chr_be_write(device: *mut Chardev, bytes: *const u8, count: c_int);
     pub fn pci_set_irq(device: *mut c_void, level: c_int);
 }
