@@ -245,7 +245,7 @@ TABLES = {
         "docs/kernel-lab.md",
         cells("campaigns/every-cell.toml"),
         ["--only", "*-flood-none-*"],
-        14,
+        12,
         2,
     ),
     "live-gateway": Table(
