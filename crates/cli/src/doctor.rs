@@ -51,8 +51,11 @@ pub(crate) fn run(arguments: &Doctor) -> Answer {
 fn laboratory() -> Laboratory {
     let cached = Cache::open(None).and_then(|cache| kernel::cached(&cache)).unwrap_or_default();
     let sound = cached.into_iter().filter(|cached| cached.kernel.is_ok());
+    let qemu = Qemu::find().map_err(|error| error.to_string());
+    let outside = |qemu: &Qemu| qemu.hosts_tester_outside().map_err(|error| error.to_string());
     Laboratory {
-        qemu: Qemu::find().map(|qemu| qemu.version).map_err(|error| error.to_string()),
+        tester_outside: qemu.as_ref().ok().map(outside),
+        qemu: qemu.map(|qemu| qemu.version),
         kernels: sound.map(|cached| cached.name).collect(),
     }
 }

@@ -168,7 +168,11 @@ mod tests {
     /// Whatever this machine is like, every check comes to an end and says something.
     #[test]
     fn this_machine_is_examined() {
-        let laboratory = Laboratory { qemu: Err("not looked for".into()), kernels: Vec::new() };
+        let laboratory = Laboratory {
+            qemu: Err("not looked for".into()),
+            tester_outside: None,
+            kernels: Vec::new(),
+        };
         let sources = Sources { files: Files::of_this_machine(), laboratory };
         for check in CHECKS {
             for item in (check.examine)(&sources) {
@@ -187,7 +191,11 @@ mod tests {
     #[test]
     fn an_empty_machine_is_examined() {
         let folder = tempfile::tempdir().unwrap();
-        let laboratory = Laboratory { qemu: Err("not looked for".into()), kernels: Vec::new() };
+        let laboratory = Laboratory {
+            qemu: Err("not looked for".into()),
+            tester_outside: None,
+            kernels: Vec::new(),
+        };
         let items = examine(&Sources { files: Files::at(folder.path()), laboratory });
         let kernel = items.iter().find(|item| item.name == "kernel").unwrap();
         assert_eq!(kernel.state, State::Limited);

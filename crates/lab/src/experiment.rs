@@ -221,6 +221,8 @@ pub struct MachineChoice {
     pub mips: u32,
     /// What is added to the kernel's command line.
     pub parameters: String,
+    /// Where the tester is.
+    pub tester: order::Tester,
 }
 
 impl fmt::Display for MachineChoice {
@@ -228,6 +230,9 @@ impl fmt::Display for MachineChoice {
         write!(f, "Linux {}, {} MIPS", self.kernel, self.mips)?;
         if !self.parameters.is_empty() {
             write!(f, ", {}", self.parameters)?;
+        }
+        if self.tester == order::Tester::Outside {
+            write!(f, ", tester outside")?;
         }
         Ok(())
     }

@@ -94,6 +94,7 @@ struct Present<'a> {
     kernels: Vec<String>,
     guest_sha256: String,
     plugin_sha256: String,
+    bed_sha256: String,
 }
 
 impl Present<'_> {
@@ -101,7 +102,8 @@ impl Present<'_> {
         let is_ours = about.guest_sha256 == self.guest_sha256
             && about.plugin_sha256 == self.plugin_sha256
             && Speed::from_mips(about.mips)
-                .is_ok_and(|speed| about.flags.starts_with(&devices(speed)));
+                .is_ok_and(|speed| about.flags.starts_with(&devices(speed, about.bus.tester())))
+            && about.bed_sha256.as_ref().is_none_or(|sha256| *sha256 == self.bed_sha256);
         if self.qemu.is_some_and(|qemu| qemu.sha256 != about.qemu_sha256) {
             Some(Stale::Qemu)
         } else if !self.kernels.contains(&about.kernel_sha256) {
@@ -133,6 +135,7 @@ pub fn pieces(
         kernels: sums.collect(),
         guest_sha256: hex(&Sha256::digest(init)),
         plugin_sha256: plugin::COUNT.sha256(),
+        bed_sha256: plugin::TIMED_BUS.sha256(),
     };
     let mut pieces: Vec<_> = kernels.iter().map(of_kernel).collect();
     for (kind, name) in [(Kind::Machine, MACHINES), (Kind::Reports, REPORTS)] {
@@ -216,7 +219,10 @@ pub fn remove(cache: &Cache, piece: &Piece) -> Result<bool, Error> {
 
 #[cfg(test)]
 mod tests {
+    use candor_protocol::Tester;
+
     use super::*;
+    use crate::machine::BusTime;
 
     const INIT: &[u8] = b"init";
 
@@ -230,10 +236,18 @@ mod tests {
             qemu: "7.2".into(),
             qemu_sha256: "q".into(),
             plugin_sha256: plugin::COUNT.sha256(),
-            flags: devices(Speed::default()),
+            bus: BusTime::Instant,
+            bed_sha256: None,
+            flags: devices(Speed::default(), Tester::Inside),
             shift: 1,
             mips: 500,
         }
+    }
+
+    /// With the tester outside.
+    fn outside() -> Identity {
+        let flags = devices(Speed::default(), Tester::Outside);
+        Identity { bus: BusTime::Timed, bed_sha256: Some("b".into()), flags, ..identity() }
     }
 
     #[test]
@@ -244,9 +258,14 @@ mod tests {
             kernels: vec!["j".into(), "k".into()],
             guest_sha256: hex(&Sha256::digest(INIT)),
             plugin_sha256: plugin::COUNT.sha256(),
+            bed_sha256: "b".into(),
         };
         let fast = Identity {
-            flags: [devices(Speed::from_mips(1000).unwrap()), vec!["-append".into()]].concat(),
+            flags: [
+                devices(Speed::from_mips(1000).unwrap(), Tester::Inside),
+                vec!["-append".into()],
+            ]
+            .concat(),
             mips: 1000,
             ..identity()
         };
@@ -258,6 +277,8 @@ mod tests {
             (Identity { kernel_sha256: "l".into(), ..identity() }, Some(Stale::Kernel)),
             (Identity { guest_sha256: "g".into(), ..identity() }, Some(Stale::Candor)),
             (Identity { plugin_sha256: "p".into(), ..identity() }, Some(Stale::Candor)),
+            (Identity { bed_sha256: Some("c".into()), ..outside() }, Some(Stale::Candor)),
+            (outside(), None),
             (Identity { flags: vec!["-m".into()], ..identity() }, Some(Stale::Candor)),
         ] {
             assert_eq!(present.judge(&about), stale, "{about:?}");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use candor_protocol::meeting;
+use candor_protocol::{Tester, meeting};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::initramfs;
 use crate::kernel::Kernel;
 use crate::options::{flags, option};
+use crate::outside;
 use crate::plugin;
 use crate::qemu::Qemu;
 use crate::scratch::Files;
@@ -40,12 +41,62 @@ pub struct Identity {
     /// Of the plugin that counts instructions.
     #[serde(default)]
     pub plugin_sha256: String,
+    /// Whether buses take time.
+    #[serde(default)]
+    pub bus: BusTime,
+    /// Of the library with the buses and the tester, if the tester is outside of the guest.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bed_sha256: Option<String>,
     /// Every option of QEMU that says what the machine is, and the kernel's command line.
     pub flags: Vec<String>,
     /// An instruction lasts 2 to the power of this, in nanoseconds.
     pub shift: u8,
     /// Million instructions per second.
     pub mips: u32,
+}
+
+/// Whether the buses of a machine take time. Latencies of one kind say nothing about those of the other.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum BusTime {
+    /// A frame arrives when it is sent; the tester is a program of the guest.
+    #[default]
+    Instant,
+    /// A frame takes as long as its bits; the tester is outside of the guest.
+    Timed,
+}
+
+impl BusTime {
+    /// The buses that go with a tester.
+    #[must_use]
+    pub const fn with(tester: Tester) -> Self {
+        match tester {
+            Tester::Inside => Self::Instant,
+            Tester::Outside => Self::Timed,
+        }
+    }
+
+    /// The tester that goes with these buses.
+    #[must_use]
+    pub const fn tester(self) -> Tester {
+        match self {
+            Self::Instant => Tester::Inside,
+            Self::Timed => Tester::Outside,
+        }
+    }
+}
+
+/// How a machine is set up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Setup<'a> {
+    /// How long an instruction lasts.
+    pub speed: Speed,
+    /// What is added to the kernel's command line.
+    pub parameters: &'a str,
+    /// Where the tester is.
+    pub tester: Tester,
 }
 
 /// A machine with a kernel, ready to be booted.
@@ -56,28 +107,34 @@ pub struct Machine {
     pub(crate) init: &'static [u8],
     pub(crate) initramfs: Vec<u8>,
     pub(crate) cache: PathBuf,
+    /// The library with the tester, if that is outside of the guest.
+    pub(crate) bed: Option<Vec<u8>>,
     identity: Identity,
     hash: String,
 }
 
 impl Machine {
-    /// Puts a machine together; nothing is booted yet. `init` is the program of the guest, and
-    /// `parameters` go to the kernel's command line.
+    /// Puts a machine together; nothing is booted yet. `init` is the program of the guest.
     ///
     /// # Errors
-    /// The guest program was not built for this platform, or modules cannot be read.
+    /// The guest program was not built for this platform, modules cannot be read, or a tester outside does not work
+    /// with this QEMU.
     pub fn new(
         cache: &Cache,
         qemu: &Qemu,
         kernel: &Kernel,
         init: &'static [u8],
-        speed: Speed,
-        parameters: &str,
+        setup: Setup<'_>,
     ) -> Result<Self, Error> {
+        let Setup { speed, parameters, tester } = setup;
         if init.is_empty() {
             let reason = "this candor has no guest program: the vm testbed needs Linux on x86-64";
             return Err(Error::Other(reason.into()));
         }
+        let bed = match tester {
+            Tester::Inside => None,
+            Tester::Outside => Some(outside::library(qemu)?),
+        };
         let identity = Identity {
             kernel: kernel.name.clone(),
             release: kernel.release.clone(),
@@ -87,7 +144,9 @@ impl Machine {
             qemu: qemu.version.clone(),
             qemu_sha256: qemu.sha256.clone(),
             plugin_sha256: plugin::COUNT.sha256(),
-            flags: flags(speed, parameters),
+            bus: BusTime::with(tester),
+            bed_sha256: bed.as_ref().map(|_| plugin::TIMED_BUS.sha256()),
+            flags: flags(speed, tester, parameters),
             shift: speed.shift(),
             mips: speed.mips(),
         };
@@ -99,6 +158,7 @@ impl Machine {
             init,
             initramfs,
             cache: cache.folder().to_owned(),
+            bed,
             identity,
             hash,
         })
@@ -121,7 +181,10 @@ impl Machine {
 fn hash(identity: &Identity, initramfs: &[u8]) -> String {
     let mut sha256 = Sha256::new();
     let Identity { kernel_sha256, qemu, qemu_sha256, plugin_sha256, flags, .. } = identity;
-    for part in [kernel_sha256, qemu, qemu_sha256, plugin_sha256].into_iter().chain(flags) {
+    let bed = &identity.bed_sha256;
+    for part in
+        [kernel_sha256, qemu, qemu_sha256, plugin_sha256].into_iter().chain(bed).chain(flags)
+    {
         sha256.update(part.as_bytes());
         sha256.update([0]);
     }
@@ -167,7 +230,9 @@ mod tests {
             qemu: "7.2".into(),
             qemu_sha256: "q".into(),
             plugin_sha256: "p".into(),
-            flags: flags(Speed::default(), ""),
+            bus: BusTime::Instant,
+            bed_sha256: None,
+            flags: flags(Speed::default(), Tester::Inside, ""),
             shift: 1,
             mips: 500,
         };
@@ -179,8 +244,15 @@ mod tests {
             Identity { qemu: "8".into(), ..identity.clone() },
             Identity { qemu_sha256: "r".into(), ..identity.clone() },
             Identity { plugin_sha256: "o".into(), ..identity.clone() },
-            Identity { flags: flags(Speed::default(), "threadirqs"), ..identity.clone() },
-            Identity { flags: flags(Speed::from_mips(1000).unwrap(), ""), ..identity.clone() },
+            Identity { bed_sha256: Some("b".into()), ..identity.clone() },
+            Identity {
+                flags: flags(Speed::default(), Tester::Inside, "threadirqs"),
+                ..identity.clone()
+            },
+            Identity {
+                flags: flags(Speed::from_mips(1000).unwrap(), Tester::Inside, ""),
+                ..identity.clone()
+            },
         ] {
             assert_ne!(first, all(&changed, b"i"), "{changed:?}");
         }

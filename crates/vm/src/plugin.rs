@@ -8,8 +8,18 @@ use crate::digest::hex;
 /// Counts instructions.
 pub(crate) static COUNT: Plugin = Plugin(include_bytes!(concat!(env!("OUT_DIR"), "/libcount.so")));
 
+/// Buses that take time, and a tester outside of the guest.
+pub(crate) static TIMED_BUS: Plugin =
+    Plugin(include_bytes!(concat!(env!("OUT_DIR"), "/libtimed_bus.so")));
+
 /// The number in it that QEMU compares with its own.
 const VERSION: &str = "qemu_plugin_version";
+
+/// What the libraries ask the C library for.
+const OF_C: [&str; 14] = [
+    "abort", "bcmp", "calloc", "close", "creat", "exit", "memcmp", "memcpy", "memmove", "memset",
+    "open", "read", "strlen", "write",
+];
 
 /// A library that QEMU loads; empty where it cannot be built (see `build.rs`).
 pub(crate) struct Plugin(&'static [u8]);
@@ -28,6 +38,14 @@ impl Plugin {
         with_interface(self.0, number)
             .ok_or_else(|| "this candor has no QEMU plugins, which need Linux on x86-64".to_owned())
     }
+}
+
+/// What a library asks others for, except the C library.
+pub(crate) fn symbols_of_qemu(library: &[u8]) -> Vec<String> {
+    let Ok(file) = object::File::parse(library) else { return Vec::new() };
+    let undefined = file.dynamic_symbols().filter(ObjectSymbol::is_undefined);
+    let names = undefined.filter_map(|symbol| symbol.name().ok().map(str::to_owned));
+    names.filter(|name| !name.is_empty() && !OF_C.contains(&name.as_str())).collect()
 }
 
 /// The number of the plugin interface that QEMU of this version takes: 6.0 to 8.2 take 1, 9.0 to 10.2

@@ -13,16 +13,20 @@
 //!
 //! Libraries of the system (`lib*.so`) are left out: they emulate nothing.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use candor_protocol::Tester;
+use object::{Object, ObjectSymbol};
 use sha2::{Digest, Sha256};
 
 use crate::digest::hex;
 use crate::error::Error;
 use crate::options::devices;
+use crate::plugin;
 use crate::qmp::Process;
 use crate::speed::Speed;
 use crate::watch::Unwatched;
@@ -90,6 +94,29 @@ impl Qemu {
     }
 }
 
+impl Qemu {
+    /// What `library` needs of QEMU and this one does not have.
+    ///
+    /// # Errors
+    /// Its program cannot be read.
+    pub(crate) fn missing_symbols(&self, library: &[u8]) -> Result<Vec<String>, Error> {
+        let running = running_parts(&self.program)?;
+        let program = running.first().map_or(&self.program, |part| &part.path);
+        let bytes = fs::read(program).map_err(|error| Error::read(program, error))?;
+        let Ok(file) = object::File::parse(&*bytes) else {
+            return Err(Error::Other(format!("{} is no program of Linux", program.display())));
+        };
+        let there: BTreeSet<_> = file
+            .dynamic_symbols()
+            .filter(|symbol| !symbol.is_undefined())
+            .filter_map(|symbol| symbol.name().ok())
+            .collect();
+        let mut missing = plugin::symbols_of_qemu(library);
+        missing.retain(|name| !there.contains(name.as_str()));
+        Ok(missing)
+    }
+}
+
 /// The absolute path of a program, found as a shell finds it.
 fn resolved(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
@@ -116,7 +143,10 @@ struct Part {
 /// The program that runs if `program` is started with the devices of the machine, and its modules.
 fn running_parts(program: &Path) -> Result<Vec<Part>, Error> {
     let mut command = Command::new(program);
-    command.args(devices(Speed::default())).args(["-S", "-qmp", "stdio"]).current_dir("/");
+    command
+        .args(devices(Speed::default(), Tester::Inside))
+        .args(["-S", "-qmp", "stdio"])
+        .current_dir("/");
     let process = Process::start(&mut command, &Unwatched)?;
     let folder = PathBuf::from(format!("/proc/{}", process.id()));
     let read = |name: &str| {

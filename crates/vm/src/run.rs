@@ -10,6 +10,7 @@ use crate::ending::{Ended, evaluate, guest_seconds, is_past};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::options::quoted;
+use crate::outside;
 use crate::qmp::{Event, Process};
 use crate::reserved_cpu::agreed;
 use crate::scratch::Scratch;
@@ -44,6 +45,14 @@ impl Machine {
         let saved = self.saved_state(watch)?;
         let mut scratch = Scratch::new(&channel::encode(order))?;
         let mut command = self.command(&saved.initramfs, &scratch.files());
+        let measurement = match order {
+            Order::Measure(measurement) => Some(measurement),
+            Order::Conform(_) | Order::Command(_) => None,
+        };
+        if let Some(bed) = &self.bed {
+            let plan = measurement.map(|it| outside::plan(it)).transpose()?;
+            command.args(outside::options(bed, &mut scratch, plan.as_deref())?);
+        }
         command.args(["-incoming", "defer"]).args(options);
         let mut process = Process::start(&mut command, watch)?;
         scratch.hide();
@@ -70,11 +79,14 @@ impl Machine {
         }
         let status = process.wait()?.code();
         let bytes = scratch.report()?;
-        let report =
+        let mut report =
             evaluate(&self.identity().release, status, &bytes).map_err(|reason| match reason {
                 Ended::Failed(reason) => Error::Other(reason),
                 Ended::Died(reason) => Error::Guest { reason, console: scratch.console() },
             })?;
+        if let (Some(_), Some(measurement)) = (&self.bed, measurement) {
+            outside::add_to(&mut report, measurement, &scratch.records()?)?;
+        }
         Ok((report, process.is_undisturbed()))
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Scratch {
     console: Kept,
     report: Kept,
     order: PathBuf,
+    /// What a tester outside of the guest saw.
+    records: Option<Kept>,
 }
 
 /// What its files are called.
@@ -77,7 +79,31 @@ impl Scratch {
         let (console, report) = (Kept::new(place("console"))?, Kept::new(place("report"))?);
         let path = place("order");
         fs::write(&path, order).map_err(|error| Error::write(&path, error))?;
-        Ok(Self { folder: Some(folder), console, report, order: path })
+        Ok(Self { folder: Some(folder), console, report, order: path, records: None })
+    }
+
+    /// A further file for QEMU to open.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Error> {
+        let path = self.place(name);
+        fs::write(&path, bytes).map_err(|error| Error::write(&path, error))?;
+        Ok(path)
+    }
+
+    /// A file for what a tester outside of the guest sees.
+    pub(crate) fn keep_records(&mut self) -> Result<PathBuf, Error> {
+        let kept = Kept::new(self.place("records"))?;
+        let path = kept.path.clone();
+        self.records = Some(kept);
+        Ok(path)
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        self.folder.as_ref().map_or_else(std::env::temp_dir, |it| it.path().into()).join(name)
+    }
+
+    /// What a tester outside of the guest has seen.
+    pub(crate) fn records(&self) -> Result<Vec<u8>, Error> {
+        self.records.as_ref().map_or_else(|| Ok(Vec::new()), Kept::read)
     }
 
     /// Their names, for QEMU to open.

@@ -23,6 +23,7 @@ use crate::ending::{boot_failure, is_past};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::options::quoted;
+use crate::outside;
 use crate::qmp::{Event, Process};
 use crate::scratch::Scratch;
 use crate::watch::Watch;
@@ -206,6 +207,9 @@ impl Machine {
         // Nobody reads the order before the machine is restored with another one.
         let mut scratch = Scratch::new(b"none")?;
         let mut command = self.command(initramfs, &scratch.files());
+        if let Some(bed) = &self.bed {
+            command.args(outside::options(bed, &mut scratch, None)?);
+        }
         let mut process = Process::start(&mut command, watch)?;
         scratch.hide();
         process.go_on(watch)?;

@@ -8,7 +8,7 @@ use candor_init::INIT;
 use candor_protocol::Order;
 use candor_protocol::order::CommandOrder;
 use candor_rules::cangw;
-use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel, program};
+use candor_vm::{Cache, Machine, Qemu, Setup, Unwatched, kernel, program};
 
 const CANGW: &str = "cangw";
 
@@ -90,7 +90,7 @@ fn cangw_lists_what_was_programmed() {
     for name in kernels.split_whitespace() {
         let spec = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
         let kernel = kernel::find(&cache, &spec).unwrap_or_else(|error| panic!("{error}"));
-        let machine = Machine::new(&cache, &qemu, &kernel, INIT, Speed::default(), "").unwrap();
+        let machine = Machine::new(&cache, &qemu, &kernel, INIT, Setup::default()).unwrap();
         let order = Order::Command(CommandOrder {
             rules: table.clone(),
             argv: vec![cangw.display().to_string(), "-L".into()],

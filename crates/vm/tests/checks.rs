@@ -16,7 +16,7 @@ use candor_engine::Table;
 use candor_init::INIT;
 use candor_protocol::Order;
 use candor_protocol::order::CommandOrder;
-use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel, program};
+use candor_vm::{Cache, Machine, Qemu, Setup, Unwatched, kernel, program};
 
 /// What a guest may lack: pairs of virtual Ethernet interfaces need a module that no test bed needs.
 const MAY_LACK: &str = "Veth";
@@ -117,7 +117,7 @@ fn every_check_runs(package: &str) {
     for name in kernels.split_whitespace() {
         let spec = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
         let kernel = kernel::find(&cache, &spec).unwrap_or_else(|error| panic!("{error}"));
-        let machine = Machine::new(&cache, &qemu, &kernel, INIT, Speed::default(), "").unwrap();
+        let machine = Machine::new(&cache, &qemu, &kernel, INIT, Setup::default()).unwrap();
         let report = machine.run(&order, &Unwatched).unwrap_or_else(|error| panic!("{error}"));
         let outcome = report.command.expect("the command ran");
         let printed = String::from_utf8_lossy(&outcome.stdout);

@@ -26,7 +26,7 @@ use candor_protocol::Order;
 use candor_protocol::order::Trial;
 use candor_protocol::report::{JobCount, TrialOutcome};
 use candor_time::Nanos;
-use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel};
+use candor_vm::{Cache, Machine, Qemu, Setup, Unwatched, kernel};
 use candor_wire::can::Frame;
 use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK, fd_dlc};
 use candor_wire::can::socketcan::{CAN_MTU, HEADER_LEN, IdOrder, decode, encode};
@@ -340,7 +340,7 @@ fn machine(name: &str) -> Machine {
     let qemu = Qemu::find().unwrap_or_else(|error| fail(&error));
     let spec = name.parse().unwrap_or_else(|error| fail(&error));
     let kernel = kernel::find(&cache, &spec).unwrap_or_else(|error| fail(&error));
-    Machine::new(&cache, &qemu, &kernel, INIT, Speed::default(), "")
+    Machine::new(&cache, &qemu, &kernel, INIT, Setup::default())
         .unwrap_or_else(|error| fail(&error))
 }
 

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 
 use candor_engine::{Bus, BusIndex, Rule, Table};
 use candor_init::INIT;
+use candor_protocol::Tester;
 use candor_protocol::order::{
     BusTiming, CommandOrder, Controller, Gateway, Load, Measurement, Pace, Settings, Traffic,
 };
 use candor_protocol::{Order, Report, interface};
-use candor_vm::{Cache, Error, Kernel, Machine, Qemu, Speed, Unwatched, Watch, kernel, program};
+use candor_vm::{Cache, Error, Kernel, Machine, Qemu, Setup, Unwatched, Watch, kernel, program};
 
 fn kernels() -> Vec<Kernel> {
     let names = std::env::var("CANDOR_KERNELS").unwrap_or("6.12 7.2".into());
@@ -30,7 +31,7 @@ fn cache() -> Cache {
 
 fn machine_in(cache: &Cache, kernel: &Kernel, parameters: &str) -> Machine {
     let qemu = Qemu::find().unwrap_or_else(|error| panic!("{error}"));
-    Machine::new(cache, &qemu, kernel, INIT, Speed::default(), parameters).unwrap()
+    Machine::new(cache, &qemu, kernel, INIT, Setup { parameters, ..Setup::default() }).unwrap()
 }
 
 fn machine(kernel: &Kernel) -> Machine {
@@ -55,6 +56,7 @@ fn live(port: Option<&str>) -> Gateway {
 fn measurement(gateway: Gateway, pace: Pace, count: u64) -> Measurement {
     let timing = BusTiming { bitrate: 1_000_000, data_bitrate: None };
     Measurement {
+        tester: Tester::Inside,
         controller: Controller::Sja1000,
         source: timing,
         target: timing,

@@ -16,7 +16,7 @@ use candor_engine::Table;
 use candor_init::INIT;
 use candor_protocol::Order;
 use candor_protocol::order::{CommandOrder, File};
-use candor_vm::{Cache, Machine, Qemu, Speed, Unwatched, kernel, program};
+use candor_vm::{Cache, Machine, Qemu, Setup, Unwatched, kernel, program};
 
 /// So many frames of the drive are replayed: about five seconds of it.
 const DRIVE_FRAMES: usize = 12_000;
@@ -142,7 +142,7 @@ fn every_check_of_the_live_gateway_runs_in_a_guest() {
     let run = |kernel: &str| {
         let spec = kernel.parse().unwrap_or_else(|error| panic!("{kernel}: {error}"));
         let found = kernel::find(&cache, &spec).unwrap_or_else(|error| panic!("{error}"));
-        let machine = Machine::new(&cache, &qemu, &found, INIT, Speed::default(), "").unwrap();
+        let machine = Machine::new(&cache, &qemu, &found, INIT, Setup::default()).unwrap();
         let failure = |name: &&str| {
             let mut argv = vec![checks.display().to_string(), "--guest".into(), (*name).into()];
             argv.extend(guest_files.arguments.iter().cloned());

@@ -7,6 +7,7 @@ use candor_lab::group::{Group, groups};
 use candor_lab::result::{ResultFile, Stopped};
 use candor_lab::runner::Ran;
 use candor_lat::Metric;
+use candor_vm::BusTime;
 
 use crate::output::{duration, duration_range, number_range, table, thousands};
 
@@ -39,11 +40,16 @@ pub(crate) fn overview(finished: &[Ran]) -> String {
     if is_of(Testbed::Sim) {
         out.push_str("gateway latency: total latency without the transmission on the target bus\n");
     }
-    if is_of(Testbed::Vm) {
-        out.push_str(
-            "vm: counted instructions; buses take no time; path lengths, not a forecast for a \
-             board\n",
-        );
+    let machines = || finished.iter().filter_map(|ran| ran.result.machine.as_ref());
+    for (bus, says) in [
+        (BusTime::Instant, "buses take no time"),
+        (BusTime::Timed, "buses take their time, the tester is outside"),
+    ] {
+        if machines().any(|machine| machine.bus == bus) {
+            out.push_str(&format!(
+                "vm: counted instructions; {says}; path lengths, not a forecast for a board\n"
+            ));
+        }
     }
     if columns.has_instructions {
         out.push_str("instructions: of the gateway's process, for each frame that arrived\n");

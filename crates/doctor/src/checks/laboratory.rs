@@ -7,6 +7,8 @@ use crate::{Item, Sources};
 pub struct Laboratory {
     /// The version of QEMU, or why it cannot be used.
     pub qemu: Result<String, String>,
+    /// Whether a tester can be outside of the guest, or why not; `None` without QEMU.
+    pub tester_outside: Option<Result<(), String>>,
     /// The names of the kernels in the cache.
     pub kernels: Vec<String>,
 }
@@ -29,6 +31,19 @@ fn judge(laboratory: &Laboratory) -> Vec<Item> {
         )
         .fix("sudo apt-get install --no-install-recommends qemu-system-x86"),
     };
+    let outside = laboratory.tester_outside.as_ref().map(|outside| match outside {
+        Ok(()) => Item::good(
+            "tester outside",
+            "QEMU has what it needs",
+            "experiments can run on buses that take their time: vm.tester = \"outside\"",
+        ),
+        Err(reason) => Item::missing(
+            "tester outside",
+            reason.clone(),
+            "experiments run on buses that take no time, with a tester in the guest",
+        )
+        .fix("sudo apt-get install --no-install-recommends qemu-system-x86"),
+    });
     let fetch = "candor vm fetch 6.12 6.12-rt";
     let kernels = match laboratory.kernels.len() {
         0 => Item::missing(
@@ -43,7 +58,7 @@ fn judge(laboratory: &Laboratory) -> Vec<Item> {
             "experiments can run on these kernels",
         ),
     };
-    vec![qemu, kernels]
+    [Some(qemu), outside, Some(kernels)].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -54,15 +69,30 @@ mod tests {
     #[test]
     fn the_laboratory_is_no_need_of_a_gateway() {
         let kernels = vec!["6.12".into(), "6.12-rt".into()];
-        let items = judge(&Laboratory { qemu: Ok("10.0.2".into()), kernels });
+        let laboratory =
+            Laboratory { qemu: Ok("10.0.2".into()), tester_outside: Some(Ok(())), kernels };
+        let items = judge(&laboratory);
         assert_eq!(
             reported(&items),
             "ok qemu: QEMU 10.0.2\n  \
              experiments can run on real kernels; this needs no root and no /dev/kvm\n\
+             ok tester outside: QEMU has what it needs\n  \
+             experiments can run on buses that take their time: vm.tester = \"outside\"\n\
              ok kernels: in the cache: 6.12, 6.12-rt\n  \
              experiments can run on these kernels\n"
         );
-        let items = judge(&Laboratory { qemu: Err("there is none".into()), kernels: Vec::new() });
+        let poor = Some(Err("QEMU 9.0 lacks functions".into()));
+        let items = judge(&Laboratory { tester_outside: poor, ..laboratory });
+        assert!(
+            reported(&items).contains(
+                "missing tester outside: QEMU 9.0 lacks functions\n  \
+                 experiments run on buses that take no time, with a tester in the guest\n"
+            ),
+            "{}",
+            reported(&items)
+        );
+        let none = Err("there is none".into());
+        let items = judge(&Laboratory { qemu: none, tester_outside: None, kernels: Vec::new() });
         assert_eq!(
             reported(&items),
             "missing qemu: there is none\n  \

@@ -9,12 +9,13 @@
 //! interrupt_priority   = 50           # of the interrupt threads of the gateway's controllers
 //! napi_thread_priority = 50           # NAPI in threads
 //! netdev_budget        = 300
+//! tester               = "inside"     # or "outside", on buses that take their time
 //! ```
 
 use std::path::PathBuf;
 
 use candor_config::{Data, Section, Value};
-use candor_protocol::order::Controller;
+use candor_protocol::order::{Controller, Tester};
 use candor_vm::{Spec, Speed};
 
 use super::reader::Reader;
@@ -23,6 +24,10 @@ use crate::locate::locate;
 
 /// What findings about a kernel of the command line name as their place.
 pub(super) const KERNEL_OPTION: &str = "--kernel";
+
+/// Where a tester can be.
+pub(super) const TESTERS: [(&str, Tester); 2] =
+    [("inside", Tester::Inside), ("outside", Tester::Outside)];
 
 /// How much of a load.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +64,7 @@ pub(super) struct Said {
     pub(super) interrupt_priority: Option<u8>,
     pub(super) napi_thread_priority: Option<u8>,
     pub(super) netdev_budget: Option<u32>,
+    pub(super) tester: Option<Tester>,
 }
 
 impl Reader<'_> {
@@ -79,6 +85,7 @@ impl Reader<'_> {
             interrupt_priority: section.integer("interrupt_priority", 1..=99),
             napi_thread_priority: section.integer("napi_thread_priority", 0..=99),
             netdev_budget: section.integer("netdev_budget", 1..=1_000_000),
+            tester: section.one_of("tester", &TESTERS),
         };
         section.finish();
         said

@@ -2,7 +2,7 @@
 
 use candor_diagnostics::{Findings, Origin};
 use candor_engine::Table;
-use candor_protocol::order::Controller;
+use candor_protocol::order::{Controller, Tester};
 use candor_sim::{Discipline, Stuffing};
 
 use super::gateway::{self, Kind};
@@ -76,6 +76,13 @@ impl Reader<'_> {
             let message = "a bus has CAN FD, but the SJA1000 does not support it";
             let hint = "use controller = \"ctucanfd\"";
             refusals.refuse(said.origin_of(&["vm", "controller"]), message, hint);
+        }
+        let wants_fd = has_fd || said.machine.controller == Some(Controller::CtuCanFd);
+        if wants_fd && said.machine.tester == Some(Tester::Outside) {
+            let message =
+                "a tester outside has SJA1000 controllers only, which do not support CAN FD";
+            let hint = "use tester = \"inside\", or buses without data_bitrate and controller = \"sja1000\"";
+            refusals.refuse(said.origin_of(&["vm", "tester"]), message, hint);
         }
     }
 }

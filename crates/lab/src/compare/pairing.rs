@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use candor_vm::BusTime;
+
 use crate::result::{Machine, settings};
 
 /// Settings that do not change what an experiment measures.
@@ -14,6 +16,8 @@ pub(super) struct Item {
     facts: BTreeMap<String, String>,
     /// The name in the file of experiments.
     name: Option<String>,
+    /// Whether buses took time: latencies of both kinds are never compared.
+    bus: Option<BusTime>,
 }
 
 /// A setting or fact that one side has in common and the other side has otherwise.
@@ -45,7 +49,7 @@ impl Item {
             facts.insert("kernel".into(), machine.release.clone());
             facts.insert("kernel sha256".into(), short(&machine.kernel_sha256));
         }
-        Self { settings, facts, name }
+        Self { settings, facts, name, bus: machine.map(|machine| machine.bus) }
     }
 }
 
@@ -69,10 +73,10 @@ pub(super) fn pair(before: &[Item], after: &[Item]) -> Pairing {
     };
     // By name first, so that experiments with equal settings keep their partner.
     for with_name in [true, false] {
-        let key = |item: &Item| -> (Option<String>, BTreeMap<String, String>) {
+        let key = |item: &Item| {
             let mut settings = item.settings.clone();
             settings.retain(|key, _| !keys.contains(key));
-            (item.name.clone().filter(|_| with_name), settings)
+            (item.name.clone().filter(|_| with_name), settings, item.bus)
         };
         let mut partners: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for &index in pairing.only_after.iter().rev() {

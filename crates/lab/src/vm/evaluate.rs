@@ -7,8 +7,11 @@
 //!  (can0)              (can1)                          (can4; can2 without a gateway)
 //! ```
 //!
-//! The emulated bus hands a frame over at once, so there is no transmission to take off: the gateway
-//! latency is the total latency. The load of a bus is what the exact bits of its frames would occupy.
+//! With a tester inside, the emulated bus hands a frame over at once, so there is no transmission to take off: the
+//! gateway latency is the total latency. The load of a bus is what the exact bits of its frames would occupy.
+//!
+//! A tester outside stamps on the wire, where transmissions take their time, and knows more: when frames began
+//! (`source_start`, `target_start`) and when the gateway's driver asked its controller to send (`loaded`).
 
 use std::io::Write;
 
@@ -18,11 +21,13 @@ use candor_lat::pairing::Limits;
 use candor_lat::{Tap, Taps};
 use candor_protocol::Report;
 use candor_protocol::order::Gateway;
+use candor_protocol::report::BusCount;
 use candor_time::Nanos;
+use candor_vm::BusTime;
 use candor_wire::can::{Frame, bits, socketcan};
 
 use super::expect::Expected;
-use super::journey::{Journeys, TRANSMISSION_NS};
+use super::journey::Journeys;
 use super::stopped::{Missed, missing_on_target, rules, stopped};
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
@@ -34,11 +39,23 @@ use crate::traffic::Numbered;
 /// A full bus, with the gap behind the last frame, which no longer counts.
 const FULL_PERCENT: f64 = 105.0;
 
-/// What a test bed of real controllers sees.
-const SIGHT: Sight = Sight {
+/// What a tester inside sees.
+const INSIDE: Sight = Sight {
     taps: &[Tap::Queued, Tap::SourceEnd, Tap::TargetEnd],
     has_rules: false,
     is_exact: true,
+};
+/// What a tester outside sees.
+const OUTSIDE: Sight = Sight {
+    taps: &[
+        Tap::Queued,
+        Tap::SourceStart,
+        Tap::SourceEnd,
+        Tap::Loaded,
+        Tap::TargetStart,
+        Tap::TargetEnd,
+    ],
+    ..INSIDE
 };
 
 /// The result of `experiment` in a guest's report; `frames` takes a line of CSV per frame.
@@ -57,6 +74,9 @@ pub(super) fn evaluate(
     refuse_failures(report).map_err(reported)?;
     let mut journeys = Journeys::new(&report.sent, &report.due).map_err(reported)?;
     journeys.watch(&report.monitored).map_err(reported)?;
+    if let Some(wire) = &report.wire {
+        journeys.begin(wire);
+    }
     let limits = Limits { timeout_ns: timeout.as_nanos(), ..Limits::default() };
     let paired = journeys.pair(&report.monitored, &report.received, limits);
     let arrived = decoded(report).map_err(reported)?;
@@ -64,7 +84,11 @@ pub(super) fn evaluate(
     refuse_unseen(settings, report, &journeys, missing).map_err(reported)?;
 
     let run = Run { experiment, settings, report, numbered, arrived: &arrived };
-    let mut builder = ResultBuilder::new(experiment.path, SIGHT, frames);
+    let mut builder = ResultBuilder::new(
+        experiment.path,
+        if report.wire.is_some() { OUTSIDE } else { INSIDE },
+        frames,
+    );
     let Outcome { missed, altered } = run.follow(&journeys, &mut builder);
     let stopped = stopped(experiment, report, &missed);
     let mut endings = missed.endings(&stopped);
@@ -113,7 +137,8 @@ fn refuse_unseen(
     journeys: &Journeys,
     missing: u64,
 ) -> Result<(), String> {
-    let is_certain = settings.gateway == Gateway::Kernel;
+    // On a bus that takes its time, frames can be lost behind the queue: when the controller goes bus-off.
+    let is_certain = settings.gateway == Gateway::Kernel && report.wire.is_none();
     let stayed = journeys.unmonitored().saturating_sub(report.totals.refused_by_sender);
     match stayed + if is_certain { missing } else { 0 } {
         0 => Ok(()),
@@ -168,7 +193,7 @@ impl Run<'_> {
                 let now = Nanos::from_nanos(at_ns);
                 expected.fate(now, &sent)
             });
-            let mut ended = |received, outcome, taps: &Taps| {
+            let mut ended = |received, outcome, taps: &Taps, transmission_ns| {
                 builder.add(&Copied {
                     number: journey.number,
                     sent: sent.as_ref(),
@@ -176,15 +201,15 @@ impl Run<'_> {
                     outcome,
                     rule: "",
                     taps,
-                    transmission_ns: TRANSMISSION_NS,
+                    transmission_ns,
                 });
             };
             for &arrival in &journey.arrivals {
-                let taps = journey.taps().with(Tap::TargetEnd, report.received[arrival].time_ns);
+                let (taps, transmission_ns) = self.arrive(journey.taps(), arrival);
                 let received = &arrived[arrival];
                 let is_altered = fate.as_ref().is_some_and(|fate| !fate.holds(received));
                 outcome.altered += u64::from(is_altered);
-                ended(Some(received), passed, &taps);
+                ended(Some(received), passed, &taps, transmission_ns);
             }
             if journey.arrivals.is_empty() {
                 let by_rules = fate.as_ref().filter(|_| follows_rules);
@@ -194,17 +219,46 @@ impl Run<'_> {
                     Some(_) => by_rules.unwrap_or(Cause::Unexplained),
                 };
                 outcome.missed.add(cause);
-                ended(None, cause.name(), &journey.taps());
+                ended(None, cause.name(), &journey.taps(), 0);
             }
         }
         outcome
     }
 
+    /// The taps of a frame that arrived, and how long it was on the target bus.
+    fn arrive(&self, taps: Taps, arrival: usize) -> (Taps, u64) {
+        let end_ns = self.report.received[arrival].time_ns;
+        let taps = taps.with(Tap::TargetEnd, end_ns);
+        let wire = self.report.wire.as_ref().filter(|_| !self.is_delivered());
+        match wire.and_then(|wire| wire.target.get(arrival)) {
+            None => (taps, 0),
+            Some(on_wire) => {
+                let taps = taps.with(Tap::Loaded, on_wire.requested_ns);
+                let taps = taps.with(Tap::TargetStart, on_wire.started_ns);
+                (taps, end_ns.saturating_sub(on_wire.started_ns))
+            }
+        }
+    }
+
     fn buses(&self, journeys: &Journeys) -> Vec<Bus> {
+        if let Some(wire) = &self.report.wire {
+            let counted = self.experiment.network.buses.iter().zip(&wire.buses);
+            return counted.map(|(bus, it)| self.counted_bus(bus, it)).collect();
+        }
         let on_source = journeys.0.iter().filter(|journey| journey.monitored.is_some());
         let on_source = on_source.filter_map(|journey| self.numbered.frame(journey.number));
         let on_target = if self.is_delivered() { &[][..] } else { self.arrived };
         buses(&self.experiment.network.buses, self.report.totals.duration_ns, on_source, on_target)
+    }
+
+    /// A bus as the tester outside counted it.
+    fn counted_bus(&self, bus: &candor_network::Bus, count: &BusCount) -> Bus {
+        let duration_ns = self.report.totals.duration_ns;
+        Bus {
+            error_frames: count.error_frames,
+            bus_offs: count.bus_offs,
+            ..Bus::new(bus, count.frames, count.busy_ns, duration_ns)
+        }
     }
 
     /// What makes the figures doubtful.
@@ -219,6 +273,9 @@ impl Run<'_> {
         if altered > 0 {
             let frames = counted(altered, "frame");
             notes.push(format!("{frames} arrived different from what the rules produce"));
+        }
+        if self.report.wire.is_some() {
+            return notes;
         }
         let latest_ns = self.report.totals.latest_departure_ns;
         notes.extend(lateness(self.experiment, self.numbered, pace, buses, latest_ns));
@@ -239,8 +296,12 @@ fn conditions(machine: &Machine, settings: &Vm) -> String {
     let Machine { release, qemu, shift, mips, .. } = machine;
     let package =
         machine.package.as_ref().map_or(String::new(), |package| format!(" (package {package})"));
+    let buses = match machine.bus {
+        BusTime::Instant => "instant buses, tester inside",
+        BusTime::Timed => "timed buses, tester outside",
+    };
     format!(
-        "Linux {release}{package}, QEMU {qemu}, instruction time, shift {shift} ({mips} MIPS): \
+        "Linux {release}{package}, QEMU {qemu}, instruction time, shift {shift} ({mips} MIPS), {buses}: \
          path lengths, not a forecast for a board; {}",
         settings.description
     )

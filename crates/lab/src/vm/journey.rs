@@ -7,10 +7,8 @@ use std::collections::BTreeMap;
 use candor_diagnostics::{by_count, counted};
 use candor_lat::pairing::{Limits, Outcome, Pairing};
 use candor_lat::{Tap, TapPath, Taps};
-use candor_protocol::report::Stamp;
+use candor_protocol::report::{Stamp, Wire};
 
-/// The emulated bus takes no time.
-pub(super) const TRANSMISSION_NS: u64 = 0;
 /// Numbers come back after so many frames.
 const NUMBERS: u64 = 1 << 16;
 
@@ -19,6 +17,8 @@ pub(super) struct Journey {
     /// Counted from 0, without an end.
     pub(super) number: u64,
     queued_ns: u64,
+    /// When it began on the source bus, if that was seen.
+    started_ns: Option<u64>,
     /// When the monitor on the source bus saw it.
     pub(super) monitored: Option<u64>,
     /// Places in the list of received frames; further ones are copies.
@@ -28,6 +28,7 @@ pub(super) struct Journey {
 impl Journey {
     pub(super) fn taps(&self) -> Taps {
         let taps = Taps::new(TapPath::CAN_GATEWAY).with(Tap::Queued, self.queued_ns);
+        let taps = self.started_ns.map_or(taps, |at| taps.with(Tap::SourceStart, at));
         self.monitored.map_or(taps, |at| taps.with(Tap::SourceEnd, at))
     }
 }
@@ -59,7 +60,13 @@ impl Journeys {
                 return Err(format!("the guest sent number {} as frame {number}", stamp.number));
             }
             let queued_ns = due.next().map_or(stamp.time_ns, |&due| due.min(stamp.time_ns));
-            Ok(Journey { number, queued_ns, monitored: None, arrivals: Vec::new() })
+            Ok(Journey {
+                number,
+                queued_ns,
+                started_ns: None,
+                monitored: None,
+                arrivals: Vec::new(),
+            })
         };
         Ok(Self((0..).zip(sent).map(&mut journey).collect::<Result<_, _>>()?))
     }
@@ -83,6 +90,13 @@ impl Journeys {
             self.0[index].monitored = Some(stamp.time_ns);
         }
         Ok(())
+    }
+
+    /// Notes when frames began on the source bus; every frame that was sent was seen there.
+    pub(super) fn begin(&mut self, wire: &Wire) {
+        for (journey, on_wire) in self.0.iter_mut().zip(&wire.source) {
+            journey.started_ns = Some(on_wire.started_ns);
+        }
     }
 
     /// How many frames the monitor did not see. They never left, usually because the sender's queue was

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | first bus, second bus | `can2`, `can3`: the gateway's interfaces on source and target |
 //! | virtual buses of the rules | `vcan0`, `vcan1`, ... |
-//! | one at a time | as such; to each turnaround comes what a frame would take on both buses |
+//! | one at a time | as such; with a tester inside, to each turnaround comes what a frame would take on both buses |
 //! | half, flood | every 200 % and every 100 % of a frame's time |
 
 use candor_engine::Table;
 use candor_network::Bus;
 use candor_protocol::interface;
-use candor_protocol::order::{BusTiming, Measurement, Pace, Traffic};
+use candor_protocol::order::{BusTiming, Measurement, Pace, Tester, Traffic};
 use candor_wire::can::bits;
 
 use crate::error::Error;
@@ -34,7 +34,10 @@ pub(super) fn order(experiment: &Experiment, settings: &Vm) -> Result<Measuremen
     };
     let pace = match *pace {
         experiment::Pace::OneAtATime { turnaround: (shortest, longest) } => {
-            let on_buses_ns = on_bus_ns(source, frames) + on_bus_ns(target, frames);
+            let on_buses_ns = match settings.machine.tester {
+                Tester::Inside => on_bus_ns(source, frames) + on_bus_ns(target, frames),
+                Tester::Outside => 0,
+            };
             Pace::OneAtATime {
                 shortest_ns: shortest.as_nanos() + on_buses_ns,
                 longest_ns: longest.max(shortest).as_nanos() + on_buses_ns,
@@ -45,6 +48,7 @@ pub(super) fn order(experiment: &Experiment, settings: &Vm) -> Result<Measuremen
         experiment::Pace::Flood => Pace::Paced { period_percent: 100 },
     };
     Ok(Measurement {
+        tester: settings.machine.tester,
         controller: settings.controller,
         source: timing(source),
         target: timing(target),

@@ -2,7 +2,7 @@
 
 use candor_protocol::{Order, Report};
 use candor_time::Nanos;
-use candor_vm::{Cache, Qemu, Spec, Speed, kernel};
+use candor_vm::{Cache, Qemu, Setup, Spec, Speed, kernel};
 
 use super::{Machine, Machines, Store, Supply};
 use crate::error::Error;
@@ -43,9 +43,9 @@ impl Supply for Emulator {
         };
         let speed = Speed::from_mips(choice.mips).map_err(Error::Other)?;
         let kernel = kernel::find(&self.cache, &spec)?;
+        let setup = Setup { speed, parameters: &choice.parameters, tester: choice.tester };
         let (cache, qemu, init) = (&self.cache, &self.qemu, self.init);
-        let machine =
-            candor_vm::Machine::new(cache, qemu, &kernel, init, speed, &choice.parameters)?;
+        let machine = candor_vm::Machine::new(cache, qemu, &kernel, init, setup)?;
         Ok(Box::new(machine))
     }
 }

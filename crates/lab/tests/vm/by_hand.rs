@@ -79,6 +79,8 @@ impl Machine for Fake {
             qemu: "7.2.22".into(),
             qemu_sha256: "33".into(),
             plugin_sha256: "44".into(),
+            bus: candor_vm::BusTime::with(self.choice.tester),
+            bed_sha256: None,
             flags: vec!["-icount".into(), "shift=1".into()],
             shift: 1,
             mips: self.choice.mips,

@@ -124,6 +124,15 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
             format!("{TWO}vm.controller = 'sja1000'\nbus.in.data_bitrate = '2M'"),
             &["the SJA1000 does not support it", "ctucanfd"],
         ),
+        (
+            format!("{TWO}vm.tester = 'outside'\nbus.in.data_bitrate = '2M'"),
+            &["t.toml:7:13: error: a tester outside", "use tester = \"inside\""],
+        ),
+        (
+            format!("{TWO}vm.tester = 'outside'\nvm.controller = 'ctucanfd'"),
+            &["a tester outside has SJA1000 controllers only"],
+        ),
+        (format!("{TWO}vm.tester = 'there'"), &["`tester` is \"there\"", "outside"]),
         (format!("{TWO}gateway.priority = 100"), &["`priority` is 100"]),
         (
             format!("{}gateway.port = 'packet:can0'", TWO.replace("'kernel'", "'live'")),

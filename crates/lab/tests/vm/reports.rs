@@ -8,8 +8,8 @@ use candor_lab::runner::Unwatched;
 use candor_lab::vm::Machines;
 use candor_lat::Metric;
 use candor_protocol::Report;
-use candor_protocol::order::{Gateway, Pace};
-use candor_protocol::report::{JobCount, Stamp, Totals};
+use candor_protocol::order::{Gateway, Pace, Tester};
+use candor_protocol::report::{BusCount, JobCount, OnWire, Stamp, Totals, Wire};
 
 use crate::by_hand::{ByHand, Change, Lab, TWO, bytes, experiments, lose, perfect};
 
@@ -32,7 +32,7 @@ fn a_perfect_report_is_a_result_with_its_machine() {
     assert_eq!(
         result.conditions,
         "Linux 6.12.117+deb12-amd64 (package linux-image 6.12.117-1), QEMU 7.2.22, instruction \
-         time, shift 1 (500 MIPS): path lengths, not a forecast for a board; kernel gateway; no load"
+         time, shift 1 (500 MIPS), instant buses, tester inside: path lengths, not a forecast for a board; kernel gateway; no load"
     );
     let machine = result.machine.as_ref().unwrap();
     assert_eq!((machine.kernel.as_str(), machine.shift), ("6.12", 1));
@@ -57,6 +57,52 @@ fn a_perfect_report_is_a_result_with_its_machine() {
     let text = result.to_json();
     let again: ResultFile = serde_json::from_str(&text).unwrap();
     assert_eq!(again.to_json(), text);
+}
+
+#[test]
+fn a_tester_outside_sees_the_wire() {
+    let lab = Lab::new(|measurement| {
+        let mut report = perfect(measurement);
+        let on_wire = |stamp: &Stamp, waited_ns, took_ns| OnWire {
+            requested_ns: stamp.time_ns - took_ns - waited_ns,
+            started_ns: stamp.time_ns - took_ns,
+        };
+        let count =
+            |frames, busy_ns, error_frames| BusCount { frames, error_frames, bus_offs: 0, busy_ns };
+        report.wire = Some(Wire {
+            source: report.monitored.iter().map(|stamp| on_wire(stamp, 0, 400)).collect(),
+            target: report.received.iter().map(|stamp| on_wire(stamp, 100, 3_000)).collect(),
+            buses: vec![count(100, 40_000_000, 0), count(100, 90_000_000, 2)],
+        });
+        report
+    });
+    let (result, lines) = lab.one(&format!("{TWO}vm.tester = 'outside'\n"));
+    assert_eq!(*lab.log.boots.lock().unwrap(), ["Linux 6.12, 500 MIPS, tester outside"]);
+    let orders = lab.log.orders.lock().unwrap();
+    assert_eq!(orders[0].tester, Tester::Outside);
+    // The buses take their time by themselves.
+    let Pace::OneAtATime { shortest_ns, longest_ns, .. } = orders[0].traffic.pace else { panic!() };
+    assert_eq!((shortest_ns, longest_ns), (50_000, 150_000));
+    for (metric, latency_ns) in [
+        (Metric::TotalLatency, 14_000),
+        (Metric::GatewayLatency, 11_000),
+        (Metric::EndToEnd, 15_000),
+        (Metric::BusWait, 100),
+    ] {
+        let figures = result.metric(metric).unwrap();
+        assert_eq!((figures.count, figures.min_ns, figures.max_ns), (100, latency_ns, latency_ns));
+    }
+    assert!(result.conditions.contains("timed buses, tester outside"), "{}", result.conditions);
+    assert!(result.to_json().contains("\"bus\": \"timed\""));
+    assert_eq!(
+        lines[0],
+        "number,sent,received,outcome,queued_ns,source_start_ns,source_end_ns,loaded_ns,target_start_ns,\
+         target_end_ns,total_latency_ns,gateway_latency_ns"
+    );
+    assert!(lines[1].ends_with(",0,600,1000,11900,12000,15000,14000,11000"), "{}", lines[1]);
+    let [source, target] = result.buses.as_slice() else { panic!("{:?}", result.buses) };
+    assert_eq!((source.load_percent, target.load_percent), (40.0, 90.0));
+    assert_eq!((source.error_frames, target.error_frames), (0, 2));
 }
 
 #[test]

@@ -8,18 +8,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use candor_linux::netlink::Netlink;
-use candor_protocol::interface;
 
 use crate::failure::{Context, Failure};
 
 const PLACE: &str = "controllers";
 
-/// Gives the interfaces of `driver` the names of the test bed.
-pub(crate) fn name(netlink: &mut Netlink, driver: &str) -> Result<(), Failure> {
+/// Gives the interfaces of `driver` these names.
+pub(crate) fn name(netlink: &mut Netlink, driver: &str, names: &[&str]) -> Result<(), Failure> {
     let mut found = of_driver(&Path::new("/sys/bus/pci/drivers").join(driver));
-    found.truncate(interface::ALL.len());
-    if found.len() < interface::ALL.len() {
-        let reason = format!("{driver} has {} of {}", found.len(), interface::ALL.len());
+    found.truncate(names.len());
+    if found.len() < names.len() {
+        let reason = format!("{driver} has {} of {}", found.len(), names.len());
         return Err(Failure::new(
             PLACE,
             reason,
@@ -28,25 +27,24 @@ pub(crate) fn name(netlink: &mut Netlink, driver: &str) -> Result<(), Failure> {
     }
     let links = netlink.links().at(PLACE, "use a kernel with rtnetlink")?;
     let taken: Vec<_> = links.into_iter().map(|link| link.name).collect();
-    for (name, new) in renames(&found, &taken) {
+    for (name, new) in renames(&found, &taken, names) {
         netlink.rename(&name, &new).at(PLACE, "see the console")?;
     }
     Ok(())
 }
 
-/// What is to be renamed, in order, so that `found` become the interfaces of the test bed although their
-/// names are `taken`.
-fn renames(found: &[String], taken: &[String]) -> Vec<(String, String)> {
-    let pairs = || found.iter().map(String::as_str).zip(interface::ALL);
+/// What is to be renamed, in order, so that `found` get the `wanted` names although some are `taken`.
+fn renames(found: &[String], taken: &[String], wanted: &[&str]) -> Vec<(String, String)> {
+    let pairs = || found.iter().map(String::as_str).zip(wanted.iter().copied());
     if pairs().all(|(name, wanted)| name == wanted) {
         return Vec::new();
     }
     let aside = |name: &str| format!("was-{name}");
-    let in_the_way = interface::ALL.into_iter().filter(|wanted| taken.iter().any(|t| t == wanted));
+    let in_the_way = wanted.iter().copied().filter(|wanted| taken.iter().any(|t| t == wanted));
     let first = in_the_way.map(|name| (name.to_owned(), aside(name)));
-    let then = pairs().map(|(name, wanted)| {
-        let is_aside = interface::ALL.contains(&name);
-        (if is_aside { aside(name) } else { name.to_owned() }, wanted.to_owned())
+    let then = pairs().map(|(name, new)| {
+        let is_aside = wanted.contains(&name);
+        (if is_aside { aside(name) } else { name.to_owned() }, new.to_owned())
     });
     first.chain(then).collect()
 }
@@ -75,6 +73,8 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use candor_protocol::interface;
+
     use super::*;
 
     fn names(text: &str) -> Vec<String> {
@@ -94,7 +94,7 @@ mod tests {
             // Who was first, and what everything is called in the end.
             let all = [found.clone(), names(others)].concat();
             let mut links = all.clone();
-            for (name, new) in renames(&found, &all) {
+            for (name, new) in renames(&found, &all, &interface::ALL) {
                 assert!(!links.contains(&new), "{new} is taken in {links:?}");
                 let place = links.iter().position(|link| *link == name);
                 let place = place.unwrap_or_else(|| panic!("no {name} in {links:?}"));
@@ -103,7 +103,7 @@ mod tests {
             assert_eq!(links[..5], interface::ALL, "{found:?}");
         }
         let bed = interface::ALL.map(str::to_owned);
-        assert_eq!(renames(&bed, &bed), []);
+        assert_eq!(renames(&bed, &bed, &interface::ALL), []);
     }
 
     #[test]

@@ -22,7 +22,6 @@ mod kernel;
 mod load;
 mod measure;
 mod modules;
-mod random;
 mod system;
 mod testbed;
 mod tester;

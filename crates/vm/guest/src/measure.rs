@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use candor_linux::realtime::lock_memory;
-use candor_protocol::order::{File, Measurement};
+use candor_protocol::order::{self, File, Measurement};
 use candor_protocol::report::Totals;
 use candor_protocol::{Message, Order, interface};
 
@@ -13,7 +13,7 @@ use crate::failure::{Context, FAULT, Failure};
 use crate::gateway::{self, Tally};
 use crate::load::{FloodPing, Hackbench};
 use crate::testbed::{self, TestBed};
-use crate::tester::{Seen, Tester};
+use crate::tester::{Outside, Seen, Tester};
 use crate::{system, watchdog};
 
 pub(crate) fn measure(
@@ -29,7 +29,7 @@ pub(crate) fn measure(
     watchdog::start(&Order::Measure(Box::new(order.clone())), hello).at("watchdog", FAULT)?;
     let mut bed = TestBed::set_up(order)?;
     lock_memory().at("memory", FAULT)?;
-    let tester = Tester::new(order)?;
+    let tester = Prepared::new(order)?;
     let gateway = gateway::start(order, &mut bed)?;
     let ping = order.load.ping_bytes.map(|bytes| FloodPing::start(&mut bed.netlink, bytes));
     let ping = ping.transpose()?;
@@ -63,6 +63,29 @@ pub(crate) fn measure(
         messages.push(Message::Frames(seen.frames));
     }
     Ok(())
+}
+
+/// A tester that is ready.
+enum Prepared {
+    Inside(Box<Tester>),
+    Outside(Outside),
+}
+
+impl Prepared {
+    fn new(order: &Measurement) -> Result<Self, Failure> {
+        Ok(match order.tester {
+            order::Tester::Inside => Self::Inside(Box::new(Tester::new(order)?)),
+            order::Tester::Outside => Self::Outside(Outside::new()?),
+        })
+    }
+
+    /// Sends everything; what a tester outside saw, the guest does not know.
+    fn run(self) -> Result<Seen, Failure> {
+        match self {
+            Self::Inside(tester) => tester.run(),
+            Self::Outside(tester) => tester.run().map(|()| Seen::default()),
+        }
+    }
 }
 
 /// Writes the files of an order.

@@ -48,9 +48,9 @@ impl TestBed {
             modules.load_with("can_gw", &parameters)?;
         }
         let mut netlink = Netlink::open().at("test bed", "use a kernel with rtnetlink")?;
-        controllers::name(&mut netlink, driver)?;
+        controllers::name(&mut netlink, driver, order.tester.interfaces())?;
         let mut bed = Self { netlink };
-        for name in START_ORDER {
+        for name in START_ORDER.iter().filter(|name| order.tester.interfaces().contains(name)) {
             bed.start(order, name)?;
         }
         for bus in order.rules.buses.iter().filter(|bus| bus.is_virtual) {
@@ -64,7 +64,7 @@ impl TestBed {
         let is_source =
             [interface::TRANSMIT, interface::MONITOR, interface::SOURCE].contains(&name);
         let timing = if is_source { order.source } else { order.target };
-        let is_testers = ![interface::SOURCE, interface::TARGET].contains(&name);
+        let is_testers = !interface::OF_GATEWAY.contains(&name);
         let queue = if is_testers { TESTER_QUEUE } else { order.settings.tx_queue };
         let settings = CanSettings {
             bitrate: timing.bitrate,
@@ -86,7 +86,7 @@ impl TestBed {
 
     /// Stops the gateway's interfaces: a gateway that waits for a frame learns that none will come.
     pub(crate) fn stop_gateway(&mut self) -> Result<(), Failure> {
-        for name in [interface::SOURCE, interface::TARGET] {
+        for name in interface::OF_GATEWAY {
             self.netlink.set_up(name, false).at("test bed", "see the console")?;
         }
         Ok(())
@@ -110,7 +110,7 @@ pub(crate) fn settings(settings: &Settings, notes: &mut Vec<String>) -> Result<(
     let testers = [interface::TRANSMIT, interface::MONITOR, interface::RECEIVE];
     prioritize(TESTER_INTERRUPT_PRIORITY, threads_of(&testers))?;
     if let Some(priority) = settings.interrupt_priority
-        && prioritize(priority, threads_of(&[interface::SOURCE, interface::TARGET]))? == 0
+        && prioritize(priority, threads_of(&interface::OF_GATEWAY))? == 0
     {
         notes.push(
             "this kernel has no interrupt threads, so interrupt_priority has no effect; boot it \

@@ -1,10 +1,9 @@
-//! When frames leave.
+//! [`Departures`]: when frames leave, for a tester in the guest and for one outside of it.
 
-use candor_protocol::order::{BusTiming, Pace, Traffic};
 use candor_wire::can::bitrate::{Bitrate, Timing};
 use candor_wire::can::bits;
 
-use crate::failure::Failure;
+use crate::order::{BusTiming, Pace, Traffic};
 use crate::random::Random;
 
 /// The longest timer tick of a kernel (`CONFIG_HZ=250`, as Debian builds most of them). The first frame of
@@ -14,7 +13,7 @@ const TICK_NS: u64 = 4_000_000;
 
 /// Departures, worked out before anything is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Departures {
+pub enum Departures {
     /// Each so long after the arrival of the one before, in nanoseconds.
     AfterArrival(Vec<u64>),
     /// Each at its time, in nanoseconds since the beginning.
@@ -22,7 +21,11 @@ pub(crate) enum Departures {
 }
 
 impl Departures {
-    pub(crate) fn new(traffic: &Traffic, bus: BusTiming, seed: u64) -> Result<Self, Failure> {
+    /// Those of this traffic on this bus.
+    ///
+    /// # Errors
+    /// The traffic has a frame that is not legal, or the bus an impossible bit rate: reason and remedy.
+    pub fn new(traffic: &Traffic, bus: BusTiming, seed: u64) -> Result<Self, String> {
         match traffic.pace {
             Pace::OneAtATime { shortest_ns, longest_ns, .. } => {
                 let mut random = Random::new(seed);
@@ -30,16 +33,15 @@ impl Departures {
                 Ok(Self::AfterArrival(whiles.collect()))
             }
             Pace::Paced { period_percent } => {
-                let timing = timing(bus)?;
+                let timing = bus.timing()?;
                 let first = Random::new(seed).between(0, TICK_NS - 1);
                 let mut scaled = 0;
                 let mut times = Vec::new();
                 for number in 0..traffic.count {
                     times.push(first + scaled / 100);
                     let frame = frame(traffic, number)?;
-                    let length = bits::length(&frame).map_err(|error| {
-                        Failure::new("traffic", error, "send data or remote frames")
-                    })?;
+                    let length = bits::length(&frame)
+                        .map_err(|error| format!("{error}; send data or remote frames"))?;
                     scaled += timing.duration_ns(length) * u64::from(period_percent);
                 }
                 Ok(Self::At(times))
@@ -49,25 +51,30 @@ impl Departures {
 }
 
 /// The frame number `number` of `traffic`.
-pub(crate) fn frame(traffic: &Traffic, number: u64) -> Result<candor_wire::can::Frame, Failure> {
-    let reason = "the identifiers, the length and the flags do not form a legal frame";
+///
+/// # Errors
+/// It is not legal: reason and remedy.
+pub fn frame(traffic: &Traffic, number: u64) -> Result<candor_wire::can::Frame, String> {
     traffic.frame(number).ok_or_else(|| {
-        Failure::new("traffic", reason, "at least one identifier, and 2 to 8 or 64 bytes")
+        "the identifiers, the length and the flags do not form a legal frame; at least one \
+         identifier, and 2 to 8 or 64 bytes"
+            .into()
     })
 }
 
-fn timing(bus: BusTiming) -> Result<Timing, Failure> {
-    let rate = |rate: u32| {
-        Bitrate::new(rate).ok_or_else(|| {
-            Failure::new(
-                "source",
-                format!("{rate} bit/s is not a bit rate"),
-                "1 bit/s to 20 \
-                                                                               Mbit/s",
-            )
-        })
-    };
-    Ok(Timing { nominal: rate(bus.bitrate)?, data: rate(bus.data_bitrate.unwrap_or(bus.bitrate))? })
+impl BusTiming {
+    /// The bit rates as the bits of frames need them.
+    ///
+    /// # Errors
+    /// One is impossible: reason and remedy.
+    pub fn timing(self) -> Result<Timing, String> {
+        let rate = |rate: u32| {
+            let error = || format!("{rate} bit/s is not a bit rate; 1 bit/s to 20 Mbit/s are");
+            Bitrate::new(rate).ok_or_else(error)
+        };
+        let data = self.data_bitrate.unwrap_or(self.bitrate);
+        Ok(Timing { nominal: rate(self.bitrate)?, data: rate(data)? })
+    }
 }
 
 #[cfg(test)]
@@ -131,11 +138,11 @@ mod tests {
             ..traffic(Pace::Paced { period_percent: 100 }, 2)
         };
         for traffic in [paced(9, &[1]), paced(2, &[]), paced(2, &[0x800])] {
-            let failure = Departures::new(&traffic, BUS, 1).unwrap_err().to_string();
+            let failure = Departures::new(&traffic, BUS, 1).unwrap_err();
             assert!(failure.contains("do not form a legal frame"), "{failure}");
         }
         let bus = BusTiming { bitrate: 0, data_bitrate: None };
-        let failure = Departures::new(&paced(2, &[1]), bus, 1).unwrap_err().to_string();
+        let failure = Departures::new(&paced(2, &[1]), bus, 1).unwrap_err();
         assert!(failure.contains("0 bit/s"), "{failure}");
     }
 }

@@ -9,14 +9,17 @@
 //!   transmit  tester monitor          └─ vcan0, vcan1 ─┘   receive
 //! ```
 //!
-//! The two buses are emulated: they hand a frame over at once. Frames are stamped by the kernel
-//! when the driver hands them to the network stack, at the monitor and at the receiver.
+//! With a tester inside, the two buses hand a frame over at once. Frames are stamped by the kernel when the driver hands
+//! them to the network stack, at the monitor and at the receiver. With a tester outside ([`Tester::Outside`]), the
+//! buses take their time, the guest has `can2` and `can3` only, and frames are stamped on the wire.
 
 pub mod channel;
+pub mod departures;
 pub mod order;
+pub mod random;
 pub mod report;
 
-pub use order::Order;
+pub use order::{Order, Tester};
 pub use report::{Message, Report};
 
 /// The interfaces of the test bed, in the order of their controllers in the machine.
@@ -31,6 +34,8 @@ pub mod interface {
     pub const TARGET: &str = "can3";
     /// The tester listens here, on the target bus.
     pub const RECEIVE: &str = "can4";
+    /// Those of the gateway.
+    pub const OF_GATEWAY: [&str; 2] = [SOURCE, TARGET];
     /// All of them.
     pub const ALL: [&str; 5] = [TRANSMIT, MONITOR, SOURCE, TARGET, RECEIVE];
 }
@@ -77,6 +82,12 @@ pub mod meeting {
     pub const STOP_PORT: u16 = 0x505;
     /// The port of the isa-debug-exit device: QEMU ends with the status `value << 1 | 1`.
     pub const EXIT_PORT: u16 = 0xF4;
+    /// The I/O port of the tester outside: writing starts it.
+    pub const TESTER_PORT: u16 = 0x540;
+    /// What that port reads as, if there is such a tester, before it is done.
+    pub const TESTER_IS_THERE: u8 = 0x43;
+    /// The serial port that gets a line when the tester outside is done.
+    pub const BELL: &str = "/dev/ttyS1";
     /// Exit value of a guest that has performed its order: QEMU's status is 33.
     pub const EXIT_DONE: u8 = 16;
     /// Exit value of a guest that has said in its report why it could not: QEMU's status is 35.

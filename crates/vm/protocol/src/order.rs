@@ -14,9 +14,34 @@ pub enum Order {
     Command(CommandOrder),
 }
 
+/// Where the tester is.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub enum Tester {
+    /// A program of the guest, with controllers of its own. The buses take no time.
+    #[default]
+    Inside,
+    /// Outside of the guest, on buses that take their time to the bit.
+    Outside,
+}
+
+impl Tester {
+    /// The interfaces that the guest has with it, in the order of their controllers in the machine.
+    #[must_use]
+    pub const fn interfaces(self) -> &'static [&'static str] {
+        match self {
+            Self::Inside => &crate::interface::ALL,
+            Self::Outside => &crate::interface::OF_GATEWAY,
+        }
+    }
+}
+
 /// One experiment on the test bed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
+    /// Where the tester is.
+    pub tester: Tester,
     /// The controllers on the two buses.
     pub controller: Controller,
     /// The source bus.

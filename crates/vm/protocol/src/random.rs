@@ -1,16 +1,18 @@
-//! Random numbers for the tester, from the seed of the order.
+//! Random numbers for testers, from the seed of the order.
 
 /// SplitMix64 (Steele, Lea, Flood 2014): the state counts, a mixing function makes it random.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) const fn new(seed: u64) -> Self {
+    /// Numbers that follow from this seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// Any 64 bits.
-    pub(crate) const fn bits(&mut self) -> u64 {
+    pub const fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -19,7 +21,7 @@ impl Random {
     }
 
     /// Evenly from `shortest..=longest`; `shortest` if the range is empty.
-    pub(crate) const fn between(&mut self, shortest: u64, longest: u64) -> u64 {
+    pub const fn between(&mut self, shortest: u64, longest: u64) -> u64 {
         let span = longest.saturating_sub(shortest) as u128 + 1;
         shortest + ((self.bits() as u128 * span) >> 64) as u64
     }

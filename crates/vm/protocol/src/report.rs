@@ -130,6 +130,39 @@ pub struct CommandOutcome {
     pub stderr: Vec<u8>,
 }
 
+/// What only a tester outside of the guest can see. Times are nanoseconds since the tester was started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wire {
+    /// For each stamp of [`Report::monitored`].
+    pub source: Vec<OnWire>,
+    /// For each stamp of [`Report::received`].
+    pub target: Vec<OnWire>,
+    /// The buses.
+    pub buses: Vec<BusCount>,
+}
+
+/// How a frame came onto the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnWire {
+    /// Since when its node wanted to send it: the tester since it was due, a controller since its driver asked for it.
+    pub requested_ns: u64,
+    /// When its start of frame began.
+    pub started_ns: u64,
+}
+
+/// What happened on a bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BusCount {
+    /// Frames that got through.
+    pub frames: u64,
+    /// Frames that were destroyed.
+    pub error_frames: u64,
+    /// How often a node went bus-off.
+    pub bus_offs: u64,
+    /// How long it was occupied, intermissions and error frames included.
+    pub busy_ns: u64,
+}
+
 /// Everything a guest reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
@@ -159,6 +192,8 @@ pub struct Report {
     pub trials: Vec<TrialOutcome>,
     /// See [`Message::Command`].
     pub command: Option<CommandOutcome>,
+    /// What a tester outside of the guest saw besides; `None` if the tester is inside.
+    pub wire: Option<Wire>,
     /// Why the order could not be performed.
     pub failure: Option<String>,
     /// Whether the guest came to its end.

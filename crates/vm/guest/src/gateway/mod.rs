@@ -82,7 +82,7 @@ impl Running {
             }
             Self::Command(running) => {
                 let mut tally = running.stop()?;
-                for name in [interface::SOURCE, interface::TARGET] {
+                for name in interface::OF_GATEWAY {
                     tally.refused += bed.netlink.queue(name).at("gateway", FAULT)?.drops;
                 }
                 Ok(tally)

@@ -11,7 +11,7 @@
 //! has nothing to do but to wait, so it runs below. An experiment without gateway tells what remains.
 
 mod capture;
-mod pace;
+mod outside;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -20,6 +20,7 @@ use candor_linux::Sent;
 use candor_linux::can::{RawFrame, Socket};
 use candor_linux::clock::{self, ThreadCpu};
 use candor_linux::realtime::{Policy, Task, set_policy};
+use candor_protocol::departures::{self, Departures};
 use candor_protocol::interface;
 use candor_protocol::order::{Gateway, Measurement, Pace};
 use candor_protocol::report::Stamp;
@@ -28,7 +29,7 @@ use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use crate::failure::{Context, FAULT, Failure};
 use crate::host;
 use capture::{Capture, MOST_BUFFERED};
-use pace::Departures;
+pub(crate) use outside::Outside;
 
 /// A sender that keeps times is above every gateway.
 const PRIORITY: u8 = 99;
@@ -88,6 +89,11 @@ pub(crate) struct Seen {
     pub(crate) cpu: Nanos,
 }
 
+/// A traffic that cannot be: reason and remedy.
+fn refused(reason: String) -> Failure {
+    Failure::reported(format!("traffic: {reason}"))
+}
+
 impl Tester {
     pub(crate) fn new(order: &Measurement) -> Result<Self, Failure> {
         let traffic = &order.traffic;
@@ -111,8 +117,9 @@ impl Tester {
             Pace::Paced { .. } => Nanos::ZERO,
         };
         let templates = (0..traffic.can_ids.len() as u64)
-            .map(|number| pace::frame(traffic, number).map(RawFrame::from))
-            .collect::<Result<_, _>>()?;
+            .map(|number| departures::frame(traffic, number).map(RawFrame::from))
+            .collect::<Result<_, _>>()
+            .map_err(refused)?;
         let sending = Sending {
             socket,
             start,
@@ -129,7 +136,7 @@ impl Tester {
             }
             Pace::OneAtATime { .. } => Policy::Other,
         };
-        let departures = Departures::new(traffic, order.source, order.seed)?;
+        let departures = Departures::new(traffic, order.source, order.seed).map_err(refused)?;
         Ok(Self { sending, monitor, receiver, policy, departures, timeout })
     }
 

@@ -1,0 +1,414 @@
+//! The tester outside of a guest: what it is to do, as a plan for the library of the timed buses
+//! (`plugins/timed-bus`), and what it saw, from the library's records.
+//!
+//! ```text
+//!  Measurement -- plan --> file --> library in QEMU -- records --> file -- add_to --> Report
+//! ```
+
+use std::collections::BTreeMap;
+
+use candor_bed::{BusPlan, Event, Pace, Plan, RECORD_BYTES, Record, SenderPlan, Step};
+use candor_protocol::departures::{Departures, frame};
+use candor_protocol::order::{self, Gateway, Measurement};
+use candor_protocol::report::{BusCount, OnWire, Stamp, Wire};
+use candor_protocol::{Report, meeting};
+use candor_wire::can::{Frame, socketcan};
+
+use crate::error::Error;
+use crate::options::{BELL, option};
+use crate::plugin;
+use crate::qemu::Qemu;
+use crate::scratch::Scratch;
+
+/// The buses of the machine, by number.
+const BUSES: [&str; 2] = ["source", "target"];
+const SOURCE: u8 = 0;
+const TARGET: u8 = 1;
+/// From the start to the first frame: the guest comes to rest.
+const LEAD_NS: u64 = 10_000_000;
+
+impl Qemu {
+    /// Whether a tester can be outside of the guests of this QEMU.
+    ///
+    /// # Errors
+    /// It cannot: reason and remedy.
+    pub fn hosts_tester_outside(&self) -> Result<(), Error> {
+        library(self).map(|_| ())
+    }
+}
+
+/// The library, if it can work in this QEMU.
+///
+/// # Errors
+/// The QEMU has another interface, or lacks functions that the library needs.
+pub(crate) fn library(qemu: &Qemu) -> Result<Vec<u8>, Error> {
+    let unsuited = |reason: String| {
+        Error::Other(format!(
+            "{reason}, or set vm.tester = \"inside\", with buses that take no time"
+        ))
+    };
+    let library = plugin::TIMED_BUS.for_qemu(&qemu.version).map_err(unsuited)?;
+    let missing = qemu.missing_symbols(&library)?;
+    match missing.as_slice() {
+        [] => Ok(library),
+        [first, ..] => Err(unsuited(format!(
+            "QEMU {} lacks functions that a tester outside needs, such as {first}: it was built without \
+             modules; use another one, such as Debian's",
+            qemu.version,
+        ))),
+    }
+}
+
+/// The options that load the library, with a plan or without.
+pub(crate) fn options(
+    library: &[u8],
+    scratch: &mut Scratch,
+    plan: Option<&[u8]>,
+) -> Result<Vec<String>, Error> {
+    let path = scratch.put("timed-bus.so", library)?;
+    let mut text = option(&path.display().to_string());
+    for bus in BUSES {
+        text += &format!(",bus={bus}");
+    }
+    text += &format!(",bell={BELL}");
+    if let Some(plan) = plan {
+        let path = scratch.put("plan", plan)?;
+        text += &format!(",plan={}", option(&path.display().to_string()));
+        let path = scratch.keep_records()?;
+        text += &format!(",records={}", option(&path.display().to_string()));
+    }
+    Ok(vec!["-plugin".into(), text])
+}
+
+/// What the tester does for a measurement.
+///
+/// # Errors
+/// The traffic cannot be: reason and remedy.
+pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
+    let refused = |reason: String| Error::Other(format!("traffic: {reason}"));
+    let Measurement { traffic, source, target, seed, .. } = measurement;
+    let departures = Departures::new(traffic, *source, *seed).map_err(refused)?;
+    let buses = [source, target].map(|bus| bus.timing().map(|timing| BusPlan { timing }));
+    let [source, target] = buses.map(|bus| bus.map_err(refused));
+    let (pace, times) = match (departures, traffic.pace) {
+        (Departures::AfterArrival(whiles), order::Pace::OneAtATime { timeout_ns, .. }) => {
+            let bus = if measurement.gateway == Gateway::None { SOURCE } else { TARGET };
+            (Pace::AfterArrival { bus, timeout_ns }, whiles)
+        }
+        (Departures::AfterArrival(times), order::Pace::Paced { .. })
+        | (Departures::At(times), _) => (Pace::Timed, times),
+    };
+    let is_timed = pace == Pace::Timed;
+    let steps = (0..).zip(times).map(|(number, at_ns)| {
+        let lead_ns = if is_timed || number == 0 { LEAD_NS } else { 0 };
+        Ok(Step { at_ns: at_ns + lead_ns, frame: frame(traffic, number).map_err(refused)? })
+    });
+    let steps = steps.collect::<Result<Vec<_>, Error>>()?;
+    let sender = SenderPlan { bus: SOURCE, pace, first: 0, count: steps.len() as u32 };
+    let bytes = candor_bed::write(&[source?, target?], &[sender], &steps);
+    // As the library will read it.
+    Plan::read(&bytes).map_err(|error| Error::Other(format!("{error}; please report it")))?;
+    Ok(bytes)
+}
+
+/// Adds what the tester saw to the report of the guest.
+///
+/// # Errors
+/// The records are damaged, or say that the guest did something that a test bed cannot do.
+pub(crate) fn add_to(
+    report: &mut Report,
+    measurement: &Measurement,
+    records: &[u8],
+) -> Result<(), Error> {
+    let broken = |reason: &str| {
+        Error::Other(format!(
+            "the records of the tester {reason}: the disk may be full; free space for temporary files"
+        ))
+    };
+    let (records, rest) = records.as_chunks::<RECORD_BYTES>();
+    let records: Result<Vec<_>, _> = records.iter().map(Record::from_bytes).collect();
+    let records = records.map_err(|_| broken("are damaged"))?;
+    let start = records.iter().find(|record| record.event == Event::Started);
+    let (Some(start), [], Some(Event::Done)) =
+        (start, rest, records.last().map(|record| record.event))
+    else {
+        return Err(broken("are not complete"));
+    };
+    let mut seen = Seen { start_ns: start.at_ns, ..Seen::default() };
+    let listens_on = if measurement.gateway == Gateway::None { SOURCE } else { TARGET };
+    for record in &records {
+        seen.take(record, measurement, listens_on)?;
+    }
+    seen.put_into(report);
+    Ok(())
+}
+
+/// What records say.
+#[derive(Default)]
+struct Seen {
+    start_ns: u64,
+    sent: Vec<Stamp>,
+    monitored: Vec<Stamp>,
+    received: Vec<Stamp>,
+    frames: Vec<Vec<u8>>,
+    wire: Wire,
+    overruns: BTreeMap<u8, u64>,
+    last_ns: u64,
+}
+
+impl Seen {
+    fn take(
+        &mut self,
+        record: &Record,
+        measurement: &Measurement,
+        listens_on: u8,
+    ) -> Result<(), Error> {
+        let since = |at_ns: u64| at_ns.saturating_sub(self.start_ns);
+        match record.event {
+            Event::Passed { frame, requested_ns, started_ns } => {
+                let time_ns = since(record.at_ns);
+                self.last_ns = time_ns;
+                let on_wire =
+                    OnWire { requested_ns: since(requested_ns), started_ns: since(started_ns) };
+                let stamp = |time_ns| number(&frame).map(|number| Stamp { number, time_ns });
+                if record.bus == SOURCE && !record.is_guest {
+                    self.sent.extend(stamp(on_wire.requested_ns));
+                    self.monitored.extend(stamp(time_ns));
+                    self.wire.source.push(on_wire);
+                }
+                let is_ours = record.is_guest == (measurement.gateway != Gateway::None);
+                if record.bus == listens_on
+                    && is_ours
+                    && let Some(stamp) = stamp(time_ns)
+                {
+                    self.received.push(stamp);
+                    self.wire.target.push(on_wire);
+                    let (bytes, _) = socketcan::encode(&frame, socketcan::IdOrder::LittleEndian);
+                    let length = socketcan::HEADER_LEN + frame.len();
+                    self.frames.push(bytes[..length].into());
+                }
+            }
+            Event::OtherBitrate(rate) => {
+                let timing =
+                    if record.bus == SOURCE { measurement.source } else { measurement.target };
+                let bus = BUSES.get(usize::from(record.bus)).unwrap_or(&"?");
+                return Err(Error::Other(format!(
+                    "a controller of the guest has {rate} bit/s on the bus \"{bus}\" of {} bit/s; use the bit \
+                     rate of the bus, or one that an SJA1000 with 8 MHz can have",
+                    timing.bitrate
+                )));
+            }
+            Event::Overrun(count) => *self.overruns.entry(record.node).or_default() += count,
+            Event::Statistics(it) => self.wire.buses.push(BusCount {
+                frames: it.frames,
+                error_frames: it.error_frames,
+                bus_offs: it.bus_offs,
+                busy_ns: it.busy_ns,
+            }),
+            Event::Failed { .. }
+            | Event::BusOff
+            | Event::TakesPart
+            | Event::Started
+            | Event::Done => {}
+        }
+        Ok(())
+    }
+
+    fn put_into(self, report: &mut Report) {
+        let first_ns = self.wire.source.first().map_or(0, |it| it.started_ns);
+        report.totals.duration_ns = self.last_ns.saturating_sub(first_ns);
+        // Drivers of Linux count interrupts, several frames of which may be lost.
+        report.totals.overflow_of_controller = self.overruns.values().sum();
+        report.due = self.sent.iter().map(|stamp| stamp.time_ns).collect();
+        report.sent = self.sent;
+        report.monitored = self.monitored;
+        report.received = self.received;
+        report.frames = self.frames;
+        report.wire = Some(self.wire);
+    }
+}
+
+/// The number of a frame: its first two bytes.
+fn number(frame: &Frame) -> Option<u16> {
+    frame.data().first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
+}
+
+/// What the guest writes to and reads from is where the library has it.
+const _: () = {
+    assert!(meeting::TESTER_PORT == candor_bed::port::TESTER);
+    assert!(meeting::TESTER_IS_THERE == candor_bed::port::NOT_DONE);
+};
+
+#[cfg(test)]
+mod tests {
+    use candor_engine::Table;
+    use candor_hardware::bus::Statistics;
+    use candor_protocol::order::{BusTiming, Controller, Load, Settings, Tester, Traffic};
+
+    use super::*;
+
+    fn measurement(pace: order::Pace, gateway: Gateway) -> Measurement {
+        let bus = |bitrate| BusTiming { bitrate, data_bitrate: None };
+        Measurement {
+            tester: Tester::Outside,
+            controller: Controller::Sja1000,
+            source: bus(500_000),
+            target: bus(250_000),
+            gateway,
+            rules: Table::default(),
+            traffic: Traffic {
+                pace,
+                count: 3,
+                can_ids: vec![0x123, 0x456],
+                length: 8,
+                fd_flags: None,
+                fill: 0x55,
+            },
+            load: Load::default(),
+            settings: Settings::default(),
+            files: Vec::new(),
+            seed: 1,
+            wants_frames: true,
+            wants_symbols: false,
+        }
+    }
+
+    const ONE_AT_A_TIME: order::Pace =
+        order::Pace::OneAtATime { shortest_ns: 10, longest_ns: 20, timeout_ns: 1_000 };
+    const FLOOD: order::Pace = order::Pace::Paced { period_percent: 100 };
+
+    #[test]
+    fn a_plan_says_what_the_measurement_wants() {
+        for (pace, gateway, expected) in [
+            (FLOOD, Gateway::Kernel, Pace::Timed),
+            (ONE_AT_A_TIME, Gateway::Kernel, Pace::AfterArrival { bus: TARGET, timeout_ns: 1_000 }),
+            (ONE_AT_A_TIME, Gateway::None, Pace::AfterArrival { bus: SOURCE, timeout_ns: 1_000 }),
+        ] {
+            let measurement = measurement(pace, gateway);
+            let bytes = plan(&measurement).unwrap();
+            let plan = Plan::read(&bytes).unwrap();
+            let senders: Vec<_> = plan.senders().collect();
+            assert_eq!(senders, [SenderPlan { bus: SOURCE, pace: expected, first: 0, count: 3 }]);
+            let rates: Vec<_> =
+                plan.buses().map(|bus| bus.timing.nominal.bits_per_second()).collect();
+            assert_eq!(rates, [500_000, 250_000]);
+            let steps: Vec<_> = (0..3).filter_map(|step| plan.step(step)).collect();
+            let frames: Vec<_> = steps.iter().map(|step| step.frame.to_string()).collect();
+            let expected = ["123#0000555555555555", "456#0001555555555555", "123#0002555555555555"];
+            assert_eq!(frames, expected);
+            let times: Vec<_> = steps.iter().map(|step| step.at_ns).collect();
+            match pace {
+                // A frame of 8 bytes takes 222 to 270 us.
+                order::Pace::Paced { .. } => {
+                    assert!((LEAD_NS..LEAD_NS + 4_000_000).contains(&times[0]), "{times:?}");
+                    let gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+                    assert!(gaps.into_iter().all(|gap| (222_000..270_000).contains(&gap)));
+                }
+                order::Pace::OneAtATime { .. } => {
+                    assert!((LEAD_NS + 10..=LEAD_NS + 20).contains(&times[0]), "{times:?}");
+                    assert!(times[1..].iter().all(|at| (10..=20).contains(at)), "{times:?}");
+                }
+            }
+        }
+        let mut impossible = measurement(FLOOD, Gateway::Kernel);
+        impossible.traffic.length = 9;
+        let reason = plan(&impossible).unwrap_err().to_string();
+        assert!(reason.starts_with("traffic: the identifiers, the length"), "{reason}");
+    }
+
+    /// A frame that passed from 100 ns before `at_ns` on, wanted 10 ns before that.
+    fn passed(bus: u8, is_guest: bool, at_ns: u64, frame: &str) -> Record {
+        let (requested_ns, started_ns) = (at_ns - 110, at_ns - 100);
+        let event = Event::Passed { frame: frame.parse().unwrap(), requested_ns, started_ns };
+        Record { at_ns, bus, node: 0, is_guest, event }
+    }
+
+    fn other(bus: u8, event: Event) -> Record {
+        Record { at_ns: 0, bus, node: 1, is_guest: true, event }
+    }
+
+    fn bytes(records: &[Record]) -> Vec<u8> {
+        records.iter().flat_map(Record::to_bytes).collect()
+    }
+
+    fn records() -> Vec<Record> {
+        let started = Record { at_ns: 1_000, ..other(0, Event::Started) };
+        let count = |frames, busy_ns| {
+            Event::Statistics(Statistics { frames, error_frames: 1, bus_offs: 2, busy_ns })
+        };
+        vec![
+            passed(SOURCE, false, 900, "123#FFFF"),
+            started,
+            passed(SOURCE, false, 2_000, "123#0000"),
+            passed(TARGET, true, 2_500, "123#0000"),
+            other(SOURCE, Event::BusOff),
+            passed(SOURCE, false, 3_000, "456#0001"),
+            other(SOURCE, Event::Overrun(7)),
+            other(SOURCE, count(2, 200)),
+            other(TARGET, count(1, 100)),
+            other(SOURCE, Event::Done),
+        ]
+    }
+
+    #[test]
+    fn a_report_gets_what_the_tester_saw() {
+        let order = measurement(FLOOD, Gateway::Kernel);
+        let mut report = Report::default();
+        add_to(&mut report, &order, &bytes(&records()[1..])).unwrap();
+        let stamp = |number, time_ns| Stamp { number, time_ns };
+        assert_eq!(report.sent, [stamp(0, 890), stamp(1, 1_890)]);
+        assert_eq!(report.due, [890, 1_890]);
+        assert_eq!(report.monitored, [stamp(0, 1_000), stamp(1, 2_000)]);
+        assert_eq!(report.received, [stamp(0, 1_500)]);
+        assert_eq!(report.frames, [vec![0x23, 1, 0, 0, 2, 0, 0, 0, 0, 0]]);
+        assert_eq!(report.totals.overflow_of_controller, 7);
+        assert_eq!(report.totals.duration_ns, 2_000 - 900);
+        let wire = report.wire.unwrap();
+        assert_eq!(wire.target, [OnWire { requested_ns: 1_390, started_ns: 1_400 }]);
+        assert_eq!((wire.source.len(), wire.buses.len()), (2, 2));
+        let expected = BusCount { frames: 1, error_frames: 1, bus_offs: 2, busy_ns: 100 };
+        assert_eq!(wire.buses[1], expected);
+
+        // Without a gateway the tester receives what it has sent.
+        let mut report = Report::default();
+        let order = Measurement { gateway: Gateway::None, ..order };
+        add_to(&mut report, &order, &bytes(&records()[1..])).unwrap();
+        assert_eq!(report.received, report.monitored);
+    }
+
+    #[test]
+    fn records_that_are_not_whole_are_refused() {
+        let order = measurement(FLOOD, Gateway::Kernel);
+        let refused = |records: &[u8]| {
+            add_to(&mut Report::default(), &order, records).unwrap_err().to_string()
+        };
+        let whole = bytes(&records());
+        for (records, says) in [
+            (&[][..], "are not complete"),
+            (&whole[..RECORD_BYTES * 5], "are not complete"),
+            (&whole[..whole.len() - RECORD_BYTES], "are not complete"),
+            (&whole[..whole.len() - 1], "are not complete"),
+            (&whole[RECORD_BYTES * 2..], "are not complete"),
+        ] {
+            assert!(refused(records).contains(says), "{}", refused(records));
+        }
+        let mut damaged = whole;
+        damaged[8] = 200;
+        assert!(refused(&damaged).contains("are damaged"), "{}", refused(&damaged));
+        let mut records = records();
+        records.insert(2, other(TARGET, Event::OtherBitrate(125_000)));
+        let reason = refused(&bytes(&records));
+        let expected =
+            "a controller of the guest has 125000 bit/s on the bus \"target\" of 250000 bit/s";
+        assert!(reason.starts_with(expected), "{reason}");
+    }
+
+    #[test]
+    fn a_qemu_without_the_functions_is_refused() {
+        let library = plugin::TIMED_BUS.for_qemu("7.2.22").unwrap();
+        let needs = plugin::symbols_of_qemu(&library);
+        assert!(needs.iter().any(|name| name == "pci_set_irq"), "{needs:?}");
+        assert!(!needs.iter().any(|name| name == "calloc"), "{needs:?}");
+        assert_eq!(plugin::symbols_of_qemu(b"no library"), [""; 0]);
+    }
+}

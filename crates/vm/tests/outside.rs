@@ -1,0 +1,176 @@
+//! A tester outside of the guest, on buses that take their time: what real drivers and gateways make of it, held against
+//! the bits of the frames.
+//!
+//! Needs QEMU and kernels, so it runs only when asked to, as `conformance.rs` does.
+
+use candor_engine::{Bus, BusIndex, Rule, Table};
+use candor_init::INIT;
+use candor_protocol::order::{
+    BusTiming, Controller, Gateway, Load, Measurement, Pace, Settings, Tester, Traffic,
+};
+use candor_protocol::report::{OnWire, Stamp};
+use candor_protocol::{Order, Report, interface};
+use candor_vm::{BusTime, Cache, Kernel, Machine, Qemu, Setup, Unwatched, kernel};
+use candor_wire::can::bits;
+use candor_wire::can::{Bitrate, Timing};
+
+const ONE_AT_A_TIME: Pace =
+    Pace::OneAtATime { shortest_ns: 50_000, longest_ns: 150_000, timeout_ns: 1_000_000_000 };
+const FLOOD: Pace = Pace::Paced { period_percent: 100 };
+
+fn kernels() -> Vec<Kernel> {
+    let names = std::env::var("CANDOR_KERNELS").unwrap_or("6.12 6.12-rt".into());
+    let cache = Cache::open(None).unwrap();
+    let find = |name: &str| {
+        let spec = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
+        kernel::find(&cache, &spec).unwrap_or_else(|error| panic!("{error}"))
+    };
+    names.split_whitespace().map(find).collect()
+}
+
+fn machine(kernel: &Kernel, tester: Tester) -> Machine {
+    let qemu = Qemu::find().unwrap_or_else(|error| panic!("{error}"));
+    let cache = Cache::open(None).unwrap();
+    Machine::new(&cache, &qemu, kernel, INIT, Setup { tester, ..Setup::default() }).unwrap()
+}
+
+fn measurement(gateway: Gateway, pace: Pace, count: u64, rates: [u32; 2]) -> Measurement {
+    let [source, target] = rates.map(|bitrate| BusTiming { bitrate, data_bitrate: None });
+    let bus =
+        |interface: &str| Bus { name: interface.into(), port: interface.into(), is_virtual: false };
+    Measurement {
+        tester: Tester::Outside,
+        controller: Controller::Sja1000,
+        source,
+        target,
+        gateway,
+        rules: Table {
+            buses: interface::OF_GATEWAY.map(bus).into(),
+            rules: vec![Rule::new("all", BusIndex(0), BusIndex(1))],
+            ..Table::default()
+        },
+        traffic: Traffic {
+            pace,
+            count,
+            can_ids: vec![0x123],
+            length: 8,
+            fd_flags: None,
+            fill: 0x55,
+        },
+        load: Load::default(),
+        settings: Settings::default(),
+        files: Vec::new(),
+        seed: 1,
+        wants_frames: true,
+        wants_symbols: false,
+    }
+}
+
+fn try_run(machine: &Machine, measurement: &Measurement) -> Result<Report, candor_vm::Error> {
+    machine.run(&Order::Measure(Box::new(measurement.clone())), &Unwatched)
+}
+
+fn run(machine: &Machine, measurement: &Measurement) -> Report {
+    try_run(machine, measurement).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Each frame took as long as its bits; the gaps between them, in ns.
+fn gaps(measurement: &Measurement, rate: u32, ends: &[Stamp], begins: &[OnWire]) -> Vec<u64> {
+    let timing = Timing::classical(Bitrate::new(rate).unwrap());
+    assert_eq!(ends.len(), begins.len());
+    for (end, begin) in ends.iter().zip(begins) {
+        let frame = measurement.traffic.frame(end.number.into()).unwrap();
+        let length = bits::length(&frame).unwrap();
+        let intermission = bits::INTERMISSION_BITS;
+        let on_wire = timing.duration_ns(length) - timing.nominal.duration_ns(intermission);
+        assert_eq!(end.time_ns - begin.started_ns, on_wire, "frame {}", end.number);
+        assert!(begin.requested_ns <= begin.started_ns);
+    }
+    begins[1..].iter().zip(ends).map(|(next, end)| next.started_ns - end.time_ns).collect()
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn frames_of_a_flood_are_on_the_wire_as_long_as_their_bits() {
+    const COUNT: u64 = 1_000;
+    const RATES: [u32; 2] = [500_000, 250_000];
+    for kernel in kernels() {
+        let machine = machine(&kernel, Tester::Outside);
+        assert_eq!(machine.identity().bus, BusTime::Timed);
+        for gateway in [Gateway::Kernel, Gateway::ReadWrite] {
+            let order = measurement(gateway, FLOOD, COUNT, RATES);
+            let report = run(&machine, &order);
+            let about = format!("Linux {}, {:?}", kernel.release, order.gateway);
+            let wire = report.wire.as_ref().unwrap();
+            // Three bits of intermission between two frames of the tester.
+            let between = gaps(&order, RATES[0], &report.monitored, &wire.source);
+            assert_eq!(report.sent.len() as u64, COUNT, "{about}");
+            assert!(between.iter().all(|&gap| gap == 6_000), "{about}: {between:?}");
+            let between = gaps(&order, RATES[1], &report.received, &wire.target);
+            assert!(between.iter().all(|&gap| gap >= 12_000), "{about}: {between:?}");
+            // The target bus carries half of it and the queue a fifth; the rest is counted as lost.
+            let received = report.received.len() as u64;
+            let dropped = report.totals.overflow_of_queue;
+            assert_eq!((received + dropped, dropped > 200), (COUNT, true), "{about}");
+            let counted: Vec<_> =
+                wire.buses.iter().map(|bus| (bus.frames, bus.error_frames)).collect();
+            assert_eq!(counted, [(COUNT, 0), (received, 0)], "{about}");
+            let load = wire.buses[1].busy_ns as f64 / report.totals.duration_ns as f64;
+            assert!((0.98..=1.0).contains(&load), "{about}: {load}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn the_same_order_gives_the_same_nanoseconds_on_the_wire() {
+    let rates = [1_000_000, 1_000_000];
+    let live = Gateway::Live { measures: false, port: None };
+    let orders = [
+        measurement(Gateway::Kernel, ONE_AT_A_TIME, 200, rates),
+        measurement(live, FLOOD, 200, rates),
+        measurement(Gateway::None, ONE_AT_A_TIME, 50, rates),
+    ];
+    for kernel in kernels() {
+        let machine = machine(&kernel, Tester::Outside);
+        let first: Vec<_> = orders.iter().map(|order| run(&machine, order)).collect();
+        let mut again: Vec<_> = orders.iter().rev().map(|order| run(&machine, order)).collect();
+        again.reverse();
+        for (one, other) in first.iter().zip(&again) {
+            assert_eq!((one.received.is_empty(), one), (false, other), "Linux {}", kernel.release);
+        }
+        // Nothing of the tester is in the time of the gateway: shorter than with a tester inside.
+        let latency = |report: &Report| {
+            let times = report.monitored.iter().zip(&report.received);
+            let on_target =
+                report.wire.iter().flat_map(|wire| &wire.target).map(|it| it.started_ns);
+            let latencies = times.zip(on_target).map(|((sent, _), start)| start - sent.time_ns);
+            latencies.min().unwrap()
+        };
+        let shortest = latency(&first[0]);
+        assert!((3_000..40_000).contains(&shortest), "Linux {}: {shortest} ns", kernel.release);
+        assert_eq!(
+            first[2].received, first[2].monitored,
+            "without a gateway the tester hears itself"
+        );
+    }
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn a_bit_rate_that_the_controller_does_not_have_is_told() {
+    let kernel = kernels().remove(0);
+    let machine = machine(&kernel, Tester::Outside);
+    let order = measurement(Gateway::Kernel, ONE_AT_A_TIME, 5, [123_456, 500_000]);
+    let error = try_run(&machine, &order).unwrap_err().to_string();
+    assert!(error.contains("on the bus \"source\" of 123456 bit/s"), "{error}");
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn machines_with_a_tester_inside_and_outside_are_different() {
+    let kernel = kernels().remove(0);
+    let [inside, outside] = [Tester::Inside, Tester::Outside].map(|it| machine(&kernel, it));
+    assert_ne!(inside.hash(), outside.hash());
+    assert_eq!(inside.identity().bus, BusTime::Instant);
+}
