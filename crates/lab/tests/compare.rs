@@ -30,7 +30,7 @@ fn machine(kernel: &str) -> Machine {
         qemu_sha256: "33".into(),
         plugin_sha256: "44".into(),
         bus: candor_vm::BusTime::Instant,
-        bed_sha256: None,
+        timed_bus_sha256: None,
         flags: Vec::new(),
         shift: 1,
         mips: 500,

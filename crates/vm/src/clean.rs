@@ -94,7 +94,7 @@ struct Present<'a> {
     kernels: Vec<String>,
     guest_sha256: String,
     plugin_sha256: String,
-    bed_sha256: String,
+    timed_bus_sha256: String,
 }
 
 impl Present<'_> {
@@ -103,7 +103,10 @@ impl Present<'_> {
             && about.plugin_sha256 == self.plugin_sha256
             && Speed::from_mips(about.mips)
                 .is_ok_and(|speed| about.flags.starts_with(&devices(speed, about.bus.tester())))
-            && about.bed_sha256.as_ref().is_none_or(|sha256| *sha256 == self.bed_sha256);
+            && about
+                .timed_bus_sha256
+                .as_ref()
+                .is_none_or(|sha256| *sha256 == self.timed_bus_sha256);
         if self.qemu.is_some_and(|qemu| qemu.sha256 != about.qemu_sha256) {
             Some(Stale::Qemu)
         } else if !self.kernels.contains(&about.kernel_sha256) {
@@ -135,7 +138,7 @@ pub fn pieces(
         kernels: sums.collect(),
         guest_sha256: hex(&Sha256::digest(init)),
         plugin_sha256: plugin::COUNT.sha256(),
-        bed_sha256: plugin::TIMED_BUS.sha256(),
+        timed_bus_sha256: plugin::TIMED_BUS.sha256(),
     };
     let mut pieces: Vec<_> = kernels.iter().map(of_kernel).collect();
     for (kind, name) in [(Kind::Machine, MACHINES), (Kind::Reports, REPORTS)] {
@@ -237,7 +240,7 @@ mod tests {
             qemu_sha256: "q".into(),
             plugin_sha256: plugin::COUNT.sha256(),
             bus: BusTime::Instant,
-            bed_sha256: None,
+            timed_bus_sha256: None,
             flags: devices(Speed::default(), Tester::Inside),
             shift: 1,
             mips: 500,
@@ -247,7 +250,7 @@ mod tests {
     /// With the tester outside.
     fn outside() -> Identity {
         let flags = devices(Speed::default(), Tester::Outside);
-        Identity { bus: BusTime::Timed, bed_sha256: Some("b".into()), flags, ..identity() }
+        Identity { bus: BusTime::Timed, timed_bus_sha256: Some("b".into()), flags, ..identity() }
     }
 
     #[test]
@@ -258,7 +261,7 @@ mod tests {
             kernels: vec!["j".into(), "k".into()],
             guest_sha256: hex(&Sha256::digest(INIT)),
             plugin_sha256: plugin::COUNT.sha256(),
-            bed_sha256: "b".into(),
+            timed_bus_sha256: "b".into(),
         };
         let fast = Identity {
             flags: [
@@ -277,7 +280,7 @@ mod tests {
             (Identity { kernel_sha256: "l".into(), ..identity() }, Some(Stale::Kernel)),
             (Identity { guest_sha256: "g".into(), ..identity() }, Some(Stale::Candor)),
             (Identity { plugin_sha256: "p".into(), ..identity() }, Some(Stale::Candor)),
-            (Identity { bed_sha256: Some("c".into()), ..outside() }, Some(Stale::Candor)),
+            (Identity { timed_bus_sha256: Some("c".into()), ..outside() }, Some(Stale::Candor)),
             (outside(), None),
             (Identity { flags: vec!["-m".into()], ..identity() }, Some(Stale::Candor)),
         ] {

@@ -46,7 +46,7 @@ pub struct Identity {
     pub bus: BusTime,
     /// Of the library with the buses and the tester, if the tester is outside of the guest.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub bed_sha256: Option<String>,
+    pub timed_bus_sha256: Option<String>,
     /// Every option of QEMU that says what the machine is, and the kernel's command line.
     pub flags: Vec<String>,
     /// An instruction lasts 2 to the power of this, in nanoseconds.
@@ -108,7 +108,7 @@ pub struct Machine {
     pub(crate) initramfs: Vec<u8>,
     pub(crate) cache: PathBuf,
     /// The library with the tester, if that is outside of the guest.
-    pub(crate) bed: Option<Vec<u8>>,
+    pub(crate) timed_bus: Option<Vec<u8>>,
     identity: Identity,
     hash: String,
 }
@@ -131,7 +131,7 @@ impl Machine {
             let reason = "this candor has no guest program: the vm testbed needs Linux on x86-64";
             return Err(Error::Other(reason.into()));
         }
-        let bed = match tester {
+        let timed_bus = match tester {
             Tester::Inside => None,
             Tester::Outside => Some(outside::library(qemu)?),
         };
@@ -145,7 +145,7 @@ impl Machine {
             qemu_sha256: qemu.sha256.clone(),
             plugin_sha256: plugin::COUNT.sha256(),
             bus: BusTime::with(tester),
-            bed_sha256: bed.as_ref().map(|_| plugin::TIMED_BUS.sha256()),
+            timed_bus_sha256: timed_bus.as_ref().map(|_| plugin::TIMED_BUS.sha256()),
             flags: flags(speed, tester, parameters),
             shift: speed.shift(),
             mips: speed.mips(),
@@ -158,7 +158,7 @@ impl Machine {
             init,
             initramfs,
             cache: cache.folder().to_owned(),
-            bed,
+            timed_bus,
             identity,
             hash,
         })
@@ -181,9 +181,9 @@ impl Machine {
 fn hash(identity: &Identity, initramfs: &[u8]) -> String {
     let mut sha256 = Sha256::new();
     let Identity { kernel_sha256, qemu, qemu_sha256, plugin_sha256, flags, .. } = identity;
-    let bed = &identity.bed_sha256;
+    let timed_bus = &identity.timed_bus_sha256;
     for part in
-        [kernel_sha256, qemu, qemu_sha256, plugin_sha256].into_iter().chain(bed).chain(flags)
+        [kernel_sha256, qemu, qemu_sha256, plugin_sha256].into_iter().chain(timed_bus).chain(flags)
     {
         sha256.update(part.as_bytes());
         sha256.update([0]);
@@ -231,7 +231,7 @@ mod tests {
             qemu_sha256: "q".into(),
             plugin_sha256: "p".into(),
             bus: BusTime::Instant,
-            bed_sha256: None,
+            timed_bus_sha256: None,
             flags: flags(Speed::default(), Tester::Inside, ""),
             shift: 1,
             mips: 500,
@@ -244,7 +244,7 @@ mod tests {
             Identity { qemu: "8".into(), ..identity.clone() },
             Identity { qemu_sha256: "r".into(), ..identity.clone() },
             Identity { plugin_sha256: "o".into(), ..identity.clone() },
-            Identity { bed_sha256: Some("b".into()), ..identity.clone() },
+            Identity { timed_bus_sha256: Some("b".into()), ..identity.clone() },
             Identity {
                 flags: flags(Speed::default(), Tester::Inside, "threadirqs"),
                 ..identity.clone()

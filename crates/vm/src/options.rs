@@ -7,7 +7,7 @@ use candor_protocol::Tester;
 use crate::speed::Speed;
 
 /// The character device behind the guest's second serial port, which says that a tester outside is done.
-pub(crate) const BELL: &str = "bell";
+pub(crate) const TESTER_DONE: &str = "tester-done";
 
 /// The options that say what the machine is, and the kernel's command line.
 pub(crate) fn flags(speed: Speed, tester: Tester, parameters: &str) -> Vec<String> {
@@ -72,8 +72,13 @@ pub(crate) fn devices(speed: Speed, tester: Tester) -> Vec<String> {
     let mut flags: Vec<String> = words.map(str::to_owned).collect();
     if tester == Tester::Outside {
         // It wakes the guest up when it is done.
-        let serial = format!("isa-serial,iobase=0x2f8,irq=3,chardev={BELL}");
-        flags.extend(["-chardev".into(), format!("null,id={BELL}"), "-device".into(), serial]);
+        let serial = format!("isa-serial,iobase=0x2f8,irq=3,chardev={TESTER_DONE}");
+        flags.extend([
+            "-chardev".into(),
+            format!("null,id={TESTER_DONE}"),
+            "-device".into(),
+            serial,
+        ]);
     }
     flags.push("-icount".into());
     flags.push(format!("shift={},sleep=off,align=off", speed.shift()));

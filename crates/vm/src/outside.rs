@@ -7,15 +7,15 @@
 
 use std::collections::BTreeMap;
 
-use candor_bed::{BusPlan, Event, Pace, Plan, RECORD_BYTES, Record, SenderPlan, Step};
 use candor_protocol::departures::{Departures, frame};
 use candor_protocol::order::{self, Gateway, Measurement};
 use candor_protocol::report::{BusCount, OnWire, Stamp, Wire};
 use candor_protocol::{Report, meeting};
+use candor_test_bed::{BusPlan, Event, Pace, Plan, RECORD_BYTES, Record, SenderPlan, Step};
 use candor_wire::can::{Frame, socketcan};
 
 use crate::error::Error;
-use crate::options::{BELL, option};
+use crate::options::{TESTER_DONE, option};
 use crate::plugin;
 use crate::qemu::Qemu;
 use crate::scratch::Scratch;
@@ -70,7 +70,7 @@ pub(crate) fn options(
     for bus in BUSES {
         text += &format!(",bus={bus}");
     }
-    text += &format!(",bell={BELL}");
+    text += &format!(",done={TESTER_DONE}");
     if let Some(plan) = plan {
         let path = scratch.put("plan", plan)?;
         text += &format!(",plan={}", option(&path.display().to_string()));
@@ -105,7 +105,7 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
     });
     let steps = steps.collect::<Result<Vec<_>, Error>>()?;
     let sender = SenderPlan { bus: SOURCE, pace, first: 0, count: steps.len() as u32 };
-    let bytes = candor_bed::write(&[source?, target?], &[sender], &steps);
+    let bytes = candor_test_bed::write(&[source?, target?], &[sender], &steps);
     // As the library will read it.
     Plan::read(&bytes).map_err(|error| Error::Other(format!("{error}; please report it")))?;
     Ok(bytes)
@@ -235,8 +235,8 @@ fn number(frame: &Frame) -> Option<u16> {
 
 /// What the guest writes to and reads from is where the library has it.
 const _: () = {
-    assert!(meeting::TESTER_PORT == candor_bed::port::TESTER);
-    assert!(meeting::TESTER_IS_THERE == candor_bed::port::NOT_DONE);
+    assert!(meeting::TESTER_PORT == candor_test_bed::port::TESTER);
+    assert!(meeting::TESTER_IS_THERE == candor_test_bed::port::NOT_DONE);
 };
 
 #[cfg(test)]

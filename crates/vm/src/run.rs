@@ -49,9 +49,9 @@ impl Machine {
             Order::Measure(measurement) => Some(measurement),
             Order::Conform(_) | Order::Command(_) => None,
         };
-        if let Some(bed) = &self.bed {
+        if let Some(library) = &self.timed_bus {
             let plan = measurement.map(|it| outside::plan(it)).transpose()?;
-            command.args(outside::options(bed, &mut scratch, plan.as_deref())?);
+            command.args(outside::options(library, &mut scratch, plan.as_deref())?);
         }
         command.args(["-incoming", "defer"]).args(options);
         let mut process = Process::start(&mut command, watch)?;
@@ -84,7 +84,7 @@ impl Machine {
                 Ended::Failed(reason) => Error::Other(reason),
                 Ended::Died(reason) => Error::Guest { reason, console: scratch.console() },
             })?;
-        if let (Some(_), Some(measurement)) = (&self.bed, measurement) {
+        if let (Some(_), Some(measurement)) = (&self.timed_bus, measurement) {
             outside::add_to(&mut report, measurement, &scratch.records()?)?;
         }
         Ok((report, process.is_undisturbed()))

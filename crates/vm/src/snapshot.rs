@@ -207,8 +207,8 @@ impl Machine {
         // Nobody reads the order before the machine is restored with another one.
         let mut scratch = Scratch::new(b"none")?;
         let mut command = self.command(initramfs, &scratch.files());
-        if let Some(bed) = &self.bed {
-            command.args(outside::options(bed, &mut scratch, None)?);
+        if let Some(library) = &self.timed_bus {
+            command.args(outside::options(library, &mut scratch, None)?);
         }
         let mut process = Process::start(&mut command, watch)?;
         scratch.hide();

@@ -80,7 +80,7 @@ impl Machine for Fake {
             qemu_sha256: "33".into(),
             plugin_sha256: "44".into(),
             bus: candor_vm::BusTime::with(self.choice.tester),
-            bed_sha256: None,
+            timed_bus_sha256: None,
             flags: vec!["-icount".into(), "shift=1".into()],
             shift: 1,
             mips: self.choice.mips,

@@ -87,7 +87,7 @@ pub mod meeting {
     /// What that port reads as, if there is such a tester, before it is done.
     pub const TESTER_IS_THERE: u8 = 0x43;
     /// The serial port that gets a line when the tester outside is done.
-    pub const BELL: &str = "/dev/ttyS1";
+    pub const TESTER_DONE: &str = "/dev/ttyS1";
     /// Exit value of a guest that has performed its order: QEMU's status is 33.
     pub const EXIT_DONE: u8 = 16;
     /// Exit value of a guest that has said in its report why it could not: QEMU's status is 35.

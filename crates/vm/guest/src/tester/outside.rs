@@ -14,20 +14,21 @@ use crate::host;
 const PLACE: &str = "the tester outside";
 /// A tester that can be started.
 pub(crate) struct Outside {
-    bell: File,
+    signal: File,
 }
 
 impl Outside {
     pub(crate) fn new() -> Result<Self, Failure> {
-        let bell = File::open(meeting::BELL).at(PLACE, "use a kernel with CONFIG_SERIAL_8250")?;
-        Ok(Self { bell })
+        let signal =
+            File::open(meeting::TESTER_DONE).at(PLACE, "use a kernel with CONFIG_SERIAL_8250")?;
+        Ok(Self { signal })
     }
 
     /// Lets it send everything; returns when nothing comes any more.
     pub(crate) fn run(mut self) -> Result<(), Failure> {
         host::counting_begins();
         start()?;
-        let read = self.bell.read(&mut [0; 16]).at(PLACE, FAULT)?;
+        let read = self.signal.read(&mut [0; 16]).at(PLACE, FAULT)?;
         host::counting_ends();
         if read == 0 {
             return Err(Failure::new(PLACE, "the serial port was hung up", FAULT));

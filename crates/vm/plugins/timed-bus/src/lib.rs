@@ -1,4 +1,4 @@
-//! Lays the test bed of [`candor_bed`] around the guest of a stock QEMU, from inside: buses that take their time to the bit,
+//! Lays the test bed of [`candor_test_bed`] around the guest of a stock QEMU, from inside: buses that take their time to the bit,
 //! SJA1000 controllers with all their registers, and a tester that is no program of the guest.
 //!
 //! ```text
@@ -12,11 +12,11 @@
 //! | option | |
 //! |---|---|
 //! | `bus=NAME` | a bus of the machine, `/objects/NAME`; the first one is bus 0 |
-//! | `plan=FILE` | what the tester does ([`candor_bed::Plan`]) |
-//! | `records=FILE` | where [`candor_bed::Record`]s go |
-//! | `bell=NAME` | the character device that gets a byte when the tester is done |
+//! | `plan=FILE` | what the tester does ([`candor_test_bed::Plan`]) |
+//! | `records=FILE` | where [`candor_test_bed::Record`]s go |
+//! | `done=NAME` | the character device that gets a byte when the tester is done |
 //!
-//! All that must survive saving and restoring a machine is in [`Bed`], which lies in a block of memory that QEMU
+//! All that must survive saving and restoring a machine is in [`TestBed`], which lies in a block of memory that QEMU
 //! saves and restores with the machine. What belongs to this process (devices, timer, plan) is in statics.
 //!
 //! Everything runs on the threads of QEMU under its lock, so there is never more than one call at a time.
@@ -33,20 +33,20 @@ use core::fmt;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-use candor_bed::{Bed, Event, Record};
 use candor_qemu::devices::{self as qemu, MemoryRegion, Notifier, Timer};
 use candor_qemu::{c, options};
+use candor_test_bed::{Event, Record, TestBed};
 
 /// More than a memory region, a timer needs in any known QEMU: about 240 and 48.
 const REGION_BYTES: usize = 8_192;
 /// See [`REGION_BYTES`].
 const TIMER_BYTES: usize = 512;
 
-static BED: AtomicPtr<Bed> = AtomicPtr::new(ptr::null_mut());
+static BED: AtomicPtr<TestBed> = AtomicPtr::new(ptr::null_mut());
 static BED_REGION: AtomicPtr<MemoryRegion> = AtomicPtr::new(ptr::null_mut());
 static TIMER: AtomicPtr<Timer> = AtomicPtr::new(ptr::null_mut());
 /// The name of the character device that says when the tester is done.
-static BELL: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
+static TESTER_DONE: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
@@ -79,8 +79,8 @@ pub unsafe extern "C" fn qemu_plugin_install(
             b"bus" => machine::name_bus(value),
             b"plan" => plan::load(value),
             b"records" => file::open(value),
-            b"bell" => {
-                BELL.store(value.as_ptr().cast_mut(), Relaxed);
+            b"done" => {
+                TESTER_DONE.store(value.as_ptr().cast_mut(), Relaxed);
                 true
             }
             _ => false,
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
 }
 
 /// The bed; there is one as soon as QEMU calls anything but [`ready`].
-fn bed() -> &'static mut Bed {
+fn bed() -> &'static mut TestBed {
     // SAFETY: QEMU calls from one thread at a time, each call takes it once, and it stays as long as QEMU runs.
     unsafe { &mut *BED.load(Relaxed) }
 }
@@ -130,16 +130,16 @@ extern "C" fn ready(_: *mut Notifier, _: *mut c_void) {
     TIMER.store(timer, Relaxed);
     let region = memory(REGION_BYTES);
     let mut error = ptr::null_mut();
-    let bytes = size_of::<Bed>().next_multiple_of(65_536) as u64;
-    let name: &CStr = c"candor-bed";
+    let bytes = size_of::<TestBed>().next_multiple_of(65_536) as u64;
+    let name: &CStr = c"candor-test-bed";
     // SAFETY: as above; the block belongs to nobody.
     let block = unsafe {
         qemu::memory_region_init_ram(region, ptr::null_mut(), name.as_ptr(), bytes, &raw mut error);
-        qemu::memory_region_get_ram_ptr(region).cast::<Bed>()
+        qemu::memory_region_get_ram_ptr(region).cast::<TestBed>()
     };
     BED_REGION.store(region, Relaxed);
     // SAFETY: the block is as long as the bed, aligned to a page, and nobody else has it.
-    unsafe { block.write(Bed::new(machine::bus_count())) };
+    unsafe { block.write(TestBed::new(machine::bus_count())) };
     BED.store(block, Relaxed);
     machine::find();
     // SAFETY: a function that stays.
@@ -154,7 +154,7 @@ extern "C" fn tick(_: *mut c_void) {
 }
 
 /// Everything that happens until now.
-fn advance(bed: &mut Bed, now_ns: u64) {
+fn advance(bed: &mut TestBed, now_ns: u64) {
     bed.advance(plan::plan().as_ref(), now_ns, &mut note);
 }
 
@@ -163,27 +163,27 @@ fn note(record: Record) {
     file::write(&record.to_bytes());
     if record.event == Event::Done {
         file::flush();
-        ring();
+        signal_done();
     }
 }
 
 /// A byte arrives at the guest's serial port.
-fn ring() {
-    let name = BELL.load(Relaxed);
+fn signal_done() {
+    let name = TESTER_DONE.load(Relaxed);
     if name.is_null() {
         return;
     }
     // SAFETY: a name that stays; a device of QEMU.
     unsafe {
-        let bell = qemu::qemu_chr_find(name);
-        if !bell.is_null() {
-            qemu::qemu_chr_be_write(bell, b"\n".as_ptr(), 1);
+        let device = qemu::qemu_chr_find(name);
+        if !device.is_null() {
+            qemu::qemu_chr_be_write(device, b"\n".as_ptr(), 1);
         }
     }
 }
 
 /// Sets interrupt lines and the timer as the bed says, and marks its memory as changed.
-fn follow(bed: &mut Bed) {
+fn follow(bed: &mut TestBed) {
     for controller in 0..bed.controller_count() {
         if let Some(level) = bed.changed_level(controller) {
             machine::set_interrupt(controller, level);
@@ -191,10 +191,12 @@ fn follow(bed: &mut Bed) {
     }
     arm(bed);
     // SAFETY: the region of the bed, as long as the bed at least.
-    unsafe { qemu::memory_region_set_dirty(BED_REGION.load(Relaxed), 0, size_of::<Bed>() as u64) };
+    unsafe {
+        qemu::memory_region_set_dirty(BED_REGION.load(Relaxed), 0, size_of::<TestBed>() as u64)
+    };
 }
 
-fn arm(bed: &Bed) {
+fn arm(bed: &TestBed) {
     let timer = TIMER.load(Relaxed);
     match bed.deadline().and_then(|at| i64::try_from(at).ok()) {
         // SAFETY: the timer of this library.

@@ -4,8 +4,8 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
-use candor_bed::{MOST_BUSES, MOST_CONTROLLERS, port};
 use candor_qemu::devices::{self as qemu, MemoryRegion, MemoryRegionOps, Object};
+use candor_test_bed::{MOST_BUSES, MOST_CONTROLLERS, port};
 
 use crate::{REGION_BYTES, advance, bed, follow, give_up, memory, note, now_ns, plan};
 

@@ -4,8 +4,8 @@ use core::ffi::CStr;
 use core::slice;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
-use candor_bed::Plan;
 use candor_qemu::c;
+use candor_test_bed::Plan;
 
 use crate::file::complain;
 use crate::memory;

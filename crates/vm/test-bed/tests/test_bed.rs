@@ -5,8 +5,10 @@ mod simulated;
 
 use std::collections::VecDeque;
 
-use candor_bed::{Bed, BedError, BusPlan, Event, Pace, Plan, QUIET_NS, Record, SenderPlan, Step};
 use candor_hardware::sja1000::register;
+use candor_test_bed::{
+    BusPlan, Event, Pace, Plan, QUIET_NS, Record, SenderPlan, Step, TestBed, TestBedError,
+};
 use candor_wire::can::{Frame, Timing};
 use simulated::{Offered, simulated};
 
@@ -19,7 +21,7 @@ fn timing(rate: &str) -> Timing {
 
 fn write(rates: &[&str], senders: &[SenderPlan], steps: &[Step]) -> Vec<u8> {
     let buses: Vec<_> = rates.iter().map(|rate| BusPlan { timing: timing(rate) }).collect();
-    candor_bed::write(&buses, senders, steps)
+    candor_test_bed::write(&buses, senders, steps)
 }
 
 /// Frames with their number in front, one every so many ns.
@@ -34,7 +36,7 @@ fn numbered(count: u16, gap_ns: u64) -> Vec<Step> {
 
 /// A guest with two controllers, whose driver takes so long for each interrupt, and passes frames on.
 struct Guest {
-    bed: Bed,
+    bed: TestBed,
     records: Vec<Record>,
     delay_ns: u64,
     queue: VecDeque<[u8; 13]>,
@@ -44,7 +46,7 @@ struct Guest {
 impl Guest {
     /// Sets the bed up for a plan, with controllers at these bit timings (register values for 8 MHz).
     fn new(plan: &Plan<'_>, btr: [[u8; 2]; 2], delay_ns: u64) -> Self {
-        let mut bed = Bed::new(2);
+        let mut bed = TestBed::new(2);
         // Not in the order of slots, as emulators list them.
         assert_eq!(bed.add_controller(1, 9), Some(0));
         assert_eq!(bed.add_controller(0, 8), Some(0));
@@ -234,9 +236,9 @@ fn a_bed_is_set_up_before_the_guest_uses_it() {
     let (one, two) = (Plan::read(&one).unwrap(), Plan::read(&two).unwrap());
     let mut guest = Guest::new(&two, [BTR_500K, BTR_500K], 0);
     assert!(guest.bed.has_plan(&two) && !guest.bed.has_plan(&one));
-    assert_eq!(guest.bed.set_up(&two, 0), Err(BedError::InUse));
-    assert_eq!(Bed::new(2).set_up(&one, 0), Err(BedError::Buses(1, 2)));
-    assert!(guest.bed.is_sound() && Bed::new(0).is_sound());
+    assert_eq!(guest.bed.set_up(&two, 0), Err(TestBedError::InUse));
+    assert_eq!(TestBed::new(2).set_up(&one, 0), Err(TestBedError::Buses(1, 2)));
+    assert!(guest.bed.is_sound() && TestBed::new(0).is_sound());
     // A tester without anything to send is done at once.
     guest.run(&two);
     assert_eq!(guest.records.last().unwrap().at_ns, STARTS_NS + QUIET_NS);
@@ -282,7 +284,7 @@ fn the_tester_is_on_the_wire_when_the_simulation_says() {
     }
     let bytes = write(&["500k"], &senders, &steps);
     let plan = Plan::read(&bytes).unwrap();
-    let mut bed = Bed::new(1);
+    let mut bed = TestBed::new(1);
     bed.set_up(&plan, 0).unwrap();
     let (mut passed, mut busy_ns) = (Vec::new(), 0);
     let mut sink = |record: Record| match record.event {

@@ -1,4 +1,4 @@
-//! [`Bed`]: buses, controllers and tester together.
+//! [`TestBed`]: buses, controllers and tester together.
 
 use core::fmt;
 
@@ -32,7 +32,7 @@ struct Controller {
 
 /// Why a bed cannot be set up for a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BedError {
+pub enum TestBedError {
     /// The plan has so many buses, and the machine so many.
     Buses(usize, usize),
     /// The guest uses its controllers already.
@@ -41,7 +41,7 @@ pub enum BedError {
     Full,
 }
 
-impl fmt::Display for BedError {
+impl fmt::Display for TestBedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Buses(plan, machine) => {
@@ -53,14 +53,14 @@ impl fmt::Display for BedError {
     }
 }
 
-impl core::error::Error for BedError {}
+impl core::error::Error for TestBedError {}
 
 /// Gets what happens.
 pub(crate) type Sink<'a> = &'a mut dyn FnMut(Record);
 
 /// Buses, the guest's controllers on them, and the tester.
 #[derive(Clone, Copy, Debug)]
-pub struct Bed {
+pub struct TestBed {
     /// Says that this version wrote it.
     mark: [u64; 2],
     buses: [Bus; MOST_BUSES],
@@ -71,7 +71,7 @@ pub struct Bed {
     tester: Tester,
 }
 
-impl Bed {
+impl TestBed {
     /// Buses without controllers and without a plan, as many as that.
     #[must_use]
     pub fn new(buses: usize) -> Self {
@@ -139,14 +139,14 @@ impl Bed {
     /// senders of the plan.
     ///
     /// # Errors
-    /// See [`BedError`].
-    pub fn set_up(&mut self, plan: &Plan<'_>, now_ns: u64) -> Result<(), BedError> {
+    /// See [`TestBedError`].
+    pub fn set_up(&mut self, plan: &Plan<'_>, now_ns: u64) -> Result<(), TestBedError> {
         let count = usize::from(self.bus_count);
         if plan.buses().count() != count {
-            return Err(BedError::Buses(plan.buses().count(), count));
+            return Err(TestBedError::Buses(plan.buses().count(), count));
         }
         if self.controllers.iter().flatten().any(|it| !it.registers.is_in_reset()) {
-            return Err(BedError::InUse);
+            return Err(TestBedError::InUse);
         }
         for (bus, of_plan) in self.buses.iter_mut().zip(plan.buses()) {
             *bus = Bus::new(of_plan.timing);
@@ -154,12 +154,12 @@ impl Bed {
         self.join_controllers();
         self.tester = Tester::NEW;
         for bus in &mut self.buses[..count] {
-            let receiver = bus.add().ok_or(BedError::Full)?;
+            let receiver = bus.add().ok_or(TestBedError::Full)?;
             bus.join(receiver, false, SAMPLE_POINT_PERMILLE, now_ns);
         }
         for sender in plan.senders() {
             if !self.tester.add(sender, &mut self.buses, now_ns) {
-                return Err(BedError::Full);
+                return Err(TestBedError::Full);
             }
         }
         self.plan = Some(plan.fingerprint());

@@ -8,8 +8,8 @@
 //!                    every frame on every bus ──► [`Record`]s
 //! ```
 //!
-//! [`Bed`] is the whole bed as plain data of a fixed size. An emulator asks it when something happens next
-//! ([`Bed::deadline`]), brings it there ([`Bed::advance`]), and hands it what the guest reads and writes. What
+//! [`TestBed`] is the whole bed as plain data of a fixed size. An emulator asks it when something happens next
+//! ([`TestBed::deadline`]), brings it there ([`TestBed::advance`]), and hands it what the guest reads and writes. What
 //! happened goes to a function as [`Record`]s.
 //!
 //! The tester is no program of the guest: it needs none of its time, and it sends at the instant that the plan says,
@@ -20,10 +20,10 @@
 #[cfg(any(feature = "write", test))]
 extern crate alloc;
 
-mod bed;
 pub mod frame;
 mod plan;
 mod record;
+mod test_bed;
 mod tester;
 
 /// The I/O port through which the guest and the tester meet.
@@ -36,9 +36,9 @@ pub mod port {
     pub const DONE: u8 = 0x44;
 }
 
-pub use bed::{Bed, BedError, MOST_BUSES, MOST_CONTROLLERS};
 #[cfg(any(feature = "write", test))]
 pub use plan::write;
 pub use plan::{BusPlan, Pace, Plan, PlanError, SenderPlan, Step};
 pub use record::{Event, RECORD_BYTES, Record, RecordError};
+pub use test_bed::{MOST_BUSES, MOST_CONTROLLERS, TestBed, TestBedError};
 pub use tester::{MOST_SENDERS, QUIET_NS};
