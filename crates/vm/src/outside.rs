@@ -243,33 +243,18 @@ const _: () = {
 mod tests {
     use candor_engine::Table;
     use candor_hardware::bus::Statistics;
-    use candor_protocol::order::{BusTiming, Controller, Load, Settings, Tester, Traffic};
+    use candor_protocol::order::{BusTiming, Tester, Traffic};
 
     use super::*;
 
     fn measurement(pace: order::Pace, gateway: Gateway) -> Measurement {
         let bus = |bitrate| BusTiming { bitrate, data_bitrate: None };
+        let traffic = Traffic { can_ids: vec![0x123, 0x456], ..Traffic::new(pace, 3) };
         Measurement {
             tester: Tester::Outside,
-            controller: Controller::Sja1000,
             source: bus(500_000),
             target: bus(250_000),
-            gateway,
-            rules: Table::default(),
-            traffic: Traffic {
-                pace,
-                count: 3,
-                can_ids: vec![0x123, 0x456],
-                length: 8,
-                fd_flags: None,
-                fill: 0x55,
-            },
-            load: Load::default(),
-            settings: Settings::default(),
-            files: Vec::new(),
-            seed: 1,
-            wants_frames: true,
-            wants_symbols: false,
+            ..Measurement::new(gateway, Table::default(), traffic)
         }
     }
 

@@ -8,10 +8,7 @@ use std::path::{Path, PathBuf};
 
 use candor_engine::{Bus, BusIndex, Rule, Table};
 use candor_init::INIT;
-use candor_protocol::Tester;
-use candor_protocol::order::{
-    BusTiming, CommandOrder, Controller, Gateway, Load, Measurement, Pace, Settings, Traffic,
-};
+use candor_protocol::order::{CommandOrder, Gateway, Load, Measurement, Pace, Traffic};
 use candor_protocol::{Order, Report, interface};
 use candor_vm::{Cache, Error, Kernel, Machine, Qemu, Setup, Unwatched, Watch, kernel, program};
 
@@ -54,29 +51,7 @@ fn live(port: Option<&str>) -> Gateway {
 }
 
 fn measurement(gateway: Gateway, pace: Pace, count: u64) -> Measurement {
-    let timing = BusTiming { bitrate: 1_000_000, data_bitrate: None };
-    Measurement {
-        tester: Tester::Inside,
-        controller: Controller::Sja1000,
-        source: timing,
-        target: timing,
-        gateway,
-        rules: table(),
-        traffic: Traffic {
-            pace,
-            count,
-            can_ids: vec![0x123],
-            length: 8,
-            fd_flags: None,
-            fill: 0x55,
-        },
-        load: Load::default(),
-        settings: Settings::default(),
-        files: Vec::new(),
-        seed: 1,
-        wants_frames: true,
-        wants_symbols: false,
-    }
+    Measurement::new(gateway, table(), Traffic::new(pace, count))
 }
 
 const ONE_AT_A_TIME: Pace =

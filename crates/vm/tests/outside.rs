@@ -5,9 +5,7 @@
 
 use candor_engine::{Bus, BusIndex, Rule, Table};
 use candor_init::INIT;
-use candor_protocol::order::{
-    BusTiming, Controller, Gateway, Load, Measurement, Pace, Settings, Tester, Traffic,
-};
+use candor_protocol::order::{BusTiming, Gateway, Measurement, Pace, Tester, Traffic};
 use candor_protocol::report::{OnWire, Stamp};
 use candor_protocol::{Order, Report, interface};
 use candor_vm::{BusTime, Cache, Kernel, Machine, Qemu, Setup, Unwatched, kernel};
@@ -38,32 +36,14 @@ fn measurement(gateway: Gateway, pace: Pace, count: u64, rates: [u32; 2]) -> Mea
     let [source, target] = rates.map(|bitrate| BusTiming { bitrate, data_bitrate: None });
     let bus =
         |interface: &str| Bus { name: interface.into(), port: interface.into(), is_virtual: false };
-    Measurement {
-        tester: Tester::Outside,
-        controller: Controller::Sja1000,
-        source,
-        target,
-        gateway,
-        rules: Table {
-            buses: interface::OF_GATEWAY.map(bus).into(),
-            rules: vec![Rule::new("all", BusIndex(0), BusIndex(1))],
-            ..Table::default()
-        },
-        traffic: Traffic {
-            pace,
-            count,
-            can_ids: vec![0x123],
-            length: 8,
-            fd_flags: None,
-            fill: 0x55,
-        },
-        load: Load::default(),
-        settings: Settings::default(),
-        files: Vec::new(),
-        seed: 1,
-        wants_frames: true,
-        wants_symbols: false,
-    }
+    let rules = Table {
+        buses: interface::OF_GATEWAY.map(bus).into(),
+        rules: vec![Rule::new("all", BusIndex(0), BusIndex(1))],
+        ..Table::default()
+    };
+    let traffic = Traffic::new(pace, count);
+    let tester = Tester::Outside;
+    Measurement { tester, source, target, ..Measurement::new(gateway, rules, traffic) }
 }
 
 fn try_run(machine: &Machine, measurement: &Measurement) -> Result<Report, candor_vm::Error> {

@@ -70,6 +70,29 @@ pub struct Measurement {
     pub wants_symbols: bool,
 }
 
+impl Measurement {
+    /// This traffic on two buses of 1 Mbit/s with SJA1000 controllers, a tester inside, and nothing else to do.
+    #[must_use]
+    pub fn new(gateway: Gateway, rules: Table, traffic: Traffic) -> Self {
+        let timing = BusTiming { bitrate: 1_000_000, data_bitrate: None };
+        Self {
+            tester: Tester::Inside,
+            controller: Controller::Sja1000,
+            source: timing,
+            target: timing,
+            gateway,
+            rules,
+            traffic,
+            load: Load::default(),
+            settings: Settings::default(),
+            files: Vec::new(),
+            seed: 1,
+            wants_frames: true,
+            wants_symbols: false,
+        }
+    }
+}
+
 /// What the five controllers of the test bed are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Controller {
@@ -136,6 +159,12 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    /// So many frames of 8 bytes with one identifier.
+    #[must_use]
+    pub fn new(pace: Pace, count: u64) -> Self {
+        Self { pace, count, can_ids: vec![0x123], length: 8, fd_flags: None, fill: 0x55 }
+    }
+
     /// The frame number `number`, which stands in the first two bytes.
     #[must_use]
     pub fn frame(&self, number: u64) -> Option<candor_wire::can::Frame> {
