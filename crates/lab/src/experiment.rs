@@ -184,7 +184,7 @@ pub struct Sim {
     pub instrument: Option<Instrument>,
 }
 
-/// What can go wrong on a simulated bus.
+/// What can go wrong on a bus: in a simulation, or with a tester outside of a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BusFaults {
     /// Probability, 0 to 1, that a bit is destroyed on the way, for all receivers alike.
@@ -198,6 +198,8 @@ pub struct BusFaults {
 pub struct Vm {
     /// The machine.
     pub machine: MachineChoice,
+    /// What can go wrong, for each bus; nothing does with a tester inside.
+    pub faults: Vec<BusFaults>,
     /// The controllers on the two buses.
     pub controller: Controller,
     /// What passes frames on.

@@ -7,11 +7,15 @@
 
 use std::collections::BTreeMap;
 
+use candor_hardware::bus::Fault;
 use candor_protocol::departures::{Departures, frame};
-use candor_protocol::order::{self, Gateway, Measurement};
+use candor_protocol::order::{self, BusFaults, Gateway, Measurement};
+use candor_protocol::random::Random;
 use candor_protocol::report::{BusCount, OnWire, Stamp, Wire};
 use candor_protocol::{Report, meeting};
-use candor_test_bed::{BusPlan, Event, Pace, Plan, RECORD_BYTES, Record, SenderPlan, Step};
+use candor_test_bed::{
+    BusPlan, Event, FaultPlan, Pace, Plan, RECORD_BYTES, Record, SenderPlan, Step,
+};
 use candor_wire::can::{Frame, socketcan};
 
 use crate::error::Error;
@@ -24,6 +28,8 @@ use crate::scratch::Scratch;
 const BUSES: [&str; 2] = ["source", "target"];
 const SOURCE: u8 = 0;
 const TARGET: u8 = 1;
+/// Bit errors are drawn for no more frames of a bus: a second of computing.
+const MOST_FRAMES: u64 = 1_000_000;
 /// From the start to the first frame: the guest comes to rest.
 const LEAD_NS: u64 = 10_000_000;
 
@@ -104,11 +110,34 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
         Ok(Step { at_ns: at_ns + lead_ns, frame: frame(traffic, number).map_err(refused)? })
     });
     let steps = steps.collect::<Result<Vec<_>, Error>>()?;
+    let faults: Vec<_> = (0..)
+        .zip(measurement.faults)
+        .flat_map(|(bus, faults)| bit_errors(bus, faults, steps.len() as u64, *seed))
+        .collect();
     let sender = SenderPlan { bus: SOURCE, pace, first: 0, count: steps.len() as u32 };
-    let bytes = candor_test_bed::write(&[source?, target?], &[sender], &steps);
+    let bytes = candor_test_bed::write(&[source?, target?], &[sender], &faults, &steps);
     // As the library will read it.
     Plan::read(&bytes).map_err(|error| Error::Other(format!("{error}; please report it")))?;
     Ok(bytes)
+}
+
+/// The bits that are inverted on a bus: each with the same probability, drawn for as many frames as may begin.
+fn bit_errors(bus: u8, faults: BusFaults, frames: u64, seed: u64) -> Vec<FaultPlan> {
+    // No classical frame has more bits, with all its stuff bits.
+    const MOST_BITS: u32 = 160;
+    // Of 2^64 numbers, so many mean an error.
+    let below = (faults.bit_error_rate.clamp(0.0, 1.0) * u64::MAX as f64) as u64;
+    if below == 0 {
+        return Vec::new();
+    }
+    // Destroyed frames are sent again.
+    let begun = frames.saturating_mul(4).saturating_add(1_000).min(MOST_FRAMES);
+    let mut random = Random::new(seed ^ (u64::from(bus) + 1).rotate_right(8));
+    let places = (0..begun).flat_map(|frame| (0..MOST_BITS).map(move |bit| (frame, bit)));
+    places
+        .filter(|_| random.bits() < below)
+        .map(|(frame, bit)| FaultPlan { bus, fault: Fault { frame, bit } })
+        .collect()
 }
 
 /// Adds what the tester saw to the report of the guest.
@@ -299,6 +328,22 @@ mod tests {
         impossible.traffic.length = 9;
         let reason = plan(&impossible).unwrap_err().to_string();
         assert!(reason.starts_with("traffic: the identifiers, the length"), "{reason}");
+    }
+
+    #[test]
+    fn bit_errors_are_as_frequent_as_their_rate() {
+        let faults = BusFaults { bit_error_rate: 1e-3, restart_ms: None };
+        let drawn = |seed, bus| bit_errors(bus, faults, 1_000, seed);
+        let all = drawn(1, 0);
+        // 160 bits each of 5,000 frames; three standard deviations are 85.
+        assert!((715..885).contains(&all.len()), "{}", all.len());
+        assert!(all.is_sorted_by_key(|it| (it.bus, it.fault.frame, it.fault.bit)));
+        assert!(all.iter().all(|it| it.fault.frame < 5_000 && it.fault.bit < 160));
+        assert_eq!(all, drawn(1, 0));
+        assert_ne!(all, drawn(2, 0));
+        let places = |all: &[FaultPlan]| all.iter().map(|it| it.fault).collect::<Vec<_>>();
+        assert_ne!(places(&all), places(&drawn(1, 1)));
+        assert_eq!(bit_errors(0, BusFaults::default(), 1_000, 1), []);
     }
 
     /// A frame that passed from 100 ns before `at_ns` on, wanted 10 ns before that.

@@ -5,7 +5,7 @@
 
 use candor_engine::{Bus, BusIndex, Rule, Table};
 use candor_init::INIT;
-use candor_protocol::order::{BusTiming, Gateway, Measurement, Pace, Tester, Traffic};
+use candor_protocol::order::{BusFaults, BusTiming, Gateway, Measurement, Pace, Tester, Traffic};
 use candor_protocol::report::{OnWire, Stamp};
 use candor_protocol::{Order, Report, interface};
 use candor_vm::{BusTime, Cache, Kernel, Machine, Qemu, Setup, Unwatched, kernel};
@@ -133,6 +133,29 @@ fn the_same_order_gives_the_same_nanoseconds_on_the_wire() {
             first[2].received, first[2].monitored,
             "without a gateway the tester hears itself"
         );
+    }
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn a_driver_comes_back_from_bus_off() {
+    const COUNT: u64 = 300;
+    let faults = BusFaults { bit_error_rate: 5e-3, restart_ms: Some(50) };
+    for kernel in kernels() {
+        let machine = machine(&kernel, Tester::Outside);
+        let order = measurement(Gateway::Kernel, ONE_AT_A_TIME, COUNT, [1_000_000; 2]);
+        let order = Measurement { faults: [BusFaults::default(), faults], ..order };
+        let report = run(&machine, &order);
+        let [source, target] = report.wire.as_ref().unwrap().buses[..] else { panic!("two buses") };
+        let about = format!("Linux {}: {target:?}", kernel.release);
+        assert_eq!((source.frames, source.error_frames), (COUNT, 0), "{about}");
+        // 128 bits at 5 errors of 1,000 each: half of the frames are destroyed, and sixteen in a row now and then.
+        assert!((100..500).contains(&target.error_frames), "{about}");
+        assert!((1..20).contains(&target.bus_offs), "{about}");
+        // Only the frame that the controller held is lost.
+        let mut numbers: Vec<_> = report.received.iter().map(|stamp| stamp.number).collect();
+        numbers.dedup();
+        assert_eq!(numbers.len() as u64 + target.bus_offs, COUNT, "{about}");
     }
 }
 

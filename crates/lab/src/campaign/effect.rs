@@ -6,10 +6,11 @@
 
 use candor_config::{Table, Value};
 use candor_diagnostics::did_you_mean;
+use candor_protocol::Tester;
 
 use super::leaves::leaves;
 use crate::error::Error;
-use crate::experiment::{Experiment, Pace, Testbed, Traffic};
+use crate::experiment::{Experiment, Pace, Testbed, Traffic, World};
 use crate::glob;
 
 /// Who uses a setting.
@@ -17,6 +18,7 @@ use crate::glob;
 pub(super) enum User {
     Sim,
     Vm,
+    Errors,
     Generated,
     Numbered,
     OneAtATime,
@@ -40,8 +42,8 @@ const USERS: [(&str, User); 37] = [
     ("gateway.delay", User::Sim),
     ("gateway.egress", User::Sim),
     ("instrument", User::Sim),
-    ("bus.*.bit_error_rate", User::Sim),
-    ("bus.*.restart", User::Sim),
+    ("bus.*.bit_error_rate", User::Errors),
+    ("bus.*.restart", User::Errors),
     ("bus.*.dbc", User::Periodic),
     ("traffic.id", User::Numbered),
     ("traffic.length", User::Numbered),
@@ -71,6 +73,10 @@ impl User {
         match (self, &experiment.traffic) {
             (Self::Sim, _) => testbed == Testbed::Sim,
             (Self::Vm, _) => testbed == Testbed::Vm,
+            (Self::Errors, _) => match &experiment.world {
+                World::Sim(_) => true,
+                World::Vm(vm) => vm.machine.tester == Tester::Outside,
+            },
             (Self::Generated, traffic) => !matches!(traffic, Traffic::Replay { .. }),
             (Self::Numbered, traffic) => matches!(traffic, Traffic::Numbered { .. }),
             (Self::OneAtATime, traffic) => {
@@ -86,6 +92,10 @@ impl User {
         match self {
             Self::Sim => "no experiment runs on the sim testbed; add --testbed sim",
             Self::Vm => "no experiment runs on the vm testbed; add --testbed vm",
+            Self::Errors => {
+                "no experiment runs on buses that can have errors; add --testbed sim, or --set \
+                 vm.tester=\"outside\""
+            }
             Self::Generated => {
                 "no experiment generates frames; set traffic.kind=one-at-a-time, half, flood or \
                  periodic"

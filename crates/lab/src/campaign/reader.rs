@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A bus, and what can go wrong on it in a simulation.
+/// A bus, and what can go wrong on it.
 fn read_bus(name: &str, section: &mut Section<'_>) -> (Bus, BusFaults) {
     let bus = file::bus(section, name);
     let faults = BusFaults {

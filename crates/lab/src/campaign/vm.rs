@@ -73,6 +73,7 @@ impl Reader<'_> {
         );
         let vm = Vm {
             machine,
+            faults: self.faults.clone(),
             controller: said.machine.controller.unwrap_or(own),
             gateway: bed_gateway,
             load,

@@ -10,7 +10,7 @@
 use candor_engine::Table;
 use candor_network::Bus;
 use candor_protocol::interface;
-use candor_protocol::order::{BusTiming, Measurement, Pace, Tester, Traffic};
+use candor_protocol::order::{BusFaults, BusTiming, Measurement, Pace, Tester, Traffic};
 use candor_wire::can::bits;
 
 use crate::error::Error;
@@ -52,6 +52,7 @@ pub(super) fn order(experiment: &Experiment, settings: &Vm) -> Result<Measuremen
         controller: settings.controller,
         source: timing(source),
         target: timing(target),
+        faults: faults(settings),
         gateway: settings.gateway.clone(),
         rules: experiment
             .rules()
@@ -71,6 +72,24 @@ pub(super) fn order(experiment: &Experiment, settings: &Vm) -> Result<Measuremen
         wants_frames: true,
         wants_symbols: false,
     })
+}
+
+/// What goes wrong on source and target. Buses that take no time are without errors.
+fn faults(settings: &Vm) -> [BusFaults; 2] {
+    let of_bus = |bus: usize| {
+        let faults = match settings.machine.tester {
+            Tester::Inside => None,
+            Tester::Outside => settings.faults.get(bus),
+        };
+        faults.map_or(BusFaults::default(), |faults| BusFaults {
+            bit_error_rate: faults.bit_error_rate,
+            // Linux counts whole milliseconds; 0 would mean never.
+            restart_ms: faults
+                .restart
+                .map(|after| after.as_nanos().div_ceil(1_000_000).max(1) as u32),
+        })
+    };
+    [of_bus(0), of_bus(1)]
 }
 
 /// What the longest of these frames takes on a bus at most: the emulated one takes no time, and

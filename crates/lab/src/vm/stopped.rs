@@ -129,7 +129,11 @@ pub(super) fn stopped(experiment: &Experiment, report: &Report, missed: &Missed)
     let explained: Endings =
         stopped.iter().map(|stopped| (stopped.cause.as_str(), stopped.frames)).collect();
     let unexplained = endings.count(Ending::Lost).saturating_sub(explained.count(Ending::Lost));
-    stopped.push(at_gateway(Cause::Unexplained, unexplained));
+    // The frame in the buffer of a controller is lost when that goes bus-off.
+    let target = report.wire.as_ref().and_then(|wire| wire.buses.get(1));
+    let bus_off = target.map_or(0, |bus| bus.bus_offs).min(unexplained);
+    stopped.push(at_gateway(Cause::BusOff, bus_off));
+    stopped.push(at_gateway(Cause::Unexplained, unexplained - bus_off));
     stopped.retain(|stopped| stopped.frames > 0);
     stopped
 }

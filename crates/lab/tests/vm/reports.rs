@@ -106,6 +106,23 @@ fn a_tester_outside_sees_the_wire() {
 }
 
 #[test]
+fn what_a_controller_held_at_bus_off_is_lost() {
+    let lab = Lab::new(|measurement| {
+        let mut report = perfect(measurement);
+        lose(&mut report, 3);
+        lose(&mut report, 4);
+        report.jobs[0].handled = 100;
+        let count = |bus_offs| BusCount { frames: 1, error_frames: 40, bus_offs, busy_ns: 1 };
+        report.wire = Some(Wire { buses: vec![count(5), count(1)], ..Wire::default() });
+        report
+    });
+    let (result, _) = lab.one(&format!("{TWO}vm.tester = 'outside'\n"));
+    let stopped: Vec<_> =
+        result.stopped.iter().map(|stopped| (stopped.cause.as_str(), stopped.frames)).collect();
+    assert_eq!(stopped, [("bus_off", 1), ("unexplained", 1)]);
+}
+
+#[test]
 fn losses_are_reported_by_cause_and_the_rest_is_lost() {
     let lab = Lab::new(|measurement| {
         let mut report = perfect(measurement);

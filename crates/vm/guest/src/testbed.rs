@@ -66,7 +66,9 @@ impl TestBed {
         let timing = if is_source { order.source } else { order.target };
         let is_testers = !interface::OF_GATEWAY.contains(&name);
         let queue = if is_testers { TESTER_QUEUE } else { order.settings.tx_queue };
+        let [on_source, on_target] = order.faults;
         let settings = CanSettings {
+            restart_ms: if is_source { on_source } else { on_target }.restart_ms,
             bitrate: timing.bitrate,
             data_bitrate: timing.data_bitrate,
             ..CanSettings::default()

@@ -48,6 +48,8 @@ pub struct Measurement {
     pub source: BusTiming,
     /// The target bus.
     pub target: BusTiming,
+    /// What goes wrong on the source bus and on the target bus, with a tester outside.
+    pub faults: [BusFaults; 2],
     /// What passes frames on.
     pub gateway: Gateway,
     /// The rules. The interfaces of its buses are [`crate::interface::SOURCE`],
@@ -80,6 +82,7 @@ impl Measurement {
             controller: Controller::Sja1000,
             source: timing,
             target: timing,
+            faults: [BusFaults::default(); 2],
             gateway,
             rules,
             traffic,
@@ -100,6 +103,15 @@ pub enum Controller {
     Sja1000,
     /// `ctucan_pci` with CTU CAN FD cores: classical CAN and CAN FD.
     CtuCanFd,
+}
+
+/// What goes wrong on a bus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BusFaults {
+    /// Probability, 0 to 1, that a bit is inverted, for all nodes alike.
+    pub bit_error_rate: f64,
+    /// After so many milliseconds a controller that is bus-off starts again; `None`: never.
+    pub restart_ms: Option<u32>,
 }
 
 /// The bit rates of a bus. The emulated bus takes no time; they pace the tester.

@@ -38,7 +38,7 @@ pub mod port {
 
 #[cfg(any(feature = "write", test))]
 pub use plan::write;
-pub use plan::{BusPlan, Pace, Plan, PlanError, SenderPlan, Step};
+pub use plan::{BusPlan, FaultPlan, Pace, Plan, PlanError, SenderPlan, Step};
 pub use record::{Event, RECORD_BYTES, Record, RecordError};
 pub use test_bed::{MOST_BUSES, MOST_CONTROLLERS, TestBed, TestBedError};
 pub use tester::{MOST_SENDERS, QUIET_NS};

@@ -6,13 +6,15 @@
 //! |---|---|
 //! | 0..8 | `CANDPLAN` |
 //! | 8..12, 12..16, 16..20 | how many buses, senders and steps there are |
-//! | 20..24 | 0 |
+//! | 20..24 | how many bit errors there are |
 //! | then 8 for each bus | nominal and data bit rate in bit/s; a data bit rate of 0 is the nominal one |
 //! | then 24 for each sender | its bus, the bus on which its frames are awaited or 255 (1 byte each), 6 bytes 0; the first of its steps, their number (4 bytes each); how long a frame is awaited, in ns (8 bytes) |
+//! | then 16 for each bit error, by bus and frame in ascending order | the bus, 3 bytes 0; the bit (4 bytes); the frame (8 bytes) |
 //! | then 80 for each step | when, in ns (8 bytes); the [frame](crate::frame) |
 
 use core::fmt;
 
+use candor_hardware::bus::Fault;
 use candor_wire::can::{Bitrate, Frame, Timing};
 
 use crate::frame::{self, FRAME_BYTES};
@@ -22,6 +24,7 @@ const MAGIC: [u8; 8] = *b"CANDPLAN";
 const HEADER_BYTES: usize = 24;
 const BUS_BYTES: usize = 8;
 const SENDER_BYTES: usize = 24;
+const FAULT_BYTES: usize = 16;
 const STEP_BYTES: usize = 8 + FRAME_BYTES;
 /// No bus: nothing is awaited.
 const NONE: u8 = 255;
@@ -69,6 +72,15 @@ pub struct Step {
     pub frame: Frame,
 }
 
+/// A bit that is inverted on a bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultPlan {
+    /// The bus.
+    pub bus: u8,
+    /// In which of the frames that begin on it, and at which bit.
+    pub fault: Fault,
+}
+
 /// Why bytes are no plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanError {
@@ -82,6 +94,8 @@ pub enum PlanError {
     Bitrate(u32),
     /// This sender names a bus or steps that there are not.
     Sender(u32),
+    /// This bit error is on a bus that there is not, or not behind the one before.
+    Fault(u32),
     /// This step has no legal frame.
     Step(u32),
 }
@@ -96,6 +110,9 @@ impl fmt::Display for PlanError {
             Self::Sender(sender) => {
                 write!(f, "sender {sender} needs buses or steps that are not there")
             }
+            Self::Fault(fault) => {
+                write!(f, "bit error {fault} is on no bus, or not behind the one before")
+            }
             Self::Step(step) => write!(f, "step {step} has no legal frame"),
         }
     }
@@ -109,6 +126,7 @@ pub struct Plan<'a> {
     bytes: &'a [u8],
     buses: usize,
     senders: usize,
+    faults: usize,
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -128,17 +146,17 @@ impl<'a> Plan<'a> {
         if !bytes.starts_with(&MAGIC) {
             return Err(PlanError::NoPlan);
         }
-        let [buses, senders, steps] = [8, 12, 16].map(|at| u32_at(bytes, at) as usize);
+        let [buses, senders, steps, faults] = [8, 12, 16, 20].map(|at| u32_at(bytes, at) as usize);
         if buses == 0 || buses > crate::MOST_BUSES || senders > crate::MOST_SENDERS {
             return Err(PlanError::TooMany);
         }
-        let length = HEADER_BYTES + buses * BUS_BYTES + senders * SENDER_BYTES;
-        if (bytes.len() - length.min(bytes.len())) as u64 != steps as u64 * STEP_BYTES as u64
-            || bytes.len() < length
-        {
+        let length = (HEADER_BYTES + buses * BUS_BYTES + senders * SENDER_BYTES) as u64
+            + faults as u64 * FAULT_BYTES as u64
+            + steps as u64 * STEP_BYTES as u64;
+        if bytes.len() as u64 != length {
             return Err(PlanError::Length);
         }
-        let plan = Self { bytes, buses, senders };
+        let plan = Self { bytes, buses, senders, faults };
         for bus in 0..buses as u32 {
             plan.read_bus(bus as usize).ok_or(PlanError::Bitrate(bus))?;
         }
@@ -154,6 +172,15 @@ impl<'a> Plan<'a> {
                 return Err(PlanError::Sender(number));
             }
         }
+        let mut before = None;
+        for number in 0..faults {
+            let FaultPlan { bus, fault } = plan.read_fault(number);
+            let place = Some((bus, fault.frame, fault.bit));
+            if usize::from(bus) >= buses || place <= before {
+                return Err(PlanError::Fault(number as u32));
+            }
+            before = place;
+        }
         for step in 0..steps as u32 {
             plan.read_step(step).ok_or(PlanError::Step(step))?;
         }
@@ -163,8 +190,8 @@ impl<'a> Plan<'a> {
     /// Takes the bytes of a plan that were checked before; `None` if there are none.
     #[must_use]
     pub fn checked(bytes: &'a [u8]) -> Option<Self> {
-        let [buses, senders] = [8, 12].map(|at| u32_at(bytes, at) as usize);
-        (bytes.len() >= HEADER_BYTES).then_some(Self { bytes, buses, senders })
+        let [buses, senders, faults] = [8, 12, 20].map(|at| u32_at(bytes, at) as usize);
+        (bytes.len() >= HEADER_BYTES).then_some(Self { bytes, buses, senders, faults })
     }
 
     /// The buses.
@@ -181,6 +208,18 @@ impl<'a> Plan<'a> {
     #[must_use]
     pub fn sender(&self, sender: usize) -> Option<SenderPlan> {
         (sender < self.senders).then(|| self.read_sender(sender))
+    }
+
+    /// The bit errors, by bus and frame.
+    #[must_use]
+    pub const fn fault_count(&self) -> usize {
+        self.faults
+    }
+
+    /// A bit error.
+    #[must_use]
+    pub fn fault(&self, fault: usize) -> Option<FaultPlan> {
+        (fault < self.faults).then(|| self.read_fault(fault))
     }
 
     /// A frame to send; `None` behind the last one of the plan.
@@ -217,8 +256,20 @@ impl<'a> Plan<'a> {
         SenderPlan { bus: byte(at), pace, first, count }
     }
 
+    /// Where the bit errors begin.
+    const fn faults_at(&self) -> usize {
+        HEADER_BYTES + self.buses * BUS_BYTES + self.senders * SENDER_BYTES
+    }
+
+    fn read_fault(&self, fault: usize) -> FaultPlan {
+        let at = self.faults_at() + fault * FAULT_BYTES;
+        let bus = self.bytes.get(at).copied().unwrap_or(NONE);
+        let (bit, frame) = (u32_at(self.bytes, at + 4), u64_at(self.bytes, at + 8));
+        FaultPlan { bus, fault: Fault { frame, bit } }
+    }
+
     fn read_step(&self, step: u32) -> Option<Step> {
-        let begin = HEADER_BYTES + self.buses * BUS_BYTES + self.senders * SENDER_BYTES;
+        let begin = self.faults_at() + self.faults * FAULT_BYTES;
         let bytes = self.bytes.get(begin + step as usize * STEP_BYTES..)?.get(..STEP_BYTES)?;
         let frame = frame::read(bytes.last_chunk()?)?;
         Some(Step { at_ns: u64_at(bytes, 0), frame })
@@ -228,10 +279,15 @@ impl<'a> Plan<'a> {
 /// The bytes of a plan.
 #[cfg(any(feature = "write", test))]
 #[must_use]
-pub fn write(buses: &[BusPlan], senders: &[SenderPlan], steps: &[Step]) -> alloc::vec::Vec<u8> {
+pub fn write(
+    buses: &[BusPlan],
+    senders: &[SenderPlan],
+    faults: &[FaultPlan],
+    steps: &[Step],
+) -> alloc::vec::Vec<u8> {
     let mut bytes = alloc::vec::Vec::with_capacity(HEADER_BYTES + steps.len() * STEP_BYTES);
     bytes.extend(MAGIC);
-    for count in [buses.len(), senders.len(), steps.len(), 0] {
+    for count in [buses.len(), senders.len(), steps.len(), faults.len()] {
         bytes.extend((count as u32).to_le_bytes());
     }
     for BusPlan { timing } in buses {
@@ -249,6 +305,11 @@ pub fn write(buses: &[BusPlan], senders: &[SenderPlan], steps: &[Step]) -> alloc
         bytes.extend(sender.count.to_le_bytes());
         bytes.extend(timeout_ns.to_le_bytes());
     }
+    for FaultPlan { bus, fault } in faults {
+        bytes.extend([*bus, 0, 0, 0]);
+        bytes.extend(fault.bit.to_le_bytes());
+        bytes.extend(fault.frame.to_le_bytes());
+    }
     for Step { at_ns, frame } in steps {
         bytes.extend(at_ns.to_le_bytes());
         bytes.extend(frame::bytes(frame));
@@ -262,6 +323,12 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
+
+    const FAULTS: [FaultPlan; 3] = [
+        FaultPlan { bus: 0, fault: Fault { frame: 1, bit: 7 } },
+        FaultPlan { bus: 0, fault: Fault { frame: 2, bit: 3 } },
+        FaultPlan { bus: 1, fault: Fault { frame: 0, bit: 9 } },
+    ];
 
     fn plan() -> (Vec<BusPlan>, Vec<SenderPlan>, Vec<Step>) {
         let rate = |text: &str| text.parse::<Bitrate>().unwrap();
@@ -282,11 +349,12 @@ mod tests {
     #[test]
     fn a_plan_is_what_was_written() {
         let (buses, senders, steps) = plan();
-        let bytes = write(&buses, &senders, &steps);
+        let bytes = write(&buses, &senders, &FAULTS, &steps);
         let plan = Plan::read(&bytes).unwrap();
         assert_eq!(plan.buses().collect::<Vec<_>>(), buses);
         assert_eq!(plan.senders().collect::<Vec<_>>(), senders);
         assert_eq!((0..4).map_while(|at| plan.step(at)).collect::<Vec<_>>(), steps);
+        assert_eq!((0..9).map_while(|at| plan.fault(at)).collect::<Vec<_>>(), FAULTS);
         assert_eq!((plan.step(4), plan.sender(2)), (None, None));
         let mut other = bytes.clone();
         other[100] ^= 1;
@@ -296,7 +364,7 @@ mod tests {
     #[test]
     fn bytes_that_are_no_plan_are_refused() {
         let (buses, senders, steps) = plan();
-        let bytes = write(&buses, &senders, &steps);
+        let bytes = write(&buses, &senders, &FAULTS, &steps);
         for length in 0..bytes.len() {
             let error = Plan::read(&bytes[..length]).unwrap_err();
             let expected = if length < 8 { PlanError::NoPlan } else { PlanError::Length };
@@ -304,7 +372,8 @@ mod tests {
         }
         assert_eq!(Plan::read(&[&bytes[..], &[0]].concat()).unwrap_err(), PlanError::Length);
         let senders_at = HEADER_BYTES + 2 * BUS_BYTES;
-        let steps_at = senders_at + 2 * SENDER_BYTES;
+        let faults_at = senders_at + 2 * SENDER_BYTES;
+        let steps_at = faults_at + 3 * FAULT_BYTES;
         for (at, byte, error) in [
             (8, 0, PlanError::TooMany),
             (8, 9, PlanError::TooMany),
@@ -315,6 +384,9 @@ mod tests {
             (senders_at, 2, PlanError::Sender(0)),
             (senders_at + 1, 2, PlanError::Sender(0)),
             (senders_at + SENDER_BYTES + 12, 3, PlanError::Sender(1)),
+            (20, 2, PlanError::Length),
+            (faults_at + 2 * FAULT_BYTES, 2, PlanError::Fault(2)),
+            (faults_at + FAULT_BYTES + 8, 0, PlanError::Fault(1)),
             (steps_at + 8 + 4, 9, PlanError::Step(0)),
             (steps_at + 8 + 3, 0x20, PlanError::Step(0)),
         ] {

@@ -69,6 +69,8 @@ pub struct TestBed {
     /// The fingerprint of its plan, if it has one.
     plan: Option<u64>,
     tester: Tester,
+    /// Which bit error of the plan each bus gets next.
+    next_faults: [u32; MOST_BUSES],
 }
 
 impl TestBed {
@@ -82,6 +84,7 @@ impl TestBed {
             controllers: [None; MOST_CONTROLLERS],
             plan: None,
             tester: Tester::NEW,
+            next_faults: [0; MOST_BUSES],
         }
     }
 
@@ -162,8 +165,24 @@ impl TestBed {
                 return Err(TestBedError::Full);
             }
         }
+        for (bus, next) in (0..self.bus_count).zip(&mut self.next_faults) {
+            let is_of = |&fault: &usize| plan.fault(fault).is_some_and(|it| it.bus >= bus);
+            *next = (0..plan.fault_count()).find(is_of).unwrap_or(plan.fault_count()) as u32;
+        }
         self.plan = Some(plan.fingerprint());
+        (0..self.bus_count).for_each(|bus| self.add_faults(bus, plan));
         Ok(())
+    }
+
+    /// A bus gets as many of its bit errors as it has room for: those of the next frames.
+    fn add_faults(&mut self, index: u8, plan: &Plan<'_>) {
+        let (bus, next) =
+            (&mut self.buses[usize::from(index)], &mut self.next_faults[usize::from(index)]);
+        while let Some(fault) = plan.fault(*next as usize).filter(|it| it.bus == index)
+            && bus.add_fault(fault.fault)
+        {
+            *next += 1;
+        }
     }
 
     /// The tester starts, unless it has: times of its plan count from now on.
@@ -215,6 +234,9 @@ impl TestBed {
                 *free = Some((node, at, notice));
             }
         });
+        if let Some(plan) = plan {
+            self.add_faults(index, plan);
+        }
         for (node, at_ns, notice) in notices.into_iter().flatten() {
             let is_guest = self.deliver(index, node, at_ns, notice);
             if let Some(event) = event(notice) {

@@ -5,9 +5,11 @@ mod simulated;
 
 use std::collections::VecDeque;
 
+use candor_hardware::bus::Fault;
 use candor_hardware::sja1000::register;
 use candor_test_bed::{
-    BusPlan, Event, Pace, Plan, QUIET_NS, Record, SenderPlan, Step, TestBed, TestBedError,
+    BusPlan, Event, FaultPlan, Pace, Plan, QUIET_NS, Record, SenderPlan, Step, TestBed,
+    TestBedError,
 };
 use candor_wire::can::{Frame, Timing};
 use simulated::{Offered, simulated};
@@ -21,7 +23,7 @@ fn timing(rate: &str) -> Timing {
 
 fn write(rates: &[&str], senders: &[SenderPlan], steps: &[Step]) -> Vec<u8> {
     let buses: Vec<_> = rates.iter().map(|rate| BusPlan { timing: timing(rate) }).collect();
-    candor_test_bed::write(&buses, senders, steps)
+    candor_test_bed::write(&buses, senders, &[], steps)
 }
 
 /// Frames with their number in front, one every so many ns.
@@ -227,6 +229,32 @@ fn another_bit_rate_and_an_overrun_are_recorded() {
     // 64 bytes are four frames of 11 and their 13.
     let overruns = Event::Overrun(20 - 64 / 11);
     assert_eq!(events, [(1, true, Event::OtherBitrate(250_000)), (0, true, overruns)]);
+}
+
+/// More bit errors than a bus holds at a time: each destroys its frame, which is sent again.
+#[test]
+fn bit_errors_destroy_the_frames_that_the_plan_says() {
+    let sender = SenderPlan { bus: 0, pace: Pace::Timed, first: 0, count: 200 };
+    let fault = |bus, frame| FaultPlan { bus, fault: Fault { frame, bit: 30 } };
+    // Every fourth frame that begins, of those of which each second one is a repetition of one before.
+    let faults: Vec<_> =
+        (0..50).map(|at| fault(0, 4 * at)).chain([fault(1, 3), fault(1, 4)]).collect();
+    let buses = ["500k", "500k"].map(|rate| BusPlan { timing: timing(rate) });
+    let steps = numbered(200, 300_000);
+    let bytes = candor_test_bed::write(&buses, &[sender], &faults, &steps);
+    let plan = Plan::read(&bytes).unwrap();
+    let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 7_000);
+    guest.run(&plan);
+    let failed = |bus: u8| {
+        let is_failure = |it: &&Record| it.bus == bus && matches!(it.event, Event::Failed { .. });
+        guest.records.iter().filter(is_failure).count()
+    };
+    assert_eq!((failed(0), failed(1)), (50, 2));
+    let sent: Vec<_> = steps.iter().map(|step| step.frame).collect();
+    for bus in [0, 1] {
+        let passed: Vec<_> = guest.passed(bus).iter().map(|it| it.0).collect();
+        assert_eq!(passed, sent, "each frame gets through in the end");
+    }
 }
 
 #[test]
