@@ -1,4 +1,4 @@
-//! The CAN hardware of a guest, to the bit: buses that take time, and the registers of their controllers.
+//! The hardware of a guest, to the bit: buses that take time, the registers of their controllers, and network links.
 //!
 //! ```text
 //!  guest's driver --> Sja1000 (registers) --> Node --+
@@ -21,6 +21,7 @@
 
 pub mod bus;
 pub mod error;
+pub mod ethernet;
 mod node;
 pub mod sja1000;
 

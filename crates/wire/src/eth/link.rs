@@ -21,6 +21,8 @@ impl LinkSpeed {
     pub const MBIT_100: Self = Self(100_000_000);
     /// 1 Gbit/s.
     pub const GBIT_1: Self = Self(1_000_000_000);
+    /// 10 Gbit/s.
+    pub const GBIT_10: Self = Self(10_000_000_000);
 
     /// A speed in bits per second; `None` for 0.
     #[must_use]
