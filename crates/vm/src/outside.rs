@@ -14,7 +14,7 @@ use candor_protocol::random::Random;
 use candor_protocol::report::{BusCount, OnWire, Stamp, Wire};
 use candor_protocol::{Report, meeting};
 use candor_test_bed::{
-    BusPlan, Event, FaultPlan, Pace, Plan, RECORD_BYTES, Record, SenderPlan, Step,
+    BusPlan, Contents, Event, FaultPlan, Pace, Plan, RECORD_BYTES, Record, SenderPlan, Step,
 };
 use candor_wire::can::{Frame, socketcan};
 
@@ -115,7 +115,13 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
         .flat_map(|(bus, faults)| bit_errors(bus, faults, steps.len() as u64, *seed))
         .collect();
     let sender = SenderPlan { bus: SOURCE, pace, first: 0, count: steps.len() as u32 };
-    let bytes = candor_test_bed::write(&[source?, target?], &[sender], &faults, &steps);
+    let bytes = candor_test_bed::write(&Contents {
+        buses: &[source?, target?],
+        senders: &[sender],
+        faults: &faults,
+        stations: &[],
+        steps: &steps,
+    });
     // As the library will read it.
     Plan::read(&bytes).map_err(|error| Error::Other(format!("{error}; please report it")))?;
     Ok(bytes)
@@ -234,7 +240,7 @@ impl Seen {
                 bus_offs: it.bus_offs,
                 busy_ns: it.busy_ns,
             }),
-            Event::Failed { .. }
+            Event::Answer { .. } | Event::Station(_) | Event::Failed { .. }
             | Event::BusOff
             | Event::TakesPart
             | Event::Started

@@ -6,11 +6,14 @@
 //!   sends as the [`Plan`]        gateway under test          receives
 //!   says
 //!                    every frame on every bus ──► [`Record`]s
+//!
+//!   station ──────────────────── network card
+//!   sends datagrams, counts answers
 //! ```
 //!
 //! [`TestBed`] is the whole bed as plain data of a fixed size. An emulator asks it when something happens next
 //! ([`TestBed::deadline`]), brings it there ([`TestBed::advance`]), and hands it what the guest reads and writes. What
-//! happened goes to a function as [`Record`]s.
+//! happened goes to the [`Machine`] around it as [`Record`]s.
 //!
 //! The tester is no program of the guest: it needs none of its time, and it sends at the instant that the plan says,
 //! whatever the guest is doing.
@@ -20,9 +23,13 @@
 #[cfg(any(feature = "write", test))]
 extern crate alloc;
 
+pub mod datagram;
 pub mod frame;
+mod machine;
+mod network;
 mod plan;
 mod record;
+mod station;
 mod test_bed;
 mod tester;
 
@@ -36,9 +43,11 @@ pub mod port {
     pub const DONE: u8 = 0x44;
 }
 
-#[cfg(any(feature = "write", test))]
-pub use plan::write;
+pub use machine::Machine;
 pub use plan::{BusPlan, FaultPlan, Pace, Plan, PlanError, SenderPlan, Step};
+#[cfg(any(feature = "write", test))]
+pub use plan::{Contents, write};
 pub use record::{Event, RECORD_BYTES, Record, RecordError};
-pub use test_bed::{MOST_BUSES, MOST_CONTROLLERS, TestBed, TestBedError};
+pub use station::{StationCount, StationPace, StationPlan};
+pub use test_bed::{MOST_BUSES, MOST_CARDS, MOST_CONTROLLERS, TestBed, TestBedError};
 pub use tester::{MOST_SENDERS, QUIET_NS};

@@ -6,26 +6,35 @@
 //! |---|---|
 //! | 0..8 | `CANDPLAN` |
 //! | 8..12, 12..16, 16..20 | how many buses, senders and steps there are |
-//! | 20..24 | how many bit errors there are |
+//! | 20..24, 24..28 | how many bit errors and stations there are |
+//! | 28..32 | 0 |
 //! | then 8 for each bus | nominal and data bit rate in bit/s; a data bit rate of 0 is the nominal one |
 //! | then 24 for each sender | its bus, the bus on which its frames are awaited or 255 (1 byte each), 6 bytes 0; the first of its steps, their number (4 bytes each); how long a frame is awaited, in ns (8 bytes) |
 //! | then 16 for each bit error, by bus and frame in ascending order | the bus, 3 bytes 0; the bit (4 bytes); the frame (8 bytes) |
+//! | then 48 for each station, by card in ascending order | its card, 0 for echo or 1 for UDP, 0 for every or 1 for answered (1 byte each), 0; bytes of data (4 bytes); the speed of its link in bit/s, and its pace in ns (8 bytes each); the addresses of its card and of the guest's (6 bytes each), and their IPv4 addresses (4 bytes each); 4 bytes 0 |
 //! | then 80 for each step | when, in ns (8 bytes); the [frame](crate::frame) |
 
 use core::fmt;
+use core::ops::RangeInclusive;
 
 use candor_hardware::bus::Fault;
 use candor_wire::can::{Bitrate, Frame, Timing};
+use candor_wire::eth::{Address, LinkSpeed};
 
+use crate::datagram::{Endpoint, Kind, MOST_DATA_BYTES};
 use crate::frame::{self, FRAME_BYTES};
+use crate::station::{StationPace, StationPlan};
 
 /// The first bytes of every plan.
 const MAGIC: [u8; 8] = *b"CANDPLAN";
-const HEADER_BYTES: usize = 24;
+const HEADER_BYTES: usize = 32;
 const BUS_BYTES: usize = 8;
 const SENDER_BYTES: usize = 24;
 const FAULT_BYTES: usize = 16;
+const STATION_BYTES: usize = 48;
 const STEP_BYTES: usize = 8 + FRAME_BYTES;
+/// The speeds that a link can have.
+const SPEEDS: RangeInclusive<LinkSpeed> = LinkSpeed::MBIT_10..=LinkSpeed::GBIT_10;
 /// No bus: nothing is awaited.
 const NONE: u8 = 255;
 
@@ -88,7 +97,7 @@ pub enum PlanError {
     NoPlan,
     /// There are more or fewer of them than the plan says.
     Length,
-    /// There are more buses or senders than a bed can have, or none.
+    /// There are more buses, senders or stations than a bed can have, or no bus.
     TooMany,
     /// A bit rate of this bus is not possible.
     Bitrate(u32),
@@ -96,6 +105,8 @@ pub enum PlanError {
     Sender(u32),
     /// This bit error is on a bus that there is not, or not behind the one before.
     Fault(u32),
+    /// This station is at a card that there is not, or not behind the one before, or sends what cannot be.
+    Station(u32),
     /// This step has no legal frame.
     Step(u32),
 }
@@ -105,13 +116,21 @@ impl fmt::Display for PlanError {
         match self {
             Self::NoPlan => write!(f, "this is no plan of a tester"),
             Self::Length => write!(f, "the plan is cut, or has bytes behind its end"),
-            Self::TooMany => write!(f, "the plan has more buses or senders than a test bed"),
+            Self::TooMany => {
+                write!(f, "the plan has more buses, senders or stations than a test bed")
+            }
             Self::Bitrate(bus) => write!(f, "a bit rate of bus {bus} is not possible"),
             Self::Sender(sender) => {
                 write!(f, "sender {sender} needs buses or steps that are not there")
             }
             Self::Fault(fault) => {
                 write!(f, "bit error {fault} is on no bus, or not behind the one before")
+            }
+            Self::Station(station) => {
+                write!(
+                    f,
+                    "station {station} is at no card, or not behind the one before, or sends what cannot be"
+                )
             }
             Self::Step(step) => write!(f, "step {step} has no legal frame"),
         }
@@ -127,6 +146,7 @@ pub struct Plan<'a> {
     buses: usize,
     senders: usize,
     faults: usize,
+    stations: usize,
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -146,17 +166,22 @@ impl<'a> Plan<'a> {
         if !bytes.starts_with(&MAGIC) {
             return Err(PlanError::NoPlan);
         }
-        let [buses, senders, steps, faults] = [8, 12, 16, 20].map(|at| u32_at(bytes, at) as usize);
-        if buses == 0 || buses > crate::MOST_BUSES || senders > crate::MOST_SENDERS {
+        let [buses, senders, steps, faults, stations] =
+            [8, 12, 16, 20, 24].map(|at| u32_at(bytes, at) as usize);
+        let is_too_much = buses > crate::MOST_BUSES
+            || senders > crate::MOST_SENDERS
+            || stations > crate::MOST_CARDS;
+        if buses == 0 || is_too_much {
             return Err(PlanError::TooMany);
         }
         let length = (HEADER_BYTES + buses * BUS_BYTES + senders * SENDER_BYTES) as u64
             + faults as u64 * FAULT_BYTES as u64
+            + stations as u64 * STATION_BYTES as u64
             + steps as u64 * STEP_BYTES as u64;
         if bytes.len() as u64 != length {
             return Err(PlanError::Length);
         }
-        let plan = Self { bytes, buses, senders, faults };
+        let plan = Self { bytes, buses, senders, faults, stations };
         for bus in 0..buses as u32 {
             plan.read_bus(bus as usize).ok_or(PlanError::Bitrate(bus))?;
         }
@@ -181,6 +206,12 @@ impl<'a> Plan<'a> {
             }
             before = place;
         }
+        let mut next_card = 0;
+        for number in 0..stations {
+            let station = plan.read_station(number).filter(|it| it.card >= next_card);
+            let station = station.ok_or(PlanError::Station(number as u32))?;
+            next_card = station.card + 1;
+        }
         for step in 0..steps as u32 {
             plan.read_step(step).ok_or(PlanError::Step(step))?;
         }
@@ -190,8 +221,9 @@ impl<'a> Plan<'a> {
     /// Takes the bytes of a plan that were checked before; `None` if there are none.
     #[must_use]
     pub fn checked(bytes: &'a [u8]) -> Option<Self> {
-        let [buses, senders, faults] = [8, 12, 20].map(|at| u32_at(bytes, at) as usize);
-        (bytes.len() >= HEADER_BYTES).then_some(Self { bytes, buses, senders, faults })
+        let [buses, senders, faults, stations] =
+            [8, 12, 20, 24].map(|at| u32_at(bytes, at) as usize);
+        (bytes.len() >= HEADER_BYTES).then_some(Self { bytes, buses, senders, faults, stations })
     }
 
     /// The buses.
@@ -220,6 +252,11 @@ impl<'a> Plan<'a> {
     #[must_use]
     pub fn fault(&self, fault: usize) -> Option<FaultPlan> {
         (fault < self.faults).then(|| self.read_fault(fault))
+    }
+
+    /// The stations, by card.
+    pub fn stations(&self) -> impl Iterator<Item = StationPlan> + use<'_, 'a> {
+        (0..self.stations).filter_map(|station| self.read_station(station))
     }
 
     /// A frame to send; `None` behind the last one of the plan.
@@ -268,34 +305,81 @@ impl<'a> Plan<'a> {
         FaultPlan { bus, fault: Fault { frame, bit } }
     }
 
+    /// Where the stations begin.
+    const fn stations_at(&self) -> usize {
+        self.faults_at() + self.faults * FAULT_BYTES
+    }
+
+    fn read_station(&self, station: usize) -> Option<StationPlan> {
+        let begin = self.stations_at() + station * STATION_BYTES;
+        let bytes: &[u8; STATION_BYTES] = self.bytes.get(begin..)?.first_chunk()?;
+        let pace_ns = u64_at(bytes, 16);
+        let endpoint = |card: usize, ip: usize| {
+            let card = Address(*bytes.get(card..)?.first_chunk()?);
+            Some(Endpoint { card, ip: *bytes.get(ip..)?.first_chunk()? })
+        };
+        let kind = match bytes[1] {
+            0 => Kind::Echo,
+            1 => Kind::Udp,
+            _ => return None,
+        };
+        let pace = match (bytes[2], kind) {
+            (0, _) => StationPace::Every(pace_ns),
+            // Nobody answers a datagram of UDP.
+            (1, Kind::Echo) => StationPace::Answered(pace_ns),
+            _ => return None,
+        };
+        Some(StationPlan {
+            card: Some(bytes[0]).filter(|&card| usize::from(card) < crate::MOST_CARDS)?,
+            speed: LinkSpeed::new(u64_at(bytes, 8)).filter(|it| SPEEDS.contains(it))?,
+            kind,
+            data_bytes: u16::try_from(u32_at(bytes, 4)).ok().filter(|&it| it <= MOST_DATA_BYTES)?,
+            pace,
+            station: endpoint(24, 36)?,
+            guest: endpoint(30, 40)?,
+        })
+    }
+
     fn read_step(&self, step: u32) -> Option<Step> {
-        let begin = self.faults_at() + self.faults * FAULT_BYTES;
+        let begin = self.stations_at() + self.stations * STATION_BYTES;
         let bytes = self.bytes.get(begin + step as usize * STEP_BYTES..)?.get(..STEP_BYTES)?;
         let frame = frame::read(bytes.last_chunk()?)?;
         Some(Step { at_ns: u64_at(bytes, 0), frame })
     }
 }
 
+/// What is in a plan.
+#[cfg(any(feature = "write", test))]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Contents<'a> {
+    /// The buses.
+    pub buses: &'a [BusPlan],
+    /// The senders.
+    pub senders: &'a [SenderPlan],
+    /// The bit errors, by bus and frame.
+    pub faults: &'a [FaultPlan],
+    /// The stations, by card.
+    pub stations: &'a [StationPlan],
+    /// The frames of all senders.
+    pub steps: &'a [Step],
+}
+
 /// The bytes of a plan.
 #[cfg(any(feature = "write", test))]
 #[must_use]
-pub fn write(
-    buses: &[BusPlan],
-    senders: &[SenderPlan],
-    faults: &[FaultPlan],
-    steps: &[Step],
-) -> alloc::vec::Vec<u8> {
+pub fn write(contents: &Contents<'_>) -> alloc::vec::Vec<u8> {
+    let Contents { buses, senders, faults, stations, steps } = contents;
     let mut bytes = alloc::vec::Vec::with_capacity(HEADER_BYTES + steps.len() * STEP_BYTES);
     bytes.extend(MAGIC);
-    for count in [buses.len(), senders.len(), steps.len(), faults.len()] {
+    for count in [buses.len(), senders.len(), steps.len(), faults.len(), stations.len(), 0] {
         bytes.extend((count as u32).to_le_bytes());
     }
-    for BusPlan { timing } in buses {
+    for BusPlan { timing } in *buses {
         for rate in [timing.nominal, timing.data] {
             bytes.extend(rate.bits_per_second().to_le_bytes());
         }
     }
-    for sender in senders {
+    for sender in *senders {
         let (awaited, timeout_ns) = match sender.pace {
             Pace::Timed => (NONE, 0),
             Pace::AfterArrival { bus, timeout_ns } => (bus, timeout_ns),
@@ -305,12 +389,29 @@ pub fn write(
         bytes.extend(sender.count.to_le_bytes());
         bytes.extend(timeout_ns.to_le_bytes());
     }
-    for FaultPlan { bus, fault } in faults {
+    for FaultPlan { bus, fault } in *faults {
         bytes.extend([*bus, 0, 0, 0]);
         bytes.extend(fault.bit.to_le_bytes());
         bytes.extend(fault.frame.to_le_bytes());
     }
-    for Step { at_ns, frame } in steps {
+    for it in *stations {
+        let kind = match it.kind {
+            Kind::Echo => 0,
+            Kind::Udp => 1,
+        };
+        let (pace, pace_ns) = match it.pace {
+            StationPace::Every(ns) => (0, ns),
+            StationPace::Answered(ns) => (1, ns),
+        };
+        bytes.extend([it.card, kind, pace, 0]);
+        bytes.extend(u32::from(it.data_bytes).to_le_bytes());
+        bytes.extend(it.speed.bits_per_second().to_le_bytes());
+        bytes.extend(pace_ns.to_le_bytes());
+        bytes.extend([it.station.card.0, it.guest.card.0].as_flattened());
+        bytes.extend([it.station.ip, it.guest.ip].as_flattened());
+        bytes.extend([0; 4]);
+    }
+    for Step { at_ns, frame } in *steps {
         bytes.extend(at_ns.to_le_bytes());
         bytes.extend(frame::bytes(frame));
     }
@@ -323,12 +424,31 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
+    use crate::datagram::tests::endpoint;
 
     const FAULTS: [FaultPlan; 3] = [
         FaultPlan { bus: 0, fault: Fault { frame: 1, bit: 7 } },
         FaultPlan { bus: 0, fault: Fault { frame: 2, bit: 3 } },
         FaultPlan { bus: 1, fault: Fault { frame: 0, bit: 9 } },
     ];
+
+    fn stations() -> [StationPlan; 2] {
+        let one = StationPlan {
+            card: 0,
+            speed: LinkSpeed::GBIT_1,
+            kind: Kind::Echo,
+            data_bytes: 60_000,
+            pace: StationPace::Answered(10_000_000),
+            station: endpoint(2),
+            guest: endpoint(1),
+        };
+        let pace = StationPace::Every(0);
+        [one, StationPlan { card: 2, kind: Kind::Udp, speed: LinkSpeed::MBIT_100, pace, ..one }]
+    }
+
+    fn bytes(buses: &[BusPlan], senders: &[SenderPlan], steps: &[Step]) -> Vec<u8> {
+        write(&Contents { buses, senders, faults: &FAULTS, stations: &stations(), steps })
+    }
 
     fn plan() -> (Vec<BusPlan>, Vec<SenderPlan>, Vec<Step>) {
         let rate = |text: &str| text.parse::<Bitrate>().unwrap();
@@ -349,12 +469,13 @@ mod tests {
     #[test]
     fn a_plan_is_what_was_written() {
         let (buses, senders, steps) = plan();
-        let bytes = write(&buses, &senders, &FAULTS, &steps);
+        let bytes = bytes(&buses, &senders, &steps);
         let plan = Plan::read(&bytes).unwrap();
         assert_eq!(plan.buses().collect::<Vec<_>>(), buses);
         assert_eq!(plan.senders().collect::<Vec<_>>(), senders);
         assert_eq!((0..4).map_while(|at| plan.step(at)).collect::<Vec<_>>(), steps);
         assert_eq!((0..9).map_while(|at| plan.fault(at)).collect::<Vec<_>>(), FAULTS);
+        assert_eq!(plan.stations().collect::<Vec<_>>(), stations());
         assert_eq!((plan.step(4), plan.sender(2)), (None, None));
         let mut other = bytes.clone();
         other[100] ^= 1;
@@ -364,16 +485,20 @@ mod tests {
     #[test]
     fn bytes_that_are_no_plan_are_refused() {
         let (buses, senders, steps) = plan();
-        let bytes = write(&buses, &senders, &FAULTS, &steps);
+        let bytes = bytes(&buses, &senders, &steps);
         for length in 0..bytes.len() {
             let error = Plan::read(&bytes[..length]).unwrap_err();
             let expected = if length < 8 { PlanError::NoPlan } else { PlanError::Length };
-            assert!(error == expected || (length < 24 && error == PlanError::TooMany), "{length}");
+            assert!(
+                error == expected || (length < HEADER_BYTES && error == PlanError::TooMany),
+                "{length}"
+            );
         }
         assert_eq!(Plan::read(&[&bytes[..], &[0]].concat()).unwrap_err(), PlanError::Length);
         let senders_at = HEADER_BYTES + 2 * BUS_BYTES;
         let faults_at = senders_at + 2 * SENDER_BYTES;
-        let steps_at = faults_at + 3 * FAULT_BYTES;
+        let stations_at = faults_at + 3 * FAULT_BYTES;
+        let steps_at = stations_at + 2 * STATION_BYTES;
         for (at, byte, error) in [
             (8, 0, PlanError::TooMany),
             (8, 9, PlanError::TooMany),
@@ -387,6 +512,15 @@ mod tests {
             (20, 2, PlanError::Length),
             (faults_at + 2 * FAULT_BYTES, 2, PlanError::Fault(2)),
             (faults_at + FAULT_BYTES + 8, 0, PlanError::Fault(1)),
+            (24, 1, PlanError::Length),
+            (24, 5, PlanError::TooMany),
+            (stations_at, 4, PlanError::Station(0)),
+            (stations_at, 2, PlanError::Station(1)),
+            (stations_at + 1, 1, PlanError::Station(0)),
+            (stations_at + 1, 2, PlanError::Station(0)),
+            (stations_at + 2, 2, PlanError::Station(0)),
+            (stations_at + 6, 1, PlanError::Station(0)),
+            (stations_at + 15, 1, PlanError::Station(0)),
             (steps_at + 8 + 4, 9, PlanError::Step(0)),
             (steps_at + 8 + 3, 0x20, PlanError::Step(0)),
         ] {

@@ -6,11 +6,11 @@
 //! |---|---|
 //! | 0..8 | when, in ns of the machine's clock |
 //! | 8 | what: the number of the [`Event`] |
-//! | 9, 10 | the bus, and its node |
-//! | 11 | 1 if the node is a controller of the guest |
+//! | 9, 10 | the bus, and its node; or the network card, and 0 |
+//! | 11 | 1 if the node is a controller of the guest, or the guest has answered |
 //! | 12..16 | 0 |
 //! | 16..32 | two numbers of the event |
-//! | 32..104 | the [frame](crate::frame), or two further numbers |
+//! | 32..104 | the [frame](crate::frame), or up to three further numbers |
 
 use core::fmt;
 
@@ -18,6 +18,7 @@ use candor_hardware::bus::Statistics;
 use candor_wire::can::Frame;
 
 use crate::frame::{self, FRAME_BYTES};
+use crate::station::StationCount;
 
 /// A record takes so many bytes.
 pub const RECORD_BYTES: usize = 32 + FRAME_BYTES;
@@ -56,6 +57,13 @@ pub enum Event {
     Done,
     /// All that happened on this bus, at the end.
     Statistics(Statistics),
+    /// The last frame of an answer has arrived at the station of this card.
+    Answer {
+        /// When the first frame of the request began, in ns.
+        requested_ns: u64,
+    },
+    /// All that the station of this card counted, at the end.
+    Station(StationCount),
 }
 
 /// What happened, when and where.
@@ -63,7 +71,7 @@ pub enum Event {
 pub struct Record {
     /// When, in ns.
     pub at_ns: u64,
-    /// The bus.
+    /// The bus; or the network card.
     pub bus: u8,
     /// The node of the bus.
     pub node: u8,
@@ -106,6 +114,13 @@ impl Record {
                 rest[8..16].copy_from_slice(&it.busy_ns.to_le_bytes());
                 (9, [it.frames, it.error_frames], rest)
             }
+            Event::Answer { requested_ns } => (10, [requested_ns, 0], [0; FRAME_BYTES]),
+            Event::Station(it) => {
+                let mut rest = [0; FRAME_BYTES];
+                let numbers = [it.frames, it.refused, it.received].map(u64::to_le_bytes);
+                rest[..24].copy_from_slice(numbers.as_flattened());
+                (11, [it.datagrams, it.answers], rest)
+            }
         };
         let mut bytes = [0; RECORD_BYTES];
         let (head, tail) = bytes.split_at_mut(32);
@@ -143,6 +158,14 @@ impl Record {
                 let (bus_offs, busy_ns) = (number(32), number(40));
                 Event::Statistics(Statistics { frames: a, error_frames: b, bus_offs, busy_ns })
             }
+            10 => Event::Answer { requested_ns: a },
+            11 => Event::Station(StationCount {
+                datagrams: a,
+                answers: b,
+                frames: number(32),
+                refused: number(40),
+                received: number(48),
+            }),
             _ => return Err(RecordError),
         };
         let is_guest = match bytes[11] {
@@ -162,6 +185,8 @@ mod tests {
     fn records_come_back() {
         let frame = |text: &str| text.parse().unwrap();
         let statistics = Statistics { frames: 1, error_frames: 2, bus_offs: 3, busy_ns: 1 << 60 };
+        let station =
+            StationCount { datagrams: 1, answers: 2, frames: 3, refused: 4, received: 1 << 60 };
         for event in [
             Event::Started,
             Event::Passed { frame: frame("123#1122"), requested_ns: 5, started_ns: 1 << 40 },
@@ -174,6 +199,8 @@ mod tests {
             Event::Overrun(773),
             Event::Done,
             Event::Statistics(statistics),
+            Event::Answer { requested_ns: 1 << 41 },
+            Event::Station(station),
         ] {
             for is_guest in [false, true] {
                 let record = Record { at_ns: 1 << 50, bus: 7, node: 23, is_guest, event };

@@ -6,6 +6,8 @@ use candor_hardware::bus::MOST_NODES;
 use candor_hardware::{Bus, NodeId, Notice, Sja1000};
 use candor_wire::can::{Bitrate, Timing};
 
+use crate::machine::Machine;
+use crate::network::Link;
 use crate::plan::Plan;
 use crate::record::{Event, Record};
 use crate::tester::{Progress, SAMPLE_POINT_PERMILLE, Tester};
@@ -14,10 +16,12 @@ use crate::tester::{Progress, SAMPLE_POINT_PERMILLE, Tester};
 pub const MOST_BUSES: usize = 8;
 /// How many controllers of the guest there can be.
 pub const MOST_CONTROLLERS: usize = 16;
+/// How many network cards of the guest there can be.
+pub const MOST_CARDS: usize = 4;
 /// Notices of one instant on one bus: each node learns two things at most.
 const MOST_NOTICES: usize = 2 * MOST_NODES;
 /// Says that a bed of this version wrote the memory; the size of the bed says the rest.
-const MARK: u64 = 0x6361_6e64_6f72_0002;
+const MARK: u64 = 0x6361_6e64_6f72_0003;
 
 /// A controller of the guest and where it is.
 #[derive(Clone, Copy, Debug)]
@@ -55,10 +59,7 @@ impl fmt::Display for TestBedError {
 
 impl core::error::Error for TestBedError {}
 
-/// Gets what happens.
-pub(crate) type Sink<'a> = &'a mut dyn FnMut(Record);
-
-/// Buses, the guest's controllers on them, and the tester.
+/// Buses, the guest's controllers on them, the tester, and the links of the guest's network cards.
 #[derive(Clone, Copy, Debug)]
 pub struct TestBed {
     /// Says that this version wrote it.
@@ -71,6 +72,7 @@ pub struct TestBed {
     tester: Tester,
     /// Which bit error of the plan each bus gets next.
     next_faults: [u32; MOST_BUSES],
+    links: [Link; MOST_CARDS],
 }
 
 impl TestBed {
@@ -85,6 +87,7 @@ impl TestBed {
             plan: None,
             tester: Tester::NEW,
             next_faults: [0; MOST_BUSES],
+            links: [Link::NEW; MOST_CARDS],
         }
     }
 
@@ -156,6 +159,10 @@ impl TestBed {
         }
         self.join_controllers();
         self.tester = Tester::NEW;
+        self.links = [Link::NEW; MOST_CARDS];
+        for station in plan.stations() {
+            self.links[usize::from(station.card)] = Link::with(station);
+        }
         for bus in &mut self.buses[..count] {
             let receiver = bus.add().ok_or(TestBedError::Full)?;
             bus.join(receiver, false, SAMPLE_POINT_PERMILLE, now_ns);
@@ -186,10 +193,17 @@ impl TestBed {
     }
 
     /// The tester starts, unless it has: times of its plan count from now on.
-    pub fn start(&mut self, plan: &Plan<'_>, now_ns: u64, sink: Sink<'_>) {
+    pub fn start(&mut self, plan: &Plan<'_>, now_ns: u64, machine: &mut dyn Machine) {
         if self.tester.progress() == Progress::Idle {
             self.tester.start(plan, now_ns);
-            sink(Record { at_ns: now_ns, bus: 0, node: 0, is_guest: false, event: Event::Started });
+            self.links.iter_mut().for_each(|link| link.start(now_ns));
+            machine.note(Record {
+                at_ns: now_ns,
+                bus: 0,
+                node: 0,
+                is_guest: false,
+                event: Event::Started,
+            });
         }
     }
 
@@ -202,31 +216,38 @@ impl TestBed {
     /// When something happens next, in ns.
     #[must_use]
     pub fn deadline(&self) -> Option<u64> {
-        self.bus_deadline().into_iter().chain(self.tester.deadline()).min()
+        self.own_deadline().into_iter().chain(self.tester.deadline()).min()
     }
 
-    fn bus_deadline(&self) -> Option<u64> {
-        self.buses.iter().filter_map(Bus::deadline).min()
+    /// That of buses and links, which need no plan.
+    fn own_deadline(&self) -> Option<u64> {
+        let buses = self.buses.iter().filter_map(Bus::deadline);
+        buses.chain(self.links.iter().filter_map(Link::deadline)).min()
     }
 
     /// Everything that happens until `now_ns`. Without a plan the tester does nothing.
-    pub fn advance(&mut self, plan: Option<&Plan<'_>>, now_ns: u64, sink: Sink<'_>) {
-        let next = |bed: &Self| if plan.is_some() { bed.deadline() } else { bed.bus_deadline() };
+    pub fn advance(&mut self, plan: Option<&Plan<'_>>, now_ns: u64, machine: &mut dyn Machine) {
+        let next = |bed: &Self| if plan.is_some() { bed.deadline() } else { bed.own_deadline() };
         while let Some(at) = next(self).filter(|&at| at <= now_ns) {
             // First, so that a frame that is due now takes part in an arbitration that begins now.
             if plan.is_some_and(|plan| self.tester.advance(plan, at, &mut self.buses)) {
-                self.conclude(at, sink);
+                self.conclude(at, machine);
             }
             for index in 0..self.bus_count {
                 if self.buses[usize::from(index)].deadline() == Some(at) {
-                    self.step(index, at, plan, sink);
+                    self.step(index, at, plan, machine);
+                }
+            }
+            for (card, link) in (0..).zip(&mut self.links) {
+                if link.deadline() == Some(at) {
+                    link.advance(card, at, machine);
                 }
             }
         }
     }
 
     /// What happens on one bus at an instant.
-    fn step(&mut self, index: u8, at: u64, plan: Option<&Plan<'_>>, sink: Sink<'_>) {
+    fn step(&mut self, index: u8, at: u64, plan: Option<&Plan<'_>>, machine: &mut dyn Machine) {
         let mut notices = [None; MOST_NOTICES];
         let mut free = notices.iter_mut();
         self.buses[usize::from(index)].advance(at, &mut |node, at, notice| {
@@ -240,7 +261,7 @@ impl TestBed {
         for (node, at_ns, notice) in notices.into_iter().flatten() {
             let is_guest = self.deliver(index, node, at_ns, notice);
             if let Some(event) = event(notice) {
-                sink(Record { at_ns, bus: index, node: node.0, is_guest, event });
+                machine.note(Record { at_ns, bus: index, node: node.0, is_guest, event });
             }
             if let Notice::Sent(passage) = notice {
                 self.tester.note_passage(at_ns);
@@ -265,19 +286,22 @@ impl TestBed {
     }
 
     /// The tester is done: what was counted.
-    fn conclude(&self, at_ns: u64, sink: Sink<'_>) {
+    fn conclude(&mut self, at_ns: u64, machine: &mut dyn Machine) {
+        for (card, link) in (0..).zip(&mut self.links) {
+            link.conclude(card, at_ns, machine);
+        }
         let record = |bus, node, is_guest, event| Record { at_ns, bus, node, is_guest, event };
         for controller in self.controllers.iter().flatten() {
             let overruns = controller.registers.overruns();
             if overruns > 0 {
                 let node = controller.registers.node().0;
-                sink(record(controller.bus, node, true, Event::Overrun(overruns)));
+                machine.note(record(controller.bus, node, true, Event::Overrun(overruns)));
             }
         }
         for (index, bus) in (0..self.bus_count).zip(&self.buses) {
-            sink(record(index, 0, false, Event::Statistics(bus.statistics())));
+            machine.note(record(index, 0, false, Event::Statistics(bus.statistics())));
         }
-        sink(record(0, 0, false, Event::Done));
+        machine.note(record(0, 0, false, Event::Done));
     }
 
     /// The guest reads a register.
@@ -293,7 +317,7 @@ impl TestBed {
         address: u8,
         value: u8,
         now_ns: u64,
-        sink: Sink<'_>,
+        machine: &mut dyn Machine,
     ) {
         let Some(Some(it)) = self.controllers.get_mut(controller) else { return };
         let bus = &mut self.buses[usize::from(it.bus)];
@@ -304,7 +328,20 @@ impl TestBed {
         if takes_part && self.plan.is_some() && bitrate != bus.timing().nominal.bits_per_second() {
             let (bus, node) = (it.bus, it.registers.node().0);
             let event = Event::OtherBitrate(bitrate);
-            sink(Record { at_ns: now_ns, bus, node, is_guest: true, event });
+            machine.note(Record { at_ns: now_ns, bus, node, is_guest: true, event });
+        }
+    }
+
+    /// The guest reads the tail register of a network card.
+    #[must_use]
+    pub fn tail(&self, card: u8) -> u16 {
+        self.links.get(usize::from(card)).map_or(0, Link::tail)
+    }
+
+    /// The guest writes the tail register of a network card: it has frames to send.
+    pub fn send(&mut self, card: u8, tail: u16, now_ns: u64, machine: &mut dyn Machine) {
+        if let Some(link) = self.links.get_mut(usize::from(card)) {
+            link.send(card, tail, now_ns, machine);
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use candor_hardware::bus::Fault;
 use candor_hardware::sja1000::register;
 use candor_test_bed::{
-    BusPlan, Event, FaultPlan, Pace, Plan, QUIET_NS, Record, SenderPlan, Step, TestBed,
+    BusPlan, Contents, Event, FaultPlan, Pace, Plan, QUIET_NS, Record, SenderPlan, Step, TestBed,
     TestBedError,
 };
 use candor_wire::can::{Frame, Timing};
@@ -23,7 +23,7 @@ fn timing(rate: &str) -> Timing {
 
 fn write(rates: &[&str], senders: &[SenderPlan], steps: &[Step]) -> Vec<u8> {
     let buses: Vec<_> = rates.iter().map(|rate| BusPlan { timing: timing(rate) }).collect();
-    candor_test_bed::write(&buses, senders, &[], steps)
+    candor_test_bed::write(&Contents { buses: &buses, senders, steps, ..Contents::default() })
 }
 
 /// Frames with their number in front, one every so many ns.
@@ -241,7 +241,13 @@ fn bit_errors_destroy_the_frames_that_the_plan_says() {
         (0..50).map(|at| fault(0, 4 * at)).chain([fault(1, 3), fault(1, 4)]).collect();
     let buses = ["500k", "500k"].map(|rate| BusPlan { timing: timing(rate) });
     let steps = numbered(200, 300_000);
-    let bytes = candor_test_bed::write(&buses, &[sender], &faults, &steps);
+    let bytes = candor_test_bed::write(&Contents {
+        buses: &buses,
+        senders: &[sender],
+        faults: &faults,
+        steps: &steps,
+        ..Contents::default()
+    });
     let plan = Plan::read(&bytes).unwrap();
     let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 7_000);
     guest.run(&plan);
