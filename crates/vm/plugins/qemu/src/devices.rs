@@ -1,5 +1,5 @@
 //! The functions and structures of QEMU that are used: those of `include/qom/object.h`, `include/exec/memory.h`,
-//! `include/qemu/timer.h`, `include/qemu/notify.h`, `include/chardev/char.h`, `include/hw/pci/pci.h` and `include/sysemu/runstate.h`. They are the
+//! `include/qemu/timer.h`, `include/qemu/notify.h`, `include/chardev/char.h`, `include/net/net.h`, `include/hw/pci/pci.h` and `include/sysemu/runstate.h`. They are the
 //! same in 7.2, 10.0 and 11.1, as far as they are used.
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
@@ -22,6 +22,12 @@ pub struct Timer(u8);
 /// `Chardev`, which only QEMU looks into.
 #[repr(C)]
 pub struct Chardev(u8);
+/// `NetClientState`, which only QEMU looks into.
+#[repr(C)]
+pub struct NetClient(u8);
+/// `AddressSpace`, which only QEMU looks into.
+#[repr(C)]
+pub struct AddressSpace(u8);
 /// `Error`, which is passed on unread.
 #[repr(C)]
 pub struct Error(u8);
@@ -81,6 +87,23 @@ impl MemoryRegionOps {
         read: extern "C" fn(*mut c_void, u64, c_uint) -> u64,
         write: extern "C" fn(*mut c_void, u64, u64, c_uint),
     ) -> Self {
+        Self::of_size(1, read, write)
+    }
+
+    /// Registers of four bytes each.
+    #[must_use]
+    pub const fn words(
+        read: extern "C" fn(*mut c_void, u64, c_uint) -> u64,
+        write: extern "C" fn(*mut c_void, u64, u64, c_uint),
+    ) -> Self {
+        Self::of_size(4, read, write)
+    }
+
+    const fn of_size(
+        bytes: c_uint,
+        read: extern "C" fn(*mut c_void, u64, c_uint) -> u64,
+        write: extern "C" fn(*mut c_void, u64, u64, c_uint),
+    ) -> Self {
         Self {
             read,
             write,
@@ -91,7 +114,7 @@ impl MemoryRegionOps {
                 sizes: Sizes { least: 0, most: 0, unaligned: false },
                 accepts: ptr::null(),
             },
-            implemented: Sizes { least: 1, most: 1, unaligned: false },
+            implemented: Sizes { least: bytes, most: bytes, unaligned: false },
         }
     }
 }
@@ -173,6 +196,24 @@ unsafe extern "C" {
         operation: c_uint,
         attributes: u64,
     ) -> u32;
+    pub fn object_property_get_str(
+        object: *mut Object,
+        name: *const c_char,
+        error: *mut *mut Error,
+    ) -> *mut c_char;
+    pub static address_space_memory: AddressSpace;
+    /// For the attributes, see [`memory_region_dispatch_read`].
+    pub fn address_space_rw(
+        space: *mut AddressSpace,
+        address: u64,
+        attributes: u64,
+        bytes: *mut c_void,
+        count: u64,
+        is_write: bool,
+    ) -> u32;
+    pub fn qemu_find_netdev(name: *const c_char) -> *mut NetClient;
+    pub fn qemu_can_send_packet(client: *mut NetClient) -> c_int;
+    pub fn qemu_send_packet(client: *mut NetClient, bytes: *const u8, count: c_int) -> isize;
     pub fn get_system_io() -> *mut MemoryRegion;
     pub fn qemu_chr_find(name: *const c_char) -> *mut Chardev;
     pub fn qemu_chr_be_write(device: *mut Chardev, bytes: *const u8, count: c_int);

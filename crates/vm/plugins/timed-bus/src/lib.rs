@@ -6,12 +6,14 @@
 //!  all devices are there     -- ready:   self test, the bed in a block of the machine's memory, windows over controllers
 //!  the machine runs (again)  -- running: the plan of this process; timer and interrupt lines, as the bed has them
 //!  guest reads and writes    -- controllers: the registers of one, at the exact instruction; port: start and state
+//!                                        cards: frames to send, which leave at the speed of the link
 //!  virtual time passes       -- tick:    what happens on the buses next
 //! ```
 //!
 //! | option | |
 //! |---|---|
 //! | `bus=NAME` | a bus of the machine, `/objects/NAME`; the first one is bus 0 |
+//! | `cable=NAME` | the cable of a network card; that of the first one is at card 0 |
 //! | `plan=FILE` | what the tester does ([`candor_test_bed::Plan`]) |
 //! | `records=FILE` | where [`candor_test_bed::Record`]s go |
 //! | `done=NAME` | the character device that gets a byte when the tester is done |
@@ -23,6 +25,7 @@
 
 #![no_std]
 
+mod cards;
 mod check;
 mod file;
 mod machine;
@@ -33,9 +36,10 @@ use core::fmt;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
+use candor_hardware::ethernet::Outgoing;
 use candor_qemu::devices::{self as qemu, MemoryRegion, Notifier, Timer};
 use candor_qemu::{c, options};
-use candor_test_bed::{Event, Record, TestBed};
+use candor_test_bed::{Event, Machine, Record, TestBed};
 
 /// More than a memory region, a timer needs in any known QEMU: about 240 and 48.
 const REGION_BYTES: usize = 8_192;
@@ -77,6 +81,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     for (name, value) in unsafe { options(count, arguments) } {
         let is_taken = match name {
             b"bus" => machine::name_bus(value),
+            b"cable" => cards::name(value),
             b"plan" => plan::load(value),
             b"records" => file::open(value),
             b"done" => {
@@ -142,6 +147,7 @@ extern "C" fn ready(_: *mut Notifier, _: *mut c_void) {
     unsafe { block.write(TestBed::new(machine::bus_count())) };
     BED.store(block, Relaxed);
     machine::find();
+    cards::find();
     // SAFETY: a function that stays.
     unsafe { qemu::qemu_add_vm_change_state_handler(running, ptr::null_mut()) };
 }
@@ -155,15 +161,32 @@ extern "C" fn tick(_: *mut c_void) {
 
 /// Everything that happens until now.
 fn advance(bed: &mut TestBed, now_ns: u64) {
-    bed.advance(plan::plan().as_ref(), now_ns, &mut note);
+    bed.advance(plan::plan().as_ref(), now_ns, &mut Around);
 }
 
-/// Keeps a record. When the tester is done, the guest learns it.
-fn note(record: Record) {
-    file::write(&record.to_bytes());
-    if record.event == Event::Done {
-        file::flush();
-        signal_done();
+/// What is around the bed: a file for records, and the cards of the guest.
+struct Around;
+
+impl Machine for Around {
+    /// Keeps a record. When the tester is done, the guest learns it.
+    fn note(&mut self, record: Record) {
+        file::write(&record.to_bytes());
+        if record.event == Event::Done {
+            file::flush();
+            signal_done();
+        }
+    }
+
+    fn outgoing(&mut self, card: u8, tail: u16) -> Option<(u16, Outgoing)> {
+        cards::outgoing(card, tail)
+    }
+
+    fn release(&mut self, card: u8, first: u16, next: u16) {
+        cards::release(card, first, next);
+    }
+
+    fn arrive(&mut self, card: u8, frame: &[u8]) -> bool {
+        cards::arrive(card, frame)
     }
 }
 

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use candor_qemu::devices::{self as qemu, MemoryRegion, MemoryRegionOps, Object};
 use candor_test_bed::{MOST_BUSES, MOST_CONTROLLERS, port};
 
-use crate::{REGION_BYTES, advance, bed, follow, give_up, memory, note, now_ns, plan};
+use crate::{Around, REGION_BYTES, advance, bed, follow, give_up, memory, now_ns, plan};
 
 /// The kind of device that is a controller, and its window.
 const CARD: (&CStr, &CStr) = (c"kvaser_pci", c"kvaser_pci-sja[0]");
@@ -115,7 +115,7 @@ fn add_port() {
 }
 
 /// Lays registers over a region of QEMU's.
-fn lay(
+pub(crate) fn lay(
     over: *mut MemoryRegion,
     at: u64,
     ops: &'static MemoryRegionOps,
@@ -143,7 +143,7 @@ extern "C" fn read(controller: *mut c_void, address: u64, _: u32) -> u64 {
 extern "C" fn write(controller: *mut c_void, address: u64, value: u64, _: u32) {
     let (now, bed) = (now_ns(), bed());
     advance(bed, now);
-    bed.write(controller.addr(), address as u8, value as u8, now, &mut note);
+    bed.write(controller.addr(), address as u8, value as u8, now, &mut Around);
     follow(bed);
 }
 
@@ -155,7 +155,7 @@ extern "C" fn write_port(_: *mut c_void, _: u64, _: u64, _: u32) {
     let (now, bed) = (now_ns(), bed());
     advance(bed, now);
     if let Some(plan) = plan::plan() {
-        bed.start(&plan, now, &mut note);
+        bed.start(&plan, now, &mut Around);
     }
     follow(bed);
 }
