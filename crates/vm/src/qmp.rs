@@ -194,7 +194,7 @@ impl Process {
     }
 
     /// Everything it complained about, after its end.
-    fn complaints(&mut self) -> String {
+    pub(crate) fn complaints(&mut self) -> String {
         self.complaints.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 

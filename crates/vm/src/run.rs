@@ -6,7 +6,7 @@ use candor_protocol::order::Pace;
 use candor_protocol::{Order, Report, channel};
 use serde_json::{Value, json};
 
-use crate::ending::{Ended, evaluate, guest_seconds, is_past};
+use crate::ending::{self, Ended, evaluate, guest_seconds, is_past};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::options::quoted;
@@ -82,7 +82,15 @@ impl Machine {
         let mut report =
             evaluate(&self.identity().release, status, &bytes).map_err(|reason| match reason {
                 Ended::Failed(reason) => Error::Other(reason),
-                Ended::Died(reason) => Error::Guest { reason, console: scratch.console() },
+                Ended::Died(mut reason) => {
+                    // What QEMU, or a library in it, says of its end.
+                    let said = process.complaints();
+                    if !said.trim().is_empty() {
+                        reason += &format!(": {}", said.trim());
+                    }
+                    reason += ending::known_fault(&self.identity().qemu, status).unwrap_or("");
+                    Error::Guest { reason, console: scratch.console() }
+                }
             })?;
         if let (Some(_), Some(measurement)) = (&self.timed_bus, measurement) {
             outside::add_to(&mut report, measurement, &scratch.records()?)?;
