@@ -102,8 +102,35 @@ pub struct Effort {
     pub ping_replies: u64,
     /// Messages that hackbench passed.
     pub hackbench_messages: u64,
+    /// The station that loaded the guest over Ethernet, where it is outside of the guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub station: Option<Station>,
     /// Frames that arrived although nobody had sent them, or too late.
     pub unknown: u64,
+}
+
+/// What a station counted that loads a guest over Ethernet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Station {
+    /// Datagrams that it sent.
+    pub datagrams: u64,
+    /// Whole answers that it got.
+    pub answers: u64,
+    /// Frames that arrived at the guest's card.
+    pub frames: u64,
+    /// Those of them for which the card had no room.
+    pub refused: u64,
+    /// Frames of the guest.
+    pub received: u64,
+    /// How long answers took, from the begin of the request to the end of the answer: 50 of 100 took no longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_ns_p50: Option<u64>,
+    /// See `round_trip_ns_p50`: 99 of 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_ns_p99: Option<u64>,
+    /// See `round_trip_ns_p50`: the longest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_ns_max: Option<u64>,
 }
 
 /// A file that was read.

@@ -50,12 +50,19 @@ pub(crate) fn devices(speed: Speed, tester: Tester) -> Vec<String> {
         }
     };
     let buses = ["-object can-bus,id=source -object can-bus,id=target"];
-    let cards = [
+    let cards: &[&str] = match tester {
         // Two network cards and a cable.
-        "-netdev hubport,hubid=0,id=cable0 -netdev hubport,hubid=0,id=cable1",
-        "-device e1000,netdev=cable0,mac=52:54:00:00:00:01,romfile=,addr=0x19",
-        "-device e1000,netdev=cable1,mac=52:54:00:00:00:02,romfile=,addr=0x1a",
-    ];
+        Tester::Inside => &[
+            "-netdev hubport,hubid=0,id=cable0 -netdev hubport,hubid=0,id=cable1",
+            "-device e1000,netdev=cable0,mac=52:54:00:00:00:01,romfile=,addr=0x19",
+            "-device e1000,netdev=cable1,mac=52:54:00:00:00:02,romfile=,addr=0x1a",
+        ],
+        // The other end of the cable is the library's.
+        Tester::Outside => &[
+            "-netdev hubport,hubid=0,id=cable0",
+            "-device e1000,netdev=cable0,mac=52:54:00:00:00:01,romfile=,addr=0x19",
+        ],
+    };
     let base = [
         "-no-user-config -nodefaults",
         "-machine q35,usb=off,vmport=off,smm=off",
@@ -67,7 +74,7 @@ pub(crate) fn devices(speed: Speed, tester: Tester) -> Vec<String> {
         // A restored machine tells no switch where it is.
         "-global migration.announce-rounds=0",
     ];
-    let lines = base.iter().chain(&buses).chain(controllers).chain(&cards);
+    let lines = base.iter().chain(&buses).chain(controllers).chain(cards);
     let words = lines.flat_map(|line| line.split(' '));
     let mut flags: Vec<String> = words.map(str::to_owned).collect();
     if tester == Tester::Outside {

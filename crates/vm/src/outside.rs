@@ -9,14 +9,17 @@ use std::collections::BTreeMap;
 
 use candor_hardware::bus::Fault;
 use candor_protocol::departures::{Departures, frame};
-use candor_protocol::order::{self, BusFaults, Gateway, Measurement};
+use candor_protocol::order::{self, BusFaults, Datagrams, EthernetLoad, Gateway, Measurement};
 use candor_protocol::random::Random;
-use candor_protocol::report::{BusCount, OnWire, Stamp, Wire};
+use candor_protocol::report::{BusCount, OnWire, Stamp, StationCount, Wire};
 use candor_protocol::{Report, meeting};
+use candor_test_bed::datagram::{Endpoint, Kind};
 use candor_test_bed::{
-    BusPlan, Contents, Event, FaultPlan, Pace, Plan, RECORD_BYTES, Record, SenderPlan, Step,
+    BusPlan, Contents, Event, FaultPlan, Pace, Plan, RECORD_BYTES, Record, SenderPlan, StationPace,
+    StationPlan, Step,
 };
 use candor_wire::can::{Frame, socketcan};
+use candor_wire::eth::{Address, LinkSpeed};
 
 use crate::error::Error;
 use crate::options::{TESTER_DONE, option};
@@ -26,10 +29,14 @@ use crate::scratch::Scratch;
 
 /// The buses of the machine, by number.
 const BUSES: [&str; 2] = ["source", "target"];
+/// The cable of the guest's network card, which is card 0.
+const CABLE: &str = "cable0";
 const SOURCE: u8 = 0;
 const TARGET: u8 = 1;
 /// Bit errors are drawn for no more frames of a bus: a second of computing.
 const MOST_FRAMES: u64 = 1_000_000;
+/// A flood ping goes on after so long without an answer.
+const PING_PERIOD_NS: u64 = 10_000_000;
 /// From the start to the first frame: the guest comes to rest.
 const LEAD_NS: u64 = 10_000_000;
 
@@ -76,7 +83,7 @@ pub(crate) fn options(
     for bus in BUSES {
         text += &format!(",bus={bus}");
     }
-    text += &format!(",done={TESTER_DONE}");
+    text += &format!(",cable={CABLE},done={TESTER_DONE}");
     if let Some(plan) = plan {
         let path = scratch.put("plan", plan)?;
         text += &format!(",plan={}", option(&path.display().to_string()));
@@ -114,17 +121,39 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
         .zip(measurement.faults)
         .flat_map(|(bus, faults)| bit_errors(bus, faults, steps.len() as u64, *seed))
         .collect();
+    let stations: Vec<_> =
+        measurement.load.ethernet.map(station).transpose()?.into_iter().collect();
     let sender = SenderPlan { bus: SOURCE, pace, first: 0, count: steps.len() as u32 };
     let bytes = candor_test_bed::write(&Contents {
         buses: &[source?, target?],
         senders: &[sender],
         faults: &faults,
-        stations: &[],
+        stations: &stations,
         steps: &steps,
     });
     // As the library will read it.
     Plan::read(&bytes).map_err(|error| Error::Other(format!("{error}; please report it")))?;
     Ok(bytes)
+}
+
+/// The station that loads the guest over Ethernet.
+fn station(load: EthernetLoad) -> Result<StationPlan, Error> {
+    let (kind, pace) = match load.datagrams {
+        Datagrams::Ping => (Kind::Echo, StationPace::Answered(PING_PERIOD_NS)),
+        Datagrams::Echo { period_ns } => (Kind::Echo, StationPace::Every(period_ns)),
+        Datagrams::Udp { period_ns } => (Kind::Udp, StationPace::Every(period_ns)),
+    };
+    let no_speed = || Error::Other("load: a link cannot have 0 bit/s".into());
+    let (station, (_, card, ip)) = (meeting::STATION, meeting::CARD);
+    Ok(StationPlan {
+        card: 0,
+        speed: LinkSpeed::new(load.link_bits_per_second).ok_or_else(no_speed)?,
+        kind,
+        data_bytes: load.data_bytes,
+        pace,
+        station: Endpoint { card: Address(station.0), ip: station.1 },
+        guest: Endpoint { card: Address(card), ip },
+    })
 }
 
 /// The bits that are inverted on a bus: each with the same probability, drawn for as many frames as may begin.
@@ -188,6 +217,7 @@ struct Seen {
     frames: Vec<Vec<u8>>,
     wire: Wire,
     overruns: BTreeMap<u8, u64>,
+    round_trips_ns: Vec<u64>,
     last_ns: u64,
 }
 
@@ -240,7 +270,26 @@ impl Seen {
                 bus_offs: it.bus_offs,
                 busy_ns: it.busy_ns,
             }),
-            Event::Answer { .. } | Event::Station(_) | Event::Failed { .. }
+            Event::Answer { requested_ns } => {
+                self.round_trips_ns.push(record.at_ns.saturating_sub(requested_ns));
+            }
+            Event::Station(it) if it.frames > 0 && it.refused == it.frames => {
+                return Err(Error::Other(
+                    "the network card of the guest took none of the frames of the Ethernet load; please report it"
+                        .into(),
+                ));
+            }
+            Event::Station(it) => {
+                self.wire.station = Some(StationCount {
+                    datagrams: it.datagrams,
+                    answers: it.answers,
+                    frames: it.frames,
+                    refused: it.refused,
+                    received: it.received,
+                    round_trips_ns: std::mem::take(&mut self.round_trips_ns),
+                });
+            }
+            Event::Failed { .. }
             | Event::BusOff
             | Event::TakesPart
             | Event::Started
@@ -259,6 +308,7 @@ impl Seen {
         report.monitored = self.monitored;
         report.received = self.received;
         report.frames = self.frames;
+        report.totals.ping_replies = self.wire.station.as_ref().map_or(0, |it| it.answers);
         report.wire = Some(self.wire);
     }
 }

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use candor_engine::{Bus, BusIndex, Rule, Table};
 use candor_init::INIT;
-use candor_protocol::order::{CommandOrder, Gateway, Load, Measurement, Pace, Traffic};
+use candor_protocol::order::{
+    CommandOrder, EthernetLoad, Gateway, Load, Measurement, Pace, Traffic,
+};
 use candor_protocol::{Order, Report, interface};
 use candor_vm::{Cache, Error, Kernel, Machine, Qemu, Setup, Unwatched, Watch, kernel, program};
 
@@ -151,7 +153,8 @@ fn every_gateway_ends_under_every_load() {
         for gateway in &gateways {
             for &(groups, bytes) in loads {
                 let mut loaded = measurement(gateway.clone(), ONE_AT_A_TIME, 3);
-                loaded.load = Load { hackbench_groups: groups, ping_bytes: bytes };
+                loaded.load =
+                    Load { hackbench_groups: groups, ethernet: bytes.map(EthernetLoad::ping) };
                 let report = run(&machine, &loaded);
                 let case = format!("{gateway:?}, {:?}, Linux {}", loaded.load, kernel.release);
                 assert_eq!(report.received.len(), 3, "{case}");

@@ -5,7 +5,9 @@
 
 use candor_engine::{Bus, BusIndex, Rule, Table};
 use candor_init::INIT;
-use candor_protocol::order::{BusFaults, BusTiming, Gateway, Measurement, Pace, Tester, Traffic};
+use candor_protocol::order::{
+    BusFaults, BusTiming, Datagrams, EthernetLoad, Gateway, Measurement, Pace, Tester, Traffic,
+};
 use candor_protocol::report::{OnWire, Stamp};
 use candor_protocol::{Order, Report, interface};
 use candor_vm::{BusTime, Cache, Kernel, Machine, Qemu, Setup, Unwatched, kernel};
@@ -133,6 +135,49 @@ fn the_same_order_gives_the_same_nanoseconds_on_the_wire() {
             first[2].received, first[2].monitored,
             "without a gateway the tester hears itself"
         );
+    }
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn a_station_outside_loads_the_guest_over_ethernet() {
+    const GBIT: f64 = 1e9;
+    for kernel in kernels() {
+        let machine = machine(&kernel, Tester::Outside);
+        let about = format!("Linux {}", kernel.release);
+        let idle = measurement(Gateway::Kernel, ONE_AT_A_TIME, 200, [1_000_000; 2]);
+        let longest_ns = |report: &Report| {
+            let wire = report.wire.as_ref().unwrap();
+            let pairs = report.monitored.iter().zip(&wire.target);
+            pairs.map(|(sent, it)| it.started_ns - sent.time_ns).max().unwrap()
+        };
+        let idle_ns = longest_ns(&run(&machine, &idle));
+        for (datagrams, data_bytes, frames_each) in [
+            (Datagrams::Ping, 60_000, 41),
+            (Datagrams::Echo { period_ns: 2_000_000 }, 20_000, 14),
+            (Datagrams::Udp { period_ns: 0 }, 1_472, 1),
+        ] {
+            let ethernet = Some(EthernetLoad { datagrams, ..EthernetLoad::ping(data_bytes) });
+            let mut order = idle.clone();
+            order.load.ethernet = ethernet;
+            let report = run(&machine, &order);
+            let about = format!("{about}, {datagrams:?}");
+            assert_eq!(report.received.len(), 200, "{about}");
+            let station = report.wire.as_ref().and_then(|wire| wire.station.clone()).unwrap();
+            assert_eq!(station.frames / frames_each, station.datagrams - 1, "{about}");
+            assert!(longest_ns(&report) > idle_ns, "{about}");
+            // Nothing is faster than the link: request and answer, one after the other.
+            let bytes = f64::from(data_bytes) + 8.0 + frames_each as f64 * 58.0;
+            let round_trip_ns = 2.0 * bytes * 8.0 / GBIT * 1e9;
+            let shortest = station.round_trips_ns.iter().min();
+            assert!(shortest.is_none_or(|&it| it as f64 > round_trip_ns), "{about}: {shortest:?}");
+            match datagrams {
+                Datagrams::Udp { .. } => assert_eq!(station.answers, 0, "{about}"),
+                // All but those on their way at the end.
+                _ => assert!(station.datagrams - station.answers <= 2, "{about}: {station:?}"),
+            }
+            assert_eq!(run(&machine, &order), report, "{about}");
+        }
     }
 }
 

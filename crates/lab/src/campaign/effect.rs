@@ -18,6 +18,7 @@ use crate::glob;
 pub(super) enum User {
     Sim,
     Vm,
+    Outside,
     Errors,
     Generated,
     Numbered,
@@ -27,11 +28,14 @@ pub(super) enum User {
 }
 
 /// The settings that not every experiment uses. A pattern stands for dotted keys.
-const USERS: [(&str, User); 37] = [
+const USERS: [(&str, User); 40] = [
     ("vm", User::Vm),
     ("vm.*", User::Vm),
     ("load.groups", User::Vm),
     ("load.ping_bytes", User::Vm),
+    ("load.datagrams", User::Outside),
+    ("load.period", User::Outside),
+    ("load.link", User::Outside),
     ("gateway.priority", User::Vm),
     ("gateway.receive_buffer", User::Vm),
     ("gateway.port", User::Vm),
@@ -73,6 +77,10 @@ impl User {
         match (self, &experiment.traffic) {
             (Self::Sim, _) => testbed == Testbed::Sim,
             (Self::Vm, _) => testbed == Testbed::Vm,
+            (Self::Outside, _) => match &experiment.world {
+                World::Sim(_) => false,
+                World::Vm(vm) => vm.machine.tester == Tester::Outside,
+            },
             (Self::Errors, _) => match &experiment.world {
                 World::Sim(_) => true,
                 World::Vm(vm) => vm.machine.tester == Tester::Outside,
@@ -92,6 +100,9 @@ impl User {
         match self {
             Self::Sim => "no experiment runs on the sim testbed; add --testbed sim",
             Self::Vm => "no experiment runs on the vm testbed; add --testbed vm",
+            Self::Outside => {
+                "no experiment has its tester outside of the guest; add --set vm.tester=\"outside\""
+            }
             Self::Errors => {
                 "no experiment runs on buses that can have errors; add --testbed sim, or --set \
                  vm.tester=\"outside\""

@@ -8,6 +8,7 @@
 //! controller           = "sja1000"    # or "ctucanfd"
 //! interrupt_priority   = 50           # of the interrupt threads of the gateway's controllers
 //! napi_thread_priority = 50           # NAPI in threads
+//! backlog_priority     = 50           # of the threads that pass on received frames
 //! netdev_budget        = 300
 //! tester               = "inside"     # or "outside", on buses that take their time
 //! ```
@@ -15,7 +16,8 @@
 use std::path::PathBuf;
 
 use candor_config::{Data, Section, Value};
-use candor_protocol::order::{Controller, Tester};
+use candor_protocol::order::{Controller, Datagrams, EthernetLoad, Tester};
+use candor_time::Nanos;
 use candor_vm::{Spec, Speed};
 
 use super::reader::Reader;
@@ -29,28 +31,44 @@ pub(super) const KERNEL_OPTION: &str = "--kernel";
 pub(super) const TESTERS: [(&str, Tester); 2] =
     [("inside", Tester::Inside), ("outside", Tester::Outside)];
 
+/// The speeds of links, in bit/s.
+const LINKS: [(&str, u64); 3] = [("10M", 10_000_000), ("100M", 100_000_000), ("1G", 1_000_000_000)];
+
 /// How much of a load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoadSize {
     pub(super) groups: u32,
-    pub(super) ping_bytes: u32,
+    pub(super) ethernet: EthernetLoad,
 }
 
 impl Default for LoadSize {
     /// As the papers.
     fn default() -> Self {
-        Self { groups: 2, ping_bytes: 60_000 }
+        Self { groups: 2, ethernet: EthernetLoad::ping(60_000) }
     }
 }
 
 impl LoadSize {
     pub(super) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
-        Self {
-            groups: section.integer("groups", 1..=50).unwrap_or(default.groups),
+        // Without a period, as many as the link carries.
+        let period_ns = section.nanos("period").map_or(0, Nanos::as_nanos);
+        let kinds = [
+            ("ping", Datagrams::Ping),
+            ("echo", Datagrams::Echo { period_ns }),
+            ("udp", Datagrams::Udp { period_ns }),
+        ];
+        let ethernet = EthernetLoad {
+            datagrams: section.one_of("datagrams", &kinds).unwrap_or(default.ethernet.datagrams),
             // The longest datagram of IPv4 without its headers.
-            ping_bytes: section.integer("ping_bytes", 16..=65_507).unwrap_or(default.ping_bytes),
-        }
+            data_bytes: section
+                .integer("ping_bytes", 16..=65_507)
+                .unwrap_or(default.ethernet.data_bytes),
+            link_bits_per_second: section
+                .one_of("link", &LINKS)
+                .unwrap_or(default.ethernet.link_bits_per_second),
+        };
+        Self { groups: section.integer("groups", 1..=50).unwrap_or(default.groups), ethernet }
     }
 }
 
@@ -63,6 +81,7 @@ pub(super) struct Said {
     pub(super) controller: Option<Controller>,
     pub(super) interrupt_priority: Option<u8>,
     pub(super) napi_thread_priority: Option<u8>,
+    pub(super) backlog_priority: Option<u8>,
     pub(super) netdev_budget: Option<u32>,
     pub(super) tester: Option<Tester>,
 }
@@ -84,6 +103,7 @@ impl Reader<'_> {
             controller: section.one_of("controller", &controllers),
             interrupt_priority: section.integer("interrupt_priority", 1..=99),
             napi_thread_priority: section.integer("napi_thread_priority", 0..=99),
+            backlog_priority: section.integer("backlog_priority", 0..=99),
             netdev_budget: section.integer("netdev_budget", 1..=1_000_000),
             tester: section.one_of("tester", &TESTERS),
         };

@@ -34,6 +34,16 @@ impl<'a> Said<'a> {
         }
         origin
     }
+
+    /// Whether a setting has a value.
+    pub(super) fn says(&self, path: &[&str]) -> bool {
+        let Some((last, before)) = path.split_last() else { return false };
+        let mut table = Some(self.table);
+        for key in before {
+            table = table.and_then(|it| it.get(key)?.as_table());
+        }
+        table.is_some_and(|it| it.get(last).is_some())
+    }
 }
 
 /// A world that can host an experiment.

@@ -37,6 +37,7 @@ impl Reader<'_> {
                 .unwrap_or(default.gateway_priority),
             interrupt_priority: said.machine.interrupt_priority,
             napi_thread_priority: said.machine.napi_thread_priority,
+            backlog_priority: said.machine.backlog_priority,
             netdev_budget: said.machine.netdev_budget,
             tx_queue: gateway
                 .as_ref()
@@ -57,7 +58,7 @@ impl Reader<'_> {
         let own = if has_fd { Controller::CtuCanFd } else { Controller::Sja1000 };
         let load = order::Load {
             hackbench_groups: said.load.cpu.then_some(said.load_size.groups),
-            ping_bytes: said.load.ethernet.then_some(said.load_size.ping_bytes),
+            ethernet: said.load.ethernet.then_some(said.load_size.ethernet),
         };
         let rules = match gateway {
             Some(gateway) if gateway.kind != Kind::None => Some(gateway.rules?),

@@ -2,7 +2,7 @@
 
 use candor_diagnostics::{Findings, Origin};
 use candor_engine::Table;
-use candor_protocol::order::{Controller, Tester};
+use candor_protocol::order::{Controller, Datagrams, Tester};
 use candor_sim::{Discipline, Stuffing};
 
 use super::gateway::{self, Kind};
@@ -70,6 +70,21 @@ impl Reader<'_> {
             );
             let hint = "send fewer frames, with several seeds";
             refusals.refuse(said.origin_of(&["count"]), &message, hint);
+        }
+        let is_outside = said.machine.tester == Some(Tester::Outside);
+        for key in ["datagrams", "period", "link"] {
+            let key = ["load", key];
+            if !is_outside && said.says(&key) {
+                let message = "this is for a station outside of the guest";
+                let hint = "remove it, or use vm.tester = \"outside\"";
+                refusals.refuse(said.origin_of(&key), message, hint);
+            }
+        }
+        let is_ping = said.load_size.ethernet.datagrams == Datagrams::Ping;
+        if is_outside && is_ping && said.says(&["load", "period"]) {
+            let message = "a flood ping has no period: it waits for answers";
+            let hint = "remove `period`, or use datagrams = \"echo\"";
+            refusals.refuse(said.origin_of(&["load", "period"]), message, hint);
         }
         let has_fd = self.network.buses.iter().any(|bus| bus.is_fd);
         if has_fd && said.machine.controller == Some(Controller::Sja1000) {

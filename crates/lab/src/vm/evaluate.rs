@@ -21,7 +21,7 @@ use candor_lat::pairing::Limits;
 use candor_lat::{Tap, Taps};
 use candor_protocol::Report;
 use candor_protocol::order::Gateway;
-use candor_protocol::report::BusCount;
+use candor_protocol::report::{BusCount, StationCount};
 use candor_time::Nanos;
 use candor_vm::BusTime;
 use candor_wire::can::{Frame, bits, socketcan};
@@ -33,7 +33,7 @@ use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
 use crate::experiment::Vm;
 use crate::experiment::{Experiment, Pace, Traffic};
-use crate::result::{Bus, Counts, Effort, Machine, ResultFile};
+use crate::result::{Bus, Counts, Effort, Machine, ResultFile, Station};
 use crate::traffic::Numbered;
 
 /// A full bus, with the gap behind the last frame, which no longer counts.
@@ -274,7 +274,11 @@ impl Run<'_> {
             let frames = counted(altered, "frame");
             notes.push(format!("{frames} arrived different from what the rules produce"));
         }
-        if self.report.wire.is_some() {
+        if let Some(wire) = &self.report.wire {
+            let station = wire.station.as_ref().filter(|it| it.refused > 0);
+            notes.extend(station.map(|StationCount { refused, frames, .. }| {
+                format!("the network card had no room for {refused} of {frames} frames of the Ethernet load")
+            }));
             return notes;
         }
         let latest_ns = self.report.totals.latest_departure_ns;
@@ -370,6 +374,26 @@ fn lateness(
     })
 }
 
+/// What the station counted.
+fn station(count: &StationCount) -> Station {
+    let mut times = count.round_trips_ns.clone();
+    times.sort_unstable();
+    let quantile = |permille: usize| {
+        let rank = (times.len() * permille).div_ceil(1_000).max(1);
+        times.get(rank - 1).copied()
+    };
+    Station {
+        datagrams: count.datagrams,
+        answers: count.answers,
+        frames: count.frames,
+        refused: count.refused,
+        received: count.received,
+        round_trip_ns_p50: quantile(500),
+        round_trip_ns_p99: quantile(990),
+        round_trip_ns_max: times.last().copied(),
+    }
+}
+
 fn effort(report: &Report, machine: &Machine, received: u64, unknown: u64) -> Effort {
     let totals = &report.totals;
     let (gateway_waits, gateway_preemptions) = totals.gateway_switches;
@@ -386,6 +410,7 @@ fn effort(report: &Report, machine: &Machine, received: u64, unknown: u64) -> Ef
         latest_departure_ns: totals.latest_departure_ns,
         ping_replies: totals.ping_replies,
         hackbench_messages: totals.hackbench_messages,
+        station: report.wire.as_ref().and_then(|wire| wire.station.as_ref()).map(station),
         unknown,
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use candor_lab::Experiment;
 use candor_lab::campaign::{self, Options};
 use candor_lab::experiment::{self, Testbed};
-use candor_protocol::order::{Controller, Gateway, Load, Pace};
+use candor_protocol::order::{Controller, EthernetLoad, Gateway, Load, Pace};
 use candor_wire::can::frame::EFF_FLAG;
 
 use crate::by_hand::{Lab, Noting, TWO, experiments, perfect, refused};
@@ -32,6 +32,7 @@ fn settings_reach_the_order() {
         parameters = 'threadirqs'
         interrupt_priority = 60
         napi_thread_priority = 0
+        backlog_priority = 90
         netdev_budget = 64
         kernel = '6.1-rt'
         ";
@@ -45,10 +46,14 @@ fn settings_reach_the_order() {
     assert_eq!(order.gateway, Gateway::Live { measures: false, port });
     assert_eq!(order.traffic.pace, Pace::Paced { period_percent: 200 });
     assert_eq!((order.traffic.count, order.traffic.length), (50, 2));
-    assert_eq!(order.load, Load { hackbench_groups: Some(3), ping_bytes: Some(1_000) });
+    assert_eq!(
+        order.load,
+        Load { hackbench_groups: Some(3), ethernet: Some(EthernetLoad::ping(1_000)) }
+    );
     let settings = &order.settings;
     assert_eq!((settings.gateway_priority, settings.tx_queue), (80, 50));
     assert_eq!((settings.receive_buffer, settings.netdev_budget), (None, Some(64)));
+    assert_eq!(settings.backlog_priority, Some(90));
     let priorities = (settings.interrupt_priority, settings.napi_thread_priority);
     assert_eq!(priorities, (Some(60), Some(0)));
     let interfaces: Vec<_> = order.rules.buses.iter().map(|bus| bus.port.as_str()).collect();
@@ -144,6 +149,22 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
         (
             format!("{TWO}vm.tester = 'outside'\nvm.controller = 'ctucanfd'"),
             &["a tester outside has SJA1000 controllers only"],
+        ),
+        (
+            format!("{TWO}load = {{ kind = 'ethernet', datagrams = 'udp' }}"),
+            &["t.toml:7:41: error: this is for a station outside", "vm.tester = \"outside\""],
+        ),
+        (
+            format!("{TWO}load = {{ kind = 'ethernet', link = '100M' }}"),
+            &["this is for a station outside of the guest"],
+        ),
+        (
+            format!("{TWO}vm.tester = 'outside'\nload = {{ kind = 'ethernet', period = '2ms' }}"),
+            &["a flood ping has no period", "datagrams = \"echo\""],
+        ),
+        (
+            format!("{TWO}vm.tester = 'outside'\nload = {{ kind = 'ethernet', link = '2G' }}"),
+            &["`link` is \"2G\"", "1G"],
         ),
         (format!("{TWO}vm.tester = 'there'"), &["`tester` is \"there\"", "outside"]),
         (format!("{TWO}gateway.priority = 100"), &["`priority` is 100"]),

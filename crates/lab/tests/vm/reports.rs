@@ -9,7 +9,7 @@ use candor_lab::vm::Machines;
 use candor_lat::Metric;
 use candor_protocol::Report;
 use candor_protocol::order::{Gateway, Pace, Tester};
-use candor_protocol::report::{BusCount, JobCount, OnWire, Stamp, Totals, Wire};
+use candor_protocol::report::{BusCount, JobCount, OnWire, Stamp, StationCount, Totals, Wire};
 
 use crate::by_hand::{ByHand, Change, Lab, TWO, bytes, experiments, lose, perfect};
 
@@ -73,6 +73,14 @@ fn a_tester_outside_sees_the_wire() {
             source: report.monitored.iter().map(|stamp| on_wire(stamp, 0, 400)).collect(),
             target: report.received.iter().map(|stamp| on_wire(stamp, 100, 3_000)).collect(),
             buses: vec![count(100, 40_000_000, 0), count(100, 90_000_000, 2)],
+            station: Some(StationCount {
+                datagrams: 5,
+                answers: 3,
+                frames: 205,
+                refused: 7,
+                received: 123,
+                round_trips_ns: vec![2_000, 1_000, 3_000],
+            }),
         });
         report
     });
@@ -103,6 +111,12 @@ fn a_tester_outside_sees_the_wire() {
     let [source, target] = result.buses.as_slice() else { panic!("{:?}", result.buses) };
     assert_eq!((source.load_percent, target.load_percent), (40.0, 90.0));
     assert_eq!((source.error_frames, target.error_frames), (0, 2));
+    let station = result.effort.and_then(|effort| effort.station).unwrap();
+    assert_eq!((station.answers, station.refused), (3, 7));
+    let took = [station.round_trip_ns_p50, station.round_trip_ns_p99, station.round_trip_ns_max];
+    assert_eq!(took, [2_000, 3_000, 3_000].map(Some));
+    let note = "the network card had no room for 7 of 205 frames of the Ethernet load";
+    assert_eq!(result.notes, [note]);
 }
 
 #[test]

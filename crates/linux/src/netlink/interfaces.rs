@@ -8,7 +8,8 @@ use candor_time::{Monotonic, Nanos};
 use super::connection::{Netlink, Refusal};
 use super::link::{self, CanSettings, Link, decode_link};
 use super::message::{
-    ACKNOWLEDGE, CREATE_NEW, DELETE_LINK, DUMP, GET_LINK, NEW_ADDRESS, NEW_LINK, REQUEST, Request,
+    ACKNOWLEDGE, CREATE_NEW, DELETE_LINK, DUMP, GET_LINK, NEW_ADDRESS, NEW_LINK, NEW_NEIGHBOUR,
+    REQUEST, Request,
 };
 use crate::clock;
 use crate::namespace::Namespace;
@@ -267,5 +268,31 @@ impl Netlink {
             .attribute(libc::IFA_ADDRESS, &address.octets());
         self.request("add an address to", name, request)
             .map_err(|error| error.remedy_if(libc::EEXIST, "it already has this address"))
+    }
+
+    /// Says at which card a neighbour of an Ethernet interface is, for good: nobody is asked any more.
+    ///
+    /// # Errors
+    /// There is no such interface, or the neighbour is known.
+    pub fn add_neighbour(
+        &mut self,
+        name: &str,
+        address: Ipv4Addr,
+        card: [u8; 6],
+    ) -> Result<(), Error> {
+        // `linux/neighbour.h`
+        const PERMANENT: u16 = 0x80;
+        const DESTINATION: u16 = 1;
+        const LINK_ADDRESS: u16 = 2;
+        let index = self.link(name)?.index;
+        // struct ndmsg: family, three bytes of padding, index, state, flags, type.
+        let [i0, i1, i2, i3] = index.to_ne_bytes();
+        let [s0, s1] = PERMANENT.to_ne_bytes();
+        let request = Request::new(NEW_NEIGHBOUR, REQUEST | ACKNOWLEDGE | CREATE_NEW)
+            .with(&[libc::AF_INET as u8, 0, 0, 0, i0, i1, i2, i3, s0, s1, 0, 0])
+            .attribute(DESTINATION, &address.octets())
+            .attribute(LINK_ADDRESS, &card);
+        self.request("add a neighbour to", name, request)
+            .map_err(|error| error.remedy_if(libc::EEXIST, "it already has this neighbour"))
     }
 }

@@ -24,6 +24,7 @@ pub(super) const NEW_ADDRESS: u16 = 20;
 pub(super) const NEW_ROUTE: u16 = 24;
 pub(super) const DELETE_ROUTE: u16 = 25;
 pub(super) const GET_ROUTE: u16 = 26;
+pub(super) const NEW_NEIGHBOUR: u16 = 28;
 pub(super) const NEW_QUEUE: u16 = 36;
 pub(super) const GET_QUEUE: u16 = 38;
 

@@ -95,6 +95,14 @@ fn echo() {
     netlink.wait_until_running("ours", Nanos::from_secs(5)).unwrap();
     let error = netlink.add_address("ours", OURS, 24).unwrap_err();
     assert!(error.is(libc::EEXIST), "{error}");
+    let absent = Ipv4Addr::new(10, 9, 8, 3);
+    netlink.add_neighbour("ours", absent, [2, 0, 0, 0, 0, 3]).unwrap();
+    let known = std::fs::read_to_string("/proc/thread-self/net/arp").unwrap();
+    let line = known.lines().find(|line| line.starts_with("10.9.8.3 ")).unwrap();
+    // ATF_PERM and ATF_COM of `linux/if_arp.h`.
+    assert!(line.contains("0x6") && line.contains("02:00:00:00:00:03"), "{line}");
+    let error = netlink.add_neighbour("ours", absent, [2, 0, 0, 0, 0, 4]).unwrap_err();
+    assert!(error.is(libc::EEXIST) && error.to_string().contains("already"), "{error}");
 
     let socket = icmp::Socket::open().unwrap();
     socket.set_buffers(1 << 20).unwrap();

@@ -11,7 +11,7 @@ use candor_protocol::{Message, Order, interface};
 
 use crate::failure::{Context, FAULT, Failure};
 use crate::gateway::{self, Tally};
-use crate::load::{FloodPing, Hackbench};
+use crate::load::{self, FloodPing, Hackbench};
 use crate::testbed::{self, TestBed};
 use crate::tester::{Outside, Seen, Tester};
 use crate::{system, watchdog};
@@ -31,8 +31,16 @@ pub(crate) fn measure(
     lock_memory().at("memory", FAULT)?;
     let tester = Prepared::new(order)?;
     let gateway = gateway::start(order, &mut bed)?;
-    let ping = order.load.ping_bytes.map(|bytes| FloodPing::start(&mut bed.netlink, bytes));
-    let ping = ping.transpose()?;
+    let ping = match (order.load.ethernet, order.tester) {
+        (None, _) => None,
+        (Some(load), order::Tester::Inside) => {
+            Some(FloodPing::start(&mut bed.netlink, load.data_bytes)?)
+        }
+        (Some(_), order::Tester::Outside) => {
+            load::set_up_link(&mut bed.netlink)?;
+            None
+        }
+    };
     testbed::settings(&order.settings, &mut notes)?;
     let hackbench = hackbench.map(Hackbench::start).transpose()?;
 

@@ -134,6 +134,15 @@ pub(crate) fn settings(settings: &Settings, notes: &mut Vec<String>) -> Result<(
             );
         }
     }
+    if let Some(priority) = settings.backlog_priority
+        && prioritize(priority, |task| task.starts_with("backlog_napi/"))? == 0
+    {
+        notes.push(
+            "this kernel has no backlog threads, so backlog_priority has no effect; use Linux 6.10 or later, -rt or \
+             booted with thread_backlog_napi"
+                .into(),
+        );
+    }
     Ok(())
 }
 

@@ -88,6 +88,11 @@ pub mod meeting {
     pub const TESTER_IS_THERE: u8 = 0x43;
     /// The serial port that gets a line when the tester outside is done.
     pub const TESTER_DONE: &str = "/dev/ttyS1";
+    /// The network card of a guest whose tester is outside: the name of its interface, its card's address and its IPv4
+    /// address.
+    pub const CARD: (&str, [u8; 6], [u8; 4]) = ("eth0", [0x52, 0x54, 0, 0, 0, 1], [10, 47, 0, 1]);
+    /// The station at the other end of its cable.
+    pub const STATION: ([u8; 6], [u8; 4]) = ([0x52, 0x54, 0, 0, 0, 2], [10, 47, 0, 2]);
     /// Exit value of a guest that has performed its order: QEMU's status is 33.
     pub const EXIT_DONE: u8 = 16;
     /// Exit value of a guest that has said in its report why it could not: QEMU's status is 35.

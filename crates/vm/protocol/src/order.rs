@@ -218,8 +218,46 @@ pub enum Pace {
 pub struct Load {
     /// hackbench: groups of 20 senders and 20 receivers that pass messages of 100 bytes.
     pub hackbench_groups: Option<u32>,
-    /// Flood ping over two NICs and a cable, with so many bytes of data.
-    pub ping_bytes: Option<u32>,
+    /// Datagrams over Ethernet.
+    pub ethernet: Option<EthernetLoad>,
+}
+
+/// Datagrams over Ethernet: with a tester inside over two network cards and a cable of the guest, with a tester outside
+/// from another computer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EthernetLoad {
+    /// What they are, and when they come; with a tester inside only [`Datagrams::Ping`].
+    pub datagrams: Datagrams,
+    /// How much data each one has.
+    pub data_bytes: u16,
+    /// The speed of the link of a tester outside, in bit/s.
+    pub link_bits_per_second: u64,
+}
+
+impl EthernetLoad {
+    /// A flood ping with so many bytes of data, on a link of 1 Gbit/s.
+    #[must_use]
+    pub const fn ping(data_bytes: u16) -> Self {
+        let datagrams = Datagrams::Ping;
+        Self { datagrams, data_bytes, link_bits_per_second: 1_000_000_000 }
+    }
+}
+
+/// Datagrams that load a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Datagrams {
+    /// As `ping -f`: an echo request when the one before is answered, or after 10 ms.
+    Ping,
+    /// Echo requests.
+    Echo {
+        /// From one to the next; 0 for as many as the link carries.
+        period_ns: u64,
+    },
+    /// UDP to a port that nobody uses.
+    Udp {
+        /// See [`Datagrams::Echo`].
+        period_ns: u64,
+    },
 }
 
 /// How the machine is set up.
@@ -233,6 +271,9 @@ pub struct Settings {
     /// Let NAPI run in threads (`/sys/class/net/*/threaded`) of this SCHED_FIFO priority, 0 for
     /// ordinary ones.
     pub napi_thread_priority: Option<u8>,
+    /// SCHED_FIFO priority of the threads that pass on received frames (`backlog_napi/*`), where there are such threads
+    /// (-rt, `thread_backlog_napi`).
+    pub backlog_priority: Option<u8>,
     /// `net.core.netdev_budget`.
     pub netdev_budget: Option<u32>,
     /// `txqueuelen` of the gateway's interfaces.
@@ -248,6 +289,7 @@ impl Default for Settings {
             gateway_priority: 90,
             interrupt_priority: None,
             napi_thread_priority: None,
+            backlog_priority: None,
             netdev_budget: None,
             tx_queue: 200,
             receive_buffer: None,

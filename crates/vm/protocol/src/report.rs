@@ -139,6 +139,25 @@ pub struct Wire {
     pub target: Vec<OnWire>,
     /// The buses.
     pub buses: Vec<BusCount>,
+    /// The station that loads the guest over Ethernet, if there is one.
+    pub station: Option<StationCount>,
+}
+
+/// What a station counted that loads the guest over Ethernet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StationCount {
+    /// Datagrams that it sent.
+    pub datagrams: u64,
+    /// Whole answers that it got.
+    pub answers: u64,
+    /// Frames that arrived at the guest's card.
+    pub frames: u64,
+    /// Those of them for which the card had no room.
+    pub refused: u64,
+    /// Frames of the guest.
+    pub received: u64,
+    /// How long answers took: from the begin of the request to the end of the answer, in nanoseconds.
+    pub round_trips_ns: Vec<u64>,
 }
 
 /// How a frame came onto the wire.

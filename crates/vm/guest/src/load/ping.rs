@@ -21,16 +21,14 @@ use candor_linux::netlink::Netlink;
 use candor_linux::poll::{self, Interest};
 use candor_time::{Monotonic, Nanos};
 
+use super::{MOST_PATIENCE, configure};
 use crate::failure::{Context, FAULT, Failure};
 use crate::modules::Modules;
 
 const NEAR: (&str, Ipv4Addr) = ("eth0", Ipv4Addr::new(10, 47, 0, 1));
 const FAR: (&str, Ipv4Addr) = ("eth1", Ipv4Addr::new(10, 47, 0, 2));
-const PREFIX: u8 = 24;
 /// The longest wait for a reply.
 const PERIOD: Nanos = Nanos::from_millis(10);
-/// The cable is there after a second or two.
-const MOST_PATIENCE: Nanos = Nanos::from_secs(20);
 /// The longest IPv4 datagram.
 const DATAGRAM_LEN: usize = 65_535;
 /// For a datagram in its many packets, as the kernel accounts them.
@@ -51,10 +49,10 @@ pub(crate) struct FloodPing {
 
 impl FloodPing {
     /// Starts it with so many bytes of data; returns when the first reply has come.
-    pub(crate) fn start(netlink: &mut Netlink, data_len: u32) -> Result<Self, Failure> {
+    pub(crate) fn start(netlink: &mut Netlink, data_len: u16) -> Result<Self, Failure> {
         Modules::read()?.load("e1000")?;
         let most = DATAGRAM_LEN - 20 - HEADER_LEN;
-        let data_len = usize::try_from(data_len).ok().filter(|&len| len <= most);
+        let data_len = Some(usize::from(data_len)).filter(|&len| len <= most);
         let data_len = data_len.ok_or_else(|| {
             Failure::new(PLACE, "more data than a datagram can contain", "use at most 65,507 bytes")
         })?;
@@ -108,11 +106,6 @@ fn far_side(netlink: &mut Netlink) -> Result<Namespace, Failure> {
         far.join().unwrap_or_else(panicked)?;
         Ok(namespace)
     })
-}
-
-fn configure(netlink: &mut Netlink, (name, address): (&str, Ipv4Addr)) -> Result<(), Failure> {
-    netlink.add_address(name, address, PREFIX).at(PLACE, REMEDY)?;
-    netlink.set_up(name, true).at(PLACE, REMEDY)
 }
 
 fn flood(data_len: usize, is_over: &AtomicBool, replies: &AtomicU64) -> Result<(), Failure> {
