@@ -164,7 +164,9 @@ fn a_station_outside_loads_the_guest_over_ethernet() {
             let about = format!("{about}, {datagrams:?}");
             assert_eq!(report.received.len(), 200, "{about}");
             let station = report.wire.as_ref().and_then(|wire| wire.station.clone()).unwrap();
-            assert_eq!(station.frames / frames_each, station.datagrams - 1, "{about}");
+            // All but the last datagram are whole.
+            let cut = station.datagrams - station.frames / frames_each;
+            assert!(cut <= 1, "{about}: {station:?}");
             assert!(longest_ns(&report) > idle_ns, "{about}");
             // Nothing is faster than the link: request and answer, one after the other.
             let bytes = f64::from(data_bytes) + 8.0 + frames_each as f64 * 58.0;
