@@ -211,6 +211,47 @@ def row(cells):
     return f"| {' | '.join(cells)} |"
 
 
+def worst_cases(file):
+    """A row per experiment, in Markdown: the gateway latency of both gateways, over all seeds."""
+
+    def make(candor, arguments):
+        out = candor.out("worst")
+        candor.run(["lab", "run", file, "--out", out, *JOBS, *arguments])
+        results = candor.results(out)
+        return Made(table_of_worst_cases(results), machines(results))
+
+    return make
+
+
+def table_of_worst_cases(results):
+    rows = {}
+    for result in results.values():
+        gateway = result["axes"]["gateway.kind"]
+        name = result["experiment"].partition("-seed-")[0].removesuffix(f"-{gateway}")
+        figures = result["metrics"]["gateway_latency"]
+        rows.setdefault(name, {}).setdefault(gateway, []).append(figures)
+    columns = {"p50": "p50_ns", "p99": "p99_ns", "worst": "max_ns"}
+    gateways = {"kernel": "can-gw", "live": "live"}
+    head = [f"{shown}, {column}" for shown in gateways.values() for column in columns]
+    lines = [row(["experiment", *head]), row(["---"] * (1 + len(head)))]
+    for name, of_gateways in rows.items():
+        cells = [
+            span([figures[key] for figures in of_gateways.get(gateway, [])])
+            for gateway in gateways
+            for key in columns.values()
+        ]
+        lines.append(row([name, *cells]))
+    return "\n".join(lines) + "\n"
+
+
+def span(values):
+    """The smallest and the largest of some durations."""
+    if not values:
+        return ""
+    shown = [duration(value) for value in (min(values), max(values))]
+    return shown[0] if shown[0] == shown[1] else f"{shown[0]} to {shown[1]}"
+
+
 LIVE = {
     "user": "a loop of `read` and `write`",
     "live": "live",
@@ -247,6 +288,9 @@ TABLES = {
         ["--only", "*-flood-none-*"],
         12,
         2,
+    ),
+    "ethernet": Table(
+        "docs/kernel-lab.md", worst_cases("campaigns/ethernet.toml"), ["--only", "idle-*"], 12, 1
     ),
     "live-gateway": Table(
         "docs/performance.md",
