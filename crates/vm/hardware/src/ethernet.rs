@@ -106,12 +106,12 @@ pub const fn gap_ns(speed: LinkSpeed) -> u64 {
 
 /// One direction of a link: frames pass one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lane {
+pub struct Direction {
     speed: LinkSpeed,
     free_ns: u64,
 }
 
-impl Lane {
+impl Direction {
     /// A direction that is free.
     #[must_use]
     pub const fn new(speed: LinkSpeed) -> Self {
@@ -201,11 +201,11 @@ mod tests {
 
     #[test]
     fn frames_pass_one_after_the_other() {
-        let mut lane = Lane::new(LinkSpeed::GBIT_1);
+        let mut direction = Direction::new(LinkSpeed::GBIT_1);
         // 8 bytes of preamble, 64 with check sequence, a gap of 12.
-        assert_eq!(lane.take(1_000, 14), (1_000, 1_576));
-        assert_eq!(lane.take(1_100, 60), (1_672, 2_248));
-        assert_eq!(lane.take(9_000, 1_514), (9_000, 9_000 + 8 * 1_526));
-        assert_eq!(lane.take(0, 1_514).0, 9_000 + 8 * 1_538);
+        assert_eq!(direction.take(1_000, 14), (1_000, 1_576));
+        assert_eq!(direction.take(1_100, 60), (1_672, 2_248));
+        assert_eq!(direction.take(9_000, 1_514), (9_000, 9_000 + 8 * 1_526));
+        assert_eq!(direction.take(0, 1_514).0, 9_000 + 8 * 1_538);
     }
 }

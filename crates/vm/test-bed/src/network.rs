@@ -1,6 +1,6 @@
 //! [`Link`]: a link between a card of the guest and a [`Station`].
 
-use candor_hardware::ethernet::{Lane, Outgoing};
+use candor_hardware::ethernet::{Direction, Outgoing};
 use candor_wire::eth::LinkSpeed;
 
 use crate::machine::Machine;
@@ -22,7 +22,7 @@ struct Leaving {
 /// A link of the guest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
-    lane: Lane,
+    direction: Direction,
     /// What the guest wrote last into the tail register of the card: up to this descriptor there is something to send.
     tail: u16,
     leaving: Option<Leaving>,
@@ -31,11 +31,15 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) const NEW: Self =
-        Self { lane: Lane::new(USUAL_SPEED), tail: 0, leaving: None, station: None };
+        Self { direction: Direction::new(USUAL_SPEED), tail: 0, leaving: None, station: None };
 
     /// With the station of a plan.
     pub(crate) const fn with(plan: StationPlan) -> Self {
-        Self { lane: Lane::new(plan.speed), station: Some(Station::new(plan)), ..Self::NEW }
+        Self {
+            direction: Direction::new(plan.speed),
+            station: Some(Station::new(plan)),
+            ..Self::NEW
+        }
     }
 
     pub(crate) const fn tail(&self) -> u16 {
@@ -92,7 +96,7 @@ impl Link {
     /// The next frame goes on the link, if there is one.
     fn leave(&mut self, card: u8, now_ns: u64, machine: &mut dyn Machine) {
         let Some((first, frame)) = machine.outgoing(card, self.tail) else { return };
-        let (_, over_ns) = self.lane.take(now_ns, frame.len as usize);
+        let (_, over_ns) = self.direction.take(now_ns, frame.len as usize);
         self.leaving = Some(Leaving { first, frame, over_ns });
     }
 }

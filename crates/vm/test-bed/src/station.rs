@@ -1,11 +1,12 @@
-//! [`Station`]: another computer on a link of the guest, which sends datagrams and counts the answers.
+//! [`Station`]: another computer on a link of the guest (IEEE 802.3, clause 1.4), which sends datagrams and counts the
+//! answers.
 //!
 //! ```text
 //!  every       |datagram|      |datagram|      |datagram|        a period of 0: one after the other, at line rate
 //!  answered    |datagram| .... |answer||datagram| .... |answer|  as `ping -f`; or when the answer is given up
 //! ```
 
-use candor_hardware::ethernet::{Lane, Outgoing};
+use candor_hardware::ethernet::{Direction, Outgoing};
 use candor_wire::eth::LinkSpeed;
 
 use crate::datagram::{Datagram, Endpoint, Kind, Reply};
@@ -68,7 +69,7 @@ const MOST_REQUESTS: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Station {
     plan: StationPlan,
-    lane: Lane,
+    direction: Direction,
     is_active: bool,
     /// The fragment that is on the link, and when it is over.
     sending: Option<(u16, u64)>,
@@ -84,7 +85,7 @@ impl Station {
     pub(crate) const fn new(plan: StationPlan) -> Self {
         Self {
             plan,
-            lane: Lane::new(plan.speed),
+            direction: Direction::new(plan.speed),
             is_active: false,
             sending: None,
             next_ns: 0,
@@ -155,7 +156,8 @@ impl Station {
 
     /// A fragment is next on the link; when it begins.
     fn send(&mut self, fragment: u16, ready_ns: u64) -> u64 {
-        let (begin_ns, over_ns) = self.lane.take(ready_ns, self.datagram().frame_len(fragment));
+        let (begin_ns, over_ns) =
+            self.direction.take(ready_ns, self.datagram().frame_len(fragment));
         self.sending = Some((fragment, over_ns));
         begin_ns
     }
