@@ -1,23 +1,26 @@
-//! [`Messages`]: what became of each message of periodic traffic.
+//! [`Messages`]: what became of each message of periodic traffic, and of each identifier of numbered frames.
 
 use std::collections::BTreeMap;
 
 use candor_causes::Ending;
-use candor_lat::{Histogram, Metric};
+use candor_lat::{Histogram, Metric, Taps};
 use candor_network::show_id;
 use candor_sim::Record;
 
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Traffic};
 use crate::result::{Figures, MessageFigures};
 
 /// The metrics that messages have: from their queue to the end on their own bus, and to the end of their
 /// way.
 const METRICS: [Metric; 2] = [Metric::ResponseTime, Metric::EndToEnd];
 
-/// The messages of an experiment, by sender and identifier.
+/// The sender of numbered frames, which has no node.
+const TESTER: &str = "tester";
+
+/// The messages of an experiment, by sender and identifier. Numbered frames have one sender.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
-    places: BTreeMap<(u32, u32), usize>,
+    places: BTreeMap<(Option<u32>, u32), usize>,
     messages: Vec<Counted>,
 }
 
@@ -28,29 +31,51 @@ struct Counted {
 }
 
 impl Messages {
-    /// Of an experiment whose senders are its nodes, in their order.
+    /// Of an experiment whose senders are its nodes, in their order, or that sends numbered frames with several identifiers.
     pub(crate) fn new(experiment: &Experiment) -> Self {
         let mut all = Self::default();
+        if let Traffic::Numbered { frames, .. } = &experiment.traffic {
+            let bus = experiment.network.buses.first().map_or("", |bus| bus.name.as_str());
+            let mut can_ids = frames.can_ids.clone();
+            can_ids.sort_unstable();
+            can_ids.dedup();
+            if can_ids.len() > 1 {
+                can_ids
+                    .into_iter()
+                    .for_each(|can_id| all.add(None, &show_id(can_id), (TESTER, bus), can_id));
+            }
+            return all;
+        }
         for (sender, node) in (0_u32..).zip(&experiment.network.nodes) {
             let bus = experiment.network.buses.get(node.bus).map_or("", |bus| bus.name.as_str());
             for message in &node.messages {
-                // Of two entries with one identifier, nobody can tell the frames apart.
-                all.places.entry((sender, message.can_id)).or_insert(all.messages.len());
-                all.messages.push(Counted {
-                    figures: MessageFigures {
-                        name: message.name.clone(),
-                        node: node.name.clone(),
-                        bus: bus.to_owned(),
-                        id: show_id(message.can_id),
-                        sent: 0,
-                        received: 0,
-                        metrics: BTreeMap::new(),
-                    },
-                    histograms: METRICS.map(|_| Histogram::new()),
-                });
+                all.add(Some(sender), &message.name, (&node.name, bus), message.can_id);
             }
         }
         all
+    }
+
+    fn add(&mut self, sender: Option<u32>, name: &str, (node, bus): (&str, &str), can_id: u32) {
+        // Of two entries with one identifier, nobody can tell the frames apart.
+        self.places.entry((sender, can_id)).or_insert(self.messages.len());
+        self.messages.push(Counted {
+            figures: MessageFigures {
+                name: name.to_owned(),
+                node: node.to_owned(),
+                bus: bus.to_owned(),
+                id: show_id(can_id),
+                sent: 0,
+                received: 0,
+                metrics: BTreeMap::new(),
+            },
+            histograms: METRICS.map(|_| Histogram::new()),
+        });
+    }
+
+    fn find(&mut self, sender: u32, can_id: u32) -> Option<&mut Counted> {
+        let places = &self.places;
+        let place = places.get(&(None, can_id)).or_else(|| places.get(&(Some(sender), can_id)));
+        self.messages.get_mut(*place?)
     }
 
     /// A copy of a frame has ended: how the frame had ended before, if a copy had, and how it has now.
@@ -60,18 +85,27 @@ impl Messages {
         before: Option<Ending>,
         now: Option<Ending>,
     ) {
-        let place = self.places.get(&(record.sender, record.sent.can_id()));
-        let Some(message) = place.and_then(|place| self.messages.get_mut(*place)) else { return };
+        let Some(message) = self.find(record.sender, record.sent.can_id()) else { return };
         let received = Some(Ending::Received);
         message.figures.sent += u64::from(before.is_none());
         message.figures.received += u64::from(now == received && before != received);
-        for (metric, histogram) in METRICS.into_iter().zip(&mut message.histograms) {
-            // All copies of a frame have the same response time.
-            let counts = before.is_none() || metric != Metric::ResponseTime;
-            if counts && let Some(value) = metric.value(record.taps, record.transmission_ns) {
-                histogram.record(value);
-            }
-        }
+        // All copies of a frame have the same response time.
+        let counts = |metric| before.is_none() || metric != Metric::ResponseTime;
+        message.record(record.taps, record.transmission_ns, counts);
+    }
+
+    /// A numbered frame has ended, with the taps of its first copy that arrived, if one did.
+    pub(crate) fn note_frame(
+        &mut self,
+        can_id: u32,
+        has_arrived: bool,
+        taps: &Taps,
+        transmission_ns: u64,
+    ) {
+        let Some(message) = self.find(0, can_id) else { return };
+        message.figures.sent += 1;
+        message.figures.received += u64::from(has_arrived);
+        message.record(taps, transmission_ns, |_| true);
     }
 
     /// What they counted, also of messages that were never sent.
@@ -86,5 +120,17 @@ impl Messages {
             MessageFigures { metrics: metrics.collect(), ..message.figures }
         };
         self.messages.into_iter().map(figures).collect()
+    }
+}
+
+impl Counted {
+    fn record(&mut self, taps: &Taps, transmission_ns: u64, counts: impl Fn(Metric) -> bool) {
+        for (metric, histogram) in METRICS.into_iter().zip(&mut self.histograms) {
+            if counts(metric)
+                && let Some(value) = metric.value(taps, transmission_ns)
+            {
+                histogram.record(value);
+            }
+        }
     }
 }

@@ -189,3 +189,19 @@ fn offsets_are_those_of_the_message_or_of_all() {
     assert_eq!(worst("offset = '0us'\noffsets.C = '0us'"), [1_056, 2_136, 3_216]);
     assert_eq!(worst("offset = '1us'\noffsets = { B = '0us' }"), [2_135, 1_056, 1_056]);
 }
+
+#[test]
+fn numbered_frames_have_figures_for_each_identifier() {
+    let text = "count = 9\nbus.in.bitrate = '500k'\nbus.out.bitrate = '125k'\ngateway.delay = '35us'\ngateway.tx_queue = 2\n\
+                [traffic]\nkind = 'flood'\nlength = 8\nid = ['0x700', '0x100', '0x700']\n";
+    let (result, sent) = run(text);
+    let count = |name| {
+        let message = message(&result, name);
+        (message.sent, message.received)
+    };
+    assert_eq!((count("0x100").0, count("0x700").0, sent.len()), (3, 6, 9));
+    assert_eq!(count("0x100").1 + count("0x700").1, result.counts.received);
+    assert!(result.counts.lost > 0, "{:?}", result.counts);
+    let times = &message(&result, "0x100").metrics["response_time"];
+    assert_eq!(times.count, 3);
+}

@@ -1,4 +1,4 @@
-//! `candor lab messages`: what became of each message of periodic traffic.
+//! `candor lab messages`: what became of each message of periodic traffic, and of each identifier of numbered frames.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ pub(super) fn messages(arguments: &Messages) -> Answer {
     if with_messages.is_empty() {
         return Err(format!(
             "{}: no selected result has messages; they come from experiments with traffic.kind = \
-             \"periodic\"",
+             \"periodic\", or with several identifiers in traffic.id",
             arguments.dir.display()
         ));
     }

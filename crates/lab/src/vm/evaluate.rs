@@ -33,6 +33,7 @@ use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
 use crate::experiment::Vm;
 use crate::experiment::{Experiment, Pace, Traffic};
+use crate::messages::Messages;
 use crate::result::{Bus, Counts, Effort, Machine, ResultFile, Station};
 use crate::traffic::Numbered;
 
@@ -89,7 +90,8 @@ pub(super) fn evaluate(
         if report.wire.is_some() { OUTSIDE } else { INSIDE },
         frames,
     );
-    let Outcome { missed, altered } = run.follow(&journeys, &mut builder);
+    let mut messages = Messages::new(experiment);
+    let Outcome { missed, altered } = run.follow(&journeys, &mut builder, &mut messages);
     let stopped = stopped(experiment, report, &missed);
     let mut endings = missed.endings(&stopped);
     endings.add(Ending::Received, journeys.0.len() as u64 - endings.total());
@@ -109,6 +111,7 @@ pub(super) fn evaluate(
         rules: rules(experiment, settings, report),
         notes: run.notes(missing, altered, *pace, &buses),
         buses,
+        messages: messages.figures(),
         effort: Some(effort),
         ..builder.finish(experiment, command)?
     })
@@ -177,7 +180,12 @@ impl Run<'_> {
     }
 
     /// Follows each frame.
-    fn follow(&self, journeys: &Journeys, builder: &mut ResultBuilder<'_>) -> Outcome {
+    fn follow(
+        &self,
+        journeys: &Journeys,
+        builder: &mut ResultBuilder<'_>,
+        messages: &mut Messages,
+    ) -> Outcome {
         let Self { experiment, settings, report, numbered, arrived } = self;
         let mut expected = Expected::new(experiment, &settings.gateway);
         let passed = if self.is_delivered() { "delivered" } else { "forwarded" };
@@ -204,6 +212,12 @@ impl Run<'_> {
                     transmission_ns,
                 });
             };
+            if let Some(sent) = &sent {
+                let first = journey.arrivals.first();
+                let arrived = first.map(|&arrival| self.arrive(journey.taps(), arrival));
+                let (taps, transmission_ns) = arrived.unwrap_or((journey.taps(), 0));
+                messages.note_frame(sent.can_id(), first.is_some(), &taps, transmission_ns);
+            }
             for &arrival in &journey.arrivals {
                 let (taps, transmission_ns) = self.arrive(journey.taps(), arrival);
                 let received = &arrived[arrival];

@@ -120,6 +120,30 @@ fn a_tester_outside_sees_the_wire() {
 }
 
 #[test]
+fn each_identifier_has_figures() {
+    let lab = Lab::new(|measurement| {
+        let mut report = perfect(measurement);
+        lose(&mut report, 3);
+        lose(&mut report, 4);
+        lose(&mut report, 5);
+        report.totals.overflow_of_queue = 3;
+        report
+    });
+    let (result, _) = lab.one(&format!("{TWO}traffic.id = ['0x500', '0x100']\n"));
+    let figures: Vec<_> = result
+        .messages
+        .iter()
+        .map(|it| (it.id.as_str(), it.node.as_str(), it.bus.as_str(), it.sent, it.received))
+        .collect();
+    assert_eq!(figures, [("0x100", "tester", "in", 50, 48), ("0x500", "tester", "in", 50, 49)]);
+    let longest = result.messages.iter().map(|it| it.metrics["end_to_end"].max_ns);
+    assert_eq!(longest.collect::<Vec<_>>(), [15_000, 15_000]);
+    // A single one is the whole result.
+    let (result, _) = lab.one(&format!("{TWO}traffic.id = '0x500'\n"));
+    assert!(result.messages.is_empty());
+}
+
+#[test]
 fn what_a_controller_held_at_bus_off_is_lost() {
     let lab = Lab::new(|measurement| {
         let mut report = perfect(measurement);
