@@ -116,6 +116,33 @@ class Tables(unittest.TestCase):
         with self.assertRaises(tables.Broken):
             tables.fate(result("cell-d", "user", "none", lost=1))
 
+    def test_the_next_kernel_of_a_series_is_held_against_counts_and_medians(self):
+        text = """| experiment | sent | p50 | can-gw, p50 | p99 |
+| --- | --- | --- | --- | --- |
+| user | 1,000 | 16.5 us | 7.00 us to 9.00 us | 20 us |
+"""
+        self.document.write_text(
+            f"<!-- table claims: Linux 6.12.117+deb13-rt-amd64; QEMU 7.2 -->\n{text}<!-- end of table -->\n"
+        )
+        self.table.least_cells, self.table.key_columns = 4, 1
+        near = ["Linux 6.12.118+deb13-rt-amd64", "QEMU 7.2"]
+        for old, new, wrong in [
+            ("20 us", "44 us", 0),
+            ("16.5 us", "17.9 us", 0),
+            ("16.5 us", "18.3 us", 1),
+            ("7.00 us to 9.00 us", "8.20 us", 0),
+            ("7.00 us to 9.00 us", "8.20 us to 9.90 us", 1),
+            ("1,000", "999", 1),
+            ("16.5 us", "16.5", 1),
+        ]:
+            count, found = self.compare(text.replace(old, new), machines=near)
+            self.assertEqual((count, len(found)), (3, wrong), (old, new, found))
+        for machine in ["Linux 6.12.118+deb13-amd64", "Linux 6.13.1+deb13-rt-amd64", "QEMU 10.0"]:
+            with self.assertRaises(tables.OtherMachine):
+                self.compare(text, machines=[machine])
+        with self.assertRaises(tables.OtherMachine):
+            self.compare(text.replace("p50", "other").replace("sent", "late"), machines=near)
+
     def test_durations_look_as_candor_shows_them(self):
         for ns, shown in [(999, "999 ns"), (16_502, "16.5 us"), (526_000, "526 us"), (1.5e6, "1.50 ms")]:
             self.assertEqual(tables.duration(ns), shown)
