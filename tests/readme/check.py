@@ -159,7 +159,9 @@ def run(command, scratch, environment):
 def start(text, scratch, environment, output):
     """Starts a command, in a session of its own, so that what it starts can be ended with it."""
     return subprocess.Popen(["bash", "-c", text], cwd=scratch, env=environment, stdin=subprocess.DEVNULL,
-                            stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+                            stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                            # Commands in the background of a script are started with this signal ignored.
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 
 
 def lines(output):
