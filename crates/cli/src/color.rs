@@ -113,7 +113,7 @@ pub(crate) fn findings(findings: &Findings, has_colors: bool) -> String {
 
 /// Prints findings on standard error.
 pub(crate) fn eprint_findings(all: &Findings) {
-    eprint!("{}", findings(all, on_stderr()));
+    candor_output::messages::lines(findings(all, on_stderr()));
 }
 
 /// The same for findings that are text already.

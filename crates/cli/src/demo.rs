@@ -8,6 +8,7 @@ use candor_lab::testbed::Testbeds;
 use candor_lab::{Experiment, report, run};
 use candor_lat::Metric;
 use candor_lat::text::{self, Canvas, Charset, Scale, Series};
+use candor_output::say;
 use clap::Args;
 
 use crate::Answer;
@@ -87,9 +88,9 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
     let latest: Vec<_> = results.iter().map(|result| result.experiment.clone()).collect();
     report::write(&arguments.out, Some(&latest)).map_err(|error| error.to_string())?;
     let index = arguments.out.join("index.html");
-    eprintln!("report: {}", index.display());
+    say!("report: {}", index.display());
     let replay = quoted(&folder.join("replay.toml").display().to_string());
-    eprintln!("next, your own car: candor lab run {replay} --set traffic.log=YOUR-CANDUMP.log");
+    say!("next, your own car: candor lab run {replay} --set traffic.log=YOUR-CANDUMP.log");
     Ok(true)
 }
 

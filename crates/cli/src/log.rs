@@ -9,6 +9,7 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use candor_diagnostics::counted;
+use candor_output::say;
 use candor_recording::{AnyRecord, Entry, FORMATS, Format, Recording, RecordingError, Writer};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -104,23 +105,23 @@ fn convert(args: &ConvertArgs) -> Result<(), String> {
     progress.clear();
     report_skipped(&recording);
     if directions > 0 && !format.keeps_directions {
-        eprintln!(
+        say!(
             "note: a {} cannot store directions; records that lost their direction: {directions}",
             format.title
         );
     }
     if ethernet_frames > 0 {
-        eprintln!(
+        say!(
             "note: a {} cannot store Ethernet frames; frames left out: {ethernet_frames}; use pcapng to keep them",
             format.title
         );
     }
     let other = recording.passed_over().other_packets;
     if other > 0 {
-        eprintln!("note: packets of other protocols skipped: {other}");
+        say!("note: packets of other protocols skipped: {other}");
     }
     let records = counted(records, "record");
-    eprintln!("{records}: {} -> {}", recording.format().name, format.name);
+    say!("{records}: {} -> {}", recording.format().name, format.name);
     Ok(())
 }
 
@@ -183,11 +184,11 @@ fn explain_malformed(error: RecordingError, records: u64, file: &Path) -> String
 
 fn report_skipped(recording: &Recording) {
     if let Some(cut) = recording.cut() {
-        eprintln!("note: {cut}; what comes before it was read");
+        say!("note: {cut}; what comes before it was read");
     }
     let skipped = recording.skipped();
     if let Some(first) = &skipped.first {
-        eprintln!("note: malformed records skipped: {}; the first: {first}", skipped.count);
+        say!("note: malformed records skipped: {}; the first: {first}", skipped.count);
     }
 }
 

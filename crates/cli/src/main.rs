@@ -3,6 +3,9 @@
 //! Exit codes: 0 yes, 1 no (a check failed, a claim does not hold), 2 error. Data goes to standard
 //! output, messages to standard error. A reader that goes away early is no error.
 
+// Both panic when nobody reads: `output::print` and `say!` do not.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 mod bus;
 mod color;
 mod demo;
@@ -22,6 +25,9 @@ mod route;
 mod vm;
 
 use std::process::ExitCode;
+use std::time::Duration;
+
+use candor_output::{messages, say};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -84,6 +90,9 @@ enum Command {
     Man(manual::ManPages),
 }
 
+/// How long the end of the program waits for whoever reads its messages.
+const LAST_MESSAGES: Duration = Duration::from_secs(1);
+
 /// Whether the answer is yes; an error is one sentence, or findings with their places.
 type Answer = Result<bool, String>;
 
@@ -121,8 +130,9 @@ fn exit_code(answer: Answer) -> ExitCode {
         let message = message.trim_end();
         // Findings begin with their own places.
         let prefix = if message.contains('\n') { "" } else { "candor: " };
-        eprintln!("{prefix}{}", color::finding_text(message, color::on_stderr()));
+        say!("{prefix}{}", color::finding_text(message, color::on_stderr()));
     }
+    messages::finish(LAST_MESSAGES);
     ExitCode::from(status)
 }
 

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use candor_diagnostics::counted;
+use candor_output::say;
 use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
@@ -50,7 +51,7 @@ pub(crate) fn man(arguments: &ManPages, mut command: Command) -> Answer {
         count += write_pages(topic, folder, arguments.overwriting)?;
     }
     let pages = counted(count, "manual page");
-    eprintln!("{pages} in {}", folder.display());
+    say!("{pages} in {}", folder.display());
     Ok(true)
 }
 

@@ -14,6 +14,7 @@ use candor_lab::run::{Ended, Progress};
 use candor_lab::{Error, Experiment};
 use candor_lat::Metric;
 use candor_linux::clock;
+use candor_output::say;
 use candor_time::{Instant, Monotonic, Nanos};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -29,7 +30,7 @@ pub(crate) fn catch_interrupt() {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!(
+        say!(
             "\ninterrupted: storing the finished results (press Ctrl-C again to stop at \
                    once)"
         );
@@ -157,7 +158,7 @@ impl Bar {
         if !self.has_terminal {
             self.pulse.beat(now);
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            eprintln!("[{}/{}] {}", state.done, self.experiments, text(&state));
+            say!("[{}/{}] {}", state.done, self.experiments, text(&state));
         }
     }
 }
@@ -186,7 +187,7 @@ impl Progress for Bar {
     }
 
     fn note(&self, experiment: &Experiment, text: &str) {
-        self.bar.suspend(|| eprintln!("{}: {text}", experiment.name));
+        self.bar.suspend(|| say!("{}: {text}", experiment.name));
     }
 
     fn finished(&self, experiment: &Experiment, ended: &Ended) {

@@ -8,6 +8,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use candor_output::say;
 use candor_vm::kernel::{self, Available, Cached, Fetcher, Fetching, Progress};
 use candor_vm::{Cache, Kernel, Spec};
 use clap::{Args, Subcommand};
@@ -132,7 +133,7 @@ fn list(arguments: &Kernels) -> Answer {
     let available = kernel::available(&cache).map_err(text)?;
     let cached = kernel::cached(&cache).map_err(text)?;
     if available.is_none() {
-        eprintln!(
+        say!(
             "Debian's kernels are not known yet; download the package lists with `candor vm \
              kernels --update`"
         );
@@ -143,11 +144,11 @@ fn list(arguments: &Kernels) -> Answer {
         print(&format!("{available}{}", lines(cached.iter().map(cached_object))?))?;
     } else {
         print(&overview(&available, &cached))?;
-        eprintln!("the cache is {}", cache.folder().display());
+        say!("the cache is {}", cache.folder().display());
     }
     let mut is_sound = true;
     for error in cached.iter().filter_map(|cached| cached.kernel.as_ref().err()) {
-        eprintln!("{error}");
+        say!("{error}");
         is_sound = false;
     }
     Ok(is_sound)
@@ -303,7 +304,7 @@ impl Progress for Bar {
         self.bar.reset();
         self.bar.set_message(what.to_owned());
         if self.bar.is_hidden() {
-            eprintln!("downloading {what}");
+            say!("downloading {what}");
         }
     }
 
@@ -313,7 +314,7 @@ impl Progress for Bar {
     }
 
     fn note(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{text}"));
+        self.bar.suspend(|| say!("{text}"));
     }
 
     fn proceed(&self) -> bool {

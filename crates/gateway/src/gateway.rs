@@ -234,6 +234,10 @@ impl Gateway {
             uptime_ns: (clock::now::<Monotonic>() - self.started).as_nanos(),
             generation: self.changes,
             rejected: self.rejected.clone(),
+            #[cfg(feature = "service")]
+            messages_dropped: candor_output::messages::dropped(),
+            #[cfg(not(feature = "service"))]
+            messages_dropped: 0,
             rules: self.in_order(&mut report),
             ports: report.ports,
             latencies: report.latencies,

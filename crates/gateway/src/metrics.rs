@@ -7,6 +7,7 @@
 //! | `candor_uptime_seconds` | | how long it has been running |
 //! | `candor_rules_generation` | | how often the rules were changed since |
 //! | `candor_rules_rejected` | | 1 if the rules on disk are not those in use |
+//! | `candor_messages_dropped_total` | | messages that standard error did not take |
 //! | `candor_port_up` | `bus`, `port` | 1 if it works |
 //! | `candor_port_…_total` | `bus`, `port` | see [`text()`] for all of them |
 //! | `candor_port_queue_frames` | `bus`, `port` | frames that wait in its egress queue now |

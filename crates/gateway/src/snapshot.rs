@@ -31,6 +31,9 @@ pub struct Snapshot {
     pub generation: u64,
     /// Why the rules on disk are not those in use, if they are not.
     pub rejected: Option<String>,
+    /// Messages that nobody could read: standard error could not be written, or was full.
+    #[serde(default)]
+    pub messages_dropped: u64,
     /// Its ports.
     pub ports: Vec<PortSnapshot>,
     /// Its rules: one entry per destination.

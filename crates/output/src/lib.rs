@@ -1,4 +1,5 @@
-//! Output that appears only when it is complete: a file, or a stream.
+//! What a program puts out: files and streams that appear only when they are complete, and
+//! [`messages`] to people.
 //!
 //! The new contents grow in a file beside the target, whose name starts with a dot and ends in `.part`,
 //! and take its place in one step. An error leaves the target as it was. A program that is killed may
@@ -13,6 +14,8 @@
 //! target.finish()
 //! # }
 //! ```
+
+pub mod messages;
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};

@@ -14,6 +14,7 @@ use candor_bus::report;
 use candor_bus::select::Selection;
 use candor_bus::words::View;
 use candor_diagnostics::counted;
+use candor_output::say;
 use candor_recording::{Encoder, Format};
 use candor_time::Nanos;
 use clap::{Args, ValueEnum};
@@ -265,7 +266,7 @@ impl Dump {
         live::tell_totals(capture);
         let shows_all = self.view.as_ref().is_none_or(View::is_everything);
         if !self.selection.is_everything() || !shows_all {
-            eprintln!("shown: {}", counted(self.shown, "frame"));
+            say!("shown: {}", counted(self.shown, "frame"));
         }
         match self.log {
             Some(log) => log.finish().map(drop),

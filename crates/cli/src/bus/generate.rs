@@ -4,6 +4,7 @@ use candor_bus::generate::{Data, Generator, Ids, Lengths, Pace, Rate, Settings};
 use candor_bus::outlet::{Outcome, RealTime};
 use candor_bus::rates::RatedPort;
 use candor_bus::schedule::Schedule;
+use candor_output::say;
 use candor_time::Nanos;
 use clap::Args;
 
@@ -108,7 +109,7 @@ pub(super) fn run(args: &GenerateArgs) -> Answer {
     }
     let punctuality = Some(schedule.punctuality());
     let is_complete = args.sending.report(&mut outlets, punctuality, args.flood, stop)?;
-    eprintln!("seed {}", args.seed);
+    say!("seed {}", args.seed);
     Ok(is_complete)
 }
 

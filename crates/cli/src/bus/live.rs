@@ -11,6 +11,7 @@ use candor_bus::named::NamedPort;
 use candor_bus::outlet::Stop;
 use candor_diagnostics::Findings;
 use candor_linux::clock;
+use candor_output::say;
 use candor_port::Wanted;
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
@@ -135,8 +136,8 @@ pub(super) fn follow(
         }
         match next {
             Next::Frames | Next::Nothing => {}
-            Next::Lost(_, error) => eprintln!("candor: {error}; waiting until it is back"),
-            Next::Returned(port) => eprintln!("candor: {} is back", name(port)),
+            Next::Lost(_, error) => say!("candor: {error}; waiting until it is back"),
+            Next::Returned(port) => say!("candor: {} is back", name(port)),
             Next::Failed(_, error) => return Err(error.to_string()),
             Next::Ended => return follower.pause().map(drop),
         }
@@ -149,7 +150,7 @@ pub(super) fn follow(
 /// Tells on standard error what each port counted.
 pub(super) fn tell_totals(capture: &Capture) {
     for (port, name) in capture.names().enumerate() {
-        eprintln!("{name}: {}", capture.totals(port));
+        say!("{name}: {}", capture.totals(port));
     }
 }
 

@@ -11,6 +11,7 @@ use candor_bus::named::{self, NamedPort};
 use candor_bus::rates::RatedPort;
 use candor_diagnostics::counted;
 use candor_linux::clock;
+use candor_output::say;
 use candor_port::Address;
 use candor_port::Medium;
 use candor_time::{Instant, Nanos, Realtime};
@@ -66,10 +67,10 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
         .map(|(port, title)| {
             let (address, timing) = (&port.port.address, port.known_timing());
             if let Some(unusual) = timing.and_then(Timing::unusual) {
-                eprintln!("note: {title}: {unusual}");
+                say!("note: {title}: {unusual}");
             }
             if timing.is_none() {
-                eprintln!("{title}: the load needs the bit rate of the bus; write {address}@500k");
+                say!("{title}: the load needs the bit rate of the bus; write {address}@500k");
             }
             Measured {
                 title,
@@ -203,10 +204,11 @@ fn doubt(port: &Measured) {
     let Some(timing) = port.meter.timing() else { return };
     let highest = port.meter.peak().max(port.meter.total().percent());
     if highest > FULL_PERCENT {
-        eprintln!(
+        say!(
             "note: {}: a load of {highest:.0} % at {}bit/s, more than any bus can carry: check \
              the bit rate, and whether the time stamps are those of the bus",
-            port.title, timing.nominal
+            port.title,
+            timing.nominal
         );
     }
 }

@@ -11,6 +11,7 @@ use candor_bus::capture::{Captured, Totals};
 use candor_bus::named::{self, NamedPort};
 use candor_bus::select::Selection;
 use candor_diagnostics::counted;
+use candor_output::{messages, say};
 use candor_time::Nanos;
 use clap::Args;
 
@@ -59,6 +60,8 @@ pub(crate) struct RecordArgs {
 
 pub(super) fn run(args: &RecordArgs) -> Answer {
     let stop = live::catch_signals();
+    // Who does not read what is said must not stop a recording.
+    messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
     let (selection, errors) = args.which.read()?;
     let titles = named::titles(&args.ports);
     let mut files = Files {
@@ -91,7 +94,7 @@ pub(super) fn run(args: &RecordArgs) -> Answer {
     }
     for file in &recorder.done {
         let (frames, bytes) = (counted(file.frames, "frame"), counted(file.bytes, "byte"));
-        eprintln!("{}: {frames}, {bytes}", file.file);
+        say!("{}: {frames}, {bytes}", file.file);
     }
     live::tell_totals(&capture);
     followed.and(finished)?;

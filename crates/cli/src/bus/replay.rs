@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use candor_bus::outlet::{Outcome, Outlet, RealTime, Stop};
 use candor_bus::schedule::Schedule;
 use candor_diagnostics::counted;
+use candor_output::say;
 use candor_port::Address;
 use candor_recording::{InterfaceIndex, Record, Recording};
 use candor_time::Nanos;
@@ -135,14 +136,14 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
         (first.skipped().count, "malformed record", "skipped"),
     ] {
         if count > 0 {
-            eprintln!("{}: {} {why}", args.file.display(), counted(count, what));
+            say!("{}: {} {why}", args.file.display(), counted(count, what));
         }
     }
     if !replay.has_records {
-        eprintln!("{}: the recording has no frames", args.file.display());
+        say!("{}: the recording has no frames", args.file.display());
     }
     if let Some(cut) = first.cut() {
-        eprintln!("{cut}; what comes before it was replayed");
+        say!("{cut}; what comes before it was replayed");
     }
     result?;
     Ok(is_complete)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use candor_bus::outlet::{Outcome, RealTime, Refusal};
 use candor_bus::schedule::Schedule;
 use candor_bus::words;
+use candor_output::say;
 use candor_port::Address;
 use candor_time::Nanos;
 use candor_wire::can::{Frame, Kind};
@@ -52,12 +53,12 @@ pub(super) fn run(args: &SendArgs) -> Answer {
         match schedule.send(&mut outlets, 0, frame, args.gap * number, &mut time, stop) {
             Outcome::Taken(waited) if waited >= NOTEWORTHY => {
                 let waited = duration(waited.as_nanos() as f64);
-                eprintln!("{}: {frame} waited {waited} for room", args.port);
+                say!("{}: {frame} waited {waited} for room", args.port);
             }
             Outcome::Taken(_) => {}
             Outcome::Refused(refusal) => {
                 let remedy = remedy(refusal, frame);
-                eprintln!("{}: {frame} was not sent: {refusal}; {remedy}", args.port);
+                say!("{}: {frame} was not sent: {refusal}; {remedy}", args.port);
             }
             Outcome::Stopped => break,
         }

@@ -3,6 +3,7 @@
 use candor_bus::outlet::{Delivery, Outlet, RealTime, Stop};
 use candor_bus::schedule::{Figures, Punctuality};
 use candor_linux::realtime;
+use candor_output::say;
 use candor_port::Address;
 use candor_time::Nanos;
 use clap::Args;
@@ -42,7 +43,7 @@ impl SendingArgs {
         let mut is_complete = true;
         for outlet in &mut *outlets {
             if !outlet.drain(&mut RealTime, stop) {
-                eprintln!("{}: some frames may not have been sent yet", outlet.name());
+                say!("{}: some frames may not have been sent yet", outlet.name());
             }
             is_complete &= outlet.delivery().is_complete();
         }
@@ -52,11 +53,11 @@ impl SendingArgs {
             print(&json::lines(objects)?)?;
         }
         for outlet in outlets {
-            eprintln!("{}: {}", outlet.name(), outlet.delivery());
+            say!("{}: {}", outlet.name(), outlet.delivery());
         }
         let sent = punctuality.map_or(0, Punctuality::count);
         if let Some(figures) = figures {
-            eprintln!("{}", if is_flood { speed(&figures, sent) } else { summary(&figures) });
+            say!("{}", if is_flood { speed(&figures, sent) } else { summary(&figures) });
         }
         Ok(is_complete)
     }

@@ -18,6 +18,8 @@ pub(crate) struct StatsSummary<'a> {
     pub(crate) generation: u64,
     /// Why the rules on disk are not those in use; null if they are
     pub(crate) rejected: Option<&'a str>,
+    /// Messages that standard error did not take
+    pub(crate) messages_dropped: u64,
 }
 
 impl Object for StatsSummary<'_> {

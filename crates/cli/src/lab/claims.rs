@@ -14,6 +14,7 @@ use candor_lab::report;
 use candor_lab::result::ResultFile;
 use candor_lab::run::Outcome;
 use candor_lab::runner::Ran;
+use candor_output::say;
 use clap::Args;
 
 use super::run::{Running, execute, finish};
@@ -213,14 +214,14 @@ fn text(judged: &[Judged<'_>], value_head: &str, is_markdown: bool) -> String {
 fn tell(judged: &[Judged<'_>]) {
     let counts = Counts::of_all(judged.iter());
     let yes = counts.count(Agreement::Yes);
-    eprintln!("{}", part_of(yes, judged.len(), "claim", ("agrees", "agree")));
+    say!("{}", part_of(yes, judged.len(), "claim", ("agrees", "agree")));
     match counts.count(Agreement::Depends) {
         0 => {}
-        some => eprintln!("{some} {} on the seed", by_count(some, "depends", "depend")),
+        some => say!("{some} {} on the seed", by_count(some, "depends", "depend")),
     }
     match counts.count(Agreement::TooFewSeeds) {
         0 => {}
-        some => eprintln!(
+        some => say!(
             "{some} {} from run to run and {} too few seeds; set `seeds` to 3 or more",
             by_count(some, "varies", "vary"),
             by_count(some, "has", "have")

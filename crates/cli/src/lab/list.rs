@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use candor_diagnostics::noun;
 use candor_lab::Experiment;
 use candor_lab::experiment::{Testbed, World};
+use candor_output::say;
 use clap::Args;
 
 use super::coverage;
@@ -52,7 +53,7 @@ pub(super) fn list(arguments: &List) -> Answer {
             format!("{:width$}  {}{machine}\n", experiment.name, experiment.world.testbed())
         };
         print(&campaign.experiments.iter().map(line).collect::<String>())?;
-        eprintln!("{}", how_many(&campaign.experiments));
+        say!("{}", how_many(&campaign.experiments));
     }
     Ok(true)
 }

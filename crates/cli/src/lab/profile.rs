@@ -10,6 +10,7 @@ use candor_lab::experiment::Testbed;
 use candor_lab::runner::Watch;
 use candor_lab::vm::{Breakdown, Emulator};
 use candor_linux::clock;
+use candor_output::say;
 use candor_time::{Instant, Monotonic};
 use clap::Args;
 
@@ -48,13 +49,13 @@ impl Watch for UntilInterrupted<'_> {
         let now = clock::now();
         if self.pulse.is_due(now) {
             let seconds = (now - self.since).as_nanos() / 1_000_000_000;
-            eprintln!("counting {} for {seconds} s", self.experiment);
+            say!("counting {} for {seconds} s", self.experiment);
         }
         !is_interrupted()
     }
 
     fn note(&self, text: &str) {
-        eprintln!("{text}");
+        say!("{text}");
     }
 }
 
@@ -74,7 +75,7 @@ pub(super) fn profile(arguments: &Profile) -> Answer {
         Emulator::machines(candor_init::INIT, false).map_err(|error| error.to_string())?;
     for (index, experiment) in campaign.experiments.iter().enumerate() {
         let total = campaign.experiments.len();
-        eprintln!("[{}/{total}] {}", index + 1, experiment.name);
+        say!("[{}/{total}] {}", index + 1, experiment.name);
         let watch = UntilInterrupted {
             experiment: &experiment.name,
             since: clock::now(),
@@ -85,7 +86,7 @@ pub(super) fn profile(arguments: &Profile) -> Answer {
             .map_err(|error| format!("{}: {error}", experiment.name))?;
         if let Some(out) = &arguments.out {
             let kept = compare::keep(out, &breakdown.to_file(experiment));
-            eprintln!("counts: {}", kept.map_err(|error| error.to_string())?.display());
+            say!("counts: {}", kept.map_err(|error| error.to_string())?.display());
         }
         let shown = match arguments.json {
             true => lines(&breakdown, arguments.top)?,

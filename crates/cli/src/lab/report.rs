@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use candor_lab::report;
+use candor_output::say;
 use clap::Args;
 
 use crate::Answer;
@@ -20,6 +21,6 @@ pub(super) fn report(arguments: &Report) -> Answer {
     let dir = &arguments.dir;
     arguments.overwriting.folder(dir)?;
     report::write(dir, None).map_err(|error| error.to_string())?;
-    eprintln!("report: {}", dir.join("index.html").display());
+    say!("report: {}", dir.join("index.html").display());
     Ok(true)
 }

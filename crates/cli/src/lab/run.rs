@@ -13,6 +13,7 @@ use candor_lab::testbed::Testbeds;
 use candor_lab::vm::Emulator;
 use candor_lab::{Campaign, Error, Experiment, campaign, report};
 use candor_lat::Metric;
+use candor_output::say;
 use clap::Args;
 
 use super::overview::overview;
@@ -149,10 +150,10 @@ pub(super) fn finish(out: &Path, outcome: &Outcome, wanted: usize, has_run: bool
             outcome.finished.iter().map(|ran| ran.result.experiment.clone()).collect();
         report::write(out, has_run.then_some(latest.as_slice()))
             .map_err(|error| error.to_string())?;
-        eprintln!("report: {}", out.join("index.html").display());
+        say!("report: {}", out.join("index.html").display());
     }
     for (name, difference) in &outcome.differences {
-        eprintln!("{}", describe(name, difference));
+        say!("{}", describe(name, difference));
     }
     if !outcome.failures.is_empty() {
         let mut message = failures(&outcome.failures, wanted);

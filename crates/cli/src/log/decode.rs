@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use candor_bus::words::{View, number};
 use candor_diagnostics::counted;
+use candor_output::say;
 use candor_recording::{Encoder, Format, Record, Recording};
 use candor_signals::Decoded;
 use candor_wire::can::Frame;
@@ -58,11 +59,11 @@ pub(super) fn run(args: &DecodeArgs) -> Result<(), String> {
             report_skipped(&recording);
             let ethernet_frames = recording.passed_over().ethernet_frames;
             if ethernet_frames > 0 {
-                eprintln!("note: Ethernet frames passed over: {ethernet_frames}");
+                say!("note: Ethernet frames passed over: {ethernet_frames}");
             }
             let Counts { frames, shown, known } = counts;
             let frames = counted(frames, "frame");
-            eprintln!("{frames}: {known} described by the DBC file, {shown} shown");
+            say!("{frames}: {known} described by the DBC file, {shown} shown");
             Ok(())
         }
         Err(Stop::Reader) => Ok(()),

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use candor_output::say;
 use candor_recording::{
     IdStatistics, InterfaceIndex, PeriodStatistics, Recording, Statistics, Stream,
 };
@@ -57,7 +58,7 @@ pub(super) fn run(args: &InfoArgs) -> Result<(), String> {
         .map_err(|error| format!("cannot render the statistics: {error}"))?;
     report_skipped(&recording);
     if records == 0 {
-        eprintln!("note: {}: the recording has no frames", args.file.display());
+        say!("note: {}: the recording has no frames", args.file.display());
     }
     info.report_doubts();
     match io::stdout().write_all(&text) {
@@ -93,14 +94,14 @@ impl Info<'_> {
         if let Some(unusual) = timing.unusual() {
             let meant =
                 unusual.meant().map_or(String::new(), |rate| format!("; did you mean {rate}?"));
-            eprintln!("note: {unusual}{meant}");
+            say!("note: {unusual}{meant}");
         }
         for (index, bus) in self.statistics.buses() {
             let [_, _, second] = bus.peaks_percent();
             let highest = second.or_else(|| bus.load_percent(timing)).unwrap_or(0.0);
             if highest > FULL_PERCENT {
                 let within = if second.is_some() { "within a second" } else { "in all" };
-                eprintln!(
+                say!(
                     "note: {}: a load of {highest:.0} % {within} at {}bit/s, more than any bus \
                      can carry: check the bit rate, and whether these frames are all from one bus",
                     self.interface(index),

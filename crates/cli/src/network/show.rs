@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use candor_diagnostics::{Findings, Severity, counted, visible};
 use candor_network::flow::{Flow, Load, flows, loads};
 use candor_network::{Bus, Discipline, Network, Node, file, longest_transmission, show_id};
+use candor_output::say;
 use candor_rules::file::disk;
 use candor_time::Nanos;
 use clap::Args;
@@ -48,7 +49,7 @@ pub(super) fn run(arguments: &Show) -> Answer {
     // There are errors about networks whose flows cannot be listed.
     let Some((network, flows)) = network.and_then(|it| flows(&it).ok().map(|flows| (it, flows)))
     else {
-        eprintln!("{name}: {}", counted(findings.count(Severity::Error), "error"));
+        say!("{name}: {}", counted(findings.count(Severity::Error), "error"));
         return Ok(false);
     };
     let loads = loads(&network, &flows);

@@ -8,6 +8,7 @@ use candor_diagnostics::{Findings, Severity, counted};
 use candor_engine::Table;
 use candor_gateway::plan::{Choice, Planned, plan};
 use candor_gateway::plane::PLANES;
+use candor_output::say;
 use clap::Args;
 
 use super::{Rules, read_rules};
@@ -63,9 +64,9 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
     match &table {
         Some(table) => {
             let buses = counted(table.buses.len(), "bus");
-            eprintln!("{name}: {} on {buses}; {found}", counted(table.rules.len(), "rule"));
+            say!("{name}: {} on {buses}; {found}", counted(table.rules.len(), "rule"));
         }
-        None => eprintln!("{name}: {found}"),
+        None => say!("{name}: {found}"),
     }
     Ok(table.is_some())
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use candor_diagnostics::counted;
 use candor_engine::Program;
+use candor_output::say;
 use clap::Args;
 
 use super::{Rules, read_rules};
@@ -41,11 +42,7 @@ pub(super) fn run(args: &CompileArgs) -> Answer {
     }
     args.overwriting.write(&args.output, &image)?;
     let (rules, buses) = (counted(table.rules.len(), "rule"), counted(table.buses.len(), "bus"));
-    eprintln!(
-        "{}: {rules} on {buses}, {} bytes",
-        args.output.display(),
-        thousands(image.len() as u64)
-    );
+    say!("{}: {rules} on {buses}, {} bytes", args.output.display(), thousands(image.len() as u64));
     Ok(true)
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use candor_diagnostics::counted;
+use candor_output::say;
 use candor_rules::{cangw, file};
 use clap::Args;
 
@@ -47,9 +48,10 @@ pub(super) fn run(args: &ConvertArgs) -> Answer {
                     let Some(rule) = table.rules.get(failure.rule) else { continue };
                     let (line, column) = rule.position;
                     let place = format!("{name}:{line}:{column}");
-                    eprintln!(
+                    say!(
                         "{place}: error: cangw cannot express {:?}: {}",
-                        rule.name, failure.reason
+                        rule.name,
+                        failure.reason
                     );
                 }
                 return Ok(false);
@@ -60,6 +62,6 @@ pub(super) fn run(args: &ConvertArgs) -> Answer {
         None => print(&text)?,
         Some(path) => args.overwriting.write(path, text.as_bytes())?,
     }
-    eprintln!("{}", counted(table.rules.len(), "rule"));
+    say!("{}", counted(table.rules.len(), "rule"));
     Ok(true)
 }

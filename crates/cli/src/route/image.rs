@@ -8,6 +8,7 @@ use candor_diagnostics::counted;
 use candor_engine::image::Outline;
 use candor_engine::program::Job;
 use candor_engine::{BusIndex, Program};
+use candor_output::say;
 use candor_rules::file::disk::MOST_BYTES;
 use clap::Args;
 
@@ -42,7 +43,7 @@ pub(super) fn run(args: &ImageArgs) -> Answer {
     let (outline, program) = match read {
         Ok(read) => read,
         Err(error) => {
-            eprintln!("{file}: error: {error}");
+            say!("{file}: error: {error}");
             return Ok(false);
         }
     };
@@ -62,7 +63,7 @@ pub(super) fn run(args: &ImageArgs) -> Answer {
         return Ok(true);
     }
     print(&tables(&sections, &buses, &rules))?;
-    eprintln!(
+    say!(
         "{file}: program image, version {}, CRC-32 {}, {} bytes; {} on {}, max_hops {}",
         image.version,
         image.crc32,

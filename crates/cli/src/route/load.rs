@@ -8,6 +8,7 @@ use candor_diagnostics::counted;
 use candor_gateway::control::{
     Answer as Reply, ClientError, FindingLine, Loaded, Rejected, Request,
 };
+use candor_output::say;
 use clap::Args;
 
 use super::gateway::{connect, describe, other_file};
@@ -52,7 +53,7 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
                 let Loaded { generation, rules, took_us } = loaded;
                 print(&json::line(&json::loaded::Loaded { generation, rules, took_us })?)?;
             }
-            eprintln!("{shown}: {}", summary(&loaded));
+            say!("{shown}: {}", summary(&loaded));
             Ok(true)
         }
         Ok(other) => Err(client.unexpected(&other).to_string()),
@@ -79,7 +80,7 @@ fn refuse(rejected: &Rejected, json: bool) -> Answer {
     if findings.is_empty() {
         return Err(message.clone());
     }
-    eprintln!("{message}");
+    say!("{message}");
     Ok(false)
 }
 

@@ -9,6 +9,7 @@ use candor_gateway::snapshot::PortSnapshot;
 use candor_gateway::{Config, Service, Snapshot};
 use candor_init::INIT;
 use candor_lab::report::PLOTLY;
+use candor_output::{messages, say};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
@@ -72,6 +73,7 @@ fn planes() -> impl TypedValueParser<Value = Choice> {
 pub(crate) fn run(args: &RunArgs) -> Answer {
     // Before any thread is started.
     let signals = candor_gateway::signals().map_err(|error| error.to_string())?;
+    messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
     let service = Service {
         gateway: Config {
             file: args.file.clone(),
@@ -90,7 +92,7 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
         metrics_are_public: args.metrics_public,
         until_end: args.until_end,
     };
-    let mut tell = |line: &str| eprintln!("{line}");
+    let mut tell = |line: &str| say!("{line}");
     match candor_gateway::run(&service, &signals, &mut tell) {
         Ok(snapshot) => {
             print(&summary(&snapshot))?;
@@ -104,8 +106,8 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
             Ok(false)
         }
         Err(error @ candor_gateway::Error::Plane(..)) => {
-            eprintln!("{error}");
-            eprintln!("use --plane auto or user, or see `candor route check --plan`");
+            say!("{error}");
+            say!("use --plane auto or user, or see `candor route check --plan`");
             Ok(false)
         }
         Err(error) => Err(error.to_string()),

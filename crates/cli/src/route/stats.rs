@@ -8,10 +8,12 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use candor_causes::{Ending, ending};
+use candor_diagnostics::counted;
 use candor_gateway::Snapshot;
 use candor_gateway::control::rates::Rates;
 use candor_gateway::control::{Answer as Reply, Request};
 use candor_gateway::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
+use candor_output::say;
 use candor_time::Nanos;
 use clap::Args;
 
@@ -53,7 +55,7 @@ pub(super) fn run(args: &StatsArgs) -> Answer {
     let file = args.file.as_deref();
     let mut client = connect(file, args.control.as_deref())?;
     if let Some(other) = other_file(&client, file.filter(|_| args.control.is_none())) {
-        eprintln!("this gateway now runs the rules of {other}");
+        say!("this gateway now runs the rules of {other}");
     }
     let render = |snapshot: &Snapshot, rates: Option<&Rates>| {
         if args.json { json::lines(snapshot, rates) } else { Ok(text(snapshot, rates)) }
@@ -80,7 +82,7 @@ pub(super) fn run(args: &StatsArgs) -> Answer {
         }
         before = Some(snapshot);
     }
-    eprintln!("the gateway has stopped");
+    say!("the gateway has stopped");
     Ok(true)
 }
 
@@ -94,6 +96,7 @@ fn text(snapshot: &Snapshot, rates: Option<&Rates>) -> String {
     let parts = [
         Some(format!("{}\n", title(snapshot))),
         rejected(snapshot).map(|why| format!("{why}\n")),
+        dropped(snapshot).map(|what| format!("{what}\n")),
         Some(format!("\n{}", ports(snapshot, rates))),
         Some(format!("\n{}", rules(snapshot, rates))),
         (!snapshot.latencies.is_empty()).then(|| format!("\n{}", latencies(snapshot))),
@@ -116,6 +119,13 @@ pub(super) fn title(snapshot: &Snapshot) -> String {
 pub(super) fn rejected(snapshot: &Snapshot) -> Option<String> {
     let why = snapshot.rejected.as_ref()?.lines().next().unwrap_or_default();
     Some(format!("the rules on disk are not in use: {why}"))
+}
+
+/// That messages were dropped.
+fn dropped(snapshot: &Snapshot) -> Option<String> {
+    let count = Some(snapshot.messages_dropped).filter(|&count| count > 0)?;
+    let messages = counted(count, "message");
+    Some(format!("{messages} dropped: its standard error could not be written, or was not read"))
 }
 
 /// `3 d 4 h`, `1 h 2 min`, `2 min 3 s`, `3 s`
@@ -346,6 +356,7 @@ mod tests {
             uptime_ns: uptime_s * 1_000_000_000,
             generation: 1,
             rejected: Some("unknown bus `bdoy` (line 7)\n  to = \"bdoy\"\n".into()),
+            messages_dropped: 7,
             ports: vec![port, body],
             rules: vec![rule, gone],
             latencies: vec![latency],
@@ -357,6 +368,7 @@ mod tests {
         let expected = "\
 drive.rules.toml: process 812, running for 2 min 3 s, rules changed once
 the rules on disk are not in use: unknown bus `bdoy` (line 7)
+7 messages dropped: its standard error could not be written, or was not read
 
 port               received  routed  not routed  refused  transmitted  load  full      queued  most  remarks
 -----------------  --------  ------  ----------  -------  -----------  ----  ----  ----------  ----  ------------------------

@@ -17,6 +17,7 @@ use std::{env, thread};
 
 use candor_gateway::Snapshot;
 use candor_gateway::control::{Client, ClientError};
+use candor_output::say;
 use candor_time::Nanos;
 use clap::Args;
 use ratatui::DefaultTerminal;
@@ -64,7 +65,7 @@ pub(super) fn run(args: &TopArgs) -> Answer {
     ratatui::restore();
     shown?;
     if let Some(news) = state.end() {
-        eprintln!("{news}");
+        say!("{news}");
     }
     Ok(true)
 }

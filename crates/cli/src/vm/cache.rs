@@ -1,6 +1,7 @@
 //! `candor vm cache` and `candor vm clean`: what is in the cache, and what of it goes.
 
 use candor_diagnostics::counted;
+use candor_output::say;
 use candor_vm::clean::{self, Kind, Piece};
 use candor_vm::{Cache, Qemu};
 use clap::Args;
@@ -49,7 +50,7 @@ impl Clean {
 fn pieces(cache: &Cache, without_kernels: bool) -> Result<Vec<Piece>, String> {
     let qemu = Qemu::find();
     if let Err(error) = &qemu {
-        eprintln!("cannot check which QEMU the machines need: {error}");
+        say!("cannot check which QEMU the machines need: {error}");
     }
     clean::pieces(cache, qemu.as_ref().ok(), candor_init::INIT, without_kernels).map_err(text)
 }
@@ -61,7 +62,7 @@ pub(super) fn show(arguments: &Show) -> Answer {
         true => lines(pieces.iter().map(cache_object))?,
         false => text_table("cache", &pieces),
     })?;
-    eprintln!("{} in {}", total(&pieces), cache.folder().display());
+    say!("{} in {}", total(&pieces), cache.folder().display());
     Ok(true)
 }
 
@@ -77,7 +78,7 @@ pub(super) fn clean(arguments: &Clean) -> Answer {
         false => text_table("removed", &taken),
     })?;
     let done = if arguments.dry_run { "would be removed from" } else { "removed from" };
-    eprintln!("{} {done} {}", total(&taken), cache.folder().display());
+    say!("{} {done} {}", total(&taken), cache.folder().display());
     Ok(true)
 }
 
@@ -89,7 +90,7 @@ fn removed(cache: &Cache, pieces: Vec<Piece>) -> Result<Vec<Piece>, String> {
             removed.push(piece);
         } else {
             let folder = piece.folder.display();
-            eprintln!("{folder} is in use by another process and was kept; try again later");
+            say!("{folder} is in use by another process and was kept; try again later");
         }
     }
     Ok(removed)

@@ -171,6 +171,12 @@ fn process(page: &mut Page, snapshot: &Snapshot) {
         "Whether the rules on disk have errors, so that older ones are in use.",
     );
     page.line("candor_rules_rejected", &[], u64::from(snapshot.rejected.is_some()));
+    page.head(
+        "candor_messages_dropped_total",
+        Kind::Counter,
+        "Messages that standard error did not take.",
+    );
+    page.line("candor_messages_dropped_total", &[], snapshot.messages_dropped);
 }
 
 fn ports(page: &mut Page, ports: &[PortSnapshot]) {
@@ -371,6 +377,7 @@ mod tests {
             uptime_ns: 1_500_000_000,
             generation: 2,
             rejected: Some("line 7".into()),
+            messages_dropped: 9,
             ports: vec![port, down],
             rules: vec![rule("kernel", false, 90, 5), rule("user", true, 10, 2)],
             latencies: vec![latency, never],
@@ -386,6 +393,7 @@ mod tests {
             "candor_uptime_seconds 1.5",
             "candor_rules_generation 2",
             "candor_rules_rejected 1",
+            "candor_messages_dropped_total 9",
             "candor_port_up{bus=\"powertrain\",port=\"can0\"} 1",
             "candor_port_up{bus=\"body\",port=\"can1\"} 0",
             "candor_port_received_frames_total{bus=\"powertrain\",port=\"can0\"} 1000",

@@ -18,13 +18,14 @@ pub(super) fn lines(snapshot: &Snapshot, rates: Option<&Rates>) -> Result<String
         let rates = rates.and_then(|rates| rates.rules.get(index));
         StatsRule::new(rule, rates)
     };
-    let Snapshot { file, pid, uptime_ns, generation, rejected, .. } = snapshot;
+    let Snapshot { file, pid, uptime_ns, generation, rejected, messages_dropped, .. } = snapshot;
     let summary = StatsSummary {
         file,
         pid: *pid,
         uptime_ns: *uptime_ns,
         generation: *generation,
         rejected: rejected.as_deref(),
+        messages_dropped: *messages_dropped,
     };
     let ports = json::lines(snapshot.ports.iter().enumerate().map(port))?;
     let rules = json::lines(snapshot.rules.iter().enumerate().map(rule))?;
@@ -60,7 +61,7 @@ mod tests {
         let received = sum(&first[0], &["routed", "not_routed", "refused"]);
         assert_eq!(number(&first[0], "received"), received, "{}", first[0]);
         let keys = |line: &serde_json::Value| line["data"].as_object().unwrap().len();
-        assert_eq!(first.iter().map(keys).collect::<Vec<_>>(), [30, 30, 14, 14, 14, 5]);
+        assert_eq!(first.iter().map(keys).collect::<Vec<_>>(), [30, 30, 14, 14, 14, 6]);
         let rates = Rates::between(&old, &new).unwrap();
         let second = lines(Some(&rates));
         assert_eq!(second[0]["data"]["received_per_s"], 250.0);

@@ -409,6 +409,7 @@ mod tests {
             uptime_ns: second * 1_000_000_000,
             generation: 3,
             rejected: Some("drive.rules.toml:7: unknown bus `bdoy`".into()),
+            messages_dropped: 0,
             ports,
             rules,
             latencies,

@@ -1,0 +1,136 @@
+//! What becomes of messages that nobody takes: standard error that is full, closed, or not read.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+/// No test waits longer than this for what must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/recordings/drive.log");
+
+fn candor(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+    command.args(arguments).current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+/// A disk that is full, and a pipe whose reader has gone.
+fn bad_outputs() -> [(&'static str, Stdio); 2] {
+    let (_, closed) = io::pipe().unwrap();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    [("full", full.into()), ("closed", closed.into())]
+}
+
+#[test]
+fn a_command_does_its_work_whatever_becomes_of_its_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = format!("file:{RECORDING}?speed=max");
+    let rules = "[bus]\ncar = \"file:absent.log\"\n\n[[rule]]\nfrom = \"car\"\nto = \"cra\"\n";
+    fs::write(folder.path().join("wrong.toml"), rules).unwrap();
+    let experiment = format!(
+        "[network.bus.a]\nbitrate = 500000\n\n[world]\ntestbed = \"sim\"\nlog = \"{RECORDING}\"\n"
+    );
+    fs::write(folder.path().join("wrong-experiment.toml"), experiment).unwrap();
+    for arguments in [
+        &["bus", "dump", &port, "--count", "3"][..],
+        &["bus", "record", &port, "-o", "copy.log", "--force"],
+        &["bus", "load", &port],
+        &["log", "info", RECORDING],
+        &["log", "convert", RECORDING, "copy.pcap", "--force"],
+        &["route", "check", "wrong.toml"],
+        &["route", "run", "wrong.toml"],
+        &["route", "stats", "absent.toml"],
+        &["lab", "run", "wrong-experiment.toml"],
+        &["demo", "--out", "report"],
+        &["vm", "kernels"],
+        &["no-such-command"],
+    ] {
+        let Output { status, stdout, stderr } = candor(folder.path(), arguments).output().unwrap();
+        let expected = status.code().unwrap();
+        assert!(expected <= 2, "{arguments:?}: {}", String::from_utf8_lossy(&stderr));
+        for (what, stream) in bad_outputs() {
+            let output = candor(folder.path(), arguments).stderr(stream).output().unwrap();
+            assert_eq!(output.status.code(), Some(expected), "{arguments:?}, {what}");
+            assert!(output.stdout == stdout, "{arguments:?}, {what}");
+        }
+        // Nobody who reads data is success; what was to be said is said.
+        let (_, closed) = io::pipe().unwrap();
+        let output = candor(folder.path(), arguments).stdout(closed).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code().is_some_and(|code| code <= 2), "{arguments:?}: {said}");
+        assert!(
+            !said.contains("panicked") && !said.contains("roken pipe"),
+            "{arguments:?}: {said}"
+        );
+    }
+}
+
+/// Ended with the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Killed {
+    fn signal(&self, name: &str) {
+        let id = self.0.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    }
+}
+
+#[test]
+fn a_gateway_answers_everybody_while_nobody_reads_its_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = "[bus]\na = \"sim:a\"\nb = \"sim:b\"\n\n\
+                 [[rule]]\nfrom = \"a\"\nto = \"b\"\nmatch = [\"0x123\"]\n";
+    fs::write(folder.path().join("drive.rules.toml"), rules).unwrap();
+    let manager = UnixDatagram::bind(folder.path().join("manager")).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let hears = |wanted: &str| {
+        let mut datagram = [0; 4096];
+        loop {
+            let count =
+                manager.recv(&mut datagram).unwrap_or_else(|error| panic!("{wanted}: {error}"));
+            let text = String::from_utf8_lossy(&datagram[..count]);
+            if text.lines().any(|line| line.starts_with(wanted)) {
+                return;
+            }
+        }
+    };
+    // As much as the pipe takes, and more.
+    let (reader, mut writer) = io::pipe().unwrap();
+    let stderr = writer.try_clone().unwrap();
+    let filler = std::thread::spawn(move || writer.write_all(&vec![b'x'; 8 << 20]));
+    let gateway =
+        candor(folder.path(), &["route", "run", "drive.rules.toml", "--control", "./drive.sock"])
+            .env("NOTIFY_SOCKET", folder.path().join("manager"))
+            .env("WATCHDOG_USEC", "300000")
+            .stderr(stderr)
+            .stdout(Stdio::null())
+            .spawn();
+    let mut gateway = Killed(gateway.unwrap());
+    hears("READY=1");
+    for round in 1..=20 {
+        gateway.signal("HUP");
+        hears("RELOADING=1");
+        hears(&format!("STATUS=1 rule, changed {round} time"));
+        hears("WATCHDOG=1");
+    }
+    let stats = candor(folder.path(), &["route", "stats", "--control", "./drive.sock", "--json"]);
+    let stats = { stats }.output().unwrap();
+    let stdout = String::from_utf8(stats.stdout).unwrap();
+    assert!(stdout.contains("\"generation\":20"), "{stdout}");
+    gateway.signal("TERM");
+    hears("STOPPING=1");
+    assert_eq!(gateway.0.wait().unwrap().code(), Some(0));
+    drop(reader);
+    // The reader went away while it wrote, so the pipe was full to the end.
+    assert!(filler.join().unwrap().is_err());
+}
