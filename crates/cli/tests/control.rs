@@ -263,3 +263,32 @@ fn who_is_not_there_is_reported_with_the_remedy() {
     let (_, stderr) = run(folder.path(), &["top", "--control", nowhere], 2);
     assert!(stderr.contains("this needs a terminal"), "{stderr}");
 }
+
+#[test]
+fn pipes_without_their_other_ends_keep_nobody_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["in.log", "out.log"] {
+        assert!(Command::new("mkfifo").arg(folder.path().join(name)).status().unwrap().success());
+    }
+    let rules = "[bus]\nbefore = \"file:in.log\"\nbehind = \"file:out.log\"\n\n[[rule]]\n\
+                 from = \"before\"\nto = \"behind\"\nmatch = [\"0x123\"]\n";
+    fs::write(folder.path().join("drive.rules.toml"), rules).unwrap();
+    let mut child = candor(folder.path())
+        .args(["run", "drive.rules.toml", "--control", "./drive.sock"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let reported = BufReader::new(child.stderr.take().unwrap());
+    let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut gateway = Gateway { folder, child, reported, entry: String::new(), exit: bind() };
+    gateway.wait_for("control socket");
+    let stats = lines(&gateway.ask(&["stats", "--json"], 0).0);
+    for port in stats.iter().filter(|line| line["type"] == "port") {
+        let trouble = port["data"]["trouble"].as_str().unwrap_or_default();
+        assert!(trouble.contains("a pipe waits for its other end"), "{port}");
+    }
+    gateway.ask(&["load", "drive.rules.toml"], 0);
+    let id = gateway.child.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &id]).status().unwrap().success());
+    assert_eq!(gateway.child.wait().unwrap().code(), Some(0));
+}

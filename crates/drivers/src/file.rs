@@ -14,16 +14,24 @@
 //! [`Transmitter::flush`](candor_port::Transmitter::flush) is called, and at the end. A file that is there
 //! already is left alone unless `replace=true` is given; then it is replaced by the first write.
 
+//!
+//! No call waits for the file: threads open, read and write it. A pipe without a reader or writer, and a
+//! disk that does not answer, are the trouble of the port, and it works as soon as they do.
+
+mod ahead;
 mod recorder;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use candor_linux::clock;
+use candor_linux::poll::Interest;
 use candor_recording::Record;
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::Kind;
 
+use self::ahead::{Next, ReadAhead, Request};
 use self::recorder::Recorder;
 use crate::kernel;
 use crate::wait::{self, Wait};
@@ -32,7 +40,7 @@ use candor_port::{
     ReceiverCounters, Stamp, Until, Waker, Wanted,
 };
 use candor_port::{Driver, Medium};
-use candor_recording::{Recording, RecordingError};
+use candor_recording::RecordingError;
 
 /// The driver.
 pub(crate) static DRIVER: Driver = Driver {
@@ -55,6 +63,11 @@ pub(crate) static DRIVER: Driver = Driver {
 
 /// Frames that are handed over at once.
 const BATCH: usize = 256;
+/// How long the opening of a port waits for its file.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// What the trouble is after that.
+const OPENING: &str =
+    "the file is not open yet: a pipe waits for its other end, or the disk does not answer";
 
 fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
     let name = address.to_string();
@@ -91,19 +104,21 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
     let mut port = Port { capabilities, receiver: None, transmitter: None, endpoint: None };
     let path = Path::new(address.place());
     if wanted.receiver {
-        let recording =
-            candor_recording::open(path, None).map_err(|error| failure(&name, &error))?;
-        port.receiver = Some(Box::new(Replay {
-            recording: recording.skip_malformed(true),
+        let request = Request {
+            name: name.clone(),
+            path: path.to_owned(),
             interface: address.option("interface").map(Into::into),
-            speed: speed(address)?,
             wants_reports: wanted.error_reports,
+        };
+        let counters = Arc::<ReceiverCounters>::default();
+        port.receiver = Some(Box::new(Replay {
+            ahead: ReadAhead::open(request, Arc::clone(&counters), PATIENCE)?,
+            speed: speed(address)?,
             wants_stamps: wanted.stamps,
             start: None,
-            next: None,
             failure: None,
             wait: Wait::new(&name, wanted)?,
-            counters: Arc::default(),
+            counters,
             name: name.into(),
         }));
     } else if wanted.transmitter {
@@ -155,67 +170,59 @@ impl Speed {
 /// The half that receives.
 struct Replay {
     name: Box<str>,
-    recording: Recording,
-    /// The only one whose frames are replayed.
-    interface: Option<Box<str>>,
+    ahead: ReadAhead,
     speed: Speed,
-    wants_reports: bool,
     wants_stamps: bool,
     /// When the replay began, and at which time of the recording.
     start: Option<(Instant<Monotonic>, u64)>,
-    /// The record that is next, and when it is due.
-    next: Option<(Instant<Monotonic>, Record)>,
     /// What has ended the replay, to be reported after what could be read.
     failure: Option<Error>,
     wait: Wait,
     counters: Arc<ReceiverCounters>,
 }
 
-impl Replay {
-    /// The next record that is to be replayed, and when; `None` at the end.
-    fn next(&mut self) -> Result<Option<(Instant<Monotonic>, Record)>, Error> {
-        if let Some(next) = self.next.take() {
-            return Ok(Some(next));
-        }
-        loop {
-            let record = self.recording.next().transpose();
-            let cut = u64::from(self.recording.cut().is_some());
-            self.counters.malformed.set(self.recording.skipped().count + cut);
-            let record = match record {
-                Ok(Some(record)) => record,
-                Ok(None) => return self.end(),
-                Err(error) => {
-                    self.counters.malformed.add(1);
-                    return Err(failure(&self.name, &error));
-                }
-            };
-            let is_of_it = self
-                .interface
-                .as_deref()
-                .is_none_or(|wanted| self.recording.interfaces().name(record.interface) == wanted);
-            if !is_of_it || record.frame.kind() == Kind::Error && !self.wants_reports {
-                continue;
-            }
-            let (start, first) = *self.start.get_or_insert_with(|| (clock::now(), record.time_ns));
-            let since_first = Nanos::from_nanos(record.time_ns.saturating_sub(first));
-            return Ok(Some((self.speed.due(start, since_first), record)));
-        }
-    }
+/// What a replay has to do now.
+enum Turn {
+    /// A record is due.
+    Due(Record),
+    /// The next one is due later.
+    At(Instant<Monotonic>),
+    /// The next one has not been read yet.
+    Unread,
+    /// There is no further one.
+    Ended,
 }
 
 impl Replay {
-    /// The end of the recording, at which something should have been found.
-    fn end(&self) -> Result<Option<(Instant<Monotonic>, Record)>, Error> {
-        match &self.interface {
-            Some(interface) if self.start.is_none() => {
-                let seen: Vec<_> =
-                    self.recording.interfaces().iter().map(|(_, name)| name).collect();
-                let reason = format!("it contains no frames of interface `{interface}`");
-                Err(Error::new(&*self.name, reason)
-                    .with_remedy(format!("its interfaces are {}", seen.join(", "))))
-            }
-            _ => Ok(None),
+    /// Takes the next record if it is due.
+    fn turn(&mut self, now: Instant<Monotonic>) -> Result<Turn, Error> {
+        let record = match self.ahead.next()? {
+            Next::Record(record) => record,
+            Next::Later => return Ok(Turn::Unread),
+            Next::Ended => return Ok(Turn::Ended),
+        };
+        let (start, first) = *self.start.get_or_insert((now, record.time_ns));
+        let since_first = Nanos::from_nanos(record.time_ns.saturating_sub(first));
+        let due = self.speed.due(start, since_first);
+        if due > now {
+            return Ok(Turn::At(due));
         }
+        let record = *record;
+        self.ahead.advance();
+        Ok(Turn::Due(record))
+    }
+
+    /// Waits until a record may be due, but not longer than `until`.
+    fn wait(&mut self, turn: &Turn, until: Until) -> Result<(), Error> {
+        let waited = match turn {
+            Turn::At(due) => self.wait.for_nothing(wait::earlier(until, *due)).map(drop),
+            _ => {
+                let waited = self.wait.for_file(&self.ahead, Interest::Read, until).map(drop);
+                self.ahead.look();
+                waited
+            }
+        };
+        waited.map_err(|error| kernel::failure(&*self.name, &error))
     }
 }
 
@@ -228,31 +235,20 @@ impl Receiver for Replay {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        let Some((due, record)) = self.next()? else { return Ok(Progress::Ended) };
-        self.next = Some((due, record));
-        let mut now = clock::now::<Monotonic>();
-        if due > now {
-            let until = wait::earlier(until, due);
-            self.wait.for_nothing(until).map_err(|error| kernel::failure(&*self.name, &error))?;
-            now = clock::now();
-            if due > now {
-                return Ok(Progress::Nothing);
-            }
+        let mut turn = self.turn(clock::now())?;
+        if matches!(turn, Turn::At(_) | Turn::Unread) {
+            self.wait(&turn, until)?;
+            turn = self.turn(clock::now())?;
         }
+        let now = clock::now::<Monotonic>();
         let mut count = 0;
-        while count < BATCH {
-            let (due, record) = match self.next() {
-                Ok(Some(next)) => next,
-                Ok(None) => break,
-                Err(error) => {
-                    self.failure = Some(error);
-                    break;
-                }
+        loop {
+            let record = match turn {
+                Turn::Due(record) => record,
+                Turn::Ended if count == 0 => return Ok(Progress::Ended),
+                Turn::At(_) | Turn::Unread if count == 0 => return Ok(Progress::Nothing),
+                _ => return Ok(Progress::Frames(count)),
             };
-            if due > now {
-                self.next = Some((due, record));
-                break;
-            }
             count += 1;
             self.counters.frames.add(1);
             if record.frame.kind() == Kind::Error {
@@ -264,8 +260,17 @@ impl Receiver for Replay {
                 stamp: Stamp { system: stamp, hardware: None },
                 origin: Origin::Bus,
             });
+            if count == BATCH {
+                return Ok(Progress::Frames(count));
+            }
+            turn = match self.turn(now) {
+                Ok(turn) => turn,
+                Err(error) => {
+                    self.failure = Some(error);
+                    return Ok(Progress::Frames(count));
+                }
+            };
         }
-        Ok(Progress::Frames(count))
     }
 
     fn waker(&self) -> Option<Waker> {
@@ -280,8 +285,11 @@ impl Receiver for Replay {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::Command;
 
     use super::*;
+    use candor_port::Sent;
 
     const LOG: &str = "\
         (1000.000000) can0 123#11\n\
@@ -369,6 +377,55 @@ mod tests {
         assert_eq!((frames.len(), counters.malformed.get()), (1, 1));
         let error = end.unwrap().to_string();
         assert!(error.contains("drive.log:2:"), "{error}");
+    }
+
+    #[test]
+    fn a_pipe_without_its_other_end_keeps_nobody_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = |name: &str| {
+            let path = folder.path().join(name);
+            assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+            path
+        };
+        let path = pipe("in.log");
+        let mut port = port(&format!("file:{}", path.display()), Wanted::RECEIVER).unwrap();
+        let receiver = port.receiver.as_mut().unwrap();
+        let counters = receiver.counters();
+        assert_eq!(counters.trouble.get().unwrap(), OPENING);
+        let mut frames = Vec::new();
+        let mut receive = |until: Until| {
+            receiver.receive(until, &mut |received| frames.push(received.frame.to_string()))
+        };
+        let soon = Until::Instant(clock::now::<Monotonic>() + Nanos::from_millis(10));
+        assert_eq!(receive(soon), Ok(Progress::Nothing));
+        // A frame comes as soon as its line is there, and not with the end of the pipe.
+        let mut writer = fs::File::options().write(true).open(&path).unwrap();
+        writer.write_all(b"(1.0) can0 123#11\n").unwrap();
+        while receive(Until::Woken) != Ok(Progress::Frames(1)) {}
+        assert_eq!(counters.trouble.get(), None);
+        writer.write_all(b"(1.0) can0 124#\n").unwrap();
+        while receive(Until::Woken) != Ok(Progress::Frames(1)) {}
+        drop(writer);
+        while receive(Until::Woken) != Ok(Progress::Ended) {}
+        assert_eq!(frames, ["123#11", "124#"]);
+
+        let path = pipe("out.log");
+        let mut port =
+            self::port(&format!("file:{}", path.display()), Wanted::TRANSMITTER).unwrap();
+        let transmitter = port.transmitter.as_mut().unwrap();
+        let counters = transmitter.counters();
+        assert_eq!(counters.trouble.get().unwrap(), OPENING);
+        let frame = "123#11".parse().unwrap();
+        assert_eq!(transmitter.transmit(&frame, false), Sent::Down);
+        let mut reader = BufReader::new(fs::File::open(&path).unwrap());
+        while transmitter.transmit(&frame, false) == Sent::Down {
+            transmitter.wait(Nanos::from_millis(1));
+        }
+        transmitter.flush();
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        assert!(line.ends_with(" can0 123#11 T\n"), "{line}");
+        assert_eq!(counters.trouble.get(), None);
     }
 
     #[test]

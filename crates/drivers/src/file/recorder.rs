@@ -15,7 +15,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, SyncSender, TrySendError};
@@ -27,7 +27,7 @@ use candor_recording::{Direction, Encoder, InterfaceIndex, MAX_RECORD_LEN, Recor
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::Frame;
 
-use super::failure;
+use super::{OPENING, PATIENCE, failure};
 use candor_port::{Address, Error, Sent, Transmitter, TransmitterCounters};
 use candor_recording::RecordingError;
 
@@ -73,6 +73,15 @@ struct Shared {
     unwritten: AtomicU64,
 }
 
+impl Shared {
+    /// The file can be written again.
+    fn works(&self, counters: &TransmitterCounters) {
+        if self.is_failing.swap(false, Ordering::Relaxed) {
+            counters.trouble.clear();
+        }
+    }
+}
+
 /// The half that transmits.
 pub(super) struct Recorder {
     encoder: Box<dyn Encoder>,
@@ -101,11 +110,6 @@ impl Recorder {
         let file_name = path.display().to_string();
         let format =
             candor_recording::format_of_name(&file_name).map_err(|error| failure(name, &error))?;
-        let file = open(path, may_replace).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => Error::new(name, "the file already exists")
-                .with_remedy("choose another name, or add replace=true"),
-            _ => failure(name, &RecordingError::unwritable(&file_name, error)),
-        })?;
         let mut filling = Batch::new();
         let encoder = format.encoder(&mut filling.bytes);
         let (full, to_write) = mpsc::sync_channel(BATCHES);
@@ -115,18 +119,41 @@ impl Recorder {
             let _ = written.try_send(Batch::new());
         }
         let (shared, counters) = (Arc::<Shared>::default(), Arc::<TransmitterCounters>::default());
-        let writer = Writer {
-            name: file_name,
-            is_file: file.metadata().is_ok_and(|metadata| metadata.is_file()),
-            file,
-            len: None,
+        let opening = Opening {
+            name: file_name.clone(),
+            path: path.to_owned(),
+            may_replace,
             shared: Arc::clone(&shared),
             counters: Arc::clone(&counters),
         };
+        let (opened, outcome) = mpsc::sync_channel(1);
         let writer = thread::Builder::new()
             .name("candor-file".into())
-            .spawn(move || writer.work(&to_write, &written))
+            .spawn(move || {
+                if let Some(writer) = opening.open(&opened) {
+                    writer.work(&to_write, &written);
+                }
+            })
             .map_err(|error| Error::new(name, format!("no thread can be started: {error}")))?;
+        let outcome = outcome.recv_timeout(PATIENCE).or_else(|_| {
+            counters.trouble.set(OPENING);
+            shared.is_failing.store(true, Ordering::Relaxed);
+            // The thread clears this after it has told, so it is told here or cleared later.
+            let late = outcome.try_recv();
+            if let Ok(Ok(())) = late {
+                shared.works(&counters);
+            }
+            late
+        });
+        if let Ok(Err((kind, error))) = outcome {
+            shared.is_ending.store(true, Ordering::Relaxed);
+            writer.thread().unpark();
+            return Err(match kind {
+                ErrorKind::AlreadyExists => Error::new(name, "the file already exists")
+                    .with_remedy("choose another name, or add replace=true"),
+                _ => failure(name, &error),
+            });
+        }
         Ok(Self {
             encoder,
             interface: address.option("interface").unwrap_or("can0").into(),
@@ -260,6 +287,45 @@ impl Drop for Recorder {
     }
 }
 
+/// Why a file cannot be opened.
+type Refused = (ErrorKind, RecordingError);
+
+/// A file to be written, which nobody but the thread that writes waits for.
+struct Opening {
+    name: String,
+    path: PathBuf,
+    may_replace: bool,
+    shared: Arc<Shared>,
+    counters: Arc<TransmitterCounters>,
+}
+
+impl Opening {
+    /// Opens it. The first outcome is told to whoever opens the port; later ones are the trouble of the
+    /// port, and it is tried again. `None` if there is nothing to write any more.
+    fn open(self, first: &SyncSender<Result<(), Refused>>) -> Option<Writer> {
+        let Self { name, path, may_replace, shared, counters } = self;
+        let file = loop {
+            let error = match open(&path, may_replace) {
+                Ok(file) => break file,
+                Err(error) => error,
+            };
+            let kind = error.kind();
+            let error = RecordingError::unwritable(&name, error);
+            counters.trouble.set(error.to_string());
+            // Nobody may listen any more.
+            let _ = first.try_send(Err((kind, error)));
+            if shared.is_ending.load(Ordering::Relaxed) {
+                return None;
+            }
+            thread::park_timeout(RETRY);
+        };
+        let _ = first.try_send(Ok(()));
+        shared.works(&counters);
+        let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
+        Some(Writer { name, is_file, file, len: None, shared, counters })
+    }
+}
+
 /// The thread that waits for the disk.
 struct Writer {
     name: String,
@@ -301,9 +367,7 @@ impl Writer {
             }
             thread::park_timeout(RETRY);
         }
-        if self.shared.is_failing.swap(false, Ordering::Relaxed) {
-            self.counters.trouble.clear();
-        }
+        self.shared.works(&self.counters);
         true
     }
 
