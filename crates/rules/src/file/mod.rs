@@ -35,6 +35,9 @@ pub use self::extension::Include;
 pub(crate) use self::write::show_bytes;
 pub use self::write::write;
 
+/// The most frames that may come at once.
+const MOST_BURST: u32 = 1_000_000;
+
 /// Reads a rule file and checks the rules. `name` is what the file is called in findings.
 ///
 /// There is a table only if there are no errors. Other files that it names cannot be read: see
