@@ -35,8 +35,8 @@ class Image:
 
     def __init__(self, image):
         magic, version, crc, length, count, self.max_hops = struct.unpack_from("<8sIIQIB", image)
-        if (magic, version, length) != (b"CANDORPG", 1, len(image)) or zlib.crc32(image[16:]) != crc:
-            raise ValueError("no program image of version 1")
+        if (magic, version, length) != (b"CANDORPG", 2, len(image)) or zlib.crc32(image[16:]) != crc:
+            raise ValueError("no program image of version 2")
         self.sections = {}
         for entry in range(count):
             kind, size, offset, records, zero = struct.unpack_from("<IIQII", image, 32 + 24 * entry)
@@ -131,7 +131,7 @@ class Image:
             return False
         if extension == NONE:
             return True
-        pattern, wanted, unwanted, first, count = self.record("extensions", extension, "104x5I")
+        pattern, wanted, unwanted, first, count = self.record("extensions", extension, "108x5I")
 
         def fits(number):
             least, value, mask = self.record("patterns", number, "B3x64s64s")

@@ -324,7 +324,7 @@ fn rules_are_compiled_and_the_image_is_shown() {
     ] {
         assert!(stdout.contains(line), "{stdout}");
     }
-    assert!(stderr.contains(": program image, version 1, CRC-32 "), "{stderr}");
+    assert!(stderr.contains(": program image, version 2, CRC-32 "), "{stderr}");
 
     let mut bytes = fs::read(&image).unwrap();
     bytes[600] ^= 1;

@@ -1,4 +1,12 @@
 //! [`Pace`]: how often a rule fires, and `State`: what it remembers for that.
+//!
+//! A rate is enforced by the generic cell rate algorithm (ITU-T I.371, annex A) with an increment I, the interval, and a
+//! limit T, the tolerance. For frames that pass, and whole numbers n and b:
+//!
+//! - In any half-open window of n intervals, at most n + b frames pass if T = b * I: n with T = 0, n + 1 with T = I.
+//! - With T = 0, two frames are at least one interval apart.
+//! - Frames of which the k-th comes at k * I plus a delay of at most T all pass. This is a message at the nominal rate with
+//!   jitter: so T = I is the default of `rate`.
 
 use alloc::boxed::Box;
 
@@ -15,8 +23,9 @@ pub const DEFAULT_IDS: u16 = 256;
 pub struct Pace {
     /// The least time from one frame to the next in ns, on average; 0 for none.
     pub interval_ns: u64,
-    /// So many frames may come at once before the interval is enforced, 1 at least.
-    pub burst: u32,
+    /// How much too early a frame may come, in ns; 0 without an interval. With (b - 1) intervals, b frames may come at
+    /// once.
+    pub tolerance_ns: u64,
     /// Only the first of so many frames; 0 and 1 are all.
     pub every: u32,
     /// Only frames whose data differ from those of the last one that went out.
@@ -30,11 +39,24 @@ pub struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { interval_ns: 0, burst: 1, every: 0, on_change: None, per: Per::Id, ids: DEFAULT_IDS }
+        Self {
+            interval_ns: 0,
+            tolerance_ns: 0,
+            every: 0,
+            on_change: None,
+            per: Per::Id,
+            ids: DEFAULT_IDS,
+        }
     }
 }
 
 impl Pace {
+    /// The tolerance with which so many frames may come at once, one at least.
+    #[must_use]
+    pub fn tolerance_of_burst(interval_ns: u64, burst: u32) -> u64 {
+        interval_ns.saturating_mul(u64::from(burst.saturating_sub(1)))
+    }
+
     /// Whether it depends on when frames come.
     #[must_use]
     pub fn needs_time(&self) -> bool {
@@ -50,9 +72,9 @@ impl Pace {
 
     /// Whether what is remembered by one means the same to the other.
     pub(crate) fn counts_like(&self, other: &Self) -> bool {
-        let Self { interval_ns, burst, every, on_change, per, ids: _ } = self;
-        (interval_ns, burst, every, per)
-            == (&other.interval_ns, &other.burst, &other.every, &other.per)
+        let Self { interval_ns, tolerance_ns, every, on_change, per, ids: _ } = self;
+        (interval_ns, tolerance_ns, every, per)
+            == (&other.interval_ns, &other.tolerance_ns, &other.every, &other.per)
             && *on_change == other.on_change
     }
 }
@@ -82,8 +104,8 @@ pub enum Per {
 /// What a rule remembers of the frames of an identifier.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
-    /// The earliest time at which the next frame conforms to the interval (the generic cell rate
-    /// algorithm's theoretical arrival time, ITU-T I.371), in ns.
+    /// When the next frame is due, in ns: the theoretical arrival time of the generic cell rate algorithm. It may
+    /// come earlier by the tolerance.
     due_ns: u64,
     /// How many frames came.
     seen: u32,
@@ -143,11 +165,8 @@ impl Slot {
                 return Err(Cause::Unchanged);
             }
         }
-        if pace.interval_ns != 0 {
-            let tolerance = pace.interval_ns.saturating_mul(u64::from(pace.burst.max(1) - 1));
-            if self.due_ns > now_ns.saturating_add(tolerance) {
-                return Err(Cause::Rate);
-            }
+        if pace.interval_ns != 0 && self.due_ns > now_ns.saturating_add(pace.tolerance_ns) {
+            return Err(Cause::Rate);
         }
         Ok(())
     }
@@ -273,18 +292,50 @@ mod tests {
         passed
     }
 
+    /// A rate, in ms.
+    fn rate(interval: u64, tolerance: u64) -> Pace {
+        Pace { interval_ns: interval * MILLI, tolerance_ns: tolerance * MILLI, ..Pace::default() }
+    }
+
     #[test]
-    fn rates_hold_bursts_and_intervals() {
-        let every_ms: Vec<_> = (0..10).map(|at| (at, "001#")).collect();
-        for (interval, burst, expected) in [
-            (3, 1, &[0, 3, 6, 9][..]),
-            (3, 3, &[0, 1, 2, 3, 6, 9]),
-            (1, 1, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
-            (100, 2, &[0, 1]),
+    fn rates_hold_intervals_and_tolerances() {
+        let every_ms: Vec<u64> = (0..10).collect();
+        for (interval, tolerance, arrivals, expected) in [
+            (3, 0, &every_ms[..], &[0, 3, 6, 9][..]),
+            (3, 1, &every_ms, &[0, 2, 5, 8]),
+            (3, 3, &every_ms, &[0, 1, 3, 6, 9]),
+            (3, 6, &every_ms, &[0, 1, 2, 3, 6, 9]),
+            (1, 0, &every_ms, &every_ms),
+            (100, 100, &every_ms, &[0, 1]),
+            // Nominal, each frame late by 0 to 9 ms.
+            (10, 0, &[0, 19, 20, 35, 40, 59, 60], &[0, 19, 35, 59]),
+            (10, 9, &[0, 19, 20, 35, 40, 59, 60], &[0, 19, 20, 35, 40, 59, 60]),
+            (10, 10, &[0, 19, 20, 35, 40, 59, 60], &[0, 19, 20, 35, 40, 59, 60]),
+            // Twice as often as allowed.
+            (10, 10, &[0, 5, 10, 15, 20, 25, 30], &[0, 5, 10, 20, 30]),
+            // A pause saves up one frame, not more.
+            (10, 10, &[0, 100, 101, 102, 110, 111], &[0, 100, 101, 110]),
+            (10, 0, &[0, 100, 101, 102, 110, 111], &[0, 100, 110]),
         ] {
-            let pace = Pace { interval_ns: interval * MILLI, burst, ..Pace::default() };
-            assert_eq!(passing(&pace, &every_ms), expected, "{interval} ms, {burst}");
+            let frames: Vec<_> = arrivals.iter().map(|&at| (at, "001#")).collect();
+            let pace = rate(interval, tolerance);
+            assert_eq!(passing(&pace, &frames), expected, "{interval} ms, {tolerance} ms");
         }
+    }
+
+    #[test]
+    fn a_burst_is_a_tolerance() {
+        for (interval, burst, expected) in
+            [(3, 1, 0), (3, 2, 3), (3, 10, 27), (3, 0, 0), (u64::MAX, 3, u64::MAX)]
+        {
+            assert_eq!(Pace::tolerance_of_burst(interval, burst), expected, "{interval} {burst}");
+        }
+    }
+
+    #[test]
+    fn times_that_are_too_large_refuse_nothing_by_mistake() {
+        let pace = Pace { interval_ns: u64::MAX, tolerance_ns: u64::MAX, ..Pace::default() };
+        assert_eq!(passing(&pace, &[(0, "001#"), (1, "001#"), (2, "001#")]), [0, 1, 2]);
     }
 
     #[test]
@@ -327,7 +378,7 @@ mod tests {
             (Pace { ids: 7, ..pace(1) }, true),
             (pace(2), false),
             (Pace { interval_ns: 1, ..pace(1) }, false),
-            (Pace { burst: 2, ..pace(1) }, false),
+            (Pace { tolerance_ns: 1, ..pace(1) }, false),
             (Pace { every: 2, ..pace(1) }, false),
             (Pace { per: Per::Rule, ..pace(1) }, false),
         ] {
@@ -370,7 +421,61 @@ mod tests {
         }
     }
 
+    /// The most frames in a half-open window of that length, counted plainly.
+    fn most_in_a_window(passed: &[u64], length: u64) -> usize {
+        let count =
+            |&first: &u64| passed.iter().filter(|&&at| at >= first && at - first < length).count();
+        passed.iter().map(count).max().unwrap_or(0)
+    }
+
     proptest! {
+        /// The law of windows, and that no frame is refused without need: a refused frame would have broken it.
+        #[test]
+        fn in_n_intervals_at_most_n_frames_and_the_burst_pass(
+            gaps in prop::collection::vec(0..25_u64, 1..60),
+            interval in 1..20_u64,
+            burst in 1..5_u32,
+        ) {
+            let tolerance = Pace::tolerance_of_burst(interval, burst);
+            let mut at = 0;
+            let arrivals: Vec<_> = gaps.iter().map(|gap| { at += gap; at }).collect();
+            let frames: Vec<_> = arrivals.iter().map(|&at| (at, "001#")).collect();
+            let passed = passing(&rate(interval, tolerance), &frames);
+            let holds = |passed: &[u64]| {
+                (1..=60).all(|n| {
+                    most_in_a_window(passed, n * interval) < (n + u64::from(burst)) as usize
+                })
+            };
+            prop_assert!(holds(&passed), "{:?}", passed);
+            // An oracle that knows only the law: each frame that does not break it passes.
+            let mut greedy = Vec::new();
+            for &at in &arrivals {
+                greedy.push(at);
+                if !holds(&greedy) {
+                    greedy.pop();
+                }
+            }
+            prop_assert_eq!(passed, greedy);
+        }
+
+        #[test]
+        fn a_nominal_message_passes_whole_if_its_jitter_is_within_the_tolerance(
+            delays in prop::collection::vec(0..=1_000_u64, 1..100),
+            interval in 1..50_u64,
+            permille in 0..=1_000_u64,
+            offset in 0..100_u64,
+        ) {
+            // Jitter of one interval or less, as a share of it.
+            let tolerance = interval * permille / 1_000;
+            let mut arrivals: Vec<_> = (0..).zip(&delays)
+                .map(|(k, delay)| offset + k * interval + tolerance * delay / 1_000)
+                .collect();
+            arrivals.sort_unstable();
+            let frames: Vec<_> = arrivals.iter().map(|&at| (at, "001#")).collect();
+            prop_assert_eq!(&passing(&rate(interval, tolerance), &frames), &arrivals);
+            prop_assert_eq!(&passing(&rate(interval, interval), &frames), &arrivals);
+        }
+
         #[test]
         fn identifiers_are_distinguished_as_long_as_there_is_room(
             ids in prop::collection::vec(0..50_u32, 1..200),

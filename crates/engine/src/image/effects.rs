@@ -131,14 +131,16 @@ impl Reader<'_> {
 
     pub(super) fn extension(&mut self, mut record: Record<'_>) -> Result<Extension, ImageError> {
         let deadline_ns = record.u64();
-        let (interval_ns, burst, every) = (record.u64(), record.u32(), record.u32());
+        let (interval_ns, tolerance_ns) = (record.u64(), record.u64());
         let (at_least_every_ns, mask) = (record.u64(), record.array());
         let (ids, per, convert) = (record.u16(), record.u8(), record.u8());
-        let is_on_change = record.u32();
+        let (is_on_change, every) = (record.u32(), record.u32());
         let on_change = record
             .flag("on_change", is_on_change)?
             .then(|| OnChange { mask: Box::new(mask), at_least_every_ns });
-        record.within("burst", burst, 1..=u32::MAX)?;
+        if interval_ns == 0 && tolerance_ns != 0 {
+            return record.refuse(format!("a tolerance of {tolerance_ns} ns without a rate"));
+        }
         let per = record.one_of("pace", per.into(), &PER)?;
         let convert = record.one_of("conversion", convert.into(), &CONVERSIONS)?;
         let (first_pattern, data, not_data) = (record.u32(), record.u32(), record.u32());
@@ -153,7 +155,7 @@ impl Reader<'_> {
             Ok((least, most))
         })?;
         let actions = self.all(&record, Section::Actions, actions, Self::action)?;
-        let pace = Pace { interval_ns, burst, every, on_change, per, ids };
+        let pace = Pace { interval_ns, tolerance_ns, every, on_change, per, ids };
         let payload = Payload { data, not_data, lengths };
         let extension = Extension { payload, pace, actions, convert, deadline_ns };
         if extension.is_empty() {

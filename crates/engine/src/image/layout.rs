@@ -9,7 +9,7 @@ use super::error::{ImageError, Place};
 /// The first bytes of every image.
 pub const MAGIC: [u8; 8] = *b"CANDORPG";
 /// The version of the format that this crate writes, and the only one that it reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The header has so many bytes.
 pub(super) const HEADER_BYTES: usize = 32;
 /// The checksum covers everything from here on.

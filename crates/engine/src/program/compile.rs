@@ -200,6 +200,9 @@ impl Program {
                 .map(|rule| {
                     let mut extension = rule.extension.clone();
                     extension.pace.ids = rule.remembered_ids();
+                    if extension.pace.interval_ns == 0 {
+                        extension.pace.tolerance_ns = 0;
+                    }
                     (!rule.extension.is_empty()).then(|| Box::new(extension))
                 })
                 .collect(),

@@ -209,7 +209,7 @@ fn losses_are_reported_by_cause_and_the_rest_is_lost() {
 fn what_rules_refuse_is_not_lost() {
     let folder = tempfile::tempdir().unwrap();
     let rules = "bus = { in = 'can0', out = 'can1' }\n\
-                 [[rule]]\nname = 'limited'\nfrom = 'in'\nto = 'out'\nrate = '100/s'\n";
+                 [[rule]]\nname = 'limited'\nfrom = 'in'\nto = 'out'\nmin_interval = '10ms'\n";
     fs::write(folder.path().join("rules.toml"), rules).unwrap();
     let path = folder.path().join("rules.toml");
     let text = TWO.replace(

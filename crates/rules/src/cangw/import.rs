@@ -57,7 +57,7 @@ pub fn import(name: &str, text: &str) -> (Option<Table>, Findings) {
         ),
         Place::Bus(_) => Origin::whole(&source),
     };
-    check(&table, &origin, &findings);
+    check(&table, &[], &origin, &findings);
     (Some(table).filter(|_| !findings.has_errors()), findings)
 }
 

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use candor_diagnostics::{Findings, Origin};
+use candor_signals::Message;
 
 use crate::region::{Budget, Region};
 use candor_engine::{BusIndex, Gate, Table};
@@ -14,7 +15,7 @@ use candor_engine::{BusIndex, Gate, Table};
 pub enum Place {
     /// The bus of that index.
     Bus(usize),
-    /// The rule of that index, and the key that matters.
+    /// The rule of that index, and the key that matters. `rate` stands for `min_interval`, too.
     Rule(usize, &'static str),
 }
 
@@ -26,6 +27,8 @@ pub(super) struct Checker<'a> {
     pub(super) table: &'a Table,
     /// What each rule takes.
     pub(super) regions: Vec<Region>,
+    /// By bus, the messages that its DBC file describes.
+    pub(super) messages: &'a [&'a [Message]],
     pub(super) origin: &'a dyn Fn(Place) -> Origin,
     pub(super) findings: &'a Findings,
 }

@@ -6,12 +6,14 @@
 
 mod checker;
 mod loops;
+mod rate;
 mod rule;
 mod table;
 mod twice;
 mod words;
 
 use candor_diagnostics::{Findings, Origin};
+use candor_signals::Message;
 
 use self::checker::Checker;
 use self::rule::Subject;
@@ -22,10 +24,15 @@ pub use self::checker::Place;
 pub use self::table::MOST_NAME_CHARACTERS;
 
 /// Adds everything that is wrong or suspicious about `table` to `findings`. `origin` tells where
-/// things stand.
-pub fn check(table: &Table, origin: &dyn Fn(Place) -> Origin, findings: &Findings) {
+/// things stand, `messages` which messages the DBC file of each bus describes.
+pub fn check(
+    table: &Table,
+    messages: &[&[Message]],
+    origin: &dyn Fn(Place) -> Origin,
+    findings: &Findings,
+) {
     let regions = table.rules.iter().map(Region::from_rule).collect();
-    let checker = Checker { table, regions, origin, findings };
+    let checker = Checker { table, regions, messages, origin, findings };
     checker.buses();
     checker.names();
     for (index, rule) in table.rules.iter().enumerate() {
@@ -38,6 +45,7 @@ pub fn check(table: &Table, origin: &dyn Fn(Place) -> Origin, findings: &Finding
     }
     checker.handles();
     checker.memory();
+    checker.rates();
     checker.overlaps();
     checker.loops();
 }

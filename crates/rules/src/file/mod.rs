@@ -35,6 +35,9 @@ pub use self::extension::Include;
 pub(crate) use self::write::show_bytes;
 pub use self::write::write;
 
+/// The most frames that may come at once.
+const MOST_BURST: u32 = 1_000_000;
+
 /// Reads a rule file and checks the rules. `name` is what the file is called in findings.
 ///
 /// There is a table only if there are no errors. Other files that it names cannot be read: see
@@ -142,11 +145,19 @@ fn read(
         }
         Place::Rule(index, key) => places.get(index).map_or_else(
             || Origin::whole(source),
-            |table| table.get(key).map_or(table.origin(), |value| &value.origin).clone(),
+            |table| {
+                let same = if key == "rate" { "min_interval" } else { key };
+                let value = table.get(key).or_else(|| table.get(same));
+                value.map_or(table.origin(), |value| &value.origin).clone()
+            },
         ),
     };
     let table = Table { buses, rules, max_hops, refuses_others };
-    check(&table, &origin, findings);
+    let messages: Vec<_> = (0..=u16::MAX)
+        .take(table.buses.len())
+        .map(|bus| files.database(BusIndex(bus)).map_or(&[][..], Database::messages))
+        .collect();
+    check(&table, &messages, &origin, findings);
     if !findings.has_errors() {
         for BadPort { bus, reason, remedy } in ports(&table) {
             let entry = bus_entries.get(usize::from(bus.0));

@@ -10,13 +10,14 @@ use candor_time::Nanos;
 use candor_wire::can::frame::{BRS, ERR_FLAG, ESI};
 use candor_wire::can::{ByteOrder, Field};
 
+use super::MOST_BURST;
 use super::bus::is_virtual_by_name;
 use super::edit::data_size;
 use crate::pattern;
 use candor_engine::edit::{Crc8, Crc8Profile, Operands, Operator, Range, XorChecksum};
 use candor_engine::extension::action::{Action, Message, Place, Signal};
 use candor_engine::extension::e2e::{E2e, Inclusion};
-use candor_engine::extension::pace::{DEFAULT_IDS, Per};
+use candor_engine::extension::pace::{DEFAULT_IDS, Pace, Per};
 use candor_engine::extension::payload::Bytes;
 use candor_engine::{BusIndex, Filter, Gate, Rule, Table};
 
@@ -182,13 +183,7 @@ fn write_extension(out: &mut String, rule: &Rule) {
         write_list(out, "length", lengths.collect());
     }
     let pace = &extension.pace;
-    let nanos = |ns| quoted(&Nanos::from_nanos(ns).to_string());
-    if pace.interval_ns != 0 {
-        push(out, format_args!("min_interval = {}\n", nanos(pace.interval_ns)));
-        if pace.burst > 1 {
-            push(out, format_args!("burst = {}\n", pace.burst));
-        }
-    }
+    write_rate(out, pace);
     if pace.every > 1 {
         push(out, format_args!("every = {}\n", pace.every));
     }
@@ -222,6 +217,37 @@ fn write_extension(out: &mut String, rule: &Rule) {
             push(out, format_args!("  {{ {} }},\n", show_action(action, rule.gate)));
         }
         out.push_str("]\n");
+    }
+}
+
+fn nanos(ns: u64) -> String {
+    quoted(&Nanos::from_nanos(ns).to_string())
+}
+
+/// The interval and the tolerance of a rate, in the keys that say it shortest.
+fn write_rate(out: &mut String, pace: &Pace) {
+    let (interval, tolerance) = (pace.interval_ns, pace.tolerance_ns);
+    if interval == 0 {
+        return;
+    }
+    // The tolerance that a rate has by itself. The number of frames is exact if it gives the interval.
+    if tolerance == interval {
+        let rates = [("s", 1), ("min", 60), ("h", 3_600)]
+            .map(|(unit, seconds)| (unit, seconds * 1_000_000_000_u64))
+            .map(|(unit, time)| (unit, time, time / interval));
+        let is_exact =
+            |(_, time, count): &(&str, u64, u64)| time.checked_div(*count) == Some(interval);
+        if let Some((unit, _, count)) = rates.into_iter().find(is_exact) {
+            push(out, format_args!("rate = \"{count}/{unit}\"\n"));
+            return;
+        }
+    }
+    push(out, format_args!("min_interval = {}\n", nanos(interval)));
+    let burst = (tolerance / interval).saturating_add(1);
+    if burst > MOST_BURST.into() || !tolerance.is_multiple_of(interval) {
+        push(out, format_args!("tolerance = {}\n", nanos(tolerance)));
+    } else if burst > 1 {
+        push(out, format_args!("burst = {burst}\n"));
     }
 }
 

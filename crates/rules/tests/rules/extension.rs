@@ -168,8 +168,7 @@ impl Memory {
                 return Err(Cause::Unchanged);
             }
         }
-        let room = u128::from(pace.interval_ns) * u128::from(pace.burst - 1);
-        if self.level > room { Err(Cause::Rate) } else { Ok(()) }
+        if self.level > u128::from(pace.tolerance_ns) { Err(Cause::Rate) } else { Ok(()) }
     }
 }
 
@@ -266,14 +265,14 @@ fn paces() -> impl Strategy<Value = Pace> {
         .prop_map(|(mask, at_least_every_ns)| OnChange { mask, at_least_every_ns });
     (
         prop_oneof![Just(0), 1..20_u64],
-        1..4_u32,
+        prop_oneof![Just(0), 1..60_u64],
         prop_oneof![3 => Just(0), 1 => 1..4_u32],
         prop::option::weighted(0.4, on_change),
         any::<bool>(),
     )
-        .prop_map(|(interval_ns, burst, every, on_change, per_rule)| {
+        .prop_map(|(interval_ns, tolerance_ns, every, on_change, per_rule)| {
             let per = if per_rule { Per::Rule } else { Per::Id };
-            Pace { interval_ns, burst, every, on_change, per, ids: 100 }
+            Pace { interval_ns, tolerance_ns, every, on_change, per, ids: 100 }
         })
 }
 

@@ -117,15 +117,22 @@ pub(crate) fn paces(gate: Gate, free: bool) -> impl Strategy<Value = Pace> {
         (mask, at_least).prop_map(|(mask, at_least_every_ns)| OnChange { mask, at_least_every_ns });
     (
         prop_oneof![Just(0), interval],
-        prop_oneof![Just(1), 2..5_u32],
+        prop_oneof![
+            (1..5_u32).prop_map(Err),
+            prop_oneof![Just(0), 1..200_u64, any::<u64>()].prop_map(Ok),
+        ],
         prop_oneof![Just(0), 2..5_u32],
         prop::option::weighted(0.3, on_change),
         any::<bool>(),
         prop_oneof![Just(DEFAULT_IDS), 1..=u16::MAX / 2],
     )
-        .prop_map(move |(interval_ns, burst, every, on_change, per_rule, ids)| {
-            let burst = if interval_ns == 0 { 1 } else { burst };
-            let pace = Pace { interval_ns, burst, every, on_change, per: Per::Id, ids };
+        .prop_map(move |(interval_ns, tolerance, every, on_change, per_rule, ids)| {
+            let tolerance_ns = match tolerance {
+                _ if interval_ns == 0 => 0,
+                Ok(tolerance_ns) => tolerance_ns,
+                Err(burst) => Pace::tolerance_of_burst(interval_ns, burst),
+            };
+            let pace = Pace { interval_ns, tolerance_ns, every, on_change, per: Per::Id, ids };
             let counts = free || !pace.is_free();
             let per = if per_rule && counts { Per::Rule } else { Per::Id };
             Pace { per, ids: if counts { ids } else { DEFAULT_IDS }, ..pace }

@@ -19,8 +19,8 @@ fn headers_are_checked() {
         (0, &b"X"[..], "header: this is no program image; one begins with CANDORPG"),
         (
             8,
-            &n(2),
-            "header: the image has version 2, and this program reads version 1; compile the rules again with this program",
+            &n(1),
+            "header: the image has version 1, and this program reads version 2; compile the rules again with this program",
         ),
         (16, &n(24), "header: the length is 24 bytes, but there are 54048"),
         (24, &n(21), "header: there are 21 sections; an image has 22"),

@@ -423,25 +423,25 @@ fn records_are_checked() {
         (
             Extensions,
             0,
-            104,
+            108,
             &n(1),
             "section extensions, record 0: its patterns begin with record 1; the next unused one is 0",
         ),
         (
             Extensions,
             0,
-            112,
+            116,
             &n(2),
             "section extensions, record 0: it has 2 patterns from record 2 on, but there are 3",
         ),
         (
             Extensions,
             0,
-            116,
+            120,
             &n(1),
             "section extensions, record 0: its lengths begin with record 1; the next unused one is 0",
         ),
-        (Extensions, 0, 128, &n(10), "section actions, record 10: nothing refers to this record"),
+        (Extensions, 0, 132, &n(10), "section actions, record 10: nothing refers to this record"),
         (
             Patterns,
             0,
@@ -499,9 +499,9 @@ fn records_are_checked() {
         (
             Extensions,
             0,
-            16,
-            &n(0),
-            "section extensions, record 0: burst is 0; it must be 1 to 4294967295",
+            8,
+            &[0; 8],
+            "section extensions, record 0: a tolerance of 2000 ns without a rate",
         ),
         (Patterns, 0, 0, &[0], "section patterns, record 0: it has bits that it does not compare"),
         (

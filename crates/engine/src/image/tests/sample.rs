@@ -81,7 +81,7 @@ fn extension() -> Extension {
         },
         pace: Pace {
             interval_ns: 1_000,
-            burst: 3,
+            tolerance_ns: 2_000,
             every: 2,
             on_change: Some(OnChange { mask: Box::new([0xF7; 64]), at_least_every_ns: 5_000 }),
             per: Per::Rule,

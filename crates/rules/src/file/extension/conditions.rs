@@ -9,6 +9,7 @@ use candor_config::{Data, Section, Value, quoted};
 use candor_time::Nanos;
 use candor_wire::can::frame::FD_LENGTHS;
 
+use crate::file::MOST_BURST;
 use crate::file::edit::data_size;
 use candor_engine::Gate;
 use candor_engine::extension::Conversion;
@@ -154,10 +155,9 @@ pub(super) fn pace(section: &mut Section<'_>, gate: Gate) -> Pace {
         section.findings().error_with_hint(origin, message, hint);
     }
     pace.interval_ns = rate.or(least).map_or(0, Nanos::as_nanos);
-    if let Some(burst) = section.integer("burst", 1..=1_000_000) {
-        pace.burst = burst;
-        needs(section, "burst", &["rate", "min_interval"]);
-    }
+    // A message at the nominal rate passes in spite of its jitter; the least time between two frames is strict.
+    let usual_ns = if rate.is_some() { pace.interval_ns } else { 0 };
+    pace.tolerance_ns = tolerance(section, pace.interval_ns).unwrap_or(usual_ns);
     pace.every = section.integer("every", 2..=1_000_000_000).unwrap_or(0);
     pace.on_change = on_change(section, gate);
     let per = section.one_of("per", &[("id", Per::Id), ("rule", Per::Rule)]);
@@ -167,6 +167,23 @@ pub(super) fn pace(section: &mut Section<'_>, gate: Gate) -> Pace {
         needs(section, key, &["rate", "min_interval", "every", "on_change", "edit"]);
     }
     pace
+}
+
+/// How much too early a frame may come, in ns.
+fn tolerance(section: &mut Section<'_>, interval_ns: u64) -> Option<u64> {
+    let burst = section.integer("burst", 1..=MOST_BURST);
+    let tolerance = section.nanos("tolerance");
+    for key in ["burst", "tolerance"] {
+        needs(section, key, &["rate", "min_interval"]);
+    }
+    if section.has("burst") && section.has("tolerance") {
+        let message = "`burst` and `tolerance` in one rule";
+        let hint = "remove one of them: `burst` is a tolerance of one interval for each frame but the first";
+        section.findings().error_with_hint(section.origin_of("tolerance"), message, hint);
+    }
+    // An interval that cannot be read has no tolerance.
+    let tolerance = tolerance.filter(|_| interval_ns != 0).map(Nanos::as_nanos);
+    tolerance.or_else(|| burst.map(|burst| Pace::tolerance_of_burst(interval_ns, burst)))
 }
 
 /// A key that does nothing without any of the others.
