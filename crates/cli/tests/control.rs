@@ -292,3 +292,33 @@ fn pipes_without_their_other_ends_keep_nobody_waiting() {
     assert!(Command::new("kill").args(["-s", "TERM", &id]).status().unwrap().success());
     assert_eq!(gateway.child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn a_gateway_ends_with_its_recordings_whatever_other_ports_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+    let log: String = (0..5_000).map(|at| format!("({at}.0) can0 123#{at:04X}\n")).collect();
+    write("drive.log", log.as_bytes());
+    write("binary.log", b"\x7FELF\x02\x01\x01\0\0\0");
+    let rules = |recording: &str| {
+        format!(
+            "[bus]\ncar = \"{recording}\"\nother = \"sim:until-end\"\n\
+             copy = \"file:copy.log?replace=true\"\n\n[[rule]]\nfrom = \"car\"\nto = \"copy\"\n\n\
+             [[rule]]\nfrom = \"other\"\nto = \"copy\"\n"
+        )
+    };
+    write("drive.rules.toml", rules("file:drive.log?speed=max").as_bytes());
+    write("binary.rules.toml", rules("file:binary.log").as_bytes());
+    write("none.rules.toml", rules("sim:until-end-too").as_bytes());
+    let arguments = |file: &'static str| ["run", file, "--until-end", "--control", "./drive.sock"];
+    run(folder.path(), &arguments("drive.rules.toml"), 0);
+    let copy = fs::read_to_string(folder.path().join("copy.log")).unwrap();
+    assert_eq!(copy.lines().count(), 5_000);
+    for (file, reason) in [
+        ("binary.rules.toml", "binary.log: not a recording"),
+        ("none.rules.toml", "no rule takes frames from a recording"),
+    ] {
+        let (_, said) = run(folder.path(), &arguments(file), 2);
+        assert!(said.contains(reason), "{said}");
+    }
+}

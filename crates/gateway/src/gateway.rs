@@ -12,7 +12,7 @@ use crate::control::PlanLine;
 use crate::plan::{Choice, Planned, plan};
 #[cfg(feature = "service")]
 use crate::plane::name_of;
-use crate::plane::{Kind, PLANES, Plane, Report, USER, keys_of};
+use crate::plane::{Kind, PLANES, Plane, Replays, Report, USER, keys_of};
 use crate::snapshot::{RuleSnapshot, Snapshot};
 
 /// How a gateway runs.
@@ -253,11 +253,11 @@ impl Gateway {
         ordered
     }
 
-    /// Whether all recordings that are replayed have come to their end.
+    /// How far the recordings are that are replayed, whatever other ports do.
     #[must_use]
-    pub fn has_ended(&self) -> bool {
-        let mut ends = self.planes.iter().filter_map(|(_, plane)| plane.has_ended()).peekable();
-        ends.peek().is_some() && ends.all(|has_ended| has_ended)
+    pub fn replays(&self) -> Replays {
+        let replays = self.planes.iter().map(|(_, plane)| plane.replays());
+        replays.max().unwrap_or(Replays::None)
     }
 }
 

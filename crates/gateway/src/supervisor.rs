@@ -32,6 +32,7 @@ use crate::control::place::{Places, name_of};
 use crate::control::{self, Access, Limits, Server};
 use crate::lock::lock;
 use crate::metrics::{self, Exposure};
+use crate::plane::Replays;
 use crate::{Config, Error, Gateway, Rules, Snapshot, read_rules};
 
 /// How a gateway runs as a service.
@@ -51,7 +52,7 @@ pub struct Service {
     pub metrics: Option<SocketAddr>,
     /// Whether other machines may reach them.
     pub metrics_are_public: bool,
-    /// End when all recordings have been replayed.
+    /// End when all recordings have been replayed and what they caused has left, whatever other ports do.
     pub until_end: bool,
 }
 
@@ -75,6 +76,9 @@ const LINKS: u64 = 2;
 /// How often counters are rolled over, and how long requests from the control socket may wait for
 /// what only the supervisor does.
 const TICK: Nanos = Nanos::from_secs(1);
+/// So many ticks may pass at the end of all recordings until what they caused has left: a port may never take
+/// it.
+const LEAVING_TICKS: u32 = 10;
 
 /// The signals that a service lives with. Open them before any thread is started.
 ///
@@ -109,6 +113,12 @@ pub fn run(
 
     let config = Config { file: path.clone(), ..service.gateway.clone() };
     let gateway = Gateway::start(config, rules)?;
+    if service.until_end && gateway.replays() == Replays::None {
+        return Err(Error::Other(format!(
+            "{}: no rule takes frames from a recording, so nothing would end it; remove --until-end",
+            path.display()
+        )));
+    }
     observer.tell(&summary(&gateway, "started"));
     let shared =
         Arc::new(Shared { gateway: Mutex::new(gateway), is_ending: AtomicBool::new(false) });
@@ -126,6 +136,7 @@ pub fn run(
         links,
         watch,
         until_end: service.until_end,
+        leaving_ticks: 0,
         observer,
     };
     supervisor.work(signals)?;
@@ -221,6 +232,8 @@ struct Supervisor<'a> {
     links: Links,
     watch: Watch,
     until_end: bool,
+    /// For how long the recordings have been over while something still waits to leave.
+    leaving_ticks: u32,
     observer: &'a mut dyn Observer,
 }
 
@@ -281,8 +294,12 @@ impl Supervisor<'_> {
         for line in gateway.news() {
             self.observer.tell(&line);
         }
-        if self.until_end && gateway.has_ended() {
-            self.end();
+        if self.until_end {
+            match gateway.replays() {
+                Replays::Going => self.leaving_ticks = 0,
+                Replays::Leaving if self.leaving_ticks < LEAVING_TICKS => self.leaving_ticks += 1,
+                Replays::Leaving | Replays::Done | Replays::None => self.end(),
+            }
         }
         Ok(())
     }

@@ -180,7 +180,11 @@ impl Recording {
             }
             self.fill()?;
         }
-        if let Some(format) = Format::by_file_name(&self.name) {
+        // A name says nothing about bytes that no text has.
+        let is_binary = self.buffer[..self.end]
+            .iter()
+            .any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace());
+        if let Some(format) = Format::by_file_name(&self.name).filter(|_| !is_binary) {
             return Ok(format);
         }
         Err(RecordingError::new(&self.name, Problem::UnknownContent))
@@ -325,6 +329,22 @@ mod tests {
             sink.write_any(&any, "x").unwrap();
         }
         sink.into_inner().unwrap()
+    }
+
+    #[test]
+    fn what_is_no_text_is_no_recording_whatever_its_name() {
+        let format = |name: &str, bytes: &'static [u8]| {
+            Recording::new(name, bytes, None).map(|recording| recording.format().name)
+        };
+        assert_eq!(format("a.log", b"").unwrap(), "candump");
+        assert_eq!(format("a.log", b"no frame\t\r\n").unwrap(), "candump");
+        for bytes in [&b"\x7FELF\x02"[..], b"a\0b", b"text, then \x1B"] {
+            let message = format("a.log", bytes).unwrap_err().to_string();
+            assert!(
+                message.starts_with("a.log: not a recording in one of the formats"),
+                "{message}"
+            );
+        }
     }
 
     #[test]

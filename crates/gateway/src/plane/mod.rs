@@ -61,6 +61,19 @@ impl fmt::Debug for Kind {
     }
 }
 
+/// How far the recordings are that are replayed. The greater one holds for several together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Replays {
+    /// There are none.
+    None,
+    /// All have ended, and what they caused has left.
+    Done,
+    /// All have ended, and some of what waits for a port may be of them.
+    Leaving,
+    /// One has not ended.
+    Going,
+}
+
 /// A data plane at work. Dropping it ends it.
 pub trait Plane: Send {
     /// Gets ready to carry out these rules of a table, by index, instead of those before; everything that
@@ -94,9 +107,9 @@ pub trait Plane: Send {
         let _ = interface;
     }
 
-    /// Whether all that it receives from has come to an end; `None` if nothing of it ever ends.
-    fn has_ended(&self) -> Option<bool> {
-        None
+    /// How far the recordings are that it replays.
+    fn replays(&self) -> Replays {
+        Replays::None
     }
 
     /// Adds what it has done so far.

@@ -33,7 +33,7 @@ pub(crate) use self::port::bad_ports;
 use self::port::{New, OpenPort, PortId};
 use self::worker::{BusRules, Routes};
 use super::retired::Retired;
-use super::{Kind, Plane, Report, RuleKey};
+use super::{Kind, Plane, Replays, Report, RuleKey};
 use crate::{Config, Error};
 
 /// Workers in user space.
@@ -171,11 +171,16 @@ impl Plane for Workers {
         }
     }
 
-    /// Recordings that are replayed end.
-    fn has_ended(&self) -> Option<bool> {
-        let mut receiving = self.ports.iter().filter(|port| port.wanted.receiver).peekable();
-        receiving.peek()?;
-        Some(receiving.all(|port| port.live_bus.has_ended.load(Ordering::Relaxed)))
+    fn replays(&self) -> Replays {
+        let mut recordings = self.ports.iter().filter(|port| port.is_replay()).peekable();
+        if recordings.peek().is_none() {
+            return Replays::None;
+        }
+        if !recordings.all(|port| port.live_bus.has_ended.load(Ordering::Relaxed)) {
+            return Replays::Going;
+        }
+        let mut outputs = self.ports.iter().filter_map(|port| port.live_bus.output.as_ref());
+        if outputs.all(|output| output.is_empty()) { Replays::Done } else { Replays::Leaving }
     }
 
     fn report(&self, report: &mut Report) {

@@ -169,6 +169,12 @@ impl OpenPort {
         candor_drivers::interface(&self.named.address)
     }
 
+    /// Whether a recording is replayed.
+    pub(super) fn is_replay(&self) -> bool {
+        let medium = candor_drivers::medium(&self.named.address);
+        self.wanted.receiver && medium == Some(Medium::Recording)
+    }
+
     /// Opens it again, after its interface was made anew.
     pub(super) fn reopen(&mut self) {
         let halves = open_port(&self.bus, &self.named.address, self.wanted, &Estate::default());

@@ -182,6 +182,13 @@ impl Output {
         outcome
     }
 
+    /// Whether nothing waits, and everything that the port took has left.
+    pub(crate) fn is_empty(&self) -> bool {
+        let mut state = self.lock();
+        !state.is_waiting()
+            && state.transmitter.as_mut().is_some_and(|transmitter| transmitter.is_drained())
+    }
+
     fn note_queued(&self, state: &State) {
         let queued = state.queue.in_use() as u64;
         self.queued.store(queued, Ordering::Relaxed);
