@@ -322,3 +322,35 @@ fn a_gateway_ends_with_its_recordings_whatever_other_ports_do() {
         assert!(said.contains(reason), "{said}");
     }
 }
+
+#[test]
+fn rules_that_are_too_large_for_the_process_leave_the_old_ones_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("drive.rules.toml");
+    let write = |rules: &str| {
+        let buses = "[bus]\na = \"sim:memory-a\"\nb = \"sim:memory-b\"\n";
+        fs::write(&path, format!("{buses}{rules}")).unwrap();
+    };
+    let rule = "\n[[rule]]\nfrom = \"a\"\nto = \"b\"\n".to_owned();
+    write(&rule);
+    let program = env!("CARGO_BIN_EXE_candor");
+    let line = format!(
+        "ulimit -v 200000; MALLOC_ARENA_MAX=1 exec {program} route run drive.rules.toml --control ./drive.sock"
+    );
+    let mut child = Command::new("sh")
+        .args(["-c", &line])
+        .current_dir(folder.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let reported = BufReader::new(child.stderr.take().unwrap());
+    let exit = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut gateway = Gateway { folder, child, reported, entry: String::new(), exit };
+    gateway.wait_for("control socket");
+    // The old rule with a long comment: what is in the file is not known before it is read.
+    write(&(rule + &format!("#{}\n", " ".repeat(3 << 20))));
+    let (_, said) = gateway.ask(&["load", "drive.rules.toml"], 2);
+    assert!(said.contains("these rules may take") && said.contains("ulimit -v"), "{said}");
+    let stats = lines(&gateway.ask(&["stats", "--json"], 0).0);
+    assert_eq!(stats.iter().filter(|line| line["type"] == "rule").count(), 1);
+}

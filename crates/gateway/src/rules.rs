@@ -10,28 +10,55 @@ use candor_rules::file::{self, Include, disk};
 use crate::plane::bad_ports;
 use crate::{Error, Rules};
 
+/// What a byte of a rule file takes at most, until the rules are in use: 45 were measured, with 40,000 rules.
+const BYTES_PER_BYTE: usize = 64;
+/// What a rule keeps of each identifier that it remembers.
+const BYTES_PER_ID: usize = 192;
+/// What a gateway needs beside: stacks of threads, messages, answers.
+const OTHER_BYTES: usize = 16 << 20;
+
 /// Reads and checks a rule file and the files it names.
 ///
 /// # Errors
-/// It cannot be read, or has errors.
+/// It cannot be read, has errors, or may take more memory than the process gets: to run out of it later would
+/// end a running gateway.
 pub fn read_rules(path: &Path) -> Result<Rules, Error> {
     let name = path.display().to_string();
     let text = disk::read_text(path, "rule file").map_err(Error::File)?;
+    let check = |bytes| check_memory(bytes).map_err(|why| Error::File(format!("{name}: {why}")));
+    check(text.len().saturating_mul(BYTES_PER_BYTE))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let included = RefCell::new(Vec::new());
     let include = |name: &str| {
         included.borrow_mut().push(name.to_owned());
-        disk::read(&folder.join(name), disk::MOST_BYTES)
+        let bytes = disk::read(&folder.join(name), disk::MOST_BYTES)?;
+        check_memory(bytes.len().saturating_mul(BYTES_PER_BYTE))?;
+        Ok(bytes)
     };
     let (table, findings) = parse_rules(&name, &text, &include);
     let included = included.into_inner();
     match table {
         Some(table) => {
+            let ids = table.rules.iter().map(|rule| usize::from(rule.remembered_ids()));
+            check(ids.sum::<usize>().saturating_mul(BYTES_PER_ID))?;
             let file = path.to_owned();
             Ok(Rules { file, table, warnings: findings.to_string(), included })
         }
         None => Err(Error::Rules(findings)),
     }
+}
+
+/// Whether the process may have so many bytes more.
+fn check_memory(bytes: usize) -> Result<(), String> {
+    let bytes = bytes.saturating_add(OTHER_BYTES);
+    // Memory that is not touched costs nothing, but counts where a limit holds.
+    Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| {
+        let megabytes = bytes.div_ceil(1 << 20);
+        format!(
+            "these rules may take {megabytes} MB, which the process does not get; raise its limit \
+             (`ulimit -v`), or use fewer rules"
+        )
+    })
 }
 
 /// Reads a rule file as a gateway takes it: with its ports checked as far as that is possible

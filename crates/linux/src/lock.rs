@@ -14,17 +14,17 @@
 //! is passed over. Lock files have mode 0600, so that no other user can open one, and whoever cannot open
 //! it cannot lock it. Folders are made with mode 0700, but for `/run/candor`, which has 0755 as when
 //! systemd makes it: services of other users have their folders in it. For the same reason the locks of other users
-//! are not seen, except by root, who sees all of them in `/run/candor` and in the folders of services
-//! within it. The file stays when the lock is given back: that it is there means nothing.
+//! are not seen, except by root, who sees all of them: in `/run/candor`, in the folders of services
+//! within it, and in those of users. The file stays when the lock is given back: that it is there means nothing.
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::folder::{Folder, Writers};
+use crate::folder::{self, Folder, Writers};
 use crate::{Errno, Error};
 
 /// Where root and services have their locks and sockets.
@@ -70,6 +70,11 @@ impl Lock {
     /// There is no place to which a lock file can be written.
     pub fn take(key: &str) -> Result<Outcome, Error> {
         let user = fs::metadata("/proc/self").map_or(0, |metadata| metadata.uid());
+        if user == 0
+            && let Some(holder) = held_by_user(key)
+        {
+            return Ok(Outcome::Held(holder));
+        }
         let places = places(|name| env::var_os(name), &env::temp_dir(), user);
         Self::take_in(&places, key)
     }
@@ -155,6 +160,19 @@ fn is_same(file: &File, other: &io::Result<File>) -> bool {
 fn held_within(place: &Folder, name: &str) -> Option<Holder> {
     let folders = fs::read_dir(place.path()).ok()?.take(MAX_FOLDERS).flatten();
     folders.filter_map(|entry| held(&Folder::open(&entry.path()).ok()?, name)).next()
+}
+
+/// Which user holds the lock, if any does: root sees their folders. A user could keep root from something by such a
+/// lock, so it counts only while this program holds it, for which the user must be able to do that something.
+fn held_by_user(key: &str) -> Option<Holder> {
+    let name = file_name(key);
+    let folders = folder::of_users(Path::new("/run/user"), &env::temp_dir());
+    let holders = folders.iter().filter_map(|(path, _)| held(&Folder::open(path).ok()?, &name));
+    let program = |process: &str| fs::metadata(format!("/proc/{process}/exe")).ok();
+    let identity = |found: Metadata| (found.dev(), found.ino());
+    let own = program("self").map(identity)?;
+    let is_this_program = |process: u32| program(&process.to_string()).map(identity) == Some(own);
+    { holders }.find(|holder| holder.process.is_some_and(is_this_program))
 }
 
 /// Who holds the lock in a folder of any one user.

@@ -13,12 +13,14 @@
 //! with its last whole record. Nothing that was taken is lost, unless the end comes first: then it is
 //! counted.
 
-use std::fs::{File, OpenOptions};
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -151,6 +153,10 @@ impl Recorder {
             return Err(match kind {
                 ErrorKind::AlreadyExists => Error::new(name, "the file already exists")
                     .with_remedy("choose another name, or add replace=true"),
+                ErrorKind::ResourceBusy => {
+                    Error::new(name, "another process writes this recording")
+                        .with_remedy("end that process, or choose another name")
+                }
                 _ => failure(name, &error),
             });
         }
@@ -195,7 +201,39 @@ fn open(path: &Path, may_replace: bool) -> io::Result<File> {
         (false, true) => drop(options.create(true).truncate(false)),
         (false, false) => drop(options.create_new(true)),
     }
-    options.open(path)
+    let file = options.open(path)?;
+    if !is_special {
+        claim(&file)?;
+    }
+    Ok(file)
+}
+
+/// The recordings that this process wrote: device and inode.
+static WRITTEN: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
+
+/// Makes sure that no other process writes this recording. Within the process, a port may be opened beside the
+/// one that it replaces; it has the lock when it writes, or does not write.
+fn claim(file: &File) -> io::Result<()> {
+    let metadata = file.metadata()?;
+    let identity = (metadata.dev(), metadata.ino());
+    let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+    match lock(file) {
+        Ok(()) => drop(written.insert(identity)),
+        Err(_) if written.contains(&identity) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Takes the lock of a recording: two that write would each destroy what the other one wrote.
+fn lock(file: &File) -> io::Result<()> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            Err(io::Error::new(ErrorKind::ResourceBusy, "another port or process writes it"))
+        }
+        // Some network disks have no locks.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+    }
 }
 
 impl Transmitter for Recorder {
@@ -375,6 +413,7 @@ impl Writer {
     fn write_from(&mut self, batch: &Batch, done: &mut usize) -> io::Result<()> {
         if self.len.is_none() {
             if self.is_file {
+                lock(&self.file)?;
                 // Now what was there is replaced.
                 self.file.set_len(0)?;
             }
@@ -493,6 +532,41 @@ mod tests {
         drain(&mut **transmitter);
         let text = fs::read_to_string(path).unwrap();
         assert!(text.ends_with(" can0 7FF# T\n") && text.lines().count() == 1, "{text}");
+    }
+
+    #[test]
+    fn what_another_process_writes_is_not_replaced() {
+        let (_folder, name) = recording(LOG);
+        let path = name.strip_prefix("file:").unwrap();
+        let name = format!("{name}?replace=true");
+        let mut other = std::process::Command::new("flock")
+            .args([path, "sh", "-c", "echo locked; read line"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut locked = [0; 7];
+        io::Read::read_exact(other.stdout.as_mut().unwrap(), &mut locked).unwrap();
+        let error = port(&name, Wanted::TRANSMITTER).err().unwrap().to_string();
+        assert!(error.contains("another process writes this recording; end that"), "{error}");
+        assert_eq!(fs::read_to_string(path).unwrap(), LOG);
+        drop(other.stdin.take());
+        other.wait().unwrap();
+        // One port replaces another one, and writes when that one has ended.
+        let mut first = port(&name, Wanted::TRANSMITTER).unwrap();
+        let mut second = port(&name, Wanted::TRANSMITTER).unwrap();
+        let (first, second_half) = (first.transmitter.take(), second.transmitter.as_mut().unwrap());
+        let counters = second_half.counters();
+        let frame = "123#".parse().unwrap();
+        assert_eq!(second_half.transmit(&frame, false), Sent::Taken);
+        second_half.flush();
+        while counters.trouble.get().is_none_or(|trouble| !trouble.contains("another port")) {
+            second_half.wait(Nanos::from_millis(1));
+        }
+        assert_eq!(fs::read_to_string(path).unwrap(), LOG);
+        drop(first);
+        drain(&mut **second_half);
+        assert!(fs::read_to_string(path).unwrap().ends_with(" can0 123# T\n"));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! | `candor-UID` in the folder for temporary files | anybody else |
 //!
 //! A client looks into the same folders, and into those within `/run/candor`. Folders and sockets of others
-//! than root and the user are passed over.
+//! than root and the user are passed over. Root also looks into those of all users.
 
 use std::env;
 use std::ffi::OsString;
@@ -21,6 +21,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use candor_linux::folder;
 use candor_linux::peer::own_user;
 
 /// Where root and services have their sockets.
@@ -54,6 +55,8 @@ pub struct Places {
     serving: Vec<PathBuf>,
     /// Where there may be folders of services within.
     system: PathBuf,
+    /// Where users have theirs if they are not logged in.
+    temporary: PathBuf,
     user: u32,
 }
 
@@ -81,7 +84,7 @@ impl Places {
         serving.push(system.to_owned());
         serving.extend(of_user.map(|path| path.join("candor")));
         serving.push(temporary.join(format!("candor-{user}")));
-        Self { serving, system: system.to_owned(), user }
+        Self { serving, system: system.to_owned(), temporary: temporary.to_owned(), user }
     }
 
     /// Where a gateway called `name` may have its socket, the best place first.
@@ -90,12 +93,16 @@ impl Places {
         self.serving.iter().map(|folder| folder.join(format!("{name}.{ENDING}"))).collect()
     }
 
-    /// The folders, as people read them.
+    /// The folders, as people read them, and what is in none of them.
     #[must_use]
     pub fn shown(&self) -> String {
         let folders: Vec<_> =
             self.serving.iter().map(|folder| folder.display().to_string()).collect();
-        folders.join(", ")
+        let others = match self.user {
+            0 => "and those of all users",
+            _ => "gateways of other users are not visible",
+        };
+        format!("{}; {others}", folders.join(", "))
     }
 
     /// The gateways that are running, by name. Sockets that nobody listens to are left out.
@@ -108,34 +115,40 @@ impl Places {
             .iter()
             .filter(|folder| self.trusts(folder))
             .flat_map(|folder| entries(folder))
-            .filter_map(|path| self.look(path))
+            .filter_map(|path| look(path, self.user))
             .collect();
+        if self.user == 0 {
+            let users = folder::of_users(Path::new("/run/user"), &self.temporary);
+            let looked = |(folder, user)| entries(folder).filter_map(move |path| look(path, user));
+            running.extend(users.iter().map(|(folder, user)| (&**folder, *user)).flat_map(looked));
+        }
         running.sort();
         running.dedup();
         running
-    }
-
-    fn look(&self, path: PathBuf) -> Option<Running> {
-        if path.extension()? != ENDING {
-            return None;
-        }
-        let metadata = fs::symlink_metadata(&path).ok()?;
-        if !metadata.file_type().is_socket() || !is_trusted(&metadata, self.user) {
-            return None;
-        }
-        let is_permitted = match UnixStream::connect(&path) {
-            Ok(_) => true,
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => false,
-            Err(_) => return None,
-        };
-        let name = path.file_stem()?.to_str()?.to_owned();
-        Some(Running { name, path, is_permitted })
     }
 
     fn trusts(&self, folder: &Path) -> bool {
         fs::symlink_metadata(folder)
             .is_ok_and(|folder| folder.is_dir() && is_trusted(&folder, self.user))
     }
+}
+
+/// The gateway with this socket, if it is one of `user` or root.
+fn look(path: PathBuf, user: u32) -> Option<Running> {
+    if path.extension()? != ENDING {
+        return None;
+    }
+    let metadata = fs::symlink_metadata(&path).ok()?;
+    if !metadata.file_type().is_socket() || !is_trusted(&metadata, user) {
+        return None;
+    }
+    let is_permitted = match UnixStream::connect(&path) {
+        Ok(_) => true,
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => false,
+        Err(_) => return None,
+    };
+    let name = path.file_stem()?.to_str()?.to_owned();
+    Some(Running { name, path, is_permitted })
 }
 
 /// Whether nobody but `user` and root can have put it there. To root, what any user made for
@@ -206,8 +219,7 @@ impl Places {
             )),
             ([one], _) => Ok(one.path.clone()),
             ([], Some(name)) if running.is_empty() => Err(format!(
-                "no gateway `{name}` is running, and no other gateway (searched {}; gateways of \
-                 other users are not visible); start it with: {start}",
+                "no gateway `{name}` is running, and no other gateway (searched {}); start it with: {start}",
                 self.shown()
             )),
             ([], Some(name)) => Err(format!(
@@ -216,8 +228,7 @@ impl Places {
                 list(&running.iter().collect::<Vec<_>>())
             )),
             ([], None) => Err(format!(
-                "no gateway is running (searched {}; gateways of other users are not visible); \
-                 start one with: {start}",
+                "no gateway is running (searched {}); start one with: {start}",
                 self.shown()
             )),
             (several, _) => Err(format!(
@@ -240,6 +251,7 @@ fn list(running: &[&Running]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::chown;
     use std::os::unix::net::UnixListener;
 
     use super::*;
@@ -325,6 +337,19 @@ mod tests {
         assert_eq!(places.find(Wanted::File(&rules)).as_ref(), Ok(&drive));
         drop(listening);
         assert_eq!(places.find(Wanted::Any), Ok(within.join("rack.sock")));
+
+        // Root sees what users run, where it belongs to them.
+        let user = if own_user() == 0 { 1_234 } else { own_user() };
+        let of_user = temporary.join(format!("candor-{user}"));
+        fs::create_dir_all(&of_user).unwrap();
+        let _users = UnixListener::bind(of_user.join("users.sock")).unwrap();
+        let root = Places { user: 0, ..places.clone() };
+        let sees = || root.running().iter().any(|running| running.name == "users");
+        for path in [of_user.join("users.sock"), of_user] {
+            assert_eq!(sees(), user == own_user());
+            chown(&path, Some(user), None).unwrap();
+        }
+        assert!(sees());
 
         // Nobody else's folders.
         let stranger = Places { user: own_user() + 1, ..places.clone() };
