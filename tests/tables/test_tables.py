@@ -45,8 +45,8 @@ class Tables(unittest.TestCase):
         self.addCleanup(patch.stop)
         self.table = tables.Table("claims.md", None, [], 2, 2)
 
-    def compare(self, text, is_whole=False, machines=MACHINES):
-        return tables.compare("claims", self.table, tables.Made(text, machines), is_whole)
+    def compare(self, text, is_whole=False, machines=MACHINES, is_exact=False):
+        return tables.compare("claims", self.table, tables.Made(text, machines), is_whole, is_exact)
 
     def test_a_part_is_held_against_its_cells(self):
         self.assertEqual(self.compare(PART), (2, []))
@@ -142,6 +142,59 @@ class Tables(unittest.TestCase):
                 self.compare(text, machines=[machine])
         with self.assertRaises(tables.OtherMachine):
             self.compare(text.replace("p50", "other").replace("sent", "late"), machines=near)
+        # Exactly only with the very machine.
+        with self.assertRaises(tables.OtherMachine):
+            self.compare(text, machines=near, is_exact=True)
+
+    def publish(self, machines):
+        """A table of an experiment with counts and latencies; its text and the function that compares it."""
+        text = """```text
+experiment   sent  lost      p50      p99      max
+----------  -----  ----  -------  -------  -------
+kernel      1,000     0  10.0 us  20.0 us  40.0 us
+```
+"""
+        self.document.write_text(
+            f"<!-- table claims: {'; '.join(machines)} -->\n{text}<!-- end of table -->\n"
+        )
+        self.table.least_cells, self.table.key_columns = 5, 1
+
+        def wrong(old, new, **how):
+            return len(self.compare(text.replace(old, new), machines=machines, **how)[1])
+
+        return text, wrong
+
+    def test_another_guest_program_is_held_against_counts_and_medians(self):
+        text, wrong = self.publish(MACHINES)
+        self.assertEqual(self.compare(text), (3, []))
+        self.assertEqual(self.compare(text, is_exact=True), (5, []))
+        for is_whole in (False, True):
+            for old, new, by_default in [
+                ("1,000     0", "1,000     1", 1),
+                ("1,000", "1,001", 1),
+                ("10.0 us", "11.1 us", 1),
+                ("10.0 us", "8.90 us", 1),
+                ("10.0 us", "10.9 us", 0),
+                ("10.0 us", "9.10 us", 0),
+                ("20.0 us", "90.0 us", 0),
+                ("40.0 us", "90.0 us", 0),
+            ]:
+                self.assertEqual(wrong(old, new, is_whole=is_whole), by_default, (old, new))
+                self.assertEqual(wrong(old, new, is_whole=is_whole, is_exact=True), 1, (old, new))
+
+    def test_counts_and_medians_must_be_there(self):
+        text, _ = self.publish(MACHINES)
+        for is_whole in (False, True):
+            _, wrong = self.compare(text.replace("p50", "p51"), is_whole)
+            self.assertEqual(wrong, ["kernel, p50: published, not made"])
+        _, wrong = self.compare(text.replace("kernel", "others"))
+        self.assertEqual(len(wrong), 3)
+
+    def test_tables_of_the_simulation_are_always_exact(self):
+        _, wrong = self.publish(["any"])
+        self.assertEqual(wrong("10.0 us", "10.1 us"), 1)
+        self.assertEqual(wrong("40.0 us", "40.1 us"), 1)
+        self.assertEqual(wrong("40.0 us", "40.0 us"), 0)
 
     def test_durations_look_as_candor_shows_them(self):
         for ns, shown in [(999, "999 ns"), (16_502, "16.5 us"), (526_000, "526 us"), (1.5e6, "1.50 ms")]:
