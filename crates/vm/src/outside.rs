@@ -218,7 +218,8 @@ struct Seen {
     wire: Wire,
     overruns: BTreeMap<u8, u64>,
     round_trips_ns: Vec<u64>,
-    last_ns: u64,
+    /// From the first frame on any bus to the end of the last one, error frames and intermission included, in ns.
+    busy: Option<(u64, u64)>,
 }
 
 impl Seen {
@@ -232,7 +233,6 @@ impl Seen {
         match record.event {
             Event::Passed { frame, requested_ns, started_ns } => {
                 let time_ns = since(record.at_ns);
-                self.last_ns = time_ns;
                 let on_wire =
                     OnWire { requested_ns: since(requested_ns), started_ns: since(started_ns) };
                 let stamp = |time_ns| number(&frame).map(|number| Stamp { number, time_ns });
@@ -264,12 +264,18 @@ impl Seen {
                 )));
             }
             Event::Overrun(count) => *self.overruns.entry(record.node).or_default() += count,
-            Event::Statistics(it) => self.wire.buses.push(BusCount {
-                frames: it.frames,
-                error_frames: it.error_frames,
-                bus_offs: it.bus_offs,
-                busy_ns: it.busy_ns,
-            }),
+            Event::Statistics(it) => {
+                if it.last_ns > 0 {
+                    let (first_ns, last_ns) = self.busy.unwrap_or((it.first_ns, it.last_ns));
+                    self.busy = Some((first_ns.min(it.first_ns), last_ns.max(it.last_ns)));
+                }
+                self.wire.buses.push(BusCount {
+                    frames: it.frames,
+                    error_frames: it.error_frames,
+                    bus_offs: it.bus_offs,
+                    busy_ns: it.busy_ns,
+                });
+            }
             Event::Answer { requested_ns } => {
                 self.round_trips_ns.push(record.at_ns.saturating_sub(requested_ns));
             }
@@ -299,8 +305,7 @@ impl Seen {
     }
 
     fn put_into(self, report: &mut Report) {
-        let first_ns = self.wire.source.first().map_or(0, |it| it.started_ns);
-        report.totals.duration_ns = self.last_ns.saturating_sub(first_ns);
+        report.totals.duration_ns = self.busy.map_or(0, |(first_ns, last_ns)| last_ns - first_ns);
         // Drivers of Linux count interrupts, several frames of which may be lost.
         report.totals.overflow_of_controller = self.overruns.values().sum();
         report.due = self.sent.iter().map(|stamp| stamp.time_ns).collect();
@@ -420,7 +425,10 @@ mod tests {
     fn records() -> Vec<Record> {
         let started = Record { at_ns: 1_000, ..other(0, Event::Started) };
         let count = |frames, busy_ns| {
-            Event::Statistics(Statistics { frames, error_frames: 1, bus_offs: 2, busy_ns })
+            let (first_ns, last_ns) = (1_900, 1_900 + 10 * busy_ns);
+            let (error_frames, bus_offs) = (1, 2);
+            let it = Statistics { frames, error_frames, bus_offs, busy_ns, first_ns, last_ns };
+            Event::Statistics(it)
         };
         vec![
             passed(SOURCE, false, 900, "123#FFFF"),
@@ -448,7 +456,8 @@ mod tests {
         assert_eq!(report.received, [stamp(0, 1_500)]);
         assert_eq!(report.frames, [vec![0x23, 1, 0, 0, 2, 0, 0, 0, 0, 0]]);
         assert_eq!(report.totals.overflow_of_controller, 7);
-        assert_eq!(report.totals.duration_ns, 2_000 - 900);
+        // The source is busy for longest.
+        assert_eq!(report.totals.duration_ns, 2_000);
         let wire = report.wire.unwrap();
         assert_eq!(wire.target, [OnWire { requested_ns: 1_390, started_ns: 1_400 }]);
         assert_eq!((wire.source.len(), wire.buses.len()), (2, 2));

@@ -10,7 +10,7 @@
 //! | 11 | 1 if the node is a controller of the guest, or the guest has answered |
 //! | 12..16 | 0 |
 //! | 16..32 | two numbers of the event |
-//! | 32..104 | the [frame](crate::frame), or up to three further numbers |
+//! | 32..104 | the [frame](crate::frame), or up to four further numbers |
 
 use core::fmt;
 
@@ -110,8 +110,8 @@ impl Record {
             Event::Done => (8, [0; 2], [0; FRAME_BYTES]),
             Event::Statistics(it) => {
                 let mut rest = [0; FRAME_BYTES];
-                rest[..8].copy_from_slice(&it.bus_offs.to_le_bytes());
-                rest[8..16].copy_from_slice(&it.busy_ns.to_le_bytes());
+                let numbers = [it.bus_offs, it.busy_ns, it.first_ns, it.last_ns];
+                rest[..32].copy_from_slice(numbers.map(u64::to_le_bytes).as_flattened());
                 (9, [it.frames, it.error_frames], rest)
             }
             Event::Answer { requested_ns } => (10, [requested_ns, 0], [0; FRAME_BYTES]),
@@ -154,10 +154,14 @@ impl Record {
             6 => Event::OtherBitrate(u32::try_from(a).map_err(|_| RecordError)?),
             7 => Event::Overrun(a),
             8 => Event::Done,
-            9 => {
-                let (bus_offs, busy_ns) = (number(32), number(40));
-                Event::Statistics(Statistics { frames: a, error_frames: b, bus_offs, busy_ns })
-            }
+            9 => Event::Statistics(Statistics {
+                frames: a,
+                error_frames: b,
+                bus_offs: number(32),
+                busy_ns: number(40),
+                first_ns: number(48),
+                last_ns: number(56),
+            }),
             10 => Event::Answer { requested_ns: a },
             11 => Event::Station(StationCount {
                 datagrams: a,
@@ -184,7 +188,14 @@ mod tests {
     #[test]
     fn records_come_back() {
         let frame = |text: &str| text.parse().unwrap();
-        let statistics = Statistics { frames: 1, error_frames: 2, bus_offs: 3, busy_ns: 1 << 60 };
+        let statistics = Statistics {
+            frames: 1,
+            error_frames: 2,
+            bus_offs: 3,
+            busy_ns: 1 << 60,
+            first_ns: 4,
+            last_ns: 1 << 61,
+        };
         let station =
             StationCount { datagrams: 1, answers: 2, frames: 3, refused: 4, received: 1 << 60 };
         for event in [

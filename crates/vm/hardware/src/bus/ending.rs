@@ -132,6 +132,10 @@ impl Bus {
         let recessive =
             if is_error { ERROR_TAIL_BITS } else { FRAME_TAIL_BITS + INTERMISSION_BITS };
         self.recessive_since_ns = idle_at_ns - self.bits(recessive);
+        if self.statistics.last_ns == 0 {
+            self.statistics.first_ns = on_wire.start_ns;
+        }
+        self.statistics.last_ns = idle_at_ns;
         self.statistics.busy_ns += idle_at_ns - on_wire.start_ns;
         self.statistics.error_frames += u64::from(is_error);
         let until = idle_at_ns + self.bits(SUSPEND_BITS);

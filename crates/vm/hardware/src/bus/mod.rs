@@ -98,6 +98,10 @@ pub struct Statistics {
     pub bus_offs: u64,
     /// How long it was occupied, intermissions and error frames included, in ns.
     pub busy_ns: u64,
+    /// When its first frame began, in ns.
+    pub first_ns: u64,
+    /// When the intermission after its last frame or error frame was over, in ns; 0 if there was none.
+    pub last_ns: u64,
 }
 
 /// What is on the wire.
@@ -162,7 +166,14 @@ impl Bus {
             recessive_since_ns: 0,
             begun: 0,
             faults: [None; MOST_FAULTS],
-            statistics: Statistics { frames: 0, error_frames: 0, bus_offs: 0, busy_ns: 0 },
+            statistics: Statistics {
+                frames: 0,
+                error_frames: 0,
+                bus_offs: 0,
+                busy_ns: 0,
+                first_ns: 0,
+                last_ns: 0,
+            },
         }
     }
 
