@@ -3,6 +3,7 @@
 //! `candor help json doctor` describes what `--json` prints.
 
 use candor_doctor::{Files, Item, Laboratory, Sources, State, can_run, examine};
+#[cfg(feature = "lab")]
 use candor_vm::{Cache, Qemu, kernel};
 use clap::Args;
 
@@ -47,17 +48,24 @@ pub(crate) fn run(arguments: &Doctor) -> Answer {
     Ok(verdict.can_run)
 }
 
+/// What there is to run other kernels; `None` if this build has no laboratory.
+#[cfg(not(feature = "lab"))]
+fn laboratory() -> Option<Laboratory> {
+    None
+}
+
 /// What there is to run other kernels.
-fn laboratory() -> Laboratory {
+#[cfg(feature = "lab")]
+fn laboratory() -> Option<Laboratory> {
     let cached = Cache::open(None).and_then(|cache| kernel::cached(&cache)).unwrap_or_default();
     let sound = cached.into_iter().filter(|cached| cached.kernel.is_ok());
     let qemu = Qemu::find().map_err(|error| error.to_string());
     let outside = |qemu: &Qemu| qemu.hosts_tester_outside().map_err(|error| error.to_string());
-    Laboratory {
+    Some(Laboratory {
         tester_outside: qemu.as_ref().ok().map(outside),
         qemu: qemu.map(|qemu| qemu.version),
         kernels: sound.map(|cached| cached.name).collect(),
-    }
+    })
 }
 
 /// All items taken together.

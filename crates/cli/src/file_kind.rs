@@ -7,11 +7,12 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use candor_lab::result::SCHEMA;
 use candor_recording::Format;
 
 /// How much of a file is looked at.
 const HEAD_LEN: u64 = 64 << 10;
+/// What the schemas of results have in common, in all versions.
+const RESULT_FAMILY: &str = "candor-result";
 
 /// A kind of file that Candor reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ impl FileKind {
             Some(Self::Recording)
         } else if has_line(&|line| line.starts_with("BO_ ") || line.starts_with("BU_:")) {
             Some(Self::Dbc)
-        } else if text.trim_start().starts_with('{') && text.contains(family()) {
+        } else if text.trim_start().starts_with('{') && text.contains(RESULT_FAMILY) {
             Some(Self::Result)
         } else if has_table(&["rule"]) || candor_rules::cangw::is_cangw(&text) {
             Some(Self::Rules)
@@ -92,11 +93,6 @@ impl FileKind {
             }
         }
     }
-}
-
-/// What the schemas of all versions have in common.
-fn family() -> &'static str {
-    SCHEMA.split('/').next().unwrap_or(SCHEMA)
 }
 
 /// Whether a line of TOML begins the table, or sets the key, of that name.

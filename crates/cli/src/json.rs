@@ -1,29 +1,16 @@
 //! What `--json` prints: one file per object, with a description of each of its fields.
 //!
-//! Commands print JSON only through [`line()`] and [`write()`]. [`OBJECTS`] lists the objects; from it come
-//! `candor help json` and the JSON Schema of all lines.
+//! Commands print JSON only through [`line()`] and [`write()`]. [`OBJECTS`] lists the objects; from it and from those of
+//! [`lab`] come `candor help json` and the JSON Schema of all lines.
 
-pub(crate) mod available;
 pub(crate) mod bus_frame;
-pub(crate) mod cache;
-pub(crate) mod cached;
-pub(crate) mod changed;
 pub(crate) mod check;
 pub(crate) mod check_summary;
-pub(crate) mod claim;
-pub(crate) mod claim_group;
-pub(crate) mod claims_verdict;
-pub(crate) mod compare_verdict;
-pub(crate) mod compared_function;
-pub(crate) mod coverage;
-pub(crate) mod coverage_total;
 pub(crate) mod delivery;
 pub(crate) mod doctor_verdict;
 pub(crate) mod driver;
-pub(crate) mod experiment;
 pub(crate) mod explain_rule;
 pub(crate) mod explain_verdict;
-pub(crate) mod figure;
 pub(crate) mod finding;
 pub(crate) mod frame;
 pub(crate) mod id;
@@ -33,26 +20,20 @@ pub(crate) mod image_rule;
 pub(crate) mod image_section;
 pub(crate) mod interface;
 pub(crate) mod interval;
-pub(crate) mod kernel;
+#[cfg(feature = "lab")]
+pub(crate) mod lab;
 pub(crate) mod latency;
 pub(crate) mod loaded;
 pub(crate) mod log;
 pub(crate) mod log_frame;
-pub(crate) mod message;
 pub(crate) mod network_bus;
 pub(crate) mod network_message;
 pub(crate) mod network_node;
 pub(crate) mod network_summary;
-pub(crate) mod note;
-pub(crate) mod place;
 pub(crate) mod plan;
 pub(crate) mod port_totals;
-pub(crate) mod profiled_function;
-pub(crate) mod range;
 pub(crate) mod recording;
 pub(crate) mod rejected;
-pub(crate) mod removed;
-pub(crate) mod result;
 mod schema;
 pub(crate) mod signal;
 pub(crate) mod stats_port;
@@ -60,7 +41,6 @@ pub(crate) mod stats_rule;
 pub(crate) mod stats_summary;
 pub(crate) mod stream;
 pub(crate) mod total;
-pub(crate) mod unpaired;
 pub(crate) mod words;
 
 use std::io::Write;
@@ -81,7 +61,7 @@ pub(crate) trait Object: Serialize + JsonSchema {
     const IS_PLAIN: bool = false;
 }
 
-/// Every object, sorted by command.
+/// Every object but those of the laboratory.
 static OBJECTS: &[Entry] = &[
     Entry::new::<bus_frame::BusFrame<'_>>(),
     Entry::new::<port_totals::PortTotals<'_>>(),
@@ -94,23 +74,6 @@ static OBJECTS: &[Entry] = &[
     Entry::new::<check::Check<'_>>(),
     Entry::new::<doctor_verdict::DoctorVerdict>(),
     Entry::new::<frame::WireFrame>(),
-    Entry::new::<claim::JudgedClaim<'_>>(),
-    Entry::new::<claim_group::ClaimGroup<'_>>(),
-    Entry::new::<claims_verdict::ClaimsVerdict>(),
-    Entry::new::<changed::Changed<'_>>(),
-    Entry::new::<figure::ComparedFigure<'_>>(),
-    Entry::new::<range::ComparedRange<'_>>(),
-    Entry::new::<compared_function::ComparedFunction<'_>>(),
-    Entry::new::<unpaired::Unpaired<'_>>(),
-    Entry::new::<note::Note<'_>>(),
-    Entry::new::<compare_verdict::CompareVerdict>(),
-    Entry::new::<experiment::ListedExperiment<'_>>(),
-    Entry::new::<coverage::Covered<'_>>(),
-    Entry::new::<coverage_total::CoveredInAll<'_>>(),
-    Entry::new::<message::MessageResult<'_>>(),
-    Entry::new::<place::Place<'_>>(),
-    Entry::new::<profiled_function::ProfiledFunction<'_>>(),
-    Entry::new::<result::ExperimentResult<'_>>(),
     Entry::new::<log_frame::LogFrame<'_>>(),
     Entry::new::<log::Log<'_>>(),
     Entry::new::<id::LogId<'_>>(),
@@ -134,11 +97,6 @@ static OBJECTS: &[Entry] = &[
     Entry::new::<stats_rule::StatsRule<'_>>(),
     Entry::new::<latency::Latency<'_>>(),
     Entry::new::<stats_summary::StatsSummary<'_>>(),
-    Entry::new::<cache::CacheFolder<'_>>(),
-    Entry::new::<removed::RemovedFolder<'_>>(),
-    Entry::new::<kernel::FetchedKernel<'_>>(),
-    Entry::new::<available::AvailableKernel<'_>>(),
-    Entry::new::<cached::CachedKernel<'_>>(),
 ];
 
 /// What is known about an object.
@@ -163,9 +121,16 @@ impl Entry {
     }
 }
 
-/// Every object.
+/// Every object, sorted by command.
 pub(crate) fn objects() -> impl Iterator<Item = Entry> {
-    OBJECTS.iter().copied()
+    #[cfg(feature = "lab")]
+    let objects = [OBJECTS, lab::OBJECTS].concat();
+    #[cfg(not(feature = "lab"))]
+    let objects = OBJECTS.to_vec();
+    let mut objects = objects;
+    // Those of a command stay in their order.
+    objects.sort_by_key(|object| object.commands.first().copied());
+    objects.into_iter()
 }
 
 /// The JSON Schema of the lines of these objects, as one document.

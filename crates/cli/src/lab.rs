@@ -7,6 +7,7 @@ mod list;
 mod messages;
 mod overview;
 mod profile;
+mod ranges;
 mod report;
 mod run;
 mod selection;

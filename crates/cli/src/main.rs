@@ -6,22 +6,29 @@
 // Both panic when nobody reads: `output::print` and `say!` do not.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
+#[cfg(not(feature = "lab"))]
+mod absent;
 mod bus;
 mod color;
+#[cfg(feature = "lab")]
 mod demo;
 mod doctor;
+mod embedded;
 mod file_kind;
 mod frame;
 mod help;
 mod json;
+#[cfg(feature = "lab")]
 mod lab;
 mod log;
 mod manual;
 mod network;
 mod output;
 mod overwrite;
+#[cfg(feature = "lab")]
 mod progress;
 mod route;
+#[cfg(feature = "lab")]
 mod vm;
 
 use std::process::ExitCode;
@@ -31,6 +38,8 @@ use candor_output::{messages, say};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+#[cfg(not(feature = "lab"))]
+use crate::absent::{demo, lab, vm};
 use crate::color::Color;
 
 /// A CAN gateway and the laboratory that measures it.
@@ -70,13 +79,13 @@ enum Command {
     #[command(subcommand)]
     Route(route::RouteCommand),
     /// Run experiments and report their latencies
-    #[command(subcommand)]
+    #[cfg_attr(feature = "lab", command(subcommand))]
     Lab(lab::LabCommand),
     /// Check and show the description of a network
     #[command(subcommand)]
     Network(network::NetworkCommand),
     /// Download and list Linux kernels for virtual machines
-    #[command(subcommand)]
+    #[cfg_attr(feature = "lab", command(subcommand))]
     Vm(vm::VmCommand),
     /// Check what this machine can do: CAN, real time, rights, the laboratory
     Doctor(doctor::Doctor),

@@ -37,30 +37,6 @@ pub(crate) fn duration(ns: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// A range of durations: `21.0..527 us`. One duration if both look the same.
-pub(crate) fn duration_range(least_ns: f64, most_ns: f64) -> String {
-    let (least, most) = (duration(least_ns), duration(most_ns));
-    if least == most {
-        return most;
-    }
-    let split = |text: &str| text.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned()));
-    match (split(&least), split(&most)) {
-        (Some((value, unit)), Some((_, other))) if unit == other => format!("{value}..{most}"),
-        _ => format!("{least}..{most}"),
-    }
-}
-
-/// A range of numbers: `1.00..1.97`. One number if both look the same.
-pub(crate) fn number_range(least: f64, most: f64, digits: usize) -> String {
-    let [least, most] = [least, most].map(|value| format!("{value:.digits$}"));
-    if least == most { most } else { format!("{least}..{most}") }
-}
-
-/// A difference with its sign.
-pub(crate) fn signed(value: f64, digits: usize) -> String {
-    format!("{value:+.digits$}")
-}
-
 /// A number with thousands apart.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();

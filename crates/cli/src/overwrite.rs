@@ -7,7 +7,6 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use candor_lab::folder;
 use candor_output::{Existing, Target};
 use clap::Args;
 
@@ -44,11 +43,12 @@ impl Overwriting {
     }
 
     /// Refuses a folder for results in which a report would replace somebody else's files.
+    #[cfg(feature = "lab")]
     pub(crate) fn folder(self, dir: &Path) -> Result<(), String> {
         if self.force {
             return Ok(());
         }
-        match folder::foreign(dir) {
+        match candor_lab::folder::foreign(dir) {
             Ok(None) => Ok(()),
             Ok(Some(path)) => Err(format!(
                 "{} is not part of a report; choose another folder, or use --force to replace the \

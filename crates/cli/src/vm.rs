@@ -15,9 +15,9 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Answer;
-use crate::json::available::AvailableKernel;
-use crate::json::cached::CachedKernel;
-use crate::json::kernel::FetchedKernel;
+use crate::json::lab::available::AvailableKernel;
+use crate::json::lab::cached::CachedKernel;
+use crate::json::lab::kernel::FetchedKernel;
 use crate::json::{line, lines};
 use crate::output::{print, table};
 use crate::progress::{catch_interrupt, is_interrupted};

@@ -24,7 +24,7 @@ pub struct Sources {
     /// The files of the machine.
     pub files: Files,
     /// What is there to run other kernels.
-    pub laboratory: Laboratory,
+    pub laboratory: Option<Laboratory>,
 }
 
 /// How something is.
@@ -173,7 +173,7 @@ mod tests {
             tester_outside: None,
             kernels: Vec::new(),
         };
-        let sources = Sources { files: Files::of_this_machine(), laboratory };
+        let sources = Sources { files: Files::of_this_machine(), laboratory: Some(laboratory) };
         for check in CHECKS {
             for item in (check.examine)(&sources) {
                 assert!(!item.found.is_empty() && !item.meaning.is_empty(), "{item:?}");
@@ -191,12 +191,7 @@ mod tests {
     #[test]
     fn an_empty_machine_is_examined() {
         let folder = tempfile::tempdir().unwrap();
-        let laboratory = Laboratory {
-            qemu: Err("not looked for".into()),
-            tester_outside: None,
-            kernels: Vec::new(),
-        };
-        let items = examine(&Sources { files: Files::at(folder.path()), laboratory });
+        let items = examine(&Sources { files: Files::at(folder.path()), laboratory: None });
         let kernel = items.iter().find(|item| item.name == "kernel").unwrap();
         assert_eq!(kernel.state, State::Limited);
         assert!(kernel.found.contains("unknown"), "{kernel:?}");

@@ -5,31 +5,10 @@
 
 use candor_diagnostics as diagnostics;
 use candor_gateway::plane::PLANES;
-use candor_lab::compare;
-use candor_lab::experiment;
-use candor_lat::Metric;
 use candor_recording::FORMATS;
-use candor_vm::clean;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-
-/// Where an experiment runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Testbed {
-    Sim,
-    Vm,
-}
-
-impl From<experiment::Testbed> for Testbed {
-    fn from(testbed: experiment::Testbed) -> Self {
-        match testbed {
-            experiment::Testbed::Sim => Self::Sim,
-            experiment::Testbed::Vm => Self::Vm,
-        }
-    }
-}
 
 /// The order in which frames leave a transmit queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -74,80 +53,6 @@ pub(crate) fn planes() -> Vec<&'static str> {
     PLANES.iter().rev().map(|plane| plane.name).collect()
 }
 
-/// What a folder of the cache holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum FolderKind {
-    Kernel,
-    Machine,
-    Results,
-    #[serde(rename = "package lists")]
-    PackageLists,
-}
-
-impl From<clean::Kind> for FolderKind {
-    fn from(kind: clean::Kind) -> Self {
-        match kind {
-            clean::Kind::Kernel => Self::Kernel,
-            clean::Kind::Machine => Self::Machine,
-            clean::Kind::Reports => Self::Results,
-            clean::Kind::Lists => Self::PackageLists,
-        }
-    }
-}
-
-/// Why a folder of the cache cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) enum Stale {
-    #[serde(rename = "another QEMU")]
-    Qemu,
-    #[serde(rename = "kernel not here")]
-    Kernel,
-    #[serde(rename = "another Candor")]
-    Candor,
-    #[serde(rename = "unfinished")]
-    Unfinished,
-}
-
-impl From<clean::Stale> for Stale {
-    fn from(stale: clean::Stale) -> Self {
-        match stale {
-            clean::Stale::Qemu => Self::Qemu,
-            clean::Stale::Kernel => Self::Kernel,
-            clean::Stale::Candor => Self::Candor,
-            clean::Stale::Unfinished => Self::Unfinished,
-        }
-    }
-}
-
-/// What a figure of a comparison counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Unit {
-    #[serde(rename = "ns")]
-    Nanoseconds,
-    /// per frame
-    Instructions,
-    Frames,
-    Percent,
-}
-
-impl From<compare::Unit> for Unit {
-    fn from(unit: compare::Unit) -> Self {
-        match unit {
-            compare::Unit::Nanoseconds => Self::Nanoseconds,
-            compare::Unit::Instructions => Self::Instructions,
-            compare::Unit::Frames => Self::Frames,
-            compare::Unit::Percent => Self::Percent,
-        }
-    }
-}
-
-/// The names of metrics, or null.
-pub(crate) fn metrics() -> Vec<Value> {
-    or_null(Metric::ALL.into_iter().map(Metric::key))
-}
-
 /// The names of formats of recordings.
 pub(crate) fn formats() -> Vec<&'static str> {
     FORMATS.iter().map(|format| format.name).collect()
@@ -165,23 +70,9 @@ mod tests {
     /// In JSON and in tables the same has the same name.
     #[test]
     fn words_are_those_of_tables() {
-        #[track_caller]
-        fn is_word(word: impl Serialize, name: &str) {
-            assert_eq!(serde_json::to_value(word).unwrap(), name);
-        }
-        for testbed in experiment::Testbed::ALL {
-            is_word(Testbed::from(testbed), testbed.name());
-        }
         for severity in [diagnostics::Severity::Error, diagnostics::Severity::Warning] {
-            is_word(Severity::from(severity), severity.name());
-        }
-        use clean::Kind::{Kernel, Lists, Machine, Reports};
-        for kind in [Kernel, Machine, Reports, Lists] {
-            is_word(FolderKind::from(kind), kind.name());
-        }
-        use clean::Stale;
-        for stale in [Stale::Qemu, Stale::Kernel, Stale::Candor, Stale::Unfinished] {
-            is_word(super::Stale::from(stale), stale.name());
+            let word = serde_json::to_value(Severity::from(severity)).unwrap();
+            assert_eq!(word, severity.name());
         }
     }
 }

@@ -17,13 +17,14 @@ use candor_lab::runner::Ran;
 use candor_output::say;
 use clap::Args;
 
+use super::ranges::number_range;
 use super::run::{Running, execute, finish};
 use super::selection::{Selection, load};
 use crate::json;
-use crate::json::claim::JudgedClaim;
-use crate::json::claim_group::ClaimGroup;
-use crate::json::claims_verdict::ClaimsVerdict;
-use crate::output::{number_range, print, table, thousands};
+use crate::json::lab::claim::JudgedClaim;
+use crate::json::lab::claim_group::ClaimGroup;
+use crate::json::lab::claims_verdict::ClaimsVerdict;
+use crate::output::{print, table, thousands};
 use crate::{Answer, exit_status};
 
 #[derive(Args)]

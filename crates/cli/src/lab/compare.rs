@@ -14,8 +14,9 @@ use candor_lab::compare::{
 use candor_lab::group::Range;
 use clap::Args;
 
+use super::ranges::{duration_range, signed};
 use crate::Answer;
-use crate::output::{duration_range, print, signed, table};
+use crate::output::{print, table};
 
 #[derive(Args)]
 pub(crate) struct Compare {

@@ -7,8 +7,8 @@ use candor_lab::Experiment;
 use candor_lab::coverage::{Coverage, GATEWAYS, LOADS, PUBLISHED, PUBLISHED_KERNELS, TRAFFICS};
 
 use crate::json;
-use crate::json::coverage::Covered;
-use crate::json::coverage_total::CoveredInAll;
+use crate::json::lab::coverage::Covered;
+use crate::json::lab::coverage_total::CoveredInAll;
 use crate::output::table;
 
 /// Combinations of traffic and load.

@@ -13,7 +13,7 @@ use clap::Args;
 use super::coverage;
 use super::selection::{Selection, load};
 use crate::Answer;
-use crate::json::experiment::ListedExperiment;
+use crate::json::lab::experiment::ListedExperiment;
 use crate::json::lines;
 use crate::output::{print, thousands};
 

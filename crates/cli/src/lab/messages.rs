@@ -8,9 +8,9 @@ use candor_lat::Metric;
 use clap::Args;
 
 use crate::Answer;
+use crate::json::lab::message::MessageResult;
+use crate::json::lab::result::Figures;
 use crate::json::lines;
-use crate::json::message::MessageResult;
-use crate::json::result::Figures;
 use crate::output::{duration, print, table, thousands};
 
 #[derive(Args)]

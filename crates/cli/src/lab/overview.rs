@@ -9,7 +9,8 @@ use candor_lab::runner::Ran;
 use candor_lat::Metric;
 use candor_vm::BusTime;
 
-use crate::output::{duration, duration_range, number_range, table, thousands};
+use super::ranges::{duration_range, number_range};
+use crate::output::{duration, table, thousands};
 
 /// Of how many buses the table shows the load.
 const MOST_LOADS: usize = 2;

@@ -17,8 +17,8 @@ use clap::Args;
 use super::selection::{Selection, load};
 use crate::Answer;
 use crate::json;
-use crate::json::place::Place;
-use crate::json::profiled_function::ProfiledFunction;
+use crate::json::lab::place::Place;
+use crate::json::lab::profiled_function::ProfiledFunction;
 use crate::output::{print_more, table, thousands};
 use crate::progress::{Pulse, catch_interrupt, is_interrupted};
 

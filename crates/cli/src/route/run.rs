@@ -7,14 +7,13 @@ use candor_gateway::plan::Choice;
 use candor_gateway::plane::PLANES;
 use candor_gateway::snapshot::PortSnapshot;
 use candor_gateway::{Config, Service, Snapshot};
-use candor_init::INIT;
-use candor_lab::report::PLOTLY;
 use candor_output::{messages, say};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::Answer;
 use crate::color;
+use crate::embedded::UNUSED_BY_GATEWAYS;
 use crate::file_kind::FileKind;
 use crate::output::{print, table, thousands};
 
@@ -85,7 +84,7 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
             ..Config::default()
         },
         locks_memory: args.lock_memory,
-        unlocked: vec![INIT, PLOTLY.as_bytes()],
+        unlocked: UNUSED_BY_GATEWAYS.to_vec(),
         control: args.control.clone(),
         control_for_group: args.control_group,
         metrics: args.metrics,

@@ -8,9 +8,9 @@ use clap::Args;
 
 use super::{megabytes, text};
 use crate::Answer;
-use crate::json::cache::CacheFolder;
+use crate::json::lab::cache::CacheFolder;
+use crate::json::lab::removed::RemovedFolder;
 use crate::json::lines;
-use crate::json::removed::RemovedFolder;
 use crate::output::{print, table};
 
 #[derive(Args)]

@@ -14,7 +14,17 @@ pub struct Laboratory {
 }
 
 pub(super) fn examine(sources: &Sources) -> Vec<Item> {
-    judge(&sources.laboratory)
+    match &sources.laboratory {
+        Some(laboratory) => judge(laboratory),
+        None => vec![
+            Item::limited(
+                "laboratory",
+                "this build has none",
+                "there is no `candor demo`, `lab` or `vm`; a gateway needs none of them",
+            )
+            .fix("cargo build --release"),
+        ],
+    }
 }
 
 fn judge(laboratory: &Laboratory) -> Vec<Item> {

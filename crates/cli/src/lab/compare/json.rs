@@ -7,12 +7,12 @@ use candor_lab::group::Range;
 use candor_lat::Metric;
 
 use super::agrees;
-use crate::json::compare_verdict::CompareVerdict;
-use crate::json::compared_function::ComparedFunction;
-use crate::json::figure::ComparedFigure;
-use crate::json::note::Note;
-use crate::json::range::{ComparedRange, Seeds};
-use crate::json::unpaired::{Side, Unpaired};
+use crate::json::lab::compare_verdict::CompareVerdict;
+use crate::json::lab::compared_function::ComparedFunction;
+use crate::json::lab::figure::ComparedFigure;
+use crate::json::lab::note::Note;
+use crate::json::lab::range::{ComparedRange, Seeds};
+use crate::json::lab::unpaired::{Side, Unpaired};
 use crate::json::{self, line};
 
 pub(super) fn lines(comparison: &Comparison, allow: Allowance) -> Result<String, String> {
@@ -33,9 +33,9 @@ pub(super) fn lines(comparison: &Comparison, allow: Allowance) -> Result<String,
     Ok(parts.concat())
 }
 
-fn changed(changed: &Changed) -> json::changed::Changed<'_> {
+fn changed(changed: &Changed) -> json::lab::changed::Changed<'_> {
     let Changed { setting, before, after } = changed;
-    json::changed::Changed { after, before, setting }
+    json::lab::changed::Changed { after, before, setting }
 }
 
 fn figure(figure: &Figure, allow: Allowance) -> ComparedFigure<'_> {

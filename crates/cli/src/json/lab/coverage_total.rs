@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::Object;
+use crate::json::Object;
 
 /// Which experiments of the papers a file has in all; only with --coverage, and last.
 #[derive(Serialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
+use crate::json::Object;
 
 /// A setting that not all experiments of the two sides have in common.
 #[derive(Serialize, JsonSchema)]

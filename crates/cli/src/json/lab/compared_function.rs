@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
+use crate::json::Object;
 
 /// The instructions per frame in a function before and after the change; the largest difference
 /// first.

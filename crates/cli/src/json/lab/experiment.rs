@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
 use super::words::Testbed;
+use crate::json::Object;
 
 /// An experiment of a file.
 #[derive(Serialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
+use crate::json::Object;
 
 /// The instructions in a function; the most first.
 #[derive(Serialize, JsonSchema)]

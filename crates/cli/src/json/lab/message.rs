@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
 use super::result::Figures;
+use crate::json::Object;
 
 /// A message of periodic traffic.
 #[derive(Serialize, JsonSchema)]

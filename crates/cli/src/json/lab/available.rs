@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
+use crate::json::Object;
 
 /// The newest kernel of a series and flavour that Debian has.
 #[derive(Serialize, JsonSchema)]

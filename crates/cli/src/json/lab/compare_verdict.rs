@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
+use crate::json::Object;
 
 /// All exact figures together; it comes last.
 #[derive(Serialize, JsonSchema)]

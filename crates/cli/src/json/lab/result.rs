@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
 use super::words::Testbed;
+use crate::json::Object;
 
 /// The result of an experiment; `sent` is the sum of `received`, `not_routed`, `refused` and `lost`.
 #[derive(Serialize, JsonSchema)]

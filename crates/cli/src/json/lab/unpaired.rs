@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
+use crate::json::Object;
 
 /// An experiment that only one side has.
 #[derive(Serialize, JsonSchema)]

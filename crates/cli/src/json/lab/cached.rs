@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
+use crate::json::Object;
 
 /// A kernel in the cache.
 #[derive(Serialize, JsonSchema)]

@@ -4,7 +4,7 @@ use candor_lab::claims;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
+use crate::json::Object;
 
 /// A claim and what became of it.
 #[derive(Serialize, JsonSchema)]

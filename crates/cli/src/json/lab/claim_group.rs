@@ -1,13 +1,15 @@
-//! The object `verdict` of `candor lab claims`.
+//! The object `claim_group` of `candor lab claims`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
+use crate::json::Object;
 
-/// All claims together; it comes last.
+/// How many claims of an id agree; these objects come after the claims.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct ClaimsVerdict {
+pub(crate) struct ClaimGroup<'a> {
+    /// The name of the claims
+    pub(crate) id: &'a str,
     /// The number of claims
     pub(crate) claims: usize,
     /// Claims that agree
@@ -20,14 +22,9 @@ pub(crate) struct ClaimsVerdict {
     pub(crate) too_few_seeds: usize,
     /// Claims without a value
     pub(crate) missing: usize,
-    /// Whether all claims agree
-    pub(crate) agrees: bool,
-    /// 0 if all claims agree; 1 if not, or if two runs of --verify differ; 2 if experiments failed
-    /// or were interrupted, or the report cannot be written
-    pub(crate) exit_code: u8,
 }
 
-impl Object for ClaimsVerdict {
-    const TYPE: &'static str = "verdict";
+impl Object for ClaimGroup<'_> {
+    const TYPE: &'static str = "claim_group";
     const COMMANDS: &'static [&'static str] = &["lab claims"];
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Object;
+use crate::json::Object;
 
 /// Which experiments of the papers a file has for a kernel and a gateway; only with --coverage.
 #[derive(Serialize, JsonSchema)]

@@ -4,7 +4,8 @@ use candor_lab::compare;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Object, words};
+use super::words;
+use crate::json::Object;
 
 /// An exact figure before and after the change.
 #[derive(Serialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
+use crate::json::Object;
 
 /// What makes the two sides less comparable.
 #[derive(Serialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Object;
+use crate::json::Object;
 
 /// The instructions in the kernel, a module or a program; the most first.
 #[derive(Serialize, JsonSchema)]
