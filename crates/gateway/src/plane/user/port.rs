@@ -144,9 +144,9 @@ impl OpenPort {
         let name = &self.bus.name;
         match (was_looping, more) {
             (false, 1..) => news.push(format!(
-                "bus `{name}`: the same frames arrive again and again, {more} in a second: \
-                 gateways seem to forward them in a loop; remove one of the rules, or run \
-                 this gateway with --stop-loops"
+                "bus `{name}`: frames arrive again and again, {more} in a second: gateways \
+                 seem to forward them in a loop; remove one of the rules, or run this gateway with \
+                 --stop-loops"
             )),
             (true, 0) => news.push(format!("bus `{name}`: no more frames run in a loop")),
             _ => {}
