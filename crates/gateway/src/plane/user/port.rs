@@ -129,6 +129,7 @@ struct Reported {
     trouble: Option<String>,
     looping: u64,
     is_looping: bool,
+    displaced: u64,
 }
 
 /// What counters of a bus are kept by.
@@ -153,6 +154,14 @@ impl OpenPort {
         }
         if self.interface().is_some() {
             return;
+        }
+        let displaced = self.live_bus.counts().displaced;
+        if displaced > std::mem::replace(&mut self.reported.displaced, displaced) {
+            news.push(format!(
+                "bus `{}`: a connected client that was silent for 10 s made way for another one that \
+                 greeted; if that comes again and again, let in a single host with peer=HOST",
+                self.bus.name
+            ));
         }
         let trouble = self.trouble();
         if trouble != self.reported.trouble {
