@@ -51,6 +51,11 @@ impl Wait {
         Some(Waker::new(move || event.set()))
     }
 
+    /// Whether the call that reads does the waiting: [`Turn::Read`] with `can_wait`.
+    pub(crate) fn is_in_call(&self, until: Until) -> bool {
+        until == Until::Woken && self.event.is_none()
+    }
+
     /// To be called before each reading from a socket.
     ///
     /// # Errors

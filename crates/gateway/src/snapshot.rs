@@ -79,10 +79,10 @@ pub struct PortSnapshot {
     /// Datagrams that came late or twice.
     pub out_of_order_datagrams: u64,
     /// Datagrams from others than the peer; for TCP, connections that were hung up on: of others than
-    /// the peer, or without a greeting.
+    /// the peer, without a greeting, or of a silent client whose place another one took.
     pub foreign: u64,
-    /// Frames that were received again and again in one second, as frames are that several gateways pass
-    /// on in a circle.
+    /// Frames that were received again and again in one second, or more of one identifier than a bus
+    /// carries, as frames are that several gateways pass on in a circle.
     pub looping: u64,
     /// Frames that the port took for transmission.
     pub transmitted: u64,

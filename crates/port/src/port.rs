@@ -311,6 +311,8 @@ pub struct ReceiverCounters {
     pub malformed_frames: Count,
     /// Datagrams from others than the peer; connections of others than the peer.
     pub foreign: Count,
+    /// Connected clients that said nothing and made way for another one. They are in `foreign`, too.
+    pub displaced: Count,
     /// Messages that the kernel dropped because the receiver was too slow (`SO_RXQ_OVFL`).
     pub overflow: Count,
     /// Datagrams that never came by their sequence numbers, without those in `overflow`.

@@ -9,6 +9,10 @@
 //! A server does not wait for one guest alone: whoever greets first is the peer. A guest that does
 //! not greet in time, or says something else, is hung up on. When there are too many, the oldest of
 //! the address with the most guests has to go, so that one host cannot keep others out.
+//!
+//! The peer may listen only, and say nothing for ever. But it may also be one that greeted to keep
+//! others out. So after [`SILENCE`] the door is opened again, and whoever greets then takes its place.
+//! A peer that says something closes the door.
 
 use std::cmp::Reverse;
 use std::io::ErrorKind;
@@ -16,6 +20,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use candor_linux::clock;
 use candor_linux::poll::Interest;
@@ -30,6 +35,10 @@ use candor_port::{Trouble, Until};
 pub(super) const TO_GREET: Nanos = Nanos::from_secs(5);
 /// How long the other end may be silent where it has to answer, or not read what it is sent.
 const PATIENCE: Nanos = Nanos::from_secs(10);
+/// How long a client that is connected may say nothing before another one that greets takes its place.
+pub(super) const SILENCE: Nanos = Nanos::from_secs(10);
+/// Meanwhile a server looks at its door so often in that time.
+const LOOKS: u64 = 10;
 /// The pause after a connection that was lost, and after those that did not come about.
 const FIRST_PAUSE: Nanos = Nanos::from_millis(50);
 const LAST_PAUSE: Nanos = Nanos::from_secs(2);
@@ -155,11 +164,47 @@ pub(super) struct Door {
     guests: Vec<Guest>,
     /// How many were hung up on since this was asked.
     hung_up: u64,
+    /// How many of them had been the peer.
+    displaced: u64,
+    /// How long a peer may be silent when another one greets.
+    silence: Nanos,
 }
 
 impl Door {
     pub(super) fn new(listener: Arc<TcpListener>, peer: Option<IpAddr>) -> Self {
-        Self { listener, peer, guests: Vec::with_capacity(MOST_GUESTS), hung_up: 0 }
+        let guests = Vec::with_capacity(MOST_GUESTS);
+        Self { listener, peer, guests, hung_up: 0, displaced: 0, silence: SILENCE }
+    }
+
+    /// The same for tests that cannot wait.
+    #[cfg(test)]
+    pub(super) fn with_silence(self, silence: Nanos) -> Self {
+        Self { silence, ..self }
+    }
+
+    /// How often to look whether somebody else greets.
+    fn look(&self) -> Nanos {
+        Nanos::from_nanos(self.silence.as_nanos() / LOOKS)
+    }
+
+    /// The newest of those who have greeted, in place of a peer that is silent; does not wait.
+    fn successor(&mut self) -> std::io::Result<Option<TcpStream>> {
+        self.let_in()?;
+        let mut newest = None;
+        while let Some(stream) = self.listen() {
+            // Some did not want to wait so long.
+            match is_there(&stream) {
+                true => self.hung_up += u64::from(newest.replace(stream).is_some()),
+                false => self.hung_up += 1,
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Nobody is needed any more.
+    fn dismiss(&mut self) {
+        self.hung_up += self.guests.len() as u64;
+        self.guests.clear();
     }
 
     /// Someone who has greeted. Waits for that, but not longer than until something is to be done.
@@ -232,6 +277,16 @@ impl Door {
     }
 }
 
+/// Whether the other end has not hung up.
+fn is_there(stream: &TcpStream) -> bool {
+    let peeked = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut [0]));
+    let is_there = match peeked {
+        Ok(count) => count > 0,
+        Err(error) => error.kind() == ErrorKind::WouldBlock,
+    };
+    is_there && stream.set_nonblocking(false).is_ok()
+}
+
 // ---- Dialing ------------------------------------------------------------------------------------
 
 /// Who connects.
@@ -257,6 +312,8 @@ pub(super) struct Dialer {
     stage: Stage,
     /// The next pause.
     pause: Nanos,
+    /// If the peer of a server says nothing: when to look at the door.
+    silent: Option<Instant<Monotonic>>,
     shared: Shared,
 }
 
@@ -267,7 +324,49 @@ impl Dialer {
             Role::Server(_) => "no client has connected yet".to_owned(),
         });
         let stage = Stage::Apart { until: Instant::ZERO };
-        Self { role, stage, pause: FIRST_PAUSE, shared }
+        Self { role, stage, pause: FIRST_PAUSE, silent: None, shared }
+    }
+
+    /// How many connected clients made way for another one since this was asked last.
+    pub(super) fn take_displaced(&mut self) -> u64 {
+        match &mut self.role {
+            Role::Server(door) => std::mem::take(&mut door.displaced),
+            Role::Client(_) => 0,
+        }
+    }
+
+    /// How long to wait for the peer at most, before [`Self::silent`] is to be called.
+    pub(super) fn look(&self) -> Option<Nanos> {
+        match &self.role {
+            Role::Server(door) => Some(door.look()),
+            Role::Client(_) => None,
+        }
+    }
+
+    /// Something came from the peer.
+    pub(super) fn heard(&mut self) {
+        if let (Some(_), Role::Server(door)) = (self.silent.take(), &mut self.role) {
+            door.dismiss();
+        }
+    }
+
+    /// Nothing came from the peer. If that lasts, somebody else who greets takes its place.
+    pub(super) fn silent(&mut self) {
+        let (Role::Server(door), Stage::Up { link, .. }) = (&mut self.role, &self.stage) else {
+            return;
+        };
+        let now = clock::now::<Monotonic>();
+        let next = self.silent.get_or_insert(now + door.silence);
+        if now < *next {
+            return;
+        }
+        *next = now + door.look();
+        // That nobody can be let in is told when there is no connection.
+        let Ok(Some(stream)) = door.successor() else { return };
+        link.lose();
+        door.hung_up += 1;
+        door.displaced += 1;
+        self.up(stream, Instant::ZERO).greet();
     }
 
     /// How many were hung up on since this was asked last.
@@ -353,6 +452,11 @@ impl Dialer {
     }
 
     fn up(&mut self, stream: TcpStream, until: Instant<Monotonic>) -> Arc<Link> {
+        if let Some(look) = self.look() {
+            // So that a peer that says nothing is noticed. It is not 0, the only thing that is refused.
+            let _ = stream.set_read_timeout(Some(Duration::from_nanos(look.as_nanos())));
+        }
+        self.silent = None;
         let (is_greeted, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
         let trouble = self.shared.trouble.clone();
         let link = Arc::new(Link { stream, is_greeted, is_lost, trouble });

@@ -192,6 +192,7 @@ impl Receiver for Inlet {
     ) -> Result<Progress, Error> {
         let link = self.dialer.step(&self.wait, until);
         self.counters.foreign.add(self.dialer.take_hung_up());
+        self.counters.displaced.add(self.dialer.take_displaced());
         let Some(link) = link else { return Ok(Progress::Nothing) };
         if !self.link.as_ref().is_some_and(|known| Arc::ptr_eq(known, &link)) {
             (self.stream, self.link) = (stream_of(&link), Some(Arc::clone(&link)));
@@ -204,18 +205,33 @@ impl Receiver for Inlet {
                 Ok(false) | Err(_) => return Ok(Progress::Nothing),
             }
         }
+        let until = match self.dialer.look() {
+            // The call that reads ends by itself.
+            Some(look) if !self.wait.is_in_call(until) => {
+                wait::earlier(until, clock::now::<Monotonic>() + look)
+            }
+            _ => until,
+        };
         let can_wait = match self.wait.turn(&link.stream, until) {
             Ok(Turn::Read { can_wait }) => can_wait,
-            Ok(Turn::Over) | Err(_) => return Ok(Progress::Nothing),
+            Ok(Turn::Over) => {
+                self.dialer.silent();
+                return Ok(Progress::Nothing);
+            }
+            Err(_) => return Ok(Progress::Nothing),
         };
         let count = match read(&link, &mut self.buffer, can_wait) {
             Piece::Bytes(count) => count,
-            Piece::Nothing => return Ok(Progress::Nothing),
+            Piece::Nothing => {
+                self.dialer.silent();
+                return Ok(Progress::Nothing);
+            }
             Piece::Closed => {
                 link.lose();
                 return Ok(Progress::Nothing);
             }
         };
+        self.dialer.heard();
         let bytes = self.buffer.get(..count).unwrap_or_default();
         let (mut count, mut error_reports) = (0, 0);
         let outcome = self.stream.decode(bytes, |frame| {
@@ -317,13 +333,14 @@ impl Feed {
 
     /// Reads what comes if nobody else does, so that the other end does not wait for that.
     fn listen(&mut self) {
-        let (Some(link), true) = (&self.link, self.dialer.is_some()) else { return };
+        let (Some(link), Some(dialer)) = (&self.link, &mut self.dialer) else { return };
         let mut buffer = [0; 2_048];
         for _ in 0..PIECES {
             match read(link, &mut buffer, false) {
-                Piece::Nothing => return,
+                Piece::Nothing => return dialer.silent(),
                 Piece::Closed => return link.lose(),
                 Piece::Bytes(count) => {
+                    dialer.heard();
                     let bytes = buffer.get(..count).unwrap_or_default();
                     if self.stream.decode(bytes, drop).is_err() {
                         return link.lose();

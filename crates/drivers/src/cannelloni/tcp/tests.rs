@@ -240,6 +240,64 @@ fn only_the_peer_may_connect_to_a_server() {
     assert_eq!(pump.next(), "123#");
 }
 
+/// A server whose clients may be silent for so long, where it is, and the half that transmits.
+fn server(number: u8, silence: Nanos) -> (Pump, SocketAddr, Box<dyn Transmitter>) {
+    let end = SocketAddr::from((loopback(number), 20_000));
+    let door = Door::new(listen("server", end).unwrap(), None).with_silence(silence);
+    let port = port(Role::Server(door), Nanos::ZERO, Wait::default(), Wanted::BOTH);
+    (pump(port.receiver.unwrap()), end, port.transmitter.unwrap())
+}
+
+#[test]
+fn a_client_that_greets_and_says_nothing_keeps_nobody_out() {
+    let (pump, end, mut port) = server(72, Nanos::from_millis(200));
+    let mut silent = TcpStream::connect(end).unwrap();
+    greet(&mut silent);
+    // Its own frames still reach it.
+    transmit(&mut *port, "700#");
+    // Others who do not greet, say something else or have gone by now do not take its place.
+    let _mute = TcpStream::connect(end).unwrap();
+    TcpStream::connect(end).unwrap().write_all(b"GET / HTTP/1.1").unwrap();
+    TcpStream::connect(end).unwrap().write_all(&HELLO).unwrap();
+    let mut honest = TcpStream::connect(end).unwrap();
+    greet(&mut honest);
+    honest.write_all(&bytes(&["123#"])).unwrap();
+    assert_eq!(pump.next(), "123#");
+    assert_eq!(pump.counters.displaced.get(), 1);
+    assert!(pump.counters.foreign.get() >= 3 && pump.counters.trouble.get().is_none());
+    // The silent one has what was for it, and is hung up on.
+    let mut rest = Vec::new();
+    silent.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest, bytes(&["700#"]));
+    transmit(&mut *port, "701#");
+    let mut received = [0; 5];
+    honest.read_exact(&mut received).unwrap();
+    assert_eq!(received[..], bytes(&["701#"]));
+}
+
+#[test]
+fn a_client_that_only_receives_stays_while_nobody_else_greets() {
+    let (pump, end, mut port) = server(73, Nanos::from_millis(20));
+    let mut silent = TcpStream::connect(end).unwrap();
+    greet(&mut silent);
+    // Those who were let in after the time of silence are greeted, so it is over then.
+    for count in 1..=3 {
+        let mut mute = TcpStream::connect(end).unwrap();
+        let mut hello = [0; 12];
+        mute.set_read_timeout(Some(FOR_EVER)).unwrap();
+        mute.read_exact(&mut hello).unwrap();
+        assert_eq!(hello, HELLO);
+        transmit(&mut *port, "123#");
+        let mut received = [0; 5];
+        silent.read_exact(&mut received).unwrap();
+        assert_eq!((&received[..], pump.counters.displaced.get()), (&bytes(&["123#"])[..], 0));
+        // What it says ends the visit of others.
+        silent.write_all(&bytes(&["124#"])).unwrap();
+        assert_eq!(pump.next(), "124#");
+        assert_eq!(mute.read(&mut hello).unwrap(), 0, "visit {count}");
+    }
+}
+
 #[test]
 fn a_port_that_only_transmits_reads_what_comes() {
     let (listener, name) = listener(68);

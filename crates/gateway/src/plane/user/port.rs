@@ -129,6 +129,7 @@ struct Reported {
     trouble: Option<String>,
     looping: u64,
     is_looping: bool,
+    displaced: u64,
 }
 
 /// What counters of a bus are kept by.
@@ -144,15 +145,23 @@ impl OpenPort {
         let name = &self.bus.name;
         match (was_looping, more) {
             (false, 1..) => news.push(format!(
-                "bus `{name}`: the same frames arrive again and again, {more} in a second: \
-                 gateways seem to forward them in a loop; remove one of the rules, or run \
-                 this gateway with --stop-loops"
+                "bus `{name}`: frames arrive again and again, {more} in a second: gateways \
+                 seem to forward them in a loop; remove one of the rules, or run this gateway with \
+                 --stop-loops"
             )),
             (true, 0) => news.push(format!("bus `{name}`: no more frames run in a loop")),
             _ => {}
         }
         if self.interface().is_some() {
             return;
+        }
+        let displaced = self.live_bus.counts().displaced;
+        if displaced > std::mem::replace(&mut self.reported.displaced, displaced) {
+            news.push(format!(
+                "bus `{}`: a connected client that was silent for 10 s made way for another one that \
+                 greeted; if that comes again and again, let in a single host with peer=HOST",
+                self.bus.name
+            ));
         }
         let trouble = self.trouble();
         if trouble != self.reported.trouble {

@@ -65,6 +65,7 @@ pub(crate) struct ReceiverCounts {
     pub(crate) malformed: u64,
     pub(crate) malformed_frames: u64,
     pub(crate) foreign: u64,
+    pub(crate) displaced: u64,
     pub(crate) overflow: u64,
     pub(crate) missing: u64,
     pub(crate) out_of_order: u64,
@@ -79,6 +80,7 @@ impl ReceiverCounts {
         self.malformed += counters.malformed.get();
         self.malformed_frames += counters.malformed_frames.get();
         self.foreign += counters.foreign.get();
+        self.displaced += counters.displaced.get();
         self.overflow += counters.overflow.get();
         self.missing += counters.missing.get();
         self.out_of_order += counters.out_of_order.get();
