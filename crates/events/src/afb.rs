@@ -1,0 +1,430 @@
+//! The messages of AGL's WebSocket protocol `x-afb-ws-json1`, as text. Each is a JSON array.
+//!
+//! | message | shape |
+//! |---|---|
+//! | call | `[2, "ID", "API/VERB", ARGUMENTS]`, perhaps with a token behind |
+//! | reply | `[3, "ID", REPLY]`; an error is 4 |
+//! | event | `[5, "API/NAME", EVENT]` |
+//!
+//! Source: protocol-x-afb-ws-json1.md of redpesk-core/afb-libafb 5.7, and the verbs of redpesk-common/canbus-binding. Events of
+//! signals have `name` and `value` as older clients want them, and the value under the name of the signal as newer ones
+//! do. Raw events have the shape of the AGL report of 2016.
+
+use std::io::Write as _;
+
+use candor_wire::can::{ExtendedId, Frame, Id, StandardId};
+use serde_json::{Map, Value, json};
+
+use crate::filter::Filter;
+use crate::pattern::Pattern;
+use crate::topic::Topic;
+
+/// The name of the protocol, as `Sec-WebSocket-Protocol` has it.
+pub const PROTOCOL: &str = "x-afb-ws-json1";
+/// The most patterns that one call may have.
+const MOST_PATTERNS: usize = 1_000;
+
+/// A name under which the service is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// `low-can`, of AGL.
+    LowCan,
+    /// `canbus`, of redpesk.
+    Canbus,
+}
+
+impl Api {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::LowCan, Self::Canbus];
+
+    /// The name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LowCan => "low-can",
+            Self::Canbus => "canbus",
+        }
+    }
+}
+
+/// A call of a client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// What its reply is to be called.
+    pub id: String,
+    /// The name before the `/`.
+    pub api: String,
+    /// The name behind it.
+    pub verb: String,
+    /// The arguments.
+    pub arguments: Value,
+}
+
+/// Why a message of a client ends the connection, as AGL's binder does it: with code 1008 and this reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// It is none of the protocol.
+    InvalidFrame,
+    /// It replies to a call that was never made: this service calls nobody.
+    UnboundCallId,
+}
+
+impl Violation {
+    /// The reason.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::InvalidFrame => "invalid-frame",
+            Self::UnboundCallId => "unbound-call-id",
+        }
+    }
+}
+
+/// Reads a message of a client. Events of clients are of interest to nobody: `None`.
+///
+/// # Errors
+/// It breaks the protocol.
+pub fn parse(text: &str) -> Result<Option<Call>, Violation> {
+    let Ok(Value::Array(items)) = serde_json::from_str(text) else {
+        return Err(Violation::InvalidFrame);
+    };
+    let kind = items.first().and_then(Value::as_u64);
+    let name = |index: usize| items.get(index).and_then(Value::as_str);
+    match (kind, items.len()) {
+        (Some(2), 4 | 5) => {
+            let (Some(id), Some((api, verb))) =
+                (name(1), name(2).and_then(|name| name.split_once('/')))
+            else {
+                return Err(Violation::InvalidFrame);
+            };
+            let arguments = items.get(3).cloned().unwrap_or_default();
+            Ok(Some(Call { id: id.into(), api: api.into(), verb: verb.into(), arguments }))
+        }
+        (Some(3 | 4), 3 | 4) => Err(Violation::UnboundCallId),
+        (Some(5), 3) if name(1).is_some() => Ok(None),
+        _ => Err(Violation::InvalidFrame),
+    }
+}
+
+/// A reply: an error has its reason, a success perhaps data.
+#[must_use]
+pub fn reply(id: &str, outcome: Result<Value, &str>) -> String {
+    let (kind, status, rest) = match outcome {
+        Ok(response) => (3, "success", ("response", response)),
+        Err(reason) => (4, "failed", ("info", reason.into())),
+    };
+    let mut reply = Map::new();
+    reply.insert("jtype".into(), "afb-reply".into());
+    let mut request = Map::new();
+    request.insert("status".into(), status.into());
+    match rest {
+        ("response", Value::Null) => {}
+        ("response", response) => drop(reply.insert("response".into(), response)),
+        (key, value) => drop(request.insert(key.into(), value)),
+    }
+    reply.insert("request".into(), request.into());
+    json!([kind, id, reply]).to_string()
+}
+
+/// What the call `subscribe` or `unsubscribe` asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// The topics.
+    pub patterns: Vec<Pattern>,
+    /// Which of their events.
+    pub filter: Filter,
+    /// Only the newest event of each topic.
+    pub is_latest: bool,
+}
+
+/// Reads the arguments of `subscribe` and `unsubscribe`: `{"event": "glob" or [..], "id": 1568 or "*", "pgn": 61442,
+/// "filter": {"frequency", "min", "max", "every", "change"}, "latest": true}`. A bare string is an event.
+///
+/// # Errors
+/// What is wrong with them, in one sentence.
+pub fn wanted(arguments: &Value) -> Result<Wanted, String> {
+    let named =
+        |value: &Value| Value::Object(Map::from_iter([("event".to_owned(), value.clone())]));
+    let arguments = if arguments.is_object() { arguments.clone() } else { named(arguments) };
+    let object = arguments.as_object().cloned().unwrap_or_default();
+    let mut wanted = Wanted { patterns: Vec::new(), filter: Filter::default(), is_latest: false };
+    for (key, value) in &object {
+        let pattern: fn(&Value) -> Option<Pattern> = match key.as_str() {
+            "event" => |value| value.as_str().map(|name| Pattern::Name(name.into())),
+            "id" => |value| match value {
+                Value::String(any) if any == "*" => Some(Pattern::Raw),
+                Value::String(id) => id_of(parse_number(id)?).map(Pattern::Id),
+                value => id_of(value.as_u64()?).map(Pattern::Id),
+            },
+            "pgn" => |value| match value.as_u64() {
+                Some(group) if group <= 0x3_FFFF => Some(Pattern::Group(group as u32)),
+                _ => None,
+            },
+            "filter" => {
+                wanted.filter = filter(value)?;
+                continue;
+            }
+            "latest" => {
+                wanted.is_latest = value
+                    .as_bool()
+                    .ok_or("`latest` must be true or false, such as {\"latest\": true}")?;
+                continue;
+            }
+            _ => {
+                return Err(format!(
+                    "`{key}` is unknown; there are event, id, pgn, filter and latest"
+                ));
+            }
+        };
+        let values = match value {
+            Value::Array(values) => values.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        for value in values {
+            let pattern = pattern(value).ok_or_else(|| {
+                format!(
+                    "{value} is no `{key}`; use such as \"VehicleSpeed.*\", an identifier, or a PGN"
+                )
+            })?;
+            wanted.patterns.push(pattern);
+        }
+    }
+    match wanted.patterns.len() {
+        0 => Err("nothing to subscribe to; name an `event`, `id` or `pgn`".into()),
+        count if count > MOST_PATTERNS => {
+            Err(format!("{count} topics in one call; {MOST_PATTERNS} are the limit"))
+        }
+        _ => Ok(wanted),
+    }
+}
+
+/// A number as people write it: `1568`, or `0x620`.
+fn parse_number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// An identifier by its number: those of 11 bits are standard ones.
+fn id_of(number: u64) -> Option<Id> {
+    match number {
+        0..=0x7FF => StandardId::new(number as u16).map(Id::Standard),
+        _ => ExtendedId::new(u32::try_from(number).ok()?).map(Id::Extended),
+    }
+}
+
+/// The number of an identifier.
+pub(crate) fn id_number(id: Id) -> u32 {
+    match id {
+        Id::Standard(id) => id.as_raw().into(),
+        Id::Extended(id) => id.as_raw(),
+    }
+}
+
+fn filter(value: &Value) -> Result<Filter, String> {
+    let object =
+        value.as_object().ok_or("`filter` must be an object, such as {\"frequency\": 3}")?;
+    let mut filter = Filter::default();
+    for (key, value) in object {
+        let number = value.as_f64().filter(|number| number.is_finite());
+        let number = number.ok_or_else(|| format!("`{key}` of the filter must be a number"))?;
+        match key.as_str() {
+            "frequency" if number > 0.0 => filter.interval_ns = (1e9 / number).min(1e18) as u64,
+            "min" => filter.min = Some(number),
+            "max" => filter.max = Some(number),
+            "every" if number >= 1.0 => filter.every = number as u32,
+            "change" if number >= 0.0 => filter.change = Some(number),
+            "frequency" | "every" | "change" => {
+                return Err(format!("`{key}` of the filter is {number}, which is too small"));
+            }
+            _ => {
+                return Err(format!(
+                    "`{key}` is unknown in a filter; there are frequency (per second), min, max, every and change"
+                ));
+            }
+        }
+    }
+    Ok(filter)
+}
+
+/// The event of a signal.
+pub(crate) fn signal_event(
+    api: Api,
+    topic: &Topic,
+    time_ns: u64,
+    value: f64,
+    text: Option<&str>,
+    out: &mut Vec<u8>,
+) {
+    let (api, name) = (api.name(), topic.escaped.as_str());
+    for part in [
+        "[5,\"",
+        api,
+        "/",
+        name,
+        "\",{\"event\":\"",
+        api,
+        "/",
+        name,
+        "\",\"data\":{\"name\":\"",
+        name,
+    ] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    out.extend_from_slice(b"\",\"value\":");
+    number(value, out);
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+    number(value, out);
+    if let Some(text) = text {
+        out.extend_from_slice(b",\"text\":");
+        // A Vec takes everything.
+        let _ = serde_json::to_writer(&mut *out, text);
+    }
+    let _ = write!(out, ",\"timestamp\":{}}},\"jtype\":\"afb-event\"}}]", time_ns / 1_000);
+}
+
+/// The event of a frame.
+pub(crate) fn raw_event(topic: &Topic, frame: &Frame, out: &mut Vec<u8>) {
+    let name = topic.escaped.as_str();
+    for part in ["[5,\"", name, "\",{\"event\":\"", name, "\",\"data\":{\"id\":"] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    let _ = write!(out, "{}", id_number(frame.id()));
+    out.extend_from_slice(b",\"data\":[");
+    for (index, byte) in frame.data().iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        let _ = write!(out, "{comma}{byte}");
+    }
+    out.extend_from_slice(b"]},\"jtype\":\"afb-event\"}]");
+}
+
+/// The event that says how many events a subscriber has missed since the last one, and in all.
+#[must_use]
+pub fn missed_event(missed: u64, total: u64) -> String {
+    format!(
+        "[5,\"candor/missed\",{{\"event\":\"candor/missed\",\"data\":{{\"missed\":{missed},\"total\":{total}}},\
+         \"jtype\":\"afb-event\"}}]"
+    )
+}
+
+/// A number of JSON; what is none is null.
+fn number(value: f64, out: &mut Vec<u8>) {
+    let _ = match value {
+        whole if whole.fract() == 0.0 && whole.abs() < 9e15 => write!(out, "{}", whole as i64),
+        value if value.is_finite() => write!(out, "{value}"),
+        _ => write!(out, "null"),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_clients_are_calls_or_end_the_connection() {
+        let call = parse(r#"[2,"17","low-can/subscribe",{"event":"a"},"token"]"#).unwrap().unwrap();
+        assert_eq!(
+            (call.id.as_str(), call.api.as_str(), call.verb.as_str()),
+            ("17", "low-can", "subscribe")
+        );
+        assert_eq!(parse(r#"[5,"a/b",{}]"#), Ok(None));
+        for text in [
+            "",
+            "{}",
+            "[]",
+            "[2]",
+            "[2,17,\"a/b\",{}]",
+            "[2,\"17\",\"ab\",{}]",
+            "[2,\"17\",\"a/b\"]",
+            "[6,\"a\",{}]",
+            "[2,\"1\",\"a/b\",1,2,3]",
+            "[2.5,\"1\",\"a/b\",1]",
+            "[5,\"a\"]",
+            "\u{1F697}",
+        ] {
+            assert_eq!(parse(text), Err(Violation::InvalidFrame), "{text}");
+        }
+        assert_eq!(parse(r#"[3,"17",{}]"#), Err(Violation::UnboundCallId));
+    }
+
+    #[test]
+    fn what_is_wanted_is_read_and_what_is_wrong_is_named() {
+        let read = |text: &str| wanted(&serde_json::from_str(text).unwrap());
+        let id = |number| Pattern::Id(id_of(number).unwrap());
+        for (text, patterns) in [
+            (r#"{"event":"Speed*"}"#, vec![Pattern::Name("Speed*".into())]),
+            (r#""Speed""#, vec![Pattern::Name("Speed".into())]),
+            (r#"["a","b"]"#, vec![Pattern::Name("a".into()), Pattern::Name("b".into())]),
+            (r#"{"id":1568}"#, vec![id(1568)]),
+            (r#"{"id":["0x620",2049]}"#, vec![id(0x620), id(2049)]),
+            (r#"{"id":"*"}"#, vec![Pattern::Raw]),
+            (r#"{"pgn":61442}"#, vec![Pattern::Group(61442)]),
+        ] {
+            assert_eq!(read(text).unwrap().patterns, patterns, "{text}");
+        }
+        let all = read(
+            r#"{"event":"a","latest":true,"filter":{"frequency":4,"min":1,"max":2,"every":3,"change":0.5}}"#,
+        );
+        let filter = Filter {
+            interval_ns: 250_000_000,
+            every: 3,
+            change: Some(0.5),
+            min: Some(1.0),
+            max: Some(2.0),
+        };
+        assert_eq!(
+            all.unwrap(),
+            Wanted { patterns: vec![Pattern::Name("a".into())], filter, is_latest: true }
+        );
+        for (text, reason) in [
+            ("{}", "nothing to subscribe to"),
+            ("7", "7 is no `event`"),
+            (r#"{"id":-1}"#, "-1 is no `id`"),
+            (r#"{"id":536870912}"#, "536870912 is no `id`"),
+            (r#"{"pgn":262144}"#, "262144 is no `pgn`"),
+            (r#"{"evnt":"a"}"#, "`evnt` is unknown"),
+            (r#"{"event":"a","latest":1}"#, "`latest` must be"),
+            (r#"{"event":"a","filter":3}"#, "`filter` must be an object"),
+            (r#"{"event":"a","filter":{"frequency":0}}"#, "too small"),
+            (r#"{"event":"a","filter":{"fast":1}}"#, "`fast` is unknown in a filter"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn replies_have_the_shape_of_the_protocol() {
+        let parse = |text: String| serde_json::from_str::<Value>(&text).unwrap();
+        assert_eq!(
+            parse(reply("9", Ok(json!([1])))),
+            json!([3, "9", {"jtype": "afb-reply", "request": {"status": "success"}, "response": [1]}])
+        );
+        assert_eq!(
+            parse(reply("9", Err("no"))),
+            json!([4, "9", {"jtype": "afb-reply", "request": {"status": "failed", "info": "no"}}])
+        );
+        assert!(!reply("9", Ok(Value::Null)).contains("response"));
+    }
+
+    #[test]
+    fn numbers_are_those_of_json() {
+        for (value, text) in [
+            (50.0, "50"),
+            (-0.0, "0"),
+            (0.25, "0.25"),
+            (1e300, &format!("{:?}", 1e300)),
+            (f64::NAN, "null"),
+        ] {
+            let mut out = Vec::new();
+            number(value, &mut out);
+            let out = String::from_utf8(out).unwrap();
+            let (read, expected): (Value, Value) =
+                (serde_json::from_str(&out).unwrap(), serde_json::from_str(text).unwrap());
+            assert_eq!(read.as_f64(), expected.as_f64(), "{value}: {out}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! [`Log`]: encoded events in a ring.
+
+use crate::topic::TopicId;
+
+/// Appends the frame header of a message of so many bytes: what a transport puts in front of each.
+pub type Framing = fn(usize, &mut Vec<u8>);
+
+/// An event in the log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) topic: TopicId,
+    /// Which event of its topic it is, from 0.
+    pub(crate) ordinal: u64,
+    pub(crate) time_ns: u64,
+    /// The value of a signal.
+    pub(crate) value: Option<f64>,
+    /// Where its bytes are in the ring.
+    start: usize,
+    len: usize,
+}
+
+/// The newest events in one format, with their frame headers, in bounded memory. Events have numbers, from 0.
+#[derive(Debug)]
+pub struct Log {
+    framing: Framing,
+    /// Events: that of number `n` is at `n % entries.capacity`.
+    entries: Vec<Entry>,
+    most_entries: usize,
+    bytes: Box<[u8]>,
+    /// Where the next event begins.
+    end: usize,
+    /// The number of the oldest event that is there, and of the next one.
+    tail: u64,
+    head: u64,
+    /// An event that is being made.
+    scratch: Vec<u8>,
+    header: Vec<u8>,
+}
+
+impl Log {
+    /// A log of so many events and bytes at most.
+    #[must_use]
+    pub fn new(most_entries: usize, most_bytes: usize, framing: Framing) -> Self {
+        let most_entries = most_entries.max(1);
+        Self {
+            framing,
+            entries: Vec::with_capacity(most_entries),
+            most_entries,
+            bytes: vec![0; most_bytes.max(1)].into(),
+            end: 0,
+            tail: 0,
+            head: 0,
+            scratch: Vec::new(),
+            header: Vec::new(),
+        }
+    }
+
+    /// The number of the next event.
+    #[must_use]
+    pub const fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// The number of the oldest event that is still there.
+    #[must_use]
+    pub const fn tail(&self) -> u64 {
+        self.tail
+    }
+
+    /// Appends an event. Older ones give way. One that is longer than the log is left out, and counts as
+    /// overwritten at once.
+    pub(crate) fn append(
+        &mut self,
+        topic: TopicId,
+        ordinal: u64,
+        time_ns: u64,
+        value: Option<f64>,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) {
+        self.scratch.clear();
+        encode(&mut self.scratch);
+        self.header.clear();
+        (self.framing)(self.scratch.len(), &mut self.header);
+        let len = self.header.len() + self.scratch.len();
+        if len > self.bytes.len() {
+            // Whoever looks for it finds that it is gone.
+            self.put(Entry { topic, ordinal, time_ns, value, start: 0, len: 0 });
+            self.tail = self.head;
+            return;
+        }
+        let start = if self.end + len > self.bytes.len() { 0 } else { self.end };
+        self.make_room(start, len);
+        let (header, rest) = self.bytes[start..start + len].split_at_mut(self.header.len());
+        header.copy_from_slice(&self.header);
+        rest.copy_from_slice(&self.scratch);
+        self.end = start + len;
+        self.put(Entry { topic, ordinal, time_ns, value, start, len });
+    }
+
+    fn put(&mut self, entry: Entry) {
+        let place = self.place(self.head);
+        match self.entries.get_mut(place) {
+            Some(old) => *old = entry,
+            None => self.entries.push(entry),
+        }
+        self.head += 1;
+    }
+
+    fn place(&self, number: u64) -> usize {
+        (number % self.most_entries as u64) as usize
+    }
+
+    /// Lets events go until nothing of them is in these bytes, and there is a place for one more.
+    fn make_room(&mut self, start: usize, len: usize) {
+        while self.tail < self.head {
+            let Some(oldest) = self.entry(self.tail) else { break };
+            let is_in_the_way = oldest.start < start + len && start < oldest.start + oldest.len;
+            // What is skipped at the end of the ring is older than what begins at its start.
+            let is_skipped = start == 0 && self.end > 0 && oldest.start >= self.end;
+            let is_full = self.head - self.tail >= self.most_entries as u64;
+            if !is_in_the_way && !is_skipped && !is_full {
+                break;
+            }
+            self.tail += 1;
+        }
+    }
+
+    /// The event of this number, if it is still there.
+    pub(crate) fn entry(&self, number: u64) -> Option<&Entry> {
+        if !(self.tail..self.head).contains(&number) {
+            return None;
+        }
+        self.entries.get(self.place(number))
+    }
+
+    /// Its bytes, with the header.
+    pub(crate) fn bytes(&self, entry: &Entry) -> &[u8] {
+        &self.bytes[entry.start..entry.start + entry.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn length(len: usize, out: &mut Vec<u8>) {
+        out.push(len as u8);
+    }
+
+    proptest! {
+        /// Whatever the lengths are, the newest events are there whole, and no more than there is room for.
+        #[test]
+        fn the_newest_events_are_there(
+            most_entries in 1..20_usize,
+            most_bytes in 1..200_usize,
+            lengths in prop::collection::vec(0..60_usize, 0..300),
+        ) {
+            let mut log = Log::new(most_entries, most_bytes, length);
+            let mut all = Vec::new();
+            for (number, len) in lengths.into_iter().enumerate() {
+                let bytes: Vec<u8> = (0..len).map(|at| (number * 31 + at) as u8).collect();
+                log.append(TopicId(number as u32), 7, 0, None, |out| out.extend_from_slice(&bytes));
+                all.push([&[len as u8][..], &bytes].concat());
+                prop_assert_eq!(log.head(), all.len() as u64);
+                let mut sum = 0;
+                for number in log.tail()..log.head() {
+                    let entry = log.entry(number).unwrap();
+                    prop_assert_eq!(u64::from(entry.topic.0), number);
+                    prop_assert_eq!(log.bytes(entry), &*all[number as usize]);
+                    sum += entry.len;
+                }
+                prop_assert!(sum <= most_bytes);
+                prop_assert!(log.head() - log.tail() <= most_entries as u64);
+                // The newest one is always there, if it can be.
+                prop_assert_eq!(log.tail() < log.head(), len < most_bytes);
+                // And not more is let go than has to be: twice its place is always enough.
+                let newest: usize = all.iter().rev().take(most_entries).take_while({
+                    let mut room = most_bytes / 3;
+                    move |bytes| { let fits = bytes.len() <= room; room = room.saturating_sub(bytes.len()); fits }
+                }).count();
+                prop_assert!(log.head() - log.tail() >= newest as u64);
+            }
+        }
+    }
+}

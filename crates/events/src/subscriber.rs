@@ -1,0 +1,227 @@
+//! [`Subscriber`]: who wants which events, and how far they have been delivered.
+
+use crate::filter::{Filter, Memory};
+use crate::hub::{Format, Hub};
+use crate::log::Log;
+use crate::pattern::Pattern;
+
+/// A pattern with what is wanted of its topics.
+#[derive(Clone, Debug, PartialEq)]
+struct Wish {
+    pattern: Pattern,
+    filter: Filter,
+    /// Only the newest event of each topic, whenever some are delivered.
+    is_latest: bool,
+}
+
+/// What a subscriber has of a topic.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// The wish that takes it: the last one that does.
+    wish: Option<usize>,
+    /// The ordinal of the next event of the topic for this subscriber.
+    next: u64,
+    memory: Memory,
+}
+
+/// What became of the events that a subscriber wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Events delivered.
+    pub delivered: u64,
+    /// Events that its filters left out.
+    pub filtered: u64,
+    /// Events that were not delivered because a newer one of the same topic was there (*latest value*).
+    pub superseded: u64,
+    /// Events that were overwritten before they could be delivered.
+    pub missed: u64,
+}
+
+/// What [`Subscriber::deliver`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// Events missed since the last delivery.
+    pub missed: u64,
+    /// Whether more events wait.
+    pub has_more: bool,
+}
+
+/// A subscriber: what it wants, and how far that has been delivered.
+#[derive(Debug)]
+pub struct Subscriber {
+    format: Format,
+    wishes: Vec<Wish>,
+    slots: Vec<Slot>,
+    cursor: u64,
+    counts: Counts,
+    /// The first ordinal of each topic behind a gap.
+    first: Vec<Option<u64>>,
+}
+
+impl Subscriber {
+    /// Somebody who wants nothing yet, with events in this format. The hub must have it open.
+    #[must_use]
+    pub fn new(hub: &Hub, format: Format) -> Self {
+        Self {
+            format,
+            wishes: Vec::new(),
+            slots: Vec::new(),
+            cursor: hub.log(format).map_or(0, Log::head),
+            counts: Counts::default(),
+            first: Vec::new(),
+        }
+    }
+
+    /// What became of the events so far.
+    #[must_use]
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// How many topics it is subscribed to.
+    #[must_use]
+    pub fn topics(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.wish.is_some()).count()
+    }
+
+    /// How many events wait in its log, wanted or not; more than the log holds if some will be missed.
+    #[must_use]
+    pub fn behind(&self, hub: &Hub) -> u64 {
+        hub.log(self.format).map_or(0, |log| log.head() - self.cursor)
+    }
+
+    /// Subscribes to the topics of a pattern, also to those that come up later. Topics that an earlier pattern has as well
+    /// get the new filter. The number of topics that it takes now.
+    pub fn subscribe(
+        &mut self,
+        hub: &mut Hub,
+        pattern: Pattern,
+        filter: Filter,
+        is_latest: bool,
+    ) -> usize {
+        self.skip_if_idle(hub);
+        self.look_at_new_topics(hub);
+        self.remove(hub, |other| *other == pattern);
+        hub.want(self.format, &pattern, true);
+        self.wishes.push(Wish { pattern, filter, is_latest });
+        self.assign(hub);
+        let wish = self.wishes.len() - 1;
+        self.slots.iter().filter(|slot| slot.wish == Some(wish)).count()
+    }
+
+    /// Ends the subscription to these patterns, by the words in which they were made. False if there was none of them.
+    pub fn unsubscribe(&mut self, hub: &mut Hub, patterns: &[Pattern]) -> bool {
+        self.look_at_new_topics(hub);
+        let before = self.wishes.len();
+        self.remove(hub, |pattern| patterns.contains(pattern));
+        self.assign(hub);
+        self.wishes.len() < before
+    }
+
+    /// Ends all subscriptions. To be called before it is dropped.
+    pub fn leave(&mut self, hub: &mut Hub) {
+        self.remove(hub, |_| true);
+        self.assign(hub);
+    }
+
+    fn remove(&mut self, hub: &mut Hub, is_meant: impl Fn(&Pattern) -> bool) {
+        let format = self.format;
+        self.wishes.retain(|wish| {
+            let is_meant = is_meant(&wish.pattern);
+            if is_meant {
+                hub.want(format, &wish.pattern, false);
+            }
+            !is_meant
+        });
+    }
+
+    /// Nothing before now is of interest to who wants nothing.
+    fn skip_if_idle(&mut self, hub: &Hub) {
+        if self.wishes.is_empty() {
+            self.cursor = hub.log(self.format).map_or(0, Log::head);
+        }
+    }
+
+    /// Finds the wish of each topic after the wishes have changed.
+    fn assign(&mut self, hub: &Hub) {
+        self.slots.resize_with(hub.topics().len(), Slot::default);
+        for (slot, topic) in self.slots.iter_mut().zip(hub.topics()) {
+            let wish = self.wishes.iter().rposition(|wish| wish.pattern.takes(topic));
+            match (slot.wish, wish) {
+                (None, Some(_)) => *slot = Slot { wish, next: topic.created, ..Slot::default() },
+                (_, None) => *slot = Slot::default(),
+                _ => slot.wish = wish,
+            }
+        }
+    }
+
+    /// Topics that came up since: all their events count.
+    fn look_at_new_topics(&mut self, hub: &Hub) {
+        let new = hub.topics().get(self.slots.len()..).unwrap_or_default();
+        for topic in new {
+            let wish = self.wishes.iter().rposition(|wish| wish.pattern.takes(topic));
+            self.slots.push(Slot { wish, ..Slot::default() });
+        }
+    }
+
+    /// Appends events with their frame headers to `out`, until that has `most_bytes` or no more wait.
+    pub fn deliver(&mut self, hub: &Hub, most_bytes: usize, out: &mut Vec<u8>) -> Delivery {
+        self.look_at_new_topics(hub);
+        let Some(log) = hub.log(self.format) else { return Delivery::default() };
+        let mut delivery = Delivery::default();
+        if self.wishes.is_empty() {
+            self.cursor = log.head();
+            return delivery;
+        }
+        if self.cursor < log.tail() {
+            delivery.missed = self.catch_up(hub, log);
+            self.counts.missed += delivery.missed;
+        }
+        while let Some(entry) = log.entry(self.cursor) {
+            if out.len() >= most_bytes {
+                delivery.has_more = true;
+                break;
+            }
+            self.cursor += 1;
+            let Some(slot) = self.slots.get_mut(entry.topic.0 as usize) else { continue };
+            let Some(wish) = slot.wish.and_then(|wish| self.wishes.get(wish)) else { continue };
+            if entry.ordinal < slot.next {
+                // From before the subscription.
+                continue;
+            }
+            slot.next = entry.ordinal + 1;
+            let newest = hub.topic(entry.topic).map_or(0, |topic| topic.created);
+            if wish.is_latest && entry.ordinal + 1 < newest {
+                self.counts.superseded += 1;
+            } else if wish.filter.passes(&mut slot.memory, entry.time_ns, entry.value) {
+                self.counts.delivered += 1;
+                out.extend_from_slice(log.bytes(entry));
+            } else {
+                self.counts.filtered += 1;
+            }
+        }
+        delivery
+    }
+
+    /// Goes on in the middle of what is there, so that there is time before the next gap. How many events were missed.
+    fn catch_up(&mut self, hub: &Hub, log: &Log) -> u64 {
+        let restart = log.tail() + (log.head() - log.tail()) / 2;
+        self.first.clear();
+        self.first.resize(self.slots.len(), None);
+        for entry in (restart..log.head()).filter_map(|number| log.entry(number)) {
+            if let Some(first) = self.first.get_mut(entry.topic.0 as usize) {
+                first.get_or_insert(entry.ordinal);
+            }
+        }
+        let mut missed = 0;
+        let topics = self.slots.iter_mut().zip(&self.first).zip(hub.topics());
+        for ((slot, first), topic) in topics.filter(|((slot, _), _)| slot.wish.is_some()) {
+            // Without an event there, all that were created are before the gap's end.
+            let first = first.unwrap_or(topic.created).max(slot.next);
+            missed += first - slot.next;
+            slot.next = first;
+        }
+        self.cursor = restart;
+        missed
+    }
+}

@@ -1,0 +1,84 @@
+//! [`Topic`]: what events are about.
+
+use candor_wire::can::Id;
+use candor_wire::can::frame::EFF_FLAG;
+
+/// A topic, by its place in the hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicId(pub u32);
+
+/// What the events of a topic say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The bytes of the frames with an identifier.
+    Raw {
+        /// The identifier.
+        id: Id,
+    },
+    /// The value of a signal.
+    Signal {
+        /// The message, by its place in the DBC file.
+        message: usize,
+        /// The signal, by its place in the message.
+        signal: usize,
+        /// The unit; empty if there is none.
+        unit: String,
+        /// The identifier of the message.
+        id: Id,
+        /// Whether the message is known by its group number (PGN) alone.
+        is_j1939: bool,
+    },
+}
+
+/// What events are about.
+#[derive(Clone, Debug)]
+pub struct Topic {
+    /// `MESSAGE.SIGNAL`, or `BUS/IDENTIFIER` (decimal) of raw frames. With several buses, signals begin with `BUS/`, too.
+    pub name: String,
+    /// The bus, by its place in the hub.
+    pub bus: usize,
+    /// What its events say.
+    pub kind: Kind,
+    /// How many events there were. Those of a signal count only while somebody wants its message.
+    pub created: u64,
+    /// The name, as it stands between the quotation marks of JSON.
+    pub(crate) escaped: String,
+}
+
+impl Topic {
+    pub(crate) fn new(name: String, bus: usize, kind: Kind) -> Self {
+        let quoted = serde_json::Value::from(&*name).to_string();
+        let escaped = quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned();
+        Self { name, bus, kind, created: 0, escaped }
+    }
+
+    /// The identifier of its frames.
+    #[must_use]
+    pub const fn id(&self) -> Id {
+        match &self.kind {
+            Kind::Raw { id } | Kind::Signal { id, .. } => *id,
+        }
+    }
+
+    /// Whether its events are the bytes of frames.
+    #[must_use]
+    pub const fn is_raw(&self) -> bool {
+        matches!(self.kind, Kind::Raw { .. })
+    }
+}
+
+/// The identifier word of an identifier, as SocketCAN has it.
+pub(crate) fn word(id: Id) -> u32 {
+    match id {
+        Id::Standard(id) => u32::from(id.as_raw()),
+        Id::Extended(id) => id.as_raw() | EFF_FLAG,
+    }
+}
+
+/// The group number (PGN) of an extended identifier, SAE J1939-21: without priority and source, and without the
+/// destination that numbers below 0xF000 have in their last byte.
+pub(crate) fn group_number(id: Id) -> Option<u32> {
+    let Id::Extended(id) = id else { return None };
+    let group = id.as_raw() >> 8 & 0x3_FFFF;
+    Some(if group >> 8 & 0xFF < 0xF0 { group & 0x3_FF00 } else { group })
+}
