@@ -113,6 +113,7 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
         }
         false => None,
     };
+    let outlet = sender.clone().map(|socket| Outlet::new(socket, peer));
     let mut endpoint = None;
     let receiver = match wanted.receiver {
         true => {
@@ -129,12 +130,12 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
             endpoint = Some(Endpoint::new(Arc::clone(&socket)));
             let reads = Unpacker { interface, has_sender_stamps };
             let own = Own::new(sender.as_deref());
-            Some(Inlet::open(address, socket, reads, own, wanted)?)
+            Some(Inlet::open(address, socket, reads, own, wanted)?.beside(outlet.as_ref()))
         }
         false => None,
     };
     let packer = Packer { version, interface: interface.unwrap_or(0) };
-    let transmitter = sender.map(|socket| Single::new(Outlet::new(socket, peer), packer));
+    let transmitter = outlet.map(|outlet| Single::new(outlet, packer));
     Ok(Port {
         capabilities: Capabilities { fd: version == Version::V2, ..datagrams::CAPABILITIES },
         receiver: receiver.map(|receiver| Box::new(receiver) as _),

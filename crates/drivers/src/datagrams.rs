@@ -12,6 +12,8 @@
 //!   not connected, so that the kernel does not report it either.
 //! - What was transmitted comes back if it was sent to all or to a group. It is recognised by where it
 //!   comes from: frames leave by a socket with a port that no other socket of this machine has.
+//! - Each second, the half that receives looks whether both can work in the network as it is, see
+//!   [`Reach`].
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,8 +27,9 @@ use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::{Frame, Kind};
 
 use super::drops::Drops;
+use super::reach::{self, Reach};
 use crate::kernel;
-use crate::wait::{Turn, Wait};
+use crate::wait::{self, Turn, Wait};
 use candor_port::{
     Address, Capabilities, Error, Message, Origin, Progress, Received, Receiver, ReceiverCounters,
     Sent, Stamp, Transmitter, TransmitterCounters, Until, Waker, Wanted,
@@ -227,6 +230,9 @@ pub(super) struct Inlet<R> {
     /// How many the kernel dropped since the last datagram that was read.
     before_next: u32,
     wait: Wait,
+    /// Of this half, and of the one that transmits.
+    reaches: Vec<Arc<Reach>>,
+    next_look: Instant<Monotonic>,
     counters: Arc<ReceiverCounters>,
 }
 
@@ -244,7 +250,13 @@ impl<R: Reads> Inlet<R> {
         udp::set_receive_buffer(&socket, receive_buffer(address)?).map_err(fail)?;
         udp::count_overflow(&socket).map_err(fail)?;
         state::set_stamps(&*socket, wanted.stamps).map_err(fail)?;
+        state::set_receive_timeout(&*socket, Some(reach::EVERY)).map_err(fail)?;
+        let counters = Arc::<ReceiverCounters>::default();
+        let at = socket.local_addr();
+        let mend = move || at.as_ref().map_or(Ok(()), |at| reach::is_here(*at));
         Ok(Self {
+            reaches: vec![Reach::new(counters.trouble.clone(), mend)],
+            next_look: clock::now::<Monotonic>() + reach::EVERY,
             // Another port may have had the socket before.
             drops: Drops::since(state::memory(&*socket).map_or(0, |memory| memory.dropped)),
             socket,
@@ -256,9 +268,34 @@ impl<R: Reads> Inlet<R> {
             filled: 0,
             before_next: 0,
             wait: Wait::new(&name, wanted)?,
-            counters: Arc::default(),
+            counters,
             name: name.into(),
         })
+    }
+
+    /// The same with something else to be done for the network.
+    pub(super) fn with_mend(
+        mut self,
+        mend: impl FnMut() -> Result<(), String> + Send + 'static,
+    ) -> Self {
+        self.reaches = vec![Reach::new(self.counters.trouble.clone(), mend)];
+        self
+    }
+
+    /// Looks after the half that transmits as well.
+    pub(super) fn beside(mut self, outlet: Option<&Outlet>) -> Self {
+        self.reaches.extend(outlet.map(|outlet| Arc::clone(&outlet.reach)));
+        self
+    }
+
+    fn look(&mut self) {
+        let now = clock::now::<Monotonic>();
+        if now >= self.next_look {
+            self.next_look = now + reach::EVERY;
+            for reach in &self.reaches {
+                reach.look();
+            }
+        }
     }
 
     fn count_overflow(&mut self, dropped: u32) {
@@ -284,12 +321,18 @@ impl<R: Reads> Receiver for Inlet<R> {
         if self.next >= self.filled {
             self.next = 0;
             self.filled = 0;
+            let until = match self.wait.is_in_call(until) {
+                // That call ends by itself.
+                true => until,
+                false => wait::earlier(until, self.next_look),
+            };
             let read = match self.wait.turn(&*self.socket, until) {
                 Ok(Turn::Read { can_wait }) => self.inbox.receive(&self.socket, can_wait),
                 Ok(Turn::Over) => Ok(0),
                 Err(error) => Err(error),
             };
             self.filled = read.map_err(|error| kernel::failure(&*self.name, &error))?;
+            self.look();
             if self.filled == 0 {
                 self.ask_for_overflow();
                 return Ok(Progress::Nothing);
@@ -367,18 +410,37 @@ impl<R: Reads> Receiver for Inlet<R> {
 pub(super) struct Outlet {
     socket: Arc<UdpSocket>,
     to: Destination,
+    address: SocketAddr,
+    reach: Arc<Reach>,
     counters: Arc<TransmitterCounters>,
 }
 
 impl Outlet {
     pub(super) fn new(socket: Arc<UdpSocket>, to: SocketAddr) -> Self {
-        Self { socket, to: Destination::new(to), counters: Arc::default() }
+        let at = socket.local_addr().unwrap_or_else(|_| udp::any(to.ip()));
+        Self::with_mend(socket, to, move || reach::is_way(at, to))
+    }
+
+    /// The same with something else to be done for the network.
+    pub(super) fn with_mend(
+        socket: Arc<UdpSocket>,
+        to: SocketAddr,
+        mend: impl FnMut() -> Result<(), String> + Send + 'static,
+    ) -> Self {
+        let counters = Arc::<TransmitterCounters>::default();
+        let reach = Reach::new(counters.trouble.clone(), mend);
+        Self { socket, to: Destination::new(to), address: to, reach, counters }
     }
 
     /// Sends a datagram, or says why not.
     pub(super) fn send(&self, bytes: &[u8]) -> Sent {
-        match udp::send(&self.socket, bytes, &self.to) {
+        let mut outcome = udp::send(&self.socket, bytes, &self.to);
+        if outcome.as_ref().is_err_and(|error| !is_too_large(error)) && self.reach.retry() {
+            outcome = udp::send(&self.socket, bytes, &self.to);
+        }
+        match outcome {
             Ok(candor_linux::Sent::Taken) => {
+                self.reach.sent();
                 self.counters.datagrams.add(1);
                 Sent::Taken
             }
@@ -386,10 +448,11 @@ impl Outlet {
                 self.counters.full.add(1);
                 Sent::Full
             }
-            Err(error) => match error.errno().and_then(Errno::name) {
-                Some("EMSGSIZE") => Sent::Unsupported,
-                _ => Sent::Down,
-            },
+            Err(error) if is_too_large(&error) => Sent::Unsupported,
+            Err(error) => {
+                self.reach.refused(self.address, &error);
+                Sent::Down
+            }
         }
     }
 
@@ -407,6 +470,10 @@ impl Outlet {
     pub(super) fn counters(&self) -> &Arc<TransmitterCounters> {
         &self.counters
     }
+}
+
+fn is_too_large(error: &candor_linux::Error) -> bool {
+    error.errno().and_then(Errno::name) == Some("EMSGSIZE")
 }
 
 /// The longest datagram with one frame.

@@ -27,6 +27,7 @@ mod file;
 mod kernel;
 mod multicast;
 mod packet;
+mod reach;
 mod sim;
 mod socketcan;
 mod wait;

@@ -4,17 +4,18 @@
 //!   by a port of their own, so that those that come back are known as own ones.
 //! - The group of IPv6 is `multicast:[ff15:7079:7468:6f6e:6465:6d6f:6d63:6173]`.
 //! - Datagrams stay in the network unless `hop_limit` says more.
+//! - An interface that is deleted and made again, or gets its name later, is joined by and sent to again.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use candor_linux::interface_index;
-use candor_linux::udp::{self, Via};
+use candor_linux::udp;
 use candor_time::{Instant, Realtime};
 use candor_wire::can::Frame;
 use candor_wire::can::tunnel::multicast::{Datagram, MAX_LEN, PORT};
 
 use super::datagrams::{self, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes};
+use super::reach::{Group, Membership};
 use crate::kernel;
 use candor_port::{Address, Capabilities, Endpoint, Error, Estate, Port, ReceiverCounters, Wanted};
 use candor_port::{Driver, Medium};
@@ -73,8 +74,10 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
     let name = address.to_string();
     let fail = |error| kernel::failure(&*name, &error);
     let Settings { group, port, hop_limit, has_sender_stamps } = settings(address)?;
-    let via = via(&name, address)?;
     let group_address = SocketAddr::new(group, port);
+    let by_name =
+        Group { address: group_address, interface: address.option("interface").map(str::to_owned) };
+    let via = by_name.via().map_err(fail)?;
 
     let any: IpAddr = match group {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -88,47 +91,35 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
         }
         false => None,
     };
+    let outlet = sender.clone().map(|socket| {
+        let (by_name, sender) = (by_name.clone(), Arc::clone(&socket));
+        let mend = move || by_name.direct(&sender, hop_limit);
+        Outlet::with_mend(socket, group_address, mend)
+    });
     let mut endpoint = None;
     let receiver = match wanted.receiver {
         true => {
             let socket = match estate.take(crate::datagrams::is_at(group_address)) {
-                Some(socket) => {
-                    // It may be in the group already, by this interface or another one.
-                    let _ = udp::join(&socket, group, via);
-                    socket
-                }
-                None => {
-                    // At the group itself, so that nothing else comes.
-                    let socket = udp::bind_shared(group_address).map_err(fail)?;
-                    udp::join(&socket, group, via).map_err(fail)?;
-                    Arc::new(socket)
-                }
+                Some(socket) => socket,
+                // At the group itself, so that nothing else comes.
+                None => Arc::new(udp::bind_shared(group_address).map_err(fail)?),
             };
+            let mut membership = Membership::new(by_name, via).map_err(fail)?;
             endpoint = Some(Endpoint::new(Arc::clone(&socket)));
             let reads = Unpacker { has_sender_stamps };
             let own = Own::new(sender.as_deref());
-            Some(Inlet::open(address, socket, reads, own, wanted)?)
+            let inlet = Inlet::open(address, socket, reads, own, wanted)?;
+            Some(inlet.with_mend(move || membership.mend()).beside(outlet.as_ref()))
         }
         false => None,
     };
-    let transmitter = sender.map(|socket| Single::new(Outlet::new(socket, group_address), Packer));
+    let transmitter = outlet.map(|outlet| Single::new(outlet, Packer));
     Ok(Port {
         capabilities: Capabilities { own_frames: true, ..datagrams::CAPABILITIES },
         receiver: receiver.map(|receiver| Box::new(receiver) as _),
         transmitter: transmitter.map(|transmitter| Box::new(transmitter) as _),
         endpoint,
     })
-}
-
-/// The interface that `interface` names.
-fn via(name: &str, address: &Address) -> Result<Via, Error> {
-    let Some(interface) = address.option("interface") else { return Ok(Via::Routes) };
-    match interface.parse::<Ipv4Addr>() {
-        Ok(ip) => Ok(Via::Address(ip)),
-        Err(_) => interface_index(interface)
-            .map(Via::Interface)
-            .map_err(|error| kernel::failure(name, &error)),
-    }
 }
 
 struct Unpacker {

@@ -382,6 +382,36 @@ fn interface(via: Via) -> (Ipv4Addr, u32) {
     }
 }
 
+/// No address in particular, of the same kind as another one, with no port in particular.
+#[must_use]
+pub const fn any(like: IpAddr) -> SocketAddr {
+    let ip = match like {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    SocketAddr::new(ip, 0)
+}
+
+/// The address that datagrams to `to` leave from as the network is now; unspecified if the interface
+/// has none. `via` counts for groups.
+///
+/// # Errors
+/// There is no way to it.
+pub fn source(to: SocketAddr, via: Via) -> Result<IpAddr, Error> {
+    let fail = |error: std::io::Error| {
+        let errno = Errno(error.raw_os_error().unwrap_or(libc::EINVAL));
+        Error::new("find a route to", to.to_string(), errno)
+            .with_remedy("check `ip route` and `ip link`")
+    };
+    let socket = bind(any(to.ip()))?;
+    if to.ip().is_multicast() {
+        set_multicast(&socket, to.ip(), via, 1)?;
+    }
+    socket.set_broadcast(true).map_err(fail)?;
+    socket.connect(to).map_err(fail)?;
+    Ok(socket.local_addr().map_err(fail)?.ip())
+}
+
 /// Whether datagrams from `address` are sent by this machine.
 ///
 /// # Errors

@@ -285,6 +285,12 @@ impl Trouble {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
+    /// Whether it does not work.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// The reason, if it does not work.
     #[must_use]
     pub fn get(&self) -> Option<String> {

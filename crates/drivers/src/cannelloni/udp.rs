@@ -58,17 +58,18 @@ pub(super) fn open(
     socket
         .set_broadcast(true)
         .map_err(|error| Error::new(&*name, format!("cannot broadcast: {error}")))?;
+    let outlet = wanted.transmitter.then(|| Outlet::new(Arc::clone(&socket), peer));
     let receiver = match wanted.receiver {
         true => {
             let peer = (!is_any_peer).then_some(peer.ip());
             let reads = Unpacker { peer, sequence: Sequence::default() };
-            Some(Inlet::open(address, Arc::clone(&socket), reads, Own::new(None), wanted)?)
+            let socket = Arc::clone(&socket);
+            let inlet = Inlet::open(address, socket, reads, Own::new(None), wanted)?;
+            Some(inlet.beside(outlet.as_ref()))
         }
         false => None,
     };
-    let transmitter = wanted
-        .transmitter
-        .then(|| Packer::new(Outlet::new(Arc::clone(&socket), peer), room, flush));
+    let transmitter = outlet.map(|outlet| Packer::new(outlet, room, flush));
     Ok(Port {
         capabilities: datagrams::CAPABILITIES,
         receiver: receiver.map(|receiver| Box::new(receiver) as _),

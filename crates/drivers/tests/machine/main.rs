@@ -7,15 +7,17 @@ mod suite;
 
 mod can;
 mod controllers;
+mod networks;
 mod strangers;
 
 use std::process::ExitCode;
 
 pub(crate) use harness::{Check, Need};
 
-const CHECKS: [(&str, &[Check]); 3] = [
+const CHECKS: [(&str, &[Check]); 4] = [
     ("can", &can::CHECKS),
     ("controllers", &controllers::CHECKS),
+    ("networks", &networks::CHECKS),
     ("strangers", &strangers::CHECKS),
 ];
 

@@ -8,8 +8,8 @@ use candor_time::{Monotonic, Nanos};
 use super::connection::{Netlink, Refusal};
 use super::link::{self, CanSettings, Link, decode_link};
 use super::message::{
-    ACKNOWLEDGE, CREATE_NEW, DELETE_LINK, DUMP, GET_LINK, NEW_ADDRESS, NEW_LINK, NEW_NEIGHBOUR,
-    REQUEST, Request,
+    ACKNOWLEDGE, CREATE_NEW, DELETE_ADDRESS, DELETE_LINK, DUMP, GET_LINK, NEW_ADDRESS, NEW_LINK,
+    NEW_NEIGHBOUR, REQUEST, Request,
 };
 use crate::clock;
 use crate::namespace::Namespace;
@@ -260,14 +260,27 @@ impl Netlink {
     /// It has the address already.
     pub fn add_address(&mut self, name: &str, address: Ipv4Addr, prefix: u8) -> Result<(), Error> {
         let index = self.link(name)?.index;
-        let [i0, i1, i2, i3] = index.to_ne_bytes();
-        // struct ifaddrmsg: family, prefix, flags, scope, index.
-        let request = Request::new(NEW_ADDRESS, REQUEST | ACKNOWLEDGE | CREATE_NEW)
-            .with(&[libc::AF_INET as u8, prefix, 0, 0, i0, i1, i2, i3])
-            .attribute(libc::IFA_LOCAL, &address.octets())
-            .attribute(libc::IFA_ADDRESS, &address.octets());
-        self.request("add an address to", name, request)
+        let request = Request::new(NEW_ADDRESS, REQUEST | ACKNOWLEDGE | CREATE_NEW);
+        self.request("add an address to", name, about_address(request, index, address, prefix))
             .map_err(|error| error.remedy_if(libc::EEXIST, "it already has this address"))
+    }
+
+    /// Takes an address away from an interface.
+    ///
+    /// # Errors
+    /// It does not have the address.
+    pub fn delete_address(
+        &mut self,
+        name: &str,
+        address: Ipv4Addr,
+        prefix: u8,
+    ) -> Result<(), Error> {
+        let index = self.link(name)?.index;
+        let request = Request::new(DELETE_ADDRESS, REQUEST | ACKNOWLEDGE);
+        self.request("delete an address of", name, about_address(request, index, address, prefix))
+            .map_err(|error| {
+                error.remedy_if(libc::EADDRNOTAVAIL, "list its addresses with `ip address`")
+            })
     }
 
     /// Says at which card a neighbour of an Ethernet interface is, for good: nobody is asked any more.
@@ -295,4 +308,13 @@ impl Netlink {
         self.request("add a neighbour to", name, request)
             .map_err(|error| error.remedy_if(libc::EEXIST, "it already has this neighbour"))
     }
+}
+
+fn about_address(request: Request, index: u32, address: Ipv4Addr, prefix: u8) -> Request {
+    let [i0, i1, i2, i3] = index.to_ne_bytes();
+    // struct ifaddrmsg: family, prefix, flags, scope, index.
+    request
+        .with(&[libc::AF_INET as u8, prefix, 0, 0, i0, i1, i2, i3])
+        .attribute(libc::IFA_LOCAL, &address.octets())
+        .attribute(libc::IFA_ADDRESS, &address.octets())
 }

@@ -21,6 +21,7 @@ pub(super) const NEW_LINK: u16 = 16;
 pub(super) const DELETE_LINK: u16 = 17;
 pub(super) const GET_LINK: u16 = 18;
 pub(super) const NEW_ADDRESS: u16 = 20;
+pub(super) const DELETE_ADDRESS: u16 = 21;
 pub(super) const NEW_ROUTE: u16 = 24;
 pub(super) const DELETE_ROUTE: u16 = 25;
 pub(super) const GET_ROUTE: u16 = 26;
