@@ -16,6 +16,8 @@ use std::time::Duration;
 /// The most messages that wait, and their bytes in all.
 const MOST_WAITING: usize = 1_024;
 const MOST_WAITING_BYTES: usize = 256 << 10;
+/// The stack of the thread that writes: a program may keep all its memory in RAM.
+const STACK_BYTES: usize = 64 << 10;
 
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 static QUEUE: OnceLock<Queue> = OnceLock::new();
@@ -102,7 +104,8 @@ impl Queue {
     fn start(sink: impl Write + Send + 'static, dropped: &'static AtomicU64) -> io::Result<Self> {
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), dropped });
         let writer = Arc::clone(&shared);
-        std::thread::Builder::new().name("messages".into()).spawn(move || writer.write(sink))?;
+        let thread = std::thread::Builder::new().name("messages".into()).stack_size(STACK_BYTES);
+        thread.spawn(move || writer.write(sink))?;
         Ok(Self(shared))
     }
 

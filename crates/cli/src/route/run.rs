@@ -13,7 +13,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::Answer;
 use crate::color;
-use crate::embedded::UNUSED_BY_GATEWAYS;
+use crate::embedded::unused_by_gateways;
 use crate::file_kind::FileKind;
 use crate::output::{print, table, thousands};
 
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
             ..Config::default()
         },
         locks_memory: args.lock_memory,
-        unlocked: UNUSED_BY_GATEWAYS.to_vec(),
+        unlocked: unused_by_gateways(),
         control: args.control.clone(),
         control_for_group: args.control_group,
         metrics: args.metrics,

@@ -26,6 +26,8 @@ use crate::kernel;
 /// Records of a batch, and batches that go round. What a pipe brings comes record by record.
 const MOST_RECORDS: usize = 256;
 const BATCHES: usize = 4;
+/// The stack of the thread: a program may keep all its memory in RAM.
+const STACK_BYTES: usize = 256 << 10;
 
 /// What is read, and what of it is wanted.
 pub(super) struct Request {
@@ -95,6 +97,7 @@ impl ReadAhead {
         };
         thread::Builder::new()
             .name("candor-file".into())
+            .stack_size(STACK_BYTES)
             .spawn(move || reader.work())
             .map_err(|error| Error::new(&*name, format!("no thread can be started: {error}")))?;
         match messages.recv_timeout(patience) {
