@@ -8,7 +8,7 @@ mod dump;
 mod file;
 mod generate;
 mod list;
-mod live;
+pub(crate) mod live;
 mod load;
 mod record;
 mod replay;

@@ -41,6 +41,7 @@ pub(crate) mod stats_rule;
 pub(crate) mod stats_summary;
 pub(crate) mod stream;
 pub(crate) mod total;
+pub(crate) mod watched_signal;
 pub(crate) mod words;
 
 use std::io::Write;
@@ -97,6 +98,7 @@ static OBJECTS: &[Entry] = &[
     Entry::new::<stats_rule::StatsRule<'_>>(),
     Entry::new::<latency::Latency<'_>>(),
     Entry::new::<stats_summary::StatsSummary<'_>>(),
+    Entry::new::<watched_signal::WatchedSignal<'_>>(),
 ];
 
 /// What is known about an object.

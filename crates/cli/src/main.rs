@@ -28,6 +28,7 @@ mod overwrite;
 #[cfg(feature = "lab")]
 mod progress;
 mod route;
+mod signals;
 #[cfg(feature = "lab")]
 mod vm;
 
@@ -78,6 +79,9 @@ enum Command {
     /// Run and watch a gateway; check, explain, convert and load its rules
     #[command(subcommand)]
     Route(route::RouteCommand),
+    /// Serve signals and frames to applications, and watch them
+    #[command(subcommand)]
+    Signals(signals::SignalsCommand),
     /// Run experiments and report their latencies
     #[cfg_attr(feature = "lab", command(subcommand))]
     Lab(lab::LabCommand),
@@ -124,6 +128,7 @@ fn main() -> ExitCode {
         Command::Log(command) => log::run(command),
         Command::Bus(command) => bus::run(command),
         Command::Route(command) => route::run(command),
+        Command::Signals(command) => signals::run(&command),
         Command::Lab(command) => lab::run(&command),
         Command::Network(command) => network::run(&command),
         Command::Vm(command) => vm::run(&command),

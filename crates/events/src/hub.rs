@@ -268,7 +268,7 @@ impl Hub {
                 continue;
             }
             let Some(decoded) = signal.read(frame.data()) else { continue };
-            let (value, text) = (decoded.physical, decoded.value_name());
+            let (value, text) = (tidy(decoded.physical), decoded.value_name());
             append(
                 &mut self.topics,
                 &mut self.open,
@@ -304,7 +304,11 @@ impl Hub {
             return None;
         }
         let decoded = signal.read(frame.data())?;
-        Some(Latest { time_ns: *time_ns, value: decoded.physical, text: decoded.value_name() })
+        Some(Latest {
+            time_ns: *time_ns,
+            value: tidy(decoded.physical),
+            text: decoded.value_name(),
+        })
     }
 
     /// The newest frame of each identifier seen, with its time and its topic, in no order.
@@ -314,6 +318,13 @@ impl Hub {
             Some((self.topic(key.raw)?, *time_ns, frame))
         })
     }
+}
+
+/// The value without the error of multiplying by a decimal scale: 12.78, and not 12.780000000000001.
+fn tidy(value: f64) -> f64 {
+    let rounded = (value * 1e9).round() / 1e9;
+    // Two errors of a multiplication, each at most half of the last place.
+    if (rounded - value).abs() <= value.abs() * (2.0 * f64::EPSILON) { rounded } else { value }
 }
 
 /// Counts an event of a topic, and encodes it once for each log in which somebody wants it.
@@ -355,4 +366,27 @@ fn signals<'a>(
         };
         Topic::new(name, bus, kind)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tidy;
+
+    #[test]
+    fn values_of_decimal_scales_are_short() {
+        for (raw, scale, text) in [
+            (1_278.0, 0.01, "12.78"),
+            (3.0, 0.1, "0.3"),
+            (65_535.0, 0.000_1, "6.5535"),
+            (1.0, 0.015_625, "0.015625"),
+            (-7.0, 0.1, "-0.7"),
+        ] {
+            assert_eq!(tidy(raw * scale).to_string(), text);
+        }
+        // What has more digits keeps them.
+        for value in [1.0 / 3.0, 1e-20, 1e300, f64::MAX, f64::INFINITY] {
+            assert_eq!(tidy(value).to_bits(), value.to_bits(), "{value}");
+        }
+        assert!(tidy(f64::NAN).is_nan());
+    }
 }

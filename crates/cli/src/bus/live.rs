@@ -28,7 +28,7 @@ const ATTENTION: Nanos = Nanos::from_millis(50);
 
 /// Makes the first Ctrl-C, SIGTERM or SIGHUP end the command in order; a second one ends the
 /// program.
-pub(super) fn catch_signals() -> &'static Stop {
+pub(crate) fn catch_signals() -> &'static Stop {
     // Where no handler can be set, a signal simply ends the program.
     let _ = ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::Relaxed) {

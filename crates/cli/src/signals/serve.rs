@@ -1,0 +1,121 @@
+//! `candor signals serve`: the signal service, until it is asked to end.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use candor_bus::named::{NamedPort, titles};
+use candor_diagnostics::counted;
+use candor_linux::clock;
+use candor_output::{messages, say};
+use candor_serve::{Config, Service, Source};
+use candor_signals::Database;
+use candor_time::{Monotonic, Nanos};
+use clap::Args;
+
+use crate::Answer;
+use crate::bus::live::{catch_signals, database};
+
+/// How often to look whether to end, and whether ports are well.
+const ATTENTION: Nanos = Nanos::from_millis(100);
+
+#[derive(Args)]
+pub(crate) struct ServeArgs {
+    /// A port to receive from, such as can0 or car=can2udp:; may be repeated
+    #[arg(long = "port", value_name = "[NAME=]PORT", required = true)]
+    ports: Vec<NamedPort>,
+    /// A DBC file: of all buses, or NAME=FILE of one; may be repeated
+    #[arg(long = "dbc", value_name = "[NAME=]FILE")]
+    databases: Vec<String>,
+    /// Where to serve; only addresses of this machine are possible
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:1234")]
+    listen: SocketAddr,
+    /// How long frames and events are gathered before they are handed on together; 0 for the
+    /// lowest latency, which takes several times as much of the processor
+    #[arg(long, value_name = "TIME", default_value = "1.5ms")]
+    coalesce: Nanos,
+}
+
+pub(crate) fn run(args: &ServeArgs) -> Answer {
+    let stop = catch_signals();
+    // Who does not read what is said must not stop the service.
+    messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
+    let names = titles(&args.ports);
+    let sources: Result<Vec<_>, String> = args
+        .ports
+        .iter()
+        .zip(&names)
+        .map(|(port, name)| {
+            let database = database_of(name, &args.databases)?;
+            Ok(Source { name: name.clone(), address: port.address.clone(), database })
+        })
+        .collect();
+    let sources = sources?;
+    for of_bus in args.databases.iter().filter_map(|of_bus| split(of_bus).0) {
+        if !names.iter().any(|name| name == of_bus) {
+            return Err(format!(
+                "--dbc {of_bus}=...: no port is called `{of_bus}`; there are {}",
+                names.join(", ")
+            ));
+        }
+    }
+    let signals: usize =
+        sources.iter().filter_map(|source| source.database.as_ref()).map(count).sum();
+    let config = Config { sources, listen: args.listen, coalesce: args.coalesce };
+    let mut service = Service::start(config).map_err(|error| error.to_string())?;
+    let what = if signals == 0 {
+        "raw frames, without a DBC file".to_owned()
+    } else {
+        counted(signals, "signal")
+    };
+    let address = service.address();
+    say!("serving {what} of {}: http://{address}/ and ws://{address}/api", names.join(", "));
+    while !stop.load(Ordering::Relaxed) {
+        let _ = clock::sleep_until_or_signal(clock::now::<Monotonic>() + ATTENTION);
+        for line in service.news() {
+            say!("{line}");
+        }
+    }
+    say!("{} served", counted(service.frames(), "frame"));
+    Ok(true)
+}
+
+fn count(database: &Database) -> usize {
+    database.messages().iter().map(|message| message.signals.len()).sum()
+}
+
+/// The bus and the file of `NAME=FILE`.
+fn split(text: &str) -> (Option<&str>, &Path) {
+    match text.split_once('=') {
+        Some((name, file)) if !name.contains(['/', '.']) => (Some(name), Path::new(file)),
+        _ => (None, Path::new(text)),
+    }
+}
+
+/// The database of a bus: its own one, or that of all.
+fn database_of(name: &str, databases: &[String]) -> Result<Option<Database>, String> {
+    let all: Vec<_> = databases.iter().map(|text| split(text)).collect();
+    let of_bus = all.iter().filter(|(of_bus, _)| *of_bus == Some(name));
+    let of_all = all.iter().filter(|(of_bus, _)| of_bus.is_none());
+    let files: Vec<&(_, &Path)> = of_bus.clone().chain(of_all).collect();
+    if of_bus.count() > 1 {
+        return Err(format!("--dbc: `{name}` has several files; a bus has one"));
+    }
+    files.first().map(|(_, file)| database(file)).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_may_be_that_of_one_bus() {
+        for (text, bus, file) in [
+            ("car.dbc", None, "car.dbc"),
+            ("can0=car.dbc", Some("can0"), "car.dbc"),
+            ("./a=b.dbc", None, "./a=b.dbc"),
+        ] {
+            assert_eq!(split(text), (bus, Path::new(file)), "{text}");
+        }
+    }
+}

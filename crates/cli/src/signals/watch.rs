@@ -1,0 +1,89 @@
+//! `candor signals watch`: the values of signals, as they come.
+
+use candor_output::say;
+use candor_serve::client::{Client, Error, Event};
+use clap::Args;
+
+use crate::Answer;
+use crate::json;
+use crate::json::watched_signal::WatchedSignal;
+use crate::output::print_more;
+
+#[derive(Args)]
+pub(crate) struct WatchArgs {
+    /// The WebSocket of the service, such as ws://127.0.0.1:1234/api
+    #[arg(value_name = "URL")]
+    url: String,
+    /// Signals: MESSAGE.SIGNAL, in which * stands for anything; default: all
+    #[arg(value_name = "NAME", default_value = "*")]
+    names: Vec<String>,
+    /// Only the newest value of each signal, when several have come
+    #[arg(long)]
+    latest: bool,
+    /// Stop after so many values
+    #[arg(long)]
+    count: Option<u64>,
+    /// Print JSON Lines: objects of type "signal"
+    #[arg(long)]
+    json: bool,
+}
+
+/// True if nothing was missed.
+pub(crate) fn run(args: &WatchArgs) -> Answer {
+    let mut client = Client::connect(&args.url).map_err(|error| error.to_string())?;
+    client.subscribe(&args.names, args.latest).map_err(|error| error.to_string())?;
+    let mut left = args.count.unwrap_or(u64::MAX);
+    let mut is_complete = true;
+    while left > 0 {
+        let event = match client.next_event() {
+            Ok(event) => event,
+            Err(error @ Error::Ended(_)) => return Err(error.to_string()),
+            Err(error) => return Err(error.to_string()),
+        };
+        match event {
+            Event::Signal { name, value, text, timestamp_us } => {
+                let signal =
+                    WatchedSignal { name: &name, value, text: text.as_deref(), timestamp_us };
+                let line = if args.json { json::line(&signal)? } else { line(&signal) };
+                if !print_more(&line)? {
+                    return Ok(is_complete);
+                }
+                left -= 1;
+            }
+            Event::Missed(count) => {
+                is_complete = false;
+                say!(
+                    "{count} events missed: this program, or its terminal, is too slow; try --latest"
+                );
+            }
+            Event::Frame { .. } => {}
+        }
+    }
+    Ok(is_complete)
+}
+
+/// `1690000000.000023  VehicleSpeed.Speed  50`
+fn line(signal: &WatchedSignal<'_>) -> String {
+    let (seconds, micros) = (signal.timestamp_us / 1_000_000, signal.timestamp_us % 1_000_000);
+    let value = signal.value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+    let text = signal.text.map(|text| format!(" {text}")).unwrap_or_default();
+    format!("{seconds}.{micros:06}  {}  {value}{text}\n", signal.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_a_line() {
+        let signal = WatchedSignal {
+            name: "Motor.Gear",
+            value: Some(1.0),
+            text: Some("first"),
+            timestamp_us: 1_000_023,
+        };
+        assert_eq!(line(&signal), "1.000023  Motor.Gear  1 first\n");
+        let none = WatchedSignal { value: None, text: None, ..signal };
+        assert_eq!(line(&none), "1.000023  Motor.Gear  -\n");
+    }
+}

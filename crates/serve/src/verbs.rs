@@ -1,0 +1,201 @@
+//! What clients of the WebSocket may call: the verbs of AGL's `low-can` and of redpesk's `canbus`.
+
+use std::sync::atomic::Ordering;
+
+use candor_events::afb::{Api, Call, Wanted, reply, wanted};
+use candor_events::{Format, Hub, Kind, Pattern, Subscriber, Topic};
+use candor_linux::clock;
+use candor_time::Monotonic;
+use candor_wire::can::Id;
+use serde_json::{Map, Value, json};
+
+use crate::Shared;
+use crate::framing::framing;
+
+/// The most patterns that a connection may subscribe to.
+const MOST_PATTERNS: usize = 1_000;
+
+/// What a connection is subscribed to.
+#[derive(Default)]
+pub(crate) struct Subscriptions {
+    pub(crate) subscribers: Vec<(Format, Subscriber)>,
+    patterns: usize,
+}
+
+impl Subscriptions {
+    /// The subscriber for a format.
+    fn of(&mut self, format: Format, hub: &mut Hub) -> &mut Subscriber {
+        let place = self.subscribers.iter().position(|(other, _)| *other == format);
+        let place = place.unwrap_or_else(|| {
+            hub.open(format, framing);
+            self.subscribers.push((format, Subscriber::new(hub, format)));
+            self.subscribers.len() - 1
+        });
+        &mut self.subscribers[place].1
+    }
+
+    /// Ends all of them.
+    pub(crate) fn leave(&mut self, hub: &mut Hub) {
+        for (_, subscriber) in &mut self.subscribers {
+            subscriber.leave(hub);
+        }
+    }
+}
+
+/// Answers a call.
+pub(crate) fn answer(shared: &Shared, subscriptions: &mut Subscriptions, call: &Call) -> String {
+    let outcome = perform(shared, subscriptions, call);
+    reply(&call.id, outcome.as_ref().map_err(String::as_str).cloned())
+}
+
+fn perform(
+    shared: &Shared,
+    subscriptions: &mut Subscriptions,
+    call: &Call,
+) -> Result<Value, String> {
+    let Some(api) = Api::ALL.into_iter().find(|api| api.name() == call.api) else {
+        return Err(format!(
+            "`{}` is no api of this service; there are low-can and canbus",
+            call.api
+        ));
+    };
+    let format = Format::Afb(api);
+    match call.verb.as_str() {
+        "subscribe" => subscribe(shared, subscriptions, format, wanted(&call.arguments)?),
+        "unsubscribe" => {
+            let Wanted { patterns, .. } = wanted(&call.arguments)?;
+            let mut hub = shared.hub();
+            match subscriptions.of(format, &mut hub).unsubscribe(&mut hub, &patterns) {
+                true => {
+                    subscriptions.patterns = subscriptions.patterns.saturating_sub(patterns.len());
+                    Ok(Value::Null)
+                }
+                false => Err("there is no such subscription; name it as it was made".to_owned()),
+            }
+        }
+        "list" => Ok(list(&shared.hub())),
+        "get" => {
+            let all = call.arguments.is_null();
+            let patterns = if all {
+                vec![Pattern::Name("*".into())]
+            } else {
+                wanted(&call.arguments)?.patterns
+            };
+            Ok(values(&shared.hub(), &patterns))
+        }
+        "stats" => Ok(stats(shared)),
+        // There is nothing to be authorised for.
+        "auth" => Ok(Value::Null),
+        verb => Err(format!(
+            "`{verb}` is no verb of `{}`; there are subscribe, unsubscribe, list, get, stats and auth",
+            call.api
+        )),
+    }
+}
+
+fn subscribe(
+    shared: &Shared,
+    subscriptions: &mut Subscriptions,
+    format: Format,
+    wanted: Wanted,
+) -> Result<Value, String> {
+    let Wanted { patterns, filter, is_latest } = wanted;
+    if subscriptions.patterns + patterns.len() > MOST_PATTERNS {
+        return Err(format!(
+            "a connection may subscribe to {MOST_PATTERNS} patterns; use globs, or another one"
+        ));
+    }
+    let mut hub = shared.hub();
+    // A name that no signal has can only be a mistake; identifiers may still come up.
+    let unknown = patterns.iter().find(|pattern| {
+        matches!(pattern, Pattern::Name(_))
+            && !hub.topics().iter().any(|topic| pattern.takes(topic))
+    });
+    if let Some(Pattern::Name(name)) = unknown {
+        return Err(format!("no signal is called `{name}`; the verb `list` shows all names"));
+    }
+    subscriptions.patterns += patterns.len();
+    let subscriber = subscriptions.of(format, &mut hub);
+    let topics: usize = patterns
+        .into_iter()
+        .map(|pattern| subscriber.subscribe(&mut hub, pattern, filter.clone(), is_latest))
+        .sum();
+    Ok(json!({ "topics": topics }))
+}
+
+/// All signals, and the identifiers seen so far.
+fn list(hub: &Hub) -> Value {
+    let bus = |topic: &Topic| hub.buses().get(topic.bus).map_or("", |bus| bus.name.as_str());
+    let mut signals = Vec::new();
+    let mut frames = Vec::new();
+    for topic in hub.topics() {
+        let (id, is_extended) = match topic.id() {
+            Id::Standard(id) => (u32::from(id.as_raw()), false),
+            Id::Extended(id) => (id.as_raw(), true),
+        };
+        match &topic.kind {
+            Kind::Raw { .. } => frames.push(
+                json!({ "name": topic.name, "bus": bus(topic), "id": id, "extended": is_extended }),
+            ),
+            Kind::Signal { unit, message, signal, .. } => {
+                let mut entry =
+                    json!({ "name": topic.name, "bus": bus(topic), "unit": unit, "id": id });
+                let database = hub.buses().get(topic.bus).and_then(|bus| bus.database.as_ref());
+                let signal = database
+                    .and_then(|database| database.messages().get(*message))
+                    .and_then(|message| message.signals.get(*signal));
+                let names =
+                    signal.map(|signal| &signal.value_names).filter(|names| !names.is_empty());
+                if let Some(names) = names {
+                    let names: Map<_, _> =
+                        names.iter().map(|(raw, name)| (raw.to_string(), name.into())).collect();
+                    entry["values"] = names.into();
+                }
+                signals.push(entry);
+            }
+        }
+    }
+    json!({ "signals": signals, "frames": frames })
+}
+
+/// The newest values of the signals that one of the patterns takes, by name.
+pub(crate) fn values(hub: &Hub, patterns: &[Pattern]) -> Value {
+    let taken =
+        hub.topics().iter().filter(|topic| patterns.iter().any(|pattern| pattern.takes(topic)));
+    let values = taken.filter_map(|topic| {
+        let latest = hub.latest(topic)?;
+        let mut value = json!({
+            "name": topic.name,
+            "value": latest.value,
+            "timestamp": latest.time_ns / 1_000,
+        });
+        if let Some(text) = latest.text {
+            value["text"] = text.into();
+        }
+        Some(value)
+    });
+    values.collect::<Vec<_>>().into()
+}
+
+/// What the service has done so far.
+fn stats(shared: &Shared) -> Value {
+    let hub = shared.hub();
+    let buses = hub.buses().iter().zip(&shared.intakes).map(|(bus, intake)| {
+        let (frames, lost) = intake.totals();
+        json!({
+            "name": bus.name,
+            "port": intake.port,
+            "frames": frames,
+            "lost": lost,
+            "batches": intake.batches.load(Ordering::Relaxed),
+            "trouble": intake.trouble(),
+        })
+    });
+    let buses: Vec<_> = buses.collect();
+    let uptime = clock::now::<Monotonic>() - shared.started;
+    json!({
+        "buses": buses,
+        "subscribers": shared.sessions.stats(),
+        "uptime_ns": uptime.as_nanos(),
+    })
+}

@@ -1,0 +1,250 @@
+//! The service as its clients see it: a UDP port in, HTTP and WebSocket out.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use candor_diagnostics::Findings;
+use candor_serve::client::{Client, Error, Event};
+use candor_serve::{Config, Service, Source};
+use candor_signals::Database;
+use candor_time::Nanos;
+use serde_json::{Value, json};
+use tungstenite::protocol::frame::coding::CloseCode;
+use tungstenite::{Message, WebSocket};
+
+/// No test waits longer than this for what must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+const DBC: &str = "BU_: A\n\nBO_ 291 Motor: 2 A\n SG_ Speed : 0|16@1+ (0.5,0) [0|100] \"rpm\" B\n";
+
+/// A service, and a way to send frames to it.
+struct Bench {
+    service: Service,
+    sender: UdpSocket,
+    target: SocketAddr,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // Free a moment ago; the kernel gives out others first.
+        let target = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = format!("can2udp:127.0.0.1:{}?version=1&buffer=8000000", target.port());
+        let database = Database::parse("car.dbc", DBC.as_bytes(), &Findings::new());
+        let source = Source { name: "car".into(), address: address.parse().unwrap(), database };
+        let service = Service::start(Config {
+            sources: vec![source],
+            listen: "127.0.0.1:0".parse().unwrap(),
+            coalesce: Nanos::from_micros(1_500),
+        });
+        Self { service: service.unwrap(), sender, target }
+    }
+
+    /// Sends a frame of 2 bytes: Cogent can2udp, version 1.
+    fn send(&self, id: u32, number: u16) {
+        let mut datagram = [0; 20];
+        datagram[0] = 1;
+        datagram[4..8].copy_from_slice(&id.to_le_bytes());
+        datagram[8] = 2;
+        datagram[12..14].copy_from_slice(&number.to_le_bytes());
+        self.sender.send_to(&datagram, self.target).unwrap();
+    }
+
+    /// Sends so many frames, not faster than they are taken.
+    fn flood(&self, id: u32, count: u64) {
+        let before = self.service.frames();
+        for number in 0..count {
+            self.send(id, number as u16);
+            while number % 256 == 255 && self.service.frames() < before + number {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("ws://{}/api", self.service.address())
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&self.url()).unwrap()
+    }
+
+    /// A connection of which a test reads what it wants.
+    fn socket(&self) -> WebSocket<TcpStream> {
+        let stream = TcpStream::connect(self.service.address()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        tungstenite::client(self.url(), stream).unwrap().0
+    }
+
+    /// What the service answers to these bytes, until it hangs up.
+    fn ask(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.service.address()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    }
+
+    fn get(&self, path: &str, headers: &str) -> String {
+        let host = self.service.address();
+        self.ask(&format!(
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\n{headers}Connection: close\r\n\r\n"
+        ))
+    }
+}
+
+#[test]
+fn signals_are_subscribed_to_and_come() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    client.subscribe(&["Motor.*".to_owned()], false).unwrap();
+    bench.send(291, 25);
+    let event = client.next_event().unwrap();
+    let Event::Signal { name, value, text, timestamp_us } = event else { panic!("{event:?}") };
+    assert_eq!((name.as_str(), value, text), ("Motor.Speed", Some(12.5), None));
+    assert!(timestamp_us > 1_600_000_000_000_000);
+    let list = client.call("list", &Value::Null).unwrap();
+    assert_eq!(
+        list["signals"],
+        json!([{"name": "Motor.Speed", "bus": "car", "unit": "rpm", "id": 291}])
+    );
+    assert_eq!(
+        list["frames"],
+        json!([{"name": "car/291", "bus": "car", "id": 291, "extended": false}])
+    );
+    assert_eq!(client.call("get", &json!({"event": "Motor.*"})).unwrap()[0]["value"], 12.5);
+    let stats = client.call("stats", &Value::Null).unwrap();
+    assert_eq!(stats["buses"][0]["frames"], 1);
+    assert_eq!(stats["subscribers"][0]["delivered"], 1);
+    client.call("unsubscribe", &json!({"event": "Motor.*"})).unwrap();
+    for (verb, arguments, reason) in [
+        ("unsubscribe", json!({"event": "Motor.*"}), "no such subscription"),
+        ("subscribe", json!({"event": "Motro.*"}), "no signal is called `Motro.*`"),
+        ("subscribe", json!({}), "nothing to subscribe to"),
+        ("write", json!({}), "`write` is no verb"),
+    ] {
+        match client.call(verb, &arguments) {
+            Err(Error::Refused(info)) => assert!(info.contains(reason), "{info}"),
+            other => panic!("{verb} {arguments}: {other:?}"),
+        }
+    }
+    let values = bench.get("/values?name=Motor%2E*", "");
+    assert!(
+        values.starts_with("HTTP/1.1 200 OK\r\n") && values.contains("\"value\":12.5"),
+        "{values}"
+    );
+}
+
+#[test]
+fn a_subscriber_that_does_not_read_is_told_what_it_missed_and_slows_nobody() {
+    let bench = Bench::new();
+    let mut good = bench.client();
+    let mut slow = bench.client();
+    for client in [&mut good, &mut slow] {
+        client.call("subscribe", &json!({"id": "*"})).unwrap();
+    }
+    // More than the log and the buffers of the kernel hold.
+    let count = 200_000;
+    let reader = std::thread::spawn(move || {
+        let (mut came, mut missed) = (0, 0);
+        while came + missed < count {
+            match good.next_event().unwrap() {
+                Event::Missed(more) => missed += more,
+                _ => came += 1,
+            }
+        }
+        (came, missed)
+    });
+    bench.flood(5, count);
+    // The good one is behind by what its thread has not read, and by nothing else.
+    let (came, missed) = reader.join().unwrap();
+    assert_eq!(came + missed, count);
+    let (mut came, mut missed) = (0, 0);
+    while came + missed < count {
+        match slow.next_event().unwrap() {
+            Event::Missed(more) => missed += more,
+            _ => came += 1,
+        }
+    }
+    assert_eq!(came + missed, count);
+    assert!(missed > 0, "the test did not fill the log");
+}
+
+#[test]
+fn what_breaks_the_protocol_ends_the_connection_as_agl_does() {
+    let bench = Bench::new();
+    for (message, reason) in [
+        (Message::text("no json"), "invalid-frame"),
+        (Message::text("[2,\"1\",\"verb\",{}]"), "invalid-frame"),
+        (Message::binary(vec![1]), "invalid-frame"),
+        (Message::text("[3,\"7\",{}]"), "unbound-call-id"),
+    ] {
+        let mut socket = bench.socket();
+        socket.send(message.clone()).unwrap();
+        match socket.read().unwrap() {
+            Message::Close(Some(frame)) => {
+                assert_eq!((frame.code, frame.reason.as_str()), (CloseCode::Policy, reason));
+            }
+            other => panic!("{message:?}: {other:?}"),
+        }
+    }
+    // Too long, or no frames at all: the connection ends, and others live.
+    let mut socket = bench.socket();
+    let _ = socket.send(Message::text("x".repeat(1 << 20)));
+    assert!(socket.read().map_or(true, |message| message.is_close()));
+    let mut stream = bench.socket().into_inner();
+    stream.write_all(&[0xFF; 4_096]).unwrap();
+    let _ = stream.read_to_end(&mut Vec::new());
+    assert!(bench.client().call("auth", &Value::Null).is_ok());
+}
+
+#[test]
+fn pages_of_others_and_other_machines_are_refused() {
+    let bench = Bench::new();
+    let host = bench.service.address();
+    let page = bench.get("/", "");
+    assert!(
+        page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("content-security-policy"),
+        "{page}"
+    );
+    for (path, headers, status) in [
+        ("/", "Origin: http://elsewhere.example\r\n".to_owned(), "403"),
+        ("/", format!("Origin: http://{host}\r\n"), "200"),
+        ("/api", String::new(), "426"),
+        ("/absent", String::new(), "404"),
+    ] {
+        let answer = bench.get(path, &headers);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path} {headers}: {answer}");
+    }
+    let answer =
+        bench.ask("GET / HTTP/1.1\r\nHost: elsewhere.example\r\nConnection: close\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    let answer =
+        bench.ask(&format!("POST / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+    let refused = Service::start(Config {
+        sources: Vec::new(),
+        listen: "0.0.0.0:0".parse().unwrap(),
+        coalesce: Nanos::ZERO,
+    });
+    assert!(refused.unwrap_err().to_string().contains("other machines could reach it"));
+}
+
+#[test]
+fn who_sends_half_a_request_is_hung_up_on_and_keeps_nobody_out() {
+    let bench = Bench::new();
+    let slow: Vec<_> = (0..64)
+        .map(|_| {
+            let mut stream = TcpStream::connect(bench.service.address()).unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: 127").unwrap();
+            stream
+        })
+        .collect();
+    assert!(bench.get("/values", "").starts_with("HTTP/1.1 200"));
+    for mut stream in slow {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // The end, and not the time limit of the test.
+        assert!(stream.read_to_end(&mut Vec::new()).is_ok());
+    }
+}
