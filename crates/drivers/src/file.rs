@@ -6,6 +6,12 @@
 //! of the recording. Malformed records are counted and passed over as long as their end can be
 //! found; else the replay ends with the place.
 //!
+//! `loop=true` begins again when the recording ends, for ever. Times go on growing, in the stamps and in
+//! the schedule: each round begins one usual gap behind the last frame of the round before. The usual
+//! gap is the mean one between the frames of the first round, at least 1 ns; a recording of one frame is
+//! repeated each second. The file is read again for each round, so it must be one: a pipe is refused.
+//! A recording without frames ends.
+//!
 //! A file that ends inside a record, since its recorder was stopped, ends there for the replay too,
 //! and that record counts as malformed.
 //!
@@ -13,7 +19,6 @@
 //! that the ending of the name stands for: see [`recorder`]. The file grows twice a second, when
 //! [`Transmitter::flush`](candor_port::Transmitter::flush) is called, and at the end. A file that is there
 //! already is left alone unless `replace=true` is given; then it is replaced by the first write.
-
 //!
 //! No call waits for the file: threads open, read and write it. A pipe without a reader or writer, and a
 //! disk that does not answer, are the trouble of the port, and it works as soon as they do.
@@ -50,6 +55,7 @@ pub(crate) static DRIVER: Driver = Driver {
     example: "file:drive.log",
     options: &[
         ("speed", "the replay speed: 1 as recorded, 2 twice as fast, max without waiting"),
+        ("loop", "true: a recording that is received begins again when it ends, for ever"),
         (
             "interface",
             "the interface to replay if there are several; the name to write (default \
@@ -77,6 +83,10 @@ fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
     }
     speed(address)?;
     may_replace(address)?;
+    if is_loop(address)? && wanted.transmitter {
+        return Err(Error::new(name, "a recording that is written cannot begin again")
+            .with_remedy("remove loop=true"));
+    }
     if wanted.transmitter {
         candor_recording::format_of_name(address.place())
             .map_err(|error| failure(&name, &error))?;
@@ -86,6 +96,10 @@ fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
 
 fn may_replace(address: &Address) -> Result<bool, Error> {
     Ok(address.parsed("replace", "true")?.unwrap_or(false))
+}
+
+fn is_loop(address: &Address) -> Result<bool, Error> {
+    Ok(address.parsed("loop", "true")?.unwrap_or(false))
 }
 
 fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
@@ -109,6 +123,7 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
             path: path.to_owned(),
             interface: address.option("interface").map(Into::into),
             wants_reports: wanted.error_reports,
+            is_loop: is_loop(address)?,
         };
         let counters = Arc::<ReceiverCounters>::default();
         port.receiver = Some(Box::new(Replay {
@@ -309,6 +324,88 @@ mod tests {
         let path = folder.path().join("drive.log");
         fs::write(&path, contents).unwrap();
         (folder, format!("file:{}", path.display()))
+    }
+
+    #[test]
+    fn a_loop_begins_again_and_its_stamps_grow() {
+        const TWO: &str = "(1000.000000) can0 123#11\n(1000.002000) can0 124#22\n";
+        for (log, options, frames, millis) in [
+            (TWO, "", ["123#11", "124#22", "123#11", "124#22", "123#11"], [0, 2, 4, 6, 8]),
+            (
+                TWO,
+                "&speed=max",
+                ["123#11", "124#22", "123#11", "124#22", "123#11"],
+                [0, 2, 4, 6, 8],
+            ),
+            (TWO, "&speed=2", ["123#11", "124#22", "123#11", "124#22", "123#11"], [0, 2, 4, 6, 8]),
+            // Four frames in 6 ms, malformed and out of order.
+            (LOG, "", ["123#11", "124#22", "125##1AABB", "126#R", "123#11"], [0, 2, 3, 6, 8]),
+            (LOG, "&interface=can1&speed=max", ["124#22"; 5], [2, 1_002, 2_002, 3_002, 4_002]),
+        ] {
+            let (_folder, name) = recording(log);
+            let mut port = port(&format!("{name}?loop=true{options}"), Wanted::RECEIVER).unwrap();
+            let receiver = port.receiver.as_mut().unwrap();
+            let (begin, mut found) = (clock::now::<Monotonic>(), Vec::new());
+            while found.len() < 5 {
+                let progress = receiver.receive(Until::Woken, &mut |received| {
+                    let stamp = received.stamp.system.unwrap().as_nanos();
+                    found.push((received.frame.to_string(), stamp, clock::now::<Monotonic>()));
+                });
+                assert_ne!(progress, Ok(Progress::Ended), "{options}");
+            }
+            found.truncate(5);
+            let texts: Vec<_> = found.iter().map(|(text, ..)| text.as_str()).collect();
+            let stamps: Vec<_> =
+                found.iter().map(|(_, stamp, _)| stamp / 1_000_000 - 1_000_000).collect();
+            assert_eq!((&texts[..], &stamps[..]), (&frames[..], &millis[..]), "{options}");
+            // Not one of them came early.
+            let speed = match options {
+                "" => 1,
+                "&speed=2" => 2,
+                _ => continue,
+            };
+            for (text, stamp, came) in &found {
+                let since = Nanos::from_nanos((stamp - 1_000_000_000_000) / speed);
+                assert!(*came >= begin + since, "{text} at {speed}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_loop_over_nothing_ends() {
+        for log in ["", "\n", "(1000.0) can0 20000088#0000000000000000\n"] {
+            let (_folder, name) = recording(log);
+            let ((frames, end), _) = replay(&format!("{name}?loop=true"), Wanted::RECEIVER);
+            assert_eq!((frames.len(), end), (0, None), "{log:?}");
+        }
+    }
+
+    #[test]
+    fn rounds_that_end_with_a_batch_go_on() {
+        let log = "(1000.0) can0 123#11\n".repeat(super::BATCH);
+        let (_folder, name) = recording(&log);
+        let mut port = port(&format!("{name}?loop=true"), Wanted::RECEIVER).unwrap();
+        let (receiver, mut count) = (port.receiver.as_mut().unwrap(), 0);
+        while count < 20 * super::BATCH {
+            receiver.receive(Until::Woken, &mut |_| count += 1).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_cannot_begin_again_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("in.log");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let (pipe, file) = (pipe.display().to_string(), folder.path().join("out.log"));
+        let file = file.display().to_string();
+        for (place, value, wanted, part) in [
+            (&pipe, "true", Wanted::RECEIVER, "not a pipe or a device; write it to a file first"),
+            (&file, "true", Wanted::TRANSMITTER, "cannot begin again; remove loop=true"),
+            (&file, "yes", Wanted::RECEIVER, "`loop=yes` is not a valid value"),
+        ] {
+            let error = port(&format!("file:{place}?loop={value}"), wanted).err().unwrap();
+            assert!(error.to_string().contains(part), "{error}");
+        }
     }
 
     /// What is received until the end or an error, with its stamp and when it came.

@@ -124,7 +124,7 @@ pub fn write(dir: &Path, latest: Option<&[String]>) -> Result<Report, Error> {
     remove_stale(&charts, &page, |_| true)?;
     remove_stale(&frames, &page, |experiment| experiment.has_frames)?;
 
-    replace(&assets.join("plotly.min.js"), PLOTLY.as_bytes())?;
+    replace(&assets.join("plotly.min.js"), candor_plotly::SCRIPT.as_bytes())?;
     replace(&assets.join("style.css"), include_bytes!("report/style.css"))?;
     replace(&assets.join("app.js"), include_bytes!("report/app.js"))?;
     replace(&assets.join("data.js"), &call("candorReport", &[json(&page)]))?;
@@ -354,9 +354,6 @@ fn remove_stale(
     }
     Ok(())
 }
-
-/// The plotting library, plotly.js: see `build.rs`.
-pub static PLOTLY: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.min.js"));
 
 /// A script that calls `function`.
 fn call(function: &str, arguments: &[String]) -> Vec<u8> {

@@ -51,7 +51,8 @@ pub(crate) struct RunArgs {
     /// Refuse frames that arrive again and again, as when gateways forward them in a loop
     #[arg(long)]
     stop_loops: bool,
-    /// Stop when all replayed recordings have ended and what they caused has left
+    /// Stop when all replayed recordings have ended and what they caused has left; one with loop=true
+    /// never ends
     #[arg(long)]
     until_end: bool,
 }

@@ -8,6 +8,7 @@
 //! A disk may take for ever, and so may whoever writes into a pipe: then the thread waits, and nobody else. A
 //! thread that hangs in the kernel when the replay is over is left behind: it ends with the process.
 
+use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub(super) struct Request {
     /// The only interface whose frames are wanted.
     pub(super) interface: Option<String>,
     pub(super) wants_reports: bool,
+    /// Whether it begins again when it ends.
+    pub(super) is_loop: bool,
 }
 
 /// What the thread tells.
@@ -180,25 +183,58 @@ impl Reader {
     }
 
     fn read(&self) -> Result<(), Error> {
+        if self.request.is_loop {
+            self.refuse_pipe()?;
+        }
+        let mut rounds = Rounds::default();
+        loop {
+            let before = rounds.records;
+            let is_taken = self.read_once(&mut rounds)?;
+            // A round without a record ends it, else nothing would be read for ever.
+            if !is_taken || !self.request.is_loop || rounds.records == before {
+                return Ok(());
+            }
+            rounds.begin_next();
+        }
+    }
+
+    /// What a pipe brought is gone. It is not opened for this: that would wait for its writer.
+    fn refuse_pipe(&self) -> Result<(), Error> {
+        let Request { name, path, .. } = &self.request;
+        let may_be_read_again = path.as_os_str() != "-"
+            && fs::metadata(path).map_or(true, |found| found.is_file() || found.is_dir());
+        if may_be_read_again {
+            return Ok(());
+        }
+        Err(Error::new(&**name, "only a file can begin again, not a pipe or a device")
+            .with_remedy("write it to a file first, or remove loop=true"))
+    }
+
+    /// Reads the recording from its beginning to its end. False if nobody takes it any more.
+    fn read_once(&self, rounds: &mut Rounds) -> Result<bool, Error> {
         let Request { name, path, .. } = &self.request;
         let recording =
             candor_recording::open(path, None).map_err(|error| failure(name, &error))?;
         let mut recording = recording.skip_malformed(true);
         // Of a pipe it is not known when more comes.
         let most = if recording.len_bytes().is_some() { MOST_RECORDS } else { 1 };
-        if !self.tell(Message::Opened) {
-            return Ok(());
+        if rounds.is_first() && !self.tell(Message::Opened) {
+            return Ok(false);
         }
-        let mut has_any = false;
+        // Those of each round are counted anew.
+        let malformed = self.counters.malformed.get();
         loop {
-            let Ok(mut batch) = self.batches.recv() else { return Ok(()) };
-            let outcome = self.fill(&mut recording, &mut batch, most);
-            has_any |= !batch.is_empty();
-            if !batch.is_empty() && !self.tell(Message::Records(batch)) {
-                return Ok(());
+            let Ok(mut batch) = self.batches.recv() else { return Ok(false) };
+            let outcome = self.fill(&mut recording, &mut batch, most, malformed);
+            for record in &mut batch {
+                record.time_ns = rounds.place(record.time_ns);
+            }
+            // An empty one, too, so that it comes back.
+            if !self.tell(Message::Records(batch)) {
+                return Ok(false);
             }
             if !outcome? {
-                return if has_any { Ok(()) } else { self.found(&recording) };
+                return if rounds.records > 0 { Ok(true) } else { self.found(&recording) };
             }
         }
     }
@@ -209,13 +245,15 @@ impl Reader {
         recording: &mut Recording,
         batch: &mut Vec<Record>,
         most: usize,
+        malformed: u64,
     ) -> Result<bool, Error> {
         let Request { name, interface, wants_reports, .. } = &self.request;
         while batch.len() < most {
             let next = recording.next();
             let cut = u64::from(recording.cut().is_some());
             let is_broken = u64::from(matches!(next, Some(Err(_))));
-            self.counters.malformed.set(recording.skipped().count + cut + is_broken);
+            let count = recording.skipped().count + cut + is_broken;
+            self.counters.malformed.set(malformed + count);
             let record = match next {
                 Some(record) => record.map_err(|error| failure(name, &error))?,
                 None => return Ok(false),
@@ -231,11 +269,135 @@ impl Reader {
     }
 
     /// At the end of a recording in which nothing was found, though something should have been.
-    fn found(&self, recording: &Recording) -> Result<(), Error> {
-        let Some(interface) = &self.request.interface else { return Ok(()) };
+    fn found(&self, recording: &Recording) -> Result<bool, Error> {
+        let Some(interface) = &self.request.interface else { return Ok(true) };
         let seen: Vec<_> = recording.interfaces().iter().map(|(_, name)| name).collect();
         let reason = format!("it contains no frames of interface `{interface}`");
         Err(Error::new(&*self.request.name, reason)
             .with_remedy(format!("its interfaces are {}", seen.join(", "))))
+    }
+}
+
+/// The times of a recording that begins again and again: each round begins one usual gap behind
+/// the latest record of the round before.
+///
+/// The usual gap is the mean one between the records of the first round, at least 1 ns. A single
+/// record has no gap; it comes once a second.
+#[derive(Debug, Default)]
+struct Rounds {
+    /// Records of all rounds.
+    records: u64,
+    /// The first and the earliest time of the first round: records may be out of order.
+    first: u64,
+    earliest: u64,
+    /// The latest time that was given out.
+    latest: u64,
+    /// After the first round.
+    later: Option<Later>,
+}
+
+/// What places the records of a round behind the first one.
+#[derive(Clone, Copy, Debug)]
+struct Later {
+    gap: u64,
+    /// No record of this round is placed before it.
+    start: u64,
+    /// What the first record of this round was recorded at.
+    origin: Option<u64>,
+}
+
+impl Rounds {
+    /// For a recording of a single record.
+    const ONLY_GAP: u64 = 1_000_000_000;
+
+    fn is_first(&self) -> bool {
+        self.later.is_none()
+    }
+
+    /// When a record of this round comes, by the clock of the first one.
+    fn place(&mut self, time: u64) -> u64 {
+        if self.records == 0 {
+            (self.first, self.earliest) = (time, time);
+        }
+        self.records += 1;
+        let placed = match &mut self.later {
+            None => {
+                self.earliest = self.earliest.min(time);
+                time
+            }
+            Some(later) => {
+                // As far behind the start as the first record of the first round was behind its
+                // earliest one. Another file may be there by now, hence the bounds.
+                let begin = later.start.saturating_add(self.first - self.earliest);
+                let origin = *later.origin.get_or_insert(time);
+                let placed = i128::from(begin) + i128::from(time) - i128::from(origin);
+                u64::try_from(placed.max(later.start.into())).unwrap_or(u64::MAX)
+            }
+        };
+        self.latest = self.latest.max(placed);
+        placed
+    }
+
+    /// After the last record of a round.
+    fn begin_next(&mut self) {
+        let gap = match self.later {
+            Some(later) => later.gap,
+            None if self.records < 2 => Self::ONLY_GAP,
+            None => ((self.latest - self.earliest) / (self.records - 1)).max(1),
+        };
+        let start = self.latest.saturating_add(gap);
+        self.later = Some(Later { gap, start, origin: None });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_follow_each_other_by_the_usual_gap() {
+        for (times, rounds) in [
+            (&[100, 110, 120][..], [[100, 110, 120], [130, 140, 150], [160, 170, 180]]),
+            (&[100, 101, 120], [[100, 101, 120], [130, 131, 150], [160, 161, 180]]),
+            // Out of order: no round begins before the one before it has ended.
+            (&[110, 100, 120], [[110, 100, 120], [140, 130, 150], [170, 160, 180]]),
+            (&[100, 120, 90], [[100, 120, 90], [145, 165, 135], [190, 210, 180]]),
+            // All at once.
+            (&[5, 5, 5], [[5, 5, 5], [6, 6, 6], [7, 7, 7]]),
+            (
+                &[u64::MAX - 2, u64::MAX, 0],
+                [[u64::MAX - 2, u64::MAX, 0], [u64::MAX; 3], [u64::MAX; 3]],
+            ),
+        ] {
+            let mut placed = Rounds::default();
+            for (number, round) in rounds.into_iter().enumerate() {
+                if number > 0 {
+                    placed.begin_next();
+                }
+                let found: Vec<_> = times.iter().map(|time| placed.place(*time)).collect();
+                assert_eq!(found, round, "round {number} of {times:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_single_record_comes_once_a_second() {
+        let mut rounds = Rounds::default();
+        assert_eq!(rounds.place(7), 7);
+        rounds.begin_next();
+        assert_eq!(rounds.place(7), 1_000_000_007);
+    }
+
+    #[test]
+    fn a_file_that_changed_does_not_go_back_in_time() {
+        let mut rounds = Rounds::default();
+        for time in [100, 110, 120] {
+            rounds.place(time);
+        }
+        rounds.begin_next();
+        let placed: Vec<_> = [1_000, 1_030, 900].map(|time| rounds.place(time)).into();
+        assert_eq!(placed, [130, 160, 130]);
+        rounds.begin_next();
+        assert_eq!(rounds.place(5), 170);
     }
 }

@@ -97,13 +97,6 @@ fn a_report_is_complete_and_the_same_every_time() {
 }
 
 #[test]
-fn the_library_is_alone_in_its_file() {
-    assert!(PLOTLY.starts_with("/**\n* plotly.js v"), "{:?}", PLOTLY.get(..40));
-    assert!(PLOTLY.trim_end().ends_with("return Plotly;\n}));"));
-    assert!(!PLOTLY.contains("<script"));
-}
-
-#[test]
 fn data_say_what_the_results_say() {
     let dir = folder(&[("one.json", &result()), ("one.csv", FRAMES)]);
     write(dir.path(), None).unwrap();

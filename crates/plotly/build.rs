@@ -1,7 +1,6 @@
-//! Finds plotly.js, which draws the charts of a report, and copies it to where `src/report.rs`
-//! embeds it.
+//! Finds plotly.js, and copies it to where `src/lib.rs` embeds it.
 //!
-//! It comes out of the package `plotly`, whose version and checksum stand in `plotly/Cargo.lock`.
+//! It comes out of the package `plotly`, whose version and checksum stand in `package/Cargo.lock`.
 //! Cargo downloads that package and says where it is. Nothing of it is compiled, since nothing but
 //! the script is used, and the package needs 16 others, procedural macros among them.
 
@@ -14,7 +13,7 @@ use std::process::Command;
 const SCRIPT: &str = "resource/plotly.min.js";
 
 fn main() {
-    for file in ["build.rs", "plotly/Cargo.toml", "plotly/Cargo.lock"] {
+    for file in ["build.rs", "package/Cargo.toml", "package/Cargo.lock"] {
         println!("cargo:rerun-if-changed={file}");
     }
     let script = package_folder().join(SCRIPT);
@@ -27,13 +26,13 @@ fn package_folder() -> PathBuf {
     let output = Command::new(variable("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked", "--quiet"])
         .args(["--filter-platform", &variable("TARGET"), "--manifest-path"])
-        .arg(Path::new(&variable("CARGO_MANIFEST_DIR")).join("plotly/Cargo.toml"))
+        .arg(Path::new(&variable("CARGO_MANIFEST_DIR")).join("package/Cargo.toml"))
         .output()
         .expect("cargo can be run");
     assert!(
         output.status.success(),
         "the package `plotly` could not be downloaded; connect this machine to the package registry, or \
-         run `cargo fetch --manifest-path crates/lab/plotly/Cargo.toml` where it is: {}",
+         run `cargo fetch --manifest-path crates/plotly/package/Cargo.toml` where it is: {}",
         String::from_utf8_lossy(&output.stderr)
     );
     let listing = String::from_utf8(output.stdout).expect("cargo lists packages as JSON");
