@@ -25,9 +25,14 @@ const MAX_CONNECTIONS: usize = 2_048;
 /// How long the head of a request may take to come.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the page consists of: path, type, contents.
-static PAGE: &[(&str, &str, &[u8])] =
-    &[("/", "text/html; charset=utf-8", include_bytes!("../page/index.html"))];
+/// What the page consists of: type and contents.
+fn page(path: &str) -> Option<(&'static str, &'static str)> {
+    Some(match path {
+        "/" => ("text/html; charset=utf-8", include_str!("../page/index.html")),
+        "/plotly.min.js" => ("text/javascript; charset=utf-8", candor_plotly::SCRIPT),
+        _ => return None,
+    })
+}
 
 /// Scripts and data come from here only. The plotting library sets styles.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'";
@@ -88,8 +93,8 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>, place: impl Send + '
             "only GET is served here: nothing can be changed",
         );
     }
-    if let Some((_, kind, bytes)) = PAGE.iter().find(|(name, ..)| *name == path) {
-        let mut answer = with_type(StatusCode::OK, kind, Bytes::from_static(bytes));
+    if let Some((kind, contents)) = page(path) {
+        let mut answer = with_type(StatusCode::OK, kind, contents.into());
         let headers = answer.headers_mut();
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
         return answer;
