@@ -152,9 +152,10 @@ impl Connection {
                 return;
             }
             let is_writing = !self.memory.output.is_empty();
+            let is_full = self.memory.output.len() >= MOST_BYTES;
             let Memory { input, output } = &mut self.memory;
             tokio::select! {
-                count = from_client.read_buf(input), if !self.is_closing => match count {
+                count = from_client.read_buf(input), if !self.is_closing && !is_full => match count {
                     Ok(0) | Err(_) => return,
                     Ok(_) => {}
                 },
@@ -177,7 +178,8 @@ impl Connection {
 
     /// Does what the messages say that have come.
     fn take_messages(&mut self) {
-        while !self.is_closing {
+        // Who does not read the answers gets no more of them.
+        while !self.is_closing && self.memory.output.len() < MOST_BYTES {
             match self.protocol.read(&mut self.memory) {
                 Ok(Message::Text(text)) => self.take_text(&text),
                 Ok(Message::Binary(_)) => self.violate(Violation::InvalidFrame),
@@ -198,6 +200,7 @@ impl Connection {
             Ok(Some(call)) => {
                 let reply = answer(&self.shared, &mut self.subscriptions, &call);
                 let _ = self.protocol.write(&mut self.memory, Message::text(reply));
+                let _ = self.protocol.flush(&mut self.memory);
                 let topics =
                     self.subscriptions.subscribers.iter().map(|(_, it)| it.topics() as u64);
                 self.counters.topics.store(topics.sum(), Ordering::Relaxed);

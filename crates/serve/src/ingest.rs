@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use candor_linux::clock;
-use candor_port::{Address, Error, Progress, Receiver, ReceiverCounters, Until, Waker, Wanted};
+use candor_port::{
+    Address, Error, Medium, Progress, Receiver, ReceiverCounters, Until, Waker, Wanted,
+};
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::Frame;
 
@@ -150,6 +152,8 @@ impl Worker {
         let mut batch = Vec::with_capacity(MOST_FRAMES);
         // Whether the last look found something: then more is likely to come, and is gathered.
         let mut is_flowing = false;
+        // Until something is received again, or nothing without an error.
+        let mut is_troubled = false;
         let mut next = clock::now::<Monotonic>();
         while !self.is_ending.load(Ordering::Relaxed) {
             if is_flowing && self.coalesce > Nanos::ZERO {
@@ -168,6 +172,9 @@ impl Worker {
                     return;
                 }
                 Ok(_) => {
+                    if std::mem::take(&mut is_troubled) {
+                        self.opened.intake.set_trouble(None);
+                    }
                     if !is_flowing {
                         next = clock::now();
                     }
@@ -176,7 +183,7 @@ impl Worker {
                 }
                 Err(error) => {
                     self.publish(&mut batch);
-                    is_flowing = false;
+                    (is_flowing, is_troubled) = (false, true);
                     self.mend(&error);
                 }
             }
@@ -221,15 +228,14 @@ impl Worker {
     fn mend(&mut self, error: &Error) {
         self.opened.intake.set_trouble(Some(error.to_string()));
         let _ = clock::sleep_until(clock::now::<Monotonic>() + RETRY);
-        if error.is_passing() {
-            // The next attempt tells.
-            self.opened.intake.set_trouble(None);
+        if candor_drivers::medium(&self.opened.address) == Some(Medium::Recording) {
+            // It would begin again; its end is next.
+            return;
         }
         if let Ok(receiver) = receiver(&self.opened.address) {
             self.opened.intake.adopt(&*receiver);
             *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = receiver.waker();
             self.opened.receiver = receiver;
-            self.opened.intake.set_trouble(None);
         }
     }
 

@@ -248,3 +248,27 @@ fn who_sends_half_a_request_is_hung_up_on_and_keeps_nobody_out() {
         assert!(stream.read_to_end(&mut Vec::new()).is_ok());
     }
 }
+
+#[test]
+fn who_asks_and_does_not_read_is_not_answered_for_ever() {
+    let bench = Bench::new();
+    // Identifiers make the answer long.
+    for id in 0..2_000 {
+        bench.send(id, 0);
+    }
+    while bench.service.frames() < 2_000 {
+        std::thread::yield_now();
+    }
+    let mut socket = bench.socket();
+    socket.get_mut().set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    // Until the service reads no more, and the buffers of the kernel are full: 200 MB of answers at most.
+    let mut asked = 0;
+    while asked < 2_000 && socket.send(Message::text("[2,\"1\",\"low-can/list\",null]")).is_ok() {
+        asked += 1;
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let resident_kb: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(resident_kb < 150_000, "{asked} asked, {line}");
+    assert!(bench.client().call("auth", &Value::Null).is_ok());
+}
