@@ -29,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 fn page(path: &str) -> Option<(&'static str, &'static str)> {
     Some(match path {
         "/" => ("text/html; charset=utf-8", include_str!("../page/index.html")),
+        "/app.js" => ("text/javascript; charset=utf-8", include_str!("../page/app.js")),
+        "/style.css" => ("text/css; charset=utf-8", include_str!("../page/style.css")),
         "/plotly.min.js" => ("text/javascript; charset=utf-8", candor_plotly::SCRIPT),
         _ => return None,
     })
