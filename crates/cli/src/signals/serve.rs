@@ -32,8 +32,16 @@ pub(crate) struct ServeArgs {
     listen: SocketAddr,
     /// How long frames and events are gathered before they are handed on together; 0 for the
     /// lowest latency, which takes several times as much of the processor
-    #[arg(long, value_name = "TIME", default_value = "1.5ms")]
+    #[arg(long, value_name = "TIME", default_value = "1.5ms", value_parser = read_time)]
     coalesce: Nanos,
+}
+
+/// A duration; zero needs no unit.
+fn read_time(text: &str) -> Result<Nanos, String> {
+    match text {
+        "0" => Ok(Nanos::ZERO),
+        _ => text.parse().map_err(|error: candor_time::ParseNanosError| error.to_string()),
+    }
 }
 
 pub(crate) fn run(args: &ServeArgs) -> Answer {
@@ -107,6 +115,13 @@ fn database_of(name: &str, databases: &[String]) -> Result<Option<Database>, Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zero_needs_no_unit() {
+        assert_eq!(read_time("0"), Ok(Nanos::ZERO));
+        assert_eq!(read_time("2ms"), Ok(Nanos::from_millis(2)));
+        assert!(read_time("2").is_err());
+    }
 
     #[test]
     fn a_file_may_be_that_of_one_bus() {
