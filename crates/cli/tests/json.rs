@@ -271,6 +271,19 @@ fn run_route(scene: &mut Scene) {
     }
 }
 
+fn run_signals(scene: &mut Scene) {
+    let serve = "signals serve --port file:drive.log?loop=true --dbc car.dbc --listen 127.0.0.1:0";
+    let serve = scene.command(serve);
+    let mut service = Gateway({ serve }.stderr(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(service.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let url = line
+        .split_whitespace()
+        .find(|word| word.starts_with("ws://"))
+        .unwrap_or_else(|| panic!("{line}"));
+    scene.run("signals watch", &format!("{url} --count 3"));
+}
+
 fn run_lab(scene: &mut Scene) {
     scene.run("network show", "car.network.toml");
     scene.run("lab list", "two.toml");
@@ -305,6 +318,7 @@ fn every_line_fits_the_schema() {
     scene.run("log decode", "drive.log --dbc car.dbc");
     run_bus(&mut scene);
     run_route(&mut scene);
+    run_signals(&mut scene);
     run_lab(&mut scene);
     run_vm(&mut scene);
 

@@ -94,7 +94,10 @@ fn bash_understands_its_completions() {
             "{script}\nCOMP_WORDS=(candor {words}) COMP_CWORD={count}\n\
              _candor candor {last} {before}\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
         );
-        let output = Command::new("bash").args(["-c", &check]).output().unwrap();
+        // An argument may not be as long as that.
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), check).unwrap();
+        let output = Command::new("bash").arg(file.path()).output().unwrap();
         let completed = String::from_utf8(output.stdout).unwrap();
         assert_eq!(completed, found, "{}", String::from_utf8_lossy(&output.stderr));
     }

@@ -227,17 +227,26 @@ impl Replay {
         Ok(Turn::Due(record))
     }
 
-    /// Waits until a record may be due, but not longer than `until`.
-    fn wait(&mut self, turn: &Turn, until: Until) -> Result<(), Error> {
-        let waited = match turn {
-            Turn::At(due) => self.wait.for_nothing(wait::earlier(until, *due)).map(drop),
-            _ => {
-                let waited = self.wait.for_file(&self.ahead, Interest::Read, until).map(drop);
-                self.ahead.look();
-                waited
+    /// Waits until a record is due, but not longer than `until` or a signal.
+    fn wait(&mut self, until: Until) -> Result<Turn, Error> {
+        let fail = |name: &str, error| kernel::failure(name, &error);
+        let mut turn = self.turn(clock::now())?;
+        // What the thread that reads tells may be something else.
+        while matches!(turn, Turn::Unread) {
+            let told = self.wait.for_file(&self.ahead, Interest::Read, until);
+            let was_told = told.map_err(|error| fail(&self.name, error))?;
+            self.ahead.look();
+            turn = self.turn(clock::now())?;
+            if !was_told {
+                return Ok(turn);
             }
-        };
-        waited.map_err(|error| kernel::failure(&*self.name, &error))
+        }
+        if let Turn::At(due) = turn {
+            let waited = self.wait.for_nothing(wait::earlier(until, due));
+            waited.map_err(|error| fail(&self.name, error))?;
+            turn = self.turn(clock::now())?;
+        }
+        Ok(turn)
     }
 }
 
@@ -250,11 +259,7 @@ impl Receiver for Replay {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        let mut turn = self.turn(clock::now())?;
-        if matches!(turn, Turn::At(_) | Turn::Unread) {
-            self.wait(&turn, until)?;
-            turn = self.turn(clock::now())?;
-        }
+        let mut turn = self.wait(until)?;
         let now = clock::now::<Monotonic>();
         let mut count = 0;
         loop {
