@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use candor_diagnostics::visible;
 
@@ -9,6 +11,14 @@ use candor_diagnostics::visible;
 /// know more.
 pub(crate) fn print(text: &str) -> Result<(), String> {
     print_more(text).map(drop)
+}
+
+/// The same, but nobody who does not read can keep the program from ending.
+pub(crate) fn print_within(text: String, patience: Duration) -> Result<(), String> {
+    let (done, printed) = mpsc::channel();
+    std::thread::spawn(move || done.send(print(&text)));
+    // A thread that waits for its reader ends with the process.
+    printed.recv_timeout(patience).unwrap_or(Ok(()))
 }
 
 /// Writes `text` to standard output, when more follows; false if nobody reads any more.

@@ -30,10 +30,12 @@ pub(crate) fn catch_interrupt() {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        say!(
-            "\ninterrupted: storing the finished results (press Ctrl-C again to stop at \
-                   once)"
-        );
+        // In a thread of its own: a second Ctrl-C must end the program also when nobody reads this.
+        std::thread::spawn(|| {
+            say!(
+                "\ninterrupted: storing the finished results (press Ctrl-C again to stop at once)"
+            );
+        });
     });
 }
 

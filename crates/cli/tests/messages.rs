@@ -112,8 +112,8 @@ fn a_gateway_answers_everybody_while_nobody_reads_its_messages() {
         candor(folder.path(), &["route", "run", "drive.rules.toml", "--control", "./drive.sock"])
             .env("NOTIFY_SOCKET", folder.path().join("manager"))
             .env("WATCHDOG_USEC", "300000")
+            .stdout(stderr.try_clone().unwrap())
             .stderr(stderr)
-            .stdout(Stdio::null())
             .spawn();
     let mut gateway = Killed(gateway.unwrap());
     hears("READY=1");

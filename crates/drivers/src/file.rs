@@ -24,6 +24,7 @@
 //! disk that does not answer, are the trouble of the port, and it works as soon as they do.
 
 mod ahead;
+mod lock;
 mod recorder;
 
 use std::path::Path;
@@ -528,6 +529,28 @@ mod tests {
         reader.read_line(&mut line).unwrap();
         assert!(line.ends_with(" can0 123#11 T\n"), "{line}");
         assert_eq!(counters.trouble.get(), None);
+    }
+
+    #[test]
+    fn what_is_read_is_not_written_under_another_name() {
+        let (folder, name) = recording(LOG);
+        let alias = folder.path().join("alias.log");
+        std::os::unix::fs::symlink(folder.path().join("drive.log"), &alias).unwrap();
+        let alias = format!("file:{}?replace=true", alias.display());
+        let reader = port(&name, Wanted::RECEIVER).unwrap();
+        let error = port(&alias, Wanted::TRANSMITTER).err().unwrap().to_string();
+        assert!(error.contains("another port or process uses this recording"), "{error}");
+        drop(reader);
+        // The thread that reads gives it back when it has ended.
+        let writer = loop {
+            if let Ok(port) = port(&alias, Wanted::TRANSMITTER) {
+                break port;
+            }
+        };
+        let error = port(&name, Wanted::RECEIVER).err().unwrap().to_string();
+        assert!(error.contains("another port of this program writes"), "{error}");
+        drop(writer);
+        assert_eq!(fs::read_to_string(folder.path().join("drive.log")).unwrap(), LOG);
     }
 
     #[test]

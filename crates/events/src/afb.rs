@@ -245,7 +245,12 @@ fn filter(value: &Value) -> Result<Filter, String> {
             }
         }
     }
-    Ok(filter)
+    match (filter.min, filter.max) {
+        (Some(min), Some(max)) if min > max => {
+            Err(format!("`min` of the filter, {min}, is above its `max`, {max}: no value passes"))
+        }
+        _ => Ok(filter),
+    }
 }
 
 /// The event of a signal.
@@ -389,6 +394,7 @@ mod tests {
             (r#"{"event":"a","latest":1}"#, "`latest` must be"),
             (r#"{"event":"a","filter":3}"#, "`filter` must be an object"),
             (r#"{"event":"a","filter":{"frequency":0}}"#, "too small"),
+            (r#"{"event":"a","filter":{"min":5,"max":1}}"#, "no value passes"),
             (r#"{"event":"a","filter":{"fast":1}}"#, "`fast` is unknown in a filter"),
         ] {
             let error = read(text).unwrap_err();

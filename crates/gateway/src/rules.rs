@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use candor_diagnostics::Findings;
-use candor_engine::Table;
+use candor_engine::table::List;
+use candor_engine::{Filter, Rule, Table};
 use candor_rules::file::{self, Include, disk};
 
 use crate::plane::bad_ports;
@@ -14,6 +15,10 @@ use crate::{Error, Rules};
 const BYTES_PER_BYTE: usize = 64;
 /// What a rule keeps of each identifier that it remembers.
 const BYTES_PER_ID: usize = 192;
+/// What a filter with a mask takes at most: an entry in the lists of 4,096 standard identifiers, while they are made.
+const BYTES_PER_MASK: usize = 4_096 * 24;
+/// What a bus takes: the stacks of its threads, its queues.
+const BYTES_PER_BUS: usize = 2 << 20;
 /// What a gateway needs beside: stacks of threads, messages, answers.
 const OTHER_BYTES: usize = 16 << 20;
 
@@ -39,13 +44,27 @@ pub fn read_rules(path: &Path) -> Result<Rules, Error> {
     let included = included.into_inner();
     match table {
         Some(table) => {
-            let ids = table.rules.iter().map(|rule| usize::from(rule.remembered_ids()));
-            check(ids.sum::<usize>().saturating_mul(BYTES_PER_ID))?;
+            check(bytes_in_use(&table))?;
             let file = path.to_owned();
             Ok(Rules { file, table, warnings: findings.to_string(), included })
         }
         None => Err(Error::Rules(findings)),
     }
+}
+
+/// What rules in use take beside what their text took.
+fn bytes_in_use(table: &Table) -> usize {
+    let ids = table.rules.iter().map(|rule| usize::from(rule.remembered_ids())).sum::<usize>();
+    // A filter with a mask takes many of the standard identifiers, each of which has a list of its rules.
+    let is_masked =
+        |filter: &&Filter| !matches!(filter.list(), List::Standard | List::Extended | List::Error);
+    let filters = |rule: &Rule| {
+        rule.filters.iter().filter(is_masked).count().max(rule.filters.is_empty().into())
+    };
+    let masked = table.rules.iter().map(filters).sum::<usize>();
+    ids.saturating_mul(BYTES_PER_ID)
+        .saturating_add(masked.saturating_mul(BYTES_PER_MASK))
+        .saturating_add(table.buses.len().saturating_mul(BYTES_PER_BUS))
 }
 
 /// Whether the process may have so many bytes more.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use candor_gateway::plan::Choice;
 use candor_gateway::plane::PLANES;
@@ -15,7 +16,7 @@ use crate::Answer;
 use crate::color;
 use crate::embedded::unused_by_gateways;
 use crate::file_kind::FileKind;
-use crate::output::{print, table, thousands};
+use crate::output::{print_within, table, thousands};
 
 #[derive(Args)]
 pub(crate) struct RunArgs {
@@ -57,6 +58,9 @@ pub(crate) struct RunArgs {
     until_end: bool,
 }
 
+/// How long the end waits for whoever reads the summary.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
+
 /// The data planes to choose from.
 fn planes() -> impl TypedValueParser<Value = Choice> {
     let one = PLANES.iter().rev().map(|plane| PossibleValue::new(plane.name).help(plane.help));
@@ -95,7 +99,7 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
     let mut tell = |line: &str| say!("{line}");
     match candor_gateway::run(&service, &signals, &mut tell) {
         Ok(snapshot) => {
-            print(&summary(&snapshot))?;
+            print_within(summary(&snapshot), LAST_PATIENCE)?;
             Ok(true)
         }
         Err(candor_gateway::Error::Rules(findings)) => {

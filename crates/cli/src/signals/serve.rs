@@ -49,6 +49,13 @@ pub(crate) fn run(args: &ServeArgs) -> Answer {
     // Who does not read what is said must not stop the service.
     messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
     let names = titles(&args.ports);
+    if let Some(twice) =
+        names.iter().find(|name| names.iter().filter(|other| other == name).count() > 1)
+    {
+        return Err(format!(
+            "--port: two ports are called `{twice}`; write NAME=PORT with other names"
+        ));
+    }
     let sources: Result<Vec<_>, String> = args
         .ports
         .iter()

@@ -9,6 +9,7 @@
 //! thread that hangs in the kernel when the replay is over is left behind: it ends with the process.
 
 use std::fs;
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use candor_port::{Error, ReceiverCounters};
 use candor_recording::{Record, Recording};
 use candor_wire::can::Kind;
 
-use super::{OPENING, failure};
+use super::{OPENING, failure, lock};
 use crate::kernel;
 
 /// Records of a batch, and batches that go round. What a pipe brings comes record by record.
@@ -44,7 +45,8 @@ pub(super) struct Request {
 
 /// What the thread tells.
 enum Message {
-    Opened,
+    /// With the lock of the recording, if it is a file.
+    Opened(Option<File>),
     Records(Vec<Record>),
     Ended(Result<(), Error>),
 }
@@ -61,6 +63,8 @@ pub(super) enum Next<'a> {
 
 /// A recording that is being read.
 pub(super) struct ReadAhead {
+    /// Kept as long as the replay is: the recording may have been read long before.
+    locked: Option<File>,
     messages: mpsc::Receiver<Message>,
     empty: SyncSender<Vec<Record>>,
     came: Arc<Event>,
@@ -103,13 +107,15 @@ impl ReadAhead {
             .stack_size(STACK_BYTES)
             .spawn(move || reader.work())
             .map_err(|error| Error::new(&*name, format!("no thread can be started: {error}")))?;
+        let mut locked = None;
         match messages.recv_timeout(patience) {
             Ok(Message::Ended(Err(error))) => return Err(error),
             Err(RecvTimeoutError::Timeout) => counters.trouble.set(OPENING),
             // It tells that it is open first of all.
+            Ok(Message::Opened(opened)) => locked = opened,
             Ok(_) | Err(RecvTimeoutError::Disconnected) => {}
         }
-        Ok(Self { messages, empty, came, batch: Vec::new(), done: 0, end: None, counters })
+        Ok(Self { locked, messages, empty, came, batch: Vec::new(), done: 0, end: None, counters })
     }
 
     /// The next record. It stays the next one until [`ReadAhead::advance`].
@@ -122,7 +128,10 @@ impl ReadAhead {
                 return std::mem::replace(end, Ok(())).map(|()| Next::Ended);
             }
             match self.messages.try_recv() {
-                Ok(Message::Opened) => self.counters.trouble.clear(),
+                Ok(Message::Opened(opened)) => {
+                    self.locked = opened;
+                    self.counters.trouble.clear();
+                }
                 Ok(Message::Records(records)) => {
                     let mut batch = std::mem::replace(&mut self.batch, records);
                     self.done = 0;
@@ -213,12 +222,15 @@ impl Reader {
     /// Reads the recording from its beginning to its end. False if nobody takes it any more.
     fn read_once(&self, rounds: &mut Rounds) -> Result<bool, Error> {
         let Request { name, path, .. } = &self.request;
+        let locked = lock::for_reading(path).map_err(|reason| {
+            Error::new(&**name, reason).with_remedy("read and write different recordings")
+        })?;
         let recording =
             candor_recording::open(path, None).map_err(|error| failure(name, &error))?;
         let mut recording = recording.skip_malformed(true);
         // Of a pipe it is not known when more comes.
         let most = if recording.len_bytes().is_some() { MOST_RECORDS } else { 1 };
-        if rounds.is_first() && !self.tell(Message::Opened) {
+        if rounds.is_first() && !self.tell(Message::Opened(locked)) {
             return Ok(false);
         }
         // Those of each round are counted anew.

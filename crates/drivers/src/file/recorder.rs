@@ -13,14 +13,12 @@
 //! with its last whole record. Nothing that was taken is lost, unless the end comes first: then it is
 //! counted.
 
-use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -29,6 +27,7 @@ use candor_recording::{Direction, Encoder, InterfaceIndex, MAX_RECORD_LEN, Recor
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::Frame;
 
+use super::lock::{self, Claim};
 use super::{OPENING, PATIENCE, failure};
 use candor_port::{Address, Error, Sent, Transmitter, TransmitterCounters};
 use candor_recording::RecordingError;
@@ -154,7 +153,7 @@ impl Recorder {
                 ErrorKind::AlreadyExists => Error::new(name, "the file already exists")
                     .with_remedy("choose another name, or add replace=true"),
                 ErrorKind::ResourceBusy => {
-                    Error::new(name, "another process writes this recording")
+                    Error::new(name, "another port or process uses this recording")
                         .with_remedy("end that process, or choose another name")
                 }
                 _ => failure(name, &error),
@@ -191,7 +190,7 @@ impl Recorder {
 }
 
 /// Opens a file to be written. What is in it stays there until something is written.
-fn open(path: &Path, may_replace: bool) -> io::Result<File> {
+fn open(path: &Path, may_replace: bool) -> io::Result<(File, Option<Claim>)> {
     // A named pipe or a device is there, and is written to.
     let is_special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
     let mut options = OpenOptions::new();
@@ -202,38 +201,8 @@ fn open(path: &Path, may_replace: bool) -> io::Result<File> {
         (false, false) => drop(options.create_new(true)),
     }
     let file = options.open(path)?;
-    if !is_special {
-        claim(&file)?;
-    }
-    Ok(file)
-}
-
-/// The recordings that this process wrote: device and inode.
-static WRITTEN: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
-
-/// Makes sure that no other process writes this recording. Within the process, a port may be opened beside the
-/// one that it replaces; it has the lock when it writes, or does not write.
-fn claim(file: &File) -> io::Result<()> {
-    let metadata = file.metadata()?;
-    let identity = (metadata.dev(), metadata.ino());
-    let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
-    match lock(file) {
-        Ok(()) => drop(written.insert(identity)),
-        Err(_) if written.contains(&identity) => {}
-        Err(error) => return Err(error),
-    }
-    Ok(())
-}
-
-/// Takes the lock of a recording: two that write would each destroy what the other one wrote.
-fn lock(file: &File) -> io::Result<()> {
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => {
-            Err(io::Error::new(ErrorKind::ResourceBusy, "another port or process writes it"))
-        }
-        // Some network disks have no locks.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
-    }
+    let claim = (!is_special).then(|| Claim::take(&file)).transpose()?;
+    Ok((file, claim))
 }
 
 impl Transmitter for Recorder {
@@ -342,9 +311,9 @@ impl Opening {
     /// port, and it is tried again. `None` if there is nothing to write any more.
     fn open(self, first: &SyncSender<Result<(), Refused>>) -> Option<Writer> {
         let Self { name, path, may_replace, shared, counters } = self;
-        let file = loop {
+        let (file, claim) = loop {
             let error = match open(&path, may_replace) {
-                Ok(file) => break file,
+                Ok(opened) => break opened,
                 Err(error) => error,
             };
             let kind = error.kind();
@@ -360,7 +329,7 @@ impl Opening {
         let _ = first.try_send(Ok(()));
         shared.works(&counters);
         let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
-        Some(Writer { name, is_file, file, len: None, shared, counters })
+        Some(Writer { name, is_file, file, _claim: claim, len: None, shared, counters })
     }
 }
 
@@ -368,6 +337,7 @@ impl Opening {
 struct Writer {
     name: String,
     file: File,
+    _claim: Option<Claim>,
     is_file: bool,
     /// The bytes written, once something was: all of them whole records.
     len: Option<u64>,
@@ -413,7 +383,7 @@ impl Writer {
     fn write_from(&mut self, batch: &Batch, done: &mut usize) -> io::Result<()> {
         if self.len.is_none() {
             if self.is_file {
-                lock(&self.file)?;
+                lock::for_writing(&self.file)?;
                 // Now what was there is replaced.
                 self.file.set_len(0)?;
             }
@@ -548,7 +518,7 @@ mod tests {
         let mut locked = [0; 7];
         io::Read::read_exact(other.stdout.as_mut().unwrap(), &mut locked).unwrap();
         let error = port(&name, Wanted::TRANSMITTER).err().unwrap().to_string();
-        assert!(error.contains("another process writes this recording; end that"), "{error}");
+        assert!(error.contains("another port or process uses this recording; end that"), "{error}");
         assert_eq!(fs::read_to_string(path).unwrap(), LOG);
         drop(other.stdin.take());
         other.wait().unwrap();
@@ -611,6 +581,7 @@ mod tests {
         let mut writer = Writer {
             name: "out.log".into(),
             file: File::create(&path).unwrap(),
+            _claim: None,
             is_file: true,
             len: Some(0),
             shared: Arc::clone(&shared),

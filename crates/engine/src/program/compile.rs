@@ -152,7 +152,8 @@ fn add(matches: &mut Vec<Match>, found: Match, rule: &Rule, can_id: u32) {
 
 /// A rule fires once per frame, from the first list in which it is found.
 fn keep_first(matches: &mut Vec<Match>, found: Match) {
-    match matches.iter_mut().find(|earlier| earlier.rule == found.rule) {
+    // Rules come one after the other, so an earlier match of this one is the last that there is.
+    match matches.last_mut().filter(|earlier| earlier.rule == found.rule) {
         Some(earlier) => *earlier = (*earlier).min(found),
         None => matches.push(found),
     }

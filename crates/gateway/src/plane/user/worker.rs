@@ -399,7 +399,8 @@ impl Worker {
                 }
                 Ok(Progress::Nothing) => {}
                 Ok(Progress::Ended) => {
-                    *lock(&live_bus.trouble) = Some("no more frames come".into());
+                    // If it ended by an error, that is the trouble.
+                    lock(&live_bus.trouble).get_or_insert_with(|| "no more frames come".into());
                     live_bus.has_ended.store(true, Ordering::Relaxed);
                     Self::pause(&live_bus, Nanos::from_secs(3_600));
                 }
