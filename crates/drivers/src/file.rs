@@ -548,7 +548,7 @@ mod tests {
             }
         };
         let error = port(&name, Wanted::RECEIVER).err().unwrap().to_string();
-        assert!(error.contains("another port of this program writes"), "{error}");
+        assert!(error.contains("is about to replace this recording"), "{error}");
         drop(writer);
         assert_eq!(fs::read_to_string(folder.path().join("drive.log")).unwrap(), LOG);
     }

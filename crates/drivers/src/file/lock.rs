@@ -7,12 +7,20 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The recordings that ports of this process write, by device and inode, and by how many.
-static WRITTEN: Mutex<BTreeMap<Identity, usize>> = Mutex::new(BTreeMap::new());
+/// The recordings that ports of this process write, by device and inode.
+static WRITTEN: Mutex<BTreeMap<Identity, Ports>> = Mutex::new(BTreeMap::new());
 
 type Identity = (u64, u64);
 
-fn written() -> MutexGuard<'static, BTreeMap<Identity, usize>> {
+/// The ports that write a recording.
+#[derive(Default)]
+struct Ports {
+    all: usize,
+    /// Those of them whose first write will replace what is there.
+    replacing: usize,
+}
+
+fn written() -> MutexGuard<'static, BTreeMap<Identity, Ports>> {
     WRITTEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -21,29 +29,44 @@ fn identity(file: &File) -> io::Result<Identity> {
 }
 
 /// That a port of this process writes a recording.
-pub(super) struct Claim(Identity);
+pub(super) struct Claim {
+    identity: Identity,
+    is_replacing: bool,
+}
 
 impl Claim {
-    /// Makes sure that nobody else uses the recording. Within the process, a port may be opened beside the one
-    /// that it replaces; it has the lock when it writes, or does not write.
-    pub(super) fn take(file: &File) -> io::Result<Self> {
+    /// Makes sure that nobody else uses the recording, whose contents the first write may replace. Within the
+    /// process, a port may be opened beside the one that it replaces; it has the lock when it writes, or does not
+    /// write.
+    pub(super) fn take(file: &File, is_replacing: bool) -> io::Result<Self> {
         let identity = identity(file)?;
         let mut written = written();
         if !written.contains_key(&identity) {
             for_writing(file)?;
         }
-        *written.entry(identity).or_default() += 1;
-        Ok(Self(identity))
+        let ports = written.entry(identity).or_default();
+        ports.all += 1;
+        ports.replacing += usize::from(is_replacing);
+        Ok(Self { identity, is_replacing })
+    }
+
+    /// What was there has been replaced.
+    pub(super) fn replaced(&mut self) {
+        let was_replacing = std::mem::take(&mut self.is_replacing);
+        if let Some(ports) = written().get_mut(&self.identity) {
+            ports.replacing -= usize::from(was_replacing);
+        }
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        self.replaced();
         let mut written = written();
-        if let Some(count) = written.get_mut(&self.0) {
-            *count -= 1;
-            if *count == 0 {
-                written.remove(&self.0);
+        if let Some(ports) = written.get_mut(&self.identity) {
+            ports.all -= 1;
+            if ports.all == 0 {
+                written.remove(&self.identity);
             }
         }
     }
@@ -60,8 +83,8 @@ pub(super) fn for_writing(file: &File) -> io::Result<()> {
     }
 }
 
-/// Keeps a recording that is read from being written by a port, also under another name. What another process
-/// writes may be read as far as it goes. What is no file has no lock.
+/// Keeps a recording that is read from being replaced by a port, also under another name. What is being written may be
+/// read as far as it goes. What is no file has no lock.
 pub(super) fn for_reading(path: &Path) -> Result<Option<File>, &'static str> {
     if !path.is_file() {
         return Ok(None);
@@ -69,9 +92,10 @@ pub(super) fn for_reading(path: &Path) -> Result<Option<File>, &'static str> {
     // Whoever opens it to read says why it cannot be read.
     let Ok(file) = File::open(path) else { return Ok(None) };
     if matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
-        && identity(&file).is_ok_and(|identity| written().contains_key(&identity))
+        && identity(&file)
+            .is_ok_and(|identity| written().get(&identity).is_some_and(|ports| ports.replacing > 0))
     {
-        return Err("another port of this program writes this recording");
+        return Err("another port of this program is about to replace this recording");
     }
     Ok(Some(file))
 }

@@ -201,7 +201,7 @@ fn open(path: &Path, may_replace: bool) -> io::Result<(File, Option<Claim>)> {
         (false, false) => drop(options.create_new(true)),
     }
     let file = options.open(path)?;
-    let claim = (!is_special).then(|| Claim::take(&file)).transpose()?;
+    let claim = (!is_special).then(|| Claim::take(&file, may_replace)).transpose()?;
     Ok((file, claim))
 }
 
@@ -329,7 +329,7 @@ impl Opening {
         let _ = first.try_send(Ok(()));
         shared.works(&counters);
         let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
-        Some(Writer { name, is_file, file, _claim: claim, len: None, shared, counters })
+        Some(Writer { name, is_file, file, claim, len: None, shared, counters })
     }
 }
 
@@ -337,7 +337,7 @@ impl Opening {
 struct Writer {
     name: String,
     file: File,
-    _claim: Option<Claim>,
+    claim: Option<Claim>,
     is_file: bool,
     /// The bytes written, once something was: all of them whole records.
     len: Option<u64>,
@@ -386,6 +386,9 @@ impl Writer {
                 lock::for_writing(&self.file)?;
                 // Now what was there is replaced.
                 self.file.set_len(0)?;
+                if let Some(claim) = &mut self.claim {
+                    claim.replaced();
+                }
             }
             self.len = Some(0);
         }
@@ -581,7 +584,7 @@ mod tests {
         let mut writer = Writer {
             name: "out.log".into(),
             file: File::create(&path).unwrap(),
-            _claim: None,
+            claim: None,
             is_file: true,
             len: Some(0),
             shared: Arc::clone(&shared),
