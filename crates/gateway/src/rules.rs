@@ -70,7 +70,8 @@ fn bytes_in_use(table: &Table) -> usize {
 /// Whether the process may have so many bytes more.
 fn check_memory(bytes: usize) -> Result<(), String> {
     let bytes = bytes.saturating_add(OTHER_BYTES);
-    // Memory that is not touched costs nothing, but counts where a limit holds.
+    // Memory that is not touched costs nothing, but counts where a limit holds. Where all memory is locked, it is
+    // touched, and given back at once.
     Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| {
         let megabytes = bytes.div_ceil(1 << 20);
         format!(

@@ -1,7 +1,7 @@
 //! `candor signals watch`: the values of signals, as they come.
 
 use candor_output::say;
-use candor_serve::client::{Client, Error, Event};
+use candor_serve::client::{Client, Event};
 use clap::Args;
 
 use crate::Answer;
@@ -35,12 +35,7 @@ pub(crate) fn run(args: &WatchArgs) -> Answer {
     let mut left = args.count.unwrap_or(u64::MAX);
     let mut is_complete = true;
     while left > 0 {
-        let event = match client.next_event() {
-            Ok(event) => event,
-            Err(error @ Error::Ended(_)) => return Err(error.to_string()),
-            Err(error) => return Err(error.to_string()),
-        };
-        match event {
+        match client.next_event().map_err(|error| error.to_string())? {
             Event::Signal { name, value, text, timestamp_us } => {
                 let signal =
                     WatchedSignal { name: &name, value, text: text.as_deref(), timestamp_us };
