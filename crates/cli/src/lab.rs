@@ -11,7 +11,9 @@ mod ranges;
 mod report;
 mod run;
 mod selection;
+mod service;
 mod show;
+mod worker;
 
 use clap::Subcommand;
 
@@ -68,6 +70,9 @@ pub(crate) enum LabCommand {
     ///
     /// Example: candor lab schema > experiments.schema.json
     Schema,
+    /// A process of the testbed `host`
+    #[command(hide = true)]
+    Worker,
 }
 
 /// What may be in an experiment file.
@@ -83,6 +88,7 @@ pub(crate) fn run(command: &LabCommand) -> Answer {
         LabCommand::Claims(arguments) => claims::claims(arguments),
         LabCommand::Profile(arguments) => profile::profile(arguments),
         LabCommand::Compare(arguments) => compare::compare(arguments),
+        LabCommand::Worker => worker::worker(),
         LabCommand::Schema => print(SCHEMA).map(|()| true),
     }
 }

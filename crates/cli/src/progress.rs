@@ -12,7 +12,6 @@ use candor_diagnostics::counted;
 use candor_lab::experiment::{Testbed, Traffic};
 use candor_lab::run::{Ended, Progress};
 use candor_lab::{Error, Experiment};
-use candor_lat::Metric;
 use candor_linux::clock;
 use candor_output::say;
 use candor_time::{Instant, Monotonic, Nanos};
@@ -167,10 +166,10 @@ impl Bar {
 
 /// How many frames it will send, as far as that is known.
 fn expected_frames(experiment: &Experiment) -> u64 {
-    match experiment.traffic {
+    match experiment.can_gateway().map(|can| &can.traffic) {
         // The length of a recording is not known before its end: a guess for the bar alone.
-        Traffic::Replay { .. } => experiment.count.min(50_000),
-        Traffic::Numbered { .. } | Traffic::Periodic => experiment.count,
+        Some(Traffic::Replay { .. }) => experiment.count.min(50_000),
+        _ => experiment.count,
     }
 }
 
@@ -201,7 +200,7 @@ impl Progress for Bar {
             state.cached +=
                 usize::from(matches!(ended, Ended::Finished(finished) if finished.is_cached));
         });
-        if experiment.world.testbed() == Testbed::Vm {
+        if experiment.testbed() != Testbed::Sim {
             self.say(now, |_| format!("{}: {}", experiment.name, in_short(ended)));
         }
     }
@@ -215,7 +214,7 @@ fn in_short(ended: &Ended) -> String {
         Ended::Differs(_) => "two runs differ".into(),
         Ended::Finished(finished) => {
             let result = &finished.result;
-            let p50 = result.metric(Metric::GatewayLatency).map_or(String::new(), |figures| {
+            let p50 = result.main_metric().map_or(String::new(), |figures| {
                 format!(", p50 {}", duration(figures.p50_ns as f64))
             });
             let cached = if finished.is_cached { ", cached" } else { "" };

@@ -341,7 +341,7 @@ fn words_are_listed_in_the_schema() {
     let (_, stdout, _) = printed(&["help", "json", "--schema"]);
     let schema: Value = serde_json::from_str(&stdout).unwrap();
     for (title, field, words) in [
-        ("result of candor lab run", "testbed", &["sim", "vm"][..]),
+        ("result of candor lab run", "testbed", &["sim", "vm", "host"][..]),
         (
             "claim of candor lab claims",
             "agreement",

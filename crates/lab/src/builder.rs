@@ -6,24 +6,23 @@
 //!            --- endings, causes, buses, rules ------> ResultFile
 //! ```
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io::Write;
 
 use candor_lat::{Histogram, Metric, Tap, TapPath, Taps};
-use candor_wire::can::Frame;
 
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::result::{Figures, LATENCIES, ResultFile};
+use crate::result::{Figures, ResultFile};
 
 /// The end of a frame, or of a copy of it.
 pub(crate) struct Copied<'a> {
     /// The number of the frame, from 0.
     pub(crate) number: u64,
     /// The frame as it was sent, if that is known.
-    pub(crate) sent: Option<&'a Frame>,
+    pub(crate) sent: Option<&'a dyn Display>,
     /// The frame as it arrived, if it did.
-    pub(crate) received: Option<&'a Frame>,
+    pub(crate) received: Option<&'a dyn Display>,
     /// What became of it: `forwarded`, `delivered` or the name of a cause.
     pub(crate) outcome: &'a str,
     /// The rule whose copy it was.
@@ -48,6 +47,7 @@ pub(crate) struct Sight {
 /// Makes a result.
 pub(crate) struct ResultBuilder<'a> {
     sight: Sight,
+    path: &'static TapPath,
     /// The metrics of the path.
     metrics: Vec<Metric>,
     lines: Option<&'a mut dyn Write>,
@@ -95,7 +95,7 @@ impl<'a> ResultBuilder<'a> {
         let metrics: Vec<_> = path.metrics().collect();
         let latencies = metrics.iter().map(|_| Latencies::new(sight.is_exact)).collect();
         let line = String::new();
-        let mut builder = Self { sight, metrics, lines, line, failure: None, latencies };
+        let mut builder = Self { sight, path, metrics, lines, line, failure: None, latencies };
         builder.head();
         builder
     }
@@ -103,7 +103,7 @@ impl<'a> ResultBuilder<'a> {
     /// The names of the columns.
     fn head(&mut self) {
         let taps = self.sight.taps.iter().map(|tap| format!(",{}_ns", tap.name()));
-        let metrics = LATENCIES.iter().map(|metric| format!(",{}_ns", metric.key()));
+        let metrics = self.path.headline().map(|metric| format!(",{}_ns", metric.key()));
         let rule = if self.sight.has_rules { ",rule" } else { "" };
         let columns: String = taps.chain(metrics).collect();
         self.line = format!("number,sent,received,outcome{rule}{columns}");
@@ -155,7 +155,7 @@ impl<'a> ResultBuilder<'a> {
                 let _ = write!(line, "{at}");
             }
         }
-        for metric in LATENCIES {
+        for metric in self.path.headline() {
             line.push(',');
             if let Some(value) = metric.value(copied.taps, copied.transmission_ns) {
                 let _ = write!(line, "{value}");

@@ -5,9 +5,11 @@
 //! sets comes last.
 //!
 //! ```text
-//!  table -- reader, traffic, gateway --> what is said, in any world
-//!                                          |-- sim --> World::Sim     a model, in virtual time
-//!                                          \-- vm  --> World::Vm      real kernels in QEMU
+//!  table -- kind?
+//!    can-gateway:    reader, traffic, gateway --> what is said, in any world
+//!                                                   |-- sim --> World::Sim     a model, in virtual time
+//!                                                   \-- vm  --> World::Vm      real kernels in QEMU
+//!    signal-service: signal_service ------------> SignalService               processes of this machine
 //! ```
 //!
 //! Every setting is read and checked in every world; a world takes what it needs, leaves alone what
@@ -25,6 +27,7 @@ mod reader;
 mod said;
 mod seeds;
 mod settings;
+mod signal_service;
 mod sim;
 mod traffic;
 mod vm;
@@ -33,9 +36,8 @@ mod vm_limits;
 use std::io::Read as _;
 use std::path::Path;
 
-use candor_config::{Section, Value};
+use candor_config::{Section, Table, Value};
 use candor_diagnostics::{Findings, Severity, Source};
-use candor_lat::TapPath;
 use candor_network::{Gateway, Network};
 
 use self::hidden::Hidden;
@@ -43,10 +45,10 @@ use self::matrix::{Draft, multiply};
 use self::network::NetworkFile;
 use self::reader::Reader;
 use self::said::{Hosted, Said};
-use self::settings::Settings;
+use self::settings::{Common, KindName, Settings};
 use crate::claims::Claim;
 use crate::error::Error;
-use crate::experiment::{Experiment, Testbed, Traffic};
+use crate::experiment::{CanGateway, Experiment, Input, Kind, Testbed, Traffic};
 
 pub use self::options::Options;
 
@@ -161,7 +163,10 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
 
 /// How many frames an experiment sends at most. How many a recording has is guessed by its size.
 fn frames_at_most(experiment: &Experiment) -> u64 {
-    let Traffic::Replay { log, .. } = &experiment.traffic else { return experiment.count };
+    let can = experiment.can_gateway();
+    let Some(Traffic::Replay { log, .. }) = can.map(|can| &can.traffic) else {
+        return experiment.count;
+    };
     let bytes = std::fs::metadata(log).map_or(0, |log| log.len());
     experiment.count.min(bytes / LEAST_RECORDED_LEN)
 }
@@ -189,6 +194,9 @@ fn select(file: &str, drafts: Vec<Draft>, only: Option<&str>) -> Result<Vec<Draf
 fn check_alone(hidden: &Hidden, base: &Path, findings: &Findings) {
     let found = Findings::new();
     let mut file = Section::new(&hidden.table, &found);
+    if Common::read(&mut file).kind == KindName::SignalService {
+        return;
+    }
     let mut reader = Reader::new(base, &found, &mut file);
     reader.network.buses.clear();
     Settings::read(file, &mut reader);
@@ -197,6 +205,15 @@ fn check_alone(hidden: &Hidden, base: &Path, findings: &Findings) {
             findings.push(finding);
         }
     }
+}
+
+/// What is read of one kind of experiments.
+struct Examined {
+    kind: Kind,
+    conditions: String,
+    inputs: Vec<Input>,
+    /// Frames or events, if the file does not say how many.
+    count: u64,
 }
 
 /// Reads one experiment; findings tell what is wrong with it.
@@ -208,13 +225,43 @@ fn read(
 ) -> Option<Experiment> {
     let Draft { name, group, seed, axes, table } = draft;
     let mut file = Section::new(&table, findings);
+    let common = Common::read(&mut file);
+    let examined = match common.kind {
+        KindName::CanGateway => read_can_gateway(file, &table, &common, (base, network)),
+        KindName::SignalService => signal_service::read(file, &common),
+    };
+    let Examined { kind, conditions, inputs, count } = examined?;
+    Some(Experiment {
+        title: common.title.unwrap_or(&group).to_owned(),
+        name,
+        group,
+        axes,
+        config: table.to_toml_string(),
+        seed: seed.or(common.seed).unwrap_or(1),
+        count: common.count.unwrap_or(count),
+        conditions,
+        inputs,
+        per_frame: common.per_frame.unwrap_or(true),
+        kind,
+    })
+}
+
+/// Reads an experiment with CAN buses.
+fn read_can_gateway(
+    mut file: Section<'_>,
+    table: &Table,
+    common: &Common<'_>,
+    (base, network): (&Path, &NetworkFile),
+) -> Option<Examined> {
+    let findings = file.findings();
+    common.refuse_testbed(&file, &[Testbed::Sim, Testbed::Vm]);
     file.require(&["bus", "traffic"]);
     let mut reader = Reader::new(base, findings, &mut file);
     if let Some((name, path)) = &network.input {
         reader.input(name, path);
         reader.has_network = true;
     }
-    network.doubt_gateway(&table, findings);
+    network.doubt_gateway(table, findings);
     let settings = Settings::read(file, &mut reader);
     let traffic = settings.traffic;
     let said = Said {
@@ -222,39 +269,26 @@ fn read(
         load: settings.load,
         load_size: settings.load_size,
         machine: settings.machine,
-        count: settings.count,
+        count: common.count,
         traffic: traffic.as_ref(),
         wants_tester: settings.wants_tester == Some(true),
         tester_origin: settings.tester_origin,
-        table: &table,
+        table,
     };
-    let hosted = match settings.testbed.unwrap_or(Testbed::Sim) {
+    let hosted = match common.testbed.unwrap_or(Testbed::Sim) {
         Testbed::Sim => reader.sim(said),
         Testbed::Vm => reader.vm(said),
+        // Refused above.
+        Testbed::Host => None,
     };
     let (Some(Hosted { world, rules, conditions }), Some(traffic)) = (hosted, traffic) else {
         return None;
     };
-    let whole = if matches!(traffic, Traffic::Replay { .. }) { u64::MAX } else { DEFAULT_COUNT };
-    Some(Experiment {
-        title: settings.title.unwrap_or(&group).to_owned(),
-        name,
-        group,
-        axes,
-        config: table.to_toml_string(),
-        seed: seed.or(settings.seed).unwrap_or(1),
-        count: settings.count.unwrap_or(whole),
-        network: Network {
-            gateways: rules.map(gateway_with).into_iter().collect(),
-            ..reader.network
-        },
-        traffic,
-        conditions,
-        path: TapPath::CAN_GATEWAY,
-        inputs: reader.inputs,
-        per_frame: settings.per_frame.unwrap_or(true),
-        world,
-    })
+    let count = if matches!(traffic, Traffic::Replay { .. }) { u64::MAX } else { DEFAULT_COUNT };
+    let network =
+        Network { gateways: rules.map(gateway_with).into_iter().collect(), ..reader.network };
+    let kind = Kind::CanGateway(Box::new(CanGateway { network, traffic, world }));
+    Some(Examined { kind, conditions, inputs: reader.inputs, count })
 }
 
 /// The gateway of an experiment, which has one at most.

@@ -15,7 +15,9 @@
 //! Besides latencies a value may be `EXPERIMENT` with `sent`, `received`, `not_routed`, `refused` or
 //! `lost` (frames), with `not_routed_percent`, `refused_percent` or `lost_percent` (of those sent), or
 //! with `gateway_instructions` (for each frame that arrived). `refused` is what the rules refuse; it
-//! is no loss.
+//! is no loss. Of the signal service a value may be `EXPERIMENT PROCESS cpu_per_event` (in us) or
+//! `EXPERIMENT PROCESS cpu_percent` (of all processors), where a process is `server`, `subscriber` or `all`, or
+//! `EXPERIMENT bytes_per_event`.
 //!
 //! `each = ["6.1", "6.12"]` makes a claim of each, in which `{each}` stands for one of them. `{sent}` in
 //! `says` stands for the number of frames that the experiment sent.
@@ -78,14 +80,27 @@ enum Figure {
     EndedPercent(Ending),
     Sent,
     GatewayInstructions,
+    /// CPU time of processes for each event, in microseconds.
+    CpuPerEvent(String),
+    /// CPU time of processes in percent of all processors.
+    CpuPercent(String),
+    /// Bytes that a subscriber got for each event.
+    BytesPerEvent,
 }
+
+/// The figures of processes.
+const CPU_PER_EVENT: &str = "cpu_per_event";
+const CPU_PERCENT: &str = "cpu_percent";
 
 impl Figure {
     const fn unit(&self) -> Unit {
         match self {
-            Self::Latency(..) | Self::MessageLatency(..) => Unit::Microseconds,
+            Self::Latency(..) | Self::MessageLatency(..) | Self::CpuPerEvent(_) => {
+                Unit::Microseconds
+            }
             Self::Ended(_) | Self::Sent => Unit::Frames,
-            Self::EndedPercent(_) => Unit::Percent,
+            Self::EndedPercent(_) | Self::CpuPercent(_) => Unit::Percent,
+            Self::BytesPerEvent => Unit::Bytes,
             Self::GatewayInstructions => Unit::Instructions,
         }
     }
@@ -96,6 +111,7 @@ impl Figure {
         match name {
             "sent" => Some(Self::Sent),
             "gateway_instructions" => Some(Self::GatewayInstructions),
+            "bytes_per_event" => Some(Self::BytesPerEvent),
             _ => match name.strip_suffix("_percent") {
                 Some(key) => ending(key).map(Self::EndedPercent),
                 None => ending(name).map(Self::Ended),
@@ -111,8 +127,10 @@ pub enum Unit {
     Microseconds,
     /// Frames.
     Frames,
-    /// Percent of the frames that were sent.
+    /// Percent of the frames that were sent, or of all processors.
     Percent,
+    /// Bytes for each event.
+    Bytes,
     /// Instructions per frame that arrived.
     Instructions,
 }
@@ -181,6 +199,12 @@ impl Term {
         let words: Vec<_> = text.split_whitespace().collect();
         let (experiment, figure) = match words[..] {
             [experiment, figure] => (experiment, Figure::of_frames(figure).ok_or(expected)?),
+            [experiment, process, CPU_PER_EVENT] => {
+                (experiment, Figure::CpuPerEvent(process.to_owned()))
+            }
+            [experiment, process, CPU_PERCENT] => {
+                (experiment, Figure::CpuPercent(process.to_owned()))
+            }
             [experiment, metric, figure] | [experiment, _, metric, figure] => {
                 let known = Metric::from_key(metric).ok_or_else(|| {
                     let known: Vec<_> = Metric::ALL.iter().map(|metric| metric.key()).collect();
@@ -229,12 +253,18 @@ impl Term {
             Figure::Ended(ending) => counts.ended(*ending) as f64,
             Figure::Sent => counts.sent as f64,
             Figure::GatewayInstructions => result.effort?.gateway_instructions_per_frame?,
+            Figure::CpuPerEvent(process) => result.service.as_ref()?.cpu_us_per_event(process)?,
+            Figure::CpuPercent(process) => result.service.as_ref()?.cpu_percent(process)?,
+            Figure::BytesPerEvent => result.service.as_ref()?.event_bytes?,
         })
     }
 
     /// Whether another seed may give another value: in `vm`, everything under load, and all latencies
-    /// but the shortest and the median. A simulation is what its seed makes it.
+    /// but the shortest and the median; in `host`, all but sizes. A simulation is what its seed makes it.
     fn is_chance(&self, result: &ResultFile) -> bool {
+        if result.testbed == Testbed::Host.name() {
+            return self.figure != Figure::BytesPerEvent;
+        }
         let is_exact = match &self.figure {
             Figure::Latency(_, figure) | Figure::MessageLatency(_, _, figure) => {
                 ["min", "p50"].contains(&figure.as_str())

@@ -13,7 +13,7 @@ use candor_sim::{BusStatistics, Release, Source, Stuffing, Time};
 use candor_time::Nanos;
 use candor_wire::can::{Timing, bits};
 
-use crate::experiment::{Experiment, Traffic};
+use crate::experiment::{CanGateway, Traffic};
 
 /// What is to be sent on a bus is added up for each of these.
 const WINDOW: Nanos = Nanos::from_secs(1);
@@ -98,9 +98,9 @@ pub(crate) struct Waits {
 
 impl Waits {
     /// For the senders of an experiment, in the order in which they were added.
-    pub(crate) fn new(experiment: &Experiment) -> Self {
-        let senders = match &experiment.traffic {
-            Traffic::Periodic => experiment
+    pub(crate) fn new(can: &CanGateway) -> Self {
+        let senders = match &can.traffic {
+            Traffic::Periodic => can
                 .network
                 .nodes
                 .iter()
@@ -113,7 +113,7 @@ impl Waits {
             Traffic::Replay { bus, .. } => vec![(*bus, BTreeMap::new())],
             Traffic::Numbered { .. } => Vec::new(),
         };
-        Self { senders, of_buses: vec![(Nanos::ZERO, 0); experiment.network.buses.len()] }
+        Self { senders, of_buses: vec![(Nanos::ZERO, 0); can.network.buses.len()] }
     }
 
     /// A frame of `sender` waited so long.
@@ -127,13 +127,13 @@ impl Waits {
 
 /// What is doubtful about a bus, after the run.
 pub(crate) fn notes(
-    experiment: &Experiment,
+    can: &CanGateway,
     demands: &[Rc<RefCell<Demand>>],
     waits: &Waits,
     statistics: &[BusStatistics],
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    for (index, bus) in experiment.network.buses.iter().enumerate() {
+    for (index, bus) in can.network.buses.iter().enumerate() {
         notes.extend(unusual(bus));
         let overload = demands.get(index).zip(waits.of_buses.get(index));
         notes.extend(overload.and_then(|(demand, &wait)| overloaded(bus, &demand.borrow(), wait)));

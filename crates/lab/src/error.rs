@@ -53,7 +53,7 @@ impl Error {
 
     /// A testbed was given an experiment of another one.
     pub(crate) fn elsewhere(experiment: &Experiment, testbed: Testbed) -> Self {
-        let (name, own) = (&experiment.name, experiment.world.testbed());
+        let (name, own) = (&experiment.name, experiment.testbed());
         Self::Other(format!(
             "{name} runs on the testbed `{own}`, not on `{testbed}`; change its testbed"
         ))

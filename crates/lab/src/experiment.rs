@@ -11,6 +11,7 @@ use candor_protocol::order::{self, Controller, File, Settings};
 use candor_sim::instrument::Instrument;
 use candor_sim::model::Model;
 use candor_time::Nanos;
+use serde::{Deserialize, Serialize};
 
 use crate::traffic::Numbered;
 
@@ -31,24 +32,81 @@ pub struct Experiment {
     pub seed: u64,
     /// Frames to send at most.
     pub count: u64,
-    /// The network. Its first bus is the source of generated traffic, the second its target; its nodes send
-    /// periodic traffic; it has one gateway at most.
-    pub network: Network,
-    /// What is sent.
-    pub traffic: Traffic,
-    /// The taps that its frames pass.
-    pub path: &'static TapPath,
     /// World and conditions, for people, as far as they are known before it runs.
     pub conditions: String,
     /// Files that were read.
     pub inputs: Vec<Input>,
     /// Whether a line per frame is written.
     pub per_frame: bool,
-    /// The world it runs in, and what only that world wants to know.
-    pub world: World,
+    /// What is examined.
+    pub kind: Kind,
 }
 
 impl Experiment {
+    /// The taps that its frames pass.
+    #[must_use]
+    pub const fn path(&self) -> &'static TapPath {
+        match self.kind {
+            Kind::CanGateway(_) => TapPath::CAN_GATEWAY,
+            Kind::SignalService(_) => TapPath::SIGNAL_SERVICE,
+        }
+    }
+
+    /// The testbed that it runs in.
+    #[must_use]
+    pub const fn testbed(&self) -> Testbed {
+        match &self.kind {
+            Kind::CanGateway(can) => can.world.testbed(),
+            Kind::SignalService(_) => Testbed::Host,
+        }
+    }
+
+    /// Buses and gateway, if these are examined.
+    #[must_use]
+    pub const fn can_gateway(&self) -> Option<&CanGateway> {
+        match &self.kind {
+            Kind::CanGateway(can) => Some(can),
+            Kind::SignalService(_) => None,
+        }
+    }
+}
+
+/// What an experiment examines.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// CAN buses, with a gateway or without.
+    CanGateway(Box<CanGateway>),
+    /// The signal service, by processes of this machine.
+    SignalService(Box<SignalService>),
+}
+
+impl Kind {
+    /// The names in files.
+    pub(crate) const NAMES: [&str; 2] = ["can-gateway", "signal-service"];
+
+    /// The name in files.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::CanGateway(_) => Self::NAMES[0],
+            Self::SignalService(_) => Self::NAMES[1],
+        }
+    }
+}
+
+/// CAN buses, with a gateway or without.
+#[derive(Clone, Debug)]
+pub struct CanGateway {
+    /// The network. Its first bus is the source of generated traffic, the second its target; its nodes send
+    /// periodic traffic; it has one gateway at most.
+    pub network: Network,
+    /// What is sent.
+    pub traffic: Traffic,
+    /// The world, and what only that world wants to know.
+    pub world: World,
+}
+
+impl CanGateway {
     /// The rules of the gateway; `None` if there is no gateway.
     #[must_use]
     pub fn rules(&self) -> Option<&candor_engine::Table> {
@@ -56,7 +114,69 @@ impl Experiment {
     }
 }
 
-/// The world of an experiment, with its own settings.
+/// The signal service between a sender of datagrams and subscribers, each a process.
+#[derive(Clone, Debug)]
+pub struct SignalService {
+    /// Events per second.
+    pub rate_hz: u32,
+    /// How many identifiers they have.
+    pub ids: u16,
+    /// How long the service gathers events.
+    pub coalesce: Nanos,
+    /// How it is subscribed to.
+    pub subscriber: SubscriberKind,
+    /// By how many.
+    pub subscribers: u32,
+}
+
+impl SignalService {
+    /// What is examined, for people.
+    pub(crate) fn describe(&self) -> String {
+        let whom = match (self.subscriber, self.subscribers) {
+            (SubscriberKind::None, _) => "no subscriber".to_owned(),
+            (kind, 1) => format!("one subscriber, {}", kind.description()),
+            (kind, many) => format!("{many} subscribers, {}", kind.description()),
+        };
+        format!(
+            "processes of this machine; {} events/s of {} identifiers over can2udp, gathered for {}; {whom}",
+            self.rate_hz, self.ids, self.coalesce
+        )
+    }
+}
+
+/// How the signal service is subscribed to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SubscriberKind {
+    /// Nobody is: frames are received.
+    None,
+    /// WebSocket with AGL's messages.
+    #[default]
+    Json,
+}
+
+impl SubscriberKind {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::None, Self::Json];
+
+    /// The name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Json => "json",
+        }
+    }
+
+    const fn description(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Json => "WebSocket with JSON",
+        }
+    }
+}
+
+/// The world of CAN buses, with its own settings.
 #[derive(Clone, Debug)]
 pub enum World {
     /// Buses and hosts in virtual time.
@@ -83,11 +203,13 @@ pub enum Testbed {
     Sim,
     /// Virtual machines.
     Vm,
+    /// Processes of this machine.
+    Host,
 }
 
 impl Testbed {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Sim, Self::Vm];
+    pub const ALL: [Self; 3] = [Self::Sim, Self::Vm, Self::Host];
 
     /// The name in files and results.
     #[must_use]
@@ -95,6 +217,7 @@ impl Testbed {
         match self {
             Self::Sim => "sim",
             Self::Vm => "vm",
+            Self::Host => "host",
         }
     }
 }

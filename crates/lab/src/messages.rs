@@ -7,7 +7,7 @@ use candor_lat::{Histogram, Metric, Taps};
 use candor_network::show_id;
 use candor_sim::Record;
 
-use crate::experiment::{Experiment, Traffic};
+use crate::experiment::{CanGateway, Traffic};
 use crate::result::{Figures, MessageFigures};
 
 /// The metrics that messages have: from their queue to the end on their own bus, and to the end of their
@@ -32,10 +32,10 @@ struct Counted {
 
 impl Messages {
     /// Of an experiment whose senders are its nodes, in their order, or that sends numbered frames with several identifiers.
-    pub(crate) fn new(experiment: &Experiment) -> Self {
+    pub(crate) fn new(can: &CanGateway) -> Self {
         let mut all = Self::default();
-        if let Traffic::Numbered { frames, .. } = &experiment.traffic {
-            let bus = experiment.network.buses.first().map_or("", |bus| bus.name.as_str());
+        if let Traffic::Numbered { frames, .. } = &can.traffic {
+            let bus = can.network.buses.first().map_or("", |bus| bus.name.as_str());
             let mut can_ids = frames.can_ids.clone();
             can_ids.sort_unstable();
             can_ids.dedup();
@@ -46,8 +46,8 @@ impl Messages {
             }
             return all;
         }
-        for (sender, node) in (0_u32..).zip(&experiment.network.nodes) {
-            let bus = experiment.network.buses.get(node.bus).map_or("", |bus| bus.name.as_str());
+        for (sender, node) in (0_u32..).zip(&can.network.nodes) {
+            let bus = can.network.buses.get(node.bus).map_or("", |bus| bus.name.as_str());
             for message in &node.messages {
                 all.add(Some(sender), &message.name, (&node.name, bus), message.can_id);
             }

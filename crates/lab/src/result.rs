@@ -73,13 +73,70 @@ pub struct ResultFile {
     /// What it took, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
+    /// What the signal service took, if that is examined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceFigures>,
 }
 
-/// The metrics that have a column of their own.
-pub(crate) const LATENCIES: [Metric; 2] = [Metric::TotalLatency, Metric::GatewayLatency];
+/// What the signal service took, and the machine that it ran on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServiceFigures {
+    /// The processes by what they are for.
+    pub processes: Vec<ProcessCost>,
+    /// Frames that became events.
+    pub events: u64,
+    /// Bytes of UDP that were sent.
+    pub datagram_bytes: u64,
+    /// Bytes that a subscriber got for each event, headers of the WebSocket included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_bytes: Option<f64>,
+    /// Subscribers.
+    pub subscribers: u64,
+    /// The machine.
+    pub host: HostMachine,
+}
+
+/// CPU time of processes with one purpose, as the kernel accounts it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProcessCost {
+    /// Their purpose: `server`, `subscriber`.
+    pub name: String,
+    /// How many there are.
+    pub processes: u64,
+    /// CPU time of all of them together in ns.
+    pub cpu_ns: u64,
+    /// The same in percent of all processors while frames were sent.
+    pub cpu_percent: f64,
+}
+
+impl ServiceFigures {
+    /// CPU time of the processes of that purpose for each event, in us; `all` for those of every purpose.
+    #[must_use]
+    pub fn cpu_us_per_event(&self, name: &str) -> Option<f64> {
+        let cpu_ns: u64 = self.of(name)?.map(|process| process.cpu_ns).sum();
+        (self.events > 0).then(|| cpu_ns as f64 / self.events as f64 / 1_000.0)
+    }
+
+    /// The same in percent of all processors.
+    #[must_use]
+    pub fn cpu_percent(&self, name: &str) -> Option<f64> {
+        Some(self.of(name)?.map(|process| process.cpu_percent).sum())
+    }
+
+    /// The processes of that purpose; `None` if there are none.
+    fn of(&self, name: &str) -> Option<impl Iterator<Item = &ProcessCost>> {
+        let is_meant = move |process: &&ProcessCost| name == "all" || process.name == name;
+        self.processes
+            .iter()
+            .any(|process| is_meant(&process))
+            .then(|| self.processes.iter().filter(is_meant))
+    }
+}
 
 /// The machine that an experiment ran on: everything about it that may change a figure.
 pub use candor_vm::Identity as Machine;
+
+pub use crate::machine::HostMachine;
 
 /// What an experiment took, and how well its tester worked. Times are CPU time, interrupts that hit
 /// the process included.
@@ -476,9 +533,9 @@ impl ResultFile {
             title: experiment.title.clone(),
             candor: env!("CARGO_PKG_VERSION").into(),
             command,
-            testbed: experiment.world.testbed().name().into(),
+            testbed: experiment.testbed().name().into(),
             conditions: experiment.conditions.clone(),
-            path: experiment.path.name().into(),
+            path: experiment.path().name().into(),
             machine: None,
             seed: experiment.seed,
             axes: experiment.axes.iter().cloned().collect(),
@@ -493,6 +550,7 @@ impl ResultFile {
             messages: Vec::new(),
             notes: Vec::new(),
             effort: None,
+            service: None,
         }
     }
 
@@ -513,6 +571,12 @@ impl ResultFile {
     pub fn lost_percent(&self) -> Option<f64> {
         let Counts { sent, lost, .. } = self.counts;
         (sent > 0).then(|| lost as f64 / sent as f64 * 100.0)
+    }
+
+    /// The latency that is shown where there is room for one.
+    #[must_use]
+    pub fn main_metric(&self) -> Option<&Figures> {
+        self.metric(TapPath::by_name(&self.path)?.main_metric()?)
     }
 
     /// Whether the gateway's host had something else to do.

@@ -6,13 +6,13 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use candor_time::Nanos;
 
 use crate::error::Error;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Testbed};
 use crate::result::ResultFile;
 use crate::runner::{Ran, Task, Watch};
 use crate::testbed::Testbeds;
@@ -126,26 +126,14 @@ pub fn run(
 ) -> Result<Outcome, Error> {
     prepare(settings.out)?;
     settings.testbeds.prepare(experiments)?;
-    let next = AtomicUsize::new(0);
     let all: Vec<Mutex<Option<Ended>>> = experiments.iter().map(|_| Mutex::new(None)).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..settings.jobs.clamp(1, experiments.len().max(1)) {
-            scope.spawn(|| {
-                let take_next = || {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    experiments.get(index).zip(all.get(index))
-                };
-                while let Some((experiment, slot)) = take_next() {
-                    let ended = run_one(experiment, settings, progress);
-                    progress.finished(experiment, &ended);
-                    if matches!(ended, Ended::Failed(Error::Interrupted | Error::Io { .. })) {
-                        next.store(experiments.len(), Ordering::Relaxed);
-                    }
-                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
-                }
-            });
-        }
-    });
+    let each: Vec<_> = experiments.iter().zip(&all).collect();
+    // What takes its time from this machine runs alone, when all else has ended.
+    let (alone, together): (Vec<_>, Vec<_>) =
+        each.into_iter().partition(|(experiment, _)| experiment.testbed() == Testbed::Host);
+    if run_each(&together, settings.jobs, settings, progress) {
+        run_each(&alone, 1, settings, progress);
+    }
     let mut outcome = Outcome::default();
     for (experiment, ended) in experiments.iter().zip(all) {
         let name = || experiment.name.clone();
@@ -159,6 +147,34 @@ pub fn run(
         }
     }
     Ok(outcome)
+}
+
+/// Runs experiments, so many at a time. False if something ended all of them.
+fn run_each(
+    each: &[(&Experiment, &Mutex<Option<Ended>>)],
+    jobs: usize,
+    settings: &Settings<'_>,
+    progress: &dyn Progress,
+) -> bool {
+    let next = AtomicUsize::new(0);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, each.len().max(1)) {
+            scope.spawn(|| {
+                let take_next = || each.get(next.fetch_add(1, Ordering::Relaxed));
+                while let Some((experiment, slot)) = take_next() {
+                    let ended = run_one(experiment, settings, progress);
+                    progress.finished(experiment, &ended);
+                    if matches!(ended, Ended::Failed(Error::Interrupted | Error::Io { .. })) {
+                        next.store(each.len(), Ordering::Relaxed);
+                        is_over.store(true, Ordering::Relaxed);
+                    }
+                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+                }
+            });
+        }
+    });
+    !is_over.into_inner()
 }
 
 /// Passes the progress of one experiment on.

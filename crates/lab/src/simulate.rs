@@ -18,7 +18,7 @@ use self::collector::{Accounts, Collector, Way};
 use crate::doubt::{self, Demand, Metered, Waits};
 use crate::error::Error;
 use crate::experiment::{
-    BusFaults, Experiment, Pace, Sim, Testbed, Traffic, World as ExperimentWorld,
+    BusFaults, CanGateway, Experiment, Pace, Sim, Testbed, Traffic, World as ExperimentWorld,
 };
 use crate::messages::Messages;
 use crate::result::{Bus, Counts, ResultFile, RuleCounts, Stopped};
@@ -62,11 +62,12 @@ pub fn run<'a>(
     frames: Option<&'a mut dyn Write>,
     watch: &'a dyn Watch,
 ) -> Result<ResultFile, Error> {
-    let mut scene = Scene::new(experiment)?;
-    let jobs = scene.jobs(experiment);
-    let (way, waits) = (scene.way(experiment), Waits::new(experiment));
-    let messages = Messages::new(experiment);
-    let path = experiment.path;
+    let can = experiment.can_gateway().ok_or_else(|| Error::elsewhere(experiment, Testbed::Sim))?;
+    let mut scene = Scene::new(experiment, can)?;
+    let jobs = scene.jobs(can);
+    let (way, waits) = (scene.way(can), Waits::new(can));
+    let messages = Messages::new(can);
+    let path = experiment.path();
     let mut collector = Collector::new(path, frames, jobs, way, waits, messages, watch);
     let finished = scene.world.run(&mut collector);
     collector.builder.check()?;
@@ -76,7 +77,7 @@ pub fn run<'a>(
     if !finished {
         return Err(Error::Interrupted);
     }
-    scene.result(experiment, command, collector)
+    scene.result(experiment, can, command, collector)
 }
 
 /// The world of an experiment.
@@ -92,23 +93,22 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(experiment: &Experiment) -> Result<Self, Error> {
-        let ExperimentWorld::Sim(settings) = &experiment.world else {
+    fn new(experiment: &Experiment, can: &CanGateway) -> Result<Self, Error> {
+        let ExperimentWorld::Sim(settings) = &can.world else {
             return Err(Error::elsewhere(experiment, Testbed::Sim));
         };
         let mut world = World::new(experiment.seed);
-        let buses: Vec<_> = experiment
+        let buses: Vec<_> = can
             .network
             .buses
             .iter()
             .zip(&settings.faults)
             .map(|(bus, faults)| world.add_bus(bus_config(bus, *faults)))
             .collect();
-        let gateway = settings.model.as_ref().zip(experiment.rules()).map(|(model, rules)| {
+        let gateway = settings.model.as_ref().zip(can.rules()).map(|(model, rules)| {
             let host = world.add_host(model.clone(), Rules::new(rules));
             for bus in &rules.buses {
-                let named =
-                    experiment.network.buses.iter().position(|config| config.name == bus.name);
+                let named = can.network.buses.iter().position(|config| config.name == bus.name);
                 match named.filter(|_| !bus.is_virtual) {
                     Some(index) => world.connect(host, buses[index]),
                     None => world.add_virtual_port(host),
@@ -130,13 +130,18 @@ impl Scene {
             gateway,
             replay_failure: None,
             error_reports: Rc::default(),
-            demands: experiment.network.buses.iter().map(|_| Rc::default()).collect(),
+            demands: can.network.buses.iter().map(|_| Rc::default()).collect(),
         };
-        scene.add_senders(experiment, settings)?;
+        scene.add_senders(experiment, can, settings)?;
         Ok(scene)
     }
 
-    fn add_senders(&mut self, experiment: &Experiment, settings: &Sim) -> Result<(), Error> {
+    fn add_senders(
+        &mut self,
+        experiment: &Experiment,
+        can: &CanGateway,
+        settings: &Sim,
+    ) -> Result<(), Error> {
         let allowance: Allowance = Rc::new(Cell::new(experiment.count));
         // The papers' tester has one transmit buffer: its driver loads the next frame only after
         // the interrupt.
@@ -150,7 +155,7 @@ impl Scene {
             reload,
             fault_rate: 0.0,
         };
-        match &experiment.traffic {
+        match &can.traffic {
             Traffic::Numbered { frames, pace, timeout } => {
                 let (drive, depth) = match *pace {
                     Pace::OneAtATime { turnaround } => {
@@ -164,7 +169,7 @@ impl Scene {
                 self.senders.push(self.world.add_sender(self.buses[0], config, source));
             }
             Traffic::Periodic => {
-                let nodes = &experiment.network.nodes;
+                let nodes = &can.network.nodes;
                 let source = |(stream, node): (u64, &candor_network::Node)| {
                     let random = Random::new(experiment.seed, (4 << 32) + stream);
                     Periodic::new(node.messages.clone(), random)
@@ -173,7 +178,7 @@ impl Scene {
                 traffic::share(&mut sources, experiment.count);
                 for (node, source) in nodes.iter().zip(sources) {
                     let bus = node.bus;
-                    let timing = experiment.network.buses[bus].timing;
+                    let timing = can.network.buses[bus].timing;
                     let source = Metered::new(source, timing, &self.demands[bus]);
                     let config = config(Drive::Timed, node.queue.discipline, node.queue.depth);
                     let sender = self.world.add_sender(self.buses[bus], config, Box::new(source));
@@ -186,7 +191,7 @@ impl Scene {
                 let source = Replay::new(recording, interface.clone(), *speed, allowance);
                 self.replay_failure = Some(source.failure());
                 self.error_reports = source.reports();
-                let timing = experiment.network.buses[*bus].timing;
+                let timing = can.network.buses[*bus].timing;
                 let source = Metered::new(source, timing, &self.demands[*bus]);
                 // The order on the bus was decided when it was recorded.
                 let config = config(Drive::Timed, Discipline::Fifo, REPLAY_QUEUE);
@@ -198,8 +203,8 @@ impl Scene {
     }
 
     /// Names of the gateway's jobs: rule and destination.
-    fn jobs(&self, experiment: &Experiment) -> Vec<(String, String)> {
-        let Some(rules) = experiment.rules() else { return Vec::new() };
+    fn jobs(&self, can: &CanGateway) -> Vec<(String, String)> {
+        let Some(rules) = can.rules() else { return Vec::new() };
         let Some(host) = self.gateway else { return Vec::new() };
         let program = self.world.gateway(host).engine().program();
         let name = |job: &candor_engine::program::Job| {
@@ -210,16 +215,17 @@ impl Scene {
     }
 
     /// What the rules are to the frames.
-    fn way(&self, experiment: &Experiment) -> Way {
+    fn way(&self, can: &CanGateway) -> Way {
         Way {
             has_gateway: self.gateway.is_some(),
-            is_allow_list: experiment.rules().is_some_and(|rules| rules.refuses_others),
+            is_allow_list: can.rules().is_some_and(|rules| rules.refuses_others),
         }
     }
 
     fn result(
         self,
         experiment: &Experiment,
+        can: &CanGateway,
         command: String,
         collected: Collector<'_>,
     ) -> Result<ResultFile, Error> {
@@ -254,8 +260,8 @@ impl Scene {
         }
         let statistics: Vec<_> =
             self.buses.iter().map(|&bus| self.world.bus_statistics(bus)).collect();
-        notes.extend(doubt::notes(experiment, &self.demands, &collected.waits, &statistics));
-        let buses = experiment.network.buses.iter().zip(&statistics).map(|(bus, statistics)| {
+        notes.extend(doubt::notes(can, &self.demands, &collected.waits, &statistics));
+        let buses = can.network.buses.iter().zip(&statistics).map(|(bus, statistics)| {
             let busy_ns = statistics.busy.as_nanos();
             Bus {
                 error_frames: statistics.error_frames,

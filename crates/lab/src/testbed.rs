@@ -1,15 +1,17 @@
 //! Testbeds: the worlds that experiments run in, behind one interface.
 //!
 //! ```text
-//!  Experiment{world} -- Testbeds::runner --> simulate::Simulation   `sim`: buses and hosts in virtual time
-//!                                  \---> vm::Machines           `vm`: real kernels in QEMU
+//!  Experiment{kind} -- Testbeds::runner -+-> simulate::Simulation   `sim`: buses and hosts in virtual time
+//!                                        |-> vm::Machines           `vm`: real kernels in QEMU
+//!                                        \-> host::Host             `host`: processes of this machine
 //! ```
 //!
-//! A further world is a variant of [`World`] with a file beside `campaign/vm.rs` that reads it, a
-//! [`Runner`] in a file of its own, and a line here.
+//! A further testbed is a [`Testbed`], a [`Runner`] in a file of its own, and a line here. What it examines is a variant of
+//! [`Kind`](crate::experiment::Kind), with a file in `campaign/` that reads it.
 
 use crate::error::Error;
-use crate::experiment::{Experiment, World};
+use crate::experiment::{Experiment, Testbed};
+use crate::host::Host;
 use crate::runner::Runner;
 use crate::simulate::Simulation;
 use crate::vm::Machines;
@@ -20,13 +22,15 @@ pub struct Testbeds {
     sim: Simulation,
     /// Absent where nobody wants virtual machines: they need a cache folder and QEMU.
     vm: Option<Machines>,
+    /// Absent where there is no program for its processes.
+    host: Option<Host>,
 }
 
 impl Testbeds {
-    /// Simulation, and virtual machines if there are some.
+    /// Simulation, virtual machines if there are some, and processes of this machine if there are.
     #[must_use]
-    pub fn new(vm: Option<Machines>) -> Self {
-        Self { sim: Simulation, vm }
+    pub const fn new(vm: Option<Machines>, host: Option<Host>) -> Self {
+        Self { sim: Simulation, vm, host }
     }
 
     /// The testbed of an experiment.
@@ -34,13 +38,15 @@ impl Testbeds {
     /// # Errors
     /// It is not there.
     pub fn runner(&self, experiment: &Experiment) -> Result<&dyn Runner, Error> {
-        match (&experiment.world, &self.vm) {
-            (World::Sim(_), _) => Ok(&self.sim),
-            (World::Vm(_), Some(vm)) => Ok(vm),
-            (World::Vm(_), None) => {
-                Err(Error::Other(format!("{}: there are no virtual machines", experiment.name)))
-            }
-        }
+        let runner: Option<&dyn Runner> = match experiment.testbed() {
+            Testbed::Sim => Some(&self.sim),
+            Testbed::Vm => self.vm.as_ref().map(|vm| vm as _),
+            Testbed::Host => self.host.as_ref().map(|host| host as _),
+        };
+        runner.ok_or_else(|| {
+            let Experiment { name, .. } = experiment;
+            Error::Other(format!("{name}: the testbed `{}` is not there", experiment.testbed()))
+        })
     }
 
     /// Sees to it that whatever these experiments need is there.
@@ -49,10 +55,8 @@ impl Testbeds {
     /// It is not.
     pub fn prepare(&self, experiments: &[Experiment]) -> Result<(), Error> {
         let Some(vm) = &self.vm else { return Ok(()) };
-        let theirs: Vec<_> = experiments
-            .iter()
-            .filter(|experiment| matches!(experiment.world, World::Vm(_)))
-            .collect();
+        let theirs: Vec<_> =
+            experiments.iter().filter(|experiment| experiment.testbed() == Testbed::Vm).collect();
         vm.prepare(&theirs)
     }
 }

@@ -27,8 +27,7 @@ pub use self::profile::Breakdown;
 pub use self::qemu::Emulator;
 pub use self::store::{Found, Store};
 use crate::error::Error;
-use crate::experiment::{Experiment, Testbed, World};
-use crate::experiment::{MachineChoice, Vm};
+use crate::experiment::{CanGateway, Experiment, MachineChoice, Testbed, Vm, World};
 use crate::result;
 use crate::runner::{Ran, Runner, Task, Watch};
 
@@ -152,7 +151,7 @@ impl Slot {
 impl Runner for Machines {
     fn prepare(&self, experiments: &[&Experiment]) -> Result<(), Error> {
         for experiment in experiments {
-            self.slot(&settings(experiment)?.machine)?;
+            self.slot(&settings(experiment)?.1.machine)?;
         }
         Ok(())
     }
@@ -164,20 +163,21 @@ impl Runner for Machines {
         watch: &dyn Watch,
     ) -> Result<Ran, Error> {
         let Task { experiment, command, is_fresh } = task;
-        let settings = settings(experiment)?;
+        let (can, settings) = settings(experiment)?;
         let slot = self.slot(&settings.machine)?;
-        let measurement = order::order(experiment, settings)?;
+        let measurement = order::order(experiment, can, settings)?;
         let order = Order::Measure(Box::new(measurement));
         let (report, is_cached) = self.report(&slot, &order, is_fresh, watch)?;
         let machine = slot.machine.describe();
-        let result = evaluate::evaluate(experiment, settings, machine, &report, command, frames)?;
+        let bed = (can, settings, machine);
+        let result = evaluate::evaluate(experiment, bed, &report, command, frames)?;
         Ok(Ran { result, is_cached })
     }
 }
 
-fn settings(experiment: &Experiment) -> Result<&Vm, Error> {
-    match &experiment.world {
-        World::Vm(settings) => Ok(settings),
-        World::Sim(_) => Err(Error::elsewhere(experiment, Testbed::Vm)),
+fn settings(experiment: &Experiment) -> Result<(&CanGateway, &Vm), Error> {
+    match experiment.can_gateway().map(|can| (can, &can.world)) {
+        Some((can, World::Vm(settings))) => Ok((can, settings)),
+        _ => Err(Error::elsewhere(experiment, Testbed::Vm)),
     }
 }

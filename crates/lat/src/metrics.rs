@@ -11,6 +11,7 @@
 //! | `egress_wait` | `loaded - enqueued` |
 //! | `bus_wait` | `target_start - loaded` |
 //! | `end_to_end` | `target_end - queued` |
+//! | `delivery` | `delivered - queued` |
 //!
 //! The first two are those of the gateway papers (Sojka and others, 2010 and 2011, figure 2): a
 //! receiver before the gateway and one behind it both stamp the end of the frame; what the frame
@@ -49,6 +50,8 @@ pub enum Metric {
     BusWait,
     /// From the sending application to the receivers on the target bus.
     EndToEnd,
+    /// From the sending application to an application that has the event decoded.
+    Delivery,
 }
 
 /// The one definition of a metric: `to - from`, some without the transmission.
@@ -62,7 +65,7 @@ struct Definition {
 
 impl Metric {
     /// All metrics, the most asked for first.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::TotalLatency,
         Self::GatewayLatency,
         Self::ResponseTime,
@@ -72,7 +75,11 @@ impl Metric {
         Self::EgressWait,
         Self::BusWait,
         Self::EndToEnd,
+        Self::Delivery,
     ];
+
+    /// Those that answer the question of a path: tables show them first, and lines per frame have them.
+    const HEADLINE: [Self; 3] = [Self::TotalLatency, Self::GatewayLatency, Self::Delivery];
 
     const fn definition(self) -> Definition {
         const fn wait(key: &'static str, label: &'static str, to: Tap, from: Tap) -> Definition {
@@ -106,6 +113,7 @@ impl Metric {
                 wait("bus_wait", "Wait for the target bus", Tap::TargetStart, Tap::Loaded)
             }
             Self::EndToEnd => wait("end_to_end", "End to end", Tap::TargetEnd, Tap::Queued),
+            Self::Delivery => wait("delivery", "Delivery", Tap::Delivered, Tap::Queued),
         }
     }
 
@@ -170,6 +178,17 @@ impl TapPath {
         let has = |tap| self.place(tap).is_some();
         Metric::ALL.into_iter().filter(move |metric| has(metric.from()) && has(metric.to()))
     }
+
+    /// The metrics that answer the question of this path.
+    pub fn headline(&self) -> impl Iterator<Item = Metric> {
+        self.metrics().filter(|metric| Metric::HEADLINE.contains(metric))
+    }
+
+    /// The metric that is shown where there is room for one.
+    #[must_use]
+    pub fn main_metric(&self) -> Option<Metric> {
+        self.headline().last()
+    }
 }
 
 #[cfg(test)]
@@ -177,12 +196,13 @@ mod tests {
     use super::*;
 
     /// A frame of 224 us that waits a different time in every place.
-    const TAPS: [u64; Tap::COUNT] =
+    const TAPS: [u64; TapPath::CAN_GATEWAY.taps().len()] =
         [100, 1_100, 225_100, 230_100, 240_100, 245_100, 252_100, 300_100, 524_100];
 
     fn taps() -> Taps {
-        Tap::ALL
-            .into_iter()
+        let taps = TapPath::CAN_GATEWAY.taps();
+        taps.iter()
+            .copied()
             .zip(TAPS)
             .fold(Taps::new(TapPath::CAN_GATEWAY), |taps, (tap, time_ns)| taps.with(tap, time_ns))
     }
@@ -241,7 +261,11 @@ mod tests {
 
     #[test]
     fn a_path_has_the_metrics_between_its_taps() {
-        assert!(TapPath::CAN_GATEWAY.metrics().eq(Metric::ALL));
+        let of_gateways = Metric::ALL.into_iter().filter(|metric| *metric != Metric::Delivery);
+        assert!(TapPath::CAN_GATEWAY.metrics().eq(of_gateways));
+        assert!(TapPath::CAN_GATEWAY.headline().eq([Metric::TotalLatency, Metric::GatewayLatency]));
+        assert_eq!(TapPath::CAN_GATEWAY.main_metric(), Some(Metric::GatewayLatency));
+        assert_eq!(TapPath::SIGNAL_SERVICE.main_metric(), Some(Metric::Delivery));
         assert!(TapPath::HOST.metrics().eq([Metric::HostTime]));
         let bus = TapPath::new("bus", &[Tap::SourceEnd, Tap::Queued]);
         assert!(bus.metrics().eq([Metric::ResponseTime]));

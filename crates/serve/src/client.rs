@@ -8,7 +8,7 @@ use candor_events::afb;
 use serde_json::{Value, json};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::HeaderValue;
-use tungstenite::{Message, WebSocket};
+use tungstenite::{Message, Utf8Bytes, WebSocket};
 
 /// How long the service may take to answer when a connection is made.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -151,14 +151,26 @@ impl Client {
         }
     }
 
+    /// The text of the next event, for who decodes it otherwise. Waits as long as it takes. Events that came before
+    /// the reply to a call are not among them.
+    ///
+    /// # Errors
+    /// The connection ends.
+    pub fn next_text(&mut self) -> Result<Utf8Bytes, Error> {
+        let stream = self.socket.get_ref();
+        stream.set_read_timeout(None).map_err(|error| Error::Ended(error.to_string()))?;
+        self.read_text()
+    }
+
     fn read(&mut self) -> Result<Value, Error> {
+        let message = serde_json::from_str(&self.read_text()?);
+        message.map_err(|error| Error::Ended(format!("a message is no JSON: {error}")))
+    }
+
+    fn read_text(&mut self) -> Result<Utf8Bytes, Error> {
         loop {
             match self.socket.read().map_err(ended)? {
-                Message::Text(text) => {
-                    let message = serde_json::from_str(&text);
-                    return message
-                        .map_err(|error| Error::Ended(format!("a message is no JSON: {error}")));
-                }
+                Message::Text(text) => return Ok(text),
                 Message::Close(frame) => {
                     let reason =
                         frame.map_or_else(|| "closed".to_owned(), |frame| frame.reason.to_string());

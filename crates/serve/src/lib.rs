@@ -192,6 +192,12 @@ impl Service {
         self.shared.hub().frames().0
     }
 
+    /// Frames lost before they could be received, as far as the ports know.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.shared.intakes.iter().map(|intake| intake.totals().1).sum()
+    }
+
     /// What has gone wrong with ports since this was asked last, and what is right again: a line for each.
     pub fn news(&mut self) -> Vec<String> {
         self.ingests.iter_mut().filter_map(Ingest::news).collect()

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use candor_diagnostics::noun;
 use candor_lab::Experiment;
-use candor_lab::experiment::{Testbed, World};
+use candor_lab::experiment::{MachineChoice, Testbed, World};
 use candor_output::say;
 use clap::Args;
 
@@ -46,11 +46,8 @@ pub(super) fn list(arguments: &List) -> Answer {
         let width = campaign.experiments.iter().map(|experiment| experiment.name.len()).max();
         let width = width.unwrap_or(0);
         let line = |experiment: &Experiment| {
-            let machine = match &experiment.world {
-                World::Sim(_) => String::new(),
-                World::Vm(vm) => format!("  {}", vm.machine),
-            };
-            format!("{:width$}  {}{machine}\n", experiment.name, experiment.world.testbed())
+            let machine = machine(experiment).map_or_else(String::new, |it| format!("  {it}"));
+            format!("{:width$}  {}{machine}\n", experiment.name, experiment.testbed())
         };
         print(&campaign.experiments.iter().map(line).collect::<String>())?;
         say!("{}", how_many(&campaign.experiments));
@@ -58,12 +55,20 @@ pub(super) fn list(arguments: &List) -> Answer {
     Ok(true)
 }
 
+/// The virtual machine of an experiment, if it has one.
+fn machine(experiment: &Experiment) -> Option<&MachineChoice> {
+    match &experiment.can_gateway()?.world {
+        World::Vm(vm) => Some(&vm.machine),
+        World::Sim(_) => None,
+    }
+}
+
 fn object(experiment: &Experiment) -> ListedExperiment<'_> {
     ListedExperiment {
         axes: experiment.axes.iter().map(|(key, value)| (&**key, &**value)).collect(),
         conditions: &experiment.conditions,
         name: &experiment.name,
-        testbed: experiment.world.testbed().into(),
+        testbed: experiment.testbed().into(),
         title: &experiment.title,
     }
 }
@@ -72,18 +77,13 @@ fn object(experiment: &Experiment) -> ListedExperiment<'_> {
 fn how_many(experiments: &[Experiment]) -> String {
     let number = |number: usize| thousands(number as u64);
     let in_testbed = |testbed: Testbed| {
-        experiments.iter().filter(|experiment| experiment.world.testbed() == testbed).count()
+        experiments.iter().filter(|experiment| experiment.testbed() == testbed).count()
     };
-    let machines: BTreeSet<_> = experiments
-        .iter()
-        .filter_map(|experiment| match &experiment.world {
-            World::Vm(vm) => Some(&vm.machine),
-            World::Sim(_) => None,
-        })
-        .collect();
+    let machines: BTreeSet<_> = experiments.iter().filter_map(machine).collect();
     let parts = Testbed::ALL.into_iter().filter_map(|testbed| {
         let on = match (testbed, machines.len()) {
             (Testbed::Sim, _) => String::new(),
+            (Testbed::Host, _) => " with processes of this machine".into(),
             (Testbed::Vm, 1) => " on one machine".into(),
             (Testbed::Vm, machines) => format!(" on {} machines", number(machines)),
         };

@@ -10,14 +10,36 @@ use candor_lat::Metric;
 use candor_vm::BusTime;
 
 use super::ranges::{duration_range, number_range};
+use super::service;
 use crate::output::{duration, table, thousands};
 
 /// Of how many buses the table shows the load.
 const MOST_LOADS: usize = 2;
 
 /// The figures of all results, and of a few the details. The runs of one experiment with several seeds
-/// share a row.
+/// share a row, and each kind of experiments has a table.
 pub(crate) fn overview(finished: &[Ran]) -> String {
+    let (of_service, of_buses): (Vec<_>, Vec<_>) =
+        finished.iter().partition(|ran| ran.result.service.is_some());
+    let mut out = String::new();
+    if !of_buses.is_empty() {
+        out.push_str(&of_can_gateways(&of_buses));
+    }
+    if !of_service.is_empty() {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out.push_str(&service::overview(&of_service));
+    }
+    match finished {
+        [ran] => out.push_str(&details(&ran.result)),
+        _ => out.push_str(&notes(finished)),
+    }
+    out
+}
+
+/// The table of experiments with CAN buses.
+fn of_can_gateways(finished: &[&Ran]) -> String {
     let groups = groups(finished.iter().map(|ran| &ran.result));
     let columns = Columns {
         has_runs: groups.iter().any(|group| group.runs.len() > 1),
@@ -64,19 +86,15 @@ pub(crate) fn overview(finished: &[Ran]) -> String {
     if columns.has_runs {
         out.push_str("a..b: the smallest and the largest value over the seeds\n");
     }
-    match finished {
-        [ran] => out.push_str(&details(&ran.result)),
-        _ => out.push_str(&notes(finished)),
-    }
     out
 }
 
-/// The notes of simulations: what makes their figures doubtful. Those of machines are in their results.
+/// The notes of simulations and of processes: what makes their figures doubtful. Those of machines are in their results.
 fn notes(finished: &[Ran]) -> String {
     const MOST: usize = 10;
     let results = finished.iter().map(|ran| &ran.result);
-    let simulated = results.filter(|result| result.testbed == Testbed::Sim.name());
-    let lines: Vec<_> = simulated
+    let doubtful = results.filter(|result| result.testbed != Testbed::Vm.name());
+    let lines: Vec<_> = doubtful
         .flat_map(|result| {
             result.notes.iter().map(|note| format!("note: {}: {note}\n", result.experiment))
         })
@@ -91,7 +109,7 @@ fn notes(finished: &[Ran]) -> String {
 }
 
 /// The head of a column of bus loads: the name of the bus, if it has the same name everywhere.
-fn load_head(finished: &[Ran], index: usize) -> String {
+fn load_head(finished: &[&Ran], index: usize) -> String {
     let mut names = finished.iter().filter_map(|ran| ran.result.buses.get(index));
     let first = names.next().map(|bus| bus.name.as_str());
     match first.filter(|first| names.all(|bus| bus.name == *first)) {
@@ -200,7 +218,10 @@ pub(crate) fn details(result: &ResultFile) -> String {
             ]
         })
         .collect();
-    out.push_str(&table(&["bus", ">bit rate", ">frames", ">load", ">error frames"], &buses));
+    if !buses.is_empty() {
+        out.push_str(&table(&["bus", ">bit rate", ">frames", ">load", ">error frames"], &buses));
+    }
+    out.push_str(&service::details(result));
     if !result.stopped.is_empty() {
         out.push('\n');
         out.push_str(&stopped(&result.stopped));

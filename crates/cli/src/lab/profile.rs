@@ -62,7 +62,7 @@ impl Watch for UntilInterrupted<'_> {
 pub(super) fn profile(arguments: &Profile) -> Answer {
     let campaign = load(&arguments.selection)?;
     let elsewhere =
-        campaign.experiments.iter().find(|experiment| experiment.world.testbed() != Testbed::Vm);
+        campaign.experiments.iter().find(|experiment| experiment.testbed() != Testbed::Vm);
     if let Some(experiment) = elsewhere {
         return Err(format!(
             "{}: only experiments on the vm testbed count instructions; select one with --only, \

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use candor_diagnostics::part_of;
 use candor_lab::experiment::Testbed;
+use candor_lab::host::Host;
+use candor_lab::result::ProcessCost;
 use candor_lab::run::{self, Difference, Outcome, Settings, results_of};
 use candor_lab::runner::Ran;
 use candor_lab::testbed::Testbeds;
@@ -19,7 +21,7 @@ use clap::Args;
 use super::overview::overview;
 use super::selection::{Selection, command_for, load};
 use crate::Answer;
-use crate::json::lab::result::{ExperimentResult, Figures};
+use crate::json::lab::result::{ExperimentResult, Figures, Process};
 use crate::json::lines;
 use crate::output::{print, thousands};
 use crate::overwrite::Overwriting;
@@ -80,6 +82,7 @@ fn object<'a>(out: &Path, ran: &'a Ran) -> ExperimentResult<'a> {
     let file = results_of(out).join(format!("{}.json", result.experiment));
     ExperimentResult {
         cached: ran.is_cached,
+        delivery: latency(Metric::Delivery),
         end_to_end: latency(Metric::EndToEnd),
         experiment: &result.experiment,
         file: file.display().to_string(),
@@ -87,12 +90,27 @@ fn object<'a>(out: &Path, ran: &'a Ran) -> ExperimentResult<'a> {
         group: result.group(),
         lost: result.counts.lost,
         not_routed: result.counts.not_routed,
+        processes: result
+            .service
+            .iter()
+            .flat_map(|service| &service.processes)
+            .map(process)
+            .collect(),
         received: result.counts.received,
         refused: result.counts.refused,
         seed: result.seed,
         sent: result.counts.sent,
         testbed: &result.testbed,
         total_latency: latency(Metric::TotalLatency),
+    }
+}
+
+fn process(cost: &ProcessCost) -> Process {
+    Process {
+        name: cost.name.clone(),
+        processes: cost.processes,
+        cpu_ns: cost.cpu_ns,
+        cpu_percent: cost.cpu_percent,
     }
 }
 
@@ -120,7 +138,7 @@ pub(super) fn execute(
     // Before QEMU is looked for: whatever else is wrong, this is reported first.
     running.overwriting.folder(&running.out)?;
     run::prepare(&running.out).map_err(|error| error.to_string())?;
-    let is_vm = |experiment: &Experiment| experiment.world.testbed() == Testbed::Vm;
+    let is_vm = |experiment: &Experiment| experiment.testbed() == Testbed::Vm;
     let machines = match campaign.experiments.iter().any(is_vm) {
         true => {
             let machines = Emulator::machines(candor_init::INIT, !running.no_cache);
@@ -128,9 +146,11 @@ pub(super) fn execute(
         }
         false => None,
     };
+    // A program that has been replaced while it runs is still there under this name.
+    let host = Host::new(PathBuf::from("/proc/self/exe"));
     let bar = Bar::new(&campaign.experiments);
     let settings = Settings {
-        testbeds: &Testbeds::new(machines),
+        testbeds: &Testbeds::new(machines, Some(host)),
         command: &|experiment: &Experiment| command_for(selection, experiment),
         out: &running.out,
         jobs,

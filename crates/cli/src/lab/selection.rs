@@ -114,7 +114,7 @@ pub(super) fn command_for(selection: &Selection, experiment: &Experiment) -> Str
     if let Some(testbed) = selection.testbed {
         command.push_str(&format!(" --testbed {testbed}"));
     }
-    if experiment.world.testbed() == Testbed::Vm {
+    if experiment.testbed() == Testbed::Vm {
         if let Some(kernel) = &selection.kernel {
             command.push_str(&format!(" --kernel {}", quoted(kernel)));
         }

@@ -10,7 +10,7 @@ use candor_protocol::Tester;
 
 use super::leaves::leaves;
 use crate::error::Error;
-use crate::experiment::{Experiment, Pace, Testbed, Traffic, World};
+use crate::experiment::{CanGateway, Experiment, Kind, Pace, Testbed, Traffic, World};
 use crate::glob;
 
 /// Who uses a setting.
@@ -25,10 +25,15 @@ pub(super) enum User {
     OneAtATime,
     Periodic,
     Replay,
+    SignalService,
 }
 
 /// The settings that not every experiment uses. A pattern stands for dotted keys.
-const USERS: [(&str, User); 40] = [
+const USERS: [(&str, User); 44] = [
+    ("service.*", User::SignalService),
+    ("subscribers.*", User::SignalService),
+    ("traffic.rate", User::SignalService),
+    ("traffic.ids", User::SignalService),
     ("vm", User::Vm),
     ("vm.*", User::Vm),
     ("load.groups", User::Vm),
@@ -73,15 +78,19 @@ const USERS: [(&str, User); 40] = [
 
 impl User {
     fn is(self, experiment: &Experiment) -> bool {
-        let testbed = experiment.world.testbed();
-        match (self, &experiment.traffic) {
-            (Self::Sim, _) => testbed == Testbed::Sim,
-            (Self::Vm, _) => testbed == Testbed::Vm,
-            (Self::Outside, _) => match &experiment.world {
+        let CanGateway { traffic, world, .. } = match &experiment.kind {
+            Kind::CanGateway(can) => &**can,
+            Kind::SignalService(_) => return self == Self::SignalService,
+        };
+        match (self, traffic) {
+            (Self::SignalService, _) => false,
+            (Self::Sim, _) => world.testbed() == Testbed::Sim,
+            (Self::Vm, _) => world.testbed() == Testbed::Vm,
+            (Self::Outside, _) => match world {
                 World::Sim(_) => false,
                 World::Vm(vm) => vm.machine.tester == Tester::Outside,
             },
-            (Self::Errors, _) => match &experiment.world {
+            (Self::Errors, _) => match world {
                 World::Sim(_) => true,
                 World::Vm(vm) => vm.machine.tester == Tester::Outside,
             },
@@ -118,6 +127,9 @@ impl User {
                 "no experiment sends one frame at a time; set traffic.kind=one-at-a-time"
             }
             Self::Periodic => "no experiment sends periodic messages; set traffic.kind=periodic",
+            Self::SignalService => {
+                "no experiment examines the signal service; set kind=signal-service"
+            }
             Self::Replay => "no experiment replays a recording; set traffic.kind=replay",
         }
     }

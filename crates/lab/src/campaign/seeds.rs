@@ -9,6 +9,8 @@ use crate::glob;
 
 /// Seeds of an experiment with load in `vm`, unless the file says otherwise.
 const LOADED: u64 = 5;
+/// Runs of an experiment on this machine, unless the file says otherwise: no run of it is like the last.
+const HOST: u64 = 3;
 /// Seeds of one experiment at most.
 pub(super) const MOST: u64 = 100;
 
@@ -48,7 +50,12 @@ fn seeds_of(table: &Table) -> u64 {
         .and_then(Value::as_str)
         .is_some_and(|kind| kind != "none");
     let is_vm = table.get("testbed").and_then(Value::as_str) == Some(Testbed::Vm.name());
-    let usual = if is_loaded && is_vm { LOADED } else { 1 };
+    let is_host = table.get("testbed").and_then(Value::as_str) == Some(Testbed::Host.name());
+    let usual = match () {
+        () if is_host => HOST,
+        () if is_vm && is_loaded => LOADED,
+        () => 1,
+    };
     integer(table, "seeds").filter(|seeds| (1..=MOST).contains(seeds)).unwrap_or(usual)
 }
 

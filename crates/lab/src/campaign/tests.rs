@@ -70,7 +70,10 @@ fn the_command_line_has_the_last_word() {
     let campaign = parse("t.toml", SIMPLE, Path::new("."), &options).unwrap();
     let experiment = &campaign.experiments[0];
     assert_eq!(experiment.seed, 9);
-    assert_eq!(experiment.network.buses[0].timing.nominal.bits_per_second(), 250_000);
+    assert_eq!(
+        experiment.can_gateway().unwrap().network.buses[0].timing.nominal.bits_per_second(),
+        250_000
+    );
     assert!(experiment.config.contains("kind = \"half\""), "{}", experiment.config);
 }
 

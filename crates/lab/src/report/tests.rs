@@ -33,6 +33,7 @@ fn result() -> String {
         messages: Vec::new(),
         notes: Vec::new(),
         effort: None,
+        service: None,
     };
     result.to_json()
 }

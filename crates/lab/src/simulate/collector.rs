@@ -1,6 +1,7 @@
 //! Takes the records of a simulation: how each frame ended, and what the result needs of it.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io::Write;
 
 use candor_causes::{Cause, Ending, Endings};
@@ -147,8 +148,8 @@ impl Observer for Collector<'_> {
         let rule = record.job.and_then(|job| self.jobs.get(job as usize));
         self.builder.add(&Copied {
             number: record.identity,
-            sent: Some(record.sent),
-            received: (ending == Ending::Received).then_some(record.frame),
+            sent: Some(&record.sent),
+            received: (ending == Ending::Received).then_some(&record.frame as &dyn Display),
             outcome,
             rule: rule.map_or("", |(rule, _)| rule),
             taps: record.taps,

@@ -31,8 +31,7 @@ use super::journey::Journeys;
 use super::stopped::{Missed, missing_on_target, rules, stopped};
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
-use crate::experiment::Vm;
-use crate::experiment::{Experiment, Pace, Traffic};
+use crate::experiment::{CanGateway, Experiment, Pace, Traffic, Vm};
 use crate::messages::Messages;
 use crate::result::{Bus, Counts, Effort, Machine, ResultFile, Station};
 use crate::traffic::Numbered;
@@ -62,14 +61,13 @@ const OUTSIDE: Sight = Sight {
 /// The result of `experiment` in a guest's report; `frames` takes a line of CSV per frame.
 pub(super) fn evaluate(
     experiment: &Experiment,
-    settings: &Vm,
-    machine: Machine,
+    (can, settings, machine): (&CanGateway, &Vm, Machine),
     report: &Report,
     command: String,
     frames: Option<&mut dyn Write>,
 ) -> Result<ResultFile, Error> {
     let reported = |reason: String| Error::Other(format!("{}: {reason}", experiment.name));
-    let Traffic::Numbered { frames: numbered, pace, timeout } = &experiment.traffic else {
+    let Traffic::Numbered { frames: numbered, pace, timeout } = &can.traffic else {
         return Err(reported("the vm testbed sends numbered frames only".into()));
     };
     refuse_failures(report).map_err(reported)?;
@@ -81,18 +79,18 @@ pub(super) fn evaluate(
     let limits = Limits { timeout_ns: timeout.as_nanos(), ..Limits::default() };
     let paired = journeys.pair(&report.monitored, &report.received, limits);
     let arrived = decoded(report).map_err(reported)?;
-    let missing = missing_on_target(experiment, settings, report);
+    let missing = missing_on_target(can, settings, report);
     refuse_unseen(settings, report, &journeys, missing).map_err(reported)?;
 
-    let run = Run { experiment, settings, report, numbered, arrived: &arrived };
+    let run = Run { can, settings, report, numbered, arrived: &arrived };
     let mut builder = ResultBuilder::new(
-        experiment.path,
+        experiment.path(),
         if report.wire.is_some() { OUTSIDE } else { INSIDE },
         frames,
     );
-    let mut messages = Messages::new(experiment);
+    let mut messages = Messages::new(can);
     let Outcome { missed, altered } = run.follow(&journeys, &mut builder, &mut messages);
-    let stopped = stopped(experiment, report, &missed);
+    let stopped = stopped(can, report, &missed);
     let mut endings = missed.endings(&stopped);
     endings.add(Ending::Received, journeys.0.len() as u64 - endings.total());
     let counts = Counts {
@@ -108,7 +106,7 @@ pub(super) fn evaluate(
         duration_ns: report.totals.duration_ns,
         counts,
         stopped,
-        rules: rules(experiment, settings, report),
+        rules: rules(can, settings, report),
         notes: run.notes(missing, altered, *pace, &buses),
         buses,
         messages: messages.figures(),
@@ -157,7 +155,7 @@ fn refuse_unseen(
 
 /// A run in a guest, and what it is about.
 struct Run<'a> {
-    experiment: &'a Experiment,
+    can: &'a CanGateway,
     settings: &'a Vm,
     report: &'a Report,
     /// The frames that were sent.
@@ -186,8 +184,8 @@ impl Run<'_> {
         builder: &mut ResultBuilder<'_>,
         messages: &mut Messages,
     ) -> Outcome {
-        let Self { experiment, settings, report, numbered, arrived } = self;
-        let mut expected = Expected::new(experiment, &settings.gateway);
+        let Self { can, settings, report, numbered, arrived } = self;
+        let mut expected = Expected::new(can, &settings.gateway);
         let passed = if self.is_delivered() { "delivered" } else { "forwarded" };
         let mut outcome = Outcome { missed: Missed::default(), altered: 0 };
         let stays = match journeys.unmonitored() == report.totals.refused_by_sender {
@@ -204,7 +202,7 @@ impl Run<'_> {
             let mut ended = |received, outcome, taps: &Taps, transmission_ns| {
                 builder.add(&Copied {
                     number: journey.number,
-                    sent: sent.as_ref(),
+                    sent: sent.as_ref().map(|sent| sent as _),
                     received,
                     outcome,
                     rule: "",
@@ -256,13 +254,13 @@ impl Run<'_> {
 
     fn buses(&self, journeys: &Journeys) -> Vec<Bus> {
         if let Some(wire) = &self.report.wire {
-            let counted = self.experiment.network.buses.iter().zip(&wire.buses);
+            let counted = self.can.network.buses.iter().zip(&wire.buses);
             return counted.map(|(bus, it)| self.counted_bus(bus, it)).collect();
         }
         let on_source = journeys.0.iter().filter(|journey| journey.monitored.is_some());
         let on_source = on_source.filter_map(|journey| self.numbered.frame(journey.number));
         let on_target = if self.is_delivered() { &[][..] } else { self.arrived };
-        buses(&self.experiment.network.buses, self.report.totals.duration_ns, on_source, on_target)
+        buses(&self.can.network.buses, self.report.totals.duration_ns, on_source, on_target)
     }
 
     /// A bus as the tester outside counted it.
@@ -296,7 +294,7 @@ impl Run<'_> {
             return notes;
         }
         let latest_ns = self.report.totals.latest_departure_ns;
-        notes.extend(lateness(self.experiment, self.numbered, pace, buses, latest_ns));
+        notes.extend(lateness(self.can, self.numbered, pace, buses, latest_ns));
         let too_much = buses.iter().filter(|bus| bus.load_percent > FULL_PERCENT);
         notes.extend(too_much.map(|bus| {
             format!(
@@ -365,13 +363,13 @@ fn buses(
 /// A sender that could not keep its times: then the traffic was another than was wanted, and what
 /// made it late is in `end_to_end` alone.
 fn lateness(
-    experiment: &Experiment,
+    can: &CanGateway,
     numbered: &Numbered,
     pace: Pace,
     buses: &[Bus],
     latest_ns: u64,
 ) -> Option<String> {
-    let source = experiment.network.buses.first()?;
+    let source = can.network.buses.first()?;
     let length = bits::length(&numbered.frame(0)?).ok()?;
     let load = match pace {
         Pace::OneAtATime { .. } => String::new(),

@@ -14,7 +14,7 @@ use candor_protocol::order::Gateway;
 use candor_time::Nanos;
 use candor_wire::can::Frame;
 
-use crate::experiment::Experiment;
+use crate::experiment::CanGateway;
 
 /// Knows what should arrive.
 pub(super) enum Expected<'a> {
@@ -35,14 +35,12 @@ pub(super) struct Rules<'a> {
 }
 
 impl<'a> Expected<'a> {
-    pub(super) fn new(experiment: &'a Experiment, gateway: &Gateway) -> Self {
+    pub(super) fn new(can: &'a CanGateway, gateway: &Gateway) -> Self {
         match gateway {
             Gateway::None | Gateway::ReadWrite => Self::Same,
             Gateway::Command(_) => Self::Unknown,
             Gateway::Kernel | Gateway::Live { .. } => {
-                let rules = experiment
-                    .rules()
-                    .and_then(|table| Rules::new(table, &experiment.network.buses));
+                let rules = can.rules().and_then(|table| Rules::new(table, &can.network.buses));
                 rules.map_or(Self::Unknown, |rules| Self::Rules(Box::new(rules)))
             }
         }

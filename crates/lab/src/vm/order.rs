@@ -14,20 +14,23 @@ use candor_protocol::order::{BusFaults, BusTiming, Measurement, Pace, Tester, Tr
 use candor_wire::can::bits;
 
 use crate::error::Error;
-use crate::experiment::Vm;
-use crate::experiment::{self, Experiment};
+use crate::experiment::{self, CanGateway, Experiment, Vm};
 use crate::traffic::Numbered;
 
 /// The order for `experiment`.
 ///
 /// # Errors
 /// Its traffic is of another world.
-pub(super) fn order(experiment: &Experiment, settings: &Vm) -> Result<Measurement, Error> {
-    let experiment::Traffic::Numbered { frames, pace, timeout } = &experiment.traffic else {
+pub(super) fn order(
+    experiment: &Experiment,
+    can: &CanGateway,
+    settings: &Vm,
+) -> Result<Measurement, Error> {
+    let experiment::Traffic::Numbered { frames, pace, timeout } = &can.traffic else {
         let reason = format!("{}: the vm testbed sends numbered frames only", experiment.name);
         return Err(Error::Other(reason));
     };
-    let [source, target] = match experiment.network.buses.as_slice() {
+    let [source, target] = match can.network.buses.as_slice() {
         [only] => [only, only],
         [source, target, ..] => [source, target],
         [] => return Err(Error::Other(format!("{}: no bus is defined", experiment.name))),
@@ -54,9 +57,7 @@ pub(super) fn order(experiment: &Experiment, settings: &Vm) -> Result<Measuremen
         target: timing(target),
         faults: faults(settings),
         gateway: settings.gateway.clone(),
-        rules: experiment
-            .rules()
-            .map_or_else(Table::default, |rules| placed(rules, &experiment.network.buses)),
+        rules: can.rules().map_or_else(Table::default, |rules| placed(rules, &can.network.buses)),
         traffic: Traffic {
             pace,
             count: experiment.count,

@@ -61,9 +61,9 @@ impl Machines {
     /// # Errors
     /// As a run of it; or no frame arrived.
     pub fn profile(&self, experiment: &Experiment, watch: &dyn Watch) -> Result<Breakdown, Error> {
-        let settings = settings(experiment)?;
+        let (can, settings) = settings(experiment)?;
         let slot = self.slot(&settings.machine)?;
-        let order = Order::Measure(Box::new(order::order(experiment, settings)?));
+        let order = Order::Measure(Box::new(order::order(experiment, can, settings)?));
         slot.ready(watch)?;
         let (report, profile) = slot.machine.profile(&order, watch)?;
         if report.received.is_empty() {

@@ -7,7 +7,7 @@ use candor_protocol::Report;
 use candor_protocol::report::JobCount;
 
 use super::expect::PACED;
-use crate::experiment::{Experiment, Vm};
+use crate::experiment::{CanGateway, Vm};
 use crate::result::{RuleCounts, Stopped};
 
 /// Frames that did not arrive, by what should have stopped them.
@@ -42,18 +42,18 @@ impl Missed {
 
 /// Frames that rules have put on the target bus and that the tester did not see. can-gw counts what
 /// the interface took; a process counts what it could send, which may be lost behind that.
-pub(super) fn missing_on_target(experiment: &Experiment, settings: &Vm, report: &Report) -> u64 {
-    let target = experiment.network.buses.get(1).map(|bus| bus.name.as_str());
-    let rules = rules(experiment, settings, report);
+pub(super) fn missing_on_target(can: &CanGateway, settings: &Vm, report: &Report) -> u64 {
+    let target = can.network.buses.get(1).map(|bus| bus.name.as_str());
+    let rules = rules(can, settings, report);
     let on_target = rules.iter().filter(|rule| Some(rule.to.as_str()) == target);
     let handled: u64 = on_target.map(|rule| rule.handled).sum();
     handled.saturating_sub(report.received.len() as u64)
 }
 
 /// What the rules counted, in their order.
-pub(super) fn rules(experiment: &Experiment, settings: &Vm, report: &Report) -> Vec<RuleCounts> {
+pub(super) fn rules(can: &CanGateway, settings: &Vm, report: &Report) -> Vec<RuleCounts> {
     let follows_rules = settings.gateway.follows_rules();
-    let Some(table) = experiment.rules().filter(|_| follows_rules) else {
+    let Some(table) = can.rules().filter(|_| follows_rules) else {
         return Vec::new();
     };
     let destinations = table.rules.iter().flat_map(|rule| rule.to.iter().map(move |to| (rule, to)));
@@ -85,10 +85,10 @@ fn causes<'a>(
 }
 
 /// Frames and copies that got no further, by cause. What nobody counted is unexplained.
-pub(super) fn stopped(experiment: &Experiment, report: &Report, missed: &Missed) -> Vec<Stopped> {
+pub(super) fn stopped(can: &CanGateway, report: &Report, missed: &Missed) -> Vec<Stopped> {
     let totals = &report.totals;
     let at_gateway = |cause, frames| Stopped::new("gateway", "", cause, frames);
-    let table = experiment.rules();
+    let table = can.rules();
     let names = table.iter().flat_map(|table| &table.rules);
     let names = names.flat_map(|rule| rule.to.iter().map(|_| rule.name.as_str()));
     let of_rules: Vec<_> = names

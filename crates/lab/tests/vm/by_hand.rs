@@ -226,7 +226,7 @@ impl Lab {
     ) -> Result<Outcome, Error> {
         let supply = ByHand { log: Arc::clone(&self.log), makes: Arc::clone(&self.makes) };
         let store = self.keeps.then(|| Store::new(self.reports()));
-        let testbeds = Testbeds::new(Some(Machines::new(Box::new(supply), store)));
+        let testbeds = Testbeds::new(Some(Machines::new(Box::new(supply), store)), None);
         let out = self.out();
         let settings = Settings {
             testbeds: &testbeds,

@@ -248,7 +248,7 @@ fn the_command_line_chooses_world_and_machine() {
         ";
     let kernels = |options: &Options| -> Vec<String> {
         let campaign = campaign::parse("t.toml", text, Path::new("."), options).unwrap();
-        let kernel = |experiment: &Experiment| match &experiment.world {
+        let kernel = |experiment: &Experiment| match &experiment.can_gateway().unwrap().world {
             experiment::World::Vm(vm) => vm.machine.to_string(),
             experiment::World::Sim(_) => {
                 assert!(!experiment.config.contains("6.1"), "{}", experiment.config);
@@ -284,7 +284,7 @@ fn a_kernel_on_the_command_line_is_where_a_shell_would_find_it() {
     ";
     let files = |options: &Options| {
         let campaign = campaign::parse("t.toml", text, folder.path(), options).unwrap();
-        match &campaign.experiments[0].world {
+        match &campaign.experiments[0].can_gateway().unwrap().world {
             experiment::World::Vm(vm) => vm.machine.kernel.clone(),
             experiment::World::Sim(_) => panic!("it is for vm"),
         }
@@ -304,7 +304,7 @@ fn rules_that_nobody_wrote_take_the_frames_that_are_sent() {
         );
         let campaign =
             campaign::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
-        let rules = campaign.experiments[0].rules().unwrap();
+        let rules = campaign.experiments[0].can_gateway().unwrap().rules().unwrap();
         rules.rules.iter().map(|rule| format!("{:?}", rule.gate)).collect::<Vec<_>>()
     };
     let generated = "[gateway]\ngenerate = { filters = 2, modify = 'set' }";

@@ -46,6 +46,8 @@ pub(crate) enum Unit {
     Frames,
     #[serde(rename = "%")]
     Percent,
+    /// per event
+    Bytes,
     /// per frame
     Instructions,
 }
@@ -56,6 +58,7 @@ impl From<claims::Unit> for Unit {
             claims::Unit::Microseconds => Self::Microseconds,
             claims::Unit::Frames => Self::Frames,
             claims::Unit::Percent => Self::Percent,
+            claims::Unit::Bytes => Self::Bytes,
             claims::Unit::Instructions => Self::Instructions,
         }
     }

@@ -38,8 +38,26 @@ pub(crate) struct ExperimentResult<'a> {
     /// The latency from when a frame was queued at its sender (in vm: was due) to its end at the
     /// receiver; null if no frame arrived
     pub(crate) end_to_end: Option<Figures>,
+    /// The latency from when a frame was sent to when a subscriber had its event decoded; null if no event arrived, or
+    /// if the experiment is of another kind
+    pub(crate) delivery: Option<Figures>,
+    /// What processes of the host testbed used; empty in other testbeds
+    pub(crate) processes: Vec<Process>,
     /// The file with everything about the result
     pub(crate) file: String,
+}
+
+/// What processes with one purpose used.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Process {
+    /// Their purpose: server, subscriber
+    pub(crate) name: String,
+    /// How many there are
+    pub(crate) processes: u64,
+    /// CPU time of all of them together, in ns
+    pub(crate) cpu_ns: u64,
+    /// The same in percent of all processors while frames were sent
+    pub(crate) cpu_percent: f64,
 }
 
 /// The figures of a latency.

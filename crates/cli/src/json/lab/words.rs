@@ -16,6 +16,7 @@ use crate::json::words::or_null;
 pub(crate) enum Testbed {
     Sim,
     Vm,
+    Host,
 }
 
 impl From<experiment::Testbed> for Testbed {
@@ -23,6 +24,7 @@ impl From<experiment::Testbed> for Testbed {
         match testbed {
             experiment::Testbed::Sim => Self::Sim,
             experiment::Testbed::Vm => Self::Vm,
+            experiment::Testbed::Host => Self::Host,
         }
     }
 }

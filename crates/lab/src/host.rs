@@ -1,0 +1,195 @@
+//! The `host` testbed: processes of this machine.
+//!
+//! ```text
+//!  trace -- injector --can2udp--> server --WebSocket--> subscribers      a process each, orders by their stdin
+//!              |                                             |
+//!              +-- departures --> evaluate <-- arrivals -----+           a file of times each
+//! ```
+//!
+//! One experiment runs at a time, and nothing else of a campaign beside it. Its figures are those of this machine
+//! and of this hour: every run is another one, so results name the machine, its clock, and the time that others had
+//! taken from it.
+//!
+//! What is sent is made before anything is measured. Frames leave at times that are random against the tick of the
+//! service, whatever became of those before. An event that has not arrived [`PATIENCE`] after the last frame left is lost.
+
+mod evaluate;
+mod injector;
+mod server;
+mod subscriber;
+mod times;
+mod trace;
+mod worker;
+
+use std::io::Write;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+
+use candor_linux::clock;
+use candor_time::{Monotonic, Nanos};
+
+use self::evaluate::{Cost, Ran as Measured};
+use self::worker::{Order, Worker};
+use crate::error::Error;
+use crate::experiment::{Experiment, Kind, SignalService, SubscriberKind, Testbed};
+use crate::machine::Watched;
+use crate::runner::{Ran, Runner, Task, Watch};
+
+pub use self::worker::work;
+
+/// How long after the last frame an event may arrive.
+const PATIENCE: Nanos = Nanos::from_secs(1);
+/// How often is looked whether the user wants to stop.
+const ATTENTION: Nanos = Nanos::from_millis(100);
+
+/// The testbed `host`.
+#[derive(Debug)]
+pub struct Host {
+    /// The program whose command `lab worker` is [`work`].
+    program: PathBuf,
+}
+
+impl Host {
+    /// Runs experiments with processes of this program, whose command `lab worker` calls [`work`].
+    #[must_use]
+    pub const fn new(program: PathBuf) -> Self {
+        Self { program }
+    }
+}
+
+impl Runner for Host {
+    fn run(
+        &self,
+        task: Task<'_>,
+        lines: Option<&mut dyn Write>,
+        watch: &dyn Watch,
+    ) -> Result<Ran, Error> {
+        let Task { experiment, command, .. } = task;
+        let Kind::SignalService(service) = &experiment.kind else {
+            return Err(Error::elsewhere(experiment, Testbed::Host));
+        };
+        let scratch = tempfile::Builder::new().prefix("candor-host-").tempdir();
+        let scratch = scratch.map_err(|error| Error::write(&std::env::temp_dir(), error))?;
+        let bed = Bed { host: self, experiment, service, scratch: scratch.path(), watch };
+        let measured = bed.measure()?;
+        let result = evaluate::evaluate(experiment, service, &measured, command, lines)?;
+        Ok(Ran { result, is_cached: false })
+    }
+}
+
+/// An experiment at work.
+struct Bed<'a> {
+    host: &'a Host,
+    experiment: &'a Experiment,
+    service: &'a SignalService,
+    scratch: &'a Path,
+    watch: &'a dyn Watch,
+}
+
+impl Bed<'_> {
+    fn measure(&self) -> Result<Measured, Error> {
+        let trace = self.scratch.join("trace.pcap");
+        let bytes = trace::write(&trace, self.experiment, self.service)?;
+        let port = free_port()?;
+        let mut server = self.start(
+            "server",
+            &Order::Server {
+                port: format!("can2udp:127.0.0.1:{port}"),
+                coalesce_ns: self.service.coalesce.as_nanos(),
+            },
+        )?;
+        let url = server.ready()?;
+        let arrivals = self.arrivals();
+        let mut subscribers = Vec::new();
+        for arrivals in &arrivals {
+            let order = Order::Subscriber {
+                url: url.clone(),
+                kind: self.service.subscriber,
+                events: self.experiment.count,
+                arrivals: arrivals.clone(),
+            };
+            subscribers.push(self.start("subscriber", &order)?);
+        }
+        for subscriber in &mut subscribers {
+            subscriber.ready()?;
+        }
+        let departures = self.scratch.join("departures");
+        let mut injector = self.start(
+            "injector",
+            &Order::Injector {
+                trace,
+                port: format!("can2udp:127.0.0.1:0?peer=127.0.0.1:{port}&version=1"),
+                events: self.experiment.count,
+                departures: departures.clone(),
+            },
+        )?;
+        injector.ready()?;
+
+        let watched = Watched::begin();
+        let begin = clock::now::<Monotonic>();
+        let before = costs(&server, &subscribers)?;
+        injector.tell("begin")?;
+        let length = Nanos::from_secs(self.experiment.count / u64::from(self.service.rate_hz));
+        while !injector.has_answered(ATTENTION)? {
+            let now = clock::now::<Monotonic>() - begin;
+            let share = now.as_nanos() as f64 / length.as_nanos().max(1) as f64;
+            let sent = (self.experiment.count as f64 * share.min(1.0)) as u64;
+            if !self.watch.proceed(now, sent) {
+                return Err(Error::Interrupted);
+            }
+        }
+        let end = clock::now::<Monotonic>();
+        let sent = injector.report()?;
+        let _ = clock::sleep_until(end + PATIENCE);
+        let after = costs(&server, &subscribers)?;
+        let machine = watched.end();
+        let served = server.end()?;
+        let mut heard = Vec::new();
+        for subscriber in subscribers {
+            heard.push(subscriber.end()?);
+        }
+        Ok(Measured {
+            duration: end - begin,
+            machine,
+            cost: Cost {
+                server: after.server - before.server,
+                subscribers: after.subscribers - before.subscribers,
+            },
+            datagram_bytes: bytes,
+            sent,
+            served,
+            heard,
+            departures,
+            arrivals,
+        })
+    }
+
+    /// Where subscribers write when events arrived.
+    fn arrivals(&self) -> Vec<PathBuf> {
+        let many = match self.service.subscriber {
+            SubscriberKind::None => 0,
+            SubscriberKind::Json => self.service.subscribers,
+        };
+        (0..many).map(|number| self.scratch.join(format!("arrivals-{number}"))).collect()
+    }
+
+    fn start(&self, role: &'static str, order: &Order) -> Result<Worker, Error> {
+        Worker::start(&self.host.program, role, order)
+    }
+}
+
+/// CPU time so far.
+fn costs(server: &Worker, subscribers: &[Worker]) -> Result<Cost, Error> {
+    let mut of_subscribers = Nanos::ZERO;
+    for subscriber in subscribers {
+        of_subscribers += subscriber.cpu_time()?;
+    }
+    Ok(Cost { server: server.cpu_time()?, subscribers: of_subscribers })
+}
+
+/// A UDP port of loopback that nobody has.
+fn free_port() -> Result<u16, Error> {
+    let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let fail = |error| Error::Other(format!("no UDP port of 127.0.0.1 can be had: {error}"));
+    port.map(|address| address.port()).map_err(fail)
+}

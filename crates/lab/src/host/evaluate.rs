@@ -1,0 +1,170 @@
+//! What came of a run: which event arrived when at whom, and what it cost.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use candor_causes::{Cause, Ending, Endings};
+use candor_diagnostics::counted;
+use candor_lat::{Tap, TapPath, Taps};
+use candor_time::Nanos;
+
+use super::times::{self, NEVER};
+use super::worker::Report;
+use crate::builder::{Copied, ResultBuilder, Sight};
+use crate::error::Error;
+use crate::experiment::{Experiment, SignalService};
+use crate::machine::HostMachine;
+use crate::result::{Counts, ProcessCost, ResultFile, ServiceFigures, Stopped};
+
+/// What the processes did.
+pub(super) struct Ran {
+    /// From the first frame to the last.
+    pub(super) duration: Nanos,
+    pub(super) machine: HostMachine,
+    pub(super) cost: Cost,
+    /// Bytes of UDP that were to be sent.
+    pub(super) datagram_bytes: u64,
+    pub(super) sent: Report,
+    pub(super) served: Report,
+    pub(super) heard: Vec<Report>,
+    pub(super) departures: PathBuf,
+    pub(super) arrivals: Vec<PathBuf>,
+}
+
+/// CPU time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cost {
+    pub(super) server: Nanos,
+    /// Of all of them together.
+    pub(super) subscribers: Nanos,
+}
+
+/// The machine is too busy to believe its figures when so much was taken from it.
+const MUCH_STOLEN_PERCENT: f64 = 2.0;
+/// A sender that is so late did not send at the rate that was wanted.
+const VERY_LATE: Nanos = Nanos::from_millis(10);
+
+/// Makes the result.
+pub(super) fn evaluate(
+    experiment: &Experiment,
+    service: &SignalService,
+    ran: &Ran,
+    command: String,
+    lines: Option<&mut dyn Write>,
+) -> Result<ResultFile, Error> {
+    let departures = times::read(&ran.departures)?;
+    let arrivals: Result<Vec<_>, _> = ran.arrivals.iter().map(|path| times::read(path)).collect();
+    let arrivals = arrivals?;
+    let sight = Sight {
+        taps: TapPath::SIGNAL_SERVICE.taps(),
+        has_rules: false,
+        is_exact: departures.len() * arrivals.len().max(1) <= MOST_EXACT,
+    };
+    let mut builder = ResultBuilder::new(TapPath::SIGNAL_SERVICE, sight, lines);
+    let lost = Cause::Unexplained.name();
+    let (mut complete, mut copies_lost) = (0, 0);
+    for (number, left_ns) in (0_u64..).zip(&departures) {
+        if *left_ns == NEVER {
+            continue;
+        }
+        let mut missing = 0;
+        for arrivals in &arrivals {
+            let arrived = arrivals.get(number as usize).copied().filter(|time| *time != NEVER);
+            let taps = Taps::new(TapPath::SIGNAL_SERVICE).with(Tap::Queued, *left_ns);
+            let taps = arrived.map_or(taps, |at_ns| taps.with(Tap::Delivered, at_ns));
+            missing += u64::from(arrived.is_none());
+            builder.add(&Copied {
+                number,
+                sent: None,
+                received: arrived.is_some().then_some(&"event"),
+                outcome: if arrived.is_some() { "delivered" } else { lost },
+                rule: "",
+                taps: &taps,
+                transmission_ns: 0,
+            });
+        }
+        copies_lost += missing;
+        complete += u64::from(missing == 0);
+    }
+    if arrivals.is_empty() {
+        complete = ran.served.events;
+    }
+    let overflow = ran.served.lost;
+    let subscribers = arrivals.len() as u64;
+    let missed: u64 = ran.heard.iter().map(|report| report.lost).sum();
+    let sent = experiment.count;
+    let received = complete.min(sent);
+    let mut endings = Endings::default();
+    endings.add(Ending::Received, received);
+    endings.add(Ending::Lost, sent - received);
+    let mut stopped = vec![
+        Stopped::new("sender", "", Cause::SenderQueueFull, ran.sent.lost),
+        Stopped::new("service", "", Cause::SocketFull, overflow),
+        Stopped::new("subscriber", "", Cause::QueueFull, missed),
+    ];
+    let explained = missed + (overflow + ran.sent.lost) * subscribers.max(1);
+    let all_lost = copies_lost + ran.sent.lost * subscribers;
+    let all_lost = if arrivals.is_empty() { sent - received } else { all_lost };
+    let unexplained = all_lost.saturating_sub(explained);
+    stopped.push(Stopped::new("service", "", Cause::Unexplained, unexplained));
+    stopped.retain(|stopped| stopped.frames > 0);
+    let first = ran.heard.first().copied().unwrap_or_default();
+    let share = |cpu: Nanos| {
+        let window = (ran.duration.as_nanos() * ran.machine.cpus as u64).max(1);
+        cpu.as_nanos() as f64 / window as f64 * 100.0
+    };
+    let process = |name: &str, processes: u64, cpu: Nanos| ProcessCost {
+        name: name.into(),
+        processes,
+        cpu_ns: cpu.as_nanos(),
+        cpu_percent: (share(cpu) * 1_000.0).round() / 1_000.0,
+    };
+    let mut processes = vec![process("server", 1, ran.cost.server)];
+    if subscribers > 0 {
+        processes.push(process("subscriber", subscribers, ran.cost.subscribers));
+    }
+    Ok(ResultFile {
+        duration_ns: ran.duration.as_nanos(),
+        counts: Counts::from_endings(&endings),
+        stopped,
+        notes: notes(ran),
+        service: Some(ServiceFigures {
+            processes,
+            events: ran.served.events,
+            datagram_bytes: ran.datagram_bytes,
+            event_bytes: if first.events > 0 {
+                Some(first.bytes as f64 / first.events as f64)
+            } else {
+                None
+            },
+            subscribers: u64::from(service.subscribers).min(subscribers),
+            host: ran.machine.clone(),
+        }),
+        ..builder.finish(experiment, command)?
+    })
+}
+
+/// Latencies that are kept one by one.
+const MOST_EXACT: usize = 2_000_000;
+
+/// What makes the figures doubtful.
+fn notes(ran: &Ran) -> Vec<String> {
+    let mut notes = Vec::new();
+    let HostMachine { stolen_percent, .. } = ran.machine;
+    if stolen_percent > MUCH_STOLEN_PERCENT {
+        notes.push(format!(
+            "the hypervisor gave {stolen_percent} % of the processors to others; run it again on a quiet machine"
+        ));
+    }
+    let latest = Nanos::from_nanos(ran.sent.latest_ns);
+    if latest > VERY_LATE {
+        notes.push(format!(
+            "a frame left {} late; what came after that was not late for it",
+            Nanos::from_micros(latest.as_nanos() / 1_000)
+        ));
+    }
+    if ran.sent.lost > 0 {
+        notes.push(format!("the sender could not send {}", counted(ran.sent.lost, "frame")));
+    }
+    notes
+}
