@@ -14,6 +14,7 @@ use candor_recording::{AnyRecord, Entry, FORMATS, Format, Recording, RecordingEr
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::can_udp::CanUdpArgs;
 use crate::file_kind::FileKind;
 use crate::overwrite::{Overwriting, refusal};
 
@@ -59,6 +60,8 @@ struct InputArgs {
     /// Skip malformed records and report how many there were
     #[arg(long)]
     skip_malformed: bool,
+    #[command(flatten)]
+    can_udp: CanUdpArgs,
 }
 
 fn parse_format(name: &str) -> Result<&'static Format, String> {
@@ -165,7 +168,7 @@ impl InputArgs {
     fn open(&self, file: &Path) -> Result<Recording, String> {
         let recording = candor_recording::open(file, self.from)
             .map_err(|error| FileKind::Recording.mix_up(file).unwrap_or_else(|| explain(error)))?;
-        Ok(recording.skip_malformed(self.skip_malformed))
+        Ok(recording.skip_malformed(self.skip_malformed).can_udp(self.can_udp.can_udp))
     }
 }
 

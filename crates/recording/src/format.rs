@@ -7,7 +7,8 @@
 //! | pcap | `pcap.rs` | one, unnamed | - | micro- or nanoseconds, until 2106 |
 //! | pcapng | `pcapng.rs` | by name | in the packet flags | any resolution |
 //!
-//! Ethernet frames are read from pcap and pcapng, and written to pcapng. (The header of a pcap file says which
+//! Ethernet frames are read from pcap and pcapng, and written to pcapng. Those with a datagram of can2udp are read as
+//! the CAN frame in it ([`CanUdp`]). (The header of a pcap file says which
 //! kind its frames are. Here it is written before the first one, for CAN.)
 
 mod candump;
@@ -16,6 +17,7 @@ mod pcapng;
 
 use std::fmt;
 
+use crate::can_udp::CanUdp;
 use crate::decode::Decoder;
 use crate::encode::Encoder;
 
@@ -47,7 +49,7 @@ pub struct Format {
     /// Whether Ethernet frames can be written, too.
     pub keeps_ethernet: bool,
     begins: fn(&[u8]) -> bool,
-    decoder: fn() -> Box<dyn Decoder>,
+    decoder: fn(CanUdp) -> Box<dyn Decoder>,
     encoder: fn(&mut Vec<u8>) -> Box<dyn Encoder>,
 }
 
@@ -75,10 +77,16 @@ impl Format {
         FORMATS.iter().copied().find(|format| (format.begins)(head))
     }
 
-    /// A decoder for one recording.
+    /// A decoder for one recording. In captures of Ethernet, datagrams to can2udp's usual port are CAN frames.
     #[must_use]
     pub fn decoder(&self) -> Box<dyn Decoder> {
-        (self.decoder)()
+        self.decoder_with(CanUdp::default())
+    }
+
+    /// As [`Format::decoder`], with another port of can2udp, or none.
+    #[must_use]
+    pub fn decoder_with(&self, can_udp: CanUdp) -> Box<dyn Decoder> {
+        (self.decoder)(can_udp)
     }
 
     /// An encoder for one recording; appends the header of the format to `out`.

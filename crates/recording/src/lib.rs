@@ -45,6 +45,7 @@
 //! # Ok::<(), candor_recording::DecodeError>(())
 //! ```
 
+mod can_udp;
 #[cfg(feature = "create")]
 mod create;
 mod decode;
@@ -56,6 +57,7 @@ mod record;
 mod statistics;
 mod write;
 
+pub use can_udp::{CanUdp, NoPort};
 #[cfg(feature = "create")]
 pub use create::{Writer, create};
 pub use decode::{
