@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use candor_diagnostics::counted;
 use candor_output::say;
-use candor_recording::{AnyRecord, Entry, FORMATS, Format, Recording, RecordingError, Writer};
+use candor_recording::{
+    AnyRecord, CAN2UDP, Entry, FORMATS, Format, Recording, RecordingError, Writer,
+};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -43,8 +45,9 @@ pub(crate) struct ConvertArgs {
     /// The file to write, or - for standard output
     #[arg(value_name = "OUT")]
     output_file: PathBuf,
-    /// The format to write; default: by the extension of OUT (candump on standard output)
-    #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
+    /// The format to write: candump, pcap, pcapng, or can2udp (a pcap of Ethernet with CAN frames in UDP datagrams);
+    /// default: by the extension of OUT (candump on standard output)
+    #[arg(long, value_name = "FORMAT", value_parser = parse_written)]
     to: Option<&'static Format>,
     #[command(flatten)]
     overwriting: Overwriting,
@@ -69,6 +72,13 @@ fn parse_format(name: &str) -> Result<&'static Format, String> {
         let names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
         format!("the formats are {}", names.join(", "))
     })
+}
+
+fn parse_written(name: &str) -> Result<&'static Format, String> {
+    if name == CAN2UDP.name {
+        return Ok(CAN2UDP);
+    }
+    parse_format(name).map_err(|error| format!("{error}, {}", CAN2UDP.name))
 }
 
 /// Runs `candor log`; there is no question to which it could answer no.

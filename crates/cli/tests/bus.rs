@@ -519,6 +519,17 @@ fn can_frames_in_captures_of_ethernet_are_replayed() {
         (code, stdout, stderr.as_str()),
         (Some(0), lines.clone(), "4 records: pcap -> candump\n")
     );
+    // Candor writes such captures, too; interfaces come back as numbers.
+    let two = log.replace("can0 123#R2", "can1 123#R2");
+    fs::write(scene.path("two.log"), &two).unwrap();
+    let (code, _, stderr) = convert(&["two.log", "written.pcap", "--to", "can2udp"]);
+    assert_eq!((code, stderr.as_str()), (Some(0), "4 records: candump -> can2udp\n"));
+    let (_, stdout, _) = convert(&["written.pcap", "-"]);
+    assert_eq!(stdout, two.replace("can", "udp4858."));
+    assert_eq!(scene.success("dump can0=file:written.pcap?speed=max -L"), log);
+    let (code, _, stderr) = convert(&["two.log", "x.pcap", "--to", "x"]);
+    assert_eq!((code, stderr.contains("are candump, pcap, pcapng, can2udp")), (Some(2), true));
+
     let mut bad = can2udp(&log, 4858);
     bad[24 + 78 + 16 + 42] = 7;
     fs::write(scene.path("bad.pcap"), bad).unwrap();

@@ -65,7 +65,7 @@ pub use decode::{
 };
 pub use encode::{EncodeError, Encoder};
 pub use error::RecordingError;
-pub use format::{FORMATS, Format};
+pub use format::{CAN2UDP, FORMATS, Format};
 pub use read::{Entry, Recording, Skipped, open};
 pub use record::{
     AnyRecord, Direction, InterfaceError, InterfaceIndex, Interfaces, MAX_INTERFACE_NAME_LEN,

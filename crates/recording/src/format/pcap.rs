@@ -291,6 +291,32 @@ impl PcapDecoder {
     }
 }
 
+/// Appends the header of a file whose packets are of this link type.
+pub(super) fn put_header(link_type: u16, out: &mut Vec<u8>) {
+    out.extend_from_slice(&MAGIC_NANOS.to_le_bytes());
+    out.extend_from_slice(&[2, 0, 4, 0]);
+    out.extend_from_slice(&[0; 8]);
+    out.extend_from_slice(&SNAP_LEN.to_le_bytes());
+    out.extend_from_slice(&u32::from(link_type).to_le_bytes());
+}
+
+/// Appends a whole packet, unless its time is too late.
+pub(super) fn put_packet(
+    time_ns: u64,
+    packet: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let seconds =
+        u32::try_from(time_ns / NANOS_PER_SECOND).map_err(|_| EncodeError::TimeTooLate(time_ns))?;
+    let nanos = (time_ns % NANOS_PER_SECOND) as u32;
+    let len = packet.len() as u32;
+    for number in [seconds, nanos, len, len] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    out.extend_from_slice(packet);
+    Ok(())
+}
+
 struct PcapEncoder {
     /// The one interface, once a record named it.
     interface: Option<String>,
@@ -298,11 +324,7 @@ struct PcapEncoder {
 
 impl PcapEncoder {
     fn new(out: &mut Vec<u8>) -> Self {
-        out.extend_from_slice(&MAGIC_NANOS.to_le_bytes());
-        out.extend_from_slice(&[2, 0, 4, 0]);
-        out.extend_from_slice(&[0; 8]);
-        out.extend_from_slice(&SNAP_LEN.to_le_bytes());
-        out.extend_from_slice(&u32::from(CAN_LINK_TYPE).to_le_bytes());
+        put_header(CAN_LINK_TYPE, out);
         Self { interface: None }
     }
 }
@@ -317,15 +339,8 @@ impl Encoder for PcapEncoder {
         if self.interface.get_or_insert_with(|| interface.into()) != interface {
             return Err(EncodeError::SecondInterface);
         }
-        let seconds = u32::try_from(record.time_ns / NANOS_PER_SECOND)
-            .map_err(|_| EncodeError::TimeTooLate(record.time_ns))?;
-        let nanos = (record.time_ns % NANOS_PER_SECOND) as u32;
         let (bytes, len) = socketcan::encode(&record.frame, IdOrder::BigEndian);
-        for number in [seconds, nanos, len as u32, len as u32] {
-            out.extend_from_slice(&number.to_le_bytes());
-        }
-        out.extend_from_slice(&bytes[..len]);
-        Ok(())
+        put_packet(record.time_ns, &bytes[..len], out)
     }
 }
 
