@@ -6,6 +6,7 @@
   reads.
 * tshark (Debian package `tshark`) reads the pcap and pcapng files that candor writes; every record
   must be the one that candor read before.
+* tshark reads the datagrams of can2udp that candor writes into a capture of Ethernet.
 * candor reads pcap and pcapng files that editcap (same package) wrote.
 * A capture of CAN and Ethernet together, made by mergecap (same package): the frames are the same after candor
   has written it again, and candor's statistics of streams are those that follow from tshark's fields.
@@ -134,6 +135,27 @@ def by_tshark(path, default_interface):
         )
 
 
+def by_can2udp(path):
+    """The frames in the datagrams of a capture, if tshark finds the check sums of IPv4 right."""
+    names = ["frame.time_epoch", "ip.checksum.status", "udp.dstport", "data.data"]
+    fields = [argument for field in names for argument in ("-e", field)]
+    options = ["-o", "ip.check_checksum:TRUE", "-T", "fields", "-E", "separator=|", *fields]
+    for row in run("tshark", "-r", path, *options).splitlines():
+        time, status, port, data = row.split("|")
+        if (status, port) != ("1", "4858"):
+            yield row
+            continue
+        seconds, nanos = time.split(".")
+        version, flags, interface, can_id, length, fd_flags = struct.unpack("<BBHIBB", bytes.fromhex(data)[:10])
+        rest = data[24 : 24 + 2 * length].upper()
+        if version == 2:
+            rest = f"#{fd_flags & 3}{rest}"
+        elif can_id & 0x40000000:
+            rest = f"R{length or ''}"
+        name = f"udp{port}.{interface}"
+        yield line(int(seconds) * 10**9 + int(nanos), name, can_id >> 31, can_id & 0x1FFFFFFF, rest)
+
+
 def ethernet_rows(path):
     fields = [argument for field in ETHERNET_FIELDS for argument in ("-e", field)]
     # The first of several values: the outer header.
@@ -203,6 +225,11 @@ class Comparison:
         written = self.convert(kinds, f"{folder}/kinds.pcap")
         lines = [record.removesuffix(" R").removesuffix(" T") for record in lines]
         self.agree("tshark reads kinds.pcap", lines, by_tshark(written, "can0"))
+        written = f"{folder}/can2udp.pcap"
+        run(self.candor, "log", "convert", kinds, written, "--to", "can2udp")
+        numbered = [record.replace("can0", "udp4858.0") for record in lines]
+        self.agree("tshark reads can2udp.pcap", numbered, by_can2udp(written))
+        self.agree("candor reads can2udp.pcap", numbered, self.lines(written))
         if not has_data:
             return
         for name in ["ford-focus/lights.log", "j1939/j1939.log"]:

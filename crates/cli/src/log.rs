@@ -10,10 +10,13 @@ use std::path::{Path, PathBuf};
 
 use candor_diagnostics::counted;
 use candor_output::say;
-use candor_recording::{AnyRecord, Entry, FORMATS, Format, Recording, RecordingError, Writer};
+use candor_recording::{
+    AnyRecord, CAN2UDP, Entry, FORMATS, Format, Recording, RecordingError, Writer,
+};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::can_udp::CanUdpArgs;
 use crate::file_kind::FileKind;
 use crate::overwrite::{Overwriting, refusal};
 
@@ -42,8 +45,9 @@ pub(crate) struct ConvertArgs {
     /// The file to write, or - for standard output
     #[arg(value_name = "OUT")]
     output_file: PathBuf,
-    /// The format to write; default: by the extension of OUT (candump on standard output)
-    #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
+    /// The format to write: candump, pcap, pcapng, or can2udp (a pcap of Ethernet with CAN frames in UDP datagrams);
+    /// default: by the extension of OUT (candump on standard output)
+    #[arg(long, value_name = "FORMAT", value_parser = parse_written)]
     to: Option<&'static Format>,
     #[command(flatten)]
     overwriting: Overwriting,
@@ -59,6 +63,8 @@ struct InputArgs {
     /// Skip malformed records and report how many there were
     #[arg(long)]
     skip_malformed: bool,
+    #[command(flatten)]
+    can_udp: CanUdpArgs,
 }
 
 fn parse_format(name: &str) -> Result<&'static Format, String> {
@@ -66,6 +72,13 @@ fn parse_format(name: &str) -> Result<&'static Format, String> {
         let names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
         format!("the formats are {}", names.join(", "))
     })
+}
+
+fn parse_written(name: &str) -> Result<&'static Format, String> {
+    if name == CAN2UDP.name {
+        return Ok(CAN2UDP);
+    }
+    parse_format(name).map_err(|error| format!("{error}, {}", CAN2UDP.name))
 }
 
 /// Runs `candor log`; there is no question to which it could answer no.
@@ -165,7 +178,7 @@ impl InputArgs {
     fn open(&self, file: &Path) -> Result<Recording, String> {
         let recording = candor_recording::open(file, self.from)
             .map_err(|error| FileKind::Recording.mix_up(file).unwrap_or_else(|| explain(error)))?;
-        Ok(recording.skip_malformed(self.skip_malformed))
+        Ok(recording.skip_malformed(self.skip_malformed).can_udp(self.can_udp.can_udp))
     }
 }
 

@@ -9,6 +9,7 @@
 #[cfg(not(feature = "lab"))]
 mod absent;
 mod bus;
+mod can_udp;
 mod color;
 #[cfg(feature = "lab")]
 mod demo;

@@ -413,6 +413,152 @@ fn replay_sends_what_was_recorded() {
     assert!(stderr.starts_with("candor: none.log: cannot be read"), "{stderr}");
 }
 
+/// A capture of Ethernet in which each line of a log is a datagram of can2udp to this UDP port: of version 2 if the frame
+/// has flags, else of version 1.
+fn can2udp(log: &str, port: u16) -> Vec<u8> {
+    let numbers = |numbers: &[u32]| -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    };
+    let hex = |digits: &str| -> Vec<u8> {
+        let bytes = digits.as_bytes().chunks(2).map(|two| str::from_utf8(two).unwrap());
+        bytes.map(|two| u8::from_str_radix(two, 16).unwrap()).collect()
+    };
+    let mut out = numbers(&[0xA1B2_3C4D, 0x0004_0002, 0, 0, 65_535, 1]);
+    for line in log.lines() {
+        let words: Vec<_> = line.split(' ').collect();
+        let (seconds, fraction) = words[0].trim_matches(['(', ')']).split_once('.').unwrap();
+        let nanos = format!("{fraction:0<9}").parse().unwrap();
+        let (id, data) = words[2].split_once('#').unwrap();
+        let extended = if id.len() == 8 { 0x8000_0000 } else { 0 };
+        let id = u32::from_str_radix(id, 16).unwrap() | extended;
+        let mut datagram = vec![1, 0, 0, 0];
+        let (remote, data, flags) = match data.strip_prefix(['R', '#']) {
+            None => (0, hex(data), None),
+            Some(_) if data.starts_with('R') => (0x4000_0000, vec![0; 2], None),
+            Some(rest) => (0, hex(&rest[1..]), Some(rest.as_bytes()[0] - b'0')),
+        };
+        datagram.extend((id | remote).to_le_bytes());
+        datagram.extend([data.len() as u8, flags.map_or(0, |flags| flags | 4), 0, 0]);
+        datagram.extend(data);
+        datagram[0] = if flags.is_some() { 2 } else { 1 };
+        datagram.resize(if flags.is_some() { 84 } else { 20 }, 0);
+        let mut frame = hex("FFFFFFFFFFFF02000000000108004500");
+        frame.extend((28 + datagram.len() as u16).to_be_bytes());
+        // A check sum is not there: the network card was to add it.
+        frame.extend(hex("00000000401100000A2F00020A2F0001C000"));
+        frame.extend(port.to_be_bytes());
+        frame.extend((8 + datagram.len() as u16).to_be_bytes());
+        frame.extend([0; 2]);
+        frame.extend(datagram);
+        let len = frame.len() as u32;
+        out.extend(numbers(&[seconds.parse().unwrap(), nanos, len, len]));
+        out.extend(frame);
+    }
+    out
+}
+
+#[test]
+fn can_frames_in_captures_of_ethernet_are_replayed() {
+    let log: String =
+        LOG.split_inclusive('\n').filter(|line| !line.contains("20000004#")).collect();
+    let lines = log.replace("can0", "udp4858.0");
+    let scene = Scene::new(&[("drive.log", &log)]);
+    fs::write(scene.path("run.pcap"), can2udp(&log, 4858)).unwrap();
+    fs::write(scene.path("other.pcap"), can2udp(&log, 5000)).unwrap();
+
+    // As a port: the same frames at the same times.
+    for name in [
+        "run.pcap?",
+        "run.pcap?interface=udp4858.0&",
+        "run.pcap?can_udp=4858&",
+        "other.pcap?can_udp=5000&",
+    ] {
+        let stdout = scene.success(&format!("dump can0=file:{name}speed=max -L"));
+        assert_eq!(stdout, log, "{name}");
+    }
+    for name in ["other.pcap?", "run.pcap?can_udp=none&"] {
+        assert_eq!(scene.success(&format!("dump file:{name}speed=max -L")), "", "{name}");
+    }
+    let (code, _, stderr) = scene.run("dump file:run.pcap?can_udp=0");
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("`can_udp=0` is not a valid value; write for example can_udp=5000"));
+    let (_, _, stderr) = scene.run("dump file:run.pcap?interface=can0&speed=max");
+    assert!(stderr.contains("its interfaces are udp4858.0"), "{stderr}");
+
+    // Replayed: in their order, as late as they were.
+    let (code, _, stderr) = scene.run("replay run.pcap file:all.log");
+    assert_eq!((code, stderr.contains("4 sent, 0 refused")), (Some(0), true), "{stderr}");
+    assert_eq!(scene.frames("all.log"), frames(&log));
+    let all = scene.read("all.log");
+    let micros = |line: &str| line[1..18].replace('.', "").parse::<u64>().unwrap();
+    let times: Vec<_> = all.lines().map(micros).collect();
+    assert!(times[3] - times[0] >= 20_000, "{all}");
+    scene.success("replay run.pcap --map udp4858.0=file:mapped.log --speed max");
+    scene.success("replay other.pcap file:other.log --can-udp 5000 --speed max");
+    assert_eq!(
+        (scene.frames("mapped.log"), scene.frames("other.log")),
+        (frames(&log), frames(&log))
+    );
+    let (code, _, stderr) = scene.run("replay other.pcap file:no.log");
+    let hint = "other.pcap: the recording has no CAN frames, but 4 Ethernet frames: name the UDP port with --can-udp if \
+                they contain CAN frames\n";
+    assert_eq!((code, stderr.ends_with(hint)), (Some(0), true), "{stderr}");
+
+    // Converted, and what is no datagram of can2udp said or counted.
+    let convert = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_candor"))
+            .args(["log", "convert"])
+            .args(arguments)
+            .current_dir(scene.folder.path())
+            .output();
+        let Output { status, stdout, stderr } = output.unwrap();
+        (status.code(), text(&stdout), text(&stderr))
+    };
+    let (code, stdout, stderr) = convert(&["run.pcap", "-"]);
+    assert_eq!(
+        (code, stdout, stderr.as_str()),
+        (Some(0), lines.clone(), "4 records: pcap -> candump\n")
+    );
+    // Candor writes such captures, too; interfaces come back as numbers.
+    let two = log.replace("can0 123#R2", "can1 123#R2");
+    fs::write(scene.path("two.log"), &two).unwrap();
+    let (code, _, stderr) = convert(&["two.log", "written.pcap", "--to", "can2udp"]);
+    assert_eq!((code, stderr.as_str()), (Some(0), "4 records: candump -> can2udp\n"));
+    let (_, stdout, _) = convert(&["written.pcap", "-"]);
+    assert_eq!(stdout, two.replace("can", "udp4858."));
+    assert_eq!(scene.success("dump can0=file:written.pcap?speed=max -L"), log);
+    let (code, _, stderr) = convert(&["two.log", "x.pcap", "--to", "x"]);
+    assert_eq!((code, stderr.contains("are candump, pcap, pcapng, can2udp")), (Some(2), true));
+
+    let mut bad = can2udp(&log, 4858);
+    bad[24 + 78 + 16 + 42] = 7;
+    fs::write(scene.path("bad.pcap"), bad).unwrap();
+    let message = "bad.pcap: byte 102 (record 2): the datagram to UDP port 4858 is not of can2udp: byte 0: unknown version \
+                   7; set --can-udp (can_udp= of a file port) to the UDP port of the CAN frames, or to none";
+    let (code, _, stderr) = convert(&["bad.pcap", "-"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        stderr.ends_with(&format!("{message}; or skip such records with --skip-malformed\n")),
+        "{stderr}"
+    );
+    let (code, stdout, stderr) = convert(&["bad.pcap", "-", "--skip-malformed"]);
+    let rest: String =
+        lines.split_inclusive('\n').filter(|line| !line.contains("12345678#")).collect();
+    assert_eq!((code, stdout), (Some(0), rest));
+    assert!(
+        stderr.contains(&format!("malformed records skipped: 1; the first: {message}\n")),
+        "{stderr}"
+    );
+    let (_, _, stderr) = scene.run("dump file:bad.pcap?speed=max");
+    assert!(stderr.contains("3 frames, 0 lost, 1 malformed"), "{stderr}");
+    let (code, _, stderr) = convert(&["run.pcap", "-", "--can-udp", "x"]);
+    assert_eq!(
+        (code, stderr.contains("write a UDP port from 1 to 65535, or none")),
+        (Some(2), true),
+        "{stderr}"
+    );
+}
+
 #[test]
 fn replay_of_a_damaged_recording_sends_what_is_whole() {
     let damaged = TWO.replace("(0000000001.004000) can0 101#03", "(0000000001.004000) can0 1");

@@ -12,6 +12,9 @@
 //! repeated each second. The file is read again for each round, so it must be one: a pipe is refused.
 //! A recording without frames ends.
 //!
+//! A capture of Ethernet is a recording of CAN if it has datagrams of can2udp: those to UDP port 4858, or to the one
+//! that `can_udp=5000` names. Its interfaces are called `udp4858.0`, by that port and can2udp's number.
+//!
 //! A file that ends inside a record, since its recorder was stopped, ends there for the replay too,
 //! and that record counts as malformed.
 //!
@@ -33,7 +36,7 @@ use std::time::Duration;
 
 use candor_linux::clock;
 use candor_linux::poll::Interest;
-use candor_recording::Record;
+use candor_recording::{CanUdp, Record};
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::Kind;
 
@@ -62,6 +65,11 @@ pub(crate) static DRIVER: Driver = Driver {
             "the interface to replay if there are several; the name to write (default \
                        can0)",
         ),
+        (
+            "can_udp",
+            "the UDP port whose datagrams in a capture of Ethernet are CAN frames of can2udp; \
+             default: 4858",
+        ),
         ("replace", "true: an existing file may be replaced"),
     ],
     check,
@@ -84,6 +92,7 @@ fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
     }
     speed(address)?;
     may_replace(address)?;
+    can_udp(address)?;
     if is_loop(address)? && wanted.transmitter {
         return Err(Error::new(name, "a recording that is written cannot begin again")
             .with_remedy("remove loop=true"));
@@ -97,6 +106,10 @@ fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
 
 fn may_replace(address: &Address) -> Result<bool, Error> {
     Ok(address.parsed("replace", "true")?.unwrap_or(false))
+}
+
+fn can_udp(address: &Address) -> Result<CanUdp, Error> {
+    Ok(address.parsed("can_udp", "5000 or can_udp=none")?.unwrap_or_default())
 }
 
 fn is_loop(address: &Address) -> Result<bool, Error> {
@@ -125,6 +138,7 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
             interface: address.option("interface").map(Into::into),
             wants_reports: wanted.error_reports,
             is_loop: is_loop(address)?,
+            can_udp: can_udp(address)?,
         };
         let counters = Arc::<ReceiverCounters>::default();
         port.receiver = Some(Box::new(Replay {

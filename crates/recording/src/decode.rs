@@ -4,6 +4,8 @@ use std::fmt;
 
 use candor_wire::can::FrameError;
 use candor_wire::can::notation;
+use candor_wire::can::tunnel;
+use candor_wire::eth::udp;
 
 use crate::record::{InterfaceError, Interfaces, PacketSpan, Record};
 
@@ -125,11 +127,19 @@ pub enum Reason {
     Frame(FrameError),
     /// An interface cannot be named.
     Interface(InterfaceError),
+    /// The datagram to this UDP port, which is can2udp's, is not in its frame.
+    Udp(u16, udp::Incomplete),
+    /// The datagram to this UDP port, which is can2udp's, is none of can2udp.
+    Can2udp(u16, tunnel::Malformed),
     /// Anything else.
     Text(&'static str),
     /// Anything else, with a number between two texts.
     Number(&'static str, u64, &'static str),
 }
+
+/// What to do if datagrams are taken for those of can2udp.
+const OTHER_PORT: &str =
+    "set --can-udp (can_udp= of a file port) to the UDP port of the CAN frames, or to none";
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,6 +147,11 @@ impl fmt::Display for Reason {
             Self::Notation(reason) => reason.fmt(f),
             Self::Frame(error) => error.fmt(f),
             Self::Interface(error) => error.fmt(f),
+            Self::Udp(port, error) => write!(f, "UDP port {port}: {error}; {OTHER_PORT}"),
+            Self::Can2udp(port, error) => write!(
+                f,
+                "the datagram to UDP port {port} is not of can2udp: {error}; {OTHER_PORT}"
+            ),
             Self::Text(text) => f.write_str(text),
             Self::Number(before, number, after) => write!(f, "{before}{number}{after}"),
         }

@@ -6,16 +6,22 @@
 //! | candump log | `candump.rs` | by name | ` R`, ` T` at the end of the line | 1 to 9 decimals |
 //! | pcap | `pcap.rs` | one, unnamed | - | micro- or nanoseconds, until 2106 |
 //! | pcapng | `pcapng.rs` | by name | in the packet flags | any resolution |
+//! | pcap of can2udp, only written | `can2udp.rs` | by number | - | nanoseconds, until 2106 |
 //!
-//! Ethernet frames are read from pcap and pcapng, and written to pcapng. (The header of a pcap file says which
+//! Ethernet frames are read from pcap and pcapng, and written to pcapng. Those with a datagram of can2udp are read as
+//! the CAN frame in it ([`CanUdp`]); [`CAN2UDP`] in `can2udp.rs` writes such captures. (The header of a pcap file says which
 //! kind its frames are. Here it is written before the first one, for CAN.)
 
+mod can2udp;
 mod candump;
 mod pcap;
 mod pcapng;
 
 use std::fmt;
 
+pub use can2udp::CAN2UDP;
+
+use crate::can_udp::CanUdp;
 use crate::decode::Decoder;
 use crate::encode::Encoder;
 
@@ -38,7 +44,7 @@ pub struct Format {
     pub name: &'static str,
     /// The name in sentences.
     pub title: &'static str,
-    /// Endings of file names without the dot, the usual one first.
+    /// Endings of file names without the dot, the usual one first; every format of [`FORMATS`] has one.
     pub endings: &'static [&'static str],
     /// Whether it names the interface of each frame; else a recording has only one.
     pub keeps_interfaces: bool,
@@ -47,7 +53,7 @@ pub struct Format {
     /// Whether Ethernet frames can be written, too.
     pub keeps_ethernet: bool,
     begins: fn(&[u8]) -> bool,
-    decoder: fn() -> Box<dyn Decoder>,
+    decoder: fn(CanUdp) -> Box<dyn Decoder>,
     encoder: fn(&mut Vec<u8>) -> Box<dyn Encoder>,
 }
 
@@ -75,10 +81,16 @@ impl Format {
         FORMATS.iter().copied().find(|format| (format.begins)(head))
     }
 
-    /// A decoder for one recording.
+    /// A decoder for one recording. In captures of Ethernet, datagrams to can2udp's usual port are CAN frames.
     #[must_use]
     pub fn decoder(&self) -> Box<dyn Decoder> {
-        (self.decoder)()
+        self.decoder_with(CanUdp::default())
+    }
+
+    /// As [`Format::decoder`], with another port of can2udp, or none.
+    #[must_use]
+    pub fn decoder_with(&self, can_udp: CanUdp) -> Box<dyn Decoder> {
+        (self.decoder)(can_udp)
     }
 
     /// An encoder for one recording; appends the header of the format to `out`.
@@ -223,7 +235,7 @@ mod tests {
     }
 
     /// Of either kind.
-    fn any_record() -> impl Strategy<Value = AnyNamed> {
+    pub(crate) fn any_record() -> impl Strategy<Value = AnyNamed> {
         let time = prop_oneof![
             0..u64::MAX,
             // Whole microseconds, as most recorders have them.
@@ -243,7 +255,7 @@ mod tests {
     }
 
     /// What is left of records after a stay in `format`.
-    fn as_kept_by(format: &Format, records: &[AnyNamed]) -> Vec<AnyNamed> {
+    pub(crate) fn as_kept_by(format: &Format, records: &[AnyNamed]) -> Vec<AnyNamed> {
         let mut kept = records.to_vec();
         kept.retain(|(.., frame)| format.keeps_ethernet || matches!(frame, Any::Can(_)));
         for (time_ns, name, direction, _) in &mut kept {

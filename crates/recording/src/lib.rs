@@ -45,6 +45,7 @@
 //! # Ok::<(), candor_recording::DecodeError>(())
 //! ```
 
+mod can_udp;
 #[cfg(feature = "create")]
 mod create;
 mod decode;
@@ -56,6 +57,7 @@ mod record;
 mod statistics;
 mod write;
 
+pub use can_udp::{CanUdp, NoPort};
 #[cfg(feature = "create")]
 pub use create::{Writer, create};
 pub use decode::{
@@ -63,7 +65,7 @@ pub use decode::{
 };
 pub use encode::{EncodeError, Encoder};
 pub use error::RecordingError;
-pub use format::{FORMATS, Format};
+pub use format::{CAN2UDP, FORMATS, Format};
 pub use read::{Entry, Recording, Skipped, open};
 pub use record::{
     AnyRecord, Direction, InterfaceError, InterfaceIndex, Interfaces, MAX_INTERFACE_NAME_LEN,

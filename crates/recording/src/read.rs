@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
+use crate::can_udp::CanUdp;
 use crate::decode::{DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Step};
 use crate::error::{Problem, RecordingError};
 use crate::format::{FORMATS, Format};
@@ -123,6 +124,14 @@ impl Recording {
     #[must_use]
     pub fn skip_malformed(mut self, skips_malformed: bool) -> Self {
         self.skips_malformed = skips_malformed;
+        self
+    }
+
+    /// Reads CAN frames of can2udp from Ethernet frames to this UDP port, or from none. To be called before a record
+    /// is read.
+    #[must_use]
+    pub fn can_udp(mut self, can_udp: CanUdp) -> Self {
+        self.decoder = self.format.decoder_with(can_udp);
         self
     }
 

@@ -1,6 +1,6 @@
 //! `candor bus replay`: a recording onto buses.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use candor_bus::outlet::{Outcome, Outlet, RealTime, Stop};
 use candor_bus::schedule::Schedule;
@@ -15,6 +15,7 @@ use clap::Args;
 use super::live;
 use super::sending::{self, SendingArgs};
 use crate::Answer;
+use crate::can_udp::CanUdpArgs;
 use crate::file_kind::FileKind;
 use candor_bus::select::Selection;
 
@@ -42,6 +43,8 @@ pub(crate) struct ReplayArgs {
     /// Skip malformed records and report how many there were
     #[arg(long)]
     skip_malformed: bool,
+    #[command(flatten)]
+    can_udp: CanUdpArgs,
     #[command(flatten)]
     sending: SendingArgs,
 }
@@ -103,7 +106,7 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
     if is_input && args.times > 1 {
         return Err("standard input can be read only once; record it into a file first".into());
     }
-    let mut first = open(&args.file, args.skip_malformed)?;
+    let mut first = open(args)?;
     let addresses = ports(args);
     let mut outlets = args.sending.open(&addresses)?;
     let mut replay = Replay {
@@ -120,7 +123,7 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
     let mut result = Ok(());
     for pass in 0..args.times {
         if pass > 0 {
-            first = open(&args.file, args.skip_malformed)?;
+            first = open(args)?;
         }
         result = replay.pass(&mut first, &mut outlets, stop);
         if result.is_err() || stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -140,7 +143,7 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
         }
     }
     if !replay.has_records {
-        say!("{}: the recording has no frames", args.file.display());
+        say!("{}: the recording has no CAN frames{}", args.file.display(), no_can_hint(&first));
     }
     if let Some(cut) = first.cut() {
         say!("{cut}; what comes before it was replayed");
@@ -149,10 +152,22 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
     Ok(is_complete)
 }
 
-fn open(file: &Path, skips: bool) -> Result<Recording, String> {
+fn open(args: &ReplayArgs) -> Result<Recording, String> {
+    let file = &args.file;
     let recording = candor_recording::open(file, None)
         .map_err(|error| FileKind::Recording.mix_up(file).unwrap_or_else(|| error.to_string()))?;
-    Ok(recording.skip_malformed(skips))
+    Ok(recording.skip_malformed(args.skip_malformed).can_udp(args.can_udp.can_udp))
+}
+
+/// What to do about a recording without CAN frames.
+fn no_can_hint(recording: &Recording) -> String {
+    match recording.passed_over().ethernet_frames {
+        0 => String::new(),
+        count => format!(
+            ", but {}: name the UDP port with --can-udp if they contain CAN frames",
+            counted(count, "Ethernet frame")
+        ),
+    }
 }
 
 /// All ports, each once.

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use candor_linux::event::Event;
 use candor_port::{Error, ReceiverCounters};
-use candor_recording::{Record, Recording};
+use candor_recording::{CanUdp, Record, Recording};
 use candor_wire::can::Kind;
 
 use super::{OPENING, failure, lock};
@@ -41,6 +41,8 @@ pub(super) struct Request {
     pub(super) wants_reports: bool,
     /// Whether it begins again when it ends.
     pub(super) is_loop: bool,
+    /// Where CAN frames are in a capture of Ethernet.
+    pub(super) can_udp: CanUdp,
 }
 
 /// What the thread tells.
@@ -227,7 +229,7 @@ impl Reader {
         })?;
         let recording =
             candor_recording::open(path, None).map_err(|error| failure(name, &error))?;
-        let mut recording = recording.skip_malformed(true);
+        let mut recording = recording.skip_malformed(true).can_udp(self.request.can_udp);
         // Of a pipe it is not known when more comes.
         let most = if recording.len_bytes().is_some() { MOST_RECORDS } else { 1 };
         if rounds.is_first() && !self.tell(Message::Opened(locked)) {

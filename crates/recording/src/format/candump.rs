@@ -31,7 +31,7 @@ pub(super) static FORMAT: Format = Format {
     keeps_directions: true,
     keeps_ethernet: false,
     begins,
-    decoder: || Box::new(CandumpDecoder::default()),
+    decoder: |_| Box::new(CandumpDecoder::default()),
     encoder: |_| Box::new(CandumpEncoder),
 };
 

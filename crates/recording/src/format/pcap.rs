@@ -13,14 +13,16 @@
 //! digit of a time is lost.
 //!
 //! The format has neither interfaces nor directions: what is read is called `can0` or `eth0`, and a second
-//! interface cannot be written. Only CAN is written.
+//! interface cannot be written. Only CAN is written. CAN frames in datagrams of can2udp have interfaces: see
+//! [`CanUdp`](crate::CanUdp).
 
 use super::{CAN_LINK_TYPE, ETHERNET_LINK_TYPE, Format, UNNAMED, UNNAMED_ETHERNET};
+use crate::can_udp::CanUdpReader;
 use crate::decode::{
     CUT, DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Position, Reason, Step,
 };
 use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
-use crate::record::{Interfaces, PacketSpan, Record};
+use crate::record::{InterfaceIndex, Interfaces, Packet, PacketSpan, Record};
 use candor_wire::can::Frame;
 use candor_wire::can::FrameError;
 use candor_wire::can::socketcan::{self, IdOrder};
@@ -33,7 +35,9 @@ pub(super) static FORMAT: Format = Format {
     keeps_directions: false,
     keeps_ethernet: false,
     begins: |head| Header::magic(head).is_some(),
-    decoder: || Box::new(PcapDecoder::default()),
+    decoder: |can_udp| {
+        Box::new(PcapDecoder { can_udp: CanUdpReader::new(can_udp), ..PcapDecoder::default() })
+    },
     encoder: |out| Box::new(PcapEncoder::new(out)),
 };
 
@@ -141,6 +145,7 @@ struct PcapDecoder {
     header: Option<Header>,
     /// Empty until the first record.
     interfaces: Interfaces,
+    can_udp: CanUdpReader,
     /// Bytes consumed so far.
     offset: u64,
     /// Records consumed so far.
@@ -264,19 +269,52 @@ impl PcapDecoder {
         let time_ns = u64::from(seconds) * NANOS_PER_SECOND + fraction_ns;
         let consumed = RECORD_HEADER_LEN + packet.len();
         let direction = None;
-        let mut interface =
-            |name: &str| self.interfaces.intern(name.as_bytes()).map_err(Reason::Interface);
         if header.is_ethernet {
-            let interface = interface(UNNAMED_ETHERNET)?;
+            let whole = Packet { bytes: packet, original_len };
+            if let Some((interface, frame)) = self.can_udp.read(whole, &mut self.interfaces)? {
+                let record = Record { time_ns, interface, direction, frame };
+                return Ok(Step::Record { consumed, record });
+            }
+            let interface = self.interface(UNNAMED_ETHERNET)?;
             let frame = PacketSpan { start: RECORD_HEADER_LEN, len: packet.len(), original_len };
             let record = Record { time_ns, interface, direction, frame };
             return Ok(Step::Ethernet { consumed, record });
         }
         let frame = self::packet(packet, original_len)?;
-        let interface = interface(UNNAMED)?;
+        let interface = self.interface(UNNAMED)?;
         let record = Record { time_ns, interface, direction, frame };
         Ok(Step::Record { consumed, record })
     }
+
+    fn interface(&mut self, name: &str) -> Result<InterfaceIndex, Reason> {
+        self.interfaces.intern(name.as_bytes()).map_err(Reason::Interface)
+    }
+}
+
+/// Appends the header of a file whose packets are of this link type.
+pub(super) fn put_header(link_type: u16, out: &mut Vec<u8>) {
+    out.extend_from_slice(&MAGIC_NANOS.to_le_bytes());
+    out.extend_from_slice(&[2, 0, 4, 0]);
+    out.extend_from_slice(&[0; 8]);
+    out.extend_from_slice(&SNAP_LEN.to_le_bytes());
+    out.extend_from_slice(&u32::from(link_type).to_le_bytes());
+}
+
+/// Appends a whole packet, unless its time is too late.
+pub(super) fn put_packet(
+    time_ns: u64,
+    packet: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    let seconds =
+        u32::try_from(time_ns / NANOS_PER_SECOND).map_err(|_| EncodeError::TimeTooLate(time_ns))?;
+    let nanos = (time_ns % NANOS_PER_SECOND) as u32;
+    let len = packet.len() as u32;
+    for number in [seconds, nanos, len, len] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    out.extend_from_slice(packet);
+    Ok(())
 }
 
 struct PcapEncoder {
@@ -286,11 +324,7 @@ struct PcapEncoder {
 
 impl PcapEncoder {
     fn new(out: &mut Vec<u8>) -> Self {
-        out.extend_from_slice(&MAGIC_NANOS.to_le_bytes());
-        out.extend_from_slice(&[2, 0, 4, 0]);
-        out.extend_from_slice(&[0; 8]);
-        out.extend_from_slice(&SNAP_LEN.to_le_bytes());
-        out.extend_from_slice(&u32::from(CAN_LINK_TYPE).to_le_bytes());
+        put_header(CAN_LINK_TYPE, out);
         Self { interface: None }
     }
 }
@@ -305,22 +339,17 @@ impl Encoder for PcapEncoder {
         if self.interface.get_or_insert_with(|| interface.into()) != interface {
             return Err(EncodeError::SecondInterface);
         }
-        let seconds = u32::try_from(record.time_ns / NANOS_PER_SECOND)
-            .map_err(|_| EncodeError::TimeTooLate(record.time_ns))?;
-        let nanos = (record.time_ns % NANOS_PER_SECOND) as u32;
         let (bytes, len) = socketcan::encode(&record.frame, IdOrder::BigEndian);
-        for number in [seconds, nanos, len as u32, len as u32] {
-            out.extend_from_slice(&number.to_le_bytes());
-        }
-        out.extend_from_slice(&bytes[..len]);
-        Ok(())
+        put_packet(record.time_ns, &bytes[..len], out)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use candor_wire::can::tunnel::can2udp::Version;
+
     use super::*;
-    use crate::InterfaceIndex;
+    use crate::can_udp::tests::{can2udp, ethernet};
     use crate::format::tests::{Any, decode, decode_any};
 
     /// A file header, then each record: seconds, ticks, original length, packet.
@@ -462,6 +491,52 @@ mod tests {
         let damaged = file(Order::Little, MAGIC_NANOS, 1, &[(1, 0, 0, &vec![0; 262_145])]);
         let error = decode(&FORMAT, &damaged).unwrap_err();
         assert!(error.to_string().contains("has 262145 bytes, more than any packet"), "{error}");
+    }
+
+    #[test]
+    fn can_frames_of_can2udp_are_read_in_their_order() {
+        let first = ethernet(4858, None, &can2udp(Version::V1, 0, Some("123#AABB")));
+        let other = ethernet(4857, None, b"a datagram to another port");
+        let second = ethernet(4858, Some(7), &can2udp(Version::V2, 1, Some("12345678##3AABB")));
+        let bad = ethernet(4858, None, &[1; 21]);
+        let mut records = vec![(1, 5, 62, &first[..]), (2, 6, 68, &other), (3, 7, 130, &second)];
+        let can = |time_ns, name: &str, frame: &str| {
+            (time_ns, name.to_owned(), None, Any::Can(frame.parse().unwrap()))
+        };
+        for (order, magic, ns) in
+            [(Order::Little, MAGIC_NANOS, 1), (Order::Big, MAGIC_MICROS, 1_000)]
+        {
+            let file = file(order, magic, 1, &records);
+            let expected = [
+                can(1_000_000_000 + 5 * ns, "udp4858.0", "123#AABB"),
+                (
+                    2_000_000_000 + 6 * ns,
+                    "eth0".to_owned(),
+                    None,
+                    Any::Ethernet(other.clone(), other.len() as u32),
+                ),
+                can(3_000_000_000 + 7 * ns, "udp4858.1", "12345678##3AABB"),
+            ];
+            for chunk in [1, 50, file.len()] {
+                assert_eq!(decode_any(&FORMAT, &file, &[chunk]).unwrap(), expected, "{chunk}");
+            }
+            let mut decoder = FORMAT.decoder_with("4857".parse().unwrap());
+            decoder.decode(&file, true).unwrap();
+            let step = decoder.decode(&file[24..], true).unwrap();
+            assert!(matches!(step, Step::Ethernet { consumed: 78, .. }), "{step:?}");
+            let error = decoder.decode(&file[24 + 78..], true).unwrap_err();
+            assert!(
+                error.to_string().starts_with(
+                    "byte 102 (record 2): the datagram to UDP port 4857 is not of can2udp: byte 0: "
+                ),
+                "{error}"
+            );
+        }
+        records.insert(1, (1, 6, 63, &bad));
+        let error =
+            decode_any(&FORMAT, &file(Order::Little, MAGIC_NANOS, 1, &records), &[9]).unwrap_err();
+        assert_eq!(error.position, Position::Binary { offset: 24 + 78, record: 2 });
+        assert_eq!(error.resume, Some(16 + 63));
     }
 
     #[test]

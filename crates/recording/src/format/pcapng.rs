@@ -16,11 +16,14 @@
 //! interface, also in different sections; one without a name is called `can0`, `can1`, ... by its number,
 //! or `eth0`, `eth1`, ... if it is of Ethernet.
 //!
+//! CAN frames in datagrams of can2udp have interfaces of their own: see [`CanUdp`](crate::CanUdp).
+//!
 //! Written are little-endian blocks with times in nanoseconds, an interface description before the
 //! first packet of each interface.
 
 use super::pcap::{Order, packet};
 use super::{CAN_LINK_TYPE, ETHERNET_LINK_TYPE, Format};
+use crate::can_udp::CanUdpReader;
 use crate::decode::{
     CUT, DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Position, Reason, Step,
 };
@@ -38,7 +41,9 @@ pub(super) static FORMAT: Format = Format {
     keeps_directions: true,
     keeps_ethernet: true,
     begins: |head| head.starts_with(&SECTION_HEADER.to_be_bytes()),
-    decoder: || Box::new(PcapngDecoder::default()),
+    decoder: |can_udp| {
+        Box::new(PcapngDecoder { can_udp: CanUdpReader::new(can_udp), ..PcapngDecoder::default() })
+    },
     encoder: |out| Box::new(PcapngEncoder::new(out)),
 };
 
@@ -77,6 +82,7 @@ struct PcapngDecoder {
     /// The interfaces described in this section; `None` if they are neither CAN nor Ethernet.
     section: Vec<Option<SectionInterface>>,
     interfaces: Interfaces,
+    can_udp: CanUdpReader,
     other_packets: u64,
     /// The time of the packet before, for blocks that have none.
     latest_ns: u64,
@@ -331,7 +337,7 @@ impl PcapngDecoder {
             let limit = if interface.snap_len == 0 { u32::MAX } else { interface.snap_len };
             let captured_len = data.len().min(original_len.min(limit) as usize);
             let frame = PacketSpan { start: SIMPLE_PACKET_AT, len: captured_len, original_len };
-            return interface.step(self.latest_ns, None, frame, body);
+            return self.step(interface, self.latest_ns, None, frame, body);
         }
         let rest = body.get(PACKET_AT..).ok_or(SHORT_BLOCK)?;
         let captured_len = order.u32(body, 20) as usize;
@@ -346,9 +352,35 @@ impl PcapngDecoder {
         };
         let frame =
             PacketSpan { start: PACKET_AT, len: captured_len, original_len: order.u32(body, 24) };
-        let step = interface.step(time_ns, direction, frame, body)?;
+        let step = self.step(interface, time_ns, direction, frame, body)?;
         self.latest_ns = time_ns;
         Ok(step)
+    }
+
+    /// What the packet at `span` of the block `body` is.
+    fn step(
+        &mut self,
+        interface: SectionInterface,
+        time_ns: u64,
+        direction: Option<Direction>,
+        span: PacketSpan,
+        body: &[u8],
+    ) -> Result<Step, Reason> {
+        // The length again, behind the body.
+        let consumed = body.len() + 4;
+        let record = Record { time_ns, interface: interface.index, direction, frame: span };
+        let packet = span.slice(body);
+        if interface.is_ethernet {
+            return Ok(match self.can_udp.read(packet, &mut self.interfaces)? {
+                Some((interface, frame)) => {
+                    let record = Record { time_ns, interface, direction, frame };
+                    Step::Record { consumed, record }
+                }
+                None => Step::Ethernet { consumed, record },
+            });
+        }
+        let frame = self::packet(packet.bytes, span.original_len)?;
+        Ok(Step::Record { consumed, record: record.map(|_| frame) })
     }
 }
 
@@ -432,24 +464,6 @@ impl Resolution {
 }
 
 impl SectionInterface {
-    /// What the packet at `span` of the block `body` is.
-    fn step(
-        self,
-        time_ns: u64,
-        direction: Option<Direction>,
-        span: PacketSpan,
-        body: &[u8],
-    ) -> Result<Step, Reason> {
-        // The length again, behind the body.
-        let consumed = body.len() + 4;
-        let record = Record { time_ns, interface: self.index, direction, frame: span };
-        if self.is_ethernet {
-            return Ok(Step::Ethernet { consumed, record });
-        }
-        let frame = packet(span.slice(body).bytes, span.original_len)?;
-        Ok(Step::Record { consumed, record: record.map(|_| frame) })
-    }
-
     /// Nanoseconds since 1970, if there are such.
     fn time_ns(self, ticks: u64) -> Option<u64> {
         // At most 10^9 times 2^64, so there is room for the sign.

@@ -1,6 +1,9 @@
 //! Blocks in every order and of every length, and what is written is read.
 
+use candor_wire::can::tunnel::can2udp::Version;
+
 use super::*;
+use crate::can_udp::tests::{can2udp, ethernet};
 use crate::format::tests::{Any, decode, decode_any};
 
 /// Builds files in either order, field by field.
@@ -335,6 +338,30 @@ fn ethernet_and_can_of_one_capture_are_read_as_they_come() {
 }
 
 /// An interface may have one name for both kinds, such as a name that a tester chose twice.
+#[test]
+fn can_frames_of_can2udp_have_interfaces_of_their_own() {
+    let first = ethernet(4858, None, &can2udp(Version::V1, 0, Some("123#AABB")));
+    let other = ethernet(4857, None, b"to another port");
+    let bad = ethernet(4858, None, &[2; 20]);
+    let flags = [&[2, 0, 4, 0][..], &INBOUND.to_le_bytes()].concat();
+    let file = File::new(Order::Little)
+        .interface(ETHERNET_LINK_TYPE, 0, &[(OPTION_IF_NAME, b"lan"), (OPTION_IF_TSRESOL, &[9])])
+        .enhanced(0, 7, &first, &flags)
+        .enhanced(0, 8, &other, &[]);
+    let name = |name: &str| name.to_owned();
+    let can = Any::Can("123#AABB".parse().unwrap());
+    let expected = [
+        (7, name("udp4858.0"), Some(Direction::Received), can),
+        (8, name("lan"), None, Any::Ethernet(other.clone(), other.len() as u32)),
+    ];
+    assert_eq!(decode_any(&FORMAT, &file.bytes, &[1]).unwrap(), expected);
+    let len = file.bytes.len();
+    let error = decode_any(&FORMAT, &file.enhanced(0, 9, &bad, &[]).bytes, &[99]).unwrap_err();
+    assert_eq!(error.position, Position::Binary { offset: len as u64, record: 3 });
+    assert!(error.to_string().contains("4858 is not of can2udp: byte 20: "), "{error}");
+    assert_eq!(error.resume, Some(96));
+}
+
 #[test]
 fn each_kind_has_its_own_interface_in_the_file() {
     let mut out = Vec::new();
