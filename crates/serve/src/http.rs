@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use candor_events::{Pattern, afb};
+use candor_events::Pattern;
+use candor_events::afb;
+use candor_events::binary::Encoding;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
@@ -169,26 +171,46 @@ fn upgrade(
         answer.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         return answer;
     };
-    let offers = headers.contains_key(header::SEC_WEBSOCKET_PROTOCOL);
-    if offers && !has(header::SEC_WEBSOCKET_PROTOCOL, afb::PROTOCOL) {
-        return text(StatusCode::BAD_REQUEST, "the only sub-protocol here is x-afb-ws-json1");
-    }
+    let Ok(chosen) = sub_protocol(headers) else {
+        let reason = "the sub-protocols here are x-afb-ws-json1, candor.cbor and candor.msgpack";
+        return text(StatusCode::BAD_REQUEST, reason);
+    };
     let mut answer = Response::builder()
         .status(StatusCode::SWITCHING_PROTOCOLS)
         .header(header::UPGRADE, "websocket")
         .header(header::CONNECTION, "Upgrade")
         .header(header::SEC_WEBSOCKET_ACCEPT, key);
-    if offers {
-        answer = answer.header(header::SEC_WEBSOCKET_PROTOCOL, afb::PROTOCOL);
+    if let Some((name, _)) = chosen {
+        answer = answer.header(header::SEC_WEBSOCKET_PROTOCOL, name);
     }
+    let encoding = chosen.and_then(|(_, encoding)| encoding);
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
         let _place = place;
         let Ok(upgraded) = hyper::upgrade::on(&mut request).await else { return };
         let Ok(parts) = upgraded.downcast::<TokioIo<TcpStream>>() else { return };
-        connection::serve(parts.io.into_inner(), &parts.read_buf, shared).await;
+        connection::serve(parts.io.into_inner(), &parts.read_buf, encoding, shared).await;
     });
     answer.body(Full::default()).unwrap_or_default()
+}
+
+/// The first of the offered sub-protocols that is known, and what it is encoded in; `None` if none was offered.
+///
+/// # Errors
+/// None of those that were offered is known.
+fn sub_protocol(headers: &HeaderMap) -> Result<Option<(&'static str, Option<Encoding>)>, ()> {
+    let known = [
+        (afb::PROTOCOL, None),
+        (Encoding::Cbor.protocol(), Some(Encoding::Cbor)),
+        (Encoding::MessagePack.protocol(), Some(Encoding::MessagePack)),
+    ];
+    let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).into_iter();
+    let values = values.map(|value| value.to_str().unwrap_or_default());
+    let mut offered = values.flat_map(|value| value.split(',')).map(str::trim).peekable();
+    if offered.peek().is_none() {
+        return Ok(None);
+    }
+    offered.find_map(|name| known.into_iter().find(|(known, _)| *known == name)).map(Some).ok_or(())
 }
 
 fn text(status: StatusCode, text: &str) -> Answer {

@@ -12,7 +12,7 @@
 //! | path | what is there |
 //! |---|---|
 //! | `/` | the page: live values and plots |
-//! | `/api` | WebSocket, AGL's protocol [`x-afb-ws-json1`](candor_events::afb) |
+//! | `/api` | WebSocket: AGL's protocol [`x-afb-ws-json1`](candor_events::afb), or [CBOR or MessagePack](candor_events::binary) |
 //! | `/values` | the newest values as JSON; `?name=GLOB` chooses |
 //!
 //! Only loopback addresses are served, since there is no password. Pages of other origins are refused.

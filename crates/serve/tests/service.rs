@@ -1,15 +1,19 @@
 //! The service as its clients see it: a UDP port in, HTTP and WebSocket out.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use candor_diagnostics::Findings;
+use candor_events::binary::{self, Encoding};
 use candor_serve::client::{Client, Error, Event};
 use candor_serve::{Config, Service, Source};
 use candor_signals::Database;
 use candor_time::Nanos;
 use serde_json::{Value, json};
+use tungstenite::client::IntoClientRequest;
+use tungstenite::http::HeaderValue;
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Message, WebSocket};
 
@@ -76,6 +80,20 @@ impl Bench {
         tungstenite::client(self.url(), stream).unwrap().0
     }
 
+    /// A connection with a binary sub-protocol.
+    fn binary(&self, encoding: Encoding) -> Binary {
+        let stream = TcpStream::connect(self.service.address()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // So that little is on its way while nobody reads.
+        rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 65_536).unwrap();
+        let mut request = self.url().into_client_request().unwrap();
+        let protocol = HeaderValue::from_static(encoding.protocol());
+        request.headers_mut().insert("Sec-WebSocket-Protocol", protocol);
+        let (socket, response) = tungstenite::client(request, stream).unwrap();
+        assert_eq!(response.headers()["Sec-WebSocket-Protocol"], encoding.protocol());
+        Binary { encoding, socket, came: VecDeque::new() }
+    }
+
     /// What the service answers to these bytes, until it hangs up.
     fn ask(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.service.address()).unwrap();
@@ -91,6 +109,115 @@ impl Bench {
         self.ask(&format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\n{headers}Connection: close\r\n\r\n"
         ))
+    }
+}
+
+/// A client of a binary sub-protocol.
+struct Binary {
+    encoding: Encoding,
+    socket: WebSocket<TcpStream>,
+    came: VecDeque<binary::Message>,
+}
+
+impl Binary {
+    fn call(&mut self, id: u64, verb: &str, arguments: &Value) {
+        let call = binary::call(self.encoding, id, verb, arguments);
+        self.socket.send(Message::binary(call)).unwrap();
+    }
+
+    /// The next message; those of a batch one by one.
+    fn next(&mut self) -> binary::Message {
+        loop {
+            if let Some(message) = self.came.pop_front() {
+                return message;
+            }
+            let Message::Binary(bytes) = self.socket.read().unwrap() else { continue };
+            let message = binary::read(self.encoding, &bytes);
+            match message.unwrap_or_else(|| panic!("{bytes:02X?}")) {
+                binary::Message::Batch(messages) => self.came.extend(messages),
+                message => return message,
+            }
+        }
+    }
+}
+
+#[test]
+fn events_come_in_binary_with_names_before_them() {
+    for encoding in Encoding::ALL {
+        let bench = Bench::new();
+        let mut client = bench.binary(encoding);
+        client.call(1, "subscribe", &json!({"event": "Motor.*"}));
+        let names = json!({"topics": 1, "names": [[0, "Motor.Speed"]]});
+        assert_eq!(client.next(), binary::Message::Reply(1, Ok(names)));
+        client.call(2, "subscribe", &json!({"id": "*"}));
+        let names = json!({"topics": 0, "names": []});
+        assert_eq!(client.next(), binary::Message::Reply(2, Ok(names)));
+        bench.send(291, 25);
+        assert_eq!(client.next(), binary::Message::Name(1, "car/291".to_owned()));
+        let binary::Message::Base(base_us) = client.next() else { panic!() };
+        let binary::Message::Event { topic: 1, time_us, ordinal: 0, content } = client.next()
+        else {
+            panic!()
+        };
+        assert_eq!(content, binary::Content::Data(vec![25, 0]));
+        assert!(base_us + u64::from(time_us) > 1_600_000_000_000_000);
+        let binary::Message::Event { topic: 0, content, .. } = client.next() else { panic!() };
+        assert_eq!(content, binary::Content::Value(12.5, None));
+        client.call(3, "stats", &Value::Null);
+        let binary::Message::Reply(3, Ok(stats)) = client.next() else { panic!() };
+        assert_eq!(stats["subscribers"][0]["format"], encoding.name());
+        assert_eq!(stats["subscribers"][0]["delivered"], 2);
+        client.call(4, "subscribe", &json!({"event": "Motro.*"}));
+        let binary::Message::Reply(4, Err(reason)) = client.next() else { panic!() };
+        assert!(reason.contains("no signal is called `Motro.*`"), "{reason}");
+        client.call(5, "get", &Value::Null);
+        let binary::Message::Reply(5, Ok(values)) = client.next() else { panic!() };
+        assert_eq!(values[0]["value"], 12.5);
+        // Text is none of the protocol.
+        client.socket.send(Message::text("[2,6,\"list\"]")).unwrap();
+        let Message::Close(Some(frame)) = client.socket.read().unwrap() else { panic!() };
+        assert_eq!(frame.reason.as_str(), "invalid-frame");
+    }
+}
+
+#[test]
+fn counts_are_exact_in_binary_too() {
+    for (encoding, is_batched) in Encoding::ALL.into_iter().zip([false, true]) {
+        let bench = Bench::new();
+        let mut client = bench.binary(encoding);
+        let wanted = json!({"id": "*", "batch": is_batched});
+        client.call(1, "subscribe", &wanted);
+        assert!(matches!(client.next(), binary::Message::Reply(1, Ok(_))));
+        let count = 400_000;
+        bench.flood(5, count);
+        client.call(2, "stats", &Value::Null);
+        let (mut came, mut missed, mut last) = (0, 0, None);
+        loop {
+            match client.next() {
+                binary::Message::Missed(more, _) => missed += more,
+                binary::Message::Event { ordinal, .. } => {
+                    let is_next = last.is_none_or(|last: u8| ordinal == last.wrapping_add(1));
+                    assert!(is_next || missed > 0, "{last:?} {ordinal}");
+                    last = Some(ordinal);
+                    came += 1;
+                }
+                binary::Message::Name(0 | 1, _) | binary::Message::Base(_) => {}
+                binary::Message::Reply(2, Ok(_)) => client.call(3, "stats", &Value::Null),
+                // Everything before this has been taken, once nothing waits.
+                binary::Message::Reply(_, Ok(stats)) => {
+                    let own = &stats["subscribers"][0];
+                    if own["waiting"] == 0 {
+                        assert_eq!(own["missed"], missed);
+                        assert_eq!(own["delivered"], came);
+                        break;
+                    }
+                    client.call(3, "stats", &Value::Null);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(missed > 0, "the test did not fill the log");
+        assert_eq!(came + missed, count, "{encoding:?} {is_batched}");
     }
 }
 
