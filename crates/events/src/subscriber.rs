@@ -133,6 +133,12 @@ impl Subscriber {
         self.counts
     }
 
+    /// Whether it wants anything.
+    #[must_use]
+    pub fn is_subscribed(&self) -> bool {
+        !self.wishes.is_empty()
+    }
+
     /// How many topics it is subscribed to.
     #[must_use]
     pub fn topics(&self) -> usize {

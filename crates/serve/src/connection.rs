@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Buf, BytesMut};
-use candor_events::Hub;
 use candor_events::afb::{self, Violation};
 use candor_events::binary::{self, Encoding};
+use candor_events::{Hub, Subscriber};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tungstenite::protocol::frame::{CloseFrame, coding::CloseCode};
@@ -37,6 +37,9 @@ pub(crate) struct Sessions {
 /// What a connection has been given.
 pub(crate) struct Counters {
     format: &'static str,
+    is_subscribed: AtomicBool,
+    /// How many topics there were when those of the subscribers were counted.
+    known: AtomicUsize,
     topics: AtomicU64,
     delivered: AtomicU64,
     missed: AtomicU64,
@@ -46,12 +49,18 @@ pub(crate) struct Counters {
 impl Counters {
     /// Notes how many topics subscribers have, after that has changed.
     pub(crate) fn note_topics(&self, subscriptions: &Subscriptions) {
-        let topics = subscriptions.subscribers.iter().map(|(_, it)| it.topics() as u64);
-        self.topics.store(topics.sum(), Ordering::Relaxed);
+        let subscribers = || subscriptions.subscribers.iter().map(|(_, subscriber)| subscriber);
+        let topics: usize = subscribers().map(Subscriber::topics).sum();
+        self.topics.store(topics as u64, Ordering::Relaxed);
+        self.is_subscribed.store(subscribers().any(Subscriber::is_subscribed), Ordering::Relaxed);
     }
 
     /// Notes what subscribers have got by now.
     pub(crate) fn note(&self, subscriptions: &Subscriptions, hub: &Hub) {
+        let known = hub.topics().len();
+        if self.known.swap(known, Ordering::Relaxed) != known {
+            self.note_topics(subscriptions);
+        }
         let (mut delivered, mut missed, mut waiting) = (0, 0, 0);
         for (_, subscriber) in &subscriptions.subscribers {
             let counts = subscriber.counts();
@@ -72,6 +81,8 @@ impl Sessions {
         let count = AtomicU64::default;
         let counters = Arc::new(Counters {
             format,
+            is_subscribed: AtomicBool::new(false),
+            known: AtomicUsize::new(0),
             topics: count(),
             delivered: count(),
             missed: count(),
@@ -89,7 +100,8 @@ impl Sessions {
     pub(crate) fn stats(&self) -> Value {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let open = self.open();
-        let subscribed = open.iter().filter(|(_, counters)| get(&counters.topics) > 0);
+        let subscribed =
+            open.iter().filter(|(_, counters)| counters.is_subscribed.load(Ordering::Relaxed));
         subscribed
             .map(|(id, counters)| {
                 json!({

@@ -20,6 +20,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 use tungstenite::handshake::derive_accept_key;
 
+use crate::stream::{self, Content};
 use crate::{Shared, connection, verbs};
 
 /// Connections at once.
@@ -41,7 +42,7 @@ fn page(path: &str) -> Option<(&'static str, &'static str)> {
 /// Scripts and data come from here only. The plotting library sets styles.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'";
 
-type Answer = Response<Full<Bytes>>;
+type Answer = Response<Content>;
 
 /// Serves until it is told to stop. Connections that are open then end.
 pub(crate) async fn serve(
@@ -98,22 +99,42 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>, place: impl Send + '
         );
     }
     if let Some((kind, contents)) = page(path) {
-        let mut answer = with_type(StatusCode::OK, kind, contents.into());
+        let mut answer = with_type(StatusCode::OK, kind, whole(contents));
         let headers = answer.headers_mut();
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
         return answer;
     }
+    let query = parts(request.uri().query().unwrap_or_default());
+    if path == "/events" {
+        let content = match request.method() {
+            // Nobody would read them.
+            &Method::HEAD => Ok(Content::default()),
+            _ => stream::open(&query, shared, place),
+        };
+        return match content {
+            Ok(content) => with_type(StatusCode::OK, "text/event-stream", content),
+            Err(reason) => text(StatusCode::BAD_REQUEST, &reason),
+        };
+    }
     if path == "/values" {
-        let query = request.uri().query().unwrap_or_default();
-        let name = query.split('&').find_map(|part| part.strip_prefix("name="));
-        let pattern = Pattern::Name(name.map_or_else(|| "*".to_owned(), decoded));
+        let name = query.into_iter().find(|(key, _)| key == "name");
+        let pattern = Pattern::Name(name.map_or_else(|| "*".to_owned(), |(_, name)| name));
         let values = verbs::values(&shared.hub(), &[pattern]).to_string();
-        return with_type(StatusCode::OK, "application/json", (values + "\n").into());
+        return with_type(StatusCode::OK, "application/json", whole(values + "\n"));
     }
     text(
         StatusCode::NOT_FOUND,
-        "there is nothing here; there are /, /values?name=GLOB and /api (WebSocket)",
+        "there is nothing here; there are /, /values?name=GLOB, /events?name=GLOB and /api (WebSocket)",
     )
+}
+
+/// The keys and values of a query.
+fn parts(query: &str) -> Vec<(String, String)> {
+    let parts = query.split('&').filter(|part| !part.is_empty());
+    parts
+        .map(|part| part.split_once('=').unwrap_or((part, "")))
+        .map(|(key, value)| (decoded(key), decoded(value)))
+        .collect()
 }
 
 /// The bytes of a query, with `%20` and `+` as what they stand for.
@@ -191,7 +212,7 @@ fn upgrade(
         let Ok(parts) = upgraded.downcast::<TokioIo<TcpStream>>() else { return };
         connection::serve(parts.io.into_inner(), &parts.read_buf, encoding, shared).await;
     });
-    answer.body(Full::default()).unwrap_or_default()
+    answer.body(Content::default()).unwrap_or_default()
 }
 
 /// The first of the offered sub-protocols that is known, and what it is encoded in; `None` if none was offered.
@@ -214,11 +235,15 @@ fn sub_protocol(headers: &HeaderMap) -> Result<Option<(&'static str, Option<Enco
 }
 
 fn text(status: StatusCode, text: &str) -> Answer {
-    with_type(status, "text/plain; charset=utf-8", format!("{text}\n").into())
+    with_type(status, "text/plain; charset=utf-8", whole(format!("{text}\n")))
 }
 
-fn with_type(status: StatusCode, kind: &'static str, body: Bytes) -> Answer {
-    let mut answer = Response::new(Full::new(body));
+fn whole(contents: impl Into<Bytes>) -> Content {
+    Content::Whole(Full::new(contents.into()))
+}
+
+fn with_type(status: StatusCode, kind: &'static str, body: Content) -> Answer {
+    let mut answer = Response::new(body);
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

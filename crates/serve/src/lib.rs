@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `/` | the page: live values and plots |
 //! | `/api` | WebSocket: AGL's protocol [`x-afb-ws-json1`](candor_events::afb), or [CBOR or MessagePack](candor_events::binary) |
+//! | `/events` | Server-Sent Events; the query chooses |
 //! | `/values` | the newest values as JSON; `?name=GLOB` chooses |
 //!
 //! Only loopback addresses are served, since there is no password. Pages of other origins are refused.
@@ -22,6 +23,7 @@ mod connection;
 mod framing;
 mod http;
 mod ingest;
+mod stream;
 mod verbs;
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! The service as its clients see it: a UDP port in, HTTP and WebSocket out.
 
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
@@ -178,6 +178,114 @@ fn events_come_in_binary_with_names_before_them() {
         let Message::Close(Some(frame)) = client.socket.read().unwrap() else { panic!() };
         assert_eq!(frame.reason.as_str(), "invalid-frame");
     }
+}
+
+/// Server-Sent Events, as they come.
+struct Stream(BufReader<TcpStream>);
+
+impl Stream {
+    fn new(bench: &Bench, query: &str) -> Self {
+        let host = bench.service.address();
+        let mut stream = TcpStream::connect(host).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // The older version has no chunks in the body.
+        let request = format!("GET /events{query} HTTP/1.0\r\nHost: {host}\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut events = Self(BufReader::new(stream));
+        let head = events.block("\r\n");
+        assert!(head[0].ends_with("200 OK"), "{head:?}");
+        assert!(head.contains(&"content-type: text/event-stream".to_owned()), "{head:?}");
+        events
+    }
+
+    /// The lines up to an empty one.
+    fn block(&mut self, end: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            assert!(self.0.read_line(&mut line).unwrap() > 0, "the stream has ended: {lines:?}");
+            match line.strip_suffix(end).unwrap() {
+                "" => return lines,
+                line => lines.push(line.to_owned()),
+            }
+        }
+    }
+
+    /// The name of the next event, and its data.
+    fn next(&mut self) -> (String, Value) {
+        let (mut name, mut data) = (String::new(), Value::Null);
+        for line in self.block("\n") {
+            match line.split_once(": ").unwrap() {
+                ("event", value) => name = value.to_owned(),
+                ("data", value) => data = serde_json::from_str(value).unwrap(),
+                _ => panic!("{line}"),
+            }
+        }
+        (name, data)
+    }
+}
+
+#[test]
+fn events_stream_to_who_only_asks() {
+    let bench = Bench::new();
+    let mut signals = Stream::new(&bench, "?name=Motor%2E*&min=10");
+    let mut frames = Stream::new(&bench, "?raw");
+    bench.send(291, 2);
+    bench.send(291, 25);
+    let (name, data) = signals.next();
+    assert_eq!(
+        (name.as_str(), &data["name"], &data["value"]),
+        ("", &json!("Motor.Speed"), &json!(12.5))
+    );
+    assert_eq!(data["ordinal"], 1);
+    assert!(data["timestamp"].as_u64().unwrap() > 1_600_000_000_000_000);
+    let (_, data) = frames.next();
+    assert_eq!((&data["name"], &data["id"]), (&json!("car/291"), &json!(291)));
+    assert_eq!((&data["data"], &data["ordinal"]), (&json!([2, 0]), &json!(0)));
+    let mut client = bench.client();
+    let stats = client.call("stats", &Value::Null).unwrap();
+    assert_eq!(stats["subscribers"][0]["format"], "sse");
+    assert_eq!(stats["subscribers"][0]["delivered"], 1);
+    // Who leaves wants no more.
+    drop((signals, frames));
+    while client.call("stats", &Value::Null).unwrap()["subscribers"] != json!([]) {
+        bench.send(291, 25);
+    }
+    for (query, reason) in [
+        ("?name=Motro.*", "no signal is called `Motro.*`"),
+        ("?interval=5", "`interval=5` is no time; use such as interval=100ms"),
+        ("?speed=1", "`speed` is unknown; there are name,"),
+    ] {
+        let answer = bench.get(&format!("/events{query}"), "");
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains(reason), "{answer}");
+    }
+}
+
+#[test]
+fn counts_are_exact_in_a_stream_too() {
+    let bench = Bench::new();
+    let mut stream = Stream::new(&bench, "?raw&every=2");
+    let count = 200_000;
+    bench.flood(5, count);
+    let (mut came, mut missed, mut next) = (0, 0, 0);
+    // The last one may be left out.
+    while next + 2 < count {
+        let (name, data) = stream.next();
+        if name == "missed" {
+            missed += data["missed"].as_u64().unwrap();
+            assert_eq!(data["total"], missed);
+        } else {
+            came += 1;
+            next = data["ordinal"].as_u64().unwrap() + 1;
+        }
+    }
+    assert!(missed > 0, "the test did not fill the log");
+    // One of two came; each gap makes it one more or less.
+    let left = count - missed;
+    assert!(came == left / 2 || came == left.div_ceil(2), "{came} {missed}");
+    let stats = bench.client().call("stats", &Value::Null).unwrap();
+    let own = &stats["subscribers"][0];
+    assert_eq!((&own["delivered"], &own["missed"]), (&json!(came), &json!(missed)));
 }
 
 #[test]
