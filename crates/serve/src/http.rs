@@ -1,7 +1,6 @@
 //! The HTTP server: the page, the newest values, and the way to the WebSocket.
 
 use std::convert::Infallible;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +15,12 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tungstenite::handshake::derive_accept_key;
 
+use crate::place::Listener;
 use crate::stream::{self, Content};
 use crate::{Shared, connection, verbs};
 
@@ -27,6 +28,8 @@ use crate::{Shared, connection, verbs};
 const MAX_CONNECTIONS: usize = 2_048;
 /// How long the head of a request may take to come.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait when there cannot be another connection: too many files are open, until some are closed.
+const RETRY: Duration = Duration::from_millis(100);
 
 /// What the page consists of: type and contents.
 fn page(path: &str) -> Option<(&'static str, &'static str)> {
@@ -44,53 +47,88 @@ const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-
 
 type Answer = Response<Content>;
 
-/// Serves until it is told to stop. Connections that are open then end.
+/// Serves until it is told to stop. Connections that are open then end with the reactor.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    listeners: Vec<Listener>,
     shared: Arc<Shared>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = stop.changed() => return,
-        };
-        let Ok((socket, _)) = accepted else {
-            // Too many files are open: that passes when some are closed.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-        // Events are gathered here, and not again by the kernel.
-        let _ = socket.set_nodelay(true);
-        let shared = Arc::clone(&shared);
+    for listener in listeners {
+        let (shared, places) = (Arc::clone(&shared), Arc::clone(&places));
         tokio::spawn(async move {
-            let place = Arc::new(place);
-            let service = service_fn(|request| {
-                let (shared, place) = (Arc::clone(&shared), Arc::clone(&place));
-                async move { Ok::<_, Infallible>(answer(request, &shared, place)) }
-            });
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
-                .serve_connection(TokioIo::new(socket), service)
-                .with_upgrades();
-            // A client that breaks off is no news.
-            let _ = connection.await;
+            match listener {
+                Listener::Tcp(listener) => {
+                    let Ok(listener) = TcpListener::from_std(listener) else { return };
+                    loop {
+                        let Ok((socket, _)) = listener.accept().await else {
+                            tokio::time::sleep(RETRY).await;
+                            continue;
+                        };
+                        // Events are gathered here, and not again by the kernel.
+                        let _ = socket.set_nodelay(true);
+                        attend(socket, &shared, &places, true);
+                    }
+                }
+                Listener::Unix(listener) => {
+                    let Ok(listener) = UnixListener::from_std(listener) else { return };
+                    loop {
+                        let Ok((socket, _)) = listener.accept().await else {
+                            tokio::time::sleep(RETRY).await;
+                            continue;
+                        };
+                        attend(socket, &shared, &places, false);
+                    }
+                }
+            }
         });
     }
+    let _ = stop.changed().await;
+}
+
+/// Begins to answer a connection. Whether a web page could be behind it decides what is checked.
+fn attend<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    socket: S,
+    shared: &Arc<Shared>,
+    places: &Arc<Semaphore>,
+    is_open_to_pages: bool,
+) {
+    let Ok(place) = Arc::clone(places).try_acquire_owned() else { return };
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        let place = Arc::new(place);
+        let service = service_fn(|request: Request<Incoming>| {
+            let (shared, place) = (Arc::clone(&shared), Arc::clone(&place));
+            async move {
+                let checked = match is_open_to_pages {
+                    true => check_origin(request.headers()),
+                    false => Ok(()),
+                };
+                Ok::<_, Infallible>(match checked {
+                    Ok(()) => answer::<S>(request, &shared, place),
+                    Err(reason) => text(StatusCode::FORBIDDEN, reason),
+                })
+            }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(PATIENCE)
+            .serve_connection(TokioIo::new(socket), service)
+            .with_upgrades();
+        // A client that breaks off is no news.
+        let _ = connection.await;
+    });
 }
 
 /// Answers a request. `place` is kept as long as the connection is.
-fn answer(request: Request<Incoming>, shared: &Arc<Shared>, place: impl Send + 'static) -> Answer {
-    if let Err(reason) = check_origin(request.headers()) {
-        return text(StatusCode::FORBIDDEN, reason);
-    }
+fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    request: Request<Incoming>,
+    shared: &Arc<Shared>,
+    place: Arc<OwnedSemaphorePermit>,
+) -> Answer {
     let path = request.uri().path();
     if path == "/api" {
-        return upgrade(request, shared, place);
+        return upgrade::<S>(request, shared, place);
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return text(
@@ -174,10 +212,10 @@ fn check_origin(headers: &HeaderMap) -> Result<(), &'static str> {
 }
 
 /// Turns a connection into a WebSocket.
-fn upgrade(
+fn upgrade<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     mut request: Request<Incoming>,
     shared: &Arc<Shared>,
-    place: impl Send + 'static,
+    place: Arc<OwnedSemaphorePermit>,
 ) -> Answer {
     let headers = request.headers();
     let has = |name: header::HeaderName, word: &str| {
@@ -209,7 +247,7 @@ fn upgrade(
     tokio::spawn(async move {
         let _place = place;
         let Ok(upgraded) = hyper::upgrade::on(&mut request).await else { return };
-        let Ok(parts) = upgraded.downcast::<TokioIo<TcpStream>>() else { return };
+        let Ok(parts) = upgraded.downcast::<TokioIo<S>>() else { return };
         connection::serve(parts.io.into_inner(), &parts.read_buf, encoding, shared).await;
     });
     answer.body(Content::default()).unwrap_or_default()

@@ -3,15 +3,19 @@
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use candor_diagnostics::Findings;
 use candor_events::binary::{self, Encoding};
 use candor_serve::client::{Client, Error, Event};
-use candor_serve::{Config, Service, Source};
+use candor_serve::{Config, Place, Service, Source};
 use candor_signals::Database;
 use candor_time::Nanos;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::HeaderValue;
 use tungstenite::protocol::frame::coding::CloseCode;
@@ -23,6 +27,7 @@ const DBC: &str = "BU_: A\n\nBO_ 291 Motor: 2 A\n SG_ Speed : 0|16@1+ (0.5,0) [0
 
 /// A service, and a way to send frames to it.
 struct Bench {
+    folder: TempDir,
     service: Service,
     sender: UdpSocket,
     target: SocketAddr,
@@ -36,12 +41,13 @@ impl Bench {
         let address = format!("can2udp:127.0.0.1:{}?version=1&buffer=8000000", target.port());
         let database = Database::parse("car.dbc", DBC.as_bytes(), &Findings::new());
         let source = Source { name: "car".into(), address: address.parse().unwrap(), database };
+        let folder = tempfile::tempdir().unwrap();
         let service = Service::start(Config {
             sources: vec![source],
-            listen: "127.0.0.1:0".parse().unwrap(),
+            listen: vec!["127.0.0.1:0".parse().unwrap(), Place::Unix(folder.path().join("s"))],
             coalesce: Nanos::from_micros(1_500),
         });
-        Self { service: service.unwrap(), sender, target }
+        Self { folder, service: service.unwrap(), sender, target }
     }
 
     /// Sends a frame of 2 bytes: Cogent can2udp, version 1.
@@ -65,8 +71,15 @@ impl Bench {
         }
     }
 
+    fn address(&self) -> SocketAddr {
+        match self.service.places()[0] {
+            Place::Tcp(address) => address,
+            Place::Unix(_) => panic!("the first one is an address"),
+        }
+    }
+
     fn url(&self) -> String {
-        format!("ws://{}/api", self.service.address())
+        format!("ws://{}/api", self.address())
     }
 
     fn client(&self) -> Client {
@@ -75,17 +88,20 @@ impl Bench {
 
     /// A connection of which a test reads what it wants.
     fn socket(&self) -> WebSocket<TcpStream> {
-        let stream = TcpStream::connect(self.service.address()).unwrap();
+        let stream = TcpStream::connect(self.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         tungstenite::client(self.url(), stream).unwrap().0
     }
 
-    /// A connection with a binary sub-protocol.
+    fn socket_file(&self) -> PathBuf {
+        self.folder.path().join("s")
+    }
+
+    /// A connection with a binary sub-protocol. The buffers of its socket are small, so little is on its way while nobody
+    /// reads.
     fn binary(&self, encoding: Encoding) -> Binary {
-        let stream = TcpStream::connect(self.service.address()).unwrap();
+        let stream = UnixStream::connect(self.socket_file()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        // So that little is on its way while nobody reads.
-        rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 65_536).unwrap();
         let mut request = self.url().into_client_request().unwrap();
         let protocol = HeaderValue::from_static(encoding.protocol());
         request.headers_mut().insert("Sec-WebSocket-Protocol", protocol);
@@ -96,7 +112,7 @@ impl Bench {
 
     /// What the service answers to these bytes, until it hangs up.
     fn ask(&self, request: &str) -> String {
-        let mut stream = TcpStream::connect(self.service.address()).unwrap();
+        let mut stream = TcpStream::connect(self.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
@@ -105,7 +121,7 @@ impl Bench {
     }
 
     fn get(&self, path: &str, headers: &str) -> String {
-        let host = self.service.address();
+        let host = self.address();
         self.ask(&format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\n{headers}Connection: close\r\n\r\n"
         ))
@@ -115,7 +131,7 @@ impl Bench {
 /// A client of a binary sub-protocol.
 struct Binary {
     encoding: Encoding,
-    socket: WebSocket<TcpStream>,
+    socket: WebSocket<UnixStream>,
     came: VecDeque<binary::Message>,
 }
 
@@ -185,7 +201,7 @@ struct Stream(BufReader<TcpStream>);
 
 impl Stream {
     fn new(bench: &Bench, query: &str) -> Self {
-        let host = bench.service.address();
+        let host = bench.address();
         let mut stream = TcpStream::connect(host).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         // The older version has no chunks in the body.
@@ -296,7 +312,7 @@ fn counts_are_exact_in_binary_too() {
         let wanted = json!({"id": "*", "batch": is_batched});
         client.call(1, "subscribe", &wanted);
         assert!(matches!(client.next(), binary::Message::Reply(1, Ok(_))));
-        let count = 400_000;
+        let count = 150_000;
         bench.flood(5, count);
         client.call(2, "stats", &Value::Null);
         let (mut came, mut missed, mut last) = (0, 0, None);
@@ -326,6 +342,71 @@ fn counts_are_exact_in_binary_too() {
         }
         assert!(missed > 0, "the test did not fill the log");
         assert_eq!(came + missed, count, "{encoding:?} {is_batched}");
+    }
+}
+
+#[test]
+fn clients_come_by_unix_sockets_in_each_format() {
+    let bench = Bench::new();
+    let url = format!("unix:{}", bench.socket_file().display());
+    for encoding in [None, Some(Encoding::Cbor), Some(Encoding::MessagePack)] {
+        let mut client = Client::connect_with(&url, encoding).unwrap();
+        client.subscribe(&["Motor.*".to_owned()], false).unwrap();
+        client.call("subscribe", &json!({"id": 291})).unwrap();
+        bench.send(291, 25);
+        let event = client.next_event().unwrap();
+        assert_eq!(event, Event::Frame { name: "car/291".to_owned(), data: vec![25, 0] });
+        let event = client.next_event().unwrap();
+        let Event::Signal { name, value, text, timestamp_us } = event else { panic!("{event:?}") };
+        assert_eq!((name.as_str(), value, text), ("Motor.Speed", Some(12.5), None));
+        assert!(timestamp_us > 1_600_000_000_000_000);
+        let refused = client.call("subscribe", &json!({"event": "Motro"})).unwrap_err();
+        assert!(refused.to_string().contains("no signal is called `Motro`"), "{refused}");
+    }
+    // No page is behind such a socket.
+    let mut stream = UnixStream::connect(bench.socket_file()).unwrap();
+    let request = "GET /values HTTP/1.1\r\nHost: elsewhere\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+}
+
+#[test]
+fn a_unix_socket_is_its_users_and_replaced_only_if_nobody_listens() {
+    let start = |place: &Place| {
+        let listen = vec![place.clone()];
+        Service::start(Config { sources: Vec::new(), listen, coalesce: Nanos::ZERO })
+    };
+    let refused = |place: &Place| start(place).unwrap_err().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("made").join("s");
+    let place: Place = format!("unix:{}", path.display()).parse().unwrap();
+    let service = start(&place).unwrap();
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let reason = refused(&place);
+    assert!(reason.contains("serves there") && reason.contains("name another file"), "{reason}");
+    drop(service);
+    assert!(!path.exists());
+    // Somebody else's, in use and then not.
+    let other = UnixListener::bind(&path).unwrap();
+    let reason = refused(&place);
+    assert!(reason.contains(&format!("process {} serves there", std::process::id())), "{reason}");
+    drop(other);
+    let service = start(&place).unwrap();
+    // What is there in the end may be another one.
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "precious").unwrap();
+    drop(service);
+    let reason = refused(&place);
+    assert!(reason.contains("there is a file that is no socket"), "{reason}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    let long = Place::Unix(folder.path().join("x".repeat(100)));
+    assert!(refused(&long).contains("cannot make it"));
+    let deep = Place::Unix(folder.path().join("a/b/s"));
+    assert!(refused(&deep).contains("cannot open its folder"));
+    for text in ["unix:", "nowhere", "127.0.0.1"] {
+        assert!(text.parse::<Place>().is_err(), "{text}");
     }
 }
 
@@ -437,7 +518,7 @@ fn what_breaks_the_protocol_ends_the_connection_as_agl_does() {
 #[test]
 fn pages_of_others_and_other_machines_are_refused() {
     let bench = Bench::new();
-    let host = bench.service.address();
+    let host = bench.address();
     let page = bench.get("/", "");
     assert!(
         page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("content-security-policy"),
@@ -460,7 +541,7 @@ fn pages_of_others_and_other_machines_are_refused() {
     assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
     let refused = Service::start(Config {
         sources: Vec::new(),
-        listen: "0.0.0.0:0".parse().unwrap(),
+        listen: vec!["0.0.0.0:0".parse().unwrap()],
         coalesce: Nanos::ZERO,
     });
     assert!(refused.unwrap_err().to_string().contains("other machines could reach it"));
@@ -471,7 +552,7 @@ fn who_sends_half_a_request_is_hung_up_on_and_keeps_nobody_out() {
     let bench = Bench::new();
     let slow: Vec<_> = (0..64)
         .map(|_| {
-            let mut stream = TcpStream::connect(bench.service.address()).unwrap();
+            let mut stream = TcpStream::connect(bench.address()).unwrap();
             stream.write_all(b"GET / HTTP/1.1\r\nHost: 127").unwrap();
             stream
         })
