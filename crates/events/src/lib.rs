@@ -15,6 +15,7 @@
 //! | [`Subscriber`] | which topics somebody wants, how far they have been delivered, and what was missed |
 //! | [`Log`] | encoded events, the newest ones in bounded memory |
 //! | [`afb`] | the messages of AGL's WebSocket protocol `x-afb-ws-json1` |
+//! | [`binary`] | messages of CBOR and MessagePack |
 //!
 //! **Nobody waits for a subscriber.** A subscriber is a position in a log. When the events there have been
 //! overwritten, it goes on further ahead, and is told exactly how many events it missed: each topic counts its
@@ -27,10 +28,12 @@
 //! This crate does no I/O and reads no clock.
 
 pub mod afb;
+pub mod binary;
 mod filter;
 mod hub;
 mod log;
 mod pattern;
+mod sse;
 mod subscriber;
 #[cfg(test)]
 mod tests;

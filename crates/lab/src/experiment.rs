@@ -153,11 +153,16 @@ pub enum SubscriberKind {
     /// WebSocket with AGL's messages.
     #[default]
     Json,
+    /// WebSocket with CBOR, in batches.
+    Cbor,
+    /// WebSocket with MessagePack, in batches.
+    #[serde(rename = "msgpack")]
+    MessagePack,
 }
 
 impl SubscriberKind {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::None, Self::Json];
+    pub const ALL: [Self; 4] = [Self::None, Self::Json, Self::Cbor, Self::MessagePack];
 
     /// The name in files.
     #[must_use]
@@ -165,6 +170,8 @@ impl SubscriberKind {
         match self {
             Self::None => "none",
             Self::Json => "json",
+            Self::Cbor => "cbor",
+            Self::MessagePack => "msgpack",
         }
     }
 
@@ -172,6 +179,8 @@ impl SubscriberKind {
         match self {
             Self::None => "none",
             Self::Json => "WebSocket with JSON",
+            Self::Cbor => "WebSocket with CBOR",
+            Self::MessagePack => "WebSocket with MessagePack",
         }
     }
 }

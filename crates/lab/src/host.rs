@@ -168,7 +168,7 @@ impl Bed<'_> {
     fn arrivals(&self) -> Vec<PathBuf> {
         let many = match self.service.subscriber {
             SubscriberKind::None => 0,
-            SubscriberKind::Json => self.service.subscribers,
+            _ => self.service.subscribers,
         };
         (0..many).map(|number| self.scratch.join(format!("arrivals-{number}"))).collect()
     }

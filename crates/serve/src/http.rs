@@ -1,12 +1,13 @@
 //! The HTTP server: the page, the newest values, and the way to the WebSocket.
 
 use std::convert::Infallible;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use candor_events::{Pattern, afb};
+use candor_events::Pattern;
+use candor_events::afb;
+use candor_events::binary::Encoding;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
@@ -14,16 +15,21 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tungstenite::handshake::derive_accept_key;
 
+use crate::place::Listener;
+use crate::stream::{self, Content};
 use crate::{Shared, connection, verbs};
 
 /// Connections at once.
 const MAX_CONNECTIONS: usize = 2_048;
 /// How long the head of a request may take to come.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait when there cannot be another connection: too many files are open, until some are closed.
+const RETRY: Duration = Duration::from_millis(100);
 
 /// What the page consists of: type and contents.
 fn page(path: &str) -> Option<(&'static str, &'static str)> {
@@ -39,55 +45,90 @@ fn page(path: &str) -> Option<(&'static str, &'static str)> {
 /// Scripts and data come from here only. The plotting library sets styles.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'";
 
-type Answer = Response<Full<Bytes>>;
+type Answer = Response<Content>;
 
-/// Serves until it is told to stop. Connections that are open then end.
+/// Serves until it is told to stop. Connections that are open then end with the reactor.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    listeners: Vec<Listener>,
     shared: Arc<Shared>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = stop.changed() => return,
-        };
-        let Ok((socket, _)) = accepted else {
-            // Too many files are open: that passes when some are closed.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-        // Events are gathered here, and not again by the kernel.
-        let _ = socket.set_nodelay(true);
-        let shared = Arc::clone(&shared);
+    for listener in listeners {
+        let (shared, places) = (Arc::clone(&shared), Arc::clone(&places));
         tokio::spawn(async move {
-            let place = Arc::new(place);
-            let service = service_fn(|request| {
-                let (shared, place) = (Arc::clone(&shared), Arc::clone(&place));
-                async move { Ok::<_, Infallible>(answer(request, &shared, place)) }
-            });
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
-                .serve_connection(TokioIo::new(socket), service)
-                .with_upgrades();
-            // A client that breaks off is no news.
-            let _ = connection.await;
+            match listener {
+                Listener::Tcp(listener) => {
+                    let Ok(listener) = TcpListener::from_std(listener) else { return };
+                    loop {
+                        let Ok((socket, _)) = listener.accept().await else {
+                            tokio::time::sleep(RETRY).await;
+                            continue;
+                        };
+                        // Events are gathered here, and not again by the kernel.
+                        let _ = socket.set_nodelay(true);
+                        attend(socket, &shared, &places, true);
+                    }
+                }
+                Listener::Unix(listener) => {
+                    let Ok(listener) = UnixListener::from_std(listener) else { return };
+                    loop {
+                        let Ok((socket, _)) = listener.accept().await else {
+                            tokio::time::sleep(RETRY).await;
+                            continue;
+                        };
+                        attend(socket, &shared, &places, false);
+                    }
+                }
+            }
         });
     }
+    let _ = stop.changed().await;
+}
+
+/// Begins to answer a connection. Whether a web page could be behind it decides what is checked.
+fn attend<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    socket: S,
+    shared: &Arc<Shared>,
+    places: &Arc<Semaphore>,
+    is_open_to_pages: bool,
+) {
+    let Ok(place) = Arc::clone(places).try_acquire_owned() else { return };
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        let place = Arc::new(place);
+        let service = service_fn(|request: Request<Incoming>| {
+            let (shared, place) = (Arc::clone(&shared), Arc::clone(&place));
+            async move {
+                let checked = match is_open_to_pages {
+                    true => check_origin(request.headers()),
+                    false => Ok(()),
+                };
+                Ok::<_, Infallible>(match checked {
+                    Ok(()) => answer::<S>(request, &shared, place),
+                    Err(reason) => text(StatusCode::FORBIDDEN, reason),
+                })
+            }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(PATIENCE)
+            .serve_connection(TokioIo::new(socket), service)
+            .with_upgrades();
+        // A client that breaks off is no news.
+        let _ = connection.await;
+    });
 }
 
 /// Answers a request. `place` is kept as long as the connection is.
-fn answer(request: Request<Incoming>, shared: &Arc<Shared>, place: impl Send + 'static) -> Answer {
-    if let Err(reason) = check_origin(request.headers()) {
-        return text(StatusCode::FORBIDDEN, reason);
-    }
+fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    request: Request<Incoming>,
+    shared: &Arc<Shared>,
+    place: Arc<OwnedSemaphorePermit>,
+) -> Answer {
     let path = request.uri().path();
     if path == "/api" {
-        return upgrade(request, shared, place);
+        return upgrade::<S>(request, shared, place);
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return text(
@@ -96,22 +137,42 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>, place: impl Send + '
         );
     }
     if let Some((kind, contents)) = page(path) {
-        let mut answer = with_type(StatusCode::OK, kind, contents.into());
+        let mut answer = with_type(StatusCode::OK, kind, whole(contents));
         let headers = answer.headers_mut();
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
         return answer;
     }
+    let query = parts(request.uri().query().unwrap_or_default());
+    if path == "/events" {
+        let content = match request.method() {
+            // Nobody would read them.
+            &Method::HEAD => Ok(Content::default()),
+            _ => stream::open(&query, shared, place),
+        };
+        return match content {
+            Ok(content) => with_type(StatusCode::OK, "text/event-stream", content),
+            Err(reason) => text(StatusCode::BAD_REQUEST, &reason),
+        };
+    }
     if path == "/values" {
-        let query = request.uri().query().unwrap_or_default();
-        let name = query.split('&').find_map(|part| part.strip_prefix("name="));
-        let pattern = Pattern::Name(name.map_or_else(|| "*".to_owned(), decoded));
+        let name = query.into_iter().find(|(key, _)| key == "name");
+        let pattern = Pattern::Name(name.map_or_else(|| "*".to_owned(), |(_, name)| name));
         let values = verbs::values(&shared.hub(), &[pattern]).to_string();
-        return with_type(StatusCode::OK, "application/json", (values + "\n").into());
+        return with_type(StatusCode::OK, "application/json", whole(values + "\n"));
     }
     text(
         StatusCode::NOT_FOUND,
-        "there is nothing here; there are /, /values?name=GLOB and /api (WebSocket)",
+        "there is nothing here; there are /, /values?name=GLOB, /events?name=GLOB and /api (WebSocket)",
     )
+}
+
+/// The keys and values of a query.
+fn parts(query: &str) -> Vec<(String, String)> {
+    let parts = query.split('&').filter(|part| !part.is_empty());
+    parts
+        .map(|part| part.split_once('=').unwrap_or((part, "")))
+        .map(|(key, value)| (decoded(key), decoded(value)))
+        .collect()
 }
 
 /// The bytes of a query, with `%20` and `+` as what they stand for.
@@ -151,10 +212,10 @@ fn check_origin(headers: &HeaderMap) -> Result<(), &'static str> {
 }
 
 /// Turns a connection into a WebSocket.
-fn upgrade(
+fn upgrade<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     mut request: Request<Incoming>,
     shared: &Arc<Shared>,
-    place: impl Send + 'static,
+    place: Arc<OwnedSemaphorePermit>,
 ) -> Answer {
     let headers = request.headers();
     let has = |name: header::HeaderName, word: &str| {
@@ -169,34 +230,58 @@ fn upgrade(
         answer.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         return answer;
     };
-    let offers = headers.contains_key(header::SEC_WEBSOCKET_PROTOCOL);
-    if offers && !has(header::SEC_WEBSOCKET_PROTOCOL, afb::PROTOCOL) {
-        return text(StatusCode::BAD_REQUEST, "the only sub-protocol here is x-afb-ws-json1");
-    }
+    let Ok(chosen) = sub_protocol(headers) else {
+        let reason = "the sub-protocols here are x-afb-ws-json1, candor.cbor and candor.msgpack";
+        return text(StatusCode::BAD_REQUEST, reason);
+    };
     let mut answer = Response::builder()
         .status(StatusCode::SWITCHING_PROTOCOLS)
         .header(header::UPGRADE, "websocket")
         .header(header::CONNECTION, "Upgrade")
         .header(header::SEC_WEBSOCKET_ACCEPT, key);
-    if offers {
-        answer = answer.header(header::SEC_WEBSOCKET_PROTOCOL, afb::PROTOCOL);
+    if let Some((name, _)) = chosen {
+        answer = answer.header(header::SEC_WEBSOCKET_PROTOCOL, name);
     }
+    let encoding = chosen.and_then(|(_, encoding)| encoding);
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
         let _place = place;
         let Ok(upgraded) = hyper::upgrade::on(&mut request).await else { return };
-        let Ok(parts) = upgraded.downcast::<TokioIo<TcpStream>>() else { return };
-        connection::serve(parts.io.into_inner(), &parts.read_buf, shared).await;
+        let Ok(parts) = upgraded.downcast::<TokioIo<S>>() else { return };
+        connection::serve(parts.io.into_inner(), &parts.read_buf, encoding, shared).await;
     });
-    answer.body(Full::default()).unwrap_or_default()
+    answer.body(Content::default()).unwrap_or_default()
+}
+
+/// The first of the offered sub-protocols that is known, and what it is encoded in; `None` if none was offered.
+///
+/// # Errors
+/// None of those that were offered is known.
+fn sub_protocol(headers: &HeaderMap) -> Result<Option<(&'static str, Option<Encoding>)>, ()> {
+    let known = [
+        (afb::PROTOCOL, None),
+        (Encoding::Cbor.protocol(), Some(Encoding::Cbor)),
+        (Encoding::MessagePack.protocol(), Some(Encoding::MessagePack)),
+    ];
+    let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).into_iter();
+    let values = values.map(|value| value.to_str().unwrap_or_default());
+    let mut offered = values.flat_map(|value| value.split(',')).map(str::trim).peekable();
+    if offered.peek().is_none() {
+        return Ok(None);
+    }
+    offered.find_map(|name| known.into_iter().find(|(known, _)| *known == name)).map(Some).ok_or(())
 }
 
 fn text(status: StatusCode, text: &str) -> Answer {
-    with_type(status, "text/plain; charset=utf-8", format!("{text}\n").into())
+    with_type(status, "text/plain; charset=utf-8", whole(format!("{text}\n")))
 }
 
-fn with_type(status: StatusCode, kind: &'static str, body: Bytes) -> Answer {
-    let mut answer = Response::new(Full::new(body));
+fn whole(contents: impl Into<Bytes>) -> Content {
+    Content::Whole(Full::new(contents.into()))
+}
+
+fn with_type(status: StatusCode, kind: &'static str, body: Content) -> Answer {
+    let mut answer = Response::new(body);
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -12,25 +12,30 @@
 //! | path | what is there |
 //! |---|---|
 //! | `/` | the page: live values and plots |
-//! | `/api` | WebSocket, AGL's protocol [`x-afb-ws-json1`](candor_events::afb) |
+//! | `/api` | WebSocket: AGL's protocol [`x-afb-ws-json1`](candor_events::afb), or [CBOR or MessagePack](candor_events::binary) |
+//! | `/events` | Server-Sent Events; the query chooses |
 //! | `/values` | the newest values as JSON; `?name=GLOB` chooses |
 //!
-//! Only loopback addresses are served, since there is no password. Pages of other origins are refused.
+//! Only loopback addresses are served, since there is no password, and Unix sockets, which have permissions. Pages of
+//! other origins are refused.
 
 pub mod client;
 mod connection;
 mod framing;
 mod http;
 mod ingest;
+mod place;
+mod stream;
 mod verbs;
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+pub use candor_events::binary::Encoding;
 use candor_events::{Bus, Hub};
 use candor_linux::clock;
 use candor_port::Address;
@@ -40,6 +45,8 @@ use tokio::sync::watch;
 
 use self::connection::Sessions;
 use self::ingest::{Ingest, Intake};
+pub use self::place::Place;
+use self::place::SocketFile;
 
 /// A port whose frames become events.
 #[derive(Debug)]
@@ -57,8 +64,8 @@ pub struct Source {
 pub struct Config {
     /// Where the frames come from.
     pub sources: Vec<Source>,
-    /// Where HTTP is served; port 0 for any.
-    pub listen: SocketAddr,
+    /// Where it is served.
+    pub listen: Vec<Place>,
     /// How long frames and events are gathered before they are handed on together; 0 for the lowest latency.
     pub coalesce: Nanos,
 }
@@ -68,8 +75,8 @@ pub struct Config {
 pub enum Error {
     /// Others would reach this address.
     NotLoopback(SocketAddr),
-    /// The address cannot be had.
-    Listen(SocketAddr, io::Error),
+    /// The place cannot be had, and why.
+    Listen(Place, String),
     /// A port cannot be opened.
     Port(candor_port::Error),
     /// The kernel refuses something.
@@ -84,8 +91,12 @@ impl fmt::Display for Error {
                 "--listen {address}: other machines could reach it, and there is no password; use 127.0.0.1:{}",
                 address.port()
             ),
-            Self::Listen(address, error) => {
-                write!(f, "--listen {address}: {error}; choose another address or port")
+            Self::Listen(place, reason) => {
+                let other = match place {
+                    Place::Tcp(_) => "choose another address or port",
+                    Place::Unix(_) => "or name another file",
+                };
+                write!(f, "--listen {place}: {reason}; {other}")
             }
             Self::Port(error) => write!(f, "{error}"),
             Self::Kernel(error) => write!(f, "the service cannot start: {error}"),
@@ -115,7 +126,8 @@ impl Shared {
 /// The service at work. Dropping it ends it.
 pub struct Service {
     shared: Arc<Shared>,
-    address: SocketAddr,
+    places: Vec<Place>,
+    files: Vec<SocketFile>,
     is_ending: Arc<AtomicBool>,
     ingests: Vec<Ingest>,
     stop: watch::Sender<bool>,
@@ -124,7 +136,7 @@ pub struct Service {
 
 impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Service").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("Service").field("places", &self.places).finish_non_exhaustive()
     }
 }
 
@@ -132,15 +144,16 @@ impl Service {
     /// Opens the ports and begins to serve.
     ///
     /// # Errors
-    /// The address is not one of loopback or is taken, a port cannot be opened, or there can be no thread.
+    /// A place is not of this machine alone or is taken, a port cannot be opened, or there can be no thread.
     pub fn start(config: Config) -> Result<Self, Error> {
         let Config { sources, listen, coalesce } = config;
-        if !listen.ip().to_canonical().is_loopback() {
-            return Err(Error::NotLoopback(listen));
+        let (mut listeners, mut places, mut files) = (Vec::new(), Vec::new(), Vec::new());
+        for place in &listen {
+            let (listener, place, file) = place::listen(place)?;
+            listeners.push(listener);
+            places.push(place);
+            files.extend(file);
         }
-        let listener = TcpListener::bind(listen).map_err(|error| Error::Listen(listen, error))?;
-        listener.set_nonblocking(true).map_err(Error::Kernel)?;
-        let address = listener.local_addr().map_err(Error::Kernel)?;
         let mut buses = Vec::new();
         let mut receivers = Vec::new();
         for source in sources {
@@ -162,11 +175,12 @@ impl Service {
         let server = {
             let shared = Arc::clone(&shared);
             let thread = std::thread::Builder::new().name("candor-serve".into());
-            thread.spawn(move || runtime.block_on(http::serve(listener, shared, stopped)))
+            thread.spawn(move || runtime.block_on(http::serve(listeners, shared, stopped)))
         };
         let mut service = Self {
             shared,
-            address,
+            places,
+            files,
             is_ending,
             ingests: Vec::new(),
             stop,
@@ -182,8 +196,8 @@ impl Service {
 
     /// Where it is served.
     #[must_use]
-    pub const fn address(&self) -> SocketAddr {
-        self.address
+    pub fn places(&self) -> &[Place] {
+        &self.places
     }
 
     /// Frames that became events so far.
@@ -218,5 +232,6 @@ impl Drop for Service {
             // One that panicked has said so.
             let _ = server.join();
         }
+        self.files.clear();
     }
 }

@@ -1,6 +1,5 @@
 //! `candor signals serve`: the signal service, until it is asked to end.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -8,7 +7,7 @@ use candor_bus::named::{NamedPort, titles};
 use candor_diagnostics::counted;
 use candor_linux::clock;
 use candor_output::{messages, say};
-use candor_serve::{Config, Service, Source};
+use candor_serve::{Config, Place, Service, Source};
 use candor_signals::Database;
 use candor_time::{Monotonic, Nanos};
 use clap::Args;
@@ -27,9 +26,10 @@ pub(crate) struct ServeArgs {
     /// A DBC file: of all buses, or NAME=FILE of one; may be repeated
     #[arg(long = "dbc", value_name = "[NAME=]FILE")]
     databases: Vec<String>,
-    /// Where to serve; only addresses of this machine are possible
+    /// Where to serve: an address of this machine, or the file of a Unix socket as unix:PATH, which
+    /// only this user may use; may be repeated
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:1234")]
-    listen: SocketAddr,
+    listen: Vec<Place>,
     /// How long frames and events are gathered before they are handed on together; 0 for the
     /// lowest latency, which takes several times as much of the processor
     #[arg(long, value_name = "TIME", default_value = "1.5ms", value_parser = read_time)]
@@ -76,15 +76,15 @@ pub(crate) fn run(args: &ServeArgs) -> Answer {
     }
     let signals: usize =
         sources.iter().filter_map(|source| source.database.as_ref()).map(count).sum();
-    let config = Config { sources, listen: args.listen, coalesce: args.coalesce };
+    let config = Config { sources, listen: args.listen.clone(), coalesce: args.coalesce };
     let mut service = Service::start(config).map_err(|error| error.to_string())?;
     let what = if signals == 0 {
         "raw frames, without a DBC file".to_owned()
     } else {
         counted(signals, "signal")
     };
-    let address = service.address();
-    say!("serving {what} of {}: http://{address}/ and ws://{address}/api", names.join(", "));
+    let places: Vec<_> = service.places().iter().map(reached).collect();
+    say!("serving {what} of {}: {}", names.join(", "), places.join(", "));
     while !stop.load(Ordering::Relaxed) {
         let _ = clock::sleep_until_or_signal(clock::now::<Monotonic>() + ATTENTION);
         for line in service.news() {
@@ -93,6 +93,14 @@ pub(crate) fn run(args: &ServeArgs) -> Answer {
     }
     say!("{} served", counted(service.frames(), "frame"));
     Ok(true)
+}
+
+/// How a place is named by who goes there.
+fn reached(place: &Place) -> String {
+    match place {
+        Place::Tcp(address) => format!("http://{address}/ and ws://{address}/api"),
+        Place::Unix(_) => place.to_string(),
+    }
 }
 
 fn count(database: &Database) -> usize {
