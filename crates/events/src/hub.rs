@@ -37,6 +37,8 @@ pub enum Format {
     Sse,
     /// Messages of CBOR or MessagePack.
     Binary(Encoding),
+    /// What an [`Event`](crate::Event) has: the data of a frame, or what the value of a signal is called.
+    Plain,
 }
 
 impl Format {
@@ -47,6 +49,7 @@ impl Format {
             Self::Afb(_) => "json",
             Self::Sse => "sse",
             Self::Binary(encoding) => encoding.name(),
+            Self::Plain => "plain",
         }
     }
 
@@ -56,6 +59,8 @@ impl Format {
             Self::Afb(_) => afb::missed_event(missed, total, out),
             Self::Sse => sse::missed_event(missed, total, out),
             Self::Binary(encoding) => binary::missed_message(encoding, missed, total, out),
+            // A batch says it.
+            Self::Plain => {}
         }
     }
 }
@@ -237,6 +242,7 @@ impl Hub {
                 Format::Afb(_) => afb::raw_event(topic, frame, out),
                 Format::Sse => sse::raw_event(topic, mark, frame, out),
                 Format::Binary(encoding) => binary::raw_event(encoding, mark, frame.data(), out),
+                Format::Plain => out.extend_from_slice(frame.data()),
             }
         });
         if let Some(message) = message {
@@ -311,6 +317,7 @@ impl Hub {
                     Format::Binary(encoding) => {
                         binary::signal_event(encoding, mark, value, text, out);
                     }
+                    Format::Plain => out.extend_from_slice(text.unwrap_or_default().as_bytes()),
                 },
             );
         }

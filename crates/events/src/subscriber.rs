@@ -1,5 +1,6 @@
 //! [`Subscriber`]: who wants which events, and how far they have been delivered.
 
+use crate::batch::Batch;
 use crate::binary;
 use crate::filter::{Filter, Memory};
 use crate::hub::{Format, Hub};
@@ -249,15 +250,7 @@ impl Subscriber {
     pub fn deliver(&mut self, hub: &Hub, most_bytes: usize, out: &mut Vec<u8>) -> Delivery {
         self.look_at_new_topics(hub);
         let Some(log) = hub.log(self.format) else { return Delivery::default() };
-        let mut delivery = Delivery::default();
-        if self.wishes.is_empty() {
-            self.cursor = log.head();
-            return delivery;
-        }
-        if self.cursor < log.tail() {
-            delivery.missed = self.catch_up(hub, log);
-            self.counts.missed += delivery.missed;
-        }
+        let mut delivery = self.begin(hub, log);
         let mut parcel = Parcel {
             framing: log.framing(),
             out,
@@ -273,25 +266,11 @@ impl Subscriber {
                 delivery.has_more = true;
                 break;
             }
-            self.cursor += 1;
-            let Some(slot) = self.slots.get_mut(entry.topic.0 as usize) else { continue };
-            let Some(wish) = slot.wish.and_then(|wish| self.wishes.get(wish)) else { continue };
-            if entry.ordinal < slot.next {
-                // From before the subscription.
-                continue;
-            }
-            slot.next = entry.ordinal + 1;
-            let newest = hub.topic(entry.topic).map_or(0, |topic| topic.created);
-            if wish.is_latest && entry.ordinal + 1 < newest {
-                self.counts.superseded += 1;
-            } else if wish.filter.passes(&mut slot.memory, entry.time_ns, entry.value) {
-                self.counts.delivered += 1;
+            if self.take(hub, entry) {
                 if let Format::Binary(encoding) = self.format {
                     self.introduce(hub, encoding, entry, &mut parcel);
                 }
                 parcel.share(log, entry);
-            } else {
-                self.counts.filtered += 1;
             }
         }
         let Parcel { mut scratch, gathered, messages, out, framing } = parcel;
@@ -308,6 +287,60 @@ impl Subscriber {
         }
         self.scratch = scratch;
         delivery
+    }
+
+    /// Puts events of [`Format::Plain`] into a batch, `most` at once. What was there before goes.
+    pub fn gather(&mut self, hub: &Hub, most: usize, batch: &mut Batch) -> Delivery {
+        batch.clear();
+        self.look_at_new_topics(hub);
+        let Some(log) = hub.log(self.format) else { return Delivery::default() };
+        let mut delivery = self.begin(hub, log);
+        while let Some(entry) = log.entry(self.cursor) {
+            if batch.len() >= most {
+                delivery.has_more = true;
+                break;
+            }
+            if self.take(hub, entry) {
+                batch.push(entry, log.message(entry));
+            }
+        }
+        batch.missed = delivery.missed;
+        delivery
+    }
+
+    /// Looks whether events were overwritten; somebody who wants nothing has nothing waiting.
+    fn begin(&mut self, hub: &Hub, log: &Log) -> Delivery {
+        let mut delivery = Delivery::default();
+        if self.wishes.is_empty() {
+            self.cursor = log.head();
+        } else if self.cursor < log.tail() {
+            delivery.missed = self.catch_up(hub, log);
+            self.counts.missed += delivery.missed;
+        }
+        delivery
+    }
+
+    /// Goes past the event at the cursor. Whether it is to be delivered.
+    fn take(&mut self, hub: &Hub, entry: &Entry) -> bool {
+        self.cursor += 1;
+        let Some(slot) = self.slots.get_mut(entry.topic.0 as usize) else { return false };
+        let Some(wish) = slot.wish.and_then(|wish| self.wishes.get(wish)) else { return false };
+        if entry.ordinal < slot.next {
+            // From before the subscription.
+            return false;
+        }
+        slot.next = entry.ordinal + 1;
+        let newest = hub.topic(entry.topic).map_or(0, |topic| topic.created);
+        if wish.is_latest && entry.ordinal + 1 < newest {
+            self.counts.superseded += 1;
+            return false;
+        }
+        if !wish.filter.passes(&mut slot.memory, entry.time_ns, entry.value) {
+            self.counts.filtered += 1;
+            return false;
+        }
+        self.counts.delivered += 1;
+        true
     }
 
     /// Tells what an event takes for granted, if that was not told yet: the name of its topic, and the time base.

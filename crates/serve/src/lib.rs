@@ -16,6 +16,12 @@
 //! | `/events` | Server-Sent Events; the query chooses |
 //! | `/values` | the newest values as JSON; `?name=GLOB` chooses |
 //!
+//! [`Service::local`] subscribes in this process:
+//!
+//! ```no_run
+#![doc = include_str!("../examples/subscribe.rs")]
+//! ```
+//!
 //! Only loopback addresses are served, since there is no password, and Unix sockets, which have permissions. Pages of
 //! other origins are refused.
 
@@ -24,6 +30,7 @@ mod connection;
 mod framing;
 mod http;
 mod ingest;
+mod local;
 mod place;
 mod stream;
 mod verbs;
@@ -36,6 +43,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 pub use candor_events::binary::Encoding;
+pub use candor_events::{Batch, Content, Event, Filter, Pattern};
 use candor_events::{Bus, Hub};
 use candor_linux::clock;
 use candor_port::Address;
@@ -45,6 +53,7 @@ use tokio::sync::watch;
 
 use self::connection::Sessions;
 use self::ingest::{Ingest, Intake};
+pub use self::local::Local;
 pub use self::place::Place;
 use self::place::SocketFile;
 
@@ -204,6 +213,14 @@ impl Service {
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.shared.hub().frames().0
+    }
+
+    /// Subscribes in this process, to nothing yet.
+    ///
+    /// # Errors
+    /// The kernel has no more descriptors.
+    pub fn local(&self) -> io::Result<Local> {
+        Local::new(&self.shared, self.stop.subscribe())
     }
 
     /// Frames lost before they could be received, as far as the ports know.
