@@ -183,7 +183,6 @@ impl SubscriberKind {
         match self {
             Self::None => "none",
             Self::InProcess => "in the process of the service",
-            Self::InProcess => "in the process of the service",
             Self::Json => "WebSocket with JSON",
             Self::Cbor => "WebSocket with CBOR",
             Self::MessagePack => "WebSocket with MessagePack",

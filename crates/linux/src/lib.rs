@@ -56,6 +56,7 @@ pub mod signal;
 mod socket;
 pub mod state;
 pub mod tcp;
+pub mod timer;
 pub mod udp;
 pub mod wake;
 pub mod watch;

@@ -1,12 +1,12 @@
 //! The signal service: what ports receive becomes events for applications, over HTTP and WebSocket.
 //!
 //! ```text
-//!  port -- ingest, a thread each --> Hub (candor-events) --> connection, a task each --> WebSocket, HTTP
-//!            one batch per tick       behind one lock          one write per tick
+//!  port -- ingest, a task each --> Hub (candor-events) --> connection, a task each --> WebSocket, HTTP
+//!            one batch per tick      behind one lock          one write per tick
 //! ```
 //!
-//! An ingest thread is outside of the reactor, which would wake up for every datagram. Once a tick it takes what has
-//! come, publishes it, and wakes the connections. All of these share one thread. A connection reads from the log only
+//! Once a tick an ingest takes what has come, publishes it, and wakes the connections. While frames flow, the reactor waits
+//! for the tick alone: it would wake up for every datagram. All tasks share one thread, so a tick wakes the process up once. A connection reads from the log only
 //! when everything it had before is written, so the log is its queue, and it slows nobody.
 //!
 //! | path | what is there |
@@ -181,6 +181,7 @@ impl Service {
         let (stop, stopped) = watch::channel(false);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::Kernel)?;
+        let handle = runtime.handle().clone();
         let server = {
             let shared = Arc::clone(&shared);
             let thread = std::thread::Builder::new().name("candor-serve".into());
@@ -197,7 +198,8 @@ impl Service {
         };
         for (bus, opened) in receivers.into_iter().enumerate() {
             let (shared, is_ending) = (Arc::clone(&service.shared), Arc::clone(&service.is_ending));
-            let ingest = opened.start(bus, coalesce, shared, is_ending).map_err(Error::Kernel)?;
+            let ingest = opened.start(bus, coalesce, shared, &handle, is_ending);
+            let ingest = ingest.map_err(Error::Kernel)?;
             service.ingests.push(ingest);
         }
         Ok(service)
