@@ -1,29 +1,28 @@
 //! The HTTP server: the page, the newest values, and the way to the WebSocket.
 
-use std::convert::Infallible;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use candor_events::{Pattern, afb};
+use candor_service::clients::{Client, Room};
+use candor_service::http::{self, Limits, Socket};
+use candor_time::Nanos;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
+use hyper_util::rt::TokioIo;
 use tungstenite::handshake::derive_accept_key;
 
 use crate::{Shared, connection, verbs};
 
-/// Connections at once.
-const MAX_CONNECTIONS: usize = 2_048;
-/// How long the head of a request may take to come.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LIMITS: Limits = Limits {
+    room: Room { clients: 2_048, gives_way: Nanos::from_millis(100) },
+    head: 64 << 10,
+    patience: Nanos::from_secs(5),
+    keeps_alive: true,
+};
 
 /// What the page consists of: type and contents.
 fn page(path: &str) -> Option<(&'static str, &'static str)> {
@@ -41,53 +40,21 @@ const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-
 
 type Answer = Response<Full<Bytes>>;
 
-/// Serves until it is told to stop. Connections that are open then end.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    shared: Arc<Shared>,
-    mut stop: watch::Receiver<bool>,
-) {
-    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            _ = stop.changed() => return,
-        };
-        let Ok((socket, _)) = accepted else {
-            // Too many files are open: that passes when some are closed.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-        // Events are gathered here, and not again by the kernel.
-        let _ = socket.set_nodelay(true);
-        let shared = Arc::clone(&shared);
-        tokio::spawn(async move {
-            let place = Arc::new(place);
-            let service = service_fn(|request| {
-                let (shared, place) = (Arc::clone(&shared), Arc::clone(&place));
-                async move { Ok::<_, Infallible>(answer(request, &shared, place)) }
-            });
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
-                .serve_connection(TokioIo::new(socket), service)
-                .with_upgrades();
-            // A client that breaks off is no news.
-            let _ = connection.await;
-        });
-    }
+/// Serves for ever.
+pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    let handler =
+        move |request: Request<Incoming>, client: &Client| answer(request, &shared, client);
+    http::serve(listener, LIMITS, handler).await;
 }
 
-/// Answers a request. `place` is kept as long as the connection is.
-fn answer(request: Request<Incoming>, shared: &Arc<Shared>, place: impl Send + 'static) -> Answer {
+/// Answers a request.
+fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> Answer {
     if let Err(reason) = check_origin(request.headers()) {
         return text(StatusCode::FORBIDDEN, reason);
     }
     let path = request.uri().path();
     if path == "/api" {
-        return upgrade(request, shared, place);
+        return upgrade(request, shared, client);
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return text(
@@ -151,11 +118,7 @@ fn check_origin(headers: &HeaderMap) -> Result<(), &'static str> {
 }
 
 /// Turns a connection into a WebSocket.
-fn upgrade(
-    mut request: Request<Incoming>,
-    shared: &Arc<Shared>,
-    place: impl Send + 'static,
-) -> Answer {
+fn upgrade(mut request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> Answer {
     let headers = request.headers();
     let has = |name: header::HeaderName, word: &str| {
         let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
@@ -182,10 +145,10 @@ fn upgrade(
         answer = answer.header(header::SEC_WEBSOCKET_PROTOCOL, afb::PROTOCOL);
     }
     let shared = Arc::clone(shared);
+    client.keep();
     tokio::spawn(async move {
-        let _place = place;
         let Ok(upgraded) = hyper::upgrade::on(&mut request).await else { return };
-        let Ok(parts) = upgraded.downcast::<TokioIo<TcpStream>>() else { return };
+        let Ok(parts) = upgraded.downcast::<TokioIo<Socket>>() else { return };
         connection::serve(parts.io.into_inner(), &parts.read_buf, shared).await;
     });
     answer.body(Full::default()).unwrap_or_default()

@@ -26,14 +26,15 @@ mod verbs;
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use candor_events::{Bus, Hub};
 use candor_linux::clock;
 use candor_port::Address;
+use candor_service::Reactor;
+use candor_service::listen::{self, Exposure};
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use tokio::sync::watch;
@@ -118,8 +119,7 @@ pub struct Service {
     address: SocketAddr,
     is_ending: Arc<AtomicBool>,
     ingests: Vec<Ingest>,
-    stop: watch::Sender<bool>,
-    server: Option<JoinHandle<()>>,
+    server: Option<Reactor>,
 }
 
 impl fmt::Debug for Service {
@@ -135,11 +135,10 @@ impl Service {
     /// The address is not one of loopback or is taken, a port cannot be opened, or there can be no thread.
     pub fn start(config: Config) -> Result<Self, Error> {
         let Config { sources, listen, coalesce } = config;
-        if !listen.ip().to_canonical().is_loopback() {
-            return Err(Error::NotLoopback(listen));
-        }
-        let listener = TcpListener::bind(listen).map_err(|error| Error::Listen(listen, error))?;
-        listener.set_nonblocking(true).map_err(Error::Kernel)?;
+        let listener = listen::tcp(listen, Exposure::Loopback).map_err(|error| match error {
+            listen::Error::NotLoopback => Error::NotLoopback(listen),
+            listen::Error::Io(error) => Error::Listen(listen, error),
+        })?;
         let address = listener.local_addr().map_err(Error::Kernel)?;
         let mut buses = Vec::new();
         let mut receivers = Vec::new();
@@ -156,20 +155,12 @@ impl Service {
             started: clock::now(),
         });
         let is_ending = Arc::new(AtomicBool::new(false));
-        let (stop, stopped) = watch::channel(false);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(Error::Kernel)?;
-        let server = {
-            let shared = Arc::clone(&shared);
-            let thread = std::thread::Builder::new().name("candor-serve".into());
-            thread.spawn(move || runtime.block_on(http::serve(listener, shared, stopped)))
-        };
+        let server = Reactor::start("candor-serve", http::serve(listener, Arc::clone(&shared)));
         let mut service = Self {
             shared,
             address,
             is_ending,
             ingests: Vec::new(),
-            stop,
             server: Some(server.map_err(Error::Kernel)?),
         };
         for (bus, opened) in receivers.into_iter().enumerate() {
@@ -210,13 +201,9 @@ impl Drop for Service {
         for ingest in &self.ingests {
             ingest.wake();
         }
-        let _ = self.stop.send(true);
         for ingest in self.ingests.drain(..) {
             ingest.join();
         }
-        if let Some(server) = self.server.take() {
-            // One that panicked has said so.
-            let _ = server.join();
-        }
+        drop(self.server.take());
     }
 }

@@ -1,0 +1,23 @@
+//! What programs that answer others have in common. What they answer is theirs.
+//!
+//! ```text
+//!  listener --> clients: as many as there is room for --> a task each: HTTP --> handler of the program
+//!                     all of it in the thread of one reactor
+//! ```
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`Reactor`] | a thread with an event loop |
+//! | [`listen`] | addresses to connect to, and who can reach them |
+//! | [`clients`] | how many clients there are, and which of them gives way to a new one |
+//! | [`http`] | HTTP/1.1 |
+//!
+//! A client costs a task and its buffers, but no thread. Handlers run in the event loop, so they must not wait.
+
+pub mod clients;
+pub mod http;
+pub mod listen;
+mod reactor;
+mod stream;
+
+pub use reactor::Reactor;

@@ -1,0 +1,45 @@
+//! [`Reactor`]: a thread with an event loop.
+
+use std::io;
+use std::thread::{self, JoinHandle};
+
+use tokio::sync::oneshot;
+
+/// A thread that runs a future and the tasks that this starts. Dropping it ends all of them, and with them their
+/// connections.
+#[derive(Debug)]
+pub struct Reactor {
+    /// Dropping it ends the thread.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reactor {
+    /// Starts a thread of this name. It has the priority and the processors of the thread that calls this.
+    ///
+    /// # Errors
+    /// There can be no thread, or too many files are open.
+    pub fn start(name: &str, serve: impl Future<Output = ()> + Send + 'static) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serve => {}
+                    _ = stopped => {}
+                }
+            });
+        })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Reactor {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
