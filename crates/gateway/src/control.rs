@@ -63,9 +63,10 @@ mod server;
 
 use std::path::Path;
 
+pub use candor_service::unix::{Access, Error as BindError, Reason};
 pub use client::{Client, ClientError};
 pub use protocol::{Answer, FindingLine, Loaded, PROTOCOL, PlanLine, Rejected, Request, Version};
-pub use server::{Access, BindError, Limits, Listening, Server};
+pub use server::{Limits, Listening, Server};
 
 use crate::Snapshot;
 

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`Reactor`] | a thread with an event loop |
 //! | [`listen`] | addresses to connect to, and who can reach them |
+//! | [`unix`], [`place`] | sockets that are files; where they are, and which programs run |
 //! | [`clients`] | how many clients there are, and which of them gives way to a new one |
 //! | [`http`] | HTTP/1.1 |
 //!
@@ -17,7 +18,9 @@
 pub mod clients;
 pub mod http;
 pub mod listen;
+pub mod place;
 mod reactor;
 mod stream;
+pub mod unix;
 
 pub use reactor::Reactor;
