@@ -63,7 +63,7 @@ pub const GIVES_WAY: Nanos = Nanos::from_millis(100);
 pub const MAX_REQUEST: usize = http::MIN_HEAD;
 
 const LIMITS: Limits = Limits {
-    room: Room { clients: MAX_CLIENTS, gives_way: GIVES_WAY },
+    room: Room { clients: MAX_CLIENTS, gives_way: GIVES_WAY, waits: true },
     head: MAX_REQUEST,
     patience: PATIENCE,
     keeps_alive: false,

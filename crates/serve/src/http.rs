@@ -18,7 +18,7 @@ use tungstenite::handshake::derive_accept_key;
 use crate::{Shared, connection, verbs};
 
 const LIMITS: Limits = Limits {
-    room: Room { clients: 2_048, gives_way: Nanos::from_millis(100) },
+    room: Room { clients: 2_048, gives_way: Nanos::from_millis(100), waits: true },
     head: 64 << 10,
     patience: Nanos::from_secs(5),
     keeps_alive: true,

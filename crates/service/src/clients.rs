@@ -1,7 +1,7 @@
 //! How many clients there are, and which of them gives way to a new one.
 //!
 //! There is room for a number of clients. If one more comes, the one for which nothing was done for the longest time
-//! gives way, once that is long enough; until then the new one waits. So clients that hold connections, or make
+//! gives way, once that is long enough; until then the new one waits, or is turned away. So clients that hold connections, or make
 //! connections and ask nothing, keep nobody out: who asks at once is answered before it is its turn to give way. If
 //! something is being done for all clients, the new one is turned away.
 
@@ -27,6 +27,8 @@ pub struct Room {
     pub clients: usize,
     /// For how long nothing was done for a client that gives way to a new one if there is no room.
     pub gives_way: Nanos,
+    /// Whether a new one waits until that is long enough; if not, it is turned away.
+    pub waits: bool,
 }
 
 /// What is done for a client.
@@ -97,7 +99,7 @@ enum Vacancy {
     Free,
     /// In so long perhaps.
     Wait(u64),
-    /// All are busy.
+    /// All are busy, or none is idle for long enough and nobody waits for that.
     None,
 }
 
@@ -126,6 +128,7 @@ impl Register {
                 }
                 Vacancy::Free
             }
+            Some(_) if !self.room.waits => Vacancy::None,
             Some((_, idle)) => Vacancy::Wait(self.room.gives_way.as_nanos() - idle),
         }
     }
@@ -211,6 +214,11 @@ impl Client {
         self.turn(|_| Phase::Sending { since: now() });
     }
 
+    /// All that it asked for is done.
+    pub(crate) fn rests(&self) {
+        self.turn(|_| Phase::Silent { since: now(), again: true });
+    }
+
     /// What there was to send it has taken.
     pub(crate) fn sent(&self) {
         self.turn(|phase| match phase {
@@ -267,7 +275,7 @@ mod tests {
 
     #[test]
     fn what_was_done_decides_who_is_idle() {
-        let room = Room { clients: 2, gives_way: Nanos::ZERO };
+        let room = Room { clients: 2, gives_way: Nanos::ZERO, waits: true };
         let register = Register::new(room);
         let (one, two) = (register.enter(), register.enter());
         assert!(one.had_nothing() && one.asks_nothing());

@@ -20,7 +20,12 @@ impl Reactor {
     /// # Errors
     /// There can be no thread, or too many files are open.
     pub fn start(name: &str, serve: impl Future<Output = ()> + Send + 'static) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // What may take its time is done for one client at a time.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(1)
+            .thread_name(name)
+            .build()?;
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             runtime.block_on(async {
@@ -29,6 +34,8 @@ impl Reactor {
                     _ = stopped => {}
                 }
             });
+            // Who ends this may hold the lock that something which takes its time waits for.
+            runtime.shutdown_background();
         })?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }

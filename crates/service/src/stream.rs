@@ -28,6 +28,18 @@ macro_rules! each {
 }
 
 impl Stream {
+    pub(crate) async fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        each!(self, stream => stream.read(bytes).await)
+    }
+
+    pub(crate) async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        each!(self, stream => stream.write_all(bytes).await)
+    }
+
+    async fn shutdown(&mut self) -> io::Result<()> {
+        each!(self, stream => stream.shutdown().await)
+    }
+
     pub(crate) fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         each!(self, stream => stream.poll_read_ready(context))
     }
@@ -48,10 +60,8 @@ impl Stream {
     /// read would make the kernel take them back.
     pub(crate) async fn finish(mut self, last: &[u8]) {
         let sending = async {
-            each!(&mut self, stream => {
-                stream.write_all(last).await?;
-                stream.shutdown().await
-            })
+            self.write_all(last).await?;
+            self.shutdown().await
         };
         if !matches!(tokio::time::timeout(REST_PATIENCE, sending).await, Ok(Ok(()))) {
             return;
@@ -60,7 +70,7 @@ impl Stream {
             let mut piece = [0; 2_048];
             let mut rest = 0;
             while rest < MAX_REST {
-                match each!(&mut self, stream => stream.read(&mut piece).await) {
+                match self.read(&mut piece).await {
                     Ok(count @ 1..) => rest += count,
                     _ => return,
                 }
@@ -72,6 +82,6 @@ impl Stream {
     /// Sends last words as far as they go at once.
     pub(crate) async fn dismiss(mut self, last: &[u8]) {
         let _ = self.try_write(last);
-        let _ = each!(&mut self, stream => stream.shutdown().await);
+        let _ = self.shutdown().await;
     }
 }

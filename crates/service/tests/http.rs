@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const REQUEST: &[u8] = b"GET /some HTTP/1.1\r\n\r\n";
 
 fn limits(clients: usize, patience: Nanos) -> Limits {
-    let room = Room { clients, gives_way: Nanos::from_millis(50) };
+    let room = Room { clients, gives_way: Nanos::from_millis(50), waits: true };
     Limits { room, head: MIN_HEAD, patience, keeps_alive: false }
 }
 
