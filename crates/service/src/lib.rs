@@ -12,6 +12,7 @@
 //! | [`unix`], [`place`] | sockets that are files; where they are, and which programs run |
 //! | [`clients`] | how many clients there are, and which of them gives way to a new one |
 //! | [`http`] | HTTP/1.1 |
+//! | [`supervise`] | the loop of a program until its end; the service manager |
 //! | [`lines`] | requests and answers that are lines |
 //!
 //! A client costs a task and its buffers, but no thread. Handlers of HTTP run in the event loop, so they must not
@@ -24,6 +25,7 @@ pub mod listen;
 pub mod place;
 mod reactor;
 mod stream;
+pub mod supervise;
 pub mod unix;
 
 pub use reactor::Reactor;
