@@ -37,7 +37,6 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Mutex;
 
-use candor_service::Reactor;
 use candor_service::clients::Room;
 use candor_service::http::{self, Limits};
 pub use candor_service::listen::Exposure;
@@ -124,35 +123,15 @@ impl Listening {
         self.address
     }
 
-    /// Begins to answer, in a thread of its own that has the priority and the processors of the
-    /// thread that calls this. `snapshot` is called for each request.
-    ///
-    /// # Errors
-    /// There can be no thread.
+    /// Answers, for as long as this is polled. `snapshot` is called for each request.
     pub fn serve(
         self,
         snapshot: impl FnMut() -> Snapshot + Send + 'static,
-    ) -> io::Result<Exporter> {
+    ) -> impl Future<Output = ()> + Send + 'static {
         let snapshot = Mutex::new(snapshot);
         let answer =
             move |request: Request<Incoming>, _: &_| answer(&request, || lock(&snapshot)());
-        let reactor = Reactor::start("metrics", http::serve(self.listener, LIMITS, answer))?;
-        Ok(Exporter { _reactor: reactor, address: self.address })
-    }
-}
-
-/// Metrics being served, until it is dropped.
-#[derive(Debug)]
-pub struct Exporter {
-    _reactor: Reactor,
-    address: SocketAddr,
-}
-
-impl Exporter {
-    /// Where.
-    #[must_use]
-    pub const fn address(&self) -> SocketAddr {
-        self.address
+        http::serve(self.listener, LIMITS, answer)
     }
 }
 

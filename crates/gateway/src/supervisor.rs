@@ -123,7 +123,7 @@ pub fn run(
         Arc::new(Shared { gateway: Mutex::new(gateway), is_ending: AtomicBool::new(false) });
     let operator =
         Operator { shared: Arc::clone(&shared), file: path.clone(), claim, loaded: None };
-    let servers = listening.serve(operator, observer)?;
+    let server = listening.serve(operator, observer)?;
     if service.locks_memory {
         lock_memory(service, observer)?;
     }
@@ -138,7 +138,7 @@ pub fn run(
         observer,
     };
     supervision.run(&mut supervisor, "routing", TICK)?;
-    drop(servers);
+    drop(server);
     let mut gateway = lock(&supervisor.shared.gateway);
     gateway.stop();
     Ok(gateway.snapshot())
@@ -159,12 +159,6 @@ fn watch(path: &Path, rules: &Rules) -> Result<Watch, Error> {
 struct Listening {
     control: control::Listening,
     metrics: Option<metrics::Listening>,
-}
-
-/// What answers on them.
-struct Servers {
-    _exporter: Option<metrics::Exporter>,
-    _control: Server,
 }
 
 impl Listening {
@@ -190,21 +184,21 @@ impl Listening {
         Ok(Self { control, metrics })
     }
 
-    fn serve(self, operator: Operator, observer: &mut dyn Observer) -> Result<Servers, Error> {
-        let io = |error: std::io::Error| Error::Other(format!("no thread can be started: {error}"));
+    fn serve(self, operator: Operator, observer: &mut dyn Observer) -> Result<Server, Error> {
         observer.tell(&format!("control socket {}", self.control.path().display()));
         let shared = Arc::clone(&operator.shared);
-        let operator = Arc::new(Mutex::new(operator));
-        let control = self.control.serve(operator, Limits::default()).map_err(io)?;
-        let exporter = match self.metrics {
-            None => None,
-            Some(listening) => {
-                observer.tell(&format!("metrics at http://{}/metrics", listening.address()));
-                let snapshot = move || lock(&shared.gateway).snapshot();
-                Some(listening.serve(snapshot).map_err(io)?)
+        let metrics = self.metrics.map(|listening| {
+            observer.tell(&format!("metrics at http://{}/metrics", listening.address()));
+            listening.serve(move || lock(&shared.gateway).snapshot())
+        });
+        let metrics = async {
+            if let Some(metrics) = metrics {
+                metrics.await;
             }
         };
-        Ok(Servers { _exporter: exporter, _control: control })
+        let operator = Arc::new(Mutex::new(operator));
+        let server = self.control.serve(operator, Limits::default(), metrics);
+        server.map_err(|error| Error::Other(format!("no thread can be started: {error}")))
     }
 }
 

@@ -82,7 +82,7 @@ fn scene(limits: Limits) -> Scene {
     let path = folder.path().join("candor").join("drive.sock");
     let handler = Arc::new(Mutex::new(Fake { rules: 2, ..Fake::default() }));
     let listening = Server::bind(&path, Access::Owner).unwrap();
-    let server = listening.serve(Arc::clone(&handler), limits).unwrap();
+    let server = listening.serve(Arc::clone(&handler), limits, std::future::ready(())).unwrap();
     Scene { folder, path, handler, server }
 }
 

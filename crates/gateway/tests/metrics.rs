@@ -7,13 +7,26 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use candor_gateway::Snapshot;
-use candor_gateway::metrics::{Exporter, Exposure, Listening, MAX_CLIENTS, exchange};
+use candor_gateway::metrics::{Exposure, Listening, MAX_CLIENTS, exchange};
 use candor_linux::clock;
+use candor_service::Reactor;
 use candor_time::{Monotonic, Nanos};
 
 /// No test waits longer than this for what must come.
 const PATIENCE: Duration = Duration::from_secs(60);
 const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// Metrics being served, until it is dropped.
+struct Exporter {
+    address: SocketAddr,
+    _reactor: Reactor,
+}
+
+impl Exporter {
+    const fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
 
 fn exporter() -> Exporter {
     let listening = Listening::bind(([127, 0, 0, 1], 0).into(), Exposure::Loopback).unwrap();
@@ -22,7 +35,9 @@ fn exporter() -> Exporter {
         count += 1;
         Snapshot { generation: count, ..Snapshot::default() }
     };
-    listening.serve(snapshot).unwrap()
+    let address = listening.address();
+    let reactor = Reactor::start("metrics", listening.serve(snapshot)).unwrap();
+    Exporter { address, _reactor: reactor }
 }
 
 fn connect(address: SocketAddr) -> TcpStream {

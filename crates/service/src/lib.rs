@@ -28,4 +28,4 @@ mod stream;
 pub mod supervise;
 pub mod unix;
 
-pub use reactor::Reactor;
+pub use reactor::{Reactor, both};

@@ -41,6 +41,11 @@ impl Reactor {
     }
 }
 
+/// Runs both, until both are over.
+pub async fn both(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    tokio::join!(one, other);
+}
+
 impl Drop for Reactor {
     fn drop(&mut self) {
         drop(self.stop.take());

@@ -26,8 +26,9 @@ impl Listening {
         self.0.file.path()
     }
 
-    /// Begins to answer, in threads of its own, until the server is dropped. They have the priority
-    /// and the processors of the thread that calls this: call it before those become special.
+    /// Begins to answer, in an event loop of its own, until the server is dropped. What else is served is served
+    /// there, too. Its thread has the priority and the processors of the thread that calls this: call it before
+    /// those become special.
     ///
     /// # Errors
     /// There can be no thread.
@@ -35,9 +36,11 @@ impl Listening {
         self,
         handler: Arc<Mutex<impl Handler + 'static>>,
         limits: Limits,
+        other: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<Server> {
         let Bound { listener, file } = self.0;
-        let reactor = Reactor::start("control", lines::serve(listener, limits, Control(handler)))?;
+        let control = lines::serve(listener, limits, Control(handler));
+        let reactor = Reactor::start("service", candor_service::both(control, other))?;
         Ok(Server { _reactor: reactor, file })
     }
 }
