@@ -10,7 +10,7 @@ use crate::Answer;
 /// Serve signals and frames to applications, and watch them
 #[derive(Subcommand)]
 pub(crate) enum SignalsCommand {
-    /// Serve what ports receive: a page, AGL's WebSocket protocol, values as JSON
+    /// Serve what ports receive: a page, WebSocket as AGL has it, CBOR, MessagePack, event streams
     ///
     /// Example: candor signals serve --port can0 --dbc car.dbc, and open http://127.0.0.1:1234/
     Serve(serve::ServeArgs),

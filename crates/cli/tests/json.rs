@@ -282,6 +282,7 @@ fn run_signals(scene: &mut Scene) {
         .find(|word| word.starts_with("ws://"))
         .unwrap_or_else(|| panic!("{line}"));
     scene.run("signals watch", &format!("{url} --count 3"));
+    scene.run("signals watch", &format!("{url} --count 3 --format cbor"));
 }
 
 fn run_lab(scene: &mut Scene) {

@@ -135,10 +135,13 @@ pub struct Wanted {
     pub filter: Filter,
     /// Only the newest event of each topic.
     pub is_latest: bool,
+    /// Whether several events may come in one message.
+    pub is_batched: bool,
 }
 
 /// Reads the arguments of `subscribe` and `unsubscribe`: `{"event": "glob" or [..], "id": 1568 or "*", "pgn": 61442,
-/// "filter": {"frequency", "min", "max", "every", "change"}, "latest": true}`. A bare string is an event.
+/// "filter": {"frequency", "min", "max", "every", "change"}, "latest": true,
+/// "batch": true}`. A bare string is an event.
 ///
 /// # Errors
 /// What is wrong with them, in one sentence.
@@ -147,7 +150,12 @@ pub fn wanted(arguments: &Value) -> Result<Wanted, String> {
         |value: &Value| Value::Object(Map::from_iter([("event".to_owned(), value.clone())]));
     let arguments = if arguments.is_object() { arguments.clone() } else { named(arguments) };
     let object = arguments.as_object().cloned().unwrap_or_default();
-    let mut wanted = Wanted { patterns: Vec::new(), filter: Filter::default(), is_latest: false };
+    let mut wanted = Wanted {
+        patterns: Vec::new(),
+        filter: Filter::default(),
+        is_latest: false,
+        is_batched: false,
+    };
     for (key, value) in &object {
         let pattern: fn(&Value) -> Option<Pattern> = match key.as_str() {
             "event" => |value| value.as_str().map(|name| Pattern::Name(name.into())),
@@ -164,15 +172,19 @@ pub fn wanted(arguments: &Value) -> Result<Wanted, String> {
                 wanted.filter = filter(value)?;
                 continue;
             }
-            "latest" => {
-                wanted.is_latest = value
-                    .as_bool()
-                    .ok_or("`latest` must be true or false, such as {\"latest\": true}")?;
+            "latest" | "batch" => {
+                let is_wanted = value.as_bool().ok_or_else(|| {
+                    format!("`{key}` must be true or false, such as {{\"{key}\": true}}")
+                })?;
+                match key.as_str() {
+                    "latest" => wanted.is_latest = is_wanted,
+                    _ => wanted.is_batched = is_wanted,
+                }
                 continue;
             }
             _ => {
                 return Err(format!(
-                    "`{key}` is unknown; there are event, id, pgn, filter and latest"
+                    "`{key}` is unknown; there are event, id, pgn, filter, latest and batch"
                 ));
             }
         };
@@ -307,16 +319,16 @@ pub(crate) fn raw_event(topic: &Topic, frame: &Frame, out: &mut Vec<u8>) {
 }
 
 /// The event that says how many events a subscriber has missed since the last one, and in all.
-#[must_use]
-pub fn missed_event(missed: u64, total: u64) -> String {
-    format!(
+pub(crate) fn missed_event(missed: u64, total: u64, out: &mut Vec<u8>) {
+    let _ = write!(
+        out,
         "[5,\"candor/missed\",{{\"event\":\"candor/missed\",\"data\":{{\"missed\":{missed},\"total\":{total}}},\
          \"jtype\":\"afb-event\"}}]"
-    )
+    );
 }
 
 /// A number of JSON; what is none is null.
-fn number(value: f64, out: &mut Vec<u8>) {
+pub(crate) fn number(value: f64, out: &mut Vec<u8>) {
     let _ = match value {
         whole if whole.fract() == 0.0 && whole.abs() < 9e15 => write!(out, "{}", whole as i64),
         value if value.is_finite() => write!(out, "{value}"),
@@ -382,7 +394,12 @@ mod tests {
         };
         assert_eq!(
             all.unwrap(),
-            Wanted { patterns: vec![Pattern::Name("a".into())], filter, is_latest: true }
+            Wanted {
+                patterns: vec![Pattern::Name("a".into())],
+                filter,
+                is_latest: true,
+                is_batched: false
+            }
         );
         for (text, reason) in [
             ("{}", "nothing to subscribe to"),

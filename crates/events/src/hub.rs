@@ -7,10 +7,11 @@ use candor_signals::{Database, Message};
 use candor_wire::can::frame::ERR_FLAG;
 use candor_wire::can::{Frame, Kind as FrameKind};
 
-use crate::afb;
-use crate::log::{Framing, Log};
+use crate::binary::Encoding;
+use crate::log::{Framing, Log, Mark};
 use crate::pattern::Pattern;
 use crate::topic::{Kind, Topic, TopicId};
+use crate::{afb, binary, sse};
 
 /// Events that a log holds at most, and their bytes: some seconds of a full bus.
 const MOST_ENTRIES: usize = 1 << 16;
@@ -32,6 +33,36 @@ pub struct Bus {
 pub enum Format {
     /// Events of `x-afb-ws-json1`, with signals under this api.
     Afb(afb::Api),
+    /// Lines of `text/event-stream`.
+    Sse,
+    /// Messages of CBOR or MessagePack.
+    Binary(Encoding),
+    /// What an [`Event`](crate::Event) has: the data of a frame, or what the value of a signal is called.
+    Plain,
+}
+
+impl Format {
+    /// Its short name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Afb(_) => "json",
+            Self::Sse => "sse",
+            Self::Binary(encoding) => encoding.name(),
+            Self::Plain => "plain",
+        }
+    }
+
+    /// What tells that events were missed, since the last one and in all.
+    pub(crate) fn missed(self, missed: u64, total: u64, out: &mut Vec<u8>) {
+        match self {
+            Self::Afb(_) => afb::missed_event(missed, total, out),
+            Self::Sse => sse::missed_event(missed, total, out),
+            Self::Binary(encoding) => binary::missed_message(encoding, missed, total, out),
+            // A batch says it.
+            Self::Plain => {}
+        }
+    }
 }
 
 /// The newest value of a signal.
@@ -206,8 +237,13 @@ impl Hub {
             return;
         };
         self.frames += 1;
-        self.append(raw, time_ns, None, |format, topic, out| match format {
-            Format::Afb(_) => afb::raw_event(topic, frame, out),
+        append(&mut self.topics, &mut self.open, raw, time_ns, None, |format, topic, mark, out| {
+            match format {
+                Format::Afb(_) => afb::raw_event(topic, frame, out),
+                Format::Sse => sse::raw_event(topic, mark, frame, out),
+                Format::Binary(encoding) => binary::raw_event(encoding, mark, frame.data(), out),
+                Format::Plain => out.extend_from_slice(frame.data()),
+            }
         });
         if let Some(message) = message {
             self.decode(bus, message, time_ns, frame);
@@ -275,21 +311,16 @@ impl Hub {
                 TopicId(place),
                 time_ns,
                 Some(value),
-                |format, topic, out| match format {
+                |format, topic, mark, out| match format {
                     Format::Afb(api) => afb::signal_event(api, topic, time_ns, value, text, out),
+                    Format::Sse => sse::signal_event(topic, mark, value, text, out),
+                    Format::Binary(encoding) => {
+                        binary::signal_event(encoding, mark, value, text, out);
+                    }
+                    Format::Plain => out.extend_from_slice(text.unwrap_or_default().as_bytes()),
                 },
             );
         }
-    }
-
-    fn append(
-        &mut self,
-        id: TopicId,
-        time_ns: u64,
-        value: Option<f64>,
-        encode: impl Fn(Format, &Topic, &mut Vec<u8>),
-    ) {
-        append(&mut self.topics, &mut self.open, id, time_ns, value, encode);
     }
 
     /// The newest value of a signal; `None` of other topics, and before the first frame that has it.
@@ -334,17 +365,17 @@ fn append(
     id: TopicId,
     time_ns: u64,
     value: Option<f64>,
-    encode: impl Fn(Format, &Topic, &mut Vec<u8>),
+    encode: impl Fn(Format, &Topic, Mark, &mut Vec<u8>),
 ) {
     let Some(topic) = topics.get_mut(id.0 as usize) else { return };
-    let ordinal = topic.created;
+    let mark = Mark { topic: id, ordinal: topic.created, time_ns };
     topic.created += 1;
     let topic = &*topic;
     for open in
         open.iter_mut().filter(|open| open.wanted.get(id.0 as usize).is_some_and(|&n| n > 0))
     {
         let format = open.format;
-        open.log.append(id, ordinal, time_ns, value, |out| encode(format, topic, out));
+        open.log.append(mark, value, |out| encode(format, topic, mark, out));
     }
 }
 

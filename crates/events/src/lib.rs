@@ -15,6 +15,8 @@
 //! | [`Subscriber`] | which topics somebody wants, how far they have been delivered, and what was missed |
 //! | [`Log`] | encoded events, the newest ones in bounded memory |
 //! | [`afb`] | the messages of AGL's WebSocket protocol `x-afb-ws-json1` |
+//! | [`binary`] | messages of CBOR and MessagePack |
+//! | [`Batch`] | events for subscribers in the same process |
 //!
 //! **Nobody waits for a subscriber.** A subscriber is a position in a log. When the events there have been
 //! overwritten, it goes on further ahead, and is told exactly how many events it missed: each topic counts its
@@ -27,15 +29,19 @@
 //! This crate does no I/O and reads no clock.
 
 pub mod afb;
+mod batch;
+pub mod binary;
 mod filter;
 mod hub;
 mod log;
 mod pattern;
+mod sse;
 mod subscriber;
 #[cfg(test)]
 mod tests;
 mod topic;
 
+pub use batch::{Batch, Content, Event};
 pub use filter::Filter;
 pub use hub::{Bus, Format, Hub, Latest};
 pub use log::{Framing, Log};

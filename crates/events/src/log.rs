@@ -5,6 +5,15 @@ use crate::topic::TopicId;
 /// Appends the frame header of a message of so many bytes: what a transport puts in front of each.
 pub type Framing = fn(usize, &mut Vec<u8>);
 
+/// Which event it is, and when it was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pub(crate) topic: TopicId,
+    /// Which event of its topic it is, from 0.
+    pub(crate) ordinal: u64,
+    pub(crate) time_ns: u64,
+}
+
 /// An event in the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
@@ -17,6 +26,8 @@ pub(crate) struct Entry {
     /// Where its bytes are in the ring.
     start: usize,
     len: usize,
+    /// How many of them are the frame header.
+    header: usize,
 }
 
 /// The newest events in one format, with their frame headers, in bounded memory. Events have numbers, from 0.
@@ -71,12 +82,11 @@ impl Log {
     /// overwritten at once.
     pub(crate) fn append(
         &mut self,
-        topic: TopicId,
-        ordinal: u64,
-        time_ns: u64,
+        mark: Mark,
         value: Option<f64>,
         encode: impl FnOnce(&mut Vec<u8>),
     ) {
+        let Mark { topic, ordinal, time_ns } = mark;
         self.scratch.clear();
         encode(&mut self.scratch);
         self.header.clear();
@@ -84,7 +94,7 @@ impl Log {
         let len = self.header.len() + self.scratch.len();
         if len > self.bytes.len() {
             // Whoever looks for it finds that it is gone.
-            self.put(Entry { topic, ordinal, time_ns, value, start: 0, len: 0 });
+            self.put(Entry { topic, ordinal, time_ns, value, start: 0, len: 0, header: 0 });
             self.tail = self.head;
             return;
         }
@@ -94,7 +104,8 @@ impl Log {
         header.copy_from_slice(&self.header);
         rest.copy_from_slice(&self.scratch);
         self.end = start + len;
-        self.put(Entry { topic, ordinal, time_ns, value, start, len });
+        let header = self.header.len();
+        self.put(Entry { topic, ordinal, time_ns, value, start, len, header });
     }
 
     fn put(&mut self, entry: Entry) {
@@ -137,6 +148,16 @@ impl Log {
     pub(crate) fn bytes(&self, entry: &Entry) -> &[u8] {
         &self.bytes[entry.start..entry.start + entry.len]
     }
+
+    /// Its bytes, without the header.
+    pub(crate) fn message(&self, entry: &Entry) -> &[u8] {
+        &self.bytes[entry.start + entry.header..entry.start + entry.len]
+    }
+
+    /// What puts headers in front of messages.
+    pub(crate) const fn framing(&self) -> Framing {
+        self.framing
+    }
 }
 
 #[cfg(test)]
@@ -161,7 +182,8 @@ mod tests {
             let mut all = Vec::new();
             for (number, len) in lengths.into_iter().enumerate() {
                 let bytes: Vec<u8> = (0..len).map(|at| (number * 31 + at) as u8).collect();
-                log.append(TopicId(number as u32), 7, 0, None, |out| out.extend_from_slice(&bytes));
+                let mark = Mark { topic: TopicId(number as u32), ordinal: 7, time_ns: 0 };
+                log.append(mark, None, |out| out.extend_from_slice(&bytes));
                 all.push([&[len as u8][..], &bytes].concat());
                 prop_assert_eq!(log.head(), all.len() as u64);
                 let mut sum = 0;
@@ -169,6 +191,7 @@ mod tests {
                     let entry = log.entry(number).unwrap();
                     prop_assert_eq!(u64::from(entry.topic.0), number);
                     prop_assert_eq!(log.bytes(entry), &*all[number as usize]);
+                    prop_assert_eq!(log.message(entry), &all[number as usize][1..]);
                     sum += entry.len;
                 }
                 prop_assert!(sum <= most_bytes);

@@ -1,13 +1,17 @@
 //! The hub, its subscribers and what they are told.
 
+use std::collections::HashMap;
+
 use candor_diagnostics::Findings;
 use candor_signals::Database;
 use candor_wire::can::Frame;
+use ciborium::Value as Generic;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::afb::Api;
-use crate::{Bus, Filter, Format, Hub, Pattern, Subscriber};
+use crate::binary::{self, Encoding};
+use crate::{Batch, Bus, Content, Delivery, Filter, Format, Hub, Pattern, Subscriber};
 
 const FORMAT: Format = Format::Afb(Api::LowCan);
 const DBC: &str = "BU_: A\n\nBO_ 291 Motor: 4 A\n SG_ Speed : 0|16@1+ (0.5,0) [0|100] \"rpm\" B\n \
@@ -16,6 +20,141 @@ const DBC: &str = "BU_: A\n\nBO_ 291 Motor: 4 A\n SG_ Speed : 0|16@1+ (0.5,0) [0
 
 fn line_feed(_: usize, out: &mut Vec<u8>) {
     out.push(b'\n');
+}
+
+/// A frame header of four bytes.
+fn length(len: usize, out: &mut Vec<u8>) {
+    out.extend((len as u32).to_be_bytes());
+}
+
+/// What stands behind such headers.
+fn messages(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut messages = Vec::new();
+    while let Some((header, rest)) = bytes.split_first_chunk() {
+        let (message, rest) = rest.split_at(u32::from_be_bytes(*header) as usize);
+        messages.push(message);
+        bytes = rest;
+    }
+    messages
+}
+
+/// What a client knows who has read all messages so far with a decoder that knows nothing of them.
+#[derive(Default)]
+struct Reader {
+    names: HashMap<u64, String>,
+    base_us: Option<u64>,
+    missed: u64,
+    /// Name, time in us, the last bits of the ordinal, and what it says.
+    events: Vec<(String, u64, u64, Vec<Generic>)>,
+}
+
+impl Reader {
+    fn read(&mut self, format: Format, message: &[u8]) {
+        match format {
+            Format::Binary(Encoding::Cbor) => {
+                self.take(&ciborium::from_reader::<Generic, _>(message).unwrap());
+            }
+            Format::Binary(Encoding::MessagePack) => {
+                self.take(&rmp_serde::from_slice::<Generic>(message).unwrap());
+            }
+            Format::Sse => {
+                let text = std::str::from_utf8(message).unwrap().strip_suffix("\n\n").unwrap();
+                let (is_missed, text) = match text.strip_prefix("event: missed\n") {
+                    Some(text) => (true, text),
+                    None => (false, text),
+                };
+                let data: Value =
+                    serde_json::from_str(text.strip_prefix("data: ").unwrap()).unwrap();
+                self.object(&data, is_missed);
+            }
+            Format::Afb(_) => {
+                let message: Value = serde_json::from_slice(message).unwrap();
+                self.object(&message[2]["data"], message[1] == "candor/missed");
+            }
+            Format::Plain => unreachable!("these are gathered"),
+        }
+    }
+
+    /// Reads what is delivered at once, and says in how many messages.
+    fn take_delivery(
+        &mut self,
+        subscriber: &mut Subscriber,
+        hub: &Hub,
+        format: Format,
+        bytes: usize,
+    ) -> (Delivery, usize) {
+        if format != Format::Plain {
+            let mut out = Vec::new();
+            let delivery = subscriber.deliver(hub, bytes, &mut out);
+            let came = messages(&out);
+            came.iter().for_each(|message| self.read(format, message));
+            return (delivery, came.len());
+        }
+        let mut batch = Batch::default();
+        let delivery = subscriber.gather(hub, bytes.div_ceil(20), &mut batch);
+        self.missed += batch.missed;
+        for event in batch.events() {
+            let contents = match event.content {
+                Content::Data(data) => vec![Generic::Bytes(data.to_vec())],
+                Content::Value(value, text) => {
+                    let text = text.map(|text| Generic::Text(text.to_owned()));
+                    [Generic::Float(value)].into_iter().chain(text).collect()
+                }
+            };
+            let name = hub.topic(event.topic).unwrap().name.clone();
+            self.events.push((name, event.time_ns / 1_000, event.ordinal & 0xFF, contents));
+        }
+        (delivery, 1)
+    }
+
+    /// An event as an object of JSON.
+    fn object(&mut self, data: &Value, is_missed: bool) {
+        if is_missed {
+            self.missed += data["missed"].as_u64().unwrap();
+            assert_eq!(data["total"], self.missed);
+            return;
+        }
+        let bytes = data["data"].as_array().map(|bytes| {
+            Generic::Bytes(bytes.iter().map(|byte| byte.as_u64().unwrap() as u8).collect())
+        });
+        let content = bytes.unwrap_or_else(|| Generic::Float(data["value"].as_f64().unwrap()));
+        let text = data["text"].as_str().map(|text| Generic::Text(text.to_owned()));
+        let name = data["name"].as_str().unwrap_or_default().to_owned();
+        let content = [content].into_iter().chain(text).collect();
+        let ordinal = data["ordinal"].as_u64().unwrap_or(0) & 0xFF;
+        self.events.push((name, data["timestamp"].as_u64().unwrap_or(0), ordinal, content));
+    }
+
+    /// A message of CBOR or MessagePack.
+    fn take(&mut self, message: &Generic) {
+        let items = message.as_array().unwrap();
+        let number = |place: usize| u64::try_from(items[place].as_integer().unwrap()).unwrap();
+        match number(0) {
+            5 => {
+                let name = self.names.get(&number(1)).expect("a name comes before events").clone();
+                let time_us = self.base_us.expect("a time base comes before events") + number(2);
+                let float = |item: &Generic| match item {
+                    Generic::Integer(whole) => Generic::Float(i128::from(*whole) as f64),
+                    item => item.clone(),
+                };
+                let content = items[4..].iter().map(float).collect();
+                self.events.push((name, time_us, number(3), content));
+            }
+            6 => items[1..].iter().for_each(|item| self.take(item)),
+            7 => drop(self.names.insert(number(1), items[2].as_text().unwrap().to_owned())),
+            8 => {
+                self.missed += number(1);
+                assert_eq!(number(2), self.missed);
+            }
+            9 => self.base_us = Some(number(1)),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+fn formats() -> impl Strategy<Value = Format> {
+    let [cbor, msgpack] = Encoding::ALL.map(Format::Binary);
+    prop::sample::select(vec![FORMAT, Format::Sse, cbor, msgpack, Format::Plain])
 }
 
 fn hub(names: &[&str]) -> Hub {
@@ -139,7 +278,11 @@ proptest! {
     /// Whatever subscribers do, of the events of their topics since they subscribed, each was delivered, filtered,
     /// superseded or missed, or waits. The oracle counts events by hand.
     #[test]
-    fn created_is_delivered_and_filtered_and_superseded_and_missed(steps in steps()) {
+    fn created_is_delivered_and_filtered_and_superseded_and_missed(
+        steps in steps(),
+        format in formats(),
+        is_batched in any::<bool>(),
+    ) {
         let patterns = [
             Pattern::Name("Motor.*".into()),
             Pattern::Name("*".into()),
@@ -147,8 +290,11 @@ proptest! {
             Pattern::Id("124#".parse::<Frame>().unwrap().id()),
         ];
         let mut hub = hub(&["bus"]);
-        hub.shrink(FORMAT, 16, 1_500, line_feed);
-        let mut subscribers: Vec<_> = (0..3).map(|_| Subscriber::new(&hub, FORMAT)).collect();
+        hub.open(format, length);
+        hub.shrink(format, 16, 1_500, length);
+        let mut subscribers: Vec<_> = (0..3).map(|_| Subscriber::new(&hub, format)).collect();
+        subscribers.iter_mut().for_each(|subscriber| subscriber.set_batched(is_batched));
+        let mut readers: Vec<_> = (0..3).map(|_| Reader::default()).collect();
         // What each wants, and how many events of that there were.
         let mut wanted = [[false; 4]; 3];
         let mut due = [0_u64; 3];
@@ -174,11 +320,12 @@ proptest! {
                 }
                 Step::Deliver(who, bytes) => {
                     let before = subscribers[who].counts();
-                    let mut out = Vec::new();
-                    let delivery = subscribers[who].deliver(&hub, bytes, &mut out);
+                    let (delivery, came) =
+                        readers[who].take_delivery(&mut subscribers[who], &hub, format, bytes);
                     let after = subscribers[who].counts();
-                    let lines = out.iter().filter(|&&byte| byte == b'\n').count() as u64;
-                    prop_assert_eq!(after.delivered - before.delivered, lines);
+                    prop_assert!(came <= 1 || !is_batched || !matches!(format, Format::Binary(_)));
+                    prop_assert_eq!(after.delivered, readers[who].events.len() as u64);
+                    prop_assert_eq!(after.missed, readers[who].missed);
                     prop_assert_eq!(after.missed - before.missed, delivery.missed);
                     if !delivery.has_more {
                         prop_assert_eq!(waiting(due[who], after, given_up[who]), 0);
@@ -191,7 +338,8 @@ proptest! {
                 }
                 Step::Unsubscribe(who, pattern) => {
                     // First all that waits, so that what is given up is nothing.
-                    while subscribers[who].deliver(&hub, usize::MAX, &mut Vec::new()).has_more {}
+                    let reader = &mut readers[who];
+                    while reader.take_delivery(&mut subscribers[who], &hub, format, usize::MAX).0.has_more {}
                     subscribers[who].unsubscribe(&mut hub, &patterns[pattern..=pattern]);
                     wanted[who][pattern] = false;
                     given_up[who] = waiting(due[who], subscribers[who].counts(), 0);
@@ -199,5 +347,149 @@ proptest! {
                 }
             }
         }
+    }
+
+    /// Another decoder finds in the messages what was published, whatever was missed in between.
+    #[test]
+    fn what_was_published_is_what_is_decoded(
+        format in formats(),
+        is_batched in any::<bool>(),
+        is_known in any::<bool>(),
+        start_us in 0..5_u64 << 32,
+        frames in prop::collection::vec((0..3_usize, any::<u16>(), 0..1_u64 << 31), 0..200),
+        bytes in 1..2_000_usize,
+    ) {
+        let mut hub = hub(&["bus"]);
+        hub.open(format, length);
+        hub.shrink(format, 64, 4_000, length);
+        let mut subscriber = Subscriber::new(&hub, format);
+        subscriber.set_batched(is_batched);
+        for pattern in [Pattern::Name("*".into()), Pattern::Raw] {
+            subscriber.subscribe(&mut hub, pattern, Filter::default(), false);
+        }
+        let mut reader = Reader::default();
+        if is_known {
+            for (number, name) in subscriber.name_topics(&hub) {
+                reader.names.insert(number.0.into(), name.to_owned());
+            }
+            prop_assert_eq!(reader.names.len(), 3);
+        }
+        let mut published = Vec::new();
+        let mut ordinals = [0_u64; 3];
+        let mut time_us = start_us;
+        for (number, (id, value, later)) in frames.into_iter().enumerate() {
+            time_us += later + 1;
+            let [low, high] = value.to_le_bytes();
+            let data = [low, high, low, 0];
+            let data = [&data[..], &data[..1], &data[..0]][id];
+            let hex: String = data.iter().map(|byte| format!("{byte:02X}")).collect();
+            hub.publish(0, time_us * 1_000 + 999, &frame(&format!("{}#{hex}", 123 + id)));
+            let ordinal = ordinals[id] & 0xFF;
+            ordinals[id] += 1;
+            let mut note = |name: &str, content| published.push((name.to_owned(), time_us, ordinal, content));
+            note(["bus/291", "bus/292", "bus/293"][id], vec![Generic::Bytes(data.to_vec())]);
+            match id {
+                0 => {
+                    note("Motor.Speed", vec![Generic::Float(f64::from(value) * 0.5)]);
+                    let text = ["neutral", "first"].get(usize::from(low));
+                    let text = text.map(|text| Generic::Text((*text).to_owned()));
+                    note("Motor.Gear", [Generic::Float(low.into())].into_iter().chain(text).collect());
+                }
+                1 => note("Door.Open", vec![Generic::Float((low & 1).into())]),
+                _ => {}
+            }
+            if number % 40 == 39 {
+                reader.take_delivery(&mut subscriber, &hub, format, bytes);
+            }
+        }
+        while reader.take_delivery(&mut subscriber, &hub, format, usize::MAX).0.has_more {}
+        prop_assert_eq!(reader.events.len() as u64 + reader.missed, published.len() as u64);
+        let mut published = published.into_iter();
+        for event in reader.events {
+            // AGL's messages have no ordinal, and those of frames no time.
+            let is_same = |other: &(String, u64, u64, Vec<Generic>)| match format {
+                Format::Afb(_) => other.3 == event.3 && (event.1 == 0 || (&other.0, other.1) == (&event.0, event.1)),
+                _ => *other == event,
+            };
+            prop_assert!(published.any(|other| is_same(&other)), "{event:?}");
+        }
+    }
+}
+
+/// docs/signals.md states these.
+#[test]
+fn binary_events_have_the_sizes_that_are_documented() {
+    let mut hub = hub(&["car"]);
+    let length_of = |encoding: Encoding, hub: &mut Hub, text: &str, pattern: &str| {
+        let format = Format::Binary(encoding);
+        hub.open(format, length);
+        let mut subscriber = Subscriber::new(hub, format);
+        let pattern = match pattern {
+            "raw" => Pattern::Raw,
+            name => Pattern::Name(name.into()),
+        };
+        subscriber.subscribe(hub, pattern, Filter::default(), false);
+        hub.publish(0, 1_505_812_906_020_023_000, &frame(text));
+        let mut out = Vec::new();
+        subscriber.deliver(hub, usize::MAX, &mut out);
+        subscriber.leave(hub);
+        messages(&out).last().unwrap().len()
+    };
+    for encoding in Encoding::ALL {
+        let mut lengths = ["518#303BE65F1CF5FFFF", "518#"]
+            .map(|text| length_of(encoding, &mut hub, text, "raw"))
+            .to_vec();
+        // Whole, a half, and of a name.
+        for (text, pattern) in
+            [("123#90010100", "*.Speed"), ("123#91010200", "*.Speed"), ("123#00000100", "*.Gear")]
+        {
+            lengths.push(length_of(encoding, &mut hub, text, pattern));
+        }
+        let expected = match encoding {
+            Encoding::Cbor => [18, 10, 11, 14, 16],
+            Encoding::MessagePack => [19, 11, 11, 14, 16],
+        };
+        assert_eq!(lengths, expected, "{encoding:?}");
+    }
+}
+
+#[test]
+fn clients_read_what_the_service_writes() {
+    for encoding in Encoding::ALL {
+        let reply =
+            binary::reply(encoding, &json!(3), Ok(&json!({"names": [[0, "a"]], "x": null})));
+        let expected = binary::Message::Reply(3, Ok(json!({"names": [[0, "a"]], "x": null})));
+        assert_eq!(binary::read(encoding, &reply), Some(expected));
+        let reply = binary::reply(encoding, &json!(3), Err("no"));
+        assert_eq!(
+            binary::read(encoding, &reply),
+            Some(binary::Message::Reply(3, Err("no".to_owned())))
+        );
+        let format = Format::Binary(encoding);
+        let mut hub = hub(&["car"]);
+        hub.open(format, length);
+        let mut subscriber = Subscriber::new(&hub, format);
+        subscriber.set_batched(true);
+        for pattern in [Pattern::Raw, Pattern::Name("*".into())] {
+            subscriber.subscribe(&mut hub, pattern, Filter::default(), false);
+        }
+        hub.publish(0, (7 << 32) * 1_000 + 5_000, &frame("123#91010100"));
+        let mut out = Vec::new();
+        subscriber.deliver(&hub, usize::MAX, &mut out);
+        let event =
+            |topic, content| binary::Message::Event { topic, time_us: 5, ordinal: 0, content };
+        let name = |topic, name: &str| binary::Message::Name(topic, name.to_owned());
+        let expected = binary::Message::Batch(vec![
+            name(3, "car/291"),
+            binary::Message::Base(7 << 32),
+            event(3, binary::Content::Data(vec![0x91, 1, 1, 0])),
+            name(0, "Motor.Speed"),
+            event(0, binary::Content::Value(200.5, None)),
+            name(1, "Motor.Gear"),
+            event(1, binary::Content::Value(1.0, Some("first".to_owned()))),
+        ]);
+        assert_eq!(messages(&out).len(), 1);
+        assert_eq!(binary::read(encoding, messages(&out)[0]), Some(expected));
+        assert_eq!(binary::read(encoding, &[]), None);
     }
 }

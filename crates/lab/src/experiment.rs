@@ -150,28 +150,43 @@ impl SignalService {
 pub enum SubscriberKind {
     /// Nobody is: frames are received.
     None,
+    /// In the process of the service.
+    InProcess,
     /// WebSocket with AGL's messages.
     #[default]
     Json,
+    /// WebSocket with CBOR, in batches.
+    Cbor,
+    /// WebSocket with MessagePack, in batches.
+    #[serde(rename = "msgpack")]
+    MessagePack,
 }
 
 impl SubscriberKind {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::None, Self::Json];
+    pub const ALL: [Self; 5] =
+        [Self::None, Self::InProcess, Self::Json, Self::Cbor, Self::MessagePack];
 
     /// The name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
+            Self::InProcess => "in-process",
             Self::Json => "json",
+            Self::Cbor => "cbor",
+            Self::MessagePack => "msgpack",
         }
     }
 
     const fn description(self) -> &'static str {
         match self {
             Self::None => "none",
+            Self::InProcess => "in the process of the service",
+            Self::InProcess => "in the process of the service",
             Self::Json => "WebSocket with JSON",
+            Self::Cbor => "WebSocket with CBOR",
+            Self::MessagePack => "WebSocket with MessagePack",
         }
     }
 }

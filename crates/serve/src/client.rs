@@ -1,14 +1,20 @@
 //! [`Client`]: a subscriber over WebSocket, for programs that may wait.
 
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use bytes::Bytes;
 use candor_events::afb;
+use candor_events::binary::{self, Content, Encoding};
 use serde_json::{Value, json};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::HeaderValue;
-use tungstenite::{Message, Utf8Bytes, WebSocket};
+use tungstenite::protocol::CloseFrame;
+use tungstenite::{Message, WebSocket};
 
 /// How long the service may take to answer when a connection is made.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -29,7 +35,8 @@ impl fmt::Display for Error {
         match self {
             Self::Connect(url, reason) => write!(
                 f,
-                "{url}: {reason}; start the service with `candor signals serve`, and name it as ws://127.0.0.1:1234/api"
+                "{url}: {reason}; start the service with `candor signals serve`, and name it as \
+                 ws://127.0.0.1:1234/api or unix:/run/candor/signals.sock"
             ),
             Self::Refused(reason) => write!(f, "the service refused: {reason}"),
             Self::Ended(reason) => write!(f, "the connection has ended: {reason}"),
@@ -64,37 +71,111 @@ pub enum Event {
     Missed(u64),
 }
 
+/// The socket under a connection.
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// How long to wait for what is read; `None` for as long as it takes.
+    fn set_patience(&self, time: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_read_timeout(time),
+            Self::Unix(stream) => stream.set_read_timeout(time),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.flush(),
+            Self::Unix(stream) => stream.flush(),
+        }
+    }
+}
+
 /// A connection to a signal service.
 #[derive(Debug)]
 pub struct Client {
-    socket: WebSocket<TcpStream>,
-    calls: u32,
-    /// Events that came before the reply to a call.
-    early: Vec<Event>,
+    socket: WebSocket<Stream>,
+    /// What it speaks; `None` for JSON.
+    encoding: Option<Encoding>,
+    calls: u64,
+    /// The reply to the last call.
+    reply: Option<Result<Value, String>>,
+    /// Events that have come and were not asked for yet.
+    events: VecDeque<Event>,
+    /// What topics are called, and what times count from.
+    names: HashMap<u32, String>,
+    base_us: u64,
 }
 
 impl Client {
-    /// Connects to a service, such as `ws://127.0.0.1:1234/api`.
+    /// Connects to a service, such as `ws://127.0.0.1:1234/api` or `unix:/run/candor/signals.sock`, and speaks JSON.
     ///
     /// # Errors
     /// The address makes no sense, nobody is there, or what is there is no signal service.
     pub fn connect(url: &str) -> Result<Self, Error> {
+        Self::connect_with(url, None)
+    }
+
+    /// The same, but may speak CBOR or MessagePack.
+    ///
+    /// # Errors
+    /// As [`Client::connect`], or the service does not know these.
+    pub fn connect_with(url: &str, encoding: Option<Encoding>) -> Result<Self, Error> {
         let fail = |reason: String| Error::Connect(url.to_owned(), reason);
-        let mut request = url.into_client_request().map_err(|error| fail(error.to_string()))?;
-        let host = request.uri().host().ok_or_else(|| fail("there is no host".into()))?.to_owned();
-        if request.uri().scheme_str() != Some("ws") {
-            return Err(fail("the address must begin with ws://".into()));
-        }
-        let port = request.uri().port_u16().unwrap_or(80);
-        let protocol = HeaderValue::from_static(afb::PROTOCOL);
+        let fails = |error: io::Error| fail(error.to_string());
+        let path = url.strip_prefix("unix:");
+        let address = path.map_or(url, |_| "ws://localhost/api");
+        let mut request = address.into_client_request().map_err(|error| fail(error.to_string()))?;
+        let protocol = HeaderValue::from_static(encoding.map_or(afb::PROTOCOL, Encoding::protocol));
         request.headers_mut().insert("Sec-WebSocket-Protocol", protocol);
-        let host = host.trim_matches(['[', ']']);
-        let stream = TcpStream::connect((host, port)).map_err(|error| fail(error.to_string()))?;
-        let _ = stream.set_nodelay(true);
-        stream.set_read_timeout(Some(PATIENCE)).map_err(|error| fail(error.to_string()))?;
+        let stream = if let Some(path) = path {
+            Stream::Unix(UnixStream::connect(path).map_err(fails)?)
+        } else {
+            let uri = request.uri();
+            let host = uri.host().ok_or_else(|| fail("there is no host".into()))?;
+            if uri.scheme_str() != Some("ws") {
+                return Err(fail("the address must begin with ws:// or unix:".into()));
+            }
+            let port = uri.port_u16().unwrap_or(80);
+            let stream =
+                TcpStream::connect((host.trim_matches(['[', ']']), port)).map_err(fails)?;
+            let _ = stream.set_nodelay(true);
+            Stream::Tcp(stream)
+        };
+        stream.set_patience(Some(PATIENCE)).map_err(fails)?;
         let (socket, _) =
             tungstenite::client(request, stream).map_err(|error| fail(error.to_string()))?;
-        Ok(Self { socket, calls: 0, early: Vec::new() })
+        Ok(Self {
+            socket,
+            encoding,
+            calls: 0,
+            reply: None,
+            events: VecDeque::new(),
+            names: HashMap::new(),
+            base_us: 0,
+        })
     }
 
     /// Calls a verb, and waits for its reply.
@@ -103,25 +184,19 @@ impl Client {
     /// The service refuses, or the connection ends.
     pub fn call(&mut self, verb: &str, arguments: &Value) -> Result<Value, Error> {
         self.calls += 1;
-        let id = self.calls.to_string();
-        let call = json!([2, id, format!("low-can/{verb}"), arguments]).to_string();
-        self.socket.send(Message::text(call)).map_err(ended)?;
+        let call = match self.encoding {
+            None => {
+                let id = self.calls.to_string();
+                Message::text(json!([2, id, format!("low-can/{verb}"), arguments]).to_string())
+            }
+            Some(encoding) => Message::binary(binary::call(encoding, self.calls, verb, arguments)),
+        };
+        self.socket.send(call).map_err(ended)?;
         loop {
-            let message = self.read()?;
-            let kind = message.get(0).and_then(Value::as_u64);
-            if message.get(1).and_then(Value::as_str) != Some(&id) || !matches!(kind, Some(3 | 4)) {
-                self.early.extend(event(&message));
-                continue;
+            self.receive()?;
+            if let Some(reply) = self.reply.take() {
+                return reply.map_err(Error::Refused);
             }
-            let reply = message.get(2).cloned().unwrap_or_default();
-            if kind == Some(3) {
-                return Ok(reply.get("response").cloned().unwrap_or_default());
-            }
-            let info = reply
-                .pointer("/request/info")
-                .and_then(Value::as_str)
-                .unwrap_or("it says no reason");
-            return Err(Error::Refused(info.to_owned()));
         }
     }
 
@@ -130,7 +205,11 @@ impl Client {
     /// # Errors
     /// As [`Client::call`].
     pub fn subscribe(&mut self, names: &[String], is_latest: bool) -> Result<(), Error> {
-        self.call("subscribe", &json!({ "event": names, "latest": is_latest })).map(drop)
+        let mut arguments = json!({ "event": names, "latest": is_latest });
+        if self.encoding.is_some() {
+            arguments["batch"] = true.into();
+        }
+        self.call("subscribe", &arguments).map(drop)
     }
 
     /// The next event. Waits as long as it takes.
@@ -138,48 +217,110 @@ impl Client {
     /// # Errors
     /// The connection ends.
     pub fn next_event(&mut self) -> Result<Event, Error> {
-        if !self.early.is_empty() {
-            return Ok(self.early.remove(0));
-        }
-        let stream = self.socket.get_ref();
-        stream.set_read_timeout(None).map_err(|error| Error::Ended(error.to_string()))?;
         loop {
-            let message = self.read()?;
-            if let Some(event) = event(&message) {
+            if let Some(event) = self.events.pop_front() {
                 return Ok(event);
             }
+            let stream = self.socket.get_ref();
+            stream.set_patience(None).map_err(|error| Error::Ended(error.to_string()))?;
+            self.receive()?;
         }
     }
 
-    /// The text of the next event, for who decodes it otherwise. Waits as long as it takes. Events that came before
+    /// The bytes of the next message, for who decodes it otherwise. Waits as long as it takes. Events that came before
     /// the reply to a call are not among them.
     ///
     /// # Errors
     /// The connection ends.
-    pub fn next_text(&mut self) -> Result<Utf8Bytes, Error> {
+    pub fn next_bytes(&mut self) -> Result<Bytes, Error> {
         let stream = self.socket.get_ref();
-        stream.set_read_timeout(None).map_err(|error| Error::Ended(error.to_string()))?;
-        self.read_text()
-    }
-
-    fn read(&mut self) -> Result<Value, Error> {
-        let message = serde_json::from_str(&self.read_text()?);
-        message.map_err(|error| Error::Ended(format!("a message is no JSON: {error}")))
-    }
-
-    fn read_text(&mut self) -> Result<Utf8Bytes, Error> {
+        stream.set_patience(None).map_err(|error| Error::Ended(error.to_string()))?;
         loop {
             match self.socket.read().map_err(ended)? {
-                Message::Text(text) => return Ok(text),
-                Message::Close(frame) => {
-                    let reason =
-                        frame.map_or_else(|| "closed".to_owned(), |frame| frame.reason.to_string());
-                    return Err(Error::Ended(reason));
-                }
+                Message::Text(text) => return Ok(text.into()),
+                Message::Binary(bytes) => return Ok(bytes),
+                Message::Close(frame) => return Err(closed(frame)),
                 _ => {}
             }
         }
     }
+
+    /// Takes the next message.
+    fn receive(&mut self) -> Result<(), Error> {
+        loop {
+            match (self.socket.read().map_err(ended)?, self.encoding) {
+                (Message::Text(text), None) => {
+                    let message = serde_json::from_str(&text)
+                        .map_err(|error| Error::Ended(format!("a message is no JSON: {error}")))?;
+                    self.take_json(&message);
+                    return Ok(());
+                }
+                (Message::Binary(bytes), Some(encoding)) => {
+                    let message = binary::read(encoding, &bytes).ok_or_else(|| {
+                        Error::Ended(format!("a message is none of {}", encoding.protocol()))
+                    })?;
+                    self.take_binary(message);
+                    return Ok(());
+                }
+                (Message::Close(frame), _) => return Err(closed(frame)),
+                _ => {}
+            }
+        }
+    }
+
+    fn take_json(&mut self, message: &Value) {
+        let kind = message.get(0).and_then(Value::as_u64);
+        let is_reply = matches!(kind, Some(3 | 4))
+            && message.get(1).and_then(Value::as_str) == Some(&*self.calls.to_string());
+        if !is_reply {
+            self.events.extend(event(message));
+            return;
+        }
+        let reply = message.get(2).cloned().unwrap_or_default();
+        let info = || reply.pointer("/request/info").and_then(Value::as_str);
+        self.reply = Some(match kind {
+            Some(3) => Ok(reply.get("response").cloned().unwrap_or_default()),
+            _ => Err(info().unwrap_or("it says no reason").to_owned()),
+        });
+    }
+
+    fn take_binary(&mut self, message: binary::Message) {
+        match message {
+            binary::Message::Reply(id, reply) if id == self.calls => {
+                let names = reply.as_ref().ok().and_then(|reply| reply.get("names")?.as_array());
+                let names = names.into_iter().flatten().filter_map(|pair| {
+                    let number = u32::try_from(pair.get(0)?.as_u64()?).ok()?;
+                    Some((number, pair.get(1)?.as_str()?.to_owned()))
+                });
+                self.names.extend(names);
+                self.reply = Some(reply);
+            }
+            binary::Message::Reply(..) => {}
+            binary::Message::Batch(messages) => {
+                messages.into_iter().for_each(|message| self.take_binary(message));
+            }
+            binary::Message::Name(number, name) => drop(self.names.insert(number, name)),
+            binary::Message::Base(base_us) => self.base_us = base_us,
+            binary::Message::Missed(missed, _) => self.events.push_back(Event::Missed(missed)),
+            binary::Message::Event { topic, time_us, content, .. } => {
+                let name = self.names.get(&topic).cloned().unwrap_or_default();
+                self.events.push_back(match content {
+                    Content::Data(data) => Event::Frame { name, data },
+                    Content::Value(value, text) => Event::Signal {
+                        name,
+                        value: value.is_finite().then_some(value),
+                        text,
+                        timestamp_us: self.base_us.saturating_add(time_us.into()),
+                    },
+                });
+            }
+        }
+    }
+}
+
+/// The service closed the connection.
+fn closed(frame: Option<CloseFrame>) -> Error {
+    Error::Ended(frame.map_or_else(|| "closed".to_owned(), |frame| frame.reason.to_string()))
 }
 
 fn ended(error: tungstenite::Error) -> Error {

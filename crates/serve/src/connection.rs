@@ -6,11 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Buf, BytesMut};
-use candor_events::afb::{Violation, missed_event, parse};
+use candor_events::afb::{self, Violation};
+use candor_events::binary::{self, Encoding};
+use candor_events::{Hub, Subscriber};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tungstenite::protocol::frame::{CloseFrame, coding::CloseCode};
@@ -18,13 +20,12 @@ use tungstenite::protocol::{Role, WebSocketConfig, WebSocketContext};
 use tungstenite::{Message, Utf8Bytes};
 
 use crate::Shared;
-use crate::framing::framing;
-use crate::verbs::{Subscriptions, answer};
+use crate::verbs::{Subscriptions, answer, answer_binary};
 
 /// The longest message of a client.
 const MAX_MESSAGE: usize = 64 << 10;
 /// How much is taken from the log at once.
-const MOST_BYTES: usize = 128 << 10;
+pub(crate) const MOST_BYTES: usize = 128 << 10;
 
 /// All connections, and what each has been given.
 #[derive(Default)]
@@ -34,23 +35,64 @@ pub(crate) struct Sessions {
 }
 
 /// What a connection has been given.
-#[derive(Default)]
-struct Counters {
+pub(crate) struct Counters {
+    format: &'static str,
+    is_subscribed: AtomicBool,
+    /// How many topics there were when those of the subscribers were counted.
+    known: AtomicUsize,
     topics: AtomicU64,
     delivered: AtomicU64,
     missed: AtomicU64,
     waiting: AtomicU64,
 }
 
+impl Counters {
+    /// Notes how many topics subscribers have, after that has changed.
+    pub(crate) fn note_topics(&self, subscriptions: &Subscriptions) {
+        let subscribers = || subscriptions.subscribers.iter().map(|(_, subscriber)| subscriber);
+        let topics: usize = subscribers().map(Subscriber::topics).sum();
+        self.topics.store(topics as u64, Ordering::Relaxed);
+        self.is_subscribed.store(subscribers().any(Subscriber::is_subscribed), Ordering::Relaxed);
+    }
+
+    /// Notes what subscribers have got by now.
+    pub(crate) fn note(&self, subscriptions: &Subscriptions, hub: &Hub) {
+        let known = hub.topics().len();
+        if self.known.swap(known, Ordering::Relaxed) != known {
+            self.note_topics(subscriptions);
+        }
+        let (mut delivered, mut missed, mut waiting) = (0, 0, 0);
+        for (_, subscriber) in &subscriptions.subscribers {
+            let counts = subscriber.counts();
+            delivered += counts.delivered;
+            missed += counts.missed;
+            waiting += subscriber.behind(hub);
+        }
+        self.delivered.store(delivered, Ordering::Relaxed);
+        self.missed.store(missed, Ordering::Relaxed);
+        self.waiting.store(waiting, Ordering::Relaxed);
+    }
+}
+
 impl Sessions {
-    fn enter(&self) -> (u64, Arc<Counters>) {
+    /// A number for a connection whose events have the format of this name, and its counters.
+    pub(crate) fn enter(&self, format: &'static str) -> (u64, Arc<Counters>) {
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let counters = Arc::<Counters>::default();
+        let count = AtomicU64::default;
+        let counters = Arc::new(Counters {
+            format,
+            is_subscribed: AtomicBool::new(false),
+            known: AtomicUsize::new(0),
+            topics: count(),
+            delivered: count(),
+            missed: count(),
+            waiting: count(),
+        });
         self.open().insert(id, Arc::clone(&counters));
         (id, counters)
     }
 
-    fn open(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<Counters>>> {
+    pub(crate) fn open(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<Counters>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -58,12 +100,13 @@ impl Sessions {
     pub(crate) fn stats(&self) -> Value {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let open = self.open();
-        let subscribed = open.iter().filter(|(_, counters)| get(&counters.topics) > 0);
+        let subscribed =
+            open.iter().filter(|(_, counters)| counters.is_subscribed.load(Ordering::Relaxed));
         subscribed
             .map(|(id, counters)| {
                 json!({
                     "id": id,
-                    "format": "json",
+                    "format": counters.format,
                     "topics": get(&counters.topics),
                     "delivered": get(&counters.delivered),
                     "missed": get(&counters.missed),
@@ -110,7 +153,8 @@ struct Connection {
     memory: Memory,
     subscriptions: Subscriptions,
     counters: Arc<Counters>,
-    events: Vec<u8>,
+    /// What it speaks; `None` for AGL's protocol.
+    encoding: Option<Encoding>,
     /// A closing frame was sent or received: what is there is written, and that is the end.
     is_closing: bool,
 }
@@ -119,19 +163,20 @@ struct Connection {
 pub(crate) async fn serve(
     socket: impl AsyncRead + AsyncWrite + Unpin,
     input: &[u8],
+    encoding: Option<Encoding>,
     shared: Arc<Shared>,
 ) {
     let mut config = WebSocketConfig::default();
     config.max_message_size = Some(MAX_MESSAGE);
     config.max_frame_size = Some(MAX_MESSAGE);
-    let (id, counters) = shared.sessions.enter();
+    let (id, counters) = shared.sessions.enter(encoding.map_or("json", Encoding::name));
     let mut connection = Connection {
         shared: Arc::clone(&shared),
         protocol: WebSocketContext::new(Role::Server, Some(config)),
         memory: Memory { input: BytesMut::from(input), output: Vec::new() },
         subscriptions: Subscriptions::default(),
         counters,
-        events: Vec::new(),
+        encoding,
         is_closing: false,
     };
     connection.work(socket).await;
@@ -181,8 +226,11 @@ impl Connection {
         // Who does not read the answers gets no more of them.
         while !self.is_closing && self.memory.output.len() < MOST_BYTES {
             match self.protocol.read(&mut self.memory) {
-                Ok(Message::Text(text)) => self.take_text(&text),
-                Ok(Message::Binary(_)) => self.violate(Violation::InvalidFrame),
+                Ok(Message::Text(text)) if self.encoding.is_none() => self.take_text(&text),
+                Ok(Message::Binary(bytes)) if self.encoding.is_some() => self.take_binary(&bytes),
+                Ok(Message::Text(_) | Message::Binary(_)) => {
+                    self.violate(Violation::InvalidFrame);
+                }
                 Ok(Message::Close(_)) => self.is_closing = true,
                 Ok(_) => {}
                 Err(tungstenite::Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -196,18 +244,31 @@ impl Connection {
     }
 
     fn take_text(&mut self, text: &Utf8Bytes) {
-        match parse(text) {
+        match afb::parse(text) {
             Ok(Some(call)) => {
                 let reply = answer(&self.shared, &mut self.subscriptions, &call);
-                let _ = self.protocol.write(&mut self.memory, Message::text(reply));
-                let _ = self.protocol.flush(&mut self.memory);
-                let topics =
-                    self.subscriptions.subscribers.iter().map(|(_, it)| it.topics() as u64);
-                self.counters.topics.store(topics.sum(), Ordering::Relaxed);
+                self.reply(Message::text(reply));
             }
             Ok(None) => {}
             Err(violation) => self.violate(violation),
         }
+    }
+
+    fn take_binary(&mut self, bytes: &[u8]) {
+        let Some(encoding) = self.encoding else { return };
+        match binary::parse(encoding, bytes) {
+            Ok(call) => {
+                let reply = answer_binary(&self.shared, &mut self.subscriptions, encoding, &call);
+                self.reply(Message::binary(reply));
+            }
+            Err(violation) => self.violate(violation),
+        }
+    }
+
+    fn reply(&mut self, reply: Message) {
+        let _ = self.protocol.write(&mut self.memory, reply);
+        let _ = self.protocol.flush(&mut self.memory);
+        self.counters.note_topics(&self.subscriptions);
     }
 
     /// Ends the connection as AGL's binder does.
@@ -223,26 +284,12 @@ impl Connection {
             return false;
         }
         let hub = self.shared.hub();
-        let (mut has_more, mut delivered, mut missed, mut waiting) = (false, 0, 0, 0);
+        let mut has_more = false;
         for (_, subscriber) in &mut self.subscriptions.subscribers {
-            self.events.clear();
-            let delivery = subscriber.deliver(&hub, MOST_BYTES, &mut self.events);
-            let counts = subscriber.counts();
-            if delivery.missed > 0 {
-                let event = missed_event(delivery.missed, counts.missed);
-                framing(event.len(), &mut self.memory.output);
-                self.memory.output.extend_from_slice(event.as_bytes());
-            }
-            self.memory.output.extend_from_slice(&self.events);
-            has_more |= delivery.has_more;
-            delivered += counts.delivered;
-            missed += counts.missed;
-            waiting += subscriber.behind(&hub);
+            let most = self.memory.output.len() + MOST_BYTES;
+            has_more |= subscriber.deliver(&hub, most, &mut self.memory.output).has_more;
         }
-        drop(hub);
-        self.counters.delivered.store(delivered, Ordering::Relaxed);
-        self.counters.missed.store(missed, Ordering::Relaxed);
-        self.counters.waiting.store(waiting, Ordering::Relaxed);
+        self.counters.note(&self.subscriptions, &hub);
         has_more
     }
 }

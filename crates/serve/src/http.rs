@@ -1,20 +1,24 @@
 //! The HTTP server: the page, the newest values, and the way to the WebSocket.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use candor_events::{Pattern, afb};
+use candor_events::Pattern;
+use candor_events::afb;
+use candor_events::binary::Encoding;
 use candor_service::clients::{Client, Room};
 use candor_service::http::{self, Limits, Socket};
+use candor_service::listen::Listener;
 use candor_time::Nanos;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use tokio::sync::watch;
 use tungstenite::handshake::derive_accept_key;
 
+use crate::stream::{self, Content};
 use crate::{Shared, connection, verbs};
 
 const LIMITS: Limits = Limits {
@@ -38,20 +42,35 @@ fn page(path: &str) -> Option<(&'static str, &'static str)> {
 /// Scripts and data come from here only. The plotting library sets styles.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'";
 
-type Answer = Response<Full<Bytes>>;
+type Answer = Response<Content>;
 
-/// Serves for ever.
-pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
-    let handler =
-        move |request: Request<Incoming>, client: &Client| answer(request, &shared, client);
-    http::serve(listener, LIMITS, handler).await;
+/// Serves until it is told to stop. Connections that are open then end with the reactor.
+pub(crate) async fn serve(
+    listeners: Vec<Listener>,
+    shared: Arc<Shared>,
+    mut stop: watch::Receiver<bool>,
+) {
+    for listener in listeners {
+        let shared = Arc::clone(&shared);
+        // A web page could be behind an address, but not behind a file.
+        let is_open_to_pages = matches!(listener, Listener::Tcp(_));
+        let handler = move |request: Request<Incoming>, client: &Client| {
+            let checked = match is_open_to_pages {
+                true => check_origin(request.headers()),
+                false => Ok(()),
+            };
+            match checked {
+                Ok(()) => answer(request, &shared, client),
+                Err(reason) => text(StatusCode::FORBIDDEN, reason),
+            }
+        };
+        tokio::spawn(http::serve(listener, LIMITS, handler));
+    }
+    let _ = stop.changed().await;
 }
 
 /// Answers a request.
 fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> Answer {
-    if let Err(reason) = check_origin(request.headers()) {
-        return text(StatusCode::FORBIDDEN, reason);
-    }
     let path = request.uri().path();
     if path == "/api" {
         return upgrade(request, shared, client);
@@ -63,22 +82,42 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> 
         );
     }
     if let Some((kind, contents)) = page(path) {
-        let mut answer = with_type(StatusCode::OK, kind, contents.into());
+        let mut answer = with_type(StatusCode::OK, kind, whole(contents));
         let headers = answer.headers_mut();
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
         return answer;
     }
+    let query = parts(request.uri().query().unwrap_or_default());
+    if path == "/events" {
+        let content = match request.method() {
+            // Nobody would read them.
+            &Method::HEAD => Ok(Content::default()),
+            _ => stream::open(&query, shared),
+        };
+        return match content {
+            Ok(content) => with_type(StatusCode::OK, "text/event-stream", content),
+            Err(reason) => text(StatusCode::BAD_REQUEST, &reason),
+        };
+    }
     if path == "/values" {
-        let query = request.uri().query().unwrap_or_default();
-        let name = query.split('&').find_map(|part| part.strip_prefix("name="));
-        let pattern = Pattern::Name(name.map_or_else(|| "*".to_owned(), decoded));
+        let name = query.into_iter().find(|(key, _)| key == "name");
+        let pattern = Pattern::Name(name.map_or_else(|| "*".to_owned(), |(_, name)| name));
         let values = verbs::values(&shared.hub(), &[pattern]).to_string();
-        return with_type(StatusCode::OK, "application/json", (values + "\n").into());
+        return with_type(StatusCode::OK, "application/json", whole(values + "\n"));
     }
     text(
         StatusCode::NOT_FOUND,
-        "there is nothing here; there are /, /values?name=GLOB and /api (WebSocket)",
+        "there is nothing here; there are /, /values?name=GLOB, /events?name=GLOB and /api (WebSocket)",
     )
+}
+
+/// The keys and values of a query.
+fn parts(query: &str) -> Vec<(String, String)> {
+    let parts = query.split('&').filter(|part| !part.is_empty());
+    parts
+        .map(|part| part.split_once('=').unwrap_or((part, "")))
+        .map(|(key, value)| (decoded(key), decoded(value)))
+        .collect()
 }
 
 /// The bytes of a query, with `%20` and `+` as what they stand for.
@@ -132,34 +171,58 @@ fn upgrade(mut request: Request<Incoming>, shared: &Arc<Shared>, client: &Client
         answer.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         return answer;
     };
-    let offers = headers.contains_key(header::SEC_WEBSOCKET_PROTOCOL);
-    if offers && !has(header::SEC_WEBSOCKET_PROTOCOL, afb::PROTOCOL) {
-        return text(StatusCode::BAD_REQUEST, "the only sub-protocol here is x-afb-ws-json1");
-    }
+    let Ok(chosen) = sub_protocol(headers) else {
+        let reason = "the sub-protocols here are x-afb-ws-json1, candor.cbor and candor.msgpack";
+        return text(StatusCode::BAD_REQUEST, reason);
+    };
     let mut answer = Response::builder()
         .status(StatusCode::SWITCHING_PROTOCOLS)
         .header(header::UPGRADE, "websocket")
         .header(header::CONNECTION, "Upgrade")
         .header(header::SEC_WEBSOCKET_ACCEPT, key);
-    if offers {
-        answer = answer.header(header::SEC_WEBSOCKET_PROTOCOL, afb::PROTOCOL);
+    if let Some((name, _)) = chosen {
+        answer = answer.header(header::SEC_WEBSOCKET_PROTOCOL, name);
     }
+    let encoding = chosen.and_then(|(_, encoding)| encoding);
     let shared = Arc::clone(shared);
     client.keep();
     tokio::spawn(async move {
         let Ok(upgraded) = hyper::upgrade::on(&mut request).await else { return };
         let Ok(parts) = upgraded.downcast::<TokioIo<Socket>>() else { return };
-        connection::serve(parts.io.into_inner(), &parts.read_buf, shared).await;
+        connection::serve(parts.io.into_inner(), &parts.read_buf, encoding, shared).await;
     });
-    answer.body(Full::default()).unwrap_or_default()
+    answer.body(Content::default()).unwrap_or_default()
+}
+
+/// The first of the offered sub-protocols that is known, and what it is encoded in; `None` if none was offered.
+///
+/// # Errors
+/// None of those that were offered is known.
+fn sub_protocol(headers: &HeaderMap) -> Result<Option<(&'static str, Option<Encoding>)>, ()> {
+    let known = [
+        (afb::PROTOCOL, None),
+        (Encoding::Cbor.protocol(), Some(Encoding::Cbor)),
+        (Encoding::MessagePack.protocol(), Some(Encoding::MessagePack)),
+    ];
+    let values = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).into_iter();
+    let values = values.map(|value| value.to_str().unwrap_or_default());
+    let mut offered = values.flat_map(|value| value.split(',')).map(str::trim).peekable();
+    if offered.peek().is_none() {
+        return Ok(None);
+    }
+    offered.find_map(|name| known.into_iter().find(|(known, _)| *known == name)).map(Some).ok_or(())
 }
 
 fn text(status: StatusCode, text: &str) -> Answer {
-    with_type(status, "text/plain; charset=utf-8", format!("{text}\n").into())
+    with_type(status, "text/plain; charset=utf-8", whole(format!("{text}\n")))
 }
 
-fn with_type(status: StatusCode, kind: &'static str, body: Bytes) -> Answer {
-    let mut answer = Response::new(Full::new(body));
+fn whole(contents: impl Into<Bytes>) -> Content {
+    Content::Whole(Full::new(contents.into()))
+}
+
+fn with_type(status: StatusCode, kind: &'static str, body: Content) -> Answer {
+    let mut answer = Response::new(body);
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -12,16 +12,27 @@
 //! | path | what is there |
 //! |---|---|
 //! | `/` | the page: live values and plots |
-//! | `/api` | WebSocket, AGL's protocol [`x-afb-ws-json1`](candor_events::afb) |
+//! | `/api` | WebSocket: AGL's protocol [`x-afb-ws-json1`](candor_events::afb), or [CBOR or MessagePack](candor_events::binary) |
+//! | `/events` | Server-Sent Events; the query chooses |
 //! | `/values` | the newest values as JSON; `?name=GLOB` chooses |
 //!
-//! Only loopback addresses are served, since there is no password. Pages of other origins are refused.
+//! [`Service::local`] subscribes in this process:
+//!
+//! ```no_run
+#![doc = include_str!("../examples/subscribe.rs")]
+//! ```
+//!
+//! Only loopback addresses are served, since there is no password, and Unix sockets, which have permissions. Pages of
+//! other origins are refused.
 
 pub mod client;
 mod connection;
 mod framing;
 mod http;
 mod ingest;
+mod local;
+mod place;
+mod stream;
 mod verbs;
 
 use std::fmt;
@@ -30,17 +41,21 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use candor_events::binary::Encoding;
+pub use candor_events::{Batch, Content, Event, Filter, Pattern};
 use candor_events::{Bus, Hub};
 use candor_linux::clock;
 use candor_port::Address;
 use candor_service::Reactor;
-use candor_service::listen::{self, Exposure};
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use tokio::sync::watch;
 
 use self::connection::Sessions;
 use self::ingest::{Ingest, Intake};
+pub use self::local::Local;
+pub use self::place::Place;
+use self::place::SocketFile;
 
 /// A port whose frames become events.
 #[derive(Debug)]
@@ -58,8 +73,8 @@ pub struct Source {
 pub struct Config {
     /// Where the frames come from.
     pub sources: Vec<Source>,
-    /// Where HTTP is served; port 0 for any.
-    pub listen: SocketAddr,
+    /// Where it is served.
+    pub listen: Vec<Place>,
     /// How long frames and events are gathered before they are handed on together; 0 for the lowest latency.
     pub coalesce: Nanos,
 }
@@ -69,8 +84,8 @@ pub struct Config {
 pub enum Error {
     /// Others would reach this address.
     NotLoopback(SocketAddr),
-    /// The address cannot be had.
-    Listen(SocketAddr, io::Error),
+    /// The place cannot be had, and why.
+    Listen(Place, String),
     /// A port cannot be opened.
     Port(candor_port::Error),
     /// The kernel refuses something.
@@ -85,8 +100,12 @@ impl fmt::Display for Error {
                 "--listen {address}: other machines could reach it, and there is no password; use 127.0.0.1:{}",
                 address.port()
             ),
-            Self::Listen(address, error) => {
-                write!(f, "--listen {address}: {error}; choose another address or port")
+            Self::Listen(place, reason) => {
+                let other = match place {
+                    Place::Tcp(_) => "choose another address or port",
+                    Place::Unix(_) => "or name another file",
+                };
+                write!(f, "--listen {place}: {reason}; {other}")
             }
             Self::Port(error) => write!(f, "{error}"),
             Self::Kernel(error) => write!(f, "the service cannot start: {error}"),
@@ -116,15 +135,17 @@ impl Shared {
 /// The service at work. Dropping it ends it.
 pub struct Service {
     shared: Arc<Shared>,
-    address: SocketAddr,
+    places: Vec<Place>,
+    files: Vec<SocketFile>,
     is_ending: Arc<AtomicBool>,
     ingests: Vec<Ingest>,
+    stop: watch::Sender<bool>,
     server: Option<Reactor>,
 }
 
 impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Service").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("Service").field("places", &self.places).finish_non_exhaustive()
     }
 }
 
@@ -132,14 +153,16 @@ impl Service {
     /// Opens the ports and begins to serve.
     ///
     /// # Errors
-    /// The address is not one of loopback or is taken, a port cannot be opened, or there can be no thread.
+    /// A place is not of this machine alone or is taken, a port cannot be opened, or there can be no thread.
     pub fn start(config: Config) -> Result<Self, Error> {
         let Config { sources, listen, coalesce } = config;
-        let listener = listen::tcp(listen, Exposure::Loopback).map_err(|error| match error {
-            listen::Error::NotLoopback => Error::NotLoopback(listen),
-            listen::Error::Io(error) => Error::Listen(listen, error),
-        })?;
-        let address = listener.local_addr().map_err(Error::Kernel)?;
+        let (mut listeners, mut places, mut files) = (Vec::new(), Vec::new(), Vec::new());
+        for place in &listen {
+            let (listener, place, file) = place::listen(place)?;
+            listeners.push(listener);
+            places.push(place);
+            files.extend(file);
+        }
         let mut buses = Vec::new();
         let mut receivers = Vec::new();
         for source in sources {
@@ -155,12 +178,16 @@ impl Service {
             started: clock::now(),
         });
         let is_ending = Arc::new(AtomicBool::new(false));
-        let server = Reactor::start("candor-serve", http::serve(listener, Arc::clone(&shared)));
+        let (stop, stopped) = watch::channel(false);
+        let serve = http::serve(listeners, Arc::clone(&shared), stopped);
+        let server = Reactor::start("candor-serve", serve);
         let mut service = Self {
             shared,
-            address,
+            places,
+            files,
             is_ending,
             ingests: Vec::new(),
+            stop,
             server: Some(server.map_err(Error::Kernel)?),
         };
         for (bus, opened) in receivers.into_iter().enumerate() {
@@ -173,14 +200,22 @@ impl Service {
 
     /// Where it is served.
     #[must_use]
-    pub const fn address(&self) -> SocketAddr {
-        self.address
+    pub fn places(&self) -> &[Place] {
+        &self.places
     }
 
     /// Frames that became events so far.
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.shared.hub().frames().0
+    }
+
+    /// Subscribes in this process, to nothing yet.
+    ///
+    /// # Errors
+    /// The kernel has no more descriptors.
+    pub fn local(&self) -> io::Result<Local> {
+        Local::new(&self.shared, self.stop.subscribe())
     }
 
     /// Frames lost before they could be received, as far as the ports know.
@@ -201,9 +236,11 @@ impl Drop for Service {
         for ingest in &self.ingests {
             ingest.wake();
         }
+        let _ = self.stop.send(true);
         for ingest in self.ingests.drain(..) {
             ingest.join();
         }
         drop(self.server.take());
+        self.files.clear();
     }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use candor_events::afb::{Api, Call, Wanted, reply, wanted};
+use candor_events::afb::{self, Api, Wanted, wanted};
+use candor_events::binary::{self, Encoding};
 use candor_events::{Format, Hub, Kind, Pattern, Subscriber, Topic};
 use candor_linux::clock;
 use candor_time::Monotonic;
@@ -27,7 +28,7 @@ impl Subscriptions {
     fn of(&mut self, format: Format, hub: &mut Hub) -> &mut Subscriber {
         let place = self.subscribers.iter().position(|(other, _)| *other == format);
         let place = place.unwrap_or_else(|| {
-            hub.open(format, framing);
+            hub.open(format, framing(format));
             self.subscribers.push((format, Subscriber::new(hub, format)));
             self.subscribers.len() - 1
         });
@@ -42,28 +43,45 @@ impl Subscriptions {
     }
 }
 
-/// Answers a call.
-pub(crate) fn answer(shared: &Shared, subscriptions: &mut Subscriptions, call: &Call) -> String {
-    let outcome = perform(shared, subscriptions, call);
-    reply(&call.id, outcome.as_ref().map_err(String::as_str).cloned())
+/// Answers a call of AGL's protocol.
+pub(crate) fn answer(
+    shared: &Shared,
+    subscriptions: &mut Subscriptions,
+    call: &afb::Call,
+) -> String {
+    let api = Api::ALL.into_iter().find(|api| api.name() == call.api);
+    let outcome = match api {
+        Some(api) => perform(shared, subscriptions, Format::Afb(api), &call.verb, &call.arguments),
+        None => {
+            Err(format!("`{}` is no api of this service; there are low-can and canbus", call.api))
+        }
+    };
+    afb::reply(&call.id, outcome.as_ref().map_err(String::as_str).cloned())
+}
+
+/// Answers a call in CBOR or MessagePack.
+pub(crate) fn answer_binary(
+    shared: &Shared,
+    subscriptions: &mut Subscriptions,
+    encoding: Encoding,
+    call: &binary::Call,
+) -> Vec<u8> {
+    let format = Format::Binary(encoding);
+    let outcome = perform(shared, subscriptions, format, &call.verb, &call.arguments);
+    binary::reply(encoding, &call.id, outcome.as_ref().map_err(String::as_str))
 }
 
 fn perform(
     shared: &Shared,
     subscriptions: &mut Subscriptions,
-    call: &Call,
+    format: Format,
+    verb: &str,
+    arguments: &Value,
 ) -> Result<Value, String> {
-    let Some(api) = Api::ALL.into_iter().find(|api| api.name() == call.api) else {
-        return Err(format!(
-            "`{}` is no api of this service; there are low-can and canbus",
-            call.api
-        ));
-    };
-    let format = Format::Afb(api);
-    match call.verb.as_str() {
-        "subscribe" => subscribe(shared, subscriptions, format, wanted(&call.arguments)?),
+    match verb {
+        "subscribe" => subscribe(shared, subscriptions, format, wanted(arguments)?),
         "unsubscribe" => {
-            let Wanted { patterns, .. } = wanted(&call.arguments)?;
+            let Wanted { patterns, .. } = wanted(arguments)?;
             let mut hub = shared.hub();
             match subscriptions.of(format, &mut hub).unsubscribe(&mut hub, &patterns) {
                 true => {
@@ -75,31 +93,34 @@ fn perform(
         }
         "list" => Ok(list(&shared.hub())),
         "get" => {
-            let all = call.arguments.is_null();
-            let patterns = if all {
-                vec![Pattern::Name("*".into())]
-            } else {
-                wanted(&call.arguments)?.patterns
-            };
+            let all = arguments.is_null();
+            let patterns =
+                if all { vec![Pattern::Name("*".into())] } else { wanted(arguments)?.patterns };
             Ok(values(&shared.hub(), &patterns))
         }
         "stats" => Ok(stats(shared)),
         // There is nothing to be authorised for.
         "auth" => Ok(Value::Null),
         verb => Err(format!(
-            "`{verb}` is no verb of `{}`; there are subscribe, unsubscribe, list, get, stats and auth",
-            call.api
+            "`{verb}` is no verb; there are subscribe, unsubscribe, list, get, stats and auth"
         )),
     }
 }
 
-fn subscribe(
+/// Makes a subscription.
+///
+/// # Errors
+/// A name that is none, or too much of it, in one sentence.
+pub(crate) fn subscribe(
     shared: &Shared,
     subscriptions: &mut Subscriptions,
     format: Format,
     wanted: Wanted,
 ) -> Result<Value, String> {
-    let Wanted { patterns, filter, is_latest } = wanted;
+    let Wanted { patterns, filter, is_latest, is_batched } = wanted;
+    if is_batched && !matches!(format, Format::Binary(_)) {
+        return Err("`batch` needs the sub-protocol candor.cbor or candor.msgpack".to_owned());
+    }
     if subscriptions.patterns + patterns.len() > MOST_PATTERNS {
         return Err(format!(
             "a connection may subscribe to {MOST_PATTERNS} patterns; use globs, or another one"
@@ -120,7 +141,14 @@ fn subscribe(
         .into_iter()
         .map(|pattern| subscriber.subscribe(&mut hub, pattern, filter.clone(), is_latest))
         .sum();
-    Ok(json!({ "topics": topics }))
+    subscriber.set_batched(is_batched);
+    let mut response = json!({ "topics": topics });
+    if let Format::Binary(_) = format {
+        let names = subscriber.name_topics(&hub);
+        let names = names.into_iter().map(|(number, name)| json!([number.0, name]));
+        response["names"] = names.collect::<Vec<_>>().into();
+    }
+    Ok(response)
 }
 
 /// All signals, and the identifiers seen so far.

@@ -1,15 +1,23 @@
 //! The service as its clients see it: a UDP port in, HTTP and WebSocket out.
 
-use std::io::{Read, Write};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use candor_diagnostics::Findings;
+use candor_events::binary::{self, Encoding};
 use candor_serve::client::{Client, Error, Event};
-use candor_serve::{Config, Service, Source};
+use candor_serve::{Batch, Config, Content, Filter, Pattern, Place, Service, Source};
 use candor_signals::Database;
 use candor_time::Nanos;
 use serde_json::{Value, json};
+use tempfile::TempDir;
+use tungstenite::client::IntoClientRequest;
+use tungstenite::http::HeaderValue;
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Message, WebSocket};
 
@@ -19,6 +27,7 @@ const DBC: &str = "BU_: A\n\nBO_ 291 Motor: 2 A\n SG_ Speed : 0|16@1+ (0.5,0) [0
 
 /// A service, and a way to send frames to it.
 struct Bench {
+    folder: TempDir,
     service: Service,
     sender: UdpSocket,
     target: SocketAddr,
@@ -32,12 +41,13 @@ impl Bench {
         let address = format!("can2udp:127.0.0.1:{}?version=1&buffer=8000000", target.port());
         let database = Database::parse("car.dbc", DBC.as_bytes(), &Findings::new());
         let source = Source { name: "car".into(), address: address.parse().unwrap(), database };
+        let folder = tempfile::tempdir().unwrap();
         let service = Service::start(Config {
             sources: vec![source],
-            listen: "127.0.0.1:0".parse().unwrap(),
+            listen: vec!["127.0.0.1:0".parse().unwrap(), Place::Unix(folder.path().join("s"))],
             coalesce: Nanos::from_micros(1_500),
         });
-        Self { service: service.unwrap(), sender, target }
+        Self { folder, service: service.unwrap(), sender, target }
     }
 
     /// Sends a frame of 2 bytes: Cogent can2udp, version 1.
@@ -61,8 +71,15 @@ impl Bench {
         }
     }
 
+    fn address(&self) -> SocketAddr {
+        match self.service.places()[0] {
+            Place::Tcp(address) => address,
+            Place::Unix(_) => panic!("the first one is an address"),
+        }
+    }
+
     fn url(&self) -> String {
-        format!("ws://{}/api", self.service.address())
+        format!("ws://{}/api", self.address())
     }
 
     fn client(&self) -> Client {
@@ -71,14 +88,31 @@ impl Bench {
 
     /// A connection of which a test reads what it wants.
     fn socket(&self) -> WebSocket<TcpStream> {
-        let stream = TcpStream::connect(self.service.address()).unwrap();
+        let stream = TcpStream::connect(self.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         tungstenite::client(self.url(), stream).unwrap().0
     }
 
+    fn socket_file(&self) -> PathBuf {
+        self.folder.path().join("s")
+    }
+
+    /// A connection with a binary sub-protocol. The buffers of its socket are small, so little is on its way while nobody
+    /// reads.
+    fn binary(&self, encoding: Encoding) -> Binary {
+        let stream = UnixStream::connect(self.socket_file()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut request = self.url().into_client_request().unwrap();
+        let protocol = HeaderValue::from_static(encoding.protocol());
+        request.headers_mut().insert("Sec-WebSocket-Protocol", protocol);
+        let (socket, response) = tungstenite::client(request, stream).unwrap();
+        assert_eq!(response.headers()["Sec-WebSocket-Protocol"], encoding.protocol());
+        Binary { encoding, socket, came: VecDeque::new() }
+    }
+
     /// What the service answers to these bytes, until it hangs up.
     fn ask(&self, request: &str) -> String {
-        let mut stream = TcpStream::connect(self.service.address()).unwrap();
+        let mut stream = TcpStream::connect(self.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
@@ -87,10 +121,292 @@ impl Bench {
     }
 
     fn get(&self, path: &str, headers: &str) -> String {
-        let host = self.service.address();
+        let host = self.address();
         self.ask(&format!(
             "GET {path} HTTP/1.1\r\nHost: {host}\r\n{headers}Connection: close\r\n\r\n"
         ))
+    }
+}
+
+/// A client of a binary sub-protocol.
+struct Binary {
+    encoding: Encoding,
+    socket: WebSocket<UnixStream>,
+    came: VecDeque<binary::Message>,
+}
+
+impl Binary {
+    fn call(&mut self, id: u64, verb: &str, arguments: &Value) {
+        let call = binary::call(self.encoding, id, verb, arguments);
+        self.socket.send(Message::binary(call)).unwrap();
+    }
+
+    /// The next message; those of a batch one by one.
+    fn next(&mut self) -> binary::Message {
+        loop {
+            if let Some(message) = self.came.pop_front() {
+                return message;
+            }
+            let Message::Binary(bytes) = self.socket.read().unwrap() else { continue };
+            let message = binary::read(self.encoding, &bytes);
+            match message.unwrap_or_else(|| panic!("{bytes:02X?}")) {
+                binary::Message::Batch(messages) => self.came.extend(messages),
+                message => return message,
+            }
+        }
+    }
+}
+
+#[test]
+fn events_come_in_binary_with_names_before_them() {
+    for encoding in Encoding::ALL {
+        let bench = Bench::new();
+        let mut client = bench.binary(encoding);
+        client.call(1, "subscribe", &json!({"event": "Motor.*"}));
+        let names = json!({"topics": 1, "names": [[0, "Motor.Speed"]]});
+        assert_eq!(client.next(), binary::Message::Reply(1, Ok(names)));
+        client.call(2, "subscribe", &json!({"id": "*"}));
+        let names = json!({"topics": 0, "names": []});
+        assert_eq!(client.next(), binary::Message::Reply(2, Ok(names)));
+        bench.send(291, 25);
+        assert_eq!(client.next(), binary::Message::Name(1, "car/291".to_owned()));
+        let binary::Message::Base(base_us) = client.next() else { panic!() };
+        let binary::Message::Event { topic: 1, time_us, ordinal: 0, content } = client.next()
+        else {
+            panic!()
+        };
+        assert_eq!(content, binary::Content::Data(vec![25, 0]));
+        assert!(base_us + u64::from(time_us) > 1_600_000_000_000_000);
+        let binary::Message::Event { topic: 0, content, .. } = client.next() else { panic!() };
+        assert_eq!(content, binary::Content::Value(12.5, None));
+        client.call(3, "stats", &Value::Null);
+        let binary::Message::Reply(3, Ok(stats)) = client.next() else { panic!() };
+        assert_eq!(stats["subscribers"][0]["format"], encoding.name());
+        assert_eq!(stats["subscribers"][0]["delivered"], 2);
+        client.call(4, "subscribe", &json!({"event": "Motro.*"}));
+        let binary::Message::Reply(4, Err(reason)) = client.next() else { panic!() };
+        assert!(reason.contains("no signal is called `Motro.*`"), "{reason}");
+        client.call(5, "get", &Value::Null);
+        let binary::Message::Reply(5, Ok(values)) = client.next() else { panic!() };
+        assert_eq!(values[0]["value"], 12.5);
+        // Text is none of the protocol.
+        client.socket.send(Message::text("[2,6,\"list\"]")).unwrap();
+        let Message::Close(Some(frame)) = client.socket.read().unwrap() else { panic!() };
+        assert_eq!(frame.reason.as_str(), "invalid-frame");
+    }
+}
+
+/// Server-Sent Events, as they come.
+struct Stream(BufReader<TcpStream>);
+
+impl Stream {
+    fn new(bench: &Bench, query: &str) -> Self {
+        let host = bench.address();
+        let mut stream = TcpStream::connect(host).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // The older version has no chunks in the body.
+        let request = format!("GET /events{query} HTTP/1.0\r\nHost: {host}\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut events = Self(BufReader::new(stream));
+        let head = events.block("\r\n");
+        assert!(head[0].ends_with("200 OK"), "{head:?}");
+        assert!(head.contains(&"content-type: text/event-stream".to_owned()), "{head:?}");
+        events
+    }
+
+    /// The lines up to an empty one.
+    fn block(&mut self, end: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            assert!(self.0.read_line(&mut line).unwrap() > 0, "the stream has ended: {lines:?}");
+            match line.strip_suffix(end).unwrap() {
+                "" => return lines,
+                line => lines.push(line.to_owned()),
+            }
+        }
+    }
+
+    /// The name of the next event, and its data.
+    fn next(&mut self) -> (String, Value) {
+        let (mut name, mut data) = (String::new(), Value::Null);
+        for line in self.block("\n") {
+            match line.split_once(": ").unwrap() {
+                ("event", value) => name = value.to_owned(),
+                ("data", value) => data = serde_json::from_str(value).unwrap(),
+                _ => panic!("{line}"),
+            }
+        }
+        (name, data)
+    }
+}
+
+#[test]
+fn events_stream_to_who_only_asks() {
+    let bench = Bench::new();
+    let mut signals = Stream::new(&bench, "?name=Motor%2E*&min=10");
+    let mut frames = Stream::new(&bench, "?raw");
+    bench.send(291, 2);
+    bench.send(291, 25);
+    let (name, data) = signals.next();
+    assert_eq!(
+        (name.as_str(), &data["name"], &data["value"]),
+        ("", &json!("Motor.Speed"), &json!(12.5))
+    );
+    assert_eq!(data["ordinal"], 1);
+    assert!(data["timestamp"].as_u64().unwrap() > 1_600_000_000_000_000);
+    let (_, data) = frames.next();
+    assert_eq!((&data["name"], &data["id"]), (&json!("car/291"), &json!(291)));
+    assert_eq!((&data["data"], &data["ordinal"]), (&json!([2, 0]), &json!(0)));
+    let mut client = bench.client();
+    let stats = client.call("stats", &Value::Null).unwrap();
+    assert_eq!(stats["subscribers"][0]["format"], "sse");
+    assert_eq!(stats["subscribers"][0]["delivered"], 1);
+    // Who leaves wants no more.
+    drop((signals, frames));
+    while client.call("stats", &Value::Null).unwrap()["subscribers"] != json!([]) {
+        bench.send(291, 25);
+    }
+    for (query, reason) in [
+        ("?name=Motro.*", "no signal is called `Motro.*`"),
+        ("?interval=5", "`interval=5` is no time; use such as interval=100ms"),
+        ("?speed=1", "`speed` is unknown; there are name,"),
+    ] {
+        let answer = bench.get(&format!("/events{query}"), "");
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains(reason), "{answer}");
+    }
+}
+
+#[test]
+fn counts_are_exact_in_a_stream_too() {
+    let bench = Bench::new();
+    let mut stream = Stream::new(&bench, "?raw&every=2");
+    let count = 200_000;
+    bench.flood(5, count);
+    let (mut came, mut missed, mut next) = (0, 0, 0);
+    // The last one may be left out.
+    while next + 2 < count {
+        let (name, data) = stream.next();
+        if name == "missed" {
+            missed += data["missed"].as_u64().unwrap();
+            assert_eq!(data["total"], missed);
+        } else {
+            came += 1;
+            next = data["ordinal"].as_u64().unwrap() + 1;
+        }
+    }
+    assert!(missed > 0, "the test did not fill the log");
+    // One of two came; each gap makes it one more or less.
+    let left = count - missed;
+    assert!(came == left / 2 || came == left.div_ceil(2), "{came} {missed}");
+    let stats = bench.client().call("stats", &Value::Null).unwrap();
+    let own = &stats["subscribers"][0];
+    assert_eq!((&own["delivered"], &own["missed"]), (&json!(came), &json!(missed)));
+}
+
+#[test]
+fn counts_are_exact_in_binary_too() {
+    for (encoding, is_batched) in Encoding::ALL.into_iter().zip([false, true]) {
+        let bench = Bench::new();
+        let mut client = bench.binary(encoding);
+        let wanted = json!({"id": "*", "batch": is_batched});
+        client.call(1, "subscribe", &wanted);
+        assert!(matches!(client.next(), binary::Message::Reply(1, Ok(_))));
+        let count = 150_000;
+        bench.flood(5, count);
+        client.call(2, "stats", &Value::Null);
+        let (mut came, mut missed, mut last) = (0, 0, None);
+        loop {
+            match client.next() {
+                binary::Message::Missed(more, _) => missed += more,
+                binary::Message::Event { ordinal, .. } => {
+                    let is_next = last.is_none_or(|last: u8| ordinal == last.wrapping_add(1));
+                    assert!(is_next || missed > 0, "{last:?} {ordinal}");
+                    last = Some(ordinal);
+                    came += 1;
+                }
+                binary::Message::Name(0 | 1, _) | binary::Message::Base(_) => {}
+                binary::Message::Reply(2, Ok(_)) => client.call(3, "stats", &Value::Null),
+                // Everything before this has been taken, once nothing waits.
+                binary::Message::Reply(_, Ok(stats)) => {
+                    let own = &stats["subscribers"][0];
+                    if own["waiting"] == 0 {
+                        assert_eq!(own["missed"], missed);
+                        assert_eq!(own["delivered"], came);
+                        break;
+                    }
+                    client.call(3, "stats", &Value::Null);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(missed > 0, "the test did not fill the log");
+        assert_eq!(came + missed, count, "{encoding:?} {is_batched}");
+    }
+}
+
+#[test]
+fn clients_come_by_unix_sockets_in_each_format() {
+    let bench = Bench::new();
+    let url = format!("unix:{}", bench.socket_file().display());
+    for encoding in [None, Some(Encoding::Cbor), Some(Encoding::MessagePack)] {
+        let mut client = Client::connect_with(&url, encoding).unwrap();
+        client.subscribe(&["Motor.*".to_owned()], false).unwrap();
+        client.call("subscribe", &json!({"id": 291})).unwrap();
+        bench.send(291, 25);
+        let event = client.next_event().unwrap();
+        assert_eq!(event, Event::Frame { name: "car/291".to_owned(), data: vec![25, 0] });
+        let event = client.next_event().unwrap();
+        let Event::Signal { name, value, text, timestamp_us } = event else { panic!("{event:?}") };
+        assert_eq!((name.as_str(), value, text), ("Motor.Speed", Some(12.5), None));
+        assert!(timestamp_us > 1_600_000_000_000_000);
+        let refused = client.call("subscribe", &json!({"event": "Motro"})).unwrap_err();
+        assert!(refused.to_string().contains("no signal is called `Motro`"), "{refused}");
+    }
+    // No page is behind such a socket.
+    let mut stream = UnixStream::connect(bench.socket_file()).unwrap();
+    let request = "GET /values HTTP/1.1\r\nHost: elsewhere\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+}
+
+#[test]
+fn a_unix_socket_is_its_users_and_replaced_only_if_nobody_listens() {
+    let start = |place: &Place| {
+        let listen = vec![place.clone()];
+        Service::start(Config { sources: Vec::new(), listen, coalesce: Nanos::ZERO })
+    };
+    let refused = |place: &Place| start(place).unwrap_err().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("made").join("s");
+    let place: Place = format!("unix:{}", path.display()).parse().unwrap();
+    let service = start(&place).unwrap();
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let reason = refused(&place);
+    assert!(reason.contains("serves there") && reason.contains("name another file"), "{reason}");
+    drop(service);
+    assert!(!path.exists());
+    // Somebody else's, in use and then not.
+    let other = UnixListener::bind(&path).unwrap();
+    let reason = refused(&place);
+    assert!(reason.contains(&format!("process {} serves there", std::process::id())), "{reason}");
+    drop(other);
+    let service = start(&place).unwrap();
+    // What is there in the end may be another one.
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "precious").unwrap();
+    drop(service);
+    let reason = refused(&place);
+    assert!(reason.contains("there is a file that is no socket"), "{reason}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    let long = Place::Unix(folder.path().join("x".repeat(100)));
+    assert!(refused(&long).contains("cannot make it"));
+    let deep = Place::Unix(folder.path().join("a/b/s"));
+    assert!(refused(&deep).contains("cannot open its folder"));
+    for text in ["unix:", "nowhere", "127.0.0.1"] {
+        assert!(text.parse::<Place>().is_err(), "{text}");
     }
 }
 
@@ -202,7 +518,7 @@ fn what_breaks_the_protocol_ends_the_connection_as_agl_does() {
 #[test]
 fn pages_of_others_and_other_machines_are_refused() {
     let bench = Bench::new();
-    let host = bench.service.address();
+    let host = bench.address();
     let page = bench.get("/", "");
     assert!(
         page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("content-security-policy"),
@@ -225,7 +541,7 @@ fn pages_of_others_and_other_machines_are_refused() {
     assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
     let refused = Service::start(Config {
         sources: Vec::new(),
-        listen: "0.0.0.0:0".parse().unwrap(),
+        listen: vec!["0.0.0.0:0".parse().unwrap()],
         coalesce: Nanos::ZERO,
     });
     assert!(refused.unwrap_err().to_string().contains("other machines could reach it"));
@@ -236,7 +552,7 @@ fn who_sends_half_a_request_is_hung_up_on_and_keeps_nobody_out() {
     let bench = Bench::new();
     let slow: Vec<_> = (0..64)
         .map(|_| {
-            let mut stream = TcpStream::connect(bench.service.address()).unwrap();
+            let mut stream = TcpStream::connect(bench.address()).unwrap();
             stream.write_all(b"GET / HTTP/1.1\r\nHost: 127").unwrap();
             stream
         })
@@ -271,4 +587,41 @@ fn who_asks_and_does_not_read_is_not_answered_for_ever() {
     let resident_kb: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!(resident_kb < 150_000, "{asked} asked, {line}");
     assert!(bench.client().call("auth", &Value::Null).is_ok());
+}
+
+#[test]
+fn a_subscriber_in_the_process_gets_frames_and_signals_and_ends_with_the_service() {
+    let bench = Bench::new();
+    let mut local = bench.service.local().unwrap();
+    assert_eq!(local.subscribe(Pattern::Name("Motor.*".into()), Filter::default(), false), 1);
+    assert_eq!(local.subscribe(Pattern::Raw, Filter::default(), false), 0);
+    bench.flood(0x123, 1_000);
+    let reader = std::thread::spawn(move || {
+        let (mut batch, mut frames, mut signals) = (Batch::default(), 0, 0);
+        while local.next_batch(&mut batch) {
+            assert_eq!(batch.missed, 0);
+            for event in batch.events() {
+                match (local.name(event.topic), event.content) {
+                    ("car/291", Content::Data(&[low, high])) => {
+                        assert_eq!(
+                            (u64::from(u16::from_le_bytes([low, high])), frames),
+                            (frames, event.ordinal)
+                        );
+                        frames += 1;
+                    }
+                    ("Motor.Speed", Content::Value(value, None)) => {
+                        assert_eq!((value, signals), (signals as f64 / 2.0, event.ordinal));
+                        signals += 1;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        (frames, signals, local.counts().delivered)
+    });
+    while bench.service.frames() < 1_000 {
+        std::thread::yield_now();
+    }
+    drop(bench);
+    assert_eq!(reader.join().unwrap(), (1_000, 1_000, 2_000));
 }

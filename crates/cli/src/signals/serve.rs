@@ -1,6 +1,5 @@
 //! `candor signals serve`: the signal service, until it is asked to end.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -8,7 +7,7 @@ use candor_bus::named::{NamedPort, titles};
 use candor_bus::outlet::Stop;
 use candor_diagnostics::counted;
 use candor_output::{messages, say};
-use candor_serve::{Config, Service, Source};
+use candor_serve::{Config, Place, Service, Source};
 use candor_service::supervise::{Next, Supervised, Supervision};
 use candor_signals::Database;
 use candor_time::Nanos;
@@ -28,9 +27,10 @@ pub(crate) struct ServeArgs {
     /// A DBC file: of all buses, or NAME=FILE of one; may be repeated
     #[arg(long = "dbc", value_name = "[NAME=]FILE")]
     databases: Vec<String>,
-    /// Where to serve; only addresses of this machine are possible
+    /// Where to serve: an address of this machine, or the file of a Unix socket as unix:PATH, which
+    /// only this user may use; may be repeated
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:1234")]
-    listen: SocketAddr,
+    listen: Vec<Place>,
     /// How long frames and events are gathered before they are handed on together; 0 for the
     /// lowest latency, which takes several times as much of the processor
     #[arg(long, value_name = "TIME", default_value = "1.5ms", value_parser = read_time)]
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &ServeArgs) -> Answer {
     }
     let signals: usize =
         sources.iter().filter_map(|source| source.database.as_ref()).map(count).sum();
-    let config = Config { sources, listen: args.listen, coalesce: args.coalesce };
+    let config = Config { sources, listen: args.listen.clone(), coalesce: args.coalesce };
     let supervision = Supervision::new(None).map_err(|error| error.to_string())?;
     let service = Service::start(config).map_err(|error| error.to_string())?;
     let what = if signals == 0 {
@@ -85,8 +85,8 @@ pub(crate) fn run(args: &ServeArgs) -> Answer {
     } else {
         counted(signals, "signal")
     };
-    let address = service.address();
-    say!("serving {what} of {}: http://{address}/ and ws://{address}/api", names.join(", "));
+    let places: Vec<_> = service.places().iter().map(reached).collect();
+    say!("serving {what} of {}: {}", names.join(", "), places.join(", "));
     let mut serving = Serving { service, stop };
     supervision.run(&mut serving, "serving", ATTENTION).map_err(|error| error.to_string())?;
     say!("{} served", counted(serving.service.frames(), "frame"));
@@ -119,6 +119,14 @@ impl Supervised for Serving {
 
     fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// How a place is named by who goes there.
+fn reached(place: &Place) -> String {
+    match place {
+        Place::Tcp(address) => format!("http://{address}/ and ws://{address}/api"),
+        Place::Unix(_) => place.to_string(),
     }
 }
 

@@ -1,8 +1,9 @@
 //! `candor signals watch`: the values of signals, as they come.
 
 use candor_output::say;
+use candor_serve::Encoding;
 use candor_serve::client::{Client, Event};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::Answer;
 use crate::json;
@@ -11,12 +12,15 @@ use crate::output::print_more;
 
 #[derive(Args)]
 pub(crate) struct WatchArgs {
-    /// The WebSocket of the service, such as ws://127.0.0.1:1234/api
+    /// The service: its WebSocket, such as ws://127.0.0.1:1234/api, or its Unix socket as unix:PATH
     #[arg(value_name = "URL")]
     url: String,
     /// Signals: MESSAGE.SIGNAL, in which * stands for anything; default: all
     #[arg(value_name = "NAME", default_value = "*")]
     names: Vec<String>,
+    /// What the service sends
+    #[arg(long, value_enum, default_value_t = Format::Json)]
+    format: Format,
     /// Only the newest value of each signal, when several have come
     #[arg(long)]
     latest: bool,
@@ -28,9 +32,31 @@ pub(crate) struct WatchArgs {
     json: bool,
 }
 
+/// How the service encodes what it sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// AGL's messages
+    Json,
+    /// Small messages in CBOR
+    Cbor,
+    /// Small messages in MessagePack
+    Msgpack,
+}
+
+impl Format {
+    const fn encoding(self) -> Option<Encoding> {
+        match self {
+            Self::Json => None,
+            Self::Cbor => Some(Encoding::Cbor),
+            Self::Msgpack => Some(Encoding::MessagePack),
+        }
+    }
+}
+
 /// True if nothing was missed.
 pub(crate) fn run(args: &WatchArgs) -> Answer {
-    let mut client = Client::connect(&args.url).map_err(|error| error.to_string())?;
+    let client = Client::connect_with(&args.url, args.format.encoding());
+    let mut client = client.map_err(|error| error.to_string())?;
     client.subscribe(&args.names, args.latest).map_err(|error| error.to_string())?;
     let mut left = args.count.unwrap_or(u64::MAX);
     let mut is_complete = true;

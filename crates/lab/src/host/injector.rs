@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use candor_bus::outlet::{Outcome, Outlet, RealTime, Stop};
+use candor_bus::outlet::{Outcome, Outlet, RealTime, Stop, sleep_until};
 use candor_linux::{clock, realtime};
 use candor_time::{Monotonic, Nanos};
 
@@ -22,7 +22,8 @@ pub(super) fn inject(
 ) -> Result<Report, String> {
     let failed = |error: &dyn std::fmt::Display| format!("{port}: {error}");
     let address = port.parse().map_err(|error: candor_port::AddressError| failed(&error))?;
-    let mut outlet = Outlet::open(&address, Nanos::ZERO).map_err(|error| failed(&error))?;
+    let outlet = Outlet::open(&address, Nanos::ZERO).map_err(|error| failed(&error))?;
+    let mut outlets = [outlet];
     // Before anything is measured: reading a file while sending would make frames late.
     let mut frames = Vec::with_capacity(usize::try_from(events).unwrap_or(0));
     let mut recording = candor_recording::open(trace, None).map_err(|error| error.to_string())?;
@@ -45,8 +46,9 @@ pub(super) fn inject(
     let begin = clock::now::<Monotonic>() + LEAD;
     for ((time_ns, frame), left_ns) in frames.iter().zip(&mut times_ns) {
         let due = begin + Nanos::from_nanos(time_ns.saturating_sub(first_ns));
-        clock::sleep_until(due).map_err(|error| error.to_string())?;
+        sleep_until(&mut outlets, due, &mut time, &stop);
         let left = clock::now::<Monotonic>();
+        let [outlet] = &mut outlets;
         match outlet.send(frame, &mut time, &stop) {
             Outcome::Taken(_) => {
                 *left_ns = left.as_nanos();
@@ -56,6 +58,8 @@ pub(super) fn inject(
             Outcome::Refused(_) | Outcome::Stopped => report.lost += 1,
         }
     }
+    let [outlet] = &mut outlets;
+    outlet.drain(&mut time, &stop);
     times::write(departures, &times_ns).map_err(|error| error.to_string())?;
     answer(&report)?;
     while next_line().is_some() {}

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use candor_events::binary::{self, Content, Encoding, Message};
 use candor_linux::clock;
 use candor_serve::client::{Client, Error};
 use candor_time::Monotonic;
@@ -38,8 +39,13 @@ pub(super) fn subscribe(
     let mut times_ns = vec![NEVER; usize::try_from(events).unwrap_or(0)];
     let mut report = Report::default();
     match kind {
-        SubscriberKind::None => {}
+        // These are no processes.
+        SubscriberKind::None | SubscriberKind::InProcess => {}
         SubscriberKind::Json => json(url, &mut times_ns, &mut report)?,
+        SubscriberKind::Cbor => binary(url, Encoding::Cbor, &mut times_ns, &mut report)?,
+        SubscriberKind::MessagePack => {
+            binary(url, Encoding::MessagePack, &mut times_ns, &mut report)?;
+        }
     }
     times::write(arrivals, &times_ns).map_err(|error| error.to_string())?;
     Ok(report)
@@ -51,29 +57,78 @@ fn json(url: &str, times_ns: &mut [u64], report: &mut Report) -> Result<(), Stri
     subscribed.map_err(|error| error.to_string())?;
     answer(&"ready")?;
     loop {
-        let text = match client.next_text() {
-            Ok(text) => text,
+        let bytes = match client.next_bytes() {
+            Ok(bytes) => bytes,
             Err(Error::Ended(_)) => return Ok(()),
             Err(error) => return Err(error.to_string()),
         };
-        let event = serde_json::from_str(&text);
-        let Event(5, name, Envelope { data }) =
-            event.map_err(|error| format!("{text}: {error}"))?
-        else {
-            return Err(format!("`{text}` is no event"));
+        let event = serde_json::from_slice(&bytes);
+        let Event(5, name, Envelope { data }) = event.map_err(|error| error.to_string())? else {
+            return Err("a message is no event".into());
         };
         match data {
             Data::Missed { missed } => report.lost += missed,
-            Data::Frame { data: [low, middle, high, ..] } => {
-                let number = u32::from_le_bytes([low, middle, high, 0]);
-                let place = times_ns.get_mut(number as usize);
-                let time_ns =
-                    place.ok_or_else(|| format!("{name}: no event has number {number}"))?;
-                *time_ns = clock::now::<Monotonic>().as_nanos();
+            Data::Frame { data } => {
+                arrived(&data, times_ns).map_err(|why| format!("{name}: {why}"))?;
                 report.events += 1;
-                // RFC 6455, 5.2: a length from 126 on takes two bytes more.
-                report.bytes += text.len() as u64 + if text.len() < 126 { 2 } else { 4 };
             }
         }
+        report.bytes += framed_len(bytes.len());
     }
+}
+
+fn binary(
+    url: &str,
+    encoding: Encoding,
+    times_ns: &mut [u64],
+    report: &mut Report,
+) -> Result<(), String> {
+    let mut client =
+        Client::connect_with(url, Some(encoding)).map_err(|error| error.to_string())?;
+    let subscribed = client.call("subscribe", &json!({ "id": "*", "batch": true }));
+    subscribed.map_err(|error| error.to_string())?;
+    answer(&"ready")?;
+    loop {
+        let bytes = match client.next_bytes() {
+            Ok(bytes) => bytes,
+            Err(Error::Ended(_)) => return Ok(()),
+            Err(error) => return Err(error.to_string()),
+        };
+        let message = binary::read(encoding, &bytes);
+        let messages = match message.ok_or("a message is none of the protocol")? {
+            Message::Batch(messages) => messages,
+            one => vec![one],
+        };
+        for message in messages {
+            match message {
+                Message::Event { content: Content::Data(data), .. } => {
+                    arrived(&data, times_ns)?;
+                    report.events += 1;
+                }
+                Message::Missed(missed, _) => report.lost += missed,
+                _ => {}
+            }
+        }
+        report.bytes += framed_len(bytes.len());
+    }
+}
+
+/// Writes down that the event with this data is there.
+pub(super) fn arrived(data: &[u8], times_ns: &mut [u64]) -> Result<(), String> {
+    let [low, middle, high, ..] = *data else { return Err("an event has no number".into()) };
+    let number = u32::from_le_bytes([low, middle, high, 0]);
+    let place = times_ns.get_mut(number as usize);
+    let time_ns = place.ok_or_else(|| format!("no event has number {number}"))?;
+    *time_ns = clock::now::<Monotonic>().as_nanos();
+    Ok(())
+}
+
+/// Bytes of a message with the header of its frame: RFC 6455, 5.2.
+const fn framed_len(len: usize) -> u64 {
+    let header = match len {
+        0..126 => 2,
+        126..65_536 => 4,
+        _ => 10,
+    };
+    len as u64 + header
 }

@@ -6,6 +6,8 @@
 //! | 20 bytes of UDP each | can2udp version 1, 8 bytes of data |
 //! | 112.35 bytes on the WebSocket for each (1,120,331,014 in all) | digits of identifiers and data are chosen so that the report's own JSON has this length on average |
 //!
+//! It is a capture of CAN, UDP, IPv4 and Ethernet in pcap, as that of the report.
+//!
 //! The first three bytes of the data are the number of the event, low byte first, so that a subscriber knows it.
 
 use std::cmp::Reverse;
@@ -56,7 +58,8 @@ pub(super) fn write(
     }
     let fail = |error: candor_recording::RecordingError| Error::Other(error.to_string());
     let existing = candor_output::Existing::Replace;
-    let mut writer = candor_recording::create(path, None, existing).map_err(fail)?;
+    let format = candor_recording::Format::by_name("can2udp");
+    let mut writer = candor_recording::create(path, format, existing).map_err(fail)?;
     let mut trace = Trace::new(experiment.seed, service);
     for number in 0..experiment.count {
         let (at, frame) = trace.next(number);
