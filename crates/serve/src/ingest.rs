@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use candor_linux::clock;
 use candor_port::{Address, Error, Medium, Progress, Receiver, ReceiverCounters, Until, Wanted};
+use candor_service::Reactor;
 use candor_time::{Instant, Nanos, Realtime};
 use candor_wire::can::Frame;
 
@@ -98,13 +99,13 @@ pub(crate) struct Ingest {
 }
 
 impl Opened {
-    /// Begins to publish its frames. A task ends with the runtime.
+    /// Begins to publish its frames. A task ends with the reactor.
     pub(crate) fn start(
         self,
         bus: usize,
         coalesce: Nanos,
         shared: Arc<Shared>,
-        runtime: &tokio::runtime::Handle,
+        reactor: &Reactor,
         is_ending: Arc<AtomicBool>,
     ) -> io::Result<Ingest> {
         let intake = Arc::clone(&self.intake);
@@ -112,7 +113,7 @@ impl Opened {
         let worker = Worker { opened: self, bus, coalesce, shared };
         let thread = match has_descriptor {
             true => {
-                drop(runtime.spawn(task::Task::new(worker).work()));
+                reactor.spawn(task::Task::new(worker).work());
                 None
             }
             false => Some(thread::start(worker, is_ending)?),

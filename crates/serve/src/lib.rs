@@ -40,13 +40,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 pub use candor_events::binary::Encoding;
 pub use candor_events::{Batch, Content, Event, Filter, Pattern};
 use candor_events::{Bus, Hub};
 use candor_linux::clock;
 use candor_port::Address;
+use candor_service::Reactor;
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use tokio::sync::watch;
@@ -140,7 +140,7 @@ pub struct Service {
     is_ending: Arc<AtomicBool>,
     ingests: Vec<Ingest>,
     stop: watch::Sender<bool>,
-    server: Option<JoinHandle<()>>,
+    server: Option<Reactor>,
 }
 
 impl fmt::Debug for Service {
@@ -179,29 +179,17 @@ impl Service {
         });
         let is_ending = Arc::new(AtomicBool::new(false));
         let (stop, stopped) = watch::channel(false);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(Error::Kernel)?;
-        let handle = runtime.handle().clone();
-        let server = {
-            let shared = Arc::clone(&shared);
-            let thread = std::thread::Builder::new().name("candor-serve".into());
-            thread.spawn(move || runtime.block_on(http::serve(listeners, shared, stopped)))
-        };
-        let mut service = Self {
-            shared,
-            places,
-            files,
-            is_ending,
-            ingests: Vec::new(),
-            stop,
-            server: Some(server.map_err(Error::Kernel)?),
-        };
+        let serve = http::serve(listeners, Arc::clone(&shared), stopped);
+        let server = Reactor::start("candor-serve", serve).map_err(Error::Kernel)?;
+        let mut service =
+            Self { shared, places, files, is_ending, ingests: Vec::new(), stop, server: None };
         for (bus, opened) in receivers.into_iter().enumerate() {
             let (shared, is_ending) = (Arc::clone(&service.shared), Arc::clone(&service.is_ending));
-            let ingest = opened.start(bus, coalesce, shared, &handle, is_ending);
+            let ingest = opened.start(bus, coalesce, shared, &server, is_ending);
             let ingest = ingest.map_err(Error::Kernel)?;
             service.ingests.push(ingest);
         }
+        service.server = Some(server);
         Ok(service)
     }
 
@@ -247,10 +235,7 @@ impl Drop for Service {
         for ingest in self.ingests.drain(..) {
             ingest.join();
         }
-        if let Some(server) = self.server.take() {
-            // One that panicked has said so.
-            let _ = server.join();
-        }
+        drop(self.server.take());
         self.files.clear();
     }
 }
