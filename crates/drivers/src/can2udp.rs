@@ -229,6 +229,9 @@ mod tests {
             let fd = other.transmit(&frame("123##1AABB"), true);
             assert_eq!(fd, if version == 1 { Sent::Unsupported } else { Sent::Taken });
             let count = if version == 1 { 4 } else { 5 };
+            // What is kept until there is nothing more to transmit for now.
+            assert_eq!(other.flush_due(), Some(Instant::ZERO));
+            assert_eq!(other.flush(), Sent::Taken);
             let received = texts(&receive(&mut *port, count));
             assert_eq!(received, [&KINDS[..], &["123##1AABB"]].concat()[..count]);
             let counters = other.counters();
@@ -298,6 +301,7 @@ mod tests {
         let transmit = |port: &mut Port, text| {
             let transmitter = port.transmitter.as_mut().unwrap();
             assert_eq!(transmitter.transmit(&frame(text), false), Sent::Taken);
+            assert_eq!(transmitter.flush(), Sent::Taken);
         };
         transmit(&mut loud, "001#");
         transmit(&mut quiet, "002#");

@@ -434,14 +434,36 @@ impl Outlet {
 
     /// Sends a datagram, or says why not.
     pub(super) fn send(&self, bytes: &[u8]) -> Sent {
-        let mut outcome = udp::send(&self.socket, bytes, &self.to);
+        self.attempt(1, || udp::send(&self.socket, bytes, &self.to))
+    }
+
+    /// Sends several datagrams of this length, all or none; `None` if that cannot be done here.
+    fn send_segments(&self, bytes: &[u8], len: u16) -> Option<Sent> {
+        let mut is_impossible = false;
+        let count = bytes.len() as u64 / u64::from(len.max(1));
+        let sent = self.attempt(count, || {
+            let outcome = udp::send_segments(&self.socket, bytes, len, &self.to);
+            let errno = outcome.as_ref().err().and_then(candor_linux::Error::errno);
+            let name = errno.and_then(Errno::name);
+            is_impossible |= name.is_some_and(|name| IMPOSSIBLE.contains(&name));
+            outcome
+        });
+        (!is_impossible).then_some(sent)
+    }
+
+    fn attempt(
+        &self,
+        datagrams: u64,
+        mut send: impl FnMut() -> Result<candor_linux::Sent, candor_linux::Error>,
+    ) -> Sent {
+        let mut outcome = send();
         if outcome.as_ref().is_err_and(|error| !is_too_large(error)) && self.reach.retry() {
-            outcome = udp::send(&self.socket, bytes, &self.to);
+            outcome = send();
         }
         match outcome {
             Ok(candor_linux::Sent::Taken) => {
                 self.reach.sent();
-                self.counters.datagrams.add(1);
+                self.counters.datagrams.add(datagrams);
                 Sent::Taken
             }
             Ok(_) => {
@@ -491,16 +513,107 @@ pub(super) trait Writes: Send {
 }
 
 /// The half that transmits a datagram per frame.
+///
+/// Datagrams of one length that follow each other are kept until there is nothing more to transmit for now, and leave with one
+/// call. While the network does not take them, each frame is tried by itself, so that who transmits knows what becomes of it.
 pub(super) struct Single<W> {
     outlet: Outlet,
     writes: W,
+    /// Datagrams that are kept, one behind the other.
+    kept: Vec<u8>,
+    /// The length of each.
+    len: usize,
+    patience: Patience,
+    /// What was kept last could not leave.
+    is_down: bool,
+    /// The kernel sends several with one call.
+    has_segments: bool,
 }
 
 impl<W: Writes> Single<W> {
-    pub(super) const fn new(outlet: Outlet, writes: W) -> Self {
-        Self { outlet, writes }
+    pub(super) fn new(outlet: Outlet, writes: W) -> Self {
+        Self {
+            outlet,
+            writes,
+            kept: Vec::with_capacity(udp::MAX_SEGMENTS * MOST_BYTES),
+            len: 0,
+            patience: Patience::default(),
+            is_down: false,
+            has_segments: true,
+        }
+    }
+
+    /// Sends a datagram by itself.
+    fn send(&mut self, bytes: &[u8]) -> Sent {
+        let sent = self.outlet.send(bytes);
+        self.is_down = sent == Sent::Down;
+        if sent == Sent::Taken {
+            self.outlet.counters.frames.add(1);
+        }
+        sent
+    }
+
+    /// Sends what is kept. What there is no way for is lost; what there is no room for stays.
+    fn send_kept(&mut self) -> Sent {
+        let count = self.kept.len() / self.len.max(1);
+        let together = match (count, u16::try_from(self.len)) {
+            (0, _) => return Sent::Taken,
+            (2.., Ok(len)) if self.has_segments => self.outlet.send_segments(&self.kept, len),
+            _ => None,
+        };
+        let sent = match together {
+            Some(sent) => sent,
+            None if count == 1 => self.outlet.send(&self.kept),
+            None => {
+                self.has_segments = false;
+                return self.send_one_by_one();
+            }
+        };
+        if sent == Sent::Full {
+            return Sent::Full;
+        }
+        self.settle(count as u64, sent);
+        self.kept.clear();
+        self.patience.end();
+        sent
+    }
+
+    /// The same where the kernel cannot send several with one call.
+    fn send_one_by_one(&mut self) -> Sent {
+        let mut sent = Sent::Taken;
+        let mut done = 0;
+        for bytes in self.kept.chunks(self.len.max(1)) {
+            sent = self.outlet.send(bytes);
+            if sent == Sent::Full {
+                break;
+            }
+            done += bytes.len();
+            self.outlet.counters.frames.add(1);
+            if sent != Sent::Taken {
+                self.outlet.counters.lost.add(1);
+            }
+        }
+        self.is_down = sent == Sent::Down;
+        self.kept.drain(..done);
+        if self.kept.is_empty() {
+            self.patience.end();
+        }
+        sent
+    }
+
+    /// Counts what became of frames that were kept. Taken frames count, whether they are lost afterwards or not.
+    fn settle(&mut self, count: u64, sent: Sent) {
+        self.is_down = sent == Sent::Down;
+        self.outlet.counters.frames.add(count);
+        if sent != Sent::Taken {
+            self.outlet.counters.lost.add(count);
+        }
     }
 }
+
+/// What the kernel answers where it cannot send several datagrams with one call: not known (before 4.18), a segment that
+/// does not fit into a packet, a way that does not permit it.
+const IMPOSSIBLE: [&str; 3] = ["EINVAL", "EIO", "ENOPROTOOPT"];
 
 impl<W: Writes> Transmitter for Single<W> {
     fn transmit(&mut self, frame: &Frame, _echo: bool) -> Sent {
@@ -511,11 +624,29 @@ impl<W: Writes> Transmitter for Single<W> {
         let mut out = [0; MOST_BYTES];
         let len = self.writes.write(frame, clock::now(), &mut out);
         let Some(bytes) = len.and_then(|len| out.get(..len)) else { return Sent::Unsupported };
-        let sent = self.outlet.send(bytes);
-        if sent == Sent::Taken {
-            self.outlet.counters.frames.add(1);
+        let is_full = self.kept.len() >= self.len * udp::MAX_SEGMENTS;
+        if !self.kept.is_empty() && (is_full || bytes.len() != self.len) {
+            match self.send_kept() {
+                Sent::Full => return Sent::Full,
+                Sent::Down => return Sent::Down,
+                Sent::Taken | Sent::Unsupported => {}
+            }
         }
-        sent
+        if self.is_down {
+            return self.send(bytes);
+        }
+        self.len = bytes.len();
+        self.kept.extend_from_slice(bytes);
+        self.patience.begin();
+        Sent::Taken
+    }
+
+    fn flush_due(&self) -> Option<Instant<Monotonic>> {
+        self.patience.due()
+    }
+
+    fn flush(&mut self) -> Sent {
+        self.send_kept()
     }
 
     fn wait(&mut self, most: Nanos) {
@@ -523,11 +654,21 @@ impl<W: Writes> Transmitter for Single<W> {
     }
 
     fn is_drained(&mut self) -> bool {
-        self.outlet.is_drained()
+        self.kept.is_empty() && self.outlet.is_drained()
     }
 
     fn counters(&self) -> Arc<TransmitterCounters> {
         Arc::clone(self.outlet.counters())
+    }
+}
+
+impl<W> Drop for Single<W> {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            for bytes in self.kept.chunks(self.len) {
+                let _ = self.outlet.send(bytes);
+            }
+        }
     }
 }
 

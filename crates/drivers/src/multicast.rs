@@ -168,7 +168,11 @@ mod tests {
     }
 
     fn transmit(port: &mut Port, text: &str) -> Sent {
-        port.transmitter.as_mut().unwrap().transmit(&text.parse().unwrap(), false)
+        let transmitter = port.transmitter.as_mut().unwrap();
+        match transmitter.transmit(&text.parse().unwrap(), false) {
+            Sent::Taken => transmitter.flush(),
+            sent => sent,
+        }
     }
 
     fn receive_from(port: &mut Port, count: usize) -> Vec<Received> {

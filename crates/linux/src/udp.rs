@@ -114,6 +114,51 @@ pub fn send(socket: &UdpSocket, bytes: &[u8], to: &Destination) -> Result<Sent, 
         .map_err(|errno| Error::new("send", "a datagram", errno))
 }
 
+/// The most datagrams that [`send_segments`] takes: `UDP_MAX_SEGMENTS` of Linux before 6.9 (include/linux/udp.h).
+pub const MAX_SEGMENTS: usize = 64;
+
+/// A control message with the length of a segment: `struct cmsghdr`, a number of 16 bits, padding.
+#[repr(C, align(8))]
+struct SegmentControl {
+    header: libc::cmsghdr,
+    len: u16,
+    padding: [u16; 3],
+}
+
+/// Sends several datagrams of `segment_len` bytes each, the last of which may be shorter, with one call (`UDP_SEGMENT`,
+/// Linux 4.18): the kernel handles them as one until they part. All or none of them leave. They have 65,487 bytes at
+/// most.
+///
+/// # Errors
+/// As [`send`]; or the kernel cannot do it here, such as because a segment does not fit into a packet.
+pub fn send_segments(
+    socket: &UdpSocket,
+    bytes: &[u8],
+    segment_len: u16,
+    to: &Destination,
+) -> Result<Sent, Error> {
+    const LEN: usize = size_of::<libc::cmsghdr>() + size_of::<u16>();
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: all zeros are a message without anything.
+    let mut control: SegmentControl = unsafe { std::mem::zeroed() };
+    control.header.cmsg_len = LEN as _;
+    control.header.cmsg_level = libc::SOL_UDP;
+    control.header.cmsg_type = libc::UDP_SEGMENT;
+    control.len = segment_len;
+    // SAFETY: as above.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_name = to.raw.as_ptr().cast_mut().cast();
+    message.msg_namelen = to.len as libc::socklen_t;
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = (&raw mut control).cast();
+    message.msg_controllen = size_of::<SegmentControl>() as _;
+    let (fd, flags) = (socket.as_raw_fd(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
+    // SAFETY: address, bytes and control message can be read as long as the call takes; it writes none of them.
+    sent(retry(|| unsafe { libc::sendmsg(fd, &raw const message, flags) }))
+        .map_err(|errno| Error::new("send", "datagrams", errno))
+}
+
 // ---- Receiving ----------------------------------------------------------------------------------
 
 /// What the kernel said about a datagram.

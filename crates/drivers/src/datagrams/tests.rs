@@ -124,3 +124,57 @@ fn frames_are_due_at_once_unless_they_may_be_kept() {
     patience.end();
     assert_eq!(patience.due(), None);
 }
+
+/// A datagram with as many bytes as the frame, and one more.
+struct AsLong;
+
+impl Writes for AsLong {
+    fn write(
+        &mut self,
+        frame: &Frame,
+        _: Instant<Realtime>,
+        out: &mut [u8; MOST_BYTES],
+    ) -> Option<usize> {
+        out[0] = frame.len() as u8;
+        out[1..=frame.len()].copy_from_slice(frame.data());
+        Some(1 + frame.len())
+    }
+}
+
+#[test]
+fn datagrams_of_one_length_leave_together_and_in_order() {
+    let socket = udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+    udp::set_receive_buffer(&socket, 4 << 20).unwrap();
+    let sender = Arc::new(udp::bind("127.0.0.1:0".parse().unwrap()).unwrap());
+    let outlet = || Outlet::new(Arc::clone(&sender), socket.local_addr().unwrap());
+    // Runs of one length: longer than what leaves at once, of one, and of none.
+    let runs = [(3, 200), (8, 1), (0, 2), (8, 65), (64, 64), (1, 1)];
+    for has_segments in [true, false] {
+        let mut single = Single::new(outlet(), AsLong);
+        single.has_segments = has_segments;
+        let mut sent = Vec::new();
+        for (len, count) in runs {
+            for number in 0..count {
+                let data = vec![number as u8; len];
+                let frame = match len {
+                    0..=8 => Frame::new("123#".parse::<Frame>().unwrap().id(), &data),
+                    _ => Frame::fd("123#".parse::<Frame>().unwrap().id(), 0, &data),
+                };
+                assert_eq!(single.transmit(&frame.unwrap(), false), Sent::Taken);
+                sent.push([&[len as u8][..], &data].concat());
+            }
+        }
+        assert_eq!(single.flush_due(), Some(Instant::ZERO));
+        assert_eq!(single.flush(), Sent::Taken);
+        assert_eq!((single.flush_due(), single.kept.len()), (None, 0));
+        let counters = single.counters();
+        let count = sent.len() as u64;
+        assert_eq!((counters.frames.get(), counters.datagrams.get()), (count, count));
+        for expected in sent {
+            let mut bytes = [0; MOST_BYTES];
+            let len = socket.recv(&mut bytes).unwrap();
+            assert_eq!(bytes[..len], expected);
+        }
+    }
+}

@@ -43,6 +43,7 @@ fn not_taken_away() {
     for frame in &frames {
         assert_eq!(transmitter.transmit(frame, false), Sent::Taken);
     }
+    assert_eq!(transmitter.flush(), Sent::Taken);
     let mut arrived: Vec<Received> = Vec::new();
     while arrived.len() < frames.len() {
         receiver.receive(Until::Woken, &mut |received| arrived.push(*received)).unwrap();
