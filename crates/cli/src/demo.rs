@@ -24,6 +24,7 @@ const FILES: &[(&str, &str)] = &[
     ("small-car.rules.toml", include_str!("../../../examples/small-car.rules.toml")),
     ("replay.toml", include_str!("../../../examples/replay.toml")),
     ("replay.rules.toml", include_str!("../../../examples/replay.rules.toml")),
+    ("drive.log", include_str!("../../../examples/recordings/drive.log")),
 ];
 
 /// Two buses of a small car, a gateway with a dozen rules, three kinds of traffic.
@@ -91,6 +92,9 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
     say!("report: {}", index.display());
     let replay = quoted(&folder.join("replay.toml").display().to_string());
     say!("next, your own car: candor lab run {replay} --set traffic.log=YOUR-CANDUMP.log");
+    let port = quoted(&format!("file:{}?loop=true", folder.join("drive.log").display()));
+    let dbc = quoted(&folder.join("small-car.dbc").display().to_string());
+    say!("next, its signals in a browser: candor signals serve --port {port} --dbc {dbc}");
     Ok(true)
 }
 
