@@ -27,7 +27,10 @@ fn it_shows_a_profile_writes_a_report_and_says_what_to_try_next() {
     let [report, next, signals] = reported.as_slice() else { panic!("{stderr}") };
     assert_eq!(*report, format!("report: {}", out.join("index.html").display()));
     assert!(next.starts_with("next, your own car: candor lab run "), "{next}");
-    assert!(signals.starts_with("next, its signals in a browser: candor signals serve "), "{signals}");
+    assert!(
+        signals.starts_with("next, its signals in a browser: candor signals serve "),
+        "{signals}"
+    );
     for name in ["drive.log", "small-car.dbc"] {
         let path = out.join("experiment").join(name);
         assert!(path.is_file() && signals.contains(&path.display().to_string()), "{signals}");

@@ -11,7 +11,7 @@
 //! taken from it.
 //!
 //! What is sent is made before anything is measured. Frames leave at times that are random against the tick of the
-//! service, whatever became of those before. An event that has not arrived [`PATIENCE`] after the last frame left is lost.
+//! service, whatever became of those before. An event that has not arrived 1 s after the last frame left is lost.
 
 mod evaluate;
 mod injector;

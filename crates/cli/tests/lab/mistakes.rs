@@ -14,7 +14,11 @@ fn what_is_wrong_is_reported_with_place_and_remedy_before_anything_is_written() 
         ),
         (CAMPAIGN, &["--set", "count=-5"], &["`count` is -5, but must be 1 to "]),
         (CAMPAIGN, &["--set", "count=0"], &["`count` is 0, but must be 1 to "]),
-        (CAMPAIGN, &["--set", "testbed=vn"], &["`testbed` is \"vn\", but must be `sim` or `vm`"]),
+        (
+            CAMPAIGN,
+            &["--set", "testbed=vn"],
+            &["`testbed` is \"vn\", but must be `sim`, `vm` or `host`"],
+        ),
         (CAMPAIGN, &["--set", "traffic.knd=flood"], &["unknown key `knd`", "did you mean `kind`?"]),
         (CAMPAIGN, &["--set", "count"], &["--set"]),
         (CAMPAIGN, &["--set", "=1"], &["--set"]),

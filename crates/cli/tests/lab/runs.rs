@@ -76,6 +76,8 @@ fn json_lines_have_the_documented_fields() {
             "total_latency",
             "gateway_latency",
             "end_to_end",
+            "delivery",
+            "processes",
             "file",
         ];
         assert_eq!(keys(result), expected.into());
