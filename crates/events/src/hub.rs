@@ -37,6 +37,8 @@ pub enum Format {
     Sse,
     /// Messages of CBOR or MessagePack.
     Binary(Encoding),
+    /// Not encoded, for transports that marshal events themselves: [`Subscriber::take`](crate::Subscriber::take).
+    Plain,
 }
 
 impl Format {
@@ -47,6 +49,7 @@ impl Format {
             Self::Afb(_) => "json",
             Self::Sse => "sse",
             Self::Binary(encoding) => encoding.name(),
+            Self::Plain => "plain",
         }
     }
 
@@ -56,6 +59,8 @@ impl Format {
             Self::Afb(_) => afb::missed_event(missed, total, out),
             Self::Sse => sse::missed_event(missed, total, out),
             Self::Binary(encoding) => binary::missed_message(encoding, missed, total, out),
+            // Whoever takes plain events is told by the `Delivery`.
+            Self::Plain => {}
         }
     }
 }
@@ -237,6 +242,7 @@ impl Hub {
                 Format::Afb(_) => afb::raw_event(topic, frame, out),
                 Format::Sse => sse::raw_event(topic, mark, frame, out),
                 Format::Binary(encoding) => binary::raw_event(encoding, mark, frame.data(), out),
+                Format::Plain => out.extend_from_slice(frame.data()),
             }
         });
         if let Some(message) = message {
@@ -311,6 +317,8 @@ impl Hub {
                     Format::Binary(encoding) => {
                         binary::signal_event(encoding, mark, value, text, out);
                     }
+                    // The log has the value beside the bytes.
+                    Format::Plain => {}
                 },
             );
         }

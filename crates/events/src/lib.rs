@@ -43,5 +43,5 @@ pub use filter::Filter;
 pub use hub::{Bus, Format, Hub, Latest};
 pub use log::{Framing, Log};
 pub use pattern::Pattern;
-pub use subscriber::{Counts, Delivery, Subscriber};
+pub use subscriber::{Counts, Delivery, Subscriber, Taken};
 pub use topic::{Kind, Topic, TopicId};

@@ -48,6 +48,21 @@ pub struct Delivery {
     pub has_more: bool,
 }
 
+/// An event that is not encoded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Taken<'a> {
+    /// Its topic.
+    pub topic: TopicId,
+    /// Which event of its topic it is, from 0.
+    pub ordinal: u64,
+    /// When the frame was received, in ns.
+    pub time_ns: u64,
+    /// The value of a signal; `None` for a frame.
+    pub value: Option<f64>,
+    /// The data of a frame.
+    pub data: &'a [u8],
+}
+
 /// A subscriber: what it wants, and how far that has been delivered.
 #[derive(Debug)]
 pub struct Subscriber {
@@ -247,17 +262,7 @@ impl Subscriber {
     /// Appends messages with their frame headers to `out`, until that has `most_bytes` or no more wait: events, and first how
     /// many were missed.
     pub fn deliver(&mut self, hub: &Hub, most_bytes: usize, out: &mut Vec<u8>) -> Delivery {
-        self.look_at_new_topics(hub);
-        let Some(log) = hub.log(self.format) else { return Delivery::default() };
-        let mut delivery = Delivery::default();
-        if self.wishes.is_empty() {
-            self.cursor = log.head();
-            return delivery;
-        }
-        if self.cursor < log.tail() {
-            delivery.missed = self.catch_up(hub, log);
-            self.counts.missed += delivery.missed;
-        }
+        let Some((log, mut delivery)) = self.begin(hub) else { return Delivery::default() };
         let mut parcel = Parcel {
             framing: log.framing(),
             out,
@@ -273,25 +278,11 @@ impl Subscriber {
                 delivery.has_more = true;
                 break;
             }
-            self.cursor += 1;
-            let Some(slot) = self.slots.get_mut(entry.topic.0 as usize) else { continue };
-            let Some(wish) = slot.wish.and_then(|wish| self.wishes.get(wish)) else { continue };
-            if entry.ordinal < slot.next {
-                // From before the subscription.
-                continue;
-            }
-            slot.next = entry.ordinal + 1;
-            let newest = hub.topic(entry.topic).map_or(0, |topic| topic.created);
-            if wish.is_latest && entry.ordinal + 1 < newest {
-                self.counts.superseded += 1;
-            } else if wish.filter.passes(&mut slot.memory, entry.time_ns, entry.value) {
-                self.counts.delivered += 1;
+            if self.passes(hub, entry) {
                 if let Format::Binary(encoding) = self.format {
                     self.introduce(hub, encoding, entry, &mut parcel);
                 }
                 parcel.share(log, entry);
-            } else {
-                self.counts.filtered += 1;
             }
         }
         let Parcel { mut scratch, gathered, messages, out, framing } = parcel;
@@ -308,6 +299,67 @@ impl Subscriber {
         }
         self.scratch = scratch;
         delivery
+    }
+
+    /// Takes at most so many events of the format [`Format::Plain`], in their order. What was missed was before them.
+    pub fn take(&mut self, hub: &Hub, most: usize, mut event: impl FnMut(Taken<'_>)) -> Delivery {
+        let Some((log, mut delivery)) = self.begin(hub) else { return Delivery::default() };
+        let mut taken = 0;
+        while let Some(entry) = log.entry(self.cursor) {
+            if taken >= most {
+                delivery.has_more = true;
+                break;
+            }
+            if self.passes(hub, entry) {
+                taken += 1;
+                event(Taken {
+                    topic: entry.topic,
+                    ordinal: entry.ordinal,
+                    time_ns: entry.time_ns,
+                    value: entry.value,
+                    data: log.message(entry),
+                });
+            }
+        }
+        delivery
+    }
+
+    /// The log from which it takes, and what it has missed there since; `None` if it wants nothing.
+    fn begin<'a>(&mut self, hub: &'a Hub) -> Option<(&'a Log, Delivery)> {
+        self.look_at_new_topics(hub);
+        let log = hub.log(self.format)?;
+        if self.wishes.is_empty() {
+            self.cursor = log.head();
+            return None;
+        }
+        let mut delivery = Delivery::default();
+        if self.cursor < log.tail() {
+            delivery.missed = self.catch_up(hub, log);
+            self.counts.missed += delivery.missed;
+        }
+        Some((log, delivery))
+    }
+
+    /// Goes past the event at the cursor. Whether it is to be delivered, which then counts as done.
+    fn passes(&mut self, hub: &Hub, entry: &Entry) -> bool {
+        self.cursor += 1;
+        let Some(slot) = self.slots.get_mut(entry.topic.0 as usize) else { return false };
+        let Some(wish) = slot.wish.and_then(|wish| self.wishes.get(wish)) else { return false };
+        if entry.ordinal < slot.next {
+            // From before the subscription.
+            return false;
+        }
+        slot.next = entry.ordinal + 1;
+        let newest = hub.topic(entry.topic).map_or(0, |topic| topic.created);
+        if wish.is_latest && entry.ordinal + 1 < newest {
+            self.counts.superseded += 1;
+        } else if wish.filter.passes(&mut slot.memory, entry.time_ns, entry.value) {
+            self.counts.delivered += 1;
+            return true;
+        } else {
+            self.counts.filtered += 1;
+        }
+        false
     }
 
     /// Tells what an event takes for granted, if that was not told yet: the name of its topic, and the time base.

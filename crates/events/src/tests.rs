@@ -71,6 +71,7 @@ impl Reader {
                 let message: Value = serde_json::from_slice(message).unwrap();
                 self.object(&message[2]["data"], message[1] == "candor/missed");
             }
+            Format::Plain => panic!("plain events are no messages"),
         }
     }
 
@@ -388,6 +389,40 @@ proptest! {
             prop_assert!(published.any(|other| is_same(&other)), "{event:?}");
         }
     }
+}
+
+/// What is taken are the numbers that were published; what was overwritten is counted.
+#[test]
+fn plain_events_are_taken_as_numbers() {
+    let mut hub = hub(&["car"]);
+    hub.open(Format::Plain, |_, _| {});
+    hub.shrink(Format::Plain, 64, 4_000, |_, _| {});
+    let mut subscriber = Subscriber::new(&hub, Format::Plain);
+    for pattern in [Pattern::Raw, Pattern::Name("*.Speed".into())] {
+        subscriber.subscribe(&mut hub, pattern, Filter::default(), false);
+    }
+    let mut take = |hub: &Hub, most| {
+        let mut taken = Vec::new();
+        let delivery = subscriber.take(hub, most, |event| {
+            let name = hub.topic(event.topic).unwrap().name.clone();
+            taken.push((name, event.ordinal, event.time_ns, event.value, event.data.to_vec()));
+        });
+        (delivery.missed, delivery.has_more, taken)
+    };
+    hub.publish(0, 7, &frame("123#91010100"));
+    let raw = ("car/291".to_owned(), 0, 7, None, vec![0x91, 1, 1, 0]);
+    let speed = ("Motor.Speed".to_owned(), 0, 7, Some(200.5), Vec::new());
+    assert_eq!(take(&hub, 1), (0, true, vec![raw]));
+    assert_eq!(take(&hub, 9), (0, false, vec![speed]));
+    for number in 1..=100 {
+        hub.publish(0, 7 + number, &frame("123#91010100"));
+    }
+    // 64 of 200 are there; it goes on in their middle.
+    let (missed, has_more, taken) = take(&hub, 1_000);
+    assert_eq!((missed, has_more, taken.len()), (168, false, 32));
+    let ordinals: Vec<_> = taken.iter().map(|(_, ordinal, ..)| *ordinal).collect();
+    assert_eq!((ordinals[0], ordinals[31]), (85, 100));
+    assert_eq!(subscriber.counts().delivered + subscriber.counts().missed, 202);
 }
 
 /// docs/signals.md states these.

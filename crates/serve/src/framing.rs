@@ -11,6 +11,8 @@ pub(crate) const fn framing(format: Format) -> Framing {
         Format::Binary(_) => binary,
         // The events are one text without an end.
         Format::Sse => nothing,
+        // Each transport puts its own messages together.
+        Format::Plain => nothing,
     }
 }
 
