@@ -16,11 +16,14 @@
 //! | `/events` | Server-Sent Events; the query chooses |
 //! | `/values` | the newest values as JSON; `?name=GLOB` chooses |
 //!
+//! With the feature `dbus` it is served on [D-Bus](dbus), too.
+//!
 //! Only loopback addresses are served, since there is no password, and Unix sockets, which have permissions. Pages of
 //! other origins are refused.
 
 pub mod client;
 mod connection;
+pub mod dbus;
 mod framing;
 mod http;
 mod ingest;
@@ -44,6 +47,8 @@ use candor_time::{Instant, Monotonic, Nanos};
 use tokio::sync::watch;
 
 use self::connection::Sessions;
+pub use self::dbus::BusAddress;
+use self::dbus::Link;
 use self::ingest::{Ingest, Intake};
 pub use self::place::Place;
 use self::place::SocketFile;
@@ -66,6 +71,8 @@ pub struct Config {
     pub sources: Vec<Source>,
     /// Where it is served.
     pub listen: Vec<Place>,
+    /// The message buses on which it is served, too.
+    pub dbus: Vec<BusAddress>,
     /// How long frames and events are gathered before they are handed on together; 0 for the lowest latency.
     pub coalesce: Nanos,
 }
@@ -77,6 +84,8 @@ pub enum Error {
     NotLoopback(SocketAddr),
     /// The place cannot be had, and why.
     Listen(Place, String),
+    /// A message bus does not let the service in, and why.
+    Dbus(BusAddress, String),
     /// A port cannot be opened.
     Port(candor_port::Error),
     /// The kernel refuses something.
@@ -98,6 +107,7 @@ impl fmt::Display for Error {
                 };
                 write!(f, "--listen {place}: {reason}; {other}")
             }
+            Self::Dbus(address, reason) => write!(f, "--dbus {address}: {reason}"),
             Self::Port(error) => write!(f, "{error}"),
             Self::Kernel(error) => write!(f, "the service cannot start: {error}"),
         }
@@ -128,6 +138,7 @@ pub struct Service {
     shared: Arc<Shared>,
     places: Vec<Place>,
     files: Vec<SocketFile>,
+    links: Vec<Arc<Link>>,
     is_ending: Arc<AtomicBool>,
     ingests: Vec<Ingest>,
     stop: watch::Sender<bool>,
@@ -146,7 +157,7 @@ impl Service {
     /// # Errors
     /// A place is not of this machine alone or is taken, a port cannot be opened, or there can be no thread.
     pub fn start(config: Config) -> Result<Self, Error> {
-        let Config { sources, listen, coalesce } = config;
+        let Config { sources, listen, dbus, coalesce } = config;
         let (mut listeners, mut places, mut files) = (Vec::new(), Vec::new(), Vec::new());
         for place in &listen {
             let (listener, place, file) = place::listen(place)?;
@@ -172,6 +183,9 @@ impl Service {
         let (stop, stopped) = watch::channel(false);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Error::Kernel)?;
+        let links: Result<_, _> =
+            dbus.into_iter().map(|address| dbus::start(&runtime, &shared, address)).collect();
+        let links = links?;
         let server = {
             let shared = Arc::clone(&shared);
             let thread = std::thread::Builder::new().name("candor-serve".into());
@@ -181,6 +195,7 @@ impl Service {
             shared,
             places,
             files,
+            links,
             is_ending,
             ingests: Vec::new(),
             stop,
@@ -212,9 +227,11 @@ impl Service {
         self.shared.intakes.iter().map(|intake| intake.totals().1).sum()
     }
 
-    /// What has gone wrong with ports since this was asked last, and what is right again: a line for each.
+    /// What has gone wrong with ports and message buses since this was asked last, and what is right again: a line for
+    /// each.
     pub fn news(&mut self) -> Vec<String> {
-        self.ingests.iter_mut().filter_map(Ingest::news).collect()
+        let of_ports = self.ingests.iter_mut().filter_map(Ingest::news);
+        of_ports.chain(self.links.iter().filter_map(|link| link.news())).collect()
     }
 }
 
