@@ -134,3 +134,34 @@ fn a_gateway_answers_everybody_while_nobody_reads_its_messages() {
     // The reader went away while it wrote, so the pipe was full to the end.
     assert!(filler.join().unwrap().is_err());
 }
+
+#[test]
+fn the_signal_service_tells_its_manager_how_it_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = UnixDatagram::bind(folder.path().join("manager")).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let hears = |wanted: &str| {
+        let mut datagram = [0; 4096];
+        loop {
+            let count = manager.recv(&mut datagram).unwrap();
+            let text = String::from_utf8_lossy(&datagram[..count]);
+            if text.lines().any(|line| line.starts_with(wanted)) {
+                return;
+            }
+        }
+    };
+    let arguments = ["signals", "serve", "--port", "car=can2udp:127.0.0.1:0", "--listen"];
+    let service = candor(folder.path(), &arguments)
+        .arg("127.0.0.1:0")
+        .env("NOTIFY_SOCKET", folder.path().join("manager"))
+        .env("WATCHDOG_USEC", "300000")
+        .stderr(Stdio::null())
+        .spawn();
+    let mut service = Killed(service.unwrap());
+    for wanted in ["READY=1", "WATCHDOG=1", "WATCHDOG=1"] {
+        hears(wanted);
+    }
+    service.signal("TERM");
+    hears("STOPPING=1");
+    assert_eq!(service.0.wait().unwrap().code(), Some(0));
+}

@@ -176,6 +176,7 @@ fn every_key_of_experiment_files_is_in_their_schema() {
         "/reader",
         "/seeds",
         "/settings",
+        "/signal_service",
         "/sim",
         "/traffic",
         "/vm",

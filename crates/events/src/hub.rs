@@ -37,7 +37,7 @@ pub enum Format {
     Sse,
     /// Messages of CBOR or MessagePack.
     Binary(Encoding),
-    /// Not encoded, for transports that marshal events themselves: [`Subscriber::take`](crate::Subscriber::take).
+    /// What an [`Event`](crate::Event) has: the data of a frame, or what the value of a signal is called.
     Plain,
 }
 
@@ -59,7 +59,7 @@ impl Format {
             Self::Afb(_) => afb::missed_event(missed, total, out),
             Self::Sse => sse::missed_event(missed, total, out),
             Self::Binary(encoding) => binary::missed_message(encoding, missed, total, out),
-            // Whoever takes plain events is told by the `Delivery`.
+            // A batch says it.
             Self::Plain => {}
         }
     }
@@ -317,8 +317,7 @@ impl Hub {
                     Format::Binary(encoding) => {
                         binary::signal_event(encoding, mark, value, text, out);
                     }
-                    // The log has the value beside the bytes.
-                    Format::Plain => {}
+                    Format::Plain => out.extend_from_slice(text.unwrap_or_default().as_bytes()),
                 },
             );
         }

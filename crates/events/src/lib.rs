@@ -16,6 +16,7 @@
 //! | [`Log`] | encoded events, the newest ones in bounded memory |
 //! | [`afb`] | the messages of AGL's WebSocket protocol `x-afb-ws-json1` |
 //! | [`binary`] | messages of CBOR and MessagePack |
+//! | [`Batch`] | events for subscribers in the same process |
 //!
 //! **Nobody waits for a subscriber.** A subscriber is a position in a log. When the events there have been
 //! overwritten, it goes on further ahead, and is told exactly how many events it missed: each topic counts its
@@ -28,6 +29,7 @@
 //! This crate does no I/O and reads no clock.
 
 pub mod afb;
+mod batch;
 pub mod binary;
 mod filter;
 mod hub;
@@ -39,9 +41,10 @@ mod subscriber;
 mod tests;
 mod topic;
 
+pub use batch::{Batch, Content, Event};
 pub use filter::Filter;
 pub use hub::{Bus, Format, Hub, Latest};
 pub use log::{Framing, Log};
 pub use pattern::Pattern;
-pub use subscriber::{Counts, Delivery, Subscriber, Taken};
+pub use subscriber::{Counts, Delivery, Subscriber};
 pub use topic::{Kind, Topic, TopicId};

@@ -1,5 +1,6 @@
 //! [`Subscriber`]: who wants which events, and how far they have been delivered.
 
+use crate::batch::Batch;
 use crate::binary;
 use crate::filter::{Filter, Memory};
 use crate::hub::{Format, Hub};
@@ -46,21 +47,6 @@ pub struct Delivery {
     pub missed: u64,
     /// Whether more events wait.
     pub has_more: bool,
-}
-
-/// An event that is not encoded.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Taken<'a> {
-    /// Its topic.
-    pub topic: TopicId,
-    /// Which event of its topic it is, from 0.
-    pub ordinal: u64,
-    /// When the frame was received, in ns.
-    pub time_ns: u64,
-    /// The value of a signal; `None` for a frame.
-    pub value: Option<f64>,
-    /// The data of a frame.
-    pub data: &'a [u8],
 }
 
 /// A subscriber: what it wants, and how far that has been delivered.
@@ -262,7 +248,9 @@ impl Subscriber {
     /// Appends messages with their frame headers to `out`, until that has `most_bytes` or no more wait: events, and first how
     /// many were missed.
     pub fn deliver(&mut self, hub: &Hub, most_bytes: usize, out: &mut Vec<u8>) -> Delivery {
-        let Some((log, mut delivery)) = self.begin(hub) else { return Delivery::default() };
+        self.look_at_new_topics(hub);
+        let Some(log) = hub.log(self.format) else { return Delivery::default() };
+        let mut delivery = self.begin(hub, log);
         let mut parcel = Parcel {
             framing: log.framing(),
             out,
@@ -278,7 +266,7 @@ impl Subscriber {
                 delivery.has_more = true;
                 break;
             }
-            if self.passes(hub, entry) {
+            if self.take(hub, entry) {
                 if let Format::Binary(encoding) = self.format {
                     self.introduce(hub, encoding, entry, &mut parcel);
                 }
@@ -301,47 +289,39 @@ impl Subscriber {
         delivery
     }
 
-    /// Takes at most so many events of the format [`Format::Plain`], in their order. What was missed was before them.
-    pub fn take(&mut self, hub: &Hub, most: usize, mut event: impl FnMut(Taken<'_>)) -> Delivery {
-        let Some((log, mut delivery)) = self.begin(hub) else { return Delivery::default() };
-        let mut taken = 0;
+    /// Puts events of [`Format::Plain`] into a batch, `most` at once. What was there before goes.
+    pub fn gather(&mut self, hub: &Hub, most: usize, batch: &mut Batch) -> Delivery {
+        batch.clear();
+        self.look_at_new_topics(hub);
+        let Some(log) = hub.log(self.format) else { return Delivery::default() };
+        let mut delivery = self.begin(hub, log);
         while let Some(entry) = log.entry(self.cursor) {
-            if taken >= most {
+            if batch.len() >= most {
                 delivery.has_more = true;
                 break;
             }
-            if self.passes(hub, entry) {
-                taken += 1;
-                event(Taken {
-                    topic: entry.topic,
-                    ordinal: entry.ordinal,
-                    time_ns: entry.time_ns,
-                    value: entry.value,
-                    data: log.message(entry),
-                });
+            if self.take(hub, entry) {
+                batch.push(entry, log.message(entry));
             }
+        }
+        batch.missed = delivery.missed;
+        delivery
+    }
+
+    /// Looks whether events were overwritten; somebody who wants nothing has nothing waiting.
+    fn begin(&mut self, hub: &Hub, log: &Log) -> Delivery {
+        let mut delivery = Delivery::default();
+        if self.wishes.is_empty() {
+            self.cursor = log.head();
+        } else if self.cursor < log.tail() {
+            delivery.missed = self.catch_up(hub, log);
+            self.counts.missed += delivery.missed;
         }
         delivery
     }
 
-    /// The log from which it takes, and what it has missed there since; `None` if it wants nothing.
-    fn begin<'a>(&mut self, hub: &'a Hub) -> Option<(&'a Log, Delivery)> {
-        self.look_at_new_topics(hub);
-        let log = hub.log(self.format)?;
-        if self.wishes.is_empty() {
-            self.cursor = log.head();
-            return None;
-        }
-        let mut delivery = Delivery::default();
-        if self.cursor < log.tail() {
-            delivery.missed = self.catch_up(hub, log);
-            self.counts.missed += delivery.missed;
-        }
-        Some((log, delivery))
-    }
-
-    /// Goes past the event at the cursor. Whether it is to be delivered, which then counts as done.
-    fn passes(&mut self, hub: &Hub, entry: &Entry) -> bool {
+    /// Goes past the event at the cursor. Whether it is to be delivered.
+    fn take(&mut self, hub: &Hub, entry: &Entry) -> bool {
         self.cursor += 1;
         let Some(slot) = self.slots.get_mut(entry.topic.0 as usize) else { return false };
         let Some(wish) = slot.wish.and_then(|wish| self.wishes.get(wish)) else { return false };
@@ -353,13 +333,14 @@ impl Subscriber {
         let newest = hub.topic(entry.topic).map_or(0, |topic| topic.created);
         if wish.is_latest && entry.ordinal + 1 < newest {
             self.counts.superseded += 1;
-        } else if wish.filter.passes(&mut slot.memory, entry.time_ns, entry.value) {
-            self.counts.delivered += 1;
-            return true;
-        } else {
-            self.counts.filtered += 1;
+            return false;
         }
-        false
+        if !wish.filter.passes(&mut slot.memory, entry.time_ns, entry.value) {
+            self.counts.filtered += 1;
+            return false;
+        }
+        self.counts.delivered += 1;
+        true
     }
 
     /// Tells what an event takes for granted, if that was not told yet: the name of its topic, and the time base.

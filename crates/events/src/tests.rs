@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::afb::Api;
 use crate::binary::{self, Encoding};
-use crate::{Bus, Filter, Format, Hub, Pattern, Subscriber};
+use crate::{Batch, Bus, Content, Delivery, Filter, Format, Hub, Pattern, Subscriber};
 
 const FORMAT: Format = Format::Afb(Api::LowCan);
 const DBC: &str = "BU_: A\n\nBO_ 291 Motor: 4 A\n SG_ Speed : 0|16@1+ (0.5,0) [0|100] \"rpm\" B\n \
@@ -71,8 +71,40 @@ impl Reader {
                 let message: Value = serde_json::from_slice(message).unwrap();
                 self.object(&message[2]["data"], message[1] == "candor/missed");
             }
-            Format::Plain => panic!("plain events are no messages"),
+            Format::Plain => unreachable!("these are gathered"),
         }
+    }
+
+    /// Reads what is delivered at once, and says in how many messages.
+    fn take_delivery(
+        &mut self,
+        subscriber: &mut Subscriber,
+        hub: &Hub,
+        format: Format,
+        bytes: usize,
+    ) -> (Delivery, usize) {
+        if format != Format::Plain {
+            let mut out = Vec::new();
+            let delivery = subscriber.deliver(hub, bytes, &mut out);
+            let came = messages(&out);
+            came.iter().for_each(|message| self.read(format, message));
+            return (delivery, came.len());
+        }
+        let mut batch = Batch::default();
+        let delivery = subscriber.gather(hub, bytes.div_ceil(20), &mut batch);
+        self.missed += batch.missed;
+        for event in batch.events() {
+            let contents = match event.content {
+                Content::Data(data) => vec![Generic::Bytes(data.to_vec())],
+                Content::Value(value, text) => {
+                    let text = text.map(|text| Generic::Text(text.to_owned()));
+                    [Generic::Float(value)].into_iter().chain(text).collect()
+                }
+            };
+            let name = hub.topic(event.topic).unwrap().name.clone();
+            self.events.push((name, event.time_ns / 1_000, event.ordinal & 0xFF, contents));
+        }
+        (delivery, 1)
     }
 
     /// An event as an object of JSON.
@@ -122,7 +154,7 @@ impl Reader {
 
 fn formats() -> impl Strategy<Value = Format> {
     let [cbor, msgpack] = Encoding::ALL.map(Format::Binary);
-    prop::sample::select(vec![FORMAT, Format::Sse, cbor, msgpack])
+    prop::sample::select(vec![FORMAT, Format::Sse, cbor, msgpack, Format::Plain])
 }
 
 fn hub(names: &[&str]) -> Hub {
@@ -288,12 +320,10 @@ proptest! {
                 }
                 Step::Deliver(who, bytes) => {
                     let before = subscribers[who].counts();
-                    let mut out = Vec::new();
-                    let delivery = subscribers[who].deliver(&hub, bytes, &mut out);
+                    let (delivery, came) =
+                        readers[who].take_delivery(&mut subscribers[who], &hub, format, bytes);
                     let after = subscribers[who].counts();
-                    let came = messages(&out);
-                    prop_assert!(came.len() <= 1 || !is_batched || !matches!(format, Format::Binary(_)));
-                    came.iter().for_each(|message| readers[who].read(format, message));
+                    prop_assert!(came <= 1 || !is_batched || !matches!(format, Format::Binary(_)));
                     prop_assert_eq!(after.delivered, readers[who].events.len() as u64);
                     prop_assert_eq!(after.missed, readers[who].missed);
                     prop_assert_eq!(after.missed - before.missed, delivery.missed);
@@ -308,9 +338,8 @@ proptest! {
                 }
                 Step::Unsubscribe(who, pattern) => {
                     // First all that waits, so that what is given up is nothing.
-                    let mut out = Vec::new();
-                    while subscribers[who].deliver(&hub, usize::MAX, &mut out).has_more {}
-                    messages(&out).iter().for_each(|message| readers[who].read(format, message));
+                    let reader = &mut readers[who];
+                    while reader.take_delivery(&mut subscribers[who], &hub, format, usize::MAX).0.has_more {}
                     subscribers[who].unsubscribe(&mut hub, &patterns[pattern..=pattern]);
                     wanted[who][pattern] = false;
                     given_up[who] = waiting(due[who], subscribers[who].counts(), 0);
@@ -370,14 +399,10 @@ proptest! {
                 _ => {}
             }
             if number % 40 == 39 {
-                let mut out = Vec::new();
-                subscriber.deliver(&hub, bytes, &mut out);
-                messages(&out).iter().for_each(|message| reader.read(format, message));
+                reader.take_delivery(&mut subscriber, &hub, format, bytes);
             }
         }
-        let mut out = Vec::new();
-        while subscriber.deliver(&hub, usize::MAX, &mut out).has_more {}
-        messages(&out).iter().for_each(|message| reader.read(format, message));
+        while reader.take_delivery(&mut subscriber, &hub, format, usize::MAX).0.has_more {}
         prop_assert_eq!(reader.events.len() as u64 + reader.missed, published.len() as u64);
         let mut published = published.into_iter();
         for event in reader.events {
@@ -389,40 +414,6 @@ proptest! {
             prop_assert!(published.any(|other| is_same(&other)), "{event:?}");
         }
     }
-}
-
-/// What is taken are the numbers that were published; what was overwritten is counted.
-#[test]
-fn plain_events_are_taken_as_numbers() {
-    let mut hub = hub(&["car"]);
-    hub.open(Format::Plain, |_, _| {});
-    hub.shrink(Format::Plain, 64, 4_000, |_, _| {});
-    let mut subscriber = Subscriber::new(&hub, Format::Plain);
-    for pattern in [Pattern::Raw, Pattern::Name("*.Speed".into())] {
-        subscriber.subscribe(&mut hub, pattern, Filter::default(), false);
-    }
-    let mut take = |hub: &Hub, most| {
-        let mut taken = Vec::new();
-        let delivery = subscriber.take(hub, most, |event| {
-            let name = hub.topic(event.topic).unwrap().name.clone();
-            taken.push((name, event.ordinal, event.time_ns, event.value, event.data.to_vec()));
-        });
-        (delivery.missed, delivery.has_more, taken)
-    };
-    hub.publish(0, 7, &frame("123#91010100"));
-    let raw = ("car/291".to_owned(), 0, 7, None, vec![0x91, 1, 1, 0]);
-    let speed = ("Motor.Speed".to_owned(), 0, 7, Some(200.5), Vec::new());
-    assert_eq!(take(&hub, 1), (0, true, vec![raw]));
-    assert_eq!(take(&hub, 9), (0, false, vec![speed]));
-    for number in 1..=100 {
-        hub.publish(0, 7 + number, &frame("123#91010100"));
-    }
-    // 64 of 200 are there; it goes on in their middle.
-    let (missed, has_more, taken) = take(&hub, 1_000);
-    assert_eq!((missed, has_more, taken.len()), (168, false, 32));
-    let ordinals: Vec<_> = taken.iter().map(|(_, ordinal, ..)| *ordinal).collect();
-    assert_eq!((ordinals[0], ordinals[31]), (85, 100));
-    assert_eq!(subscriber.counts().delivered + subscriber.counts().missed, 202);
 }
 
 /// docs/signals.md states these.

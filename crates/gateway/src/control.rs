@@ -45,8 +45,8 @@
 //! disconnected; so is one that watches nothing and asks nothing for a long time. If there are as many
 //! clients as there may be, a new one takes the place of the one that has been without an answer or a
 //! snapshot for the longest time, if that is a second or more; if it is not, the new one gets an answer and
-//! disconnected. So clients that only hold connections never keep others out. Clients have threads of their own: none of them can hold up
-//! the gateway or another client.
+//! disconnected. So clients that only hold connections never keep others out. All clients share an event loop, and a thread for what takes time: none of them can hold up
+//! the gateway.
 //!
 //! # Who may
 //!
@@ -55,7 +55,6 @@
 //! socket is, [`place`] says.
 
 mod client;
-pub(crate) mod clients;
 pub mod place;
 pub mod protocol;
 pub mod rates;
@@ -63,9 +62,11 @@ mod server;
 
 use std::path::Path;
 
+pub use candor_service::lines::Limits;
+pub use candor_service::unix::{Access, Error as BindError, Reason};
 pub use client::{Client, ClientError};
 pub use protocol::{Answer, FindingLine, Loaded, PROTOCOL, PlanLine, Rejected, Request, Version};
-pub use server::{Access, BindError, Limits, Listening, Server};
+pub use server::{Listening, Server};
 
 use crate::Snapshot;
 

@@ -28,46 +28,45 @@
 //! Each request has a connection of its own, which ends with the answer. A connection has
 //! [`MAX_REQUEST`] bytes and [`PATIENCE`] for its request and as long for the answer. With
 //! [`MAX_CLIENTS`] connections a new one takes the place of the oldest whose request has not come within
-//! a second; if there is none, the new one is turned away.
+//! [`GIVES_WAY`], and waits until there is one. All of them share one thread.
 
-mod http;
 mod text;
 
 use std::fmt;
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Mutex;
 
-use candor_linux::clock;
-use candor_time::{Monotonic, Nanos};
-
-pub use http::{Asked, MAX_REQUEST, Refusal, asked};
+use candor_service::clients::Room;
+use candor_service::http::{self, Limits};
+pub use candor_service::listen::Exposure;
+use candor_service::listen::{self, Error as ListenError};
+use candor_time::Nanos;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
 pub use text::text;
 
 use crate::Snapshot;
-use crate::control::clients::{self, Came, Clients, Pulse, Room, Service};
 use crate::lock::lock;
 
 /// Connections at once.
-pub const MAX_CLIENTS: usize = 8;
+pub const MAX_CLIENTS: usize = 256;
 /// How long a request may take to come, and its answer to be taken.
 pub const PATIENCE: Nanos = Nanos::from_secs(5);
-/// A connection that has been there for so long gives way to a new one if there is no room: whoever can
-/// connect could hold all of them with requests that never come.
-const ROOM: Room = Room { clients: MAX_CLIENTS, idle: Nanos::from_secs(1) };
-/// How much more is read of a request that was refused before its end, so that the answer arrives.
-const MAX_REST: usize = 64 << 10;
-const REST_PATIENCE: Nanos = Nanos::from_millis(200);
+/// A connection without a request that has been there for so long gives way to a new one if there is no room:
+/// whoever can connect could hold all of them with requests that never come.
+pub const GIVES_WAY: Nanos = Nanos::from_millis(100);
+/// The longest request head that is read.
+pub const MAX_REQUEST: usize = http::MIN_HEAD;
 
-/// Who can reach the metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Exposure {
-    /// Programs on this machine.
-    #[default]
-    Loopback,
-    /// Whoever reaches the address.
-    Public,
-}
+const LIMITS: Limits = Limits {
+    room: Room { clients: MAX_CLIENTS, gives_way: GIVES_WAY, waits: true },
+    head: MAX_REQUEST,
+    patience: PATIENCE,
+    keeps_alive: false,
+};
 
 /// Why metrics cannot be served.
 #[derive(Debug)]
@@ -109,11 +108,11 @@ impl Listening {
     /// # Errors
     /// It is not to be reached by others but could be, or somebody has it.
     pub fn bind(address: SocketAddr, exposure: Exposure) -> Result<Self, Error> {
-        if exposure == Exposure::Loopback && !address.ip().to_canonical().is_loopback() {
-            return Err(Error::NotLoopback(address));
-        }
         let fail = |error| Error::Io(address, error);
-        let listener = TcpListener::bind(address).map_err(fail)?;
+        let listener = listen::tcp(address, exposure).map_err(|error| match error {
+            ListenError::NotLoopback => Error::NotLoopback(address),
+            ListenError::Io(error) => fail(error),
+        })?;
         let address = listener.local_addr().map_err(fail)?;
         Ok(Self { listener, address })
     }
@@ -124,90 +123,45 @@ impl Listening {
         self.address
     }
 
-    /// Begins to answer, in threads of its own that have the priority and the processors of the
-    /// thread that calls this. `snapshot` is called for each request, by one thread at a time.
-    ///
-    /// # Errors
-    /// There can be no thread.
+    /// Answers, for as long as this is polled. `snapshot` is called for each request.
     pub fn serve(
         self,
         snapshot: impl FnMut() -> Snapshot + Send + 'static,
-    ) -> io::Result<Exporter> {
-        let exporter = Exporting { snapshot: Mutex::new(snapshot) };
-        let clients = Clients::serve("metrics", self.listener, ROOM, exporter)?;
-        Ok(Exporter { _clients: clients, address: self.address })
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let snapshot = Mutex::new(snapshot);
+        let answer =
+            move |request: Request<Incoming>, _: &_| answer(&request, || lock(&snapshot)());
+        http::serve(self.listener, LIMITS, answer)
     }
 }
 
-/// Metrics being served, until it is dropped.
-#[derive(Debug)]
-pub struct Exporter {
-    _clients: Clients,
-    address: SocketAddr,
+/// What a client gets that sends these pieces one after the other, and then nothing: for tests.
+///
+/// # Errors
+/// Too many files are open.
+pub fn exchange(pieces: &[&[u8]]) -> io::Result<Vec<u8>> {
+    http::exchange(pieces, LIMITS, |request, _| answer(&request, Snapshot::default))
 }
 
-impl Exporter {
-    /// Where.
-    #[must_use]
-    pub const fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-struct Exporting<F> {
-    snapshot: Mutex<F>,
-}
-
-impl<F: FnMut() -> Snapshot + Send + 'static> Service<TcpStream> for Exporting<F> {
-    fn serve(&self, mut client: TcpStream, pulse: &Pulse) {
-        let end = clock::now::<Monotonic>() + PATIENCE;
-        let mut request = Vec::new();
-        let mut piece = [0; 2048];
-        let answer = loop {
-            match asked(&request) {
-                Asked::More => {}
-                Asked::Metrics { head_only } => {
-                    pulse.busy();
-                    let snapshot = lock(&self.snapshot)();
-                    break http::answer(&text(&snapshot), head_only);
-                }
-                Asked::Refused(refusal) => break refusal.answer(),
-            }
-            match clients::read(&mut client, &mut piece, end) {
-                Came::Bytes(count) => {
-                    request.extend_from_slice(piece.get(..count).unwrap_or_default());
-                }
-                Came::Nothing => break Refusal::TooSlow.answer(),
-                Came::End => return,
-            }
-        };
-        send(&mut client, &answer, PATIENCE);
-    }
-
-    fn displace(&self, client: &mut TcpStream) {
-        clients::write_all(client, &Refusal::TooSlow.answer(), Nanos::ZERO);
-    }
-
-    fn turn_away(&self, mut client: TcpStream) {
-        // In the thread that takes connections: what does not go at once does not go.
-        clients::write_all(&mut client, &Refusal::TooMany.answer(), Nanos::ZERO);
-        let _ = client.shutdown(Shutdown::Write);
-    }
-}
-
-/// Sends the answer and its end, and waits a moment until the client has seen it: what it sent and
-/// nobody read would make the kernel take the answer back.
-fn send(client: &mut TcpStream, answer: &[u8], patience: Nanos) {
-    if !clients::write_all(client, answer, patience) || client.shutdown(Shutdown::Write).is_err() {
-        return;
-    }
-    let end = clock::now::<Monotonic>() + REST_PATIENCE;
-    let mut piece = [0; 2048];
-    let mut rest = 0;
-    while rest < MAX_REST {
-        match clients::read(client, &mut piece, end) {
-            Came::Bytes(count) => rest += count,
-            Came::Nothing | Came::End => return,
+/// What is answered to a request.
+fn answer<T>(request: &Request<T>, snapshot: impl FnOnce() -> Snapshot) -> Response<Full<Bytes>> {
+    let (status, kind, body) = match (request.uri().path(), request.method()) {
+        ("/metrics", &Method::GET | &Method::HEAD) => {
+            (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text(&snapshot()).into())
         }
+        ("/metrics", _) => refused(StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD\n"),
+        _ => refused(StatusCode::NOT_FOUND, "not found; the only path is /metrics\n"),
+    };
+    let mut answer = Response::new(Full::new(body));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
     }
+    answer
+}
+
+fn refused(status: StatusCode, reason: &'static str) -> (StatusCode, &'static str, Bytes) {
+    (status, "text/plain; charset=utf-8", Bytes::from_static(reason.as_bytes()))
 }

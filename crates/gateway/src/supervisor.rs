@@ -16,14 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use candor_diagnostics::counted;
-use candor_linux::clock;
 use candor_linux::netlink::Monitor;
-use candor_linux::notify::{self, Notifier, State};
-use candor_linux::poll::{Interest, Poll};
 use candor_linux::realtime;
 use candor_linux::signal::{Signal, Signals};
 use candor_linux::watch::Watch;
-use candor_time::{Monotonic, Nanos};
+use candor_service::supervise::{Next, Supervised, Supervision};
+use candor_time::Nanos;
 
 use self::claim::Claim;
 use self::links::Links;
@@ -69,9 +67,8 @@ impl<F: FnMut(&str)> Observer for F {
 }
 
 /// What events come from.
-const SIGNALS: u64 = 0;
-const FILES: u64 = 1;
-const LINKS: u64 = 2;
+const FILES: u64 = 0;
+const LINKS: u64 = 1;
 
 /// How often counters are rolled over, and how long requests from the control socket may wait for
 /// what only the supervisor does.
@@ -104,10 +101,12 @@ pub fn run(
         observer.tell(rules.warnings.trim_end());
     }
     check_rights(service)?;
-    let notifier = Notifier::from_environment()?;
+    let mut supervision = Supervision::new(Some(signals))?;
     let mut monitor = Monitor::open()?;
     let links = Links::new(&monitor.links()?);
     let watch = watch(&path, &rules)?;
+    supervision.add(&watch, FILES)?;
+    supervision.add(&monitor, LINKS)?;
     // What somebody else may have is taken before a port is opened.
     let listening = Listening::bind(service, &path)?;
 
@@ -124,14 +123,13 @@ pub fn run(
         Arc::new(Shared { gateway: Mutex::new(gateway), is_ending: AtomicBool::new(false) });
     let operator =
         Operator { shared: Arc::clone(&shared), file: path.clone(), claim, loaded: None };
-    let servers = listening.serve(operator, observer)?;
+    let server = listening.serve(operator, observer)?;
     if service.locks_memory {
         lock_memory(service, observer)?;
     }
     let mut supervisor = Supervisor {
         shared,
         path,
-        notifier,
         monitor,
         links,
         watch,
@@ -139,9 +137,8 @@ pub fn run(
         leaving_ticks: 0,
         observer,
     };
-    supervisor.work(signals)?;
-    let _ = supervisor.notifier.tell(&[State::Stopping]);
-    drop(servers);
+    supervision.run(&mut supervisor, "routing", TICK)?;
+    drop(server);
     let mut gateway = lock(&supervisor.shared.gateway);
     gateway.stop();
     Ok(gateway.snapshot())
@@ -162,12 +159,6 @@ fn watch(path: &Path, rules: &Rules) -> Result<Watch, Error> {
 struct Listening {
     control: control::Listening,
     metrics: Option<metrics::Listening>,
-}
-
-/// What answers on them.
-struct Servers {
-    _exporter: Option<metrics::Exporter>,
-    _control: Server,
 }
 
 impl Listening {
@@ -193,21 +184,21 @@ impl Listening {
         Ok(Self { control, metrics })
     }
 
-    fn serve(self, operator: Operator, observer: &mut dyn Observer) -> Result<Servers, Error> {
-        let io = |error: std::io::Error| Error::Other(format!("no thread can be started: {error}"));
+    fn serve(self, operator: Operator, observer: &mut dyn Observer) -> Result<Server, Error> {
         observer.tell(&format!("control socket {}", self.control.path().display()));
         let shared = Arc::clone(&operator.shared);
-        let operator = Arc::new(Mutex::new(operator));
-        let control = self.control.serve(operator, Limits::default()).map_err(io)?;
-        let exporter = match self.metrics {
-            None => None,
-            Some(listening) => {
-                observer.tell(&format!("metrics at http://{}/metrics", listening.address()));
-                let snapshot = move || lock(&shared.gateway).snapshot();
-                Some(listening.serve(snapshot).map_err(io)?)
+        let metrics = self.metrics.map(|listening| {
+            observer.tell(&format!("metrics at http://{}/metrics", listening.address()));
+            listening.serve(move || lock(&shared.gateway).snapshot())
+        });
+        let metrics = async {
+            if let Some(metrics) = metrics {
+                metrics.await;
             }
         };
-        Ok(Servers { _exporter: exporter, _control: control })
+        let operator = Arc::new(Mutex::new(operator));
+        let server = self.control.serve(operator, Limits::default(), metrics);
+        server.map_err(|error| Error::Other(format!("no thread can be started: {error}")))
     }
 }
 
@@ -227,7 +218,6 @@ fn lock_memory(service: &Service, observer: &mut dyn Observer) -> Result<(), Err
 struct Supervisor<'a> {
     shared: Arc<Shared>,
     path: PathBuf,
-    notifier: Notifier,
     monitor: Monitor,
     links: Links,
     watch: Watch,
@@ -238,80 +228,49 @@ struct Supervisor<'a> {
 }
 
 impl Supervisor<'_> {
-    /// Does what signals, files, interfaces and the time ask for, until the gateway is to end.
-    fn work(&mut self, signals: &Signals) -> Result<(), Error> {
-        let mut poll = Poll::new()?;
-        poll.add(signals, Interest::Read, SIGNALS)?;
-        poll.add(&self.watch, Interest::Read, FILES)?;
-        poll.add(&self.monitor, Interest::Read, LINKS)?;
-        let alive_every = notify::watchdog().map(|period| Nanos::from_nanos(period.as_nanos() / 3));
-        let period = alive_every.map_or(TICK, |every| every.min(TICK));
-        let mut next_tick = clock::now::<Monotonic>() + TICK;
-        let _ = self.notifier.tell(&[State::Ready, State::Status("routing")]);
-        while !self.shared.is_ending.load(Ordering::Relaxed) {
-            let tokens: Vec<u64> = poll.wait(Some(period))?.collect();
-            for token in tokens {
-                match token {
-                    SIGNALS => self.signalled(signals)?,
-                    FILES if self.watch.changes()?.is_empty() => {}
-                    FILES => self.reload(),
-                    _ => self.follow()?,
-                }
-            }
-            let now = clock::now::<Monotonic>();
-            if now >= next_tick {
-                next_tick = now + TICK;
-                self.tick()?;
-            }
-            if alive_every.is_some() {
-                let _ = self.notifier.tell(&[State::Alive]);
-            }
+    /// Whether nothing is left to replay, and what it caused has left.
+    fn has_replayed(&mut self, replays: Replays) -> bool {
+        match replays {
+            Replays::Going => self.leaving_ticks = 0,
+            Replays::Leaving if self.leaving_ticks < LEAVING_TICKS => self.leaving_ticks += 1,
+            Replays::Leaving | Replays::Done | Replays::None => return true,
         }
-        Ok(())
+        false
     }
+}
 
-    fn signalled(&mut self, signals: &Signals) -> Result<(), Error> {
-        match signals.take()? {
-            Some(Signal::Hangup) => self.reload(),
-            Some(Signal::Interrupt | Signal::Terminate) => self.end(),
-            None => {}
+impl Supervised for Supervisor<'_> {
+    type Error = Error;
+
+    fn came(&mut self, source: u64) -> Result<Next, Error> {
+        if source == LINKS {
+            links::follow(&self.shared, &mut self.monitor, &mut self.links, self.observer)?;
+            return Ok(Next::Wait);
         }
-        Ok(())
+        Ok(if self.watch.changes()?.is_empty() { Next::Wait } else { Next::Reload })
     }
 
-    fn end(&self) {
-        self.shared.is_ending.store(true, Ordering::Relaxed);
-    }
-
-    /// A second is over.
-    fn tick(&mut self) -> Result<(), Error> {
+    fn tick(&mut self) -> Result<Next, Error> {
+        let replays = {
+            let mut gateway = lock(&self.shared.gateway);
+            gateway.tick();
+            for line in gateway.news() {
+                self.observer.tell(&line);
+            }
+            gateway.replays()
+        };
         // A folder that went away and returned is noticed by looking.
-        if !self.watch.changes()?.is_empty() && self.path.exists() {
-            self.reload();
-        }
-        let mut gateway = lock(&self.shared.gateway);
-        gateway.tick();
-        for line in gateway.news() {
-            self.observer.tell(&line);
-        }
-        if self.until_end {
-            match gateway.replays() {
-                Replays::Going => self.leaving_ticks = 0,
-                Replays::Leaving if self.leaving_ticks < LEAVING_TICKS => self.leaving_ticks += 1,
-                Replays::Leaving | Replays::Done | Replays::None => self.end(),
-            }
-        }
-        Ok(())
-    }
-
-    fn follow(&mut self) -> Result<(), Error> {
-        links::follow(&self.shared, &mut self.monitor, &mut self.links, self.observer)
+        let is_changed = !self.watch.changes()?.is_empty() && self.path.exists();
+        Ok(match is_changed {
+            _ if self.until_end && self.has_replayed(replays) => Next::End,
+            true => Next::Reload,
+            false => Next::Wait,
+        })
     }
 
     /// Reads the rules again and puts them into place, or says why not.
-    fn reload(&mut self) {
-        let _ = self.notifier.tell(&[State::Reloading]);
-        let status = match change(&self.shared, &self.path) {
+    fn reload(&mut self) -> String {
+        match change(&self.shared, &self.path) {
             Ok(loaded) => {
                 let gateway = lock(&self.shared.gateway);
                 self.observer.tell(&summary(&gateway, "changed"));
@@ -323,8 +282,11 @@ impl Supervisor<'_> {
                 self.observer.tell(&format!("the old rules stay in use: {}", error.trim_end()));
                 "the rules on disk have errors, the old rules stay in use".to_owned()
             }
-        };
-        let _ = self.notifier.tell(&[State::Ready, State::Status(&status)]);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.shared.is_ending.load(Ordering::Relaxed)
     }
 }
 

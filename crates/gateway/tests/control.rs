@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use candor_gateway::Snapshot;
 use candor_gateway::control::{
-    Access, Answer, BindError, Client, ClientError, Handler, Limits, Loaded, PlanLine, Rejected,
+    Access, Answer, Client, ClientError, Handler, Limits, Loaded, PlanLine, Reason, Rejected,
     Request, Server,
 };
 use candor_gateway::snapshot::{PortSnapshot, RuleSnapshot};
@@ -82,7 +82,7 @@ fn scene(limits: Limits) -> Scene {
     let path = folder.path().join("candor").join("drive.sock");
     let handler = Arc::new(Mutex::new(Fake { rules: 2, ..Fake::default() }));
     let listening = Server::bind(&path, Access::Owner).unwrap();
-    let server = listening.serve(Arc::clone(&handler), limits).unwrap();
+    let server = listening.serve(Arc::clone(&handler), limits, std::future::ready(())).unwrap();
     Scene { folder, path, handler, server }
 }
 
@@ -334,15 +334,16 @@ fn a_socket_is_there_once_and_only_for_its_owner() {
     assert_eq!(server.path(), path);
     let error = Server::bind(&path, Access::Owner).unwrap_err();
     let own = std::process::id();
-    match &error {
-        BindError::InUse { process, .. } => assert_eq!(*process, Some(own)),
-        other => panic!("{other}"),
+    match &error.reason {
+        Reason::InUse(process) => assert_eq!(*process, Some(own)),
+        _ => panic!("{error}"),
     }
     assert!(error.to_string().contains(&format!("(process {own})")), "{error}");
     // Another place is no way around it, in the first folder that serves.
     let elsewhere = folder.path().join("elsewhere").join("drive.sock");
     let places = [path.clone(), elsewhere.clone()];
-    assert!(matches!(Server::bind_first(&places, Access::Owner), Err(BindError::InUse { .. })));
+    let error = Server::bind_first(&places, Access::Owner).unwrap_err();
+    assert!(matches!(error.reason, Reason::InUse(_)), "{error}");
     // A client in the middle of things, and a lock that is held, do not hold up the end.
     let mut client = Plain::connect(&path);
     client.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");

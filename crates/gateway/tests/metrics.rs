@@ -2,13 +2,31 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use candor_gateway::Snapshot;
-use candor_gateway::metrics::{Exporter, Exposure, Listening, MAX_CLIENTS};
+use candor_gateway::metrics::{Exposure, Listening, MAX_CLIENTS, exchange};
+use candor_linux::clock;
+use candor_service::Reactor;
+use candor_time::{Monotonic, Nanos};
 
 /// No test waits longer than this for what must come.
 const PATIENCE: Duration = Duration::from_secs(60);
+const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// Metrics being served, until it is dropped.
+struct Exporter {
+    address: SocketAddr,
+    _reactor: Reactor,
+}
+
+impl Exporter {
+    const fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
 
 fn exporter() -> Exporter {
     let listening = Listening::bind(([127, 0, 0, 1], 0).into(), Exposure::Loopback).unwrap();
@@ -17,7 +35,9 @@ fn exporter() -> Exporter {
         count += 1;
         Snapshot { generation: count, ..Snapshot::default() }
     };
-    listening.serve(snapshot).unwrap()
+    let address = listening.address();
+    let reactor = Reactor::start("metrics", listening.serve(snapshot)).unwrap();
+    Exporter { address, _reactor: reactor }
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -43,7 +63,7 @@ fn ask(address: SocketAddr, request: &str) -> String {
 fn the_page_is_served_again_and_again() {
     let exporter = exporter();
     for number in 1..=100 {
-        let answer = ask(exporter.address(), "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+        let answer = ask(exporter.address(), SCRAPE);
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
         assert!(answer.contains(&format!("\ncandor_rules_generation {number}\n")), "{answer}");
     }
@@ -86,20 +106,103 @@ fn a_request_that_is_too_long_is_refused_with_the_reason() {
 }
 
 #[test]
-fn too_many_connections_are_turned_away() {
+fn connections_without_a_request_give_way() {
     let exporter = exporter();
     let mut silent: Vec<_> = (0..MAX_CLIENTS).map(|_| connect(exporter.address())).collect();
     // Connections are taken in order, so that these have all been taken before.
-    let mut one_more = connect(exporter.address());
-    assert!(receive(&mut one_more).starts_with("HTTP/1.1 503 "));
+    assert!(ask(exporter.address(), SCRAPE).starts_with("HTTP/1.1 200 OK\r\n"));
     let first = silent.first_mut().unwrap();
-    first.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-    assert!(receive(first).starts_with("HTTP/1.1 200 OK\r\n"));
+    assert!(receive(first).starts_with("HTTP/1.1 408 "));
     let address = exporter.address();
     drop(exporter);
     let last = silent.last_mut().unwrap();
     assert_eq!(receive(last), "", "connections end with the exporter");
     assert!(TcpStream::connect(address).is_err());
+}
+
+/// 96 clients connect, send half a request or garbage, go away or wait for the end, and connect again.
+#[test]
+fn clients_that_reconnect_keep_no_scrape_out() {
+    const STRANGERS: usize = 96;
+    const SCRAPES: u64 = 40;
+    let exporter = exporter();
+    let address = exporter.address();
+    let is_over = AtomicBool::new(false);
+    let connections = AtomicUsize::new(0);
+    let mut longest = Nanos::ZERO;
+    std::thread::scope(|scope| {
+        for stranger in 0..STRANGERS {
+            let (is_over, connections) = (&is_over, &connections);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let Ok(mut stream) = TcpStream::connect(address) else { continue };
+                    connections.fetch_add(1, Ordering::Relaxed);
+                    stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+                    let _ = stream.write_all(match stranger % 3 {
+                        0 => b"GET /metr",
+                        1 => b"\x16\x03\x01 garbage\r\n\r\n",
+                        _ => b"",
+                    });
+                    if stranger % 2 == 0 {
+                        let _ = stream.read(&mut [0; 512]);
+                    }
+                }
+            });
+        }
+        let begin = clock::now::<Monotonic>();
+        for number in 1..=SCRAPES {
+            clock::sleep_until(begin + Nanos::from_millis(5_000 * number / SCRAPES)).unwrap();
+            let asked = clock::now::<Monotonic>();
+            let answer = ask(address, SCRAPE);
+            let generation = format!("\ncandor_rules_generation {number}\n");
+            assert!(answer.contains(&generation), "{number}: {answer}");
+            longest = longest.max(clock::now::<Monotonic>() - asked);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let connections = connections.into_inner();
+    println!("{SCRAPES} answered beside {connections} connections, after {longest} at most");
+    assert!(connections > 2 * STRANGERS, "{connections}");
+    assert!(longest < Nanos::from_secs(10), "{longest}");
+}
+
+#[test]
+fn five_hundred_scrapes_at_once_are_answered() {
+    const SCRAPES: usize = 500;
+    let exporter = exporter();
+    let barrier = Barrier::new(SCRAPES);
+    let begin = clock::now::<Monotonic>();
+    let answered: usize = std::thread::scope(|scope| {
+        let scrape = || {
+            barrier.wait();
+            usize::from(ask(exporter.address(), SCRAPE).contains("\ncandor_up 1\n"))
+        };
+        let all: Vec<_> = (0..SCRAPES).map(|_| scope.spawn(scrape)).collect();
+        all.into_iter().map(|one| one.join().unwrap()).sum()
+    });
+    let took = clock::now::<Monotonic>() - begin;
+    println!("{answered} answered in {took}");
+    assert_eq!(answered, SCRAPES);
+    assert!(took < Nanos::from_secs(20), "{took}");
+}
+
+#[test]
+fn pieces_make_no_difference() {
+    for (request, status) in [
+        ("GET /metrics?name[]=candor_up HTTP/1.1\r\nHost: a\r\n\r\n", "1.1 200 OK"),
+        ("GET /metrics HTTP/1.0\r\n\r\n", "1.0 200 OK"),
+        ("GET /../metrics HTTP/1.1\r\n\r\n", "1.1 404 Not Found"),
+        ("get /metrics HTTP/1.1\r\n\r\n", "1.1 405 Method Not Allowed"),
+        ("GET /metrics HTTP/2.0\r\n\r\n", "1.1 505 HTTP Version Not Supported"),
+        ("\u{16}\u{3}\u{1}", "1.1 400 Bad Request"),
+    ] {
+        let whole = exchange(&[request.as_bytes()]).unwrap();
+        let shown = String::from_utf8_lossy(&whole);
+        assert!(shown.starts_with(&format!("HTTP/{status}\r\n")), "{request:?}: {shown}");
+        let pieces: Vec<_> = request.as_bytes().chunks(1).collect();
+        assert_eq!(exchange(&pieces).unwrap(), whole, "{request:?}");
+    }
+    assert_eq!(exchange(&[b"GET /met"]).unwrap(), b"");
 }
 
 #[test]

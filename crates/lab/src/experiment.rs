@@ -150,6 +150,8 @@ impl SignalService {
 pub enum SubscriberKind {
     /// Nobody is: frames are received.
     None,
+    /// In the process of the service.
+    InProcess,
     /// WebSocket with AGL's messages.
     #[default]
     Json,
@@ -162,13 +164,15 @@ pub enum SubscriberKind {
 
 impl SubscriberKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::None, Self::Json, Self::Cbor, Self::MessagePack];
+    pub const ALL: [Self; 5] =
+        [Self::None, Self::InProcess, Self::Json, Self::Cbor, Self::MessagePack];
 
     /// The name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
+            Self::InProcess => "in-process",
             Self::Json => "json",
             Self::Cbor => "cbor",
             Self::MessagePack => "msgpack",
@@ -178,6 +182,7 @@ impl SubscriberKind {
     const fn description(self) -> &'static str {
         match self {
             Self::None => "none",
+            Self::InProcess => "in the process of the service",
             Self::Json => "WebSocket with JSON",
             Self::Cbor => "WebSocket with CBOR",
             Self::MessagePack => "WebSocket with MessagePack",

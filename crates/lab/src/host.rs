@@ -91,17 +91,20 @@ impl Bed<'_> {
         let trace = self.scratch.join("trace.pcap");
         let bytes = trace::write(&trace, self.experiment, self.service)?;
         let port = free_port()?;
+        let arrivals = self.arrivals();
+        let is_inside = self.service.subscriber == SubscriberKind::InProcess;
         let mut server = self.start(
             "server",
             &Order::Server {
                 port: format!("can2udp:127.0.0.1:{port}"),
                 coalesce_ns: self.service.coalesce.as_nanos(),
+                events: self.experiment.count,
+                in_process: if is_inside { arrivals.clone() } else { Vec::new() },
             },
         )?;
         let url = server.ready()?;
-        let arrivals = self.arrivals();
         let mut subscribers = Vec::new();
-        for arrivals in &arrivals {
+        for arrivals in arrivals.iter().filter(|_| !is_inside) {
             let order = Order::Subscriber {
                 url: url.clone(),
                 kind: self.service.subscriber,

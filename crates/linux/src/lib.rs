@@ -18,7 +18,7 @@
 //! | [`notify`] | telling the service manager how it goes |
 //! | [`signal`] | signals that are read like a file |
 //! | [`watch`] | noticing that a file was saved |
-//! | [`lock`], [`folder`] | a lock between processes; folders that no other user can change |
+//! | [`lock`], [`folder`], [`runtime`] | a lock between processes; folders that no other user can change; where locks and sockets are |
 //! | [`peer`] | who is at the other end of a Unix socket |
 //! | [`process`] | forking and reaping |
 //! | [`namespace`] | network namespaces |
@@ -52,10 +52,12 @@ pub mod probe;
 pub mod process;
 pub mod quick;
 pub mod realtime;
+pub mod runtime;
 pub mod signal;
 mod socket;
 pub mod state;
 pub mod tcp;
+pub mod timer;
 pub mod udp;
 pub mod wake;
 pub mod watch;

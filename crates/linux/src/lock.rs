@@ -1,34 +1,23 @@
 //! A lock between processes that ends with its holder, whatever way that one ends.
 //!
-//! It is a file that is locked (`flock(2)`), named after what is not to be done twice:
-//!
-//! | place | for |
-//! |---|---|
-//! | `/run/candor` | root |
-//! | `$RUNTIME_DIRECTORY` | a service that is not root: systemd makes this folder for it |
-//! | `$XDG_RUNTIME_DIR/candor` | a user who is logged in |
-//! | `candor-UID` in the folder for temporary files | anybody else |
+//! It is a file that is locked (`flock(2)`), named after what is not to be done twice, in one of the
+//! [run-time folders](crate::runtime).
 //!
 //! The lock is taken in the first place that can be written and that nobody but this user and root can
 //! change: a folder that belongs to another user, that others can write to, or that is a symbolic link
 //! is passed over. Lock files have mode 0600, so that no other user can open one, and whoever cannot open
-//! it cannot lock it. Folders are made with mode 0700, but for `/run/candor`, which has 0755 as when
-//! systemd makes it: services of other users have their folders in it. For the same reason the locks of other users
-//! are not seen, except by root, who sees all of them: in `/run/candor`, in the folders of services
+//! it cannot lock it. For the same reason the locks of other users are not seen, except by root, who sees all of them: in `/run/candor`, in the folders of services
 //! within it, and in those of users. The file stays when the lock is given back: that it is there means nothing.
 
-use std::env;
-use std::ffi::OsString;
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::folder::{self, Folder, Writers};
+use crate::folder::{Folder, Writers};
+use crate::runtime::{Folders, mode_of};
 use crate::{Errno, Error};
 
-/// Where root and services have their locks and sockets.
-const SYSTEM: &str = "/run/candor";
 /// What is read of a lock file at most.
 const MAX_LEN: u64 = 4096;
 /// Folders within a place that are looked into at most.
@@ -69,14 +58,11 @@ impl Lock {
     /// # Errors
     /// There is no place to which a lock file can be written.
     pub fn take(key: &str) -> Result<Outcome, Error> {
-        let user = fs::metadata("/proc/self").map_or(0, |metadata| metadata.uid());
-        if user == 0
-            && let Some(holder) = held_by_user(key)
-        {
-            return Ok(Outcome::Held(holder));
+        let folders = Folders::of_process();
+        match held_by_user(&folders, key) {
+            Some(holder) => Ok(Outcome::Held(holder)),
+            None => Self::take_in(&folders.locks(), key),
         }
-        let places = places(|name| env::var_os(name), &env::temp_dir(), user);
-        Self::take_in(&places, key)
     }
 
     /// The same in the first of these folders that will do; their parents must be there.
@@ -142,13 +128,6 @@ fn attempt(place: &Path, key: &str) -> io::Result<Outcome> {
     Err(io::Error::other("the lock file is removed again and again"))
 }
 
-/// The mode with which a place is made that has `mode` elsewhere: others must be able to enter the one
-/// for root and services, but there is nothing in it that they can open.
-#[must_use]
-pub fn mode_of(place: &Path, mode: u32) -> u32 {
-    if place == Path::new(SYSTEM) { 0o755 } else { mode }
-}
-
 /// Whether both are the same file.
 fn is_same(file: &File, other: &io::Result<File>) -> bool {
     let identity = |file: &File| file.metadata().ok().map(|found| (found.dev(), found.ino()));
@@ -164,9 +143,9 @@ fn held_within(place: &Folder, name: &str) -> Option<Holder> {
 
 /// Which user holds the lock, if any does: root sees their folders. A user could keep root from something by such a
 /// lock, so it counts only while this program holds it, for which the user must be able to do that something.
-fn held_by_user(key: &str) -> Option<Holder> {
+fn held_by_user(folders: &Folders, key: &str) -> Option<Holder> {
     let name = file_name(key);
-    let folders = folder::of_users(Path::new("/run/user"), &env::temp_dir());
+    let folders = folders.of_users();
     let holders = folders.iter().filter_map(|(path, _)| held(&Folder::open(path).ok()?, &name));
     let program = |process: &str| fs::metadata(format!("/proc/{process}/exe")).ok();
     let identity = |found: Metadata| (found.dev(), found.ino());
@@ -213,28 +192,9 @@ fn file_name(key: &str) -> String {
     format!("{}-{sum:016x}.lock", plain.trim_start_matches('.'))
 }
 
-fn places(
-    variable: impl Fn(&str) -> Option<OsString>,
-    temporary: &Path,
-    user: u32,
-) -> Vec<PathBuf> {
-    let mut places = vec![PathBuf::from(SYSTEM)];
-    // systemd lists several folders with colons; the first one will do.
-    places.extend(
-        variable("RUNTIME_DIRECTORY")
-            .and_then(|list| Some(PathBuf::from(list.to_str()?.split(':').next()?)))
-            .filter(|path| path.is_absolute())
-            // systemd may make it as a symbolic link to a folder that it keeps.
-            .map(|path| path.canonicalize().unwrap_or(path)),
-    );
-    let of_user = variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    places.extend(of_user.map(|path| path.join("candor")));
-    places.push(temporary.join(format!("candor-{user}")));
-    places
-}
-
 #[cfg(test)]
 mod tests {
+    use std::env;
     use std::fs::{DirBuilder, Permissions};
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 
@@ -341,8 +301,6 @@ mod tests {
         let Outcome::Taken(lock) = take(std::slice::from_ref(&place), "key") else { panic!() };
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
         assert_eq!((mode(lock.path()), mode(&place)), (0o600, 0o700));
-        assert_eq!(mode_of(&place, 0o700), 0o700);
-        assert_eq!(mode_of(Path::new("/run/candor"), 0o700), 0o755);
     }
 
     #[test]
@@ -372,32 +330,6 @@ mod tests {
         assert!(matches!(take(&places, "key"), Outcome::Taken(_)));
         let (old, new) = (lock.file, File::open(&lock.path).map_err(io::Error::other));
         assert!(!is_same(&old, &new) && new.is_ok());
-    }
-
-    #[test]
-    fn the_places_are_found_by_the_environment() {
-        type Variables = &'static [(&'static str, &'static str)];
-        let cases: [(Variables, &[&str]); 3] = [
-            (&[], &["/run/candor", "/t/candor-7"]),
-            (
-                &[("XDG_RUNTIME_DIR", "/run/user/7")],
-                &["/run/candor", "/run/user/7/candor", "/t/candor-7"],
-            ),
-            (
-                &[("RUNTIME_DIRECTORY", "/run/a:/run/b"), ("XDG_RUNTIME_DIR", "relative")],
-                &["/run/candor", "/run/a", "/t/candor-7"],
-            ),
-        ];
-        for (variables, expected) in cases {
-            let found = places(
-                |name| {
-                    variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
-                },
-                Path::new("/t"),
-                7,
-            );
-            assert_eq!(found, expected.iter().map(PathBuf::from).collect::<Vec<_>>());
-        }
     }
 
     #[test]

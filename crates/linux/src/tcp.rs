@@ -1,7 +1,7 @@
 //! TCP that `std` does not have: connecting and sending without waiting, and noticing that the other end is
 //! gone.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -53,6 +53,16 @@ pub fn unsent(stream: &TcpStream) -> Result<u32, Error> {
     Ok(count.unsigned_abs())
 }
 
+/// How many connections may wait to be accepted; std says 128, and the kernel has a limit for all
+/// (`net.core.somaxconn`).
+///
+/// # Errors
+/// The kernel refuses.
+pub fn set_backlog(listener: &TcpListener, connections: i32) -> Result<(), Error> {
+    rustix::net::listen(listener, connections)
+        .map_err(|errno| Error::new("lengthen the queue of", "a listener", errno.into()))
+}
+
 /// Bounds what the kernel takes before it has sent what it took earlier (`TCP_NOTSENT_LOWAT`). Its
 /// own bound is some megabytes, and what waits there cannot be overtaken.
 ///
@@ -93,11 +103,9 @@ pub fn set_patience(stream: &TcpStream, patience: Nanos) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
-    use std::net::TcpListener;
-
     use super::*;
     use crate::poll::{self, Interest};
+    use std::io::Read;
 
     #[test]
     fn connecting_and_sending_do_not_wait() {

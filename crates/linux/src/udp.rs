@@ -18,7 +18,7 @@ use crate::socket::{self, retry, sent, set_option};
 use crate::{Errno, Error, Sent};
 
 /// Datagrams that are received at once.
-const BATCH: usize = 16;
+const BATCH: usize = 32;
 /// Room for the longest datagram.
 const ROOM: usize = 65_536;
 

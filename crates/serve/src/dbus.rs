@@ -25,7 +25,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::runtime::Runtime;
+use candor_service::Reactor;
 
 use crate::{Error, Shared};
 
@@ -117,23 +117,32 @@ impl Link {
     }
 }
 
-/// Connects to a bus, and serves there as soon as the runtime runs.
+/// Connects to a bus on the thread of the reactor, and serves there.
 #[cfg(feature = "dbus")]
 pub(crate) fn start(
-    runtime: &Runtime,
+    reactor: &Reactor,
     shared: &Arc<Shared>,
     address: BusAddress,
 ) -> Result<Arc<Link>, Error> {
-    let connected = runtime
-        .block_on(bus::connect(&address, shared))
-        .map_err(|reason| Error::Dbus(address.clone(), reason))?;
     let link = Arc::new(Link::new(address));
-    runtime.spawn(bus::keep(connected, Arc::clone(&link), Arc::clone(shared)));
+    let (tell, told) = std::sync::mpsc::channel();
+    let (of_task, shared) = (Arc::clone(&link), Arc::clone(shared));
+    reactor.spawn(async move {
+        match bus::connect(&of_task.address, &shared).await {
+            Ok(connected) => {
+                let _ = tell.send(Ok(()));
+                bus::keep(connected, of_task, shared).await;
+            }
+            Err(reason) => drop(tell.send(Err(reason))),
+        }
+    });
+    let outcome = told.recv().unwrap_or_else(|_| Err("the service has ended".to_owned()));
+    outcome.map_err(|reason| Error::Dbus(link.address.clone(), reason))?;
     Ok(link)
 }
 
 #[cfg(not(feature = "dbus"))]
-pub(crate) fn start(_: &Runtime, _: &Arc<Shared>, address: BusAddress) -> Result<Arc<Link>, Error> {
+pub(crate) fn start(_: &Reactor, _: &Arc<Shared>, address: BusAddress) -> Result<Arc<Link>, Error> {
     Err(Error::Dbus(address, ABSENT.to_owned()))
 }
 

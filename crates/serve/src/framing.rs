@@ -9,10 +9,8 @@ pub(crate) const fn framing(format: Format) -> Framing {
     match format {
         Format::Afb(_) => text,
         Format::Binary(_) => binary,
-        // The events are one text without an end.
-        Format::Sse => nothing,
-        // Each transport puts its own messages together.
-        Format::Plain => nothing,
+        // One text without an end; what never leaves the process.
+        Format::Sse | Format::Plain => nothing,
     }
 }
 

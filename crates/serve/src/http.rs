@@ -1,35 +1,32 @@
 //! The HTTP server: the page, the newest values, and the way to the WebSocket.
 
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use candor_events::Pattern;
 use candor_events::afb;
 use candor_events::binary::Encoding;
+use candor_service::clients::{Client, Room};
+use candor_service::http::{self, Limits, Socket};
+use candor_service::listen::Listener;
+use candor_time::Nanos;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use hyper_util::rt::TokioIo;
+use tokio::sync::watch;
 use tungstenite::handshake::derive_accept_key;
 
-use crate::place::Listener;
 use crate::stream::{self, Content};
 use crate::{Shared, connection, verbs};
 
-/// Connections at once.
-const MAX_CONNECTIONS: usize = 2_048;
-/// How long the head of a request may take to come.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait when there cannot be another connection: too many files are open, until some are closed.
-const RETRY: Duration = Duration::from_millis(100);
+const LIMITS: Limits = Limits {
+    room: Room { clients: 2_048, gives_way: Nanos::from_millis(100), waits: true },
+    head: 64 << 10,
+    patience: Nanos::from_secs(5),
+    keeps_alive: true,
+};
 
 /// What the page consists of: type and contents.
 fn page(path: &str) -> Option<(&'static str, &'static str)> {
@@ -53,82 +50,30 @@ pub(crate) async fn serve(
     shared: Arc<Shared>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     for listener in listeners {
-        let (shared, places) = (Arc::clone(&shared), Arc::clone(&places));
-        tokio::spawn(async move {
-            match listener {
-                Listener::Tcp(listener) => {
-                    let Ok(listener) = TcpListener::from_std(listener) else { return };
-                    loop {
-                        let Ok((socket, _)) = listener.accept().await else {
-                            tokio::time::sleep(RETRY).await;
-                            continue;
-                        };
-                        // Events are gathered here, and not again by the kernel.
-                        let _ = socket.set_nodelay(true);
-                        attend(socket, &shared, &places, true);
-                    }
-                }
-                Listener::Unix(listener) => {
-                    let Ok(listener) = UnixListener::from_std(listener) else { return };
-                    loop {
-                        let Ok((socket, _)) = listener.accept().await else {
-                            tokio::time::sleep(RETRY).await;
-                            continue;
-                        };
-                        attend(socket, &shared, &places, false);
-                    }
-                }
+        let shared = Arc::clone(&shared);
+        // A web page could be behind an address, but not behind a file.
+        let is_open_to_pages = matches!(listener, Listener::Tcp(_));
+        let handler = move |request: Request<Incoming>, client: &Client| {
+            let checked = match is_open_to_pages {
+                true => check_origin(request.headers()),
+                false => Ok(()),
+            };
+            match checked {
+                Ok(()) => answer(request, &shared, client),
+                Err(reason) => text(StatusCode::FORBIDDEN, reason),
             }
-        });
+        };
+        tokio::spawn(http::serve(listener, LIMITS, handler));
     }
     let _ = stop.changed().await;
 }
 
-/// Begins to answer a connection. Whether a web page could be behind it decides what is checked.
-fn attend<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    socket: S,
-    shared: &Arc<Shared>,
-    places: &Arc<Semaphore>,
-    is_open_to_pages: bool,
-) {
-    let Ok(place) = Arc::clone(places).try_acquire_owned() else { return };
-    let shared = Arc::clone(shared);
-    tokio::spawn(async move {
-        let place = Arc::new(place);
-        let service = service_fn(|request: Request<Incoming>| {
-            let (shared, place) = (Arc::clone(&shared), Arc::clone(&place));
-            async move {
-                let checked = match is_open_to_pages {
-                    true => check_origin(request.headers()),
-                    false => Ok(()),
-                };
-                Ok::<_, Infallible>(match checked {
-                    Ok(()) => answer::<S>(request, &shared, place),
-                    Err(reason) => text(StatusCode::FORBIDDEN, reason),
-                })
-            }
-        });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(PATIENCE)
-            .serve_connection(TokioIo::new(socket), service)
-            .with_upgrades();
-        // A client that breaks off is no news.
-        let _ = connection.await;
-    });
-}
-
-/// Answers a request. `place` is kept as long as the connection is.
-fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    request: Request<Incoming>,
-    shared: &Arc<Shared>,
-    place: Arc<OwnedSemaphorePermit>,
-) -> Answer {
+/// Answers a request.
+fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> Answer {
     let path = request.uri().path();
     if path == "/api" {
-        return upgrade::<S>(request, shared, place);
+        return upgrade(request, shared, client);
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
         return text(
@@ -147,7 +92,7 @@ fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         let content = match request.method() {
             // Nobody would read them.
             &Method::HEAD => Ok(Content::default()),
-            _ => stream::open(&query, shared, place),
+            _ => stream::open(&query, shared),
         };
         return match content {
             Ok(content) => with_type(StatusCode::OK, "text/event-stream", content),
@@ -212,11 +157,7 @@ fn check_origin(headers: &HeaderMap) -> Result<(), &'static str> {
 }
 
 /// Turns a connection into a WebSocket.
-fn upgrade<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    mut request: Request<Incoming>,
-    shared: &Arc<Shared>,
-    place: Arc<OwnedSemaphorePermit>,
-) -> Answer {
+fn upgrade(mut request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> Answer {
     let headers = request.headers();
     let has = |name: header::HeaderName, word: &str| {
         let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
@@ -244,10 +185,10 @@ fn upgrade<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     }
     let encoding = chosen.and_then(|(_, encoding)| encoding);
     let shared = Arc::clone(shared);
+    client.keep();
     tokio::spawn(async move {
-        let _place = place;
         let Ok(upgraded) = hyper::upgrade::on(&mut request).await else { return };
-        let Ok(parts) = upgraded.downcast::<TokioIo<S>>() else { return };
+        let Ok(parts) = upgraded.downcast::<TokioIo<Socket>>() else { return };
         connection::serve(parts.io.into_inner(), &parts.read_buf, encoding, shared).await;
     });
     answer.body(Content::default()).unwrap_or_default()

@@ -1,22 +1,30 @@
-//! The ingest: a thread for each port, outside of the reactor.
+//! The ingest: what ports receive becomes events.
+//!
+//! | file | for which ports |
+//! |---|---|
+//! | `task.rs` | those with a descriptor: a task beside the connections. While frames flow, the reactor does not wait for the port, which would wake it up for each of them, but for a timer: once a tick one thread receives, publishes, and writes to all connections |
+//! | `thread.rs` | the others: a thread each |
+
+mod task;
+mod thread;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
 
 use candor_linux::clock;
-use candor_port::{
-    Address, Error, Medium, Progress, Receiver, ReceiverCounters, Until, Waker, Wanted,
-};
-use candor_time::{Instant, Monotonic, Nanos, Realtime};
+use candor_port::{Address, Error, Medium, Progress, Receiver, ReceiverCounters, Until, Wanted};
+use candor_service::Reactor;
+use candor_time::{Instant, Nanos, Realtime};
 use candor_wire::can::Frame;
 
 use crate::Shared;
 
 /// Frames that are published at most before connections are woken: a full port starves nobody.
 const MOST_FRAMES: usize = 1_024;
-/// How long a thread waits for frames before it looks whether to end.
+/// A call that gives fewer frames has taken what was there; what came since is taken in the next tick.
+const FEW_FRAMES: usize = 8;
+/// How long frames are waited for before it is looked whether to end, and whether the port works.
 const ATTENTION: Nanos = Nanos::from_secs(1);
 /// How often a port that does not work is tried again.
 const RETRY: Nanos = Nanos::from_millis(200);
@@ -83,44 +91,49 @@ pub(crate) fn open(address: &Address) -> Result<Opened, Error> {
     Ok(Opened { address: address.clone(), receiver, intake })
 }
 
-/// A thread that takes frames from a port.
+/// What takes frames from a port.
 pub(crate) struct Ingest {
     intake: Arc<Intake>,
-    waker: Arc<Mutex<Option<Waker>>>,
-    thread: JoinHandle<()>,
+    thread: Option<thread::Thread>,
     reported: Option<String>,
 }
 
 impl Opened {
-    /// Begins to publish its frames.
+    /// Begins to publish its frames. A task ends with the reactor.
     pub(crate) fn start(
         self,
         bus: usize,
         coalesce: Nanos,
         shared: Arc<Shared>,
+        reactor: &Reactor,
         is_ending: Arc<AtomicBool>,
     ) -> io::Result<Ingest> {
-        let waker = Arc::new(Mutex::new(self.receiver.waker()));
         let intake = Arc::clone(&self.intake);
-        let worker =
-            Worker { opened: self, bus, coalesce, shared, is_ending, waker: Arc::clone(&waker) };
-        let thread = thread::Builder::new().name(format!("ingest/{bus}"));
-        let thread = thread.spawn(move || worker.work())?;
-        Ok(Ingest { intake, waker, thread, reported: None })
+        let has_descriptor = self.receiver.descriptor().is_some();
+        let worker = Worker { opened: self, bus, coalesce, shared };
+        let thread = match has_descriptor {
+            true => {
+                reactor.spawn(task::Task::new(worker).work());
+                None
+            }
+            false => Some(thread::start(worker, is_ending)?),
+        };
+        Ok(Ingest { intake, thread, reported: None })
     }
 }
 
 impl Ingest {
-    /// Makes the thread look whether to end.
+    /// Makes a thread look whether to end.
     pub(crate) fn wake(&self) {
-        if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
-            waker.wake();
+        if let Some(thread) = &self.thread {
+            thread.wake();
         }
     }
 
     pub(crate) fn join(self) {
-        // One that panicked has said so.
-        let _ = self.thread.join();
+        if let Some(thread) = self.thread {
+            thread.join();
+        }
     }
 
     /// What is new about whether the port works.
@@ -138,62 +151,31 @@ impl Ingest {
     }
 }
 
+/// How much was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    /// What was there.
+    All,
+    /// There is more.
+    Some,
+    /// Nothing comes any more.
+    Ended,
+}
+
+/// A port and where its frames go.
 struct Worker {
     opened: Opened,
     bus: usize,
     coalesce: Nanos,
     shared: Arc<Shared>,
-    is_ending: Arc<AtomicBool>,
-    waker: Arc<Mutex<Option<Waker>>>,
 }
 
 impl Worker {
-    fn work(mut self) {
-        let mut batch = Vec::with_capacity(MOST_FRAMES);
-        // Whether the last look found something: then more is likely to come, and is gathered.
-        let mut is_flowing = false;
-        // Until something is received again, or nothing without an error.
-        let mut is_troubled = false;
-        let mut next = clock::now::<Monotonic>();
-        while !self.is_ending.load(Ordering::Relaxed) {
-            if is_flowing && self.coalesce > Nanos::ZERO {
-                next = (next + self.coalesce).max(clock::now());
-                let _ = clock::sleep_until(next);
-            }
-            let until = match is_flowing && self.coalesce > Nanos::ZERO {
-                true => Until::Now,
-                false => Until::Instant(clock::now::<Monotonic>() + ATTENTION),
-            };
-            match self.take(until, &mut batch) {
-                Ok(Progress::Ended) => {
-                    self.publish(&mut batch);
-                    self.opened.intake.set_trouble(Some("no more frames come".to_owned()));
-                    self.rest();
-                    return;
-                }
-                Ok(_) => {
-                    if std::mem::take(&mut is_troubled) {
-                        self.opened.intake.set_trouble(None);
-                    }
-                    if !is_flowing {
-                        next = clock::now();
-                    }
-                    is_flowing = !batch.is_empty();
-                    self.publish(&mut batch);
-                }
-                Err(error) => {
-                    self.publish(&mut batch);
-                    (is_flowing, is_troubled) = (false, true);
-                    self.mend(&error);
-                }
-            }
-        }
-    }
-
     /// Takes what has come.
-    fn take(&mut self, until: Until, batch: &mut Vec<(u64, Frame)>) -> Result<Progress, Error> {
+    fn take(&mut self, until: Until, batch: &mut Vec<(u64, Frame)>) -> Result<Taken, Error> {
         let mut until = until;
         loop {
+            let before = batch.len();
             let mut last = None;
             let progress = self.opened.receiver.receive(until, &mut |received| {
                 let stamp = received.stamp.system.map(Instant::as_nanos);
@@ -203,10 +185,16 @@ impl Worker {
                 last = Some(stamp);
                 batch.push((stamp, received.frame));
             })?;
+            let is_little = batch.len() - before < FEW_FRAMES && !self.opened.receiver.has_more();
             match progress {
-                Progress::Frames(_) if batch.len() < MOST_FRAMES => until = Until::Now,
-                Progress::Nothing | Progress::Frames(_) => return Ok(progress),
-                Progress::Ended => return Ok(progress),
+                Progress::Ended => return Ok(Taken::Ended),
+                Progress::Nothing => return Ok(Taken::All),
+                Progress::Frames(_) if batch.len() >= MOST_FRAMES => return Ok(Taken::Some),
+                // With a tick, the next one comes soon.
+                Progress::Frames(_) if is_little && self.coalesce > Nanos::ZERO => {
+                    return Ok(Taken::All);
+                }
+                Progress::Frames(_) => until = Until::Now,
             }
         }
     }
@@ -224,25 +212,19 @@ impl Worker {
         self.shared.changed.send_modify(|ticks| *ticks += 1);
     }
 
-    /// After an error: waits, and opens the port again if that helps.
-    fn mend(&mut self, error: &Error) {
-        self.opened.intake.set_trouble(Some(error.to_string()));
-        let _ = clock::sleep_until(clock::now::<Monotonic>() + RETRY);
-        if candor_drivers::medium(&self.opened.address) == Some(Medium::Recording) {
-            // It would begin again; its end is next.
-            return;
-        }
-        if let Ok(receiver) = receiver(&self.opened.address) {
-            self.opened.intake.adopt(&*receiver);
-            *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = receiver.waker();
-            self.opened.receiver = receiver;
-        }
+    /// The port works, or does not, and why.
+    fn set_trouble(&self, trouble: Option<String>) {
+        self.opened.intake.set_trouble(trouble);
     }
 
-    /// Nothing comes any more.
-    fn rest(&self) {
-        while !self.is_ending.load(Ordering::Relaxed) {
-            let _ = clock::sleep_until(clock::now::<Monotonic>() + RETRY);
-        }
+    /// Whether a port that made an error is to be opened again. A recording would begin again; its end is next.
+    fn can_be_opened_again(&self) -> bool {
+        candor_drivers::medium(&self.opened.address) != Some(Medium::Recording)
+    }
+
+    /// Goes on with a port that was opened again.
+    fn adopt(&mut self, receiver: Box<dyn Receiver>) {
+        self.opened.intake.adopt(&*receiver);
+        self.opened.receiver = receiver;
     }
 }

@@ -1,12 +1,12 @@
 //! The signal service: what ports receive becomes events for applications, over HTTP and WebSocket.
 //!
 //! ```text
-//!  port -- ingest, a thread each --> Hub (candor-events) --> connection, a task each --> WebSocket, HTTP
-//!            one batch per tick       behind one lock          one write per tick
+//!  port -- ingest, a task each --> Hub (candor-events) --> connection, a task each --> WebSocket, HTTP
+//!            one batch per tick      behind one lock          one write per tick
 //! ```
 //!
-//! An ingest thread is outside of the reactor, which would wake up for every datagram. Once a tick it takes what has
-//! come, publishes it, and wakes the connections. All of these share one thread. A connection reads from the log only
+//! Once a tick an ingest takes what has come, publishes it, and wakes the connections. While frames flow, the reactor waits
+//! for the tick alone: it would wake up for every datagram. All tasks share one thread, so a tick wakes the process up once. A connection reads from the log only
 //! when everything it had before is written, so the log is its queue, and it slows nobody.
 //!
 //! | path | what is there |
@@ -18,6 +18,12 @@
 //!
 //! With the feature `dbus` it is served on [D-Bus](dbus), too.
 //!
+//! [`Service::local`] subscribes in this process:
+//!
+//! ```no_run
+#![doc = include_str!("../examples/subscribe.rs")]
+//! ```
+//!
 //! Only loopback addresses are served, since there is no password, and Unix sockets, which have permissions. Pages of
 //! other origins are refused.
 
@@ -27,6 +33,7 @@ pub mod dbus;
 mod framing;
 mod http;
 mod ingest;
+mod local;
 mod place;
 mod stream;
 mod verbs;
@@ -36,12 +43,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 pub use candor_events::binary::Encoding;
+pub use candor_events::{Batch, Content, Event, Filter, Pattern};
 use candor_events::{Bus, Hub};
 use candor_linux::clock;
 use candor_port::Address;
+use candor_service::Reactor;
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use tokio::sync::watch;
@@ -50,6 +58,7 @@ use self::connection::Sessions;
 pub use self::dbus::BusAddress;
 use self::dbus::Link;
 use self::ingest::{Ingest, Intake};
+pub use self::local::Local;
 pub use self::place::Place;
 use self::place::SocketFile;
 
@@ -142,7 +151,7 @@ pub struct Service {
     is_ending: Arc<AtomicBool>,
     ingests: Vec<Ingest>,
     stop: watch::Sender<bool>,
-    server: Option<JoinHandle<()>>,
+    server: Option<Reactor>,
 }
 
 impl fmt::Debug for Service {
@@ -181,16 +190,11 @@ impl Service {
         });
         let is_ending = Arc::new(AtomicBool::new(false));
         let (stop, stopped) = watch::channel(false);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(Error::Kernel)?;
+        let serve = http::serve(listeners, Arc::clone(&shared), stopped);
+        let server = Reactor::start("candor-serve", serve).map_err(Error::Kernel)?;
         let links: Result<_, _> =
-            dbus.into_iter().map(|address| dbus::start(&runtime, &shared, address)).collect();
+            dbus.into_iter().map(|address| dbus::start(&server, &shared, address)).collect();
         let links = links?;
-        let server = {
-            let shared = Arc::clone(&shared);
-            let thread = std::thread::Builder::new().name("candor-serve".into());
-            thread.spawn(move || runtime.block_on(http::serve(listeners, shared, stopped)))
-        };
         let mut service = Self {
             shared,
             places,
@@ -199,13 +203,15 @@ impl Service {
             is_ending,
             ingests: Vec::new(),
             stop,
-            server: Some(server.map_err(Error::Kernel)?),
+            server: None,
         };
         for (bus, opened) in receivers.into_iter().enumerate() {
             let (shared, is_ending) = (Arc::clone(&service.shared), Arc::clone(&service.is_ending));
-            let ingest = opened.start(bus, coalesce, shared, is_ending).map_err(Error::Kernel)?;
+            let ingest = opened.start(bus, coalesce, shared, &server, is_ending);
+            let ingest = ingest.map_err(Error::Kernel)?;
             service.ingests.push(ingest);
         }
+        service.server = Some(server);
         Ok(service)
     }
 
@@ -219,6 +225,14 @@ impl Service {
     #[must_use]
     pub fn frames(&self) -> u64 {
         self.shared.hub().frames().0
+    }
+
+    /// Subscribes in this process, to nothing yet.
+    ///
+    /// # Errors
+    /// The kernel has no more descriptors.
+    pub fn local(&self) -> io::Result<Local> {
+        Local::new(&self.shared, self.stop.subscribe())
     }
 
     /// Frames lost before they could be received, as far as the ports know.
@@ -245,10 +259,7 @@ impl Drop for Service {
         for ingest in self.ingests.drain(..) {
             ingest.join();
         }
-        if let Some(server) = self.server.take() {
-            // One that panicked has said so.
-            let _ = server.join();
-        }
+        drop(self.server.take());
         self.files.clear();
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::str::FromStr;
 use candor_linux::folder::{Folder, Writers};
 use candor_linux::lock::{Lock, Outcome};
 use candor_linux::peer;
+use candor_service::listen::{self, Exposure, Listener};
 
 use crate::Error;
 
@@ -52,13 +53,6 @@ impl fmt::Display for Place {
     }
 }
 
-/// A listener.
-#[derive(Debug)]
-pub(crate) enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
 /// The file of a socket. It is removed in the end, unless it is another one by then.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
@@ -83,21 +77,19 @@ impl Drop for SocketFile {
 /// Others would reach it, or it cannot be had.
 pub(crate) fn listen(place: &Place) -> Result<(Listener, Place, Option<SocketFile>), Error> {
     match place {
-        Place::Tcp(address) if !address.ip().to_canonical().is_loopback() => {
-            Err(Error::NotLoopback(*address))
-        }
         Place::Tcp(address) => {
-            let fail = |error: io::Error| Error::Listen(place.clone(), error.to_string());
-            let listener = TcpListener::bind(address).map_err(fail)?;
-            listener.set_nonblocking(true).map_err(Error::Kernel)?;
+            let listener =
+                listen::tcp(*address, Exposure::Loopback).map_err(|error| match error {
+                    listen::Error::NotLoopback => Error::NotLoopback(*address),
+                    listen::Error::Io(error) => Error::Listen(place.clone(), error.to_string()),
+                })?;
             let address = listener.local_addr().map_err(Error::Kernel)?;
-            Ok((Listener::Tcp(listener), Place::Tcp(address), None))
+            Ok((listener.into(), Place::Tcp(address), None))
         }
         Place::Unix(path) => {
             let made = make(path).map_err(|reason| Error::Listen(place.clone(), reason));
             let (listener, file) = made?;
-            listener.set_nonblocking(true).map_err(Error::Kernel)?;
-            Ok((Listener::Unix(listener), place.clone(), Some(file)))
+            Ok((listener.into(), place.clone(), Some(file)))
         }
     }
 }

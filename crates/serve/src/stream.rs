@@ -128,15 +128,11 @@ pub(crate) fn read(query: &[(String, String)], has_signals: bool) -> Result<Want
     Ok(Wanted { filter, is_latest, ..wanted })
 }
 
-/// Begins to send the events that a query asks for. `place` is kept until that ends.
+/// Begins to send the events that a query asks for.
 ///
 /// # Errors
 /// What is wrong with the query, in one sentence.
-pub(crate) fn open(
-    query: &[(String, String)],
-    shared: &Arc<Shared>,
-    place: impl Send + 'static,
-) -> Result<Content, String> {
+pub(crate) fn open(query: &[(String, String)], shared: &Arc<Shared>) -> Result<Content, String> {
     let has_signals = shared.hub().topics().iter().any(|topic| !topic.is_raw());
     let wanted = read(query, has_signals)?;
     let mut subscriptions = Subscriptions::default();
@@ -144,7 +140,6 @@ pub(crate) fn open(
     let (sender, receiver) = mpsc::channel(1);
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
-        let _place = place;
         send(&shared, &mut subscriptions, &sender).await;
         subscriptions.leave(&mut shared.hub());
     });

@@ -11,7 +11,7 @@ use std::time::Duration;
 use candor_diagnostics::Findings;
 use candor_events::binary::{self, Encoding};
 use candor_serve::client::{Client, Error, Event};
-use candor_serve::{Config, Place, Service, Source};
+use candor_serve::{Batch, Config, Content, Filter, Pattern, Place, Service, Source};
 use candor_signals::Database;
 use candor_time::Nanos;
 use serde_json::{Value, json};
@@ -594,4 +594,41 @@ fn who_asks_and_does_not_read_is_not_answered_for_ever() {
     let resident_kb: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!(resident_kb < 150_000, "{asked} asked, {line}");
     assert!(bench.client().call("auth", &Value::Null).is_ok());
+}
+
+#[test]
+fn a_subscriber_in_the_process_gets_frames_and_signals_and_ends_with_the_service() {
+    let bench = Bench::new();
+    let mut local = bench.service.local().unwrap();
+    assert_eq!(local.subscribe(Pattern::Name("Motor.*".into()), Filter::default(), false), 1);
+    assert_eq!(local.subscribe(Pattern::Raw, Filter::default(), false), 0);
+    bench.flood(0x123, 1_000);
+    let reader = std::thread::spawn(move || {
+        let (mut batch, mut frames, mut signals) = (Batch::default(), 0, 0);
+        while local.next_batch(&mut batch) {
+            assert_eq!(batch.missed, 0);
+            for event in batch.events() {
+                match (local.name(event.topic), event.content) {
+                    ("car/291", Content::Data(&[low, high])) => {
+                        assert_eq!(
+                            (u64::from(u16::from_le_bytes([low, high])), frames),
+                            (frames, event.ordinal)
+                        );
+                        frames += 1;
+                    }
+                    ("Motor.Speed", Content::Value(value, None)) => {
+                        assert_eq!((value, signals), (signals as f64 / 2.0, event.ordinal));
+                        signals += 1;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        (frames, signals, local.counts().delivered)
+    });
+    while bench.service.frames() < 1_000 {
+        std::thread::yield_now();
+    }
+    drop(bench);
+    assert_eq!(reader.join().unwrap(), (1_000, 1_000, 2_000));
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use candor_gateway::control::place::{Places, Wanted};
+use candor_gateway::control::place::{Places, Wanted, find};
 use candor_gateway::control::{Client, ClientError};
 
 /// Connects to the gateway that is meant: by its control socket, its rule file, or since it is the
@@ -14,7 +14,7 @@ pub(super) fn connect(file: Option<&Path>, control: Option<&Path>) -> Result<Cli
         (None, Some(file)) => Wanted::File(file),
         (None, None) => Wanted::Any,
     };
-    let path = Places::of_process().find(wanted)?;
+    let path = find(&Places::of_process(), wanted)?;
     Client::connect(&path).map_err(describe)
 }
 

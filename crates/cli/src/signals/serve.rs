@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use candor_bus::named::{NamedPort, titles};
+use candor_bus::outlet::Stop;
 use candor_diagnostics::counted;
-use candor_linux::clock;
 use candor_output::{messages, say};
 use candor_serve::{BusAddress, Config, Place, Service, Source, dbus};
+use candor_service::supervise::{Next, Supervised, Supervision};
 use candor_signals::Database;
-use candor_time::{Monotonic, Nanos};
+use candor_time::Nanos;
 use clap::Args;
 
 use crate::Answer;
@@ -86,7 +87,8 @@ pub(crate) fn run(args: &ServeArgs) -> Answer {
         dbus: args.dbus.clone(),
         coalesce: args.coalesce,
     };
-    let mut service = Service::start(config).map_err(|error| error.to_string())?;
+    let supervision = Supervision::new(None).map_err(|error| error.to_string())?;
+    let service = Service::start(config).map_err(|error| error.to_string())?;
     let what = if signals == 0 {
         "raw frames, without a DBC file".to_owned()
     } else {
@@ -95,14 +97,39 @@ pub(crate) fn run(args: &ServeArgs) -> Answer {
     let buses = args.dbus.iter().map(|address| format!("{} at D-Bus {address}", dbus::NAME));
     let places: Vec<_> = service.places().iter().map(reached).chain(buses).collect();
     say!("serving {what} of {}: {}", names.join(", "), places.join(", "));
-    while !stop.load(Ordering::Relaxed) {
-        let _ = clock::sleep_until_or_signal(clock::now::<Monotonic>() + ATTENTION);
-        for line in service.news() {
+    let mut serving = Serving { service, stop };
+    supervision.run(&mut serving, "serving", ATTENTION).map_err(|error| error.to_string())?;
+    say!("{} served", counted(serving.service.frames(), "frame"));
+    Ok(true)
+}
+
+/// The service, and whether to end it.
+struct Serving {
+    service: Service,
+    stop: &'static Stop,
+}
+
+impl Supervised for Serving {
+    type Error = candor_linux::Error;
+
+    fn came(&mut self, _: u64) -> Result<Next, Self::Error> {
+        Ok(Next::Wait)
+    }
+
+    fn tick(&mut self) -> Result<Next, Self::Error> {
+        for line in self.service.news() {
             say!("{line}");
         }
+        Ok(Next::Wait)
     }
-    say!("{} served", counted(service.frames(), "frame"));
-    Ok(true)
+
+    fn reload(&mut self) -> String {
+        "serving".to_owned()
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
 }
 
 /// How a place is named by who goes there.

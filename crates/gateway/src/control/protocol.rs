@@ -276,79 +276,6 @@ pub struct Version {
     pub file: String,
 }
 
-/// Cuts what comes in pieces into lines, none longer than a limit.
-#[derive(Debug)]
-pub struct Lines {
-    bytes: Vec<u8>,
-    /// Up to here there is no line feed.
-    searched: usize,
-    /// Up to here it has been given out.
-    taken: usize,
-    max_len: usize,
-    /// The rest of a line that was too long is passed over.
-    is_skipping: bool,
-}
-
-/// A line was longer than the limit; the next line is whole again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLong;
-
-impl Lines {
-    /// For lines of at most so many bytes, line feed apart.
-    #[must_use]
-    pub const fn new(max_len: usize) -> Self {
-        Self { bytes: Vec::new(), searched: 0, taken: 0, max_len, is_skipping: false }
-    }
-
-    /// Takes the next piece. Keeps no more of it than the lines that are not fetched yet need:
-    /// fetch them all before the next piece.
-    pub fn push(&mut self, piece: &[u8]) {
-        self.bytes.drain(..self.taken);
-        self.searched -= self.taken;
-        self.taken = 0;
-        self.bytes.extend_from_slice(piece);
-    }
-
-    /// The next whole line, without its line feed.
-    pub fn next_line(&mut self) -> Option<Result<&[u8], TooLong>> {
-        loop {
-            let feed = self.bytes.get(self.searched..)?.iter().position(|&byte| byte == b'\n');
-            let Some(feed) = feed else {
-                self.searched = self.bytes.len();
-                if self.is_skipping {
-                    self.taken = self.searched;
-                } else if self.searched - self.taken > self.max_len {
-                    self.taken = self.searched;
-                    self.is_skipping = true;
-                    return Some(Err(TooLong));
-                }
-                return None;
-            };
-            let (start, end) = (self.taken, self.searched + feed);
-            (self.taken, self.searched) = (end + 1, end + 1);
-            if std::mem::take(&mut self.is_skipping) {
-                continue;
-            }
-            if end - start > self.max_len {
-                return Some(Err(TooLong));
-            }
-            return self.bytes.get(start..end).map(Ok);
-        }
-    }
-
-    /// Whether a line has begun that did not end yet.
-    #[must_use]
-    pub const fn has_rest(&self) -> bool {
-        self.is_skipping || self.bytes.len() > self.taken
-    }
-
-    /// How many bytes are held.
-    #[must_use]
-    pub const fn held(&self) -> usize {
-        self.bytes.len()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -470,37 +397,5 @@ mod tests {
         let line = Answer::Error(rejected.clone()).encode();
         assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1, "one line");
         assert_eq!(Answer::decode(&line), Ok(Answer::Error(rejected)));
-    }
-
-    /// The lines in what comes in these pieces; `None` for one that is too long.
-    fn cut(pieces: &[&[u8]], max_len: usize) -> Vec<Option<Vec<u8>>> {
-        let mut lines = Lines::new(max_len);
-        let mut out = Vec::new();
-        for piece in pieces {
-            lines.push(piece);
-            while let Some(line) = lines.next_line() {
-                out.push(line.ok().map(<[u8]>::to_vec));
-            }
-            assert!(lines.held() <= max_len + piece.len(), "{} bytes held", lines.held());
-        }
-        out
-    }
-
-    #[test]
-    fn lines_are_cut_however_they_come() {
-        let text = b"one\n\ntwo two\nfar too long a line\nx\nrest";
-        let expected: Vec<Option<Vec<u8>>> = vec![
-            Some(b"one".into()),
-            Some(b"".into()),
-            Some(b"two two".into()),
-            None,
-            Some(b"x".into()),
-        ];
-        assert_eq!(cut(&[text], 8), expected);
-        for size in 1..text.len() {
-            let pieces: Vec<_> = text.chunks(size).collect();
-            assert_eq!(cut(&pieces, 8), expected, "pieces of {size}");
-        }
-        assert_eq!(cut(&[b"12345678\n123456789\n"], 8), [Some(b"12345678".to_vec()), None]);
     }
 }

@@ -120,7 +120,7 @@ pub(super) fn evaluate(
         cpu_percent: (share(cpu) * 1_000.0).round() / 1_000.0,
     };
     let mut processes = vec![process("server", 1, ran.cost.server)];
-    if subscribers > 0 {
+    if !ran.heard.is_empty() {
         processes.push(process("subscriber", subscribers, ran.cost.subscribers));
     }
     Ok(ResultFile {

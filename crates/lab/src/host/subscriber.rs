@@ -39,7 +39,8 @@ pub(super) fn subscribe(
     let mut times_ns = vec![NEVER; usize::try_from(events).unwrap_or(0)];
     let mut report = Report::default();
     match kind {
-        SubscriberKind::None => {}
+        // These are no processes.
+        SubscriberKind::None | SubscriberKind::InProcess => {}
         SubscriberKind::Json => json(url, &mut times_ns, &mut report)?,
         SubscriberKind::Cbor => binary(url, Encoding::Cbor, &mut times_ns, &mut report)?,
         SubscriberKind::MessagePack => {
@@ -113,7 +114,7 @@ fn binary(
 }
 
 /// Writes down that the event with this data is there.
-fn arrived(data: &[u8], times_ns: &mut [u64]) -> Result<(), String> {
+pub(super) fn arrived(data: &[u8], times_ns: &mut [u64]) -> Result<(), String> {
     let [low, middle, high, ..] = *data else { return Err("an event has no number".into()) };
     let number = u32::from_le_bytes([low, middle, high, 0]);
     let place = times_ns.get_mut(number as usize);

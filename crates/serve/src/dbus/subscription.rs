@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use candor_events::{Hub, Subscriber};
+use candor_events::{self as events, Content, Hub, Subscriber};
 use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -118,6 +118,7 @@ async fn ask(connection: Connection, client: String) -> Answer {
 /// What is taken from the log at once.
 #[derive(Default)]
 struct Batch {
+    gathered: events::Batch,
     missed: u64,
     total: u64,
     names: Vec<(u32, String)>,
@@ -133,19 +134,20 @@ impl Batch {
         self.values.clear();
         self.frames.clear();
         self.data.clear();
-        let delivery = subscriber.take(hub, MOST_EVENTS, |event| {
+        let delivery = subscriber.gather(hub, MOST_EVENTS, &mut self.gathered);
+        for event in self.gathered.events() {
             let (time_us, topic) = (event.time_ns / 1_000, event.topic.0);
             // The last bits are enough to see a gap.
             let ordinal = event.ordinal as u32;
-            match event.value {
-                Some(value) => self.values.push((time_us, topic, ordinal, value)),
-                None => {
+            match event.content {
+                Content::Value(value, _) => self.values.push((time_us, topic, ordinal, value)),
+                Content::Data(data) => {
                     let start = self.data.len();
-                    self.data.extend_from_slice(event.data);
+                    self.data.extend_from_slice(data);
                     self.frames.push((time_us, topic, ordinal, start..self.data.len()));
                 }
             }
-        });
+        }
         (self.missed, self.total) = (delivery.missed, subscriber.counts().missed);
         delivery.has_more
     }

@@ -1,0 +1,20 @@
+//! Frames of a recording as events, in this process.
+
+use candor_serve::{Batch, Config, Filter, Pattern, Service, Source};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let address = "file:examples/recordings/drive.log".parse()?;
+    let source = Source { name: "can0".into(), address, database: None };
+    let (listen, dbus) = (Vec::new(), Vec::new());
+    let config = Config { sources: vec![source], listen, dbus, coalesce: "1.5ms".parse()? };
+    let service = Service::start(config)?;
+    let mut events = service.local()?;
+    events.subscribe(Pattern::Raw, Filter::default(), false);
+    let mut batch = Batch::default();
+    while events.next_batch(&mut batch) {
+        for event in batch.events() {
+            println!("{} {:?}", events.name(event.topic), event.content);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! What programs that answer others have in common. What they answer is theirs.
+//!
+//! ```text
+//!  listener --> clients: as many as there is room for --> a task each: HTTP or lines --> the program
+//!                     all of it in the thread of one reactor
+//! ```
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`Reactor`] | a thread with an event loop |
+//! | [`listen`] | addresses to connect to, and who can reach them |
+//! | [`unix`], [`place`] | sockets that are files; where they are, and which programs run |
+//! | [`clients`] | how many clients there are, and which of them gives way to a new one |
+//! | [`http`] | HTTP/1.1 |
+//! | [`supervise`] | the loop of a program until its end; the service manager |
+//! | [`lines`] | requests and answers that are lines |
+//!
+//! A client costs a task and its buffers, but no thread. Handlers of HTTP run in the event loop, so they must not
+//! wait. What answers lines has a thread for all clients.
+
+pub mod clients;
+pub mod http;
+pub mod lines;
+pub mod listen;
+pub mod place;
+mod reactor;
+mod stream;
+pub mod supervise;
+pub mod unix;
+
+pub use reactor::{Reactor, both};

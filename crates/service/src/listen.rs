@@ -1,0 +1,99 @@
+//! Addresses to connect to, and who can reach them.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+
+use candor_linux::tcp;
+
+use crate::stream::Stream;
+
+/// How many connections wait to be taken. The kernel has a limit of its own (`net.core.somaxconn`).
+const WAITING: i32 = 4_096;
+
+/// Who can reach an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exposure {
+    /// Programs on this machine.
+    #[default]
+    Loopback,
+    /// Whoever reaches the address.
+    Public,
+}
+
+/// Why there can be no listener. The address is known to who asked.
+#[derive(Debug)]
+pub enum Error {
+    /// Other machines would reach this address.
+    NotLoopback,
+    /// The kernel refuses.
+    Io(io::Error),
+}
+
+/// Takes an address; port 0 for any. Who connects waits until somebody serves.
+///
+/// # Errors
+/// It is not to be reached by others but could be, or somebody has it.
+pub fn tcp(address: SocketAddr, exposure: Exposure) -> Result<TcpListener, Error> {
+    if exposure == Exposure::Loopback && !address.ip().to_canonical().is_loopback() {
+        return Err(Error::NotLoopback);
+    }
+    let listener = TcpListener::bind(address).map_err(Error::Io)?;
+    // A burst that the queue has no room for is delayed by a second or more, but is not lost.
+    let _ = tcp::set_backlog(&listener, WAITING);
+    Ok(listener)
+}
+
+/// What clients connect to.
+#[derive(Debug)]
+pub enum Listener {
+    /// By an address.
+    Tcp(TcpListener),
+    /// By a file.
+    Unix(UnixListener),
+}
+
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        Self::Tcp(listener)
+    }
+}
+
+impl From<UnixListener> for Listener {
+    fn from(listener: UnixListener) -> Self {
+        Self::Unix(listener)
+    }
+}
+
+/// A listener in the event loop.
+pub(crate) enum Taking {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
+impl Taking {
+    pub(crate) fn new(listener: Listener) -> io::Result<Self> {
+        Ok(match listener {
+            Listener::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                Self::Tcp(tokio::net::TcpListener::from_std(listener)?)
+            }
+            Listener::Unix(listener) => {
+                listener.set_nonblocking(true)?;
+                Self::Unix(tokio::net::UnixListener::from_std(listener)?)
+            }
+        })
+    }
+
+    pub(crate) async fn take(&self) -> io::Result<Stream> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                // What is sent was gathered before, and is not gathered again by the kernel.
+                let _ = stream.set_nodelay(true);
+                Ok(Stream::Tcp(stream))
+            }
+            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! [`Reactor`]: a thread with an event loop.
+
+use std::io;
+use std::thread::{self, JoinHandle};
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+/// A thread that runs a future and the tasks that this starts. Dropping it ends all of them, and with them their
+/// connections.
+#[derive(Debug)]
+pub struct Reactor {
+    /// Dropping it ends the thread.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    handle: Handle,
+}
+
+impl Reactor {
+    /// Starts a thread of this name. It has the priority and the processors of the thread that calls this.
+    ///
+    /// # Errors
+    /// There can be no thread, or too many files are open.
+    pub fn start(name: &str, serve: impl Future<Output = ()> + Send + 'static) -> io::Result<Self> {
+        // What may take its time is done for one client at a time.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(1)
+            .thread_name(name)
+            .build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serve => {}
+                    _ = stopped => {}
+                }
+            });
+            // Who ends this may hold the lock that something which takes its time waits for.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread), handle })
+    }
+
+    /// Does something else on its thread, until that is over or the thread ends.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(self.handle.spawn(task));
+    }
+}
+
+/// Runs both, until both are over.
+pub async fn both(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    tokio::join!(one, other);
+}
+
+impl Drop for Reactor {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}

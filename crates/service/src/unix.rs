@@ -1,0 +1,298 @@
+//! Sockets that are files: made so that nobody else gets at them, and never two of the same name.
+//!
+//! A socket that nobody listens to any more is replaced. A folder in which other users could replace the socket is
+//! refused. The file is removed in the end.
+
+use std::fmt;
+use std::fs::{self, Metadata, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use candor_linux::clock;
+use candor_linux::folder::{Folder, Writers};
+use candor_linux::lock::{Lock, Outcome};
+use candor_linux::peer::{self, own_group, own_user};
+use candor_linux::process::is_alive;
+use candor_linux::runtime::mode_of;
+use candor_time::{Monotonic, Nanos};
+
+use crate::place::is_trusted;
+
+/// How often, and how long each time, to wait for another program that is about to make the same
+/// socket.
+const ATTEMPTS: u32 = 200;
+const PAUSE: Nanos = Nanos::from_millis(5);
+
+/// Who may write to the socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Who runs the program: mode 0600.
+    #[default]
+    Owner,
+    /// The group of the process as well: mode 0660.
+    Group,
+}
+
+impl Access {
+    const fn socket_mode(self) -> u32 {
+        match self {
+            Self::Owner => 0o600,
+            Self::Group => 0o660,
+        }
+    }
+
+    const fn folder_mode(self) -> u32 {
+        match self {
+            Self::Owner => 0o700,
+            Self::Group => 0o750,
+        }
+    }
+}
+
+/// The words for a kind of sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// What has such a socket: `gateway`.
+    pub owner: &'static str,
+    /// What it is: `control socket`.
+    pub socket: &'static str,
+    /// The option that names another one: `--control`.
+    pub option: &'static str,
+}
+
+/// Why there is no socket.
+#[derive(Debug)]
+pub struct Error {
+    /// The words for it.
+    pub kind: Kind,
+    /// Where the socket was to be.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub reason: Reason,
+}
+
+/// What is wrong with a place for a socket.
+#[derive(Debug)]
+pub enum Reason {
+    /// Somebody has it: this process; `None` if the kernel does not tell.
+    InUse(Option<u32>),
+    /// What is wrong with what is there, or with its folder.
+    Taken(&'static str),
+    /// The kernel refuses.
+    Io {
+        /// What was tried.
+        attempt: &'static str,
+        /// The reason.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Kind { owner, socket, option } = self.kind;
+        let path = self.path.display();
+        match &self.reason {
+            Reason::InUse(process) => {
+                write!(f, "{path}: a {owner} already runs with this {socket}")?;
+                match process {
+                    Some(process) => {
+                        write!(f, " (process {process}); stop it with: kill {process}; or")?;
+                    }
+                    None => write!(f, ";")?,
+                }
+                write!(f, " name another socket with {option}")
+            }
+            Reason::Taken(reason) => {
+                write!(f, "{path}: {reason}; name another socket with {option}")
+            }
+            Reason::Io { attempt, error } => {
+                write!(f, "{path}: cannot {attempt}: {error}; name another socket with {option}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// A socket that was made; clients that connect wait.
+#[derive(Debug)]
+pub struct Bound {
+    /// Whom they connect to.
+    pub listener: UnixListener,
+    /// Its file.
+    pub file: SocketFile,
+}
+
+impl Kind {
+    /// Makes the socket, and its folder.
+    ///
+    /// # Errors
+    /// It is in use, or it cannot be made.
+    pub fn bind(self, path: &Path, access: Access) -> Result<Bound, Error> {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        // Whoever names a folder may name it by a symbolic link.
+        let parent = parent.canonicalize().unwrap_or(parent.to_owned());
+        self.bind_in(&parent, path, access)
+    }
+
+    fn bind_in(self, parent: &Path, path: &Path, access: Access) -> Result<Bound, Error> {
+        let fail = |reason| Error { kind: self, path: path.to_owned(), reason };
+        attempt_in(self, parent, path, access).map_err(fail)
+    }
+
+    /// Makes the socket in the first of these places where that is possible. A folder that is a
+    /// symbolic link is not used.
+    ///
+    /// # Errors
+    /// As [`Kind::bind`], of the last place; if somebody has one of them, that.
+    pub fn bind_first(self, places: &[PathBuf], access: Access) -> Result<Bound, Error> {
+        let mut refused = None;
+        for path in places {
+            match self.bind_in(path.parent().unwrap_or(Path::new("/")), path, access) {
+                Err(error) if matches!(error.reason, Reason::InUse(_)) => return Err(error),
+                Err(error) => refused = Some(error),
+                Ok(bound) => return Ok(bound),
+            }
+        }
+        Err(refused.unwrap_or_else(|| Error {
+            kind: self,
+            path: PathBuf::new(),
+            reason: Reason::Taken("no folder for a socket was found"),
+        }))
+    }
+}
+
+/// Tries one place.
+fn attempt_in(kind: Kind, parent: &Path, path: &Path, access: Access) -> Result<Bound, Reason> {
+    let fail = |attempt| move |error| Reason::Io { attempt, error };
+    let folder = Folder::open_or_make(parent, mode_of(parent, access.folder_mode()));
+    let folder = folder.map_err(fail("open its folder"))?;
+    folder.check(Writers::Group).map_err(fail("open its folder"))?;
+    if access == Access::Group {
+        let_group_in(&folder).map_err(fail("give the group access to its folder"))?;
+    }
+    // While it is looked whether the socket there is in use nobody else may replace it.
+    let _held =
+        hold(kind, &parent.join(path.file_name().unwrap_or_default())).map_err(fail("lock it"))?;
+    look(path)?;
+    let listener = make(&folder, path, access).map_err(fail("create the socket"))?;
+    let metadata = fs::symlink_metadata(path).map_err(fail("read the new socket"))?;
+    Ok(Bound { listener, file: SocketFile::new(path, &metadata) })
+}
+
+/// Lets the group of this process find the socket. A folder of another group has to be open to all for
+/// that; its files are not.
+fn let_group_in(folder: &Folder) -> io::Result<()> {
+    let found = folder.metadata()?;
+    let needed = if found.gid() == own_group() { 0o050 } else { 0o055 };
+    let mode = found.mode() & 0o7777;
+    if found.uid() != own_user() || mode & needed == needed {
+        return Ok(());
+    }
+    folder.set_mode(mode | needed)
+}
+
+/// The right to make this socket, for as long as it is kept: others of this user that start at
+/// this moment wait. The lock is a file that no other user can open, see [`candor_linux::lock`].
+fn hold(kind: Kind, socket: &Path) -> io::Result<Lock> {
+    let key = format!("{} {}", kind.socket, socket.display());
+    for _ in 0..ATTEMPTS {
+        match Lock::take(&key).map_err(io::Error::other)? {
+            Outcome::Taken(lock) => return Ok(lock),
+            Outcome::Held(_) => {
+                let then = clock::now::<Monotonic>() + PAUSE;
+                clock::sleep_until(then).map_err(io::Error::other)?;
+            }
+        }
+    }
+    Err(io::Error::other(format!("another {} has held the lock for a second", kind.owner)))
+}
+
+/// Whether what is at `path` may be replaced.
+fn look(path: &Path) -> Result<(), Reason> {
+    let taken = Reason::Taken;
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => {
+            let attempt = "examine the file with this name";
+            return Err(Reason::Io { attempt, error });
+        }
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(taken("a file that is not a socket has this name"));
+        }
+        Ok(metadata) if !is_trusted(&metadata, own_user()) => {
+            return Err(taken("a socket of another user has this name"));
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        Ok(stream) => {
+            let process = peer::peer_of(&stream).ok().map(|peer| peer.process);
+            // Another process may have got the socket of one that ended.
+            let process = process.filter(|&process| is_alive(process));
+            Err(Reason::InUse(process))
+        }
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Err(taken("a socket of another user has this name"))
+        }
+        Err(error) => {
+            let attempt = "find out whether the socket is in use";
+            Err(Reason::Io { attempt, error })
+        }
+    }
+}
+
+/// Makes the socket where nobody else gets at it before it has its mode, and then moves it.
+fn make(folder: &Folder, path: &Path, access: Access) -> io::Result<UnixListener> {
+    let private = folder.make_private()?;
+    let inside = private.path().join("s");
+    let made = UnixListener::bind(&inside).and_then(|listener| {
+        fs::set_permissions(&inside, Permissions::from_mode(access.socket_mode()))?;
+        fs::rename(&inside, path)?;
+        Ok(listener)
+    });
+    if made.is_err() {
+        let _ = fs::remove_file(&inside);
+    }
+    drop(private);
+    // What clients have to write must fit as well.
+    match (made, std::os::unix::net::SocketAddr::from_pathname(path)) {
+        (Ok(_), Err(error)) => {
+            let _ = fs::remove_file(path);
+            Err(error)
+        }
+        (made, _) => made,
+    }
+}
+
+/// The file of a socket, removed in the end unless it is another one by then.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn new(path: &Path, metadata: &Metadata) -> Self {
+        Self { path: path.to_owned(), identity: (metadata.dev(), metadata.ino()) }
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let metadata = fs::symlink_metadata(&self.path);
+        if metadata.is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Requests by lines over real sockets.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use candor_service::Reactor;
+use candor_service::lines::{self, Limits, Protocol, Reply};
+use candor_time::Nanos;
+
+/// No test waits longer than this for what must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A door that is shut until it is opened.
+#[derive(Clone, Default)]
+struct Door(Arc<(Mutex<bool>, Condvar)>);
+
+impl Door {
+    fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    fn pass(&self) {
+        let shut = self.0.0.lock().unwrap();
+        drop(self.0.1.wait_while(shut, |is_open| !*is_open).unwrap());
+    }
+}
+
+/// Says what it hears; waits at the door if it is told so.
+struct Echo {
+    door: Door,
+    /// Opened when somebody waits at the other one.
+    arrived: Door,
+}
+
+impl Protocol for Echo {
+    fn reply(&self, line: &[u8]) -> Reply {
+        match line {
+            b"door" => {
+                self.arrived.open();
+                self.door.pass();
+                Reply::Line(b"passed\n".to_vec())
+            }
+            b"watch" => Reply::Watch(Some(Nanos::from_millis(10))),
+            _ => Reply::Line([line, b"\n"].concat()),
+        }
+    }
+
+    fn news(&self) -> Vec<u8> {
+        b"news\n".to_vec()
+    }
+
+    fn end(&self) {}
+
+    fn error(message: String) -> Vec<u8> {
+        format!("error: {message}\n").into_bytes()
+    }
+}
+
+struct Scene {
+    path: PathBuf,
+    door: Door,
+    arrived: Door,
+    reactor: Reactor,
+}
+
+impl Scene {
+    fn new(name: &str, limits: Limits) -> Self {
+        let name = format!("candor-lines-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).unwrap();
+        let (door, arrived) = (Door::default(), Door::default());
+        let echo = Echo { door: door.clone(), arrived: arrived.clone() };
+        let reactor = Reactor::start("lines", lines::serve(listener, limits, echo)).unwrap();
+        Self { path, door, arrived, reactor }
+    }
+
+    fn connect(&self) -> BufReader<UnixStream> {
+        let stream = UnixStream::connect(&self.path).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        BufReader::new(stream)
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn send(client: &mut BufReader<UnixStream>, text: &str) {
+    client.get_mut().write_all(text.as_bytes()).unwrap();
+}
+
+fn receive(client: &mut BufReader<UnixStream>) -> String {
+    let mut line = String::new();
+    client.read_line(&mut line).unwrap();
+    line
+}
+
+#[test]
+fn what_takes_time_stops_no_client_from_coming_and_going() {
+    let limits = Limits { clients: 2, gives_way: Nanos::from_secs(1_000), ..Limits::default() };
+    let scene = Scene::new("door", limits);
+    let mut first = scene.connect();
+    send(&mut first, "door\n");
+    scene.arrived.pass();
+    let mut second = scene.connect();
+    // The event loop goes on: one too many hears so at once, and again when somebody left.
+    assert!(receive(&mut scene.connect()).starts_with("error: 2 clients are connected"));
+    send(&mut second, "half a line");
+    second.get_mut().shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(receive(&mut second).starts_with("error: the last line is not complete"));
+    scene.door.open();
+    assert_eq!(receive(&mut first), "passed\n");
+}
+
+#[test]
+fn the_end_waits_for_nobody() {
+    let mut scene = Scene::new("end", Limits::default());
+    let mut client = scene.connect();
+    send(&mut client, "watch\n");
+    assert_eq!(receive(&mut client), "news\n");
+    send(&mut client, "door\n");
+    scene.arrived.pass();
+    scene.reactor = Reactor::start("nothing", std::future::ready(())).unwrap();
+    let mut rest = String::new();
+    let _ = client.read_to_string(&mut rest);
+    assert!(!rest.contains("passed"), "{rest}");
+    scene.door.open();
+}
