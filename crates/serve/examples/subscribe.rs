@@ -5,7 +5,8 @@ use candor_serve::{Batch, Config, Filter, Pattern, Service, Source};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = "file:examples/recordings/drive.log".parse()?;
     let source = Source { name: "can0".into(), address, database: None };
-    let config = Config { sources: vec![source], listen: Vec::new(), coalesce: "1.5ms".parse()? };
+    let (listen, dbus) = (Vec::new(), Vec::new());
+    let config = Config { sources: vec![source], listen, dbus, coalesce: "1.5ms".parse()? };
     let service = Service::start(config)?;
     let mut events = service.local()?;
     events.subscribe(Pattern::Raw, Filter::default(), false);

@@ -36,7 +36,7 @@ impl fmt::Display for Error {
             Self::Connect(url, reason) => write!(
                 f,
                 "{url}: {reason}; start the service with `candor signals serve`, and name it as \
-                 ws://127.0.0.1:1234/api or unix:/run/candor/signals.sock"
+                 ws://127.0.0.1:1234/api, unix:/run/candor/signals.sock or dbus:session"
             ),
             Self::Refused(reason) => write!(f, "the service refused: {reason}"),
             Self::Ended(reason) => write!(f, "the connection has ended: {reason}"),

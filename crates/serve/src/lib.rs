@@ -16,6 +16,8 @@
 //! | `/events` | Server-Sent Events; the query chooses |
 //! | `/values` | the newest values as JSON; `?name=GLOB` chooses |
 //!
+//! With the feature `dbus` it is served on [D-Bus](dbus), too.
+//!
 //! [`Service::local`] subscribes in this process:
 //!
 //! ```no_run
@@ -27,6 +29,7 @@
 
 pub mod client;
 mod connection;
+pub mod dbus;
 mod framing;
 mod http;
 mod ingest;
@@ -52,6 +55,8 @@ use candor_time::{Instant, Monotonic, Nanos};
 use tokio::sync::watch;
 
 use self::connection::Sessions;
+pub use self::dbus::BusAddress;
+use self::dbus::Link;
 use self::ingest::{Ingest, Intake};
 pub use self::local::Local;
 pub use self::place::Place;
@@ -75,6 +80,8 @@ pub struct Config {
     pub sources: Vec<Source>,
     /// Where it is served.
     pub listen: Vec<Place>,
+    /// The message buses on which it is served, too.
+    pub dbus: Vec<BusAddress>,
     /// How long frames and events are gathered before they are handed on together; 0 for the lowest latency.
     pub coalesce: Nanos,
 }
@@ -86,6 +93,8 @@ pub enum Error {
     NotLoopback(SocketAddr),
     /// The place cannot be had, and why.
     Listen(Place, String),
+    /// A message bus does not let the service in, and why.
+    Dbus(BusAddress, String),
     /// A port cannot be opened.
     Port(candor_port::Error),
     /// The kernel refuses something.
@@ -107,6 +116,7 @@ impl fmt::Display for Error {
                 };
                 write!(f, "--listen {place}: {reason}; {other}")
             }
+            Self::Dbus(address, reason) => write!(f, "--dbus {address}: {reason}"),
             Self::Port(error) => write!(f, "{error}"),
             Self::Kernel(error) => write!(f, "the service cannot start: {error}"),
         }
@@ -137,6 +147,7 @@ pub struct Service {
     shared: Arc<Shared>,
     places: Vec<Place>,
     files: Vec<SocketFile>,
+    links: Vec<Arc<Link>>,
     is_ending: Arc<AtomicBool>,
     ingests: Vec<Ingest>,
     stop: watch::Sender<bool>,
@@ -155,7 +166,7 @@ impl Service {
     /// # Errors
     /// A place is not of this machine alone or is taken, a port cannot be opened, or there can be no thread.
     pub fn start(config: Config) -> Result<Self, Error> {
-        let Config { sources, listen, coalesce } = config;
+        let Config { sources, listen, dbus, coalesce } = config;
         let (mut listeners, mut places, mut files) = (Vec::new(), Vec::new(), Vec::new());
         for place in &listen {
             let (listener, place, file) = place::listen(place)?;
@@ -181,8 +192,19 @@ impl Service {
         let (stop, stopped) = watch::channel(false);
         let serve = http::serve(listeners, Arc::clone(&shared), stopped);
         let server = Reactor::start("candor-serve", serve).map_err(Error::Kernel)?;
-        let mut service =
-            Self { shared, places, files, is_ending, ingests: Vec::new(), stop, server: None };
+        let links: Result<_, _> =
+            dbus.into_iter().map(|address| dbus::start(&server, &shared, address)).collect();
+        let links = links?;
+        let mut service = Self {
+            shared,
+            places,
+            files,
+            links,
+            is_ending,
+            ingests: Vec::new(),
+            stop,
+            server: None,
+        };
         for (bus, opened) in receivers.into_iter().enumerate() {
             let (shared, is_ending) = (Arc::clone(&service.shared), Arc::clone(&service.is_ending));
             let ingest = opened.start(bus, coalesce, shared, &server, is_ending);
@@ -219,9 +241,11 @@ impl Service {
         self.shared.intakes.iter().map(|intake| intake.totals().1).sum()
     }
 
-    /// What has gone wrong with ports since this was asked last, and what is right again: a line for each.
+    /// What has gone wrong with ports and message buses since this was asked last, and what is right again: a line for
+    /// each.
     pub fn news(&mut self) -> Vec<String> {
-        self.ingests.iter_mut().filter_map(Ingest::news).collect()
+        let of_ports = self.ingests.iter_mut().filter_map(Ingest::news);
+        of_ports.chain(self.links.iter().filter_map(|link| link.news())).collect()
     }
 }
 

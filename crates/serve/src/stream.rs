@@ -67,7 +67,7 @@ impl Body for Content {
 ///
 /// # Errors
 /// What is wrong with it, in one sentence.
-fn read(query: &[(String, String)], has_signals: bool) -> Result<Wanted, String> {
+pub(crate) fn read(query: &[(String, String)], has_signals: bool) -> Result<Wanted, String> {
     let mut arguments = Map::new();
     let mut filter = Map::new();
     let mut interval_ns = None;

@@ -45,6 +45,7 @@ impl Bench {
         let service = Service::start(Config {
             sources: vec![source],
             listen: vec!["127.0.0.1:0".parse().unwrap(), Place::Unix(folder.path().join("s"))],
+            dbus: Vec::new(),
             coalesce: Nanos::from_micros(1_500),
         });
         Self { folder, service: service.unwrap(), sender, target }
@@ -376,7 +377,12 @@ fn clients_come_by_unix_sockets_in_each_format() {
 fn a_unix_socket_is_its_users_and_replaced_only_if_nobody_listens() {
     let start = |place: &Place| {
         let listen = vec![place.clone()];
-        Service::start(Config { sources: Vec::new(), listen, coalesce: Nanos::ZERO })
+        Service::start(Config {
+            sources: Vec::new(),
+            listen,
+            dbus: Vec::new(),
+            coalesce: Nanos::ZERO,
+        })
     };
     let refused = |place: &Place| start(place).unwrap_err().to_string();
     let folder = tempfile::tempdir().unwrap();
@@ -542,6 +548,7 @@ fn pages_of_others_and_other_machines_are_refused() {
     let refused = Service::start(Config {
         sources: Vec::new(),
         listen: vec!["0.0.0.0:0".parse().unwrap()],
+        dbus: Vec::new(),
         coalesce: Nanos::ZERO,
     });
     assert!(refused.unwrap_err().to_string().contains("other machines could reach it"));

@@ -7,7 +7,7 @@ use candor_bus::named::{NamedPort, titles};
 use candor_bus::outlet::Stop;
 use candor_diagnostics::counted;
 use candor_output::{messages, say};
-use candor_serve::{Config, Place, Service, Source};
+use candor_serve::{BusAddress, Config, Place, Service, Source, dbus};
 use candor_service::supervise::{Next, Supervised, Supervision};
 use candor_signals::Database;
 use candor_time::Nanos;
@@ -31,6 +31,10 @@ pub(crate) struct ServeArgs {
     /// only this user may use; may be repeated
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:1234")]
     listen: Vec<Place>,
+    /// A message bus on which to serve, too: session, system, or an address such as
+    /// unix:path=/run/user/1000/bus; may be repeated. Needs a build with the feature `dbus`
+    #[arg(long, value_name = "BUS")]
+    dbus: Vec<BusAddress>,
     /// How long frames and events are gathered before they are handed on together; 0 for the
     /// lowest latency, which takes several times as much of the processor
     #[arg(long, value_name = "TIME", default_value = "1.5ms", value_parser = read_time)]
@@ -77,7 +81,12 @@ pub(crate) fn run(args: &ServeArgs) -> Answer {
     }
     let signals: usize =
         sources.iter().filter_map(|source| source.database.as_ref()).map(count).sum();
-    let config = Config { sources, listen: args.listen.clone(), coalesce: args.coalesce };
+    let config = Config {
+        sources,
+        listen: args.listen.clone(),
+        dbus: args.dbus.clone(),
+        coalesce: args.coalesce,
+    };
     let supervision = Supervision::new(None).map_err(|error| error.to_string())?;
     let service = Service::start(config).map_err(|error| error.to_string())?;
     let what = if signals == 0 {
@@ -85,7 +94,8 @@ pub(crate) fn run(args: &ServeArgs) -> Answer {
     } else {
         counted(signals, "signal")
     };
-    let places: Vec<_> = service.places().iter().map(reached).collect();
+    let buses = args.dbus.iter().map(|address| format!("{} at D-Bus {address}", dbus::NAME));
+    let places: Vec<_> = service.places().iter().map(reached).chain(buses).collect();
     say!("serving {what} of {}: {}", names.join(", "), places.join(", "));
     let mut serving = Serving { service, stop };
     supervision.run(&mut serving, "serving", ATTENTION).map_err(|error| error.to_string())?;

@@ -2,7 +2,7 @@
 
 use candor_output::say;
 use candor_serve::Encoding;
-use candor_serve::client::{Client, Event};
+use candor_serve::client::{Client, Error, Event};
 use clap::{Args, ValueEnum};
 
 use crate::Answer;
@@ -12,13 +12,14 @@ use crate::output::print_more;
 
 #[derive(Args)]
 pub(crate) struct WatchArgs {
-    /// The service: its WebSocket, such as ws://127.0.0.1:1234/api, or its Unix socket as unix:PATH
+    /// The service: its WebSocket, such as ws://127.0.0.1:1234/api, its Unix socket as unix:PATH, or
+    /// its message bus as dbus:session, dbus:system or dbus:ADDRESS
     #[arg(value_name = "URL")]
     url: String,
     /// Signals: MESSAGE.SIGNAL, in which * stands for anything; default: all
     #[arg(value_name = "NAME", default_value = "*")]
     names: Vec<String>,
-    /// What the service sends
+    /// What the service sends; not at a message bus
     #[arg(long, value_enum, default_value_t = Format::Json)]
     format: Format,
     /// Only the newest value of each signal, when several have come
@@ -55,13 +56,11 @@ impl Format {
 
 /// True if nothing was missed.
 pub(crate) fn run(args: &WatchArgs) -> Answer {
-    let client = Client::connect_with(&args.url, args.format.encoding());
-    let mut client = client.map_err(|error| error.to_string())?;
-    client.subscribe(&args.names, args.latest).map_err(|error| error.to_string())?;
+    let mut events = connect(args)?;
     let mut left = args.count.unwrap_or(u64::MAX);
     let mut is_complete = true;
     while left > 0 {
-        match client.next_event().map_err(|error| error.to_string())? {
+        match events().map_err(|error| error.to_string())? {
             Event::Signal { name, value, text, timestamp_us } => {
                 let signal =
                     WatchedSignal { name: &name, value, text: text.as_deref(), timestamp_us };
@@ -81,6 +80,38 @@ pub(crate) fn run(args: &WatchArgs) -> Answer {
         }
     }
     Ok(is_complete)
+}
+
+/// Where the next event comes from.
+type Events = Box<dyn FnMut() -> Result<Event, Error>>;
+
+fn connect(args: &WatchArgs) -> Result<Events, String> {
+    if let Some(address) = args.url.strip_prefix("dbus:") {
+        if args.format != Format::Json {
+            return Err("--format: events have one form at a message bus; leave it out".to_owned());
+        }
+        return connect_dbus(address, args);
+    }
+    let client = Client::connect_with(&args.url, args.format.encoding());
+    let mut client = client.map_err(|error| error.to_string())?;
+    client.subscribe(&args.names, args.latest).map_err(|error| error.to_string())?;
+    Ok(Box::new(move || client.next_event()))
+}
+
+#[cfg(feature = "dbus")]
+fn connect_dbus(address: &str, args: &WatchArgs) -> Result<Events, String> {
+    use candor_serve::dbus::client::{Client, Options};
+
+    let bus = address.parse().map_err(|reason| format!("dbus:{address}: {reason}"))?;
+    let mut client = Client::connect(&bus).map_err(|error| error.to_string())?;
+    let options = Options { is_latest: args.latest, ..Options::default() };
+    client.subscribe(&args.names, &options).map_err(|error| error.to_string())?;
+    Ok(Box::new(move || client.next_event()))
+}
+
+#[cfg(not(feature = "dbus"))]
+fn connect_dbus(address: &str, _: &WatchArgs) -> Result<Events, String> {
+    Err(format!("dbus:{address}: {}", candor_serve::dbus::ABSENT))
 }
 
 /// `1690000000.000023  VehicleSpeed.Speed  50`

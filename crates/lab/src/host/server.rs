@@ -20,7 +20,8 @@ pub(super) fn serve(
     let address = port.parse().map_err(|error| format!("{port}: {error}"))?;
     let source = Source { name: "udpcan".into(), address, database: None };
     let listen = vec![Place::Tcp(([127, 0, 0, 1], 0).into())];
-    let service = Service::start(Config { sources: vec![source], listen, coalesce });
+    let service =
+        Service::start(Config { sources: vec![source], listen, dbus: Vec::new(), coalesce });
     let service = service.map_err(|error| error.to_string())?;
     let mut subscribers = Vec::new();
     for arrivals in in_process {

@@ -1,0 +1,179 @@
+//! The connection to a bus: it is made again when it has ended.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_core::Stream;
+use tokio::sync::oneshot;
+use zbus::connection::Builder;
+use zbus::message::Type;
+use zbus::{Connection, MatchRule, MessageStream, fdo};
+
+use super::interface::Interface;
+use super::{BusAddress, Link, NAME, PATH};
+use crate::Shared;
+
+/// How long a bus may take to let somebody in.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a bus that is gone is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The next message; `None` when the connection has ended.
+pub(crate) async fn next(stream: &mut MessageStream) -> Option<zbus::Result<zbus::Message>> {
+    poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await
+}
+
+/// The builder of a connection.
+pub(crate) fn builder(address: &BusAddress) -> Builder<'static> {
+    match address {
+        BusAddress::Session => Builder::session(),
+        BusAddress::System => Builder::system(),
+        BusAddress::At(address) => Builder::address(address.as_str()),
+    }
+}
+
+/// The subscriptions of a connection to a bus.
+#[derive(Default)]
+pub(crate) struct Registry {
+    entries: Mutex<Entries>,
+}
+
+#[derive(Default)]
+struct Entries {
+    last: u32,
+    /// By handle: whose it is, and what ends it, until it is told to.
+    open: BTreeMap<u32, (String, Option<oneshot::Sender<()>>)>,
+}
+
+impl Registry {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A handle for a subscription of a client, and what ends when it is to end; `None` if there are too many.
+    pub(crate) fn enter(
+        &self,
+        client: &str,
+        most: usize,
+        most_of_client: usize,
+    ) -> Option<(u32, oneshot::Receiver<()>)> {
+        let mut entries = self.entries();
+        let of_client = entries.open.values().filter(|(other, _)| other == client).count();
+        if entries.open.len() >= most || of_client >= most_of_client {
+            return None;
+        }
+        // Zero is no handle, and none is given twice while it is in use.
+        while entries.last == 0 || entries.open.contains_key(&entries.last) {
+            entries.last = entries.last.wrapping_add(1);
+        }
+        let handle = entries.last;
+        let (stop, stopped) = oneshot::channel();
+        entries.open.insert(handle, (client.to_owned(), Some(stop)));
+        entries.last = handle.wrapping_add(1);
+        Some((handle, stopped))
+    }
+
+    /// Makes a subscription end. False if the client has none of this handle.
+    pub(crate) fn end(&self, client: &str, handle: u32) -> bool {
+        let mut entries = self.entries();
+        let entry = entries.open.get_mut(&handle).filter(|(other, _)| other == client);
+        entry.is_some_and(|(_, stop)| stop.take().is_some())
+    }
+
+    /// A subscription has ended.
+    pub(crate) fn leave(&self, handle: u32) {
+        self.entries().open.remove(&handle);
+    }
+
+    /// Makes all subscriptions end that are meant, by their clients.
+    fn end_all(&self, is_meant: impl Fn(&str) -> bool) {
+        for (_, stop) in self.entries().open.values_mut().filter(|(client, _)| is_meant(client)) {
+            *stop = None;
+        }
+    }
+}
+
+/// A connection under the service's name.
+pub(crate) struct Connected {
+    // Open while it is held.
+    _connection: Connection,
+    gone: MessageStream,
+    registry: Arc<Registry>,
+}
+
+/// Connects, and takes the service's name.
+///
+/// # Errors
+/// The bus does not answer or does not give the name, and what to do.
+pub(crate) async fn connect(
+    address: &BusAddress,
+    shared: &Arc<Shared>,
+) -> Result<Connected, String> {
+    let connecting = async {
+        let registry = Arc::new(Registry::default());
+        let interface = Interface::new(Arc::clone(shared), Arc::clone(&registry));
+        let connection = builder(address).serve_at(PATH, interface).build().await?;
+        // Those of which a name has no owner any more.
+        let rule = MatchRule::builder()
+            .msg_type(Type::Signal)
+            .sender("org.freedesktop.DBus")
+            .interface("org.freedesktop.DBus")
+            .member("NameOwnerChanged")
+            .arg(2, "")
+            .build()?;
+        let gone = MessageStream::for_match_rule(rule, &connection, None).await?;
+        connection.request_name_with_flags(NAME, fdo::RequestNameFlags::DO_NOT_QUEUE).await?;
+        Ok(Connected { _connection: connection, gone, registry })
+    };
+    match tokio::time::timeout(PATIENCE, connecting).await {
+        Ok(outcome) => outcome.map_err(|error| reason(&error)),
+        Err(_) => Err("it does not answer; start its daemon again".to_owned()),
+    }
+}
+
+/// What an error of a bus says.
+pub(crate) fn described(error: &zbus::Error) -> String {
+    match error {
+        // Its own text does not say which one.
+        zbus::Error::FDO(inner) => inner.to_string(),
+        error => error.to_string(),
+    }
+}
+
+/// Why there is no connection, and what to do.
+fn reason(error: &zbus::Error) -> String {
+    match error {
+        zbus::Error::NameTaken => {
+            format!("another program is called {NAME} there; end it, or use another bus")
+        }
+        zbus::Error::FDO(fdo) if matches!(**fdo, fdo::Error::AccessDenied(_)) => format!(
+            "its policy does not let this program be called {NAME}; docs/signals.md has a file that does"
+        ),
+        error => format!("{}; start its daemon, or use another bus", described(error)),
+    }
+}
+
+/// Serves on a bus as long as it is there, and waits for it when it is not.
+pub(crate) async fn keep(mut connected: Connected, link: Arc<Link>, shared: Arc<Shared>) {
+    loop {
+        while let Some(message) = next(&mut connected.gone).await {
+            let Ok(message) = message else { break };
+            if let Ok((name, _, _)) = message.body().deserialize::<(String, String, String)>() {
+                connected.registry.end_all(|client| client == name);
+            }
+        }
+        connected.registry.end_all(|_| true);
+        drop(connected);
+        link.set_trouble(Some("its daemon has gone; trying again every second".to_owned()));
+        connected = loop {
+            tokio::time::sleep(RETRY).await;
+            if let Ok(connected) = connect(&link.address, &shared).await {
+                break connected;
+            }
+        };
+        link.set_trouble(None);
+    }
+}
