@@ -299,10 +299,13 @@ fn counts_are_exact_in_a_stream_too() {
     assert!(missed > 0, "the test did not fill the log");
     // One of two came; each gap makes it one more or less.
     let left = count - missed;
-    assert!(came == left / 2 || came == left.div_ceil(2), "{came} {missed}");
+    assert!(left / 2 <= came + 1 && came <= left.div_ceil(2), "{came} {missed}");
     let stats = bench.client().call("stats", &Value::Null).unwrap();
     let own = &stats["subscribers"][0];
-    assert_eq!((&own["delivered"], &own["missed"]), (&json!(came), &json!(missed)));
+    // The last one may have come since.
+    let late = own["delivered"].as_u64().unwrap() - came;
+    assert!(late == 0 || late == 1 && next + 2 == count, "{late} {next}");
+    assert_eq!(own["missed"], missed);
 }
 
 #[test]
