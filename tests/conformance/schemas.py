@@ -23,7 +23,7 @@ LOG = "examples/recordings/drive.log"
 RULES = "examples/gateway/recording.rules.toml"
 CASES = "crates/cli/testdata/schema-cases.toml"
 # The commands that read the files of a group and change nothing.
-READERS = {"lab": "list", "network": "show", "route": "check"}
+READERS = {"lab": "list", "network": "show", "route": "check", "signals": "check"}
 # Commands that need no machine and no network. `OUT` stands for an empty folder.
 COMMANDS = [
     "frame 123#DEADBEEF 123##1AABB",
@@ -79,14 +79,14 @@ def schema_of(candor, arguments):
 
 def wrong_files(candor):
     """A sentence for each mistake in a file of examples and campaigns."""
-    rules, networks, experiments = (
-        Draft202012Validator(schema_of(candor, [group, "schema"])) for group in ("route", "network", "lab")
+    rules, networks, signals, experiments = (
+        Draft202012Validator(schema_of(candor, [group, "schema"])) for group in ("route", "network", "signals", "lab")
     )
     files = [path for folder in ("examples", "campaigns") for path in (ROOT / folder).rglob("*.toml")]
     if not files:
         yield "there are no files"
     for path in files:
-        of_kind = {".rules.toml": rules, ".network.toml": networks}
+        of_kind = {".rules.toml": rules, ".network.toml": networks, ".signals.toml": signals}
         validator = next((it for end, it in of_kind.items() if path.name.endswith(end)), experiments)
         for error in validator.iter_errors(tomllib.loads(path.read_text())):
             yield f"{path.relative_to(ROOT)}: {error.json_path}: {error.message}"

@@ -23,6 +23,8 @@ pub(crate) enum FileKind {
     Experiment,
     /// The description of a network.
     Network,
+    /// What the signal service serves.
+    Signals,
     /// Messages and signals.
     Dbc,
     /// A recording.
@@ -49,6 +51,8 @@ impl FileKind {
             Some(Self::Rules)
         } else if has_table(&["traffic", "experiment", "matrix", "claim"]) {
             Some(Self::Experiment)
+        } else if has_table(&["bus"]) && has_table(&["listen", "coalesce"]) {
+            Some(Self::Signals)
         } else if has_table(&["bus"]) && has_table(&["nodes", "message", "dbc"]) {
             Some(Self::Network)
         } else {
@@ -80,6 +84,9 @@ impl FileKind {
             Self::Network => {
                 format!("this is a network file; `candor network show {path}` shows it")
             }
+            Self::Signals => format!(
+                "this is a file of the signal service; `candor signals check {path}` checks it"
+            ),
             Self::Dbc => format!(
                 "this is a DBC file; use it with a recording: `candor log decode LOG --dbc {path}`"
             ),
@@ -145,6 +152,7 @@ mod tests {
             ),
             ("[bus.in]\nbitrate = 1\n[traffic]\nkind = \"half\"\n", Some(FileKind::Experiment)),
             ("[bus.a]\nbitrate = 1\n[nodes]\na = [\"N\"]\n", Some(FileKind::Network)),
+            ("coalesce = \"1ms\"\n[bus.a]\nport = \"can0\"\n", Some(FileKind::Signals)),
             ("[[ experiment ]]\nname = \"a\"\n", Some(FileKind::Experiment)),
             ("VERSION \"\"\n\nBU_: A B\n\nBO_ 291 M: 8 A\n", Some(FileKind::Dbc)),
             ("(1.000000) can0 123#11\n", Some(FileKind::Recording)),
@@ -165,6 +173,7 @@ mod tests {
             ("examples/small-car.toml", FileKind::Experiment),
             ("examples/small-car.rules.toml", FileKind::Rules),
             ("examples/small-car.network.toml", FileKind::Network),
+            ("examples/small-car.signals.toml", FileKind::Signals),
             ("examples/small-car.dbc", FileKind::Dbc),
             ("campaigns/gateway-timing.toml", FileKind::Experiment),
         ] {

@@ -1,28 +1,51 @@
 //! `candor signals`: frames as events for applications. One file per command.
 
+mod check;
+mod file;
 mod serve;
 mod watch;
 
 use clap::Subcommand;
 
 use crate::Answer;
+use crate::output::print;
 
 /// Serve signals and frames to applications, and watch them
 #[derive(Subcommand)]
 pub(crate) enum SignalsCommand {
     /// Serve what ports receive: a page, WebSocket as AGL has it, CBOR, MessagePack, event streams
     ///
-    /// Example: candor signals serve --port can0 --dbc car.dbc, and open http://127.0.0.1:1234/
+    /// To change the buses and DBC files of a file while it is served: save the file, or send SIGHUP.
+    ///
+    /// Examples:
+    ///   candor signals serve --port can0 --dbc car.dbc, and open http://127.0.0.1:1234/
+    ///   candor signals serve car.signals.toml
+    #[command(verbatim_doc_comment)]
     Serve(serve::ServeArgs),
     /// Print the values of signals as they come
     ///
     /// Example: candor signals watch ws://127.0.0.1:1234/api 'VehicleSpeed.*'
     Watch(watch::WatchArgs),
+    /// Report all errors and warnings in a file of the signal service
+    ///
+    /// Opens no port. Exits with 1 if there are errors, with 0 if there are only warnings or none.
+    ///
+    /// Example: candor signals check car.signals.toml
+    Check(check::CheckArgs),
+    /// Print the JSON Schema of such files, for editors
+    ///
+    /// Example: candor signals schema > signals.schema.json
+    Schema,
 }
+
+/// What may be in a file of the signal service.
+const SCHEMA: &str = include_str!("../../../schemas/signals.schema.json");
 
 pub(crate) fn run(command: &SignalsCommand) -> Answer {
     match command {
         SignalsCommand::Serve(arguments) => serve::run(arguments),
         SignalsCommand::Watch(arguments) => watch::run(arguments),
+        SignalsCommand::Check(arguments) => check::run(arguments),
+        SignalsCommand::Schema => print(SCHEMA).map(|()| true),
     }
 }

@@ -1,4 +1,4 @@
-//! The schemas of rule files, experiment files and network files have the keys that are read, and no others.
+//! The schemas of rule files, experiment files, network files and files of the signal service have the keys that are read, and no others.
 
 mod schema;
 
@@ -196,6 +196,11 @@ fn every_key_of_network_files_is_in_their_schema() {
     has_all_keys("network", &parts.each_ref().map(String::as_str));
 }
 
+#[test]
+fn every_key_of_files_of_the_signal_service_is_in_their_schema() {
+    has_all_keys("signals", &["serve/src/file.rs"]);
+}
+
 /// A part of a schema, by the `#/...` that refers to it, or what that refers to.
 fn part<'a>(schema: &'a Value, reference: &str) -> (String, &'a Value) {
     let part = schema.pointer(reference.trim_start_matches('#')).unwrap();
@@ -306,6 +311,22 @@ fn the_schema_of_rule_files_knows_which_keys_need_each_other() {
 }
 
 #[test]
+fn the_schema_of_files_of_the_signal_service_is_as_strict_as_their_reader() {
+    schema_and_reader_agree("signals", "check");
+}
+
+#[test]
+fn every_file_of_the_signal_service_fits_its_schema() {
+    let schema = schema_of("signals");
+    let all = files(&["examples"], |name| name.ends_with(".signals.toml"));
+    assert!(!all.is_empty());
+    for path in all {
+        let misfits = schema::misfits(&schema, &json(&path), "file");
+        assert!(misfits.is_empty(), "{}: {misfits:#?}", path.display());
+    }
+}
+
+#[test]
 fn every_rule_file_fits_its_schema() {
     let schema = schema_of("route");
     let own = ["examples", "examples/gateway", "campaigns", "tests/browser/experiments"];
@@ -327,7 +348,9 @@ fn every_rule_file_fits_its_schema() {
 fn every_experiment_file_fits_its_schema() {
     let schema = schema_of("lab");
     let folders = ["examples", "campaigns", "tests/browser/experiments"];
-    let is_other = |name: &str| name.ends_with(".rules.toml") || name.ends_with(".network.toml");
+    let is_other = |name: &str| {
+        [".rules.toml", ".network.toml", ".signals.toml"].iter().any(|end| name.ends_with(end))
+    };
     let all = files(&folders, |name| !is_other(name));
     assert!(all.len() > 10 - 1, "{all:?}");
     for path in all {

@@ -1,7 +1,6 @@
 //! [`Hub`]: the topics, the logs, and the newest frame of each identifier.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use candor_signals::{Database, Message};
 use candor_wire::can::frame::ERR_FLAG;
@@ -26,6 +25,15 @@ pub struct Bus {
     pub name: String,
     /// What its frames mean, if that is known.
     pub database: Option<Database>,
+}
+
+/// When the name of the bus stands before those of signals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// If there are several buses.
+    IfSeveral,
+    /// Always: buses come and go, and names stay.
+    Always,
 }
 
 /// How events are encoded. Each format in use has a log.
@@ -88,7 +96,8 @@ struct Key {
 /// A message on a bus.
 #[derive(Debug)]
 struct Known {
-    topics: Range<u32>,
+    /// Of each signal.
+    topics: Vec<TopicId>,
     /// How many subscriptions want one of its signals.
     wanted: u32,
     newest: Option<(u64, Frame)>,
@@ -108,52 +117,179 @@ struct Open {
 /// Where frames become events.
 #[derive(Debug)]
 pub struct Hub {
+    /// One that was removed keeps its place, for a bus of the same name.
     buses: Vec<Bus>,
+    /// By bus, whether it is there.
+    present: Vec<bool>,
+    names_buses: bool,
     topics: Vec<Topic>,
+    /// How many of them are of raw frames.
+    raw_topics: usize,
+    /// Topics that are gone, by name.
+    gone: HashMap<String, Vec<TopicId>>,
     keys: HashMap<(usize, u32), Key>,
     /// By bus and message.
     known: Vec<Vec<Known>>,
     open: Vec<Open>,
     frames: u64,
     unlisted: u64,
+    changes: u64,
 }
 
 impl Hub {
     /// A hub for these buses. The signals of their databases are its topics; identifiers become topics when they are seen.
     #[must_use]
     pub fn new(buses: Vec<Bus>) -> Self {
+        Self::with_naming(buses, Naming::IfSeveral)
+    }
+
+    /// The same with a choice of how signals are called.
+    #[must_use]
+    pub fn with_naming(buses: Vec<Bus>, naming: Naming) -> Self {
         let mut hub = Self {
             buses: Vec::new(),
+            present: Vec::new(),
+            names_buses: naming == Naming::Always || buses.len() != 1,
             topics: Vec::new(),
+            raw_topics: 0,
+            gone: HashMap::new(),
             keys: HashMap::new(),
             known: Vec::new(),
             open: Vec::new(),
             frames: 0,
             unlisted: 0,
+            changes: 0,
         };
-        let is_alone = buses.len() == 1;
-        for (index, bus) in buses.iter().enumerate() {
-            let messages = bus.database.as_ref().map_or(&[][..], Database::messages);
-            let known = messages.iter().enumerate().map(|(place, message)| {
-                let start = hub.topics.len() as u32;
-                let prefix = if is_alone { String::new() } else { format!("{}/", bus.name) };
-                hub.topics.extend(signals(index, place, message, &prefix));
-                Known { topics: start..hub.topics.len() as u32, wanted: 0, newest: None }
-            });
-            let known = known.collect();
-            hub.known.push(known);
+        for bus in buses {
+            let place = hub.buses.len();
+            hub.set(place, bus);
         }
-        hub.buses = buses;
         hub
     }
 
-    /// The buses.
+    /// Adds a bus, or gives the bus of this name another database. Topics whose names stay keep their places, ordinals and
+    /// subscribers. Returns the place of the bus.
+    pub fn set_bus(&mut self, bus: Bus) -> usize {
+        let found = self.buses.iter().position(|other| other.name == bus.name);
+        let place = found.unwrap_or(self.buses.len());
+        self.set(place, bus);
+        place
+    }
+
+    /// Removes a bus: its frames become no events any more, and its topics are gone. What was published before is still
+    /// delivered.
+    pub fn remove_bus(&mut self, place: usize) {
+        let Some(present) = self.present.get_mut(place) else { return };
+        *present = false;
+        self.changes += 1;
+        self.keys.retain(|(bus, _), _| *bus != place);
+        if let Some(bus) = self.buses.get_mut(place) {
+            bus.database = None;
+        }
+        if let Some(known) = self.known.get_mut(place) {
+            known.clear();
+        }
+        for (number, topic) in (0..).zip(&mut self.topics) {
+            if topic.bus == place && !std::mem::replace(&mut topic.is_gone, true) {
+                self.gone.entry(topic.name.clone()).or_default().push(TopicId(number));
+            }
+        }
+    }
+
+    /// Puts a bus into a place, which is that of the bus of the same name or a new one.
+    fn set(&mut self, place: usize, bus: Bus) {
+        let Bus { name, database } = bus;
+        self.changes += 1;
+        // All signals go, and those that the new database has return.
+        for (number, topic) in (0..).zip(&mut self.topics) {
+            let is_meant = topic.bus == place && !topic.is_raw() && !topic.is_gone;
+            if is_meant {
+                topic.is_gone = true;
+                self.gone.entry(topic.name.clone()).or_default().push(TopicId(number));
+            }
+        }
+        let prefix = if self.names_buses { format!("{name}/") } else { String::new() };
+        let mut all = Vec::new();
+        for (index, message) in database.iter().flat_map(Database::messages).enumerate() {
+            let topics: Vec<_> =
+                signals(place, index, message, &prefix).map(|topic| self.enter(topic)).collect();
+            let wanted = self.open.iter().flat_map(|open| {
+                let wanted = |id: &TopicId| open.wanted.get(id.0 as usize).copied();
+                topics.iter().filter_map(wanted)
+            });
+            all.push(Known { wanted: wanted.sum(), topics, newest: None });
+        }
+        // What is known of the frames is seen with the new database.
+        for (_, key) in self.keys.iter_mut().filter(|((bus, _), _)| *bus == place) {
+            key.message = database.as_ref().and_then(|it| message_of(it, &key.newest.1));
+            let known = key.message.and_then(|message| all.get_mut(message));
+            if let Some(known) = known
+                && known.newest.is_none_or(|(time_ns, _)| time_ns < key.newest.0)
+            {
+                known.newest = Some(key.newest);
+            }
+        }
+        let bus = Bus { name, database };
+        if let (Some(old), Some(known), Some(present)) =
+            (self.buses.get_mut(place), self.known.get_mut(place), self.present.get_mut(place))
+        {
+            (*old, *known, *present) = (bus, all, true);
+        } else {
+            self.buses.push(bus);
+            self.known.push(all);
+            self.present.push(true);
+        }
+    }
+
+    /// The place of a topic: the one that it had before, if it is gone, or a new one.
+    fn enter(&mut self, topic: Topic) -> TopicId {
+        self.changes += 1;
+        let old = self.gone.get_mut(&topic.name).and_then(|places| {
+            let is_same = |id: &TopicId| {
+                let old = self.topics.get(id.0 as usize);
+                old.is_some_and(|old| old.bus == topic.bus && old.is_raw() == topic.is_raw())
+            };
+            let place = places.iter().position(is_same)?;
+            Some(places.remove(place))
+        });
+        if self.gone.get(&topic.name).is_some_and(Vec::is_empty) {
+            self.gone.remove(&topic.name);
+        }
+        if let Some(id) = old
+            && let Some(old) = self.topics.get_mut(id.0 as usize)
+        {
+            // Who subscribed to it by its name still does: patterns look at nothing else that may change.
+            (old.kind, old.is_gone) = (topic.kind, false);
+            return id;
+        }
+        for open in &mut self.open {
+            let taking = open.patterns.iter().filter(|pattern| pattern.takes(&topic));
+            open.wanted.push(taking.count() as u32);
+        }
+        self.raw_topics += usize::from(topic.is_raw());
+        self.topics.push(topic);
+        TopicId(self.topics.len() as u32 - 1)
+    }
+
+    /// Differs after topics came up, went or returned.
+    #[must_use]
+    pub const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Whether a bus is there.
+    #[must_use]
+    pub fn has_bus(&self, place: usize) -> bool {
+        self.present.get(place).is_some_and(|&is_present| is_present)
+    }
+
+    /// The buses, by their places, and those that were there: see [`Self::has_bus`].
     #[must_use]
     pub fn buses(&self) -> &[Bus] {
         &self.buses
     }
 
-    /// All topics, by their place.
+    /// All topics, by their place, also those that are gone.
     #[must_use]
     pub fn topics(&self) -> &[Topic] {
         &self.topics
@@ -218,7 +354,9 @@ impl Hub {
                 continue;
             }
             change(wanted);
-            if let Kind::Signal { message, .. } = topic.kind
+            // The message of one that is gone is another one now, or none.
+            if !topic.is_gone
+                && let Kind::Signal { message, .. } = topic.kind
                 && let Some(known) =
                     self.known.get_mut(topic.bus).and_then(|known| known.get_mut(message))
             {
@@ -229,7 +367,7 @@ impl Hub {
 
     /// Makes events of a frame that was received on a bus at a time in ns. Error reports are none.
     pub fn publish(&mut self, bus: usize, time_ns: u64, frame: &Frame) {
-        if frame.kind() == FrameKind::Error || bus >= self.buses.len() {
+        if frame.kind() == FrameKind::Error || !self.has_bus(bus) {
             return;
         }
         let Some((raw, message)) = self.note(bus, time_ns, frame) else {
@@ -263,24 +401,14 @@ impl Hub {
             key.newest = newest;
             return Some((key.raw, key.message));
         }
-        if self.keys.len() >= MOST_IDS {
-            return None;
-        }
         let of_bus = self.buses.get(bus)?;
-        let messages = of_bus.database.as_ref();
-        let found = messages.and_then(|database| database.message_of(frame));
-        let message = messages.zip(found).and_then(|(database, found)| {
-            database.messages().iter().position(|message| std::ptr::eq(message, found))
-        });
-        let raw = TopicId(self.topics.len() as u32);
         let id = frame.id();
         let name = format!("{}/{}", of_bus.name, afb::id_number(id));
-        let topic = Topic::new(name, bus, Kind::Raw { id });
-        for open in &mut self.open {
-            let taking = open.patterns.iter().filter(|pattern| pattern.takes(&topic));
-            open.wanted.push(taking.count() as u32);
+        if self.raw_topics >= MOST_IDS && !self.gone.contains_key(&name) {
+            return None;
         }
-        self.topics.push(topic);
+        let message = of_bus.database.as_ref().and_then(|it| message_of(it, frame));
+        let raw = self.enter(Topic::new(name, bus, Kind::Raw { id }));
         self.keys.insert((bus, word), Key { raw, message, newest });
         Some((raw, message))
     }
@@ -294,12 +422,12 @@ impl Hub {
         if known.wanted == 0 {
             return;
         }
-        let first = known.topics.start;
+        let known = &*known;
         let Some(database) = self.buses.get(bus).and_then(|bus| bus.database.as_ref()) else {
             return;
         };
         let Some(message) = database.messages().get(index) else { return };
-        for (place, signal) in (first..).zip(&message.signals) {
+        for (&place, signal) in known.topics.iter().zip(&message.signals) {
             if signal.selection.is_some() && !message.is_selected(signal, frame.data()) {
                 continue;
             }
@@ -308,7 +436,7 @@ impl Hub {
             append(
                 &mut self.topics,
                 &mut self.open,
-                TopicId(place),
+                place,
                 time_ns,
                 Some(value),
                 |format, topic, mark, out| match format {
@@ -326,6 +454,9 @@ impl Hub {
     /// The newest value of a signal; `None` of other topics, and before the first frame that has it.
     #[must_use]
     pub fn latest(&self, topic: &Topic) -> Option<Latest<'_>> {
+        if topic.is_gone {
+            return None;
+        }
         let Kind::Signal { message, signal, .. } = &topic.kind else { return None };
         let (time_ns, frame) = self.known.get(topic.bus)?.get(*message)?.newest.as_ref()?;
         let database = self.buses.get(topic.bus)?.database.as_ref()?;
@@ -377,6 +508,12 @@ fn append(
         let format = open.format;
         open.log.append(mark, value, |out| encode(format, topic, mark, out));
     }
+}
+
+/// The message that a frame is, by its place in the database.
+fn message_of(database: &Database, frame: &Frame) -> Option<usize> {
+    let found = database.message_of(frame)?;
+    database.messages().iter().position(|message| std::ptr::eq(message, found))
 }
 
 /// The topics of the signals of a message.

@@ -43,7 +43,7 @@ mod topic;
 
 pub use batch::{Batch, Content, Event};
 pub use filter::Filter;
-pub use hub::{Bus, Format, Hub, Latest};
+pub use hub::{Bus, Format, Hub, Latest, Naming};
 pub use log::{Framing, Log};
 pub use pattern::Pattern;
 pub use subscriber::{Counts, Delivery, Subscriber};

@@ -142,8 +142,9 @@ impl Subscriber {
 
     /// How many topics it is subscribed to.
     #[must_use]
-    pub fn topics(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.wish.is_some()).count()
+    pub fn topics(&self, hub: &Hub) -> usize {
+        let topics = self.slots.iter().zip(hub.topics());
+        topics.filter(|(slot, topic)| slot.wish.is_some() && !topic.is_gone).count()
     }
 
     /// How many events wait in its log, wanted or not; more than the log holds if some will be missed.
@@ -168,7 +169,8 @@ impl Subscriber {
         self.wishes.push(Wish { pattern, filter, is_latest });
         self.assign(hub);
         let wish = self.wishes.len() - 1;
-        self.slots.iter().filter(|slot| slot.wish == Some(wish)).count()
+        let topics = self.slots.iter().zip(hub.topics());
+        topics.filter(|(slot, topic)| slot.wish == Some(wish) && !topic.is_gone).count()
     }
 
     /// Whether the messages of a delivery become one. Formats without such a message do not mind.
@@ -183,7 +185,7 @@ impl Subscriber {
         let mut names = Vec::new();
         let topics = self.slots.iter().zip(&mut self.named).zip(hub.topics());
         for (number, ((slot, is_named), topic)) in (0..).zip(topics) {
-            if slot.wish.is_some() && !std::mem::replace(is_named, true) {
+            if slot.wish.is_some() && !topic.is_gone && !std::mem::replace(is_named, true) {
                 names.push((TopicId(number), topic.name.as_str()));
             }
         }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::afb::Api;
 use crate::binary::{self, Encoding};
-use crate::{Batch, Bus, Content, Delivery, Filter, Format, Hub, Pattern, Subscriber};
+use crate::{Batch, Bus, Content, Delivery, Filter, Format, Hub, Naming, Pattern, Subscriber};
 
 const FORMAT: Format = Format::Afb(Api::LowCan);
 const DBC: &str = "BU_: A\n\nBO_ 291 Motor: 4 A\n SG_ Speed : 0|16@1+ (0.5,0) [0|100] \"rpm\" B\n \
@@ -274,6 +274,35 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..400)
 }
 
+/// Like [`DBC`], but a signal moved, others went, and some are new.
+const OTHER_DBC: &str = "BU_: A\n\nBO_ 291 Motor: 4 A\n SG_ Torque : 0|8@1+ (1,0) [0|100] \"Nm\" B\n \
+                         SG_ Speed : 8|16@1+ (0.5,0) [0|100] \"rpm\" B\n\nBO_ 293 Light: 1 A\n \
+                         SG_ On : 0|1@1+ (1,0) [0|1] \"\" B\n";
+
+/// What happens to a hub whose buses change.
+#[derive(Clone, Debug)]
+enum Change {
+    /// A bus gets a database: none, or one of two.
+    Set(usize, usize),
+    Remove(usize),
+    Step(Step),
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let step = prop_oneof![
+        30 => (0..6_usize, any::<u8>()).prop_map(|(id, value)| Step::Publish(id, value)),
+        4 => (0..2_usize, 0..300_usize).prop_map(|(who, bytes)| Step::Deliver(who, bytes)),
+        2 => (0..2_usize, 0..4_usize, any::<bool>(), 0..3_u32).prop_map(|(a, b, c, d)| Step::Subscribe(a, b, c, d)),
+        1 => (0..2_usize, 0..4_usize).prop_map(|(who, pattern)| Step::Unsubscribe(who, pattern)),
+    ];
+    let change = prop_oneof![
+        10 => step.prop_map(Change::Step),
+        1 => (0..2_usize, 0..3_usize).prop_map(|(bus, database)| Change::Set(bus, database)),
+        1 => (0..2_usize).prop_map(Change::Remove),
+    ];
+    prop::collection::vec(change, 0..400)
+}
+
 proptest! {
     /// Whatever subscribers do, of the events of their topics since they subscribed, each was delivered, filtered,
     /// superseded or missed, or waits. The oracle counts events by hand.
@@ -345,6 +374,118 @@ proptest! {
                     given_up[who] = waiting(due[who], subscribers[who].counts(), 0);
                     prop_assert_eq!(given_up[who], 0);
                 }
+            }
+        }
+    }
+
+    /// The same while buses come, go and get other databases. Every topic has one place and goes on counting when it
+    /// returns.
+    #[test]
+    fn counts_and_ordinals_go_on_when_buses_change(
+        changes in changes(),
+        format in formats(),
+        is_batched in any::<bool>(),
+    ) {
+        let patterns = [
+            Pattern::Name("Motor.*".into()),
+            Pattern::Name("b/*".into()),
+            Pattern::Raw,
+            Pattern::Id("124#".parse::<Frame>().unwrap().id()),
+        ];
+        let takes = |pattern: usize, bus: usize, name: &str, is_raw: bool| match pattern {
+            0 => !is_raw && name.starts_with("Motor."),
+            1 => !is_raw && bus == 1,
+            2 => is_raw,
+            _ => is_raw && name == "292",
+        };
+        let mut hub = Hub::with_naming(Vec::new(), Naming::Always);
+        hub.open(format, length);
+        hub.shrink(format, 16, 1_500, length);
+        let mut subscribers: Vec<_> = (0..2).map(|_| Subscriber::new(&hub, format)).collect();
+        subscribers.iter_mut().for_each(|subscriber| subscriber.set_batched(is_batched));
+        let mut readers: Vec<_> = (0..2).map(|_| Reader::default()).collect();
+        let mut wanted = [[false; 4]; 2];
+        let mut due = [0_u64; 2];
+        // By bus: where it is, if it is there, and its database.
+        let mut buses: [Option<(usize, usize)>; 2] = [None; 2];
+        let mut created: HashMap<String, u64> = HashMap::new();
+        for change in changes {
+            match change {
+                Change::Set(bus, database) => {
+                    let name = ["a", "b"][bus];
+                    let text = ["", DBC, OTHER_DBC][database];
+                    let database_of = Database::parse("car.dbc", text.as_bytes(), &Findings::new());
+                    let place = hub.set_bus(Bus { name: name.to_owned(), database: database_of });
+                    prop_assert!(hub.has_bus(place));
+                    buses[bus] = Some((place, database));
+                }
+                Change::Remove(bus) => {
+                    if let Some((place, _)) = buses[bus].take() {
+                        hub.remove_bus(place);
+                        prop_assert!(!hub.has_bus(place));
+                        // What still comes from its port is no event.
+                        hub.publish(place, 0, &frame("124#00"));
+                    }
+                }
+                Change::Step(Step::Publish(id, value)) => {
+                    let (bus, id) = (id % 2, id / 2);
+                    let Some((place, database)) = buses[bus] else { continue };
+                    let data = [format!("123#{value:02X}000100"), format!("124#{value:02X}"), format!("125#{value:02X}")];
+                    hub.publish(place, u64::from(value), &frame(&data[id]));
+                    let signals: &[&str] = match (database, id) {
+                        (1, 0) => &["Motor.Speed", "Motor.Gear"],
+                        (1, 1) => &["Door.Open"],
+                        (2, 0) => &["Motor.Torque", "Motor.Speed"],
+                        (2, 2) => &["Light.On"],
+                        _ => &[],
+                    };
+                    let is_wanted = |who: &[bool; 4], name: &str, is_raw| {
+                        (0..4).any(|pattern| who[pattern] && takes(pattern, bus, name, is_raw))
+                    };
+                    let raw = (291 + id).to_string();
+                    for (wanted, due) in wanted.iter().zip(&mut due) {
+                        *due += u64::from(is_wanted(wanted, &raw, true));
+                        *due += signals.iter().filter(|name| is_wanted(wanted, name, false)).count() as u64;
+                    }
+                    let is_decoded =
+                        wanted.iter().any(|who| signals.iter().any(|name| is_wanted(who, name, false)));
+                    let made = signals.iter().filter(|_| is_decoded).map(|name| (*name).to_owned());
+                    for name in made.chain([raw]) {
+                        *created.entry(format!("{}/{name}", ["a", "b"][bus])).or_default() += 1;
+                    }
+                }
+                Change::Step(Step::Deliver(who, bytes)) => {
+                    let (delivery, _) =
+                        readers[who].take_delivery(&mut subscribers[who], &hub, format, bytes);
+                    let counts = subscribers[who].counts();
+                    prop_assert_eq!(counts.delivered, readers[who].events.len() as u64);
+                    prop_assert_eq!(counts.missed, readers[who].missed);
+                    let done = counts.delivered + counts.filtered + counts.superseded + counts.missed;
+                    prop_assert!(done <= due[who]);
+                    prop_assert!(delivery.has_more || done == due[who]);
+                }
+                Change::Step(Step::Subscribe(who, pattern, is_latest, every)) => {
+                    let filter = Filter { every, ..Filter::default() };
+                    subscribers[who].subscribe(&mut hub, patterns[pattern].clone(), filter, is_latest);
+                    wanted[who][pattern] = true;
+                }
+                Change::Step(Step::Unsubscribe(who, pattern)) => {
+                    // First all that waits, so that nothing is given up.
+                    let reader = &mut readers[who];
+                    while reader.take_delivery(&mut subscribers[who], &hub, format, usize::MAX).0.has_more {}
+                    subscribers[who].unsubscribe(&mut hub, &patterns[pattern..=pattern]);
+                    wanted[who][pattern] = false;
+                }
+            }
+            let mut names = HashMap::new();
+            for topic in hub.topics() {
+                prop_assert_eq!(topic.created, created.get(&topic.name).copied().unwrap_or(0), "{}", topic.name);
+                prop_assert!(names.insert(topic.name.clone(), topic.is_gone).is_none(), "{}", topic.name);
+            }
+            for (name, bus) in ["a", "b"].iter().zip(&buses) {
+                let of_bus = names.iter().filter(|(of_bus, is_gone)| of_bus.starts_with(name) && !**is_gone);
+                let signals = of_bus.filter(|(name, _)| name.contains('.')).count();
+                prop_assert_eq!(signals, bus.map_or(0, |(_, database)| [0, 3, 3][database]));
             }
         }
     }

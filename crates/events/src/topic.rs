@@ -41,6 +41,9 @@ pub struct Topic {
     pub kind: Kind,
     /// How many events there were. Those of a signal count only while somebody wants its message.
     pub created: u64,
+    /// Whether no more events of it can come: its bus or its signal is gone. It keeps its place, and has it again if it
+    /// returns.
+    pub is_gone: bool,
     /// The name, as it stands between the quotation marks of JSON.
     pub(crate) escaped: String,
 }
@@ -49,7 +52,7 @@ impl Topic {
     pub(crate) fn new(name: String, bus: usize, kind: Kind) -> Self {
         let quoted = serde_json::Value::from(&*name).to_string();
         let escaped = quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned();
-        Self { name, bus, kind, created: 0, escaped }
+        Self { name, bus, kind, created: 0, is_gone: false, escaped }
     }
 
     /// The identifier of its frames.

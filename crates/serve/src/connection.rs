@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Buf, BytesMut};
@@ -38,8 +38,8 @@ pub(crate) struct Sessions {
 pub(crate) struct Counters {
     format: &'static str,
     is_subscribed: AtomicBool,
-    /// How many topics there were when those of the subscribers were counted.
-    known: AtomicUsize,
+    /// [`Hub::changes`] when the topics of the subscribers were counted.
+    known: AtomicU64,
     topics: AtomicU64,
     delivered: AtomicU64,
     missed: AtomicU64,
@@ -48,18 +48,18 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Notes how many topics subscribers have, after that has changed.
-    pub(crate) fn note_topics(&self, subscriptions: &Subscriptions) {
+    pub(crate) fn note_topics(&self, subscriptions: &Subscriptions, hub: &Hub) {
         let subscribers = || subscriptions.subscribers.iter().map(|(_, subscriber)| subscriber);
-        let topics: usize = subscribers().map(Subscriber::topics).sum();
+        let topics: usize = subscribers().map(|subscriber| subscriber.topics(hub)).sum();
         self.topics.store(topics as u64, Ordering::Relaxed);
         self.is_subscribed.store(subscribers().any(Subscriber::is_subscribed), Ordering::Relaxed);
     }
 
     /// Notes what subscribers have got by now.
     pub(crate) fn note(&self, subscriptions: &Subscriptions, hub: &Hub) {
-        let known = hub.topics().len();
+        let known = hub.changes();
         if self.known.swap(known, Ordering::Relaxed) != known {
-            self.note_topics(subscriptions);
+            self.note_topics(subscriptions, hub);
         }
         let (mut delivered, mut missed, mut waiting) = (0, 0, 0);
         for (_, subscriber) in &subscriptions.subscribers {
@@ -82,7 +82,7 @@ impl Sessions {
         let counters = Arc::new(Counters {
             format,
             is_subscribed: AtomicBool::new(false),
-            known: AtomicUsize::new(0),
+            known: count(),
             topics: count(),
             delivered: count(),
             missed: count(),
@@ -268,7 +268,7 @@ impl Connection {
     fn reply(&mut self, reply: Message) {
         let _ = self.protocol.write(&mut self.memory, reply);
         let _ = self.protocol.flush(&mut self.memory);
-        self.counters.note_topics(&self.subscriptions);
+        self.counters.note_topics(&self.subscriptions, &self.shared.hub());
     }
 
     /// Ends the connection as AGL's binder does.

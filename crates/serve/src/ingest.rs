@@ -9,14 +9,17 @@ mod task;
 mod thread;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use candor_linux::clock;
-use candor_port::{Address, Error, Medium, Progress, Receiver, ReceiverCounters, Until, Wanted};
+use candor_port::{
+    Address, Endpoint, Error, Estate, Medium, Progress, Receiver, ReceiverCounters, Until, Wanted,
+};
 use candor_service::Reactor;
 use candor_time::{Instant, Nanos, Realtime};
 use candor_wire::can::Frame;
+use tokio::task::AbortHandle;
 
 use crate::Shared;
 
@@ -31,11 +34,18 @@ const RETRY: Nanos = Nanos::from_millis(200);
 
 const WANTED: Wanted = Wanted { error_reports: false, waker: true, ..Wanted::RECEIVER };
 
+/// The place of no bus.
+const NO_BUS: usize = usize::MAX;
+
 /// What is known of a port.
 #[derive(Default)]
 pub(crate) struct Intake {
     /// Its address.
     pub(crate) port: String,
+    /// The bus, by its place in the hub; [`NO_BUS`] when the port is not used any more.
+    bus: AtomicUsize,
+    /// What it leaves to a port that replaces it.
+    endpoint: Mutex<Option<Endpoint>>,
     /// The counters of its receiver, and of those before it that were opened on the same port.
     counters: Mutex<Vec<Arc<ReceiverCounters>>>,
     trouble: Mutex<Option<String>>,
@@ -51,6 +61,29 @@ impl Intake {
         (sum(|one| one.frames.get()), sum(|one| one.overflow.get() + one.missing.get()))
     }
 
+    /// The bus, by its place in the hub.
+    pub(crate) fn bus(&self) -> usize {
+        self.bus.load(Ordering::Relaxed)
+    }
+
+    /// What it leaves to a port that replaces it.
+    pub(crate) fn endpoint(&self) -> Option<Endpoint> {
+        self.endpoint.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Goes on counting where another port of the bus ended.
+    pub(crate) fn inherit(&self, other: &Self) {
+        let earlier = other.counters.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(counters.splice(0..0, earlier));
+        self.batches.fetch_add(other.batches.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Its frames are of this bus from now on.
+    pub(crate) fn set_bus(&self, place: usize) {
+        self.bus.store(place, Ordering::Relaxed);
+    }
+
     /// Why no frames come, if so.
     pub(crate) fn trouble(&self) -> Option<String> {
         let own = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -62,7 +95,8 @@ impl Intake {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
 
-    fn adopt(&self, receiver: &dyn Receiver) {
+    fn adopt(&self, receiver: &dyn Receiver, endpoint: Option<Endpoint>) {
+        *self.endpoint.lock().unwrap_or_else(PoisonError::into_inner) = endpoint;
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         counters.push(receiver.counters());
     }
@@ -75,26 +109,43 @@ pub(crate) struct Opened {
     pub(crate) intake: Arc<Intake>,
 }
 
-fn receiver(address: &Address) -> Result<Box<dyn Receiver>, Error> {
-    let port = candor_drivers::open(address, WANTED)?;
-    port.receiver.ok_or_else(|| {
-        Error::new(address.to_string(), "this port receives nothing")
-            .with_remedy("use another port; `candor bus list` shows the kinds")
-    })
+/// Whether a port can be what its address says, as far as that is known without the machine.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check(address: &Address) -> Result<(), Error> {
+    candor_drivers::check(address, WANTED)
 }
 
-/// Opens a port to receive from.
-pub(crate) fn open(address: &Address) -> Result<Opened, Error> {
-    let receiver = receiver(address)?;
-    let intake = Arc::new(Intake { port: address.to_string(), ..Intake::default() });
-    intake.adopt(&*receiver);
+fn receiver(
+    address: &Address,
+    estate: &Estate,
+) -> Result<(Box<dyn Receiver>, Option<Endpoint>), Error> {
+    let port = candor_drivers::open_after(address, WANTED, estate)?;
+    let endpoint = port.endpoint;
+    let receiver = port.receiver.ok_or_else(|| {
+        Error::new(address.to_string(), "this port receives nothing")
+            .with_remedy("use another port; `candor bus list` shows the kinds")
+    });
+    Ok((receiver?, endpoint))
+}
+
+/// Opens a port to receive from. It may take over what others leave that will not be used any more.
+pub(crate) fn open(address: &Address, estate: &Estate) -> Result<Opened, Error> {
+    let (receiver, endpoint) = receiver(address, estate)?;
+    let bus = AtomicUsize::new(NO_BUS);
+    let intake = Arc::new(Intake { port: address.to_string(), bus, ..Intake::default() });
+    intake.adopt(&*receiver, endpoint);
     Ok(Opened { address: address.clone(), receiver, intake })
 }
 
 /// What takes frames from a port.
 pub(crate) struct Ingest {
-    intake: Arc<Intake>,
+    pub(crate) address: Address,
+    pub(crate) intake: Arc<Intake>,
+    is_ending: Arc<AtomicBool>,
     thread: Option<thread::Thread>,
+    task: Option<AbortHandle>,
     reported: Option<String>,
 }
 
@@ -102,29 +153,35 @@ impl Opened {
     /// Begins to publish its frames. A task ends with the reactor.
     pub(crate) fn start(
         self,
-        bus: usize,
         coalesce: Nanos,
         shared: Arc<Shared>,
         reactor: &Reactor,
-        is_ending: Arc<AtomicBool>,
     ) -> io::Result<Ingest> {
         let intake = Arc::clone(&self.intake);
+        let address = self.address.clone();
+        let is_ending = Arc::new(AtomicBool::new(false));
         let has_descriptor = self.receiver.descriptor().is_some();
-        let worker = Worker { opened: self, bus, coalesce, shared };
-        let thread = match has_descriptor {
-            true => {
-                reactor.spawn(task::Task::new(worker).work());
-                None
-            }
-            false => Some(thread::start(worker, is_ending)?),
+        let worker = Worker { opened: self, coalesce, shared };
+        let (thread, task) = match has_descriptor {
+            true => (None, Some(reactor.spawn(task::Task::new(worker).work()))),
+            false => (Some(thread::start(worker, Arc::clone(&is_ending))?), None),
         };
-        Ok(Ingest { intake, thread, reported: None })
+        Ok(Ingest { address, intake, is_ending, thread, task, reported: None })
     }
 }
 
 impl Ingest {
-    /// Makes a thread look whether to end.
-    pub(crate) fn wake(&self) {
+    /// What it still takes becomes no events.
+    pub(crate) fn mute(&self) {
+        self.intake.set_bus(NO_BUS);
+    }
+
+    /// Lets it end. What it has taken it publishes.
+    pub(crate) fn end(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        if let Some(task) = &self.task {
+            task.abort();
+        }
         if let Some(thread) = &self.thread {
             thread.wake();
         }
@@ -165,7 +222,6 @@ enum Taken {
 /// A port and where its frames go.
 struct Worker {
     opened: Opened,
-    bus: usize,
     coalesce: Nanos,
     shared: Arc<Shared>,
 }
@@ -204,8 +260,10 @@ impl Worker {
             return;
         }
         let mut hub = self.shared.hub();
+        // Changed with the hub locked.
+        let bus = self.opened.intake.bus();
         for (time_ns, frame) in batch.drain(..) {
-            hub.publish(self.bus, time_ns, &frame);
+            hub.publish(bus, time_ns, &frame);
         }
         drop(hub);
         self.opened.intake.batches.fetch_add(1, Ordering::Relaxed);
@@ -223,8 +281,8 @@ impl Worker {
     }
 
     /// Goes on with a port that was opened again.
-    fn adopt(&mut self, receiver: Box<dyn Receiver>) {
-        self.opened.intake.adopt(&*receiver);
+    fn adopt(&mut self, receiver: Box<dyn Receiver>, endpoint: Option<Endpoint>) {
+        self.opened.intake.adopt(&*receiver, endpoint);
         self.opened.receiver = receiver;
     }
 }

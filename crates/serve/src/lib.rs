@@ -30,6 +30,7 @@
 pub mod client;
 mod connection;
 pub mod dbus;
+pub mod file;
 mod framing;
 mod http;
 mod ingest;
@@ -41,14 +42,15 @@ mod verbs;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use candor_events::Naming;
 pub use candor_events::binary::Encoding;
 pub use candor_events::{Batch, Content, Event, Filter, Pattern};
 use candor_events::{Bus, Hub};
 use candor_linux::clock;
-use candor_port::Address;
+use candor_port::{Address, Estate};
 use candor_service::Reactor;
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
@@ -130,7 +132,10 @@ struct Shared {
     hub: Mutex<Hub>,
     /// Counts ticks in which something was published.
     changed: watch::Sender<u64>,
-    intakes: Vec<Arc<Intake>>,
+    /// Those of the ports in use. Locked after the hub.
+    intakes: Mutex<Vec<Arc<Intake>>>,
+    /// How often buses were changed.
+    changes: AtomicU64,
     sessions: Sessions,
     started: Instant<Monotonic>,
 }
@@ -140,6 +145,10 @@ impl Shared {
         // What a thread that panicked left is whole: an event more or less.
         self.hub.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn intakes(&self) -> MutexGuard<'_, Vec<Arc<Intake>>> {
+        self.intakes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The service at work. Dropping it ends it.
@@ -148,8 +157,11 @@ pub struct Service {
     places: Vec<Place>,
     files: Vec<SocketFile>,
     links: Vec<Arc<Link>>,
-    is_ending: Arc<AtomicBool>,
-    ingests: Vec<Ingest>,
+    coalesce: Nanos,
+    /// By the name of the bus.
+    ingests: Vec<(String, Ingest)>,
+    /// Those whose ports are not used any more.
+    ended: Vec<Ingest>,
     stop: watch::Sender<bool>,
     server: Option<Reactor>,
 }
@@ -166,6 +178,14 @@ impl Service {
     /// # Errors
     /// A place is not of this machine alone or is taken, a port cannot be opened, or there can be no thread.
     pub fn start(config: Config) -> Result<Self, Error> {
+        Self::start_with(config, Naming::IfSeveral)
+    }
+
+    /// The same with a choice of how signals are called: where buses change, the name of the bus is a part of it.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn start_with(config: Config, naming: Naming) -> Result<Self, Error> {
         let Config { sources, listen, dbus, coalesce } = config;
         let (mut listeners, mut places, mut files) = (Vec::new(), Vec::new(), Vec::new());
         for place in &listen {
@@ -177,18 +197,20 @@ impl Service {
         let mut buses = Vec::new();
         let mut receivers = Vec::new();
         for source in sources {
-            receivers.push(ingest::open(&source.address).map_err(Error::Port)?);
+            let opened = ingest::open(&source.address, &Estate::default()).map_err(Error::Port)?;
+            opened.intake.set_bus(buses.len());
+            receivers.push((source.name.clone(), opened));
             buses.push(Bus { name: source.name, database: source.database });
         }
-        let intakes = receivers.iter().map(|opened| Arc::clone(&opened.intake)).collect();
+        let intakes = receivers.iter().map(|(_, opened)| Arc::clone(&opened.intake)).collect();
         let shared = Arc::new(Shared {
-            hub: Mutex::new(Hub::new(buses)),
+            hub: Mutex::new(Hub::with_naming(buses, naming)),
             changed: watch::Sender::new(0),
-            intakes,
+            intakes: Mutex::new(intakes),
+            changes: AtomicU64::new(0),
             sessions: Sessions::default(),
             started: clock::now(),
         });
-        let is_ending = Arc::new(AtomicBool::new(false));
         let (stop, stopped) = watch::channel(false);
         let serve = http::serve(listeners, Arc::clone(&shared), stopped);
         let server = Reactor::start("candor-serve", serve).map_err(Error::Kernel)?;
@@ -200,19 +222,112 @@ impl Service {
             places,
             files,
             links,
-            is_ending,
+            coalesce,
             ingests: Vec::new(),
+            ended: Vec::new(),
             stop,
             server: None,
         };
-        for (bus, opened) in receivers.into_iter().enumerate() {
-            let (shared, is_ending) = (Arc::clone(&service.shared), Arc::clone(&service.is_ending));
-            let ingest = opened.start(bus, coalesce, shared, &server, is_ending);
-            let ingest = ingest.map_err(Error::Kernel)?;
-            service.ingests.push(ingest);
+        for (name, opened) in receivers {
+            let ingest = opened.start(coalesce, Arc::clone(&service.shared), &server);
+            service.ingests.push((name, ingest.map_err(Error::Kernel)?));
         }
         service.server = Some(server);
         Ok(service)
+    }
+
+    /// Receives from these ports from now on. A port that stays as it is stays open, also if its bus is called
+    /// otherwise; one with other options takes over the socket of the old one. Buses that keep their name keep their topics
+    /// and subscribers.
+    ///
+    /// # Errors
+    /// A port cannot be opened, or there can be no thread. Then nothing has changed.
+    pub fn change(&mut self, sources: Vec<Source>) -> Result<(), Error> {
+        let Some(server) = &self.server else { return Ok(()) };
+        let mut is_used = vec![false; self.ingests.len()];
+        let mut kept = vec![None; sources.len()];
+        // A port that keeps its bus comes first.
+        for by_name in [true, false] {
+            for (source, kept) in sources.iter().zip(&mut kept) {
+                let is_it = |(place, (name, ingest)): (usize, &(String, Ingest))| {
+                    let is_meant = ingest.address == source.address && !is_used[place];
+                    (is_meant && (!by_name || *name == source.name)).then_some(place)
+                };
+                if kept.is_none()
+                    && let Some(place) = self.ingests.iter().enumerate().find_map(is_it)
+                {
+                    (*kept, is_used[place]) = (Some(place), true);
+                }
+            }
+        }
+        let leaving = self.ingests.iter().zip(&is_used).filter(|(_, is_used)| !**is_used);
+        let estate = leaving.filter_map(|((_, ingest), _)| ingest.intake.endpoint()).collect();
+        let estate = Estate::new(estate);
+        let mut opened = Vec::new();
+        for (source, kept) in sources.iter().zip(&kept) {
+            opened.push(match kept {
+                Some(_) => None,
+                None => Some(ingest::open(&source.address, &estate).map_err(Error::Port)?),
+            });
+        }
+        // What comes from now on waits until all is in place.
+        let mut hub = self.shared.hub();
+        let mut started = Vec::new();
+        for opened in opened.into_iter().flatten() {
+            match opened.start(self.coalesce, Arc::clone(&self.shared), server) {
+                Ok(ingest) => started.push(ingest),
+                Err(error) => {
+                    started.iter().for_each(Ingest::end);
+                    self.ended.extend(started);
+                    return Err(Error::Kernel(error));
+                }
+            }
+        }
+        // Nothing fails from here on.
+        let mut old: Vec<_> = std::mem::take(&mut self.ingests).into_iter().map(Some).collect();
+        let mut started = started.into_iter();
+        let mut places = Vec::new();
+        for (Source { name, database, .. }, kept) in sources.into_iter().zip(kept) {
+            let place = hub.set_bus(Bus { name: name.clone(), database });
+            places.push(place);
+            let ingest = match kept.and_then(|place| old.get_mut(place)?.take()) {
+                Some((_, ingest)) => Some(ingest),
+                None => started.next(),
+            };
+            let Some(ingest) = ingest else { continue };
+            ingest.intake.set_bus(place);
+            self.ingests.push((name, ingest));
+        }
+        for place in (0..hub.buses().len()).filter(|place| !places.contains(place)) {
+            hub.remove_bus(place);
+        }
+        for (name, ingest) in old.into_iter().flatten() {
+            match self.ingests.iter().find(|(other, _)| *other == name) {
+                // What it has taken is of the same bus.
+                Some((_, successor)) => successor.intake.inherit(&ingest.intake),
+                None => ingest.mute(),
+            }
+            ingest.end();
+            self.ended.push(ingest);
+        }
+        let intakes = self.ingests.iter().map(|(_, ingest)| Arc::clone(&ingest.intake));
+        *self.shared.intakes() = intakes.collect();
+        drop(hub);
+        self.shared.changes.fetch_add(1, Ordering::Relaxed);
+        self.shared.changed.send_modify(|ticks| *ticks += 1);
+        Ok(())
+    }
+
+    /// The buses, each with its port.
+    pub fn buses(&self) -> impl Iterator<Item = (&str, &Address)> {
+        self.ingests.iter().map(|(name, ingest)| (name.as_str(), &ingest.address))
+    }
+
+    /// How many signals there are.
+    #[must_use]
+    pub fn signals(&self) -> usize {
+        let hub = self.shared.hub();
+        hub.topics().iter().filter(|topic| !topic.is_raw() && !topic.is_gone).count()
     }
 
     /// Where it is served.
@@ -238,25 +353,24 @@ impl Service {
     /// Frames lost before they could be received, as far as the ports know.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.shared.intakes.iter().map(|intake| intake.totals().1).sum()
+        self.shared.intakes().iter().map(|intake| intake.totals().1).sum()
     }
 
     /// What has gone wrong with ports and message buses since this was asked last, and what is right again: a line for
     /// each.
     pub fn news(&mut self) -> Vec<String> {
-        let of_ports = self.ingests.iter_mut().filter_map(Ingest::news);
+        let of_ports = self.ingests.iter_mut().filter_map(|(_, ingest)| ingest.news());
         of_ports.chain(self.links.iter().filter_map(|link| link.news())).collect()
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.is_ending.store(true, Ordering::Relaxed);
-        for ingest in &self.ingests {
-            ingest.wake();
+        for (_, ingest) in &self.ingests {
+            ingest.end();
         }
         let _ = self.stop.send(true);
-        for ingest in self.ingests.drain(..) {
+        for ingest in self.ended.drain(..).chain(self.ingests.drain(..).map(|(_, ingest)| ingest)) {
             ingest.join();
         }
         drop(self.server.take());

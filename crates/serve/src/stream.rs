@@ -133,7 +133,7 @@ pub(crate) fn read(query: &[(String, String)], has_signals: bool) -> Result<Want
 /// # Errors
 /// What is wrong with the query, in one sentence.
 pub(crate) fn open(query: &[(String, String)], shared: &Arc<Shared>) -> Result<Content, String> {
-    let has_signals = shared.hub().topics().iter().any(|topic| !topic.is_raw());
+    let has_signals = shared.hub().topics().iter().any(|topic| !topic.is_raw() && !topic.is_gone);
     let wanted = read(query, has_signals)?;
     let mut subscriptions = Subscriptions::default();
     subscribe(shared, &mut subscriptions, Format::Sse, wanted)?;
@@ -153,7 +153,7 @@ async fn send(
     sender: &mpsc::Sender<Bytes>,
 ) {
     let (id, counters) = shared.sessions.enter(Format::Sse.name());
-    counters.note_topics(subscriptions);
+    counters.note_topics(subscriptions, &shared.hub());
     let mut changed = shared.changed.subscribe();
     while let Ok(room) = sender.reserve().await {
         let mut bytes = Vec::new();

@@ -130,7 +130,7 @@ pub(crate) fn subscribe(
     // A name that no signal has can only be a mistake; identifiers may still come up.
     let unknown = patterns.iter().find(|pattern| {
         matches!(pattern, Pattern::Name(_))
-            && !hub.topics().iter().any(|topic| pattern.takes(topic))
+            && !hub.topics().iter().any(|topic| !topic.is_gone && pattern.takes(topic))
     });
     if let Some(Pattern::Name(name)) = unknown {
         return Err(format!("no signal is called `{name}`; the verb `list` shows all names"));
@@ -156,7 +156,7 @@ fn list(hub: &Hub) -> Value {
     let bus = |topic: &Topic| hub.buses().get(topic.bus).map_or("", |bus| bus.name.as_str());
     let mut signals = Vec::new();
     let mut frames = Vec::new();
-    for topic in hub.topics() {
+    for topic in hub.topics().iter().filter(|topic| !topic.is_gone) {
         let (id, is_extended) = match topic.id() {
             Id::Standard(id) => (u32::from(id.as_raw()), false),
             Id::Extended(id) => (id.as_raw(), true),
@@ -208,10 +208,11 @@ pub(crate) fn values(hub: &Hub, patterns: &[Pattern]) -> Value {
 /// What the service has done so far.
 fn stats(shared: &Shared) -> Value {
     let hub = shared.hub();
-    let buses = hub.buses().iter().zip(&shared.intakes).map(|(bus, intake)| {
+    let intakes = shared.intakes();
+    let buses = intakes.iter().map(|intake| {
         let (frames, lost) = intake.totals();
         json!({
-            "name": bus.name,
+            "name": hub.buses().get(intake.bus()).map_or("", |bus| &bus.name),
             "port": intake.port,
             "frames": frames,
             "lost": lost,
@@ -223,6 +224,7 @@ fn stats(shared: &Shared) -> Value {
     let uptime = clock::now::<Monotonic>() - shared.started;
     json!({
         "buses": buses,
+        "changes": shared.changes.load(Ordering::Relaxed),
         "subscribers": shared.sessions.stats(),
         "uptime_ns": uptime.as_nanos(),
     })

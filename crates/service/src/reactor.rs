@@ -5,6 +5,7 @@ use std::thread::{self, JoinHandle};
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 
 /// A thread that runs a future and the tasks that this starts. Dropping it ends all of them, and with them their
 /// connections.
@@ -43,9 +44,9 @@ impl Reactor {
         Ok(Self { stop: Some(stop), thread: Some(thread), handle })
     }
 
-    /// Does something else on its thread, until that is over or the thread ends.
-    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        drop(self.handle.spawn(task));
+    /// Does something else on its thread, until that is over, somebody ends it or the thread ends.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.handle.spawn(task).abort_handle()
     }
 }
 

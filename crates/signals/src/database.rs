@@ -1,6 +1,6 @@
 //! [`Database`]: the messages of a DBC file, by identifier and by name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use candor_diagnostics::Findings;
@@ -76,6 +76,21 @@ impl Database {
         // Of several messages of a group, the first is recognised by the group.
         groups.dedup_by_key(|&mut (group, _)| group);
         Self { name, messages, left_out, by_name, standard, extended, groups }
+    }
+
+    /// The messages of two files. Those of the other one whose identifier or name one of these has are left out and
+    /// returned.
+    #[must_use]
+    pub fn join(self, other: Self) -> (Self, Vec<Message>) {
+        let Self { name, mut messages, left_out, by_name, .. } = self;
+        let words: HashSet<u32> = messages.iter().map(|message| id_word(message.id)).collect();
+        let is_new = |message: &Message| {
+            !words.contains(&id_word(message.id)) && !by_name.contains_key(&message.name)
+        };
+        let (new, doubled): (Vec<_>, Vec<_>) = other.messages.into_iter().partition(is_new);
+        messages.extend(new);
+        let left_out = left_out + other.left_out + doubled.len();
+        (Self::new(name, messages, left_out), doubled)
     }
 
     /// What the file is called.

@@ -1,35 +1,45 @@
 //! `candor signals serve`: the signal service, until it is asked to end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use candor_bus::named::{NamedPort, titles};
 use candor_bus::outlet::Stop;
 use candor_diagnostics::counted;
+use candor_linux::signal::{Signal, Signals};
 use candor_output::{messages, say};
-use candor_serve::{BusAddress, Config, Place, Service, Source, dbus};
+use candor_serve::file::LISTEN;
+use candor_serve::{BusAddress, Config, Naming, Place, Service, Source, dbus};
 use candor_service::supervise::{Next, Supervised, Supervision};
 use candor_signals::Database;
 use candor_time::Nanos;
 use clap::Args;
 
+use super::file::{self, Followed, Read};
 use crate::Answer;
 use crate::bus::live::{catch_signals, database};
+use crate::color;
 
 /// How often to look whether to end, and whether ports are well.
 const ATTENTION: Nanos = Nanos::from_millis(100);
+/// The number of the file among what may come.
+const FILES: u64 = 0;
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
+    /// A file that says what is served; it is read again when it changes. It takes the place of all
+    /// options
+    #[arg(value_name = "FILE", conflicts_with_all = ["ports", "databases", "listen", "coalesce"])]
+    file: Option<PathBuf>,
     /// A port to receive from, such as can0 or car=can2udp:; may be repeated
-    #[arg(long = "port", value_name = "[NAME=]PORT", required = true)]
+    #[arg(long = "port", value_name = "[NAME=]PORT", required_unless_present = "file")]
     ports: Vec<NamedPort>,
     /// A DBC file: of all buses, or NAME=FILE of one; may be repeated
     #[arg(long = "dbc", value_name = "[NAME=]FILE")]
     databases: Vec<String>,
     /// Where to serve: an address of this machine, or the file of a Unix socket as unix:PATH, which
     /// only this user may use; may be repeated
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:1234")]
+    #[arg(long, value_name = "ADDRESS", default_value = LISTEN)]
     listen: Vec<Place>,
     /// A message bus on which to serve, too: session, system, or an address such as
     /// unix:path=/run/user/1000/bus; may be repeated. Needs a build with the feature `dbus`
@@ -50,6 +60,34 @@ fn read_time(text: &str) -> Result<Nanos, String> {
 }
 
 pub(crate) fn run(args: &ServeArgs) -> Answer {
+    match &args.file {
+        Some(file) => serve_file(file),
+        None => serve_options(args),
+    }
+}
+
+/// Serves what a file says, and follows its changes.
+fn serve_file(path: &Path) -> Answer {
+    // Before any thread is started.
+    let signals = Signals::open(&Signal::ALL).map_err(|error| error.to_string())?;
+    messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
+    let Read { config, findings, included } = file::read(path, None)?;
+    let Some(config) = config else {
+        color::eprint_findings(&findings);
+        return Ok(false);
+    };
+    file::warn(&findings);
+    let followed = Followed::new(path, &config, included)?;
+    let mut supervision = Supervision::new(Some(&signals)).map_err(|error| error.to_string())?;
+    supervision.add(&followed.watch, FILES).map_err(|error| error.to_string())?;
+    let names: Vec<_> = config.sources.iter().map(|source| source.name.clone()).collect();
+    let buses = config.dbus.clone();
+    let service = Service::start_with(config, Naming::Always).map_err(|error| error.to_string())?;
+    let serving = Serving { service, followed: Some(followed), stop: None };
+    serve(supervision, serving, &names, &buses)
+}
+
+fn serve_options(args: &ServeArgs) -> Answer {
     let stop = catch_signals();
     // Who does not read what is said must not stop the service.
     messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
@@ -79,8 +117,6 @@ pub(crate) fn run(args: &ServeArgs) -> Answer {
             ));
         }
     }
-    let signals: usize =
-        sources.iter().filter_map(|source| source.database.as_ref()).map(count).sum();
     let config = Config {
         sources,
         listen: args.listen.clone(),
@@ -89,46 +125,68 @@ pub(crate) fn run(args: &ServeArgs) -> Answer {
     };
     let supervision = Supervision::new(None).map_err(|error| error.to_string())?;
     let service = Service::start(config).map_err(|error| error.to_string())?;
-    let what = if signals == 0 {
-        "raw frames, without a DBC file".to_owned()
-    } else {
-        counted(signals, "signal")
+    serve(supervision, Serving { service, followed: None, stop: Some(stop) }, &names, &args.dbus)
+}
+
+/// Serves until the end.
+fn serve(
+    supervision: Supervision<'_>,
+    mut serving: Serving,
+    names: &[String],
+    buses: &[BusAddress],
+) -> Answer {
+    let service = &serving.service;
+    let what = match service.signals() {
+        0 => "raw frames, without a DBC file".to_owned(),
+        signals => counted(signals, "signal"),
     };
-    let buses = args.dbus.iter().map(|address| format!("{} at D-Bus {address}", dbus::NAME));
+    let buses = buses.iter().map(|address| format!("{} at D-Bus {address}", dbus::NAME));
     let places: Vec<_> = service.places().iter().map(reached).chain(buses).collect();
     say!("serving {what} of {}: {}", names.join(", "), places.join(", "));
-    let mut serving = Serving { service, stop };
     supervision.run(&mut serving, "serving", ATTENTION).map_err(|error| error.to_string())?;
     say!("{} served", counted(serving.service.frames(), "frame"));
     Ok(true)
 }
 
-/// The service, and whether to end it.
+/// The service, its file, and whether to end it.
 struct Serving {
     service: Service,
-    stop: &'static Stop,
+    followed: Option<Followed>,
+    stop: Option<&'static Stop>,
+}
+
+impl Serving {
+    /// Whether the file is to be read again.
+    fn look(&mut self) -> Result<Next, candor_linux::Error> {
+        let is_changed = self.followed.as_mut().map(Followed::is_changed).transpose()?;
+        Ok(if is_changed == Some(true) { Next::Reload } else { Next::Wait })
+    }
 }
 
 impl Supervised for Serving {
     type Error = candor_linux::Error;
 
     fn came(&mut self, _: u64) -> Result<Next, Self::Error> {
-        Ok(Next::Wait)
+        self.look()
     }
 
     fn tick(&mut self) -> Result<Next, Self::Error> {
         for line in self.service.news() {
             say!("{line}");
         }
-        Ok(Next::Wait)
+        // A folder that went away and returned is noticed by looking.
+        self.look()
     }
 
     fn reload(&mut self) -> String {
-        "serving".to_owned()
+        match &mut self.followed {
+            Some(followed) => followed.reload(&mut self.service),
+            None => "serving".to_owned(),
+        }
     }
 
     fn is_over(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 }
 
@@ -138,10 +196,6 @@ fn reached(place: &Place) -> String {
         Place::Tcp(address) => format!("http://{address}/ and ws://{address}/api"),
         Place::Unix(_) => place.to_string(),
     }
-}
-
-fn count(database: &Database) -> usize {
-    database.messages().iter().map(|message| message.signals.len()).sum()
 }
 
 /// The bus and the file of `NAME=FILE`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use candor_linux::clock;
 use candor_linux::timer::Timer;
-use candor_port::Until;
+use candor_port::{Estate, Until};
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::Frame;
 use tokio::io::Interest;
@@ -185,9 +185,10 @@ impl Task {
         }
         let address = self.worker.opened.address.clone();
         // A name may have to be looked up.
-        let opened = tokio::task::spawn_blocking(move || receiver(&address)).await;
-        if let Ok(Ok(receiver)) = opened {
-            self.worker.adopt(receiver);
+        let opened =
+            tokio::task::spawn_blocking(move || receiver(&address, &Estate::default())).await;
+        if let Ok(Ok((receiver, endpoint))) = opened {
+            self.worker.adopt(receiver, endpoint);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use candor_linux::clock;
-use candor_port::{Error, Until, Waker};
+use candor_port::{Error, Estate, Until, Waker};
 use candor_time::{Monotonic, Nanos};
 
 use super::{ATTENTION, MOST_FRAMES, RETRY, Taken, Worker, receiver};
@@ -20,7 +20,8 @@ pub(super) struct Thread {
 /// Starts it; it looks at `is_ending` whenever it is woken.
 pub(super) fn start(worker: Worker, is_ending: Arc<AtomicBool>) -> io::Result<Thread> {
     let waker = Arc::new(Mutex::new(worker.opened.receiver.waker()));
-    let name = format!("ingest/{}", worker.bus);
+    // The kernel shows 15 characters.
+    let name: String = format!("ingest/{}", worker.opened.intake.port).chars().take(15).collect();
     let work = Work { worker, is_ending, waker: Arc::clone(&waker) };
     let handle = std::thread::Builder::new().name(name).spawn(move || work.work())?;
     Ok(Thread { waker, handle })
@@ -94,10 +95,11 @@ impl Work {
         self.worker.set_trouble(Some(error.to_string()));
         let _ = clock::sleep_until(clock::now::<Monotonic>() + RETRY);
         if self.worker.can_be_opened_again()
-            && let Ok(receiver) = receiver(&self.worker.opened.address)
+            && let Ok((receiver, endpoint)) =
+                receiver(&self.worker.opened.address, &Estate::default())
         {
             *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = receiver.waker();
-            self.worker.adopt(receiver);
+            self.worker.adopt(receiver, endpoint);
         }
     }
 
