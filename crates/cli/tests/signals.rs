@@ -1,0 +1,158 @@
+//! `candor signals` with a file: what is served, and how that changes while it runs.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const DBC: &str = "BU_: A\n\nBO_ 291 Motor: 1 A\n SG_ Gear : 0|8@1+ (1,0) [0|9] \"\" B\n";
+const LOG: &str = "(1.000000) can0 123#07\n(1.002000) can0 123#08\n";
+
+fn candor(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_candor")).args(arguments).output().unwrap()
+}
+
+/// A service with a file, in a folder of its own.
+struct Scene {
+    folder: tempfile::TempDir,
+    service: Child,
+    said: Receiver<String>,
+}
+
+impl Scene {
+    fn new(buses: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("car.dbc"), DBC).unwrap();
+        fs::write(folder.path().join("drive.log"), LOG).unwrap();
+        write(&folder, buses);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+        command.args(["signals", "serve"]).arg(folder.path().join("s.toml"));
+        let mut service = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = BufReader::new(service.stderr.take().unwrap());
+        let (sender, said) = channel();
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok())
+        });
+        Self { folder, service, said }
+    }
+
+    /// The next line that it says and that begins so.
+    fn says(&self, start: &str) -> String {
+        let mut others = Vec::new();
+        loop {
+            match self.said.recv_timeout(PATIENCE) {
+                Ok(line) if line.starts_with(start) => return line,
+                Ok(line) => others.push(line),
+                Err(error) => panic!("nothing begins with `{start}`: {error}; {others:#?}"),
+            }
+        }
+    }
+
+    fn socket(&self) -> String {
+        format!("unix:{}", self.folder.path().join("sock").display())
+    }
+
+    /// So many values of the signals of a pattern.
+    fn watch(&self, pattern: &str) -> String {
+        let output = candor(&["signals", "watch", &self.socket(), pattern, "--count", "4"]);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn signal(&self, name: &str) {
+        let process = self.service.id().to_string();
+        assert!(Command::new("kill").args([name, &process]).status().unwrap().success());
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = self.service.kill();
+        let _ = self.service.wait();
+    }
+}
+
+fn file(folder: &tempfile::TempDir) -> PathBuf {
+    folder.path().join("s.toml")
+}
+
+fn write(folder: &tempfile::TempDir, buses: &str) {
+    let place = folder.path().join("sock");
+    let log = folder.path().join("drive.log");
+    let buses = buses.replace("LOG", &log.display().to_string());
+    let text = format!("listen = \"unix:{}\"\n{buses}", place.display());
+    // As editors do: whole or not at all.
+    let new = folder.path().join("new");
+    fs::write(&new, text).unwrap();
+    fs::rename(new, file(folder)).unwrap();
+}
+
+const BODY: &str = "[bus.body]\nport = \"file:LOG?loop=true\"\ndbc = \"car.dbc\"\n";
+const DRIVE: &str = "[bus.drive]\nport = \"file:LOG?loop=true&speed=2\"\ndbc = \"car.dbc\"\n";
+
+#[test]
+fn buses_come_and_go_while_it_runs_and_mistakes_change_nothing() {
+    let mut scene = Scene::new(BODY);
+    let serving = scene.says("serving ");
+    assert!(serving.contains("1 signal of body"), "{serving}");
+    assert!(scene.watch("*").lines().all(|line| line.contains("body/Motor.Gear")));
+    // One more.
+    write(&scene.folder, &format!("{BODY}{DRIVE}"));
+    let changed = scene.says("changed: ");
+    assert!(changed.starts_with("changed: 2 signals, body = file:"), "{changed}");
+    assert!(scene.watch("drive/*").lines().all(|line| line.contains("drive/Motor.Gear")));
+    // A mistake, with its place.
+    write(&scene.folder, &format!("{BODY}{}", DRIVE.replace("port", "prot")));
+    let refused = scene.says("the old buses stay in use: ");
+    assert!(refused.contains("s.toml:"), "{refused}");
+    scene.watch("drive/*");
+    // What needs a restart.
+    write(&scene.folder, &format!("coalesce = \"5ms\"\n{BODY}"));
+    let refused = scene.says("the old buses stay in use: ");
+    assert!(refused.contains("`coalesce` cannot be changed while the service runs"), "{refused}");
+    // One less; by a signal, too.
+    write(&scene.folder, DRIVE);
+    scene.says("changed: 1 signal, drive = ");
+    scene.signal("-HUP");
+    scene.says("changed: 1 signal, drive = ");
+    scene.watch("*");
+    let output = candor(&["signals", "watch", &scene.socket(), "body/*", "--count", "1"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("no signal is called `body/*`"), "{stderr}");
+    scene.signal("-TERM");
+    assert_eq!(scene.service.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_file_is_checked_without_a_port_being_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("car.dbc"), DBC).unwrap();
+    let path = file(&folder).display().to_string();
+    for (buses, code, parts) in [
+        ("[bus.body]\nport = \"can7\"\ndbc = \"car.dbc\"\n", 0, &[][..]),
+        (
+            "[bus.body]\nport = \"cann2udp:x\"\ndbc = \"no.dbc\"\n[bus.b]\nprot = 1\n",
+            1,
+            &["s.toml:3:", "s.toml:4:", "s.toml:6:", "no.dbc", "did you mean `port`"],
+        ),
+    ] {
+        write(&folder, buses);
+        let output = candor(&["signals", "check", &path]);
+        let found = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{found}");
+        for part in parts {
+            assert!(found.contains(part), "{part}: {found}");
+        }
+    }
+    let output = candor(&["signals", "check", "no-such.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+}
