@@ -1,11 +1,12 @@
-//! The unit in examples/systemd: its command is one that this program takes, its rights are the
-//! least, and systemd understands it.
+//! The units in examples/systemd: their commands are such that this program takes, the rights of the gateway are the
+//! least, and systemd understands them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Command, Output};
 
 const UNIT: &str = include_str!("../../../examples/systemd/candor-route@.service");
+const SIGNALS: &str = include_str!("../../../examples/systemd/candor-signals@.service");
 
 /// The settings of the unit by `Section.Name`; one that is there twice has all its values.
 fn settings(unit: &str) -> BTreeMap<String, Vec<String>> {
@@ -61,6 +62,20 @@ fn the_command_is_one_that_the_program_takes() {
 }
 
 #[test]
+fn the_command_of_the_signal_service_is_one_too() {
+    let settings = settings(SIGNALS);
+    let [command] = settings["Service.ExecStart"].as_slice() else { panic!("one command") };
+    assert_eq!(command, "/usr/bin/candor signals serve /etc/candor/%i.signals.toml");
+    let output = read(&["signals", "serve", "/etc/candor/car.signals.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(settings["Service.CapabilityBoundingSet"], [""]);
+    for name in ["Type", "WatchdogSec", "ExecReload", "DynamicUser", "SystemCallFilter"] {
+        let name = format!("Service.{name}");
+        assert_eq!(settings[&name], [value(&name)], "{name}");
+    }
+}
+
+#[test]
 fn the_service_tells_how_it_goes_and_has_the_least_rights() {
     for (name, expected) in [
         ("Service.Type", "notify"),
@@ -89,18 +104,24 @@ fn the_service_tells_how_it_goes_and_has_the_least_rights() {
 
 #[test]
 #[ignore = "needs systemd-analyze; `./test --only systemd` runs it"]
-fn systemd_understands_the_unit() {
+fn systemd_understands_the_units() {
+    for (name, unit) in [("candor-route", UNIT), ("candor-signals", SIGNALS)] {
+        systemd_understands(name, unit);
+    }
+}
+
+fn systemd_understands(name: &str, unit: &str) {
     let folder = tempfile::tempdir().unwrap();
     let verify = |unit: &str| {
-        let file = folder.path().join("candor-route@car.service");
+        let file = folder.path().join(format!("{name}@car.service"));
         // systemd looks whether the program is there.
         fs::write(&file, unit.replace("/usr/bin/candor", env!("CARGO_BIN_EXE_candor"))).unwrap();
         Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&file).output()
     };
-    let output = verify(UNIT).expect("systemd-analyze, of Debian's package systemd, is there");
+    let output = verify(unit).expect("systemd-analyze, of Debian's package systemd, is there");
     let reported = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
     // What is wrong with other units of this machine is none of our business.
-    assert!(!reported(&output).contains("candor-route"), "{}", reported(&output));
-    let wrong = verify(&UNIT.replace("WatchdogSec=10", "WatchdogSec=often")).unwrap();
-    assert!(reported(&wrong).contains("candor-route@car.service"), "{}", reported(&wrong));
+    assert!(!reported(&output).contains(name), "{}", reported(&output));
+    let wrong = verify(&unit.replace("WatchdogSec=10", "WatchdogSec=often")).unwrap();
+    assert!(reported(&wrong).contains(&format!("{name}@car.service")), "{}", reported(&wrong));
 }
