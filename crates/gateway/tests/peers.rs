@@ -37,9 +37,16 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn free_ports<const N: usize>() -> [u16; N] {
-    let sockets: [UdpSocket; N] =
-        std::array::from_fn(|_| UdpSocket::bind(("127.0.0.1", 0)).unwrap());
-    std::array::from_fn(|index| sockets[index].local_addr().unwrap().port())
+    // Free for both protocols.
+    let free = || loop {
+        let udp = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+        let address = udp.local_addr().unwrap();
+        if let Ok(tcp) = TcpListener::bind(address) {
+            return (udp, tcp, address.port());
+        }
+    };
+    let sockets: [_; N] = std::array::from_fn(|_| free());
+    sockets.map(|(_, _, port)| port)
 }
 
 fn table(text: &str) -> Table {
