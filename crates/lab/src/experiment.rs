@@ -160,12 +160,14 @@ pub enum SubscriberKind {
     /// WebSocket with MessagePack, in batches.
     #[serde(rename = "msgpack")]
     MessagePack,
+    /// D-Bus, with a daemon of its own.
+    Dbus,
 }
 
 impl SubscriberKind {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::None, Self::InProcess, Self::Json, Self::Cbor, Self::MessagePack];
+    pub const ALL: [Self; 6] =
+        [Self::None, Self::InProcess, Self::Json, Self::Cbor, Self::MessagePack, Self::Dbus];
 
     /// The name in files.
     #[must_use]
@@ -176,6 +178,7 @@ impl SubscriberKind {
             Self::Json => "json",
             Self::Cbor => "cbor",
             Self::MessagePack => "msgpack",
+            Self::Dbus => "dbus",
         }
     }
 
@@ -186,6 +189,7 @@ impl SubscriberKind {
             Self::Json => "WebSocket with JSON",
             Self::Cbor => "WebSocket with CBOR",
             Self::MessagePack => "WebSocket with MessagePack",
+            Self::Dbus => "D-Bus",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The `host` testbed: processes of this machine.
 //!
 //! ```text
-//!  trace -- injector --can2udp--> server --WebSocket--> subscribers      a process each, orders by their stdin
+//!  trace -- injector --can2udp--> server --WebSocket, D-Bus--> subscribers      a process each, orders by their stdin
 //!              |                                             |
 //!              +-- departures --> evaluate <-- arrivals -----+           a file of times each
 //! ```
@@ -13,6 +13,7 @@
 //! What is sent is made before anything is measured. Frames leave at times that are random against the tick of the
 //! service, whatever became of those before. An event that has not arrived 1 s after the last frame left is lost.
 
+mod daemon;
 mod evaluate;
 mod injector;
 mod server;
@@ -28,6 +29,7 @@ use std::path::{Path, PathBuf};
 use candor_linux::clock;
 use candor_time::{Monotonic, Nanos};
 
+use self::daemon::Daemon;
 use self::evaluate::{Cost, Ran as Measured};
 use self::worker::{Order, Worker};
 use crate::error::Error;
@@ -93,12 +95,17 @@ impl Bed<'_> {
         let port = free_port()?;
         let arrivals = self.arrivals();
         let is_inside = self.service.subscriber == SubscriberKind::InProcess;
+        let daemon = match self.service.subscriber {
+            SubscriberKind::Dbus => Some(Daemon::start(self.scratch)?),
+            _ => None,
+        };
         let mut server = self.start(
             "server",
             &Order::Server {
                 port: format!("can2udp:127.0.0.1:{port}"),
                 coalesce_ns: self.service.coalesce.as_nanos(),
                 events: self.experiment.count,
+                dbus: daemon.as_ref().map(|daemon| daemon.address.clone()),
                 in_process: if is_inside { arrivals.clone() } else { Vec::new() },
             },
         )?;
@@ -106,7 +113,7 @@ impl Bed<'_> {
         let mut subscribers = Vec::new();
         for arrivals in arrivals.iter().filter(|_| !is_inside) {
             let order = Order::Subscriber {
-                url: url.clone(),
+                url: daemon.as_ref().map_or(&url, |daemon| &daemon.address).clone(),
                 kind: self.service.subscriber,
                 events: self.experiment.count,
                 arrivals: arrivals.clone(),
@@ -130,7 +137,7 @@ impl Bed<'_> {
 
         let watched = Watched::begin();
         let begin = clock::now::<Monotonic>();
-        let before = costs(&server, &subscribers)?;
+        let before = costs(&server, &subscribers, daemon.as_ref())?;
         injector.tell("begin")?;
         let length = Nanos::from_secs(self.experiment.count / u64::from(self.service.rate_hz));
         while !injector.has_answered(ATTENTION)? {
@@ -144,7 +151,7 @@ impl Bed<'_> {
         let end = clock::now::<Monotonic>();
         let sent = injector.report()?;
         let _ = clock::sleep_until(end + PATIENCE);
-        let after = costs(&server, &subscribers)?;
+        let after = costs(&server, &subscribers, daemon.as_ref())?;
         let machine = watched.end();
         let served = server.end()?;
         let mut heard = Vec::new();
@@ -157,6 +164,7 @@ impl Bed<'_> {
             cost: Cost {
                 server: after.server - before.server,
                 subscribers: after.subscribers - before.subscribers,
+                daemon: after.daemon.zip(before.daemon).map(|(after, before)| after - before),
             },
             datagram_bytes: bytes,
             sent,
@@ -182,12 +190,13 @@ impl Bed<'_> {
 }
 
 /// CPU time so far.
-fn costs(server: &Worker, subscribers: &[Worker]) -> Result<Cost, Error> {
+fn costs(server: &Worker, subscribers: &[Worker], daemon: Option<&Daemon>) -> Result<Cost, Error> {
     let mut of_subscribers = Nanos::ZERO;
     for subscriber in subscribers {
         of_subscribers += subscriber.cpu_time()?;
     }
-    Ok(Cost { server: server.cpu_time()?, subscribers: of_subscribers })
+    let daemon = daemon.map(Daemon::cpu_time).transpose()?;
+    Ok(Cost { server: server.cpu_time()?, subscribers: of_subscribers, daemon })
 }
 
 /// A UDP port of loopback that nobody has.

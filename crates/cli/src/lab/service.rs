@@ -8,7 +8,7 @@ use super::ranges::{duration_range, number_range};
 use crate::output::{table, thousands};
 
 /// The processes that have a column.
-const PROCESSES: [&str; 2] = ["server", "subscriber"];
+const PROCESSES: [&str; 3] = ["server", "subscriber", "dbus-daemon"];
 
 /// A row for each experiment.
 pub(super) fn overview(finished: &[&Ran]) -> String {
@@ -23,6 +23,7 @@ pub(super) fn overview(finished: &[&Ran]) -> String {
         ">max",
         ">server",
         ">subscriber",
+        ">dbus-daemon",
         ">event",
         ">stolen",
     ];
@@ -30,7 +31,7 @@ pub(super) fn overview(finished: &[&Ran]) -> String {
     let mut out = table(&head, &rows);
     out.push_str(
         "\np50, p99, max: from when a frame is sent to when a subscriber has its event decoded\n\
-         server, subscriber: CPU time per event, of all subscribers together\n\
+         server, subscriber, dbus-daemon: CPU time per event, of all subscribers together\n\
          event: bytes on the WebSocket; stolen: time that the hypervisor gave to others\n\
          a..b: the smallest and the largest value over the runs\n",
     );

@@ -37,6 +37,8 @@ pub(super) struct Cost {
     pub(super) server: Nanos,
     /// Of all of them together.
     pub(super) subscribers: Nanos,
+    /// Of the message bus, if there is one.
+    pub(super) daemon: Option<Nanos>,
 }
 
 /// The machine is too busy to believe its figures when so much was taken from it.
@@ -123,6 +125,7 @@ pub(super) fn evaluate(
     if !ran.heard.is_empty() {
         processes.push(process("subscriber", subscribers, ran.cost.subscribers));
     }
+    processes.extend(ran.cost.daemon.map(|cpu| process("dbus-daemon", 1, cpu)));
     Ok(ResultFile {
         duration_ns: ran.duration.as_nanos(),
         counts: Counts::from_endings(&endings),
@@ -132,7 +135,7 @@ pub(super) fn evaluate(
             processes,
             events: ran.served.events,
             datagram_bytes: ran.datagram_bytes,
-            event_bytes: if first.events > 0 {
+            event_bytes: if first.events > 0 && first.bytes > 0 {
                 Some(first.bytes as f64 / first.events as f64)
             } else {
                 None

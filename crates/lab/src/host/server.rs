@@ -14,14 +14,15 @@ use super::worker::{Report, answer};
 pub(super) fn serve(
     port: &str,
     coalesce: Nanos,
+    dbus: Option<&str>,
     (events, in_process): (u64, Vec<PathBuf>),
     next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Result<Report, String> {
     let address = port.parse().map_err(|error| format!("{port}: {error}"))?;
     let source = Source { name: "udpcan".into(), address, database: None };
+    let dbus = dbus.map(str::parse).into_iter().collect::<Result<Vec<_>, _>>()?;
     let listen = vec![Place::Tcp(([127, 0, 0, 1], 0).into())];
-    let service =
-        Service::start(Config { sources: vec![source], listen, dbus: Vec::new(), coalesce });
+    let service = Service::start(Config { sources: vec![source], listen, dbus, coalesce });
     let service = service.map_err(|error| error.to_string())?;
     let mut subscribers = Vec::new();
     for arrivals in in_process {

@@ -46,6 +46,7 @@ pub(super) fn subscribe(
         SubscriberKind::MessagePack => {
             binary(url, Encoding::MessagePack, &mut times_ns, &mut report)?;
         }
+        SubscriberKind::Dbus => dbus(url, &mut times_ns, &mut report)?,
     }
     times::write(arrivals, &times_ns).map_err(|error| error.to_string())?;
     Ok(report)
@@ -111,6 +112,50 @@ fn binary(
         }
         report.bytes += framed_len(bytes.len());
     }
+}
+
+/// The service may need a moment until it is on its bus.
+#[cfg(feature = "dbus")]
+const ATTEMPTS: u32 = 50;
+
+#[cfg(feature = "dbus")]
+fn dbus(address: &str, times_ns: &mut [u64], report: &mut Report) -> Result<(), String> {
+    use candor_serve::dbus::client::{Client, Content, Options};
+    use candor_time::Nanos;
+
+    let address: candor_serve::BusAddress = address.parse()?;
+    let mut attempts = 0;
+    let mut client = loop {
+        attempts += 1;
+        match Client::connect(&address) {
+            Ok(client) => break client,
+            Err(error) if attempts == ATTEMPTS => return Err(error.to_string()),
+            Err(_) => {
+                let _ = clock::sleep_until(clock::now::<Monotonic>() + Nanos::from_millis(100));
+            }
+        }
+    };
+    let options = Options { ids: vec!["*".into()], ..Options::default() };
+    client.subscribe(&[], &options).map_err(|error| error.to_string())?;
+    answer(&"ready")?;
+    loop {
+        match client.next_batch().map(|batch| batch.content) {
+            Ok(Content::Frames(frames)) => {
+                for (_, _, _, data) in &frames {
+                    arrived(data, times_ns)?;
+                }
+                report.events += frames.len() as u64;
+            }
+            Ok(Content::Missed { missed, .. }) => report.lost += missed,
+            Ok(Content::Values(_)) => {}
+            Ok(Content::Ended(_)) | Err(_) => return Ok(()),
+        }
+    }
+}
+
+#[cfg(not(feature = "dbus"))]
+fn dbus(_: &str, _: &mut [u64], _: &mut Report) -> Result<(), String> {
+    Err(candor_serve::dbus::ABSENT.into())
 }
 
 /// Writes down that the event with this data is there.

@@ -24,7 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[serde(tag = "role", rename_all = "kebab-case")]
 pub(super) enum Order {
     /// To serve the frames of a port; subscribers in the process write when each event arrived.
-    Server { port: String, coalesce_ns: u64, events: u64, in_process: Vec<PathBuf> },
+    Server {
+        port: String,
+        coalesce_ns: u64,
+        events: u64,
+        dbus: Option<String>,
+        in_process: Vec<PathBuf>,
+    },
     /// To send a trace at the times in it, and to write when each frame left.
     Injector { trace: PathBuf, port: String, events: u64, departures: PathBuf },
     /// To subscribe to all frames, and to write when each event arrived.
@@ -58,9 +64,9 @@ pub fn work() -> Result<(), String> {
     })?;
     let mut next = || lines.next().and_then(Result::ok);
     let report = match order {
-        Order::Server { port, coalesce_ns, events, in_process } => {
+        Order::Server { port, coalesce_ns, events, dbus, in_process } => {
             let coalesce = Nanos::from_nanos(coalesce_ns);
-            server::serve(&port, coalesce, (events, in_process), &mut next)
+            server::serve(&port, coalesce, dbus.as_deref(), (events, in_process), &mut next)
         }
         Order::Injector { trace, port, events, departures } => {
             injector::inject(&trace, &port, events, &departures, &mut next)

@@ -201,7 +201,7 @@ impl Subscription {
     /// Sends events until the client or the connection is gone, or the subscription is to end.
     pub(crate) async fn serve(mut self, stop: oneshot::Receiver<()>) {
         let (id, counters) = self.shared.sessions.enter("dbus");
-        counters.note_topics(&self.subscriptions);
+        counters.note_topics(&self.subscriptions, &self.shared.hub());
         // An error is the end of the connection.
         let mut flow = Flow::default();
         let _ = self.work(stop, &counters, &mut flow).await;
