@@ -109,6 +109,10 @@ def machines(results):
         if machine := result.get("machine"):
             found.add(f"Linux {machine['release']}")
             found.add(f"QEMU {machine['qemu'].split()[0]}")
+        if service := result.get("service"):
+            host = service["host"]
+            found.add(f"{host['cpu']}, {host['cpus']} processors")
+            found.add(f"Linux {host['kernel']}")
     return sorted(found) or SIMULATED
 
 
@@ -286,6 +290,9 @@ TABLES = {
         ["--claim", "G7", "--only", "modify-*-one-at-a-time-6.12*"],
         10,
         2,
+    ),
+    "signals-claims": Table(
+        "docs/claims.md", claims("campaigns/signals-2016.toml"), ["--only", "json*"], 10, 2
     ),
     "vm-quick": Table("docs/kernel-lab.md", overview("campaigns/vm-quick.toml"), [], 30, 1),
     "flood": Table(

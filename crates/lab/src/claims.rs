@@ -16,7 +16,7 @@
 //! `lost` (frames), with `not_routed_percent`, `refused_percent` or `lost_percent` (of those sent), or
 //! with `gateway_instructions` (for each frame that arrived). `refused` is what the rules refuse; it
 //! is no loss. Of the signal service a value may be `EXPERIMENT PROCESS cpu_per_event` (in us) or
-//! `EXPERIMENT PROCESS cpu_percent` (of all processors), where a process is `server`, `subscriber` or `all`, or
+//! `EXPERIMENT PROCESS cpu_percent` (of all processors), where a process is `server`, `subscriber`, `dbus-daemon` or `all`, or
 //! `EXPERIMENT bytes_per_event`.
 //!
 //! `each = ["6.1", "6.12"]` makes a claim of each, in which `{each}` stands for one of them. `{sent}` in
