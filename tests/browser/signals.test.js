@@ -65,7 +65,7 @@ async function open(options = {}, given = {}) {
     signals: SIGNALS, frames: [], calls: [], sockets: [], isDown: false, refuses: "",
     stats: {
       buses: [{ name: "can0", frames: 9, frames_per_s: 1234.4, load_percent: 12.34, lost: 3, trouble: HOSTILE }],
-      subscribers: [{ id: 1, format: "afb", topics: 8, delivered: 100, missed: 7, waiting: 0 }], uptime_ns: 61e9,
+      subscribers: [{ id: 1, format: "afb", topics: 8, delivered: 100, missed: 7, waiting: 0 }], uptime_ns: 61e9, changes: 0,
     },
     ...given,
   };
@@ -207,6 +207,18 @@ test("it comes back after the service went away, with its plot", async () => {
   await page.waitForFunction(() => document.getElementById("plot").drawn.traces[0].y.includes(6));
   const { y } = (await drawn()).traces[0];
   assert.deepEqual(y.slice(y.indexOf(5), y.indexOf(6) + 1).filter((at, index, all) => at !== all[index - 1]), [5, null, 6]);
+});
+
+test("buses that come while it runs are shown, and the plot stays", async () => {
+  await open();
+  await connected();
+  await page.getByRole("checkbox", { name: "Plot Engine.Speed", exact: true }).check();
+  service.signals = [...SIGNALS, { name: "body/Door.Open", bus: "body", unit: "", id: 0x300 }];
+  service.stats.changes = 1;
+  await row("body/Door.Open").waitFor();
+  assert.ok(await page.getByRole("checkbox", { name: "Plot Engine.Speed", exact: true }).isChecked());
+  value("body/Door.Open", 1);
+  await shows(await cell("body/Door.Open", "value"), "1");
 });
 
 test("what the service refuses is said", async () => {

@@ -354,13 +354,18 @@ function start() {
   let polling;
   const state = (name, text) => write(Object.assign($("state"), { className: name }), text);
 
+  /** Looks what the service has, and subscribes to that. */
+  async function look(call) {
+    setSignals(await call("list") ?? {});
+    const topics = isRaw ? { id: "*" } : { event: "*" };
+    const newest = isRaw ? [] : await call("get", { event: "*" }) ?? [];
+    for (const { name, value, text } of newest) if (rows.has(name)) take(rows.get(name), value, text, null);
+    await call("subscribe", { ...topics, latest: true, filter: { frequency: FREQUENCY } });
+  }
+
   async function opened(call, succeeded) {
     try {
-      setSignals(await call("list") ?? {});
-      const topics = isRaw ? { id: "*" } : { event: "*" };
-      const newest = isRaw ? [] : await call("get", { event: "*" }) ?? [];
-      for (const { name, value, text } of newest) if (rows.has(name)) take(rows.get(name), value, text, null);
-      await call("subscribe", { ...topics, latest: true, filter: { frequency: FREQUENCY } });
+      await look(call);
       succeeded();
       $("missed").hidden = true;
       state("open", "Connected");
@@ -370,8 +375,17 @@ function start() {
       state("waiting", "Connected, but without events");
       tell(`The service refused: ${error.message}`);
     }
-    const poll = () => call("stats").then(showStats).then(() => { polling = setTimeout(poll, STATS_MS); }, () => {});
-    poll();
+    let changes;
+    const poll = async () => {
+      const stats = await call("stats");
+      showStats(stats);
+      // Its buses have changed while it runs.
+      if (changes !== undefined && stats.changes !== changes) await look(call);
+      ({ changes } = stats);
+      polling = setTimeout(poll, STATS_MS);
+    };
+    // Without a connection, there is another one soon.
+    poll().catch(() => {});
   }
 
   function closed(wait) {
