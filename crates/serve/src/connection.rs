@@ -75,6 +75,11 @@ impl Counters {
 }
 
 impl Sessions {
+    /// Whether there are connections of clients; those of message buses are others'.
+    pub(crate) fn has_streams(&self) -> bool {
+        self.open().values().any(|counters| counters.format != "dbus")
+    }
+
     /// A number for a connection whose events have the format of this name, and its counters.
     pub(crate) fn enter(&self, format: &'static str) -> (u64, Arc<Counters>) {
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
@@ -189,6 +194,7 @@ impl Connection {
     async fn work(&mut self, socket: impl AsyncRead + AsyncWrite + Unpin) {
         let (mut from_client, mut to_client) = tokio::io::split(socket);
         let mut changed = self.shared.changed.subscribe();
+        let mut stop = self.shared.stop.subscribe();
         let mut written = 0;
         loop {
             self.take_messages();
@@ -214,6 +220,9 @@ impl Connection {
                         }
                     }
                 },
+                _ = stop.wait_for(|is_over| *is_over), if !self.is_closing => {
+                    self.close(CloseCode::Away, "the service ends");
+                }
                 outcome = changed.changed(), if !is_writing && !has_more => if outcome.is_err() {
                     return;
                 },
@@ -273,7 +282,11 @@ impl Connection {
 
     /// Ends the connection as AGL's binder does.
     fn violate(&mut self, violation: Violation) {
-        let frame = CloseFrame { code: CloseCode::Policy, reason: violation.reason().into() };
+        self.close(CloseCode::Policy, violation.reason());
+    }
+
+    fn close(&mut self, code: CloseCode, reason: &'static str) {
+        let frame = CloseFrame { code, reason: reason.into() };
         let _ = self.protocol.close(&mut self.memory, Some(frame));
         self.is_closing = true;
     }

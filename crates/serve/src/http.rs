@@ -1,6 +1,7 @@
 //! The HTTP server: the page, the newest values, and the way to the WebSocket.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use candor_events::Pattern;
@@ -15,7 +16,6 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::sync::watch;
 use tungstenite::handshake::derive_accept_key;
 
 use crate::stream::{self, Content};
@@ -44,12 +44,14 @@ const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-
 
 type Answer = Response<Content>;
 
-/// Serves until it is told to stop. Connections that are open then end with the reactor.
-pub(crate) async fn serve(
-    listeners: Vec<Listener>,
-    shared: Arc<Shared>,
-    mut stop: watch::Receiver<bool>,
-) {
+/// How long subscribers may take to read that the service ends.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// How often is looked whether they have.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Serves until it is told to stop. Subscribers are told so; what is open after that ends with the reactor.
+pub(crate) async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>) {
+    let mut stop = shared.stop.subscribe();
     for listener in listeners {
         let shared = Arc::clone(&shared);
         // A web page could be behind an address, but not behind a file.
@@ -66,7 +68,13 @@ pub(crate) async fn serve(
         };
         tokio::spawn(http::serve(listener, LIMITS, handler));
     }
-    let _ = stop.changed().await;
+    let _ = stop.wait_for(|is_over| *is_over).await;
+    let gone = async {
+        while shared.sessions.has_streams() {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    let _ = tokio::time::timeout(FAREWELL, gone).await;
 }
 
 /// Answers a request.

@@ -137,6 +137,8 @@ struct Shared {
     /// How often buses were changed.
     changes: AtomicU64,
     sessions: Sessions,
+    /// Whether everything is to end.
+    stop: watch::Sender<bool>,
     started: Instant<Monotonic>,
 }
 
@@ -162,7 +164,6 @@ pub struct Service {
     ingests: Vec<(String, Ingest)>,
     /// Those whose ports are not used any more.
     ended: Vec<Ingest>,
-    stop: watch::Sender<bool>,
     server: Option<Reactor>,
 }
 
@@ -209,10 +210,10 @@ impl Service {
             intakes: Mutex::new(intakes),
             changes: AtomicU64::new(0),
             sessions: Sessions::default(),
+            stop: watch::Sender::new(false),
             started: clock::now(),
         });
-        let (stop, stopped) = watch::channel(false);
-        let serve = http::serve(listeners, Arc::clone(&shared), stopped);
+        let serve = http::serve(listeners, Arc::clone(&shared));
         let server = Reactor::start("candor-serve", serve).map_err(Error::Kernel)?;
         let links: Result<_, _> =
             dbus.into_iter().map(|address| dbus::start(&server, &shared, address)).collect();
@@ -225,7 +226,6 @@ impl Service {
             coalesce,
             ingests: Vec::new(),
             ended: Vec::new(),
-            stop,
             server: None,
         };
         for (name, opened) in receivers {
@@ -347,7 +347,7 @@ impl Service {
     /// # Errors
     /// The kernel has no more descriptors.
     pub fn local(&self) -> io::Result<Local> {
-        Local::new(&self.shared, self.stop.subscribe())
+        Local::new(&self.shared)
     }
 
     /// Frames lost before they could be received, as far as the ports know.
@@ -369,11 +369,13 @@ impl Drop for Service {
         for (_, ingest) in &self.ingests {
             ingest.end();
         }
-        let _ = self.stop.send(true);
+        self.shared.stop.send_replace(true);
         for ingest in self.ended.drain(..).chain(self.ingests.drain(..).map(|(_, ingest)| ingest)) {
             ingest.join();
         }
-        drop(self.server.take());
+        if let Some(server) = self.server.take() {
+            server.join();
+        }
         self.files.clear();
     }
 }

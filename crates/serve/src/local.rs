@@ -29,12 +29,9 @@ impl std::fmt::Debug for Local {
 }
 
 impl Local {
-    pub(crate) fn new(
-        shared: &Arc<Shared>,
-        stopped: watch::Receiver<bool>,
-    ) -> std::io::Result<Self> {
+    pub(crate) fn new(shared: &Arc<Shared>) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let changed = shared.changed.subscribe();
+        let (changed, stopped) = (shared.changed.subscribe(), shared.stop.subscribe());
         let mut hub = shared.hub();
         hub.open(Format::Plain, framing(Format::Plain));
         let subscriber = Subscriber::new(&hub, Format::Plain);

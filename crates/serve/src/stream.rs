@@ -155,6 +155,7 @@ async fn send(
     let (id, counters) = shared.sessions.enter(Format::Sse.name());
     counters.note_topics(subscriptions, &shared.hub());
     let mut changed = shared.changed.subscribe();
+    let mut stop = shared.stop.subscribe();
     while let Ok(room) = sender.reserve().await {
         let mut bytes = Vec::new();
         let mut has_more = false;
@@ -174,6 +175,7 @@ async fn send(
         let is_over = tokio::select! {
             outcome = changed.changed() => outcome.is_err(),
             () = sender.closed() => true,
+            _ = stop.wait_for(|is_over| *is_over) => true,
         };
         if is_over {
             break;

@@ -635,3 +635,30 @@ fn a_subscriber_in_the_process_gets_frames_and_signals_and_ends_with_the_service
     drop(bench);
     assert_eq!(reader.join().unwrap(), (1_000, 1_000, 2_000));
 }
+
+#[test]
+fn subscribers_are_told_that_the_service_ends() {
+    let bench = Bench::new();
+    let mut idle = bench.socket();
+    let mut subscribed = bench.socket();
+    subscribed.send(Message::text(r#"[2,"1","low-can/subscribe",{"id":"*"}]"#)).unwrap();
+    assert!(subscribed.read().unwrap().to_text().unwrap().starts_with("[3,\"1\""));
+    // It reads nothing, and keeps nobody up.
+    let mut deaf = bench.socket();
+    deaf.send(Message::text(r#"[2,"1","low-can/subscribe",{"id":"*"}]"#)).unwrap();
+    bench.flood(5, 1_000);
+    while bench.service.frames() < 1_000 {
+        std::thread::yield_now();
+    }
+    drop(bench);
+    for socket in [&mut idle, &mut subscribed] {
+        let close = loop {
+            match socket.read().unwrap() {
+                Message::Close(close) => break close.unwrap(),
+                Message::Text(text) => assert!(text.starts_with("[5,"), "{text}"),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((close.code, close.reason.as_str()), (CloseCode::Away, "the service ends"));
+    }
+}

@@ -48,6 +48,18 @@ impl Reactor {
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         self.handle.spawn(task).abort_handle()
     }
+
+    /// Waits until its future is over, and ends the tasks that this started.
+    pub fn join(mut self) {
+        self.wait();
+    }
+
+    fn wait(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
 }
 
 /// Runs both, until both are over.
@@ -58,9 +70,6 @@ pub async fn both(one: impl Future<Output = ()>, other: impl Future<Output = ()>
 impl Drop for Reactor {
     fn drop(&mut self) {
         drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // One that panicked has said so.
-            let _ = thread.join();
-        }
+        self.wait();
     }
 }
