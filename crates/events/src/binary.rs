@@ -16,7 +16,8 @@
 //! and comes before the first event that counts from it. The ordinal is the last eight bits of which event of its
 //! topic it is.
 
-use serde::de::DeserializeOwned;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -345,31 +346,79 @@ pub enum Content {
 }
 
 /// An item of a message, in either encoding.
-#[derive(Deserialize)]
-#[serde(untagged)]
 enum Item {
     Unsigned(u64),
     Signed(i64),
     Float(f64),
-    // Before texts, which bytes may be, too.
-    Bytes(#[serde(deserialize_with = "bytes")] Vec<u8>),
+    Bytes(Vec<u8>),
     Text(String),
     List(Vec<Item>),
     Other(Value),
 }
 
-fn bytes<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
-    struct Visitor;
-    impl serde::de::Visitor<'_> for Visitor {
-        type Value = Vec<u8>;
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("bytes")
-        }
-        fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
-            Ok(bytes.to_vec())
-        }
+impl<'de> Deserialize<'de> for Item {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(ItemVisitor)
     }
-    from.deserialize_bytes(Visitor)
+}
+
+struct ItemVisitor;
+
+impl<'de> Visitor<'de> for ItemVisitor {
+    type Value = Item;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an item of a message")
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Item, E> {
+        Ok(Item::Unsigned(number))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Item, E> {
+        Ok(u64::try_from(number).map_or(Item::Signed(number), Item::Unsigned))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Item, E> {
+        Ok(Item::Float(number))
+    }
+
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Item, E> {
+        Ok(Item::Bytes(bytes.to_vec()))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Item, E> {
+        Ok(Item::Text(text.to_owned()))
+    }
+
+    fn visit_bool<E>(self, is_true: bool) -> Result<Item, E> {
+        Ok(Item::Other(is_true.into()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Item, E> {
+        Ok(Item::Other(Value::Null))
+    }
+
+    fn visit_none<E>(self) -> Result<Item, E> {
+        Ok(Item::Other(Value::Null))
+    }
+
+    fn visit_some<D: serde::Deserializer<'de>>(self, from: D) -> Result<Item, D::Error> {
+        Item::deserialize(from)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Item, A::Error> {
+        // What a message says about its length is not believed.
+        let mut list = Vec::with_capacity(items.size_hint().unwrap_or(0).min(64));
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Item::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Item, A::Error> {
+        Value::deserialize(MapAccessDeserializer::new(map)).map(Item::Other)
+    }
 }
 
 impl Item {

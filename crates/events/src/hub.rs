@@ -137,6 +137,9 @@ pub struct Hub {
 }
 
 impl Hub {
+    /// A log, as a part of what [`Self::written`] says.
+    pub const WHOLE: u64 = crate::log::WHOLE;
+
     /// A hub for these buses. The signals of their databases are its topics; identifiers become topics when they are seen.
     #[must_use]
     pub fn new(buses: Vec<Bus>) -> Self {
@@ -311,6 +314,13 @@ impl Hub {
     #[must_use]
     pub fn log(&self, format: Format) -> Option<&Log> {
         self.open.iter().find(|open| open.format == format).map(|open| &open.log)
+    }
+
+    /// How much was written to all logs so far. While this grows by less than half of [`Self::WHOLE`], nothing that was written
+    /// before is overwritten.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.open.iter().map(|open| open.log.written()).sum()
     }
 
     /// Opens the log of a format, if nobody has done so before.

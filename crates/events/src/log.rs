@@ -30,6 +30,9 @@ pub(crate) struct Entry {
     header: usize,
 }
 
+/// What [`Log::written`] grows by while the whole log is written once.
+pub(crate) const WHOLE: u64 = 1 << 32;
+
 /// The newest events in one format, with their frame headers, in bounded memory. Events have numbers, from 0.
 #[derive(Debug)]
 pub struct Log {
@@ -43,6 +46,7 @@ pub struct Log {
     /// The number of the oldest event that is there, and of the next one.
     tail: u64,
     head: u64,
+    written: u64,
     /// An event that is being made.
     scratch: Vec<u8>,
     header: Vec<u8>,
@@ -61,6 +65,7 @@ impl Log {
             end: 0,
             tail: 0,
             head: 0,
+            written: 0,
             scratch: Vec::new(),
             header: Vec::new(),
         }
@@ -78,6 +83,12 @@ impl Log {
         self.tail
     }
 
+    /// How much was written so far, in parts of the log: [`WHOLE`] is all of its events or bytes, whichever are used up
+    /// first.
+    pub(crate) const fn written(&self) -> u64 {
+        self.written
+    }
+
     /// Appends an event. Older ones give way. One that is longer than the log is left out, and counts as
     /// overwritten at once.
     pub(crate) fn append(
@@ -92,6 +103,8 @@ impl Log {
         self.header.clear();
         (self.framing)(self.scratch.len(), &mut self.header);
         let len = self.header.len() + self.scratch.len();
+        let part = |part: usize, all: usize| (part as u64 * WHOLE).div_ceil(all as u64);
+        self.written += part(1, self.most_entries).max(part(len, self.bytes.len()));
         if len > self.bytes.len() {
             // Whoever looks for it finds that it is gone.
             self.put(Entry { topic, ordinal, time_ns, value, start: 0, len: 0, header: 0 });

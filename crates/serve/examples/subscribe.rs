@@ -1,10 +1,10 @@
 //! Frames of a recording as events, in this process.
 
-use candor_serve::{Batch, Config, Filter, Pattern, Service, Source};
+use candor_serve::{Batch, Config, Filter, Pace, Pattern, Service, Source};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = "file:examples/recordings/drive.log".parse()?;
-    let source = Source { name: "can0".into(), address, database: None };
+    let source = Source { name: "can0".into(), address, database: None, pace: Pace::Subscribers };
     let (listen, dbus) = (Vec::new(), Vec::new());
     let config = Config { sources: vec![source], listen, dbus, coalesce: "1.5ms".parse()? };
     let service = Service::start(config)?;

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use candor_events::afb::{self, Violation};
@@ -32,7 +33,13 @@ pub(crate) const MOST_BYTES: usize = 128 << 10;
 pub(crate) struct Sessions {
     open: Mutex<BTreeMap<u64, Arc<Counters>>>,
     last: AtomicU64,
+    /// How many wait for the progress of subscribers, and what tells them.
+    waiting: AtomicU64,
+    progress: Condvar,
 }
+
+/// The connections, locked.
+pub(crate) type Open<'a> = MutexGuard<'a, BTreeMap<u64, Arc<Counters>>>;
 
 /// What a connection has been given.
 pub(crate) struct Counters {
@@ -44,6 +51,8 @@ pub(crate) struct Counters {
     delivered: AtomicU64,
     missed: AtomicU64,
     waiting: AtomicU64,
+    /// [`Hub::written`] when nothing waited last.
+    reached: AtomicU64,
 }
 
 impl Counters {
@@ -52,11 +61,16 @@ impl Counters {
         let subscribers = || subscriptions.subscribers.iter().map(|(_, subscriber)| subscriber);
         let topics: usize = subscribers().map(|subscriber| subscriber.topics(hub)).sum();
         self.topics.store(topics as u64, Ordering::Relaxed);
-        self.is_subscribed.store(subscribers().any(Subscriber::is_subscribed), Ordering::Relaxed);
+        let is_subscribed = subscribers().any(Subscriber::is_subscribed);
+        // Nothing before now is of interest to who begins.
+        if is_subscribed && !self.is_subscribed.swap(is_subscribed, Ordering::Relaxed) {
+            self.reached.store(hub.written(), Ordering::Relaxed);
+        }
+        self.is_subscribed.store(is_subscribed, Ordering::Relaxed);
     }
 
     /// Notes what subscribers have got by now.
-    pub(crate) fn note(&self, subscriptions: &Subscriptions, hub: &Hub) {
+    fn note(&self, subscriptions: &Subscriptions, hub: &Hub) {
         let known = hub.changes();
         if self.known.swap(known, Ordering::Relaxed) != known {
             self.note_topics(subscriptions, hub);
@@ -71,13 +85,41 @@ impl Counters {
         self.delivered.store(delivered, Ordering::Relaxed);
         self.missed.store(missed, Ordering::Relaxed);
         self.waiting.store(waiting, Ordering::Relaxed);
+        if waiting == 0 {
+            self.reached.store(hub.written(), Ordering::Relaxed);
+        }
+    }
+
+    /// Its progress, if it is subscribed: [`Hub::written`] when nothing waited last, and what waits.
+    pub(crate) fn progress(&self) -> Option<(u64, u64)> {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let progress = (get(&self.reached), get(&self.waiting));
+        self.is_subscribed.load(Ordering::Relaxed).then_some(progress)
     }
 }
 
 impl Sessions {
-    /// Whether there are connections of clients; those of message buses are others'.
+    /// Whether there are connections of clients; those of message buses are others', and who is in this process looks itself.
     pub(crate) fn has_streams(&self) -> bool {
-        self.open().values().any(|counters| counters.format != "dbus")
+        self.open().values().any(|counters| !matches!(counters.format, "dbus" | "plain"))
+    }
+
+    /// Notes what the subscribers of a connection have got by now.
+    pub(crate) fn note(&self, counters: &Counters, subscriptions: &Subscriptions, hub: &Hub) {
+        counters.note(subscriptions, hub);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            // Who looks at the counters now begins to wait before it is told.
+            drop(self.open());
+            self.progress.notify_all();
+        }
+    }
+
+    /// Waits until a connection makes progress, or for so long.
+    pub(crate) fn wait<'a>(&'a self, open: Open<'a>, time: Duration) -> Open<'a> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let waited = self.progress.wait_timeout(open, time);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// A number for a connection whose events have the format of this name, and its counters.
@@ -92,12 +134,13 @@ impl Sessions {
             delivered: count(),
             missed: count(),
             waiting: count(),
+            reached: count(),
         });
         self.open().insert(id, Arc::clone(&counters));
         (id, counters)
     }
 
-    pub(crate) fn open(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<Counters>>> {
+    pub(crate) fn open(&self) -> Open<'_> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -302,7 +345,7 @@ impl Connection {
             let most = self.memory.output.len() + MOST_BYTES;
             has_more |= subscriber.deliver(&hub, most, &mut self.memory.output).has_more;
         }
-        self.counters.note(&self.subscriptions, &hub);
+        self.shared.sessions.note(&self.counters, &self.subscriptions, &hub);
         has_more
     }
 }

@@ -13,7 +13,7 @@ use candor_port::{Address, Medium};
 use candor_signals::Database;
 use candor_time::Nanos;
 
-use crate::{BusAddress, Config, Place, Source, ingest};
+use crate::{BusAddress, Config, Pace, Place, Source, ingest};
 
 /// Where it is served if nothing else is said.
 pub const LISTEN: &str = "127.0.0.1:1234";
@@ -21,6 +21,9 @@ pub const LISTEN: &str = "127.0.0.1:1234";
 pub const COALESCE: Nanos = Nanos::from_micros(1_500);
 /// What such files are called.
 pub const KIND: &str = "file of the signal service";
+
+/// What a file calls the paces.
+const PACES: [(&str, Pace); 2] = [("received", Pace::Received), ("subscribers", Pace::Subscribers)];
 
 /// The most buses of a service.
 const MOST_BUSES: usize = 1_024;
@@ -201,17 +204,18 @@ impl Reader<'_> {
             let hint = "names of signals begin with it: use letters, digits, `-` and `_`";
             self.findings.error_with_hint(&entry.origin, message, hint);
         }
-        let (value, database) = match &entry.value.data {
+        let (value, database, pace) = match &entry.value.data {
             Data::Table(table) => {
                 let mut section = Section::new(table, self.findings);
                 require(&mut section, "port", "write one, such as port = \"can0\"");
                 let value = section.value("port");
                 section.refuse_empty("dbc", "remove it, or name a DBC file");
                 let database = self.database(&section.strings("dbc"));
+                let pace = section.one_of("pace", &PACES).unwrap_or_default();
                 section.finish();
-                (value, database)
+                (value, database, pace)
             }
-            _ => (Some(&entry.value), None),
+            _ => (Some(&entry.value), None, Pace::Received),
         };
         let value = value?;
         let Some(text) = value.as_str() else {
@@ -219,12 +223,12 @@ impl Reader<'_> {
             value.wrong_type(name, expected, self.findings);
             return None;
         };
-        let address = self.address(text, &value.origin)?;
-        Some((Source { name: name.to_owned(), address, database }, value.origin.clone()))
+        let address = self.address(text, &value.origin, pace)?;
+        Some((Source { name: name.to_owned(), address, database, pace }, value.origin.clone()))
     }
 
     /// A port, checked as far as that is possible without the machine.
-    fn address(&self, text: &str, origin: &Origin) -> Option<Address> {
+    fn address(&self, text: &str, origin: &Origin, pace: Pace) -> Option<Address> {
         let address = match text.parse::<Address>() {
             Ok(address) => address,
             Err(error) => {
@@ -233,7 +237,7 @@ impl Reader<'_> {
                 return None;
             }
         };
-        if let Err(error) = ingest::check(&address) {
+        if let Err(error) = ingest::check(&address, pace) {
             let remedy = error.remedy().unwrap_or("`candor bus list` shows the kinds of ports");
             let message = format!("{}: {}", quoted(text), error.reason());
             self.findings.error_with_hint(origin, message, remedy);
@@ -400,6 +404,17 @@ mod tests {
                     "etc/s.toml:4:1: error: \"a/b\" is no name of a bus",
                     "hint: names of signals",
                     "etc/s.toml:5:5: error: `c` is an integer, expected a port",
+                ],
+            ),
+            (
+                "[bus.a]\nport = \"can0\"\npace = \"subscribers\"\n[bus.b]\nport = \"file:a.log?speed=2\"\n\
+                 pace = \"subscribers\"\n[bus.c]\nport = \"can1\"\npace = \"slow\"",
+                &[
+                    "etc/s.toml:2:8: error: \"can0\": only a recording can wait for subscribers",
+                    "hint: remove the pace of this port",
+                    "etc/s.toml:5:8: error: \"file:a.log?speed=2\": `speed` and the pace of subscribers exclude",
+                    "hint: remove one of them",
+                    "etc/s.toml:9:8: error: `pace` is",
                 ],
             ),
             (

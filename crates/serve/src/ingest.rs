@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `task.rs` | those with a descriptor: a task beside the connections. While frames flow, the reactor does not wait for the port, which would wake it up for each of them, but for a timer: once a tick one thread receives, publishes, and writes to all connections |
 //! | `thread.rs` | the others: a thread each |
+//! | `pace.rs` | recordings that wait for their subscribers |
 
+mod pace;
 mod task;
 mod thread;
 
@@ -21,7 +23,8 @@ use candor_time::{Instant, Nanos, Realtime};
 use candor_wire::can::Frame;
 use tokio::task::AbortHandle;
 
-use crate::Shared;
+use self::pace::Pacer;
+use crate::{Pace, Shared, Source};
 
 /// Frames that are published at most before connections are woken: a full port starves nobody.
 const MOST_FRAMES: usize = 1_024;
@@ -105,6 +108,7 @@ impl Intake {
 /// A port that is open.
 pub(crate) struct Opened {
     address: Address,
+    pace: Pace,
     receiver: Box<dyn Receiver>,
     pub(crate) intake: Arc<Intake>,
 }
@@ -113,8 +117,29 @@ pub(crate) struct Opened {
 ///
 /// # Errors
 /// Why not.
-pub(crate) fn check(address: &Address) -> Result<(), Error> {
-    candor_drivers::check(address, WANTED)
+pub(crate) fn check(address: &Address, pace: Pace) -> Result<(), Error> {
+    candor_drivers::check(address, WANTED)?;
+    let fail = |reason: &str, remedy: &str| {
+        Err(Error::new(address.to_string(), reason).with_remedy(remedy))
+    };
+    match pace {
+        Pace::Subscribers if candor_drivers::medium(address) != Some(Medium::Recording) => {
+            fail("only a recording can wait for subscribers", "remove the pace of this port")
+        }
+        Pace::Subscribers if address.option("speed").is_some() => {
+            fail("`speed` and the pace of subscribers exclude each other", "remove one of them")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The port that a driver opens: who waits for subscribers waits for no clock.
+fn at_pace(address: &Address, pace: Pace) -> Result<Address, Error> {
+    if pace == Pace::Received {
+        return Ok(address.clone());
+    }
+    let mark = if address.options().is_empty() { '?' } else { '&' };
+    Ok(format!("{address}{mark}speed=max").parse()?)
 }
 
 fn receiver(
@@ -131,17 +156,20 @@ fn receiver(
 }
 
 /// Opens a port to receive from. It may take over what others leave that will not be used any more.
-pub(crate) fn open(address: &Address, estate: &Estate) -> Result<Opened, Error> {
-    let (receiver, endpoint) = receiver(address, estate)?;
+pub(crate) fn open(source: &Source, estate: &Estate) -> Result<Opened, Error> {
+    let Source { address, pace, .. } = source;
+    check(address, *pace)?;
+    let (receiver, endpoint) = receiver(&at_pace(address, *pace)?, estate)?;
     let bus = AtomicUsize::new(NO_BUS);
     let intake = Arc::new(Intake { port: address.to_string(), bus, ..Intake::default() });
     intake.adopt(&*receiver, endpoint);
-    Ok(Opened { address: address.clone(), receiver, intake })
+    Ok(Opened { address: address.clone(), pace: *pace, receiver, intake })
 }
 
 /// What takes frames from a port.
 pub(crate) struct Ingest {
     pub(crate) address: Address,
+    pub(crate) pace: Pace,
     pub(crate) intake: Arc<Intake>,
     is_ending: Arc<AtomicBool>,
     thread: Option<thread::Thread>,
@@ -158,15 +186,15 @@ impl Opened {
         reactor: &Reactor,
     ) -> io::Result<Ingest> {
         let intake = Arc::clone(&self.intake);
-        let address = self.address.clone();
+        let (address, pace) = (self.address.clone(), self.pace);
         let is_ending = Arc::new(AtomicBool::new(false));
-        let has_descriptor = self.receiver.descriptor().is_some();
+        let is_waited_for = self.receiver.descriptor().is_some() && pace == Pace::Received;
         let worker = Worker { opened: self, coalesce, shared };
-        let (thread, task) = match has_descriptor {
+        let (thread, task) = match is_waited_for {
             true => (None, Some(reactor.spawn(task::Task::new(worker).work()))),
             false => (Some(thread::start(worker, Arc::clone(&is_ending))?), None),
         };
-        Ok(Ingest { address, intake, is_ending, thread, task, reported: None })
+        Ok(Ingest { address, pace, intake, is_ending, thread, task, reported: None })
     }
 }
 

@@ -73,6 +73,19 @@ pub struct Source {
     pub address: Address,
     /// What its frames mean.
     pub database: Option<Database>,
+    /// When its frames come.
+    pub pace: Pace,
+}
+
+/// When the frames of a port come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// When they are received, or at the times of a recording.
+    #[default]
+    Received,
+    /// As fast as all subscribers take their events, so that none misses one; while there is no subscriber, none come. Only a
+    /// recording can wait. A subscriber that takes nothing for 10 s holds up the others no more.
+    Subscribers,
 }
 
 /// How the service runs.
@@ -198,7 +211,7 @@ impl Service {
         let mut buses = Vec::new();
         let mut receivers = Vec::new();
         for source in sources {
-            let opened = ingest::open(&source.address, &Estate::default()).map_err(Error::Port)?;
+            let opened = ingest::open(&source, &Estate::default()).map_err(Error::Port)?;
             opened.intake.set_bus(buses.len());
             receivers.push((source.name.clone(), opened));
             buses.push(Bus { name: source.name, database: source.database });
@@ -250,7 +263,8 @@ impl Service {
         for by_name in [true, false] {
             for (source, kept) in sources.iter().zip(&mut kept) {
                 let is_it = |(place, (name, ingest)): (usize, &(String, Ingest))| {
-                    let is_meant = ingest.address == source.address && !is_used[place];
+                    let is_same = ingest.address == source.address && ingest.pace == source.pace;
+                    let is_meant = is_same && !is_used[place];
                     (is_meant && (!by_name || *name == source.name)).then_some(place)
                 };
                 if kept.is_none()
@@ -267,7 +281,7 @@ impl Service {
         for (source, kept) in sources.iter().zip(&kept) {
             opened.push(match kept {
                 Some(_) => None,
-                None => Some(ingest::open(&source.address, &estate).map_err(Error::Port)?),
+                None => Some(ingest::open(source, &estate).map_err(Error::Port)?),
             });
         }
         // What comes from now on waits until all is in place.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use candor_events::{Batch, Counts, Filter, Format, Pattern, Subscriber, TopicId};
+use candor_events::{Batch, Counts, Filter, Format, Pattern, TopicId};
 use tokio::sync::watch;
 
 use crate::Shared;
-use crate::framing::framing;
+use crate::connection::Counters;
+use crate::verbs::Subscriptions;
 
 /// Events that are taken at once: while they are, the lock of the hub is held.
 const MOST_EVENTS: usize = 1_024;
@@ -14,7 +15,9 @@ const MOST_EVENTS: usize = 1_024;
 /// A subscriber in this process. The one of a service that has ended gets what is left.
 pub struct Local {
     shared: Arc<Shared>,
-    subscriber: Subscriber,
+    subscriptions: Subscriptions,
+    id: u64,
+    counters: Arc<Counters>,
     changed: watch::Receiver<u64>,
     stopped: watch::Receiver<bool>,
     /// Waits without a reactor.
@@ -24,7 +27,7 @@ pub struct Local {
 
 impl std::fmt::Debug for Local {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Local").field("subscriber", &self.subscriber).finish_non_exhaustive()
+        f.debug_struct("Local").field("counts", &self.counts()).finish_non_exhaustive()
     }
 }
 
@@ -32,13 +35,14 @@ impl Local {
     pub(crate) fn new(shared: &Arc<Shared>) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let (changed, stopped) = (shared.changed.subscribe(), shared.stop.subscribe());
-        let mut hub = shared.hub();
-        hub.open(Format::Plain, framing(Format::Plain));
-        let subscriber = Subscriber::new(&hub, Format::Plain);
-        drop(hub);
+        let (id, counters) = shared.sessions.enter(Format::Plain.name());
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.of(Format::Plain, &mut shared.hub());
         Ok(Self {
             shared: Arc::clone(shared),
-            subscriber,
+            subscriptions,
+            id,
+            counters,
             changed,
             stopped,
             runtime,
@@ -49,7 +53,11 @@ impl Local {
     /// Subscribes to the topics of a pattern, also to those that come up later; with `is_latest` only to the newest event
     /// of each. The number of topics that there are now.
     pub fn subscribe(&mut self, pattern: Pattern, filter: Filter, is_latest: bool) -> usize {
-        self.subscriber.subscribe(&mut self.shared.hub(), pattern, filter, is_latest)
+        let mut hub = self.shared.hub();
+        let subscriber = self.subscriptions.of(Format::Plain, &mut hub);
+        let topics = subscriber.subscribe(&mut hub, pattern, filter, is_latest);
+        self.counters.note_topics(&self.subscriptions, &hub);
+        topics
     }
 
     /// Puts the next events into `batch`, in the place of what was there. Waits until there are some; false when the
@@ -60,7 +68,10 @@ impl Local {
             self.changed.borrow_and_update();
             let is_over = *self.stopped.borrow_and_update();
             let hub = self.shared.hub();
-            self.subscriber.gather(&hub, MOST_EVENTS, batch);
+            for (_, subscriber) in &mut self.subscriptions.subscribers {
+                subscriber.gather(&hub, MOST_EVENTS, batch);
+            }
+            self.shared.sessions.note(&self.counters, &self.subscriptions, &hub);
             for topic in hub.topics().get(self.names.len()..).unwrap_or_default() {
                 self.names.push(topic.name.clone());
             }
@@ -90,13 +101,15 @@ impl Local {
 
     /// What became of the events so far.
     #[must_use]
-    pub const fn counts(&self) -> Counts {
-        self.subscriber.counts()
+    pub fn counts(&self) -> Counts {
+        let mut subscribers = self.subscriptions.subscribers.iter();
+        subscribers.next().map(|(_, subscriber)| subscriber.counts()).unwrap_or_default()
     }
 }
 
 impl Drop for Local {
     fn drop(&mut self) {
-        self.subscriber.leave(&mut self.shared.hub());
+        self.subscriptions.leave(&mut self.shared.hub());
+        self.shared.sessions.open().remove(&self.id);
     }
 }

@@ -164,7 +164,7 @@ async fn send(
             for (_, subscriber) in &mut subscriptions.subscribers {
                 has_more |= subscriber.deliver(&hub, MOST_BYTES, &mut bytes).has_more;
             }
-            counters.note(subscriptions, &hub);
+            shared.sessions.note(&counters, subscriptions, &hub);
         }
         if !bytes.is_empty() {
             room.send(bytes.into());

@@ -25,7 +25,7 @@ pub(crate) struct Subscriptions {
 
 impl Subscriptions {
     /// The subscriber for a format.
-    fn of(&mut self, format: Format, hub: &mut Hub) -> &mut Subscriber {
+    pub(crate) fn of(&mut self, format: Format, hub: &mut Hub) -> &mut Subscriber {
         let place = self.subscribers.iter().position(|(other, _)| *other == format);
         let place = place.unwrap_or_else(|| {
             hub.open(format, framing(format));

@@ -11,7 +11,7 @@ use candor_diagnostics::Findings;
 use candor_linux::clock;
 use candor_serve::client::Error;
 use candor_serve::dbus::client::{Client, Content, Options};
-use candor_serve::{BusAddress, Config, Place, Service, Source, client};
+use candor_serve::{BusAddress, Config, Pace, Place, Service, Source, client};
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use serde_json::Value;
@@ -103,6 +103,7 @@ impl Bench {
                 name: "car".into(),
                 address: address.parse().unwrap(),
                 database,
+                pace: Pace::Received,
             }],
             listen: vec![Place::Unix(folder.path().join("s"))],
             dbus: vec![address_of(&folder)],

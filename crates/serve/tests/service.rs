@@ -11,7 +11,7 @@ use std::time::Duration;
 use candor_diagnostics::Findings;
 use candor_events::binary::{self, Encoding};
 use candor_serve::client::{Client, Error, Event};
-use candor_serve::{Batch, Config, Content, Filter, Pattern, Place, Service, Source};
+use candor_serve::{Batch, Config, Content, Filter, Pace, Pattern, Place, Service, Source};
 use candor_signals::Database;
 use candor_time::Nanos;
 use serde_json::{Value, json};
@@ -40,7 +40,12 @@ impl Bench {
         let target = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let address = format!("can2udp:127.0.0.1:{}?version=1&buffer=8000000", target.port());
         let database = Database::parse("car.dbc", DBC.as_bytes(), &Findings::new());
-        let source = Source { name: "car".into(), address: address.parse().unwrap(), database };
+        let source = Source {
+            name: "car".into(),
+            address: address.parse().unwrap(),
+            database,
+            pace: Pace::Received,
+        };
         let folder = tempfile::tempdir().unwrap();
         let service = Service::start(Config {
             sources: vec![source],
@@ -634,6 +639,57 @@ fn a_subscriber_in_the_process_gets_frames_and_signals_and_ends_with_the_service
     }
     drop(bench);
     assert_eq!(reader.join().unwrap(), (1_000, 1_000, 2_000));
+}
+
+#[test]
+fn a_recording_waits_for_its_slowest_subscriber() {
+    // More events than the log holds, and more bytes.
+    const FRAMES: u64 = 150_000;
+    let bench = Bench::new();
+    let path = bench.folder.path().join("a.log");
+    let line =
+        |at: u64| format!("(1000.{:06}) can0 123#{:02X}{:02X}\n", at, at & 0xFF, at >> 8 & 0xFF);
+    std::fs::write(&path, (0..FRAMES).map(line).collect::<String>()).unwrap();
+    let source = Source {
+        name: "car".into(),
+        address: format!("file:{}", path.display()).parse().unwrap(),
+        database: Database::parse("car.dbc", DBC.as_bytes(), &Findings::new()),
+        pace: Pace::Subscribers,
+    };
+    let Bench { mut service, folder, .. } = bench;
+    service.change(vec![source]).unwrap();
+    let Some(Place::Tcp(address)) = service.places().first() else { panic!() };
+    let url = format!("ws://{address}/api");
+    let mut local = service.local().unwrap();
+    local.subscribe(Pattern::Name("Motor.*".into()), Filter::default(), false);
+    let fast = std::thread::spawn(move || {
+        let (mut batch, mut count) = (Batch::default(), 0);
+        while count < FRAMES && local.next_batch(&mut batch) {
+            assert_eq!(batch.missed, 0);
+            count += batch.events().count() as u64;
+        }
+        count
+    });
+    let mut slow = Client::connect(&url).unwrap();
+    let reply = slow.call("subscribe", &json!({ "id": "*" }));
+    assert!(reply.is_ok(), "{reply:?}");
+    // It may have come late: then the first frames were not for it. From then on, it gets all.
+    let mut next = None;
+    loop {
+        let event = slow.next_event().unwrap();
+        let Event::Frame { data, .. } = event else { panic!("{event:?}") };
+        let number = u16::from_le_bytes([data[0], data[1]]);
+        assert_eq!(number, next.unwrap_or(number));
+        next = Some(number.wrapping_add(1));
+        if number % 20_000 == 0 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if service.frames() == FRAMES && u64::from(number) == (FRAMES - 1) & 0xFFFF {
+            break;
+        }
+    }
+    assert_eq!(fast.join().unwrap(), FRAMES);
+    drop(folder);
 }
 
 #[test]

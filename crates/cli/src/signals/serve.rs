@@ -9,11 +9,11 @@ use candor_diagnostics::counted;
 use candor_linux::signal::{Signal, Signals};
 use candor_output::{messages, say};
 use candor_serve::file::LISTEN;
-use candor_serve::{BusAddress, Config, Naming, Place, Service, Source, dbus};
+use candor_serve::{BusAddress, Config, Naming, Pace, Place, Service, Source, dbus};
 use candor_service::supervise::{Next, Supervised, Supervision};
 use candor_signals::Database;
 use candor_time::Nanos;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::file::{self, Followed, Read};
 use crate::Answer;
@@ -29,7 +29,7 @@ const FILES: u64 = 0;
 pub(crate) struct ServeArgs {
     /// A file that says what is served; it is read again when it changes. It takes the place of all
     /// options
-    #[arg(value_name = "FILE", conflicts_with_all = ["ports", "databases", "listen", "coalesce"])]
+    #[arg(value_name = "FILE", conflicts_with_all = ["ports", "databases", "listen", "coalesce", "pace"])]
     file: Option<PathBuf>,
     /// A port to receive from, such as can0 or car=can2udp:; may be repeated
     #[arg(long = "port", value_name = "[NAME=]PORT", required_unless_present = "file")]
@@ -41,6 +41,10 @@ pub(crate) struct ServeArgs {
     /// only this user may use; may be repeated
     #[arg(long, value_name = "ADDRESS", default_value = LISTEN)]
     listen: Vec<Place>,
+    /// When the frames of recordings come: at their times, or as fast as all subscribers take their
+    /// events, so that none misses one
+    #[arg(long, value_enum, default_value_t = PaceName::Received)]
+    pace: PaceName,
     /// A message bus on which to serve, too: session, system, or an address such as
     /// unix:path=/run/user/1000/bus; may be repeated. Needs a build with the feature `dbus`
     #[arg(long, value_name = "BUS")]
@@ -49,6 +53,21 @@ pub(crate) struct ServeArgs {
     /// lowest latency, which takes several times as much of the processor
     #[arg(long, value_name = "TIME", default_value = "1.5ms", value_parser = read_time)]
     coalesce: Nanos,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PaceName {
+    Received,
+    Subscribers,
+}
+
+impl From<PaceName> for Pace {
+    fn from(name: PaceName) -> Self {
+        match name {
+            PaceName::Received => Self::Received,
+            PaceName::Subscribers => Self::Subscribers,
+        }
+    }
 }
 
 /// A duration; zero needs no unit.
@@ -105,7 +124,12 @@ fn serve_options(args: &ServeArgs) -> Answer {
         .zip(&names)
         .map(|(port, name)| {
             let database = database_of(name, &args.databases)?;
-            Ok(Source { name: name.clone(), address: port.address.clone(), database })
+            Ok(Source {
+                name: name.clone(),
+                address: port.address.clone(),
+                database,
+                pace: args.pace.into(),
+            })
         })
         .collect();
     let sources = sources?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use candor_serve::{Batch, Config, Content, Filter, Local, Pattern, Place, Service, Source};
+use candor_serve::{Batch, Config, Content, Filter, Local, Pace, Pattern, Place, Service, Source};
 use candor_time::Nanos;
 
 use super::subscriber::arrived;
@@ -19,7 +19,7 @@ pub(super) fn serve(
     next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Result<Report, String> {
     let address = port.parse().map_err(|error| format!("{port}: {error}"))?;
-    let source = Source { name: "udpcan".into(), address, database: None };
+    let source = Source { name: "udpcan".into(), address, database: None, pace: Pace::Received };
     let dbus = dbus.map(str::parse).into_iter().collect::<Result<Vec<_>, _>>()?;
     let listen = vec![Place::Tcp(([127, 0, 0, 1], 0).into())];
     let service = Service::start(Config { sources: vec![source], listen, dbus, coalesce });

@@ -244,7 +244,7 @@ impl Subscription {
                     if is_new {
                         batch.names = names(&mut self.subscriptions, &hub);
                     }
-                    counters.note(&self.subscriptions, &hub);
+                    self.shared.sessions.note(counters, &self.subscriptions, &hub);
                 }
                 let messages = batch.messages(&to)?;
                 self.connection.send_all(&messages).await?;

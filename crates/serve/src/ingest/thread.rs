@@ -8,8 +8,10 @@ use std::thread::JoinHandle;
 use candor_linux::clock;
 use candor_port::{Error, Estate, Until, Waker};
 use candor_time::{Monotonic, Nanos};
+use candor_wire::can::Frame;
 
-use super::{ATTENTION, MOST_FRAMES, RETRY, Taken, Worker, receiver};
+use super::{ATTENTION, MOST_FRAMES, Pacer, RETRY, Taken, Worker, receiver};
+use crate::Pace;
 
 /// A thread that takes frames from a port.
 pub(super) struct Thread {
@@ -22,7 +24,8 @@ pub(super) fn start(worker: Worker, is_ending: Arc<AtomicBool>) -> io::Result<Th
     let waker = Arc::new(Mutex::new(worker.opened.receiver.waker()));
     // The kernel shows 15 characters.
     let name: String = format!("ingest/{}", worker.opened.intake.port).chars().take(15).collect();
-    let work = Work { worker, is_ending, waker: Arc::clone(&waker) };
+    let pacer = (worker.opened.pace == Pace::Subscribers).then(Pacer::default);
+    let work = Work { worker, pacer, is_ending, waker: Arc::clone(&waker) };
     let handle = std::thread::Builder::new().name(name).spawn(move || work.work())?;
     Ok(Thread { waker, handle })
 }
@@ -42,6 +45,7 @@ impl Thread {
 
 struct Work {
     worker: Worker,
+    pacer: Option<Pacer>,
     is_ending: Arc<AtomicBool>,
     waker: Arc<Mutex<Option<Waker>>>,
 }
@@ -49,7 +53,11 @@ struct Work {
 impl Work {
     fn work(mut self) {
         let mut batch = Vec::with_capacity(MOST_FRAMES);
-        let coalesce = self.worker.coalesce;
+        let coalesce = match self.pacer {
+            None => self.worker.coalesce,
+            // Subscribers gather.
+            Some(_) => Nanos::ZERO,
+        };
         // Whether the last look found something: then more is likely to come, and is gathered.
         let mut is_flowing = false;
         // Until something is received again, or nothing without an error.
@@ -66,7 +74,7 @@ impl Work {
             };
             match self.worker.take(until, &mut batch) {
                 Ok(Taken::Ended) => {
-                    self.worker.publish(&mut batch);
+                    self.publish(&mut batch);
                     self.worker.set_trouble(Some("no more frames come".to_owned()));
                     self.rest();
                     return;
@@ -79,13 +87,23 @@ impl Work {
                         next = clock::now();
                     }
                     is_flowing = !batch.is_empty();
-                    self.worker.publish(&mut batch);
+                    self.publish(&mut batch);
                 }
                 Err(error) => {
-                    self.worker.publish(&mut batch);
+                    self.publish(&mut batch);
                     (is_flowing, is_troubled) = (false, true);
                     self.mend(&error);
                 }
+            }
+        }
+    }
+
+    fn publish(&mut self, batch: &mut Vec<(u64, Frame)>) {
+        match &mut self.pacer {
+            None => self.worker.publish(batch),
+            Some(pacer) => {
+                let Worker { opened, shared, .. } = &self.worker;
+                pacer.publish(shared, &opened.intake, batch, &self.is_ending);
             }
         }
     }
