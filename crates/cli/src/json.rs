@@ -3,6 +3,7 @@
 //! Commands print JSON only through [`line()`] and [`write()`]. [`OBJECTS`] lists the objects; from it and from those of
 //! [`lab`] come `candor help json` and the JSON Schema of all lines.
 
+pub(crate) mod answered;
 pub(crate) mod bus_frame;
 pub(crate) mod check;
 pub(crate) mod check_summary;
@@ -30,10 +31,12 @@ pub(crate) mod network_bus;
 pub(crate) mod network_message;
 pub(crate) mod network_node;
 pub(crate) mod network_summary;
+pub(crate) mod ping_interval;
 pub(crate) mod plan;
 pub(crate) mod port_totals;
 pub(crate) mod recording;
 pub(crate) mod rejected;
+pub(crate) mod round_trips;
 mod schema;
 pub(crate) mod signal;
 pub(crate) mod stats_port;
@@ -71,6 +74,9 @@ static OBJECTS: &[Entry] = &[
     Entry::new::<driver::Driver>(),
     Entry::new::<interval::Interval<'_>>(),
     Entry::new::<total::Total<'_>>(),
+    Entry::new::<ping_interval::PingInterval>(),
+    Entry::new::<round_trips::RoundTrips>(),
+    Entry::new::<answered::Answered<'_>>(),
     Entry::new::<recording::Recording>(),
     Entry::new::<check::Check<'_>>(),
     Entry::new::<doctor_verdict::DoctorVerdict>(),

@@ -26,6 +26,7 @@ mod manual;
 mod network;
 mod output;
 mod overwrite;
+mod ping;
 #[cfg(feature = "lab")]
 mod progress;
 mod route;
@@ -77,6 +78,20 @@ enum Command {
     /// Show, send, record and replay frames, and measure bus load
     #[command(subcommand)]
     Bus(bus::BusCommand),
+    /// Measure round trips to a partner that answers, on any port
+    ///
+    /// The partner is `candor pong` on the other side of the bus. Exits with 1 if an answer is late or lost.
+    ///
+    /// Examples:
+    ///   candor ping can0
+    ///   candor ping sim:desk --pong sim:desk --count 1000 --period 0
+    ///   candor ping can0@1M --pings 10 --period 20ms --paced --time 1min --rt 60 --csv trips.csv
+    #[command(verbatim_doc_comment)]
+    Ping(ping::PingArgs),
+    /// Answer the requests of `candor ping`
+    ///
+    /// Example: candor pong can0
+    Pong(ping::PongArgs),
     /// Run and watch a gateway; check, explain, convert and load its rules
     #[command(subcommand)]
     Route(route::RouteCommand),
@@ -128,6 +143,8 @@ fn main() -> ExitCode {
         Command::Frame(arguments) => frame::run(&arguments),
         Command::Log(command) => log::run(command),
         Command::Bus(command) => bus::run(command),
+        Command::Ping(arguments) => ping::ping(&arguments),
+        Command::Pong(arguments) => ping::pong(&arguments),
         Command::Route(command) => route::run(command),
         Command::Signals(command) => signals::run(&command),
         Command::Lab(command) => lab::run(&command),

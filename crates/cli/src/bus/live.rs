@@ -39,27 +39,27 @@ pub(crate) fn catch_signals() -> &'static Stop {
 }
 
 /// Standard output. Once its reader went away everything is over.
-pub(super) struct Out {
+pub(crate) struct Out {
     out: BufWriter<StdoutLock<'static>>,
     is_open: bool,
 }
 
 impl Out {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { out: BufWriter::with_capacity(64 << 10, io::stdout().lock()), is_open: true }
     }
 
     /// Whether somebody still reads it.
-    pub(super) const fn is_open(&self) -> bool {
+    pub(crate) const fn is_open(&self) -> bool {
         self.is_open
     }
 
-    pub(super) fn write(&mut self, text: &str) -> Result<(), String> {
+    pub(crate) fn write(&mut self, text: &str) -> Result<(), String> {
         let written = self.out.write_all(text.as_bytes());
         self.check(written)
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), String> {
+    pub(crate) fn flush(&mut self) -> Result<(), String> {
         let flushed = self.out.flush();
         self.check(flushed)
     }
@@ -181,12 +181,12 @@ pub(super) fn read_size(text: &str) -> Result<u64, String> {
 }
 
 /// An identifier as candump writes it: 3 digits standard, 8 extended.
-pub(super) fn hex_id(frame: &Frame) -> String {
+pub(crate) fn hex_id(frame: &Frame) -> String {
     hex_word(frame.can_id())
 }
 
 /// The same from an identifier word.
-pub(super) fn hex_word(can_id: u32) -> String {
+pub(crate) fn hex_word(can_id: u32) -> String {
     use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG};
     match can_id & (EFF_FLAG | ERR_FLAG) {
         0 => format!("{:03X}", can_id & EFF_MASK),

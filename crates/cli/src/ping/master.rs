@@ -1,0 +1,337 @@
+//! `candor ping`: sends requests, and measures until the answers come.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use candor_bus::outlet::Stop;
+use candor_bus::rates::RatedPort;
+use candor_linux::clock;
+use candor_output::say;
+use candor_ping::{Counts, Master, Pace, Pair, Plan, Track, Trip, run, shortest};
+use candor_port::Address;
+use candor_time::{Instant, Monotonic, Nanos};
+use candor_wire::can::frame::Frame;
+use candor_wire::can::{Bitrate, Timing};
+use clap::Args;
+
+use super::report::{self, Draw, Measured, Tick};
+use super::{PairArgs, RealTimeArgs, open};
+use crate::Answer;
+use crate::bus::live::{Out, catch_signals};
+
+/// Requests if neither a count nor a time is given.
+const COUNT: u64 = 100;
+/// The time between two requests.
+const PERIOD: Nanos = Nanos::from_millis(10);
+
+#[derive(Args)]
+pub(crate) struct PingArgs {
+    /// The port, with the bit rates of its bus if needed: can0, sim:desk, can0@500k,2M
+    port: RatedPort,
+    #[command(flatten)]
+    pairs: PairArgs,
+    /// Requests of each ping [default: 100, or no limit with --time]
+    #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// Stop after this time, such as 10s
+    #[arg(long)]
+    time: Option<Nanos>,
+    /// The mean time between two requests of a ping; each is due at a random instant of its period. 0 sends the next request
+    /// when the answer has come
+    #[arg(long, value_name = "TIME", default_value_t = PERIOD, value_parser = read_time)]
+    period: Nanos,
+    /// Send each request when it is due, also while others wait for their answers (open loop)
+    #[arg(long)]
+    paced: bool,
+    /// The data length in bytes
+    #[arg(short = 'l', long, value_name = "BYTES", default_value_t = 8)]
+    length: usize,
+    /// Send CAN FD frames with bit rate switch
+    #[arg(long)]
+    fd: bool,
+    /// An answer that comes after this time is late; a request without any is lost
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    timeout: Nanos,
+    /// The seed of the random numbers
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Answer on this port, too: for a desk with two ports on one bus
+    #[arg(long, value_name = "PORT")]
+    pong: Option<Address>,
+    /// Compare with the shortest round trips that a bus of this bit rate allows: 1M, or 500k,2M for CAN FD [default: the bit
+    /// rate of the port, if that is known]
+    #[arg(long, value_name = "RATE", value_parser = read_rates)]
+    against: Option<Timing>,
+    /// The time between two lines
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    interval: Nanos,
+    /// Write each round trip to this file
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// What is drawn at the end
+    #[arg(long, value_enum, default_value_t = Draw::Profile)]
+    draw: Draw,
+    #[command(flatten)]
+    real_time: RealTimeArgs,
+    /// Print JSON Lines: objects of type "interval", then one of type "round_trips" for each ping and one for all
+    #[arg(long)]
+    json: bool,
+}
+
+fn read_time(text: &str) -> Result<Nanos, String> {
+    match text {
+        "0" => Ok(Nanos::ZERO),
+        _ => text.parse().map_err(|error: candor_time::ParseNanosError| error.to_string()),
+    }
+}
+
+fn read_rates(text: &str) -> Result<Timing, String> {
+    let (nominal, data) = text.split_once(',').unwrap_or((text, text));
+    let rate = |text: &str| text.parse::<Bitrate>().map_err(|error| error.to_string());
+    Ok(Timing { nominal: rate(nominal)?, data: rate(data)? })
+}
+
+pub(crate) fn run(args: &PingArgs) -> Answer {
+    let stop = catch_signals();
+    let address = &args.port.port.address;
+    let tracks = args
+        .pairs
+        .pairs()?
+        .into_iter()
+        .map(|arg| Track { pair: arg.pair, period: arg.period.unwrap_or(args.period) });
+    let plan = Plan {
+        tracks: tracks.collect(),
+        length: args.length,
+        is_fd: args.fd,
+        pace: if args.paced { Pace::OpenLoop } else { Pace::OneAtATime },
+        count: args.count.or(args.time.is_none().then_some(COUNT)),
+        timeout: args.timeout,
+        seed: args.seed,
+    };
+    let pairs: Vec<_> = plan.tracks.iter().map(|track| track.pair).collect();
+    // What is wrong with it is said before anything is opened.
+    Master::new(plan.clone(), clock::now()).map_err(|error| error.to_string())?;
+    let mut port = open(address)?;
+    let csv = args.csv.as_deref().map(Csv::create).transpose()?;
+    let mut follower = Follower {
+        stop,
+        end: args.time.map(|time| clock::now::<Monotonic>() + time),
+        interval: args.interval.max(Nanos::from_millis(1)),
+        start: clock::now(),
+        last: Counts::default(),
+        last_time: clock::now(),
+        recent: Vec::new(),
+        timing: args.against.or_else(|| args.port.known_timing()),
+        pairs: pairs.clone(),
+        measured: Measured::new(pairs.len()),
+        out: Out::new(),
+        csv,
+        error: None,
+        is_json: args.json,
+        has_head: false,
+    };
+    if !args.json {
+        follower.say_begin(address, &plan);
+    }
+    let partner = args
+        .pong
+        .as_ref()
+        .map(|address| Partner::start(address, &pairs, &args.real_time))
+        .transpose()?;
+    args.real_time.apply()?;
+    let mut master = Master::new(plan, clock::now()).map_err(|error| error.to_string())?;
+    let ran = run::master(
+        &mut master,
+        &mut *port.receiver,
+        &mut *port.transmitter,
+        &clock::now,
+        &mut follower,
+    );
+    if let Some(partner) = partner {
+        partner.join()?;
+    }
+    follower.finish(&master, args.draw)?;
+    ran.map_err(|error| error.to_string())?;
+    let counts = master.counts(None);
+    if counts.sent > 0 && counts.answered + counts.late == 0 && args.pong.is_none() {
+        say!("nobody answered: start `candor pong` on the other side, with the same identifiers");
+    }
+    Ok(counts.answered == counts.sent && counts.sent > 0)
+}
+
+/// A slave of this process, on another port.
+struct Partner {
+    is_over: std::sync::Arc<AtomicBool>,
+    thread: std::thread::JoinHandle<Result<run::Answered, String>>,
+}
+
+impl Partner {
+    fn start(address: &Address, pairs: &[Pair], real_time: &RealTimeArgs) -> Result<Self, String> {
+        let mut port = open(address)?;
+        let is_over = std::sync::Arc::new(AtomicBool::new(false));
+        let (flag, pairs) = (std::sync::Arc::clone(&is_over), pairs.to_vec());
+        let real_time = RealTimeArgs { lock_memory: false, ..*real_time };
+        let work = move || {
+            real_time.apply()?;
+            let answered = run::slave(
+                &pairs,
+                &mut *port.receiver,
+                &mut *port.transmitter,
+                &clock::now,
+                &mut |_| !flag.load(Ordering::Relaxed),
+            );
+            answered.map_err(|error| error.to_string())
+        };
+        let thread = std::thread::Builder::new().name("pong".into()).spawn(work);
+        Ok(Self { is_over, thread: thread.map_err(|error| error.to_string())? })
+    }
+
+    fn join(self) -> Result<(), String> {
+        self.is_over.store(true, Ordering::Relaxed);
+        match self.thread.join() {
+            Ok(answered) => answered.map(drop),
+            // It has said so.
+            Err(_) => Err("the thread that answers has failed".into()),
+        }
+    }
+}
+
+/// Each round trip in a file.
+struct Csv {
+    path: PathBuf,
+    out: BufWriter<File>,
+}
+
+impl Csv {
+    fn create(path: &Path) -> Result<Self, String> {
+        let fail = |error| format!("{}: {error}", path.display());
+        let file = File::create(path).map_err(fail)?;
+        let mut out = BufWriter::with_capacity(1 << 20, file);
+        writeln!(out, "request_id,number,sent_ns,outcome,round_trip_ns,wire_ns").map_err(fail)?;
+        Ok(Self { path: path.to_owned(), out })
+    }
+
+    fn write(
+        &mut self,
+        start: Instant<Monotonic>,
+        trip: &Trip,
+        wire: Option<Nanos>,
+    ) -> Result<(), String> {
+        let number = |nanos: Option<Nanos>| {
+            nanos.map(|nanos| nanos.as_nanos().to_string()).unwrap_or_default()
+        };
+        let Trip { number: which, request, sent, outcome, .. } = trip;
+        let sent_ns = sent.since(start).as_nanos();
+        let (name, round_trip) = (outcome.name(), number(outcome.round_trip()));
+        let id = crate::bus::live::hex_id(request);
+        writeln!(self.out, "{id},{which},{sent_ns},{name},{round_trip},{}", number(wire))
+            .map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+}
+
+/// Prints what happens, and takes down what will be reported.
+struct Follower {
+    stop: &'static Stop,
+    end: Option<Instant<Monotonic>>,
+    interval: Nanos,
+    start: Instant<Monotonic>,
+    /// When the last line was printed, and what counted then.
+    last_time: Instant<Monotonic>,
+    last: Counts,
+    /// Round trips since, in ns.
+    recent: Vec<i64>,
+    timing: Option<Timing>,
+    pairs: Vec<Pair>,
+    measured: Measured,
+    out: Out,
+    csv: Option<Csv>,
+    error: Option<String>,
+    is_json: bool,
+    has_head: bool,
+}
+
+impl Follower {
+    fn say_begin(&mut self, address: &Address, plan: &Plan) {
+        let what = match &self.pairs[..] {
+            [pair] => {
+                format!("{:X} -> {:X}", pair.request() & 0x1FFF_FFFF, pair.answer() & 0x1FFF_FFFF)
+            }
+            pairs => format!("{} pings side by side", pairs.len()),
+        };
+        let pace = match plan.pace {
+            Pace::OneAtATime => "one at a time",
+            Pace::OpenLoop => "when due",
+        };
+        say!("ping {address}: {what}, {} bytes, {pace}", plan.length);
+    }
+
+    /// The shortest round trip that the bus allows for a request.
+    fn wire(&self, track: usize, request: &Frame) -> Option<Nanos> {
+        let answer = self.pairs.get(track)?.answer_to(request)?;
+        shortest(request, &answer, self.timing?)
+    }
+
+    fn tick(&mut self, counts: Counts, now: Instant<Monotonic>) -> Result<bool, String> {
+        let time = now.since(self.start);
+        self.recent.sort_unstable();
+        let tick = Tick { time, counts, last: self.last, round_trips_ns: &self.recent };
+        let text = match self.is_json {
+            true => tick.json()?,
+            false => tick.line(!std::mem::replace(&mut self.has_head, true)),
+        };
+        self.out.write(&text)?;
+        self.out.flush()?;
+        self.recent.clear();
+        (self.last, self.last_time) = (counts, now);
+        Ok(self.out.is_open())
+    }
+
+    fn finish(mut self, master: &Master, draw: Draw) -> Result<(), String> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        if let Some(csv) = &mut self.csv {
+            csv.out.flush().map_err(|error| format!("{}: {error}", csv.path.display()))?;
+        }
+        let pairs: Vec<_> = self.pairs.iter().map(|pair| (pair.request(), pair.answer())).collect();
+        let text = match self.is_json {
+            true => report::json(master, &pairs, &self.measured)?,
+            false => report::text(master, &pairs, &self.measured, self.timing, draw),
+        };
+        self.out.write(&text)?;
+        self.out.flush()
+    }
+}
+
+impl run::Observer for Follower {
+    fn trip(&mut self, trip: &Trip) {
+        let wire = self.wire(trip.track, &trip.request);
+        if let Some(round_trip) = trip.outcome.round_trip() {
+            let round_trip_ns = i64::try_from(round_trip.as_nanos()).unwrap_or(i64::MAX);
+            self.recent.push(round_trip_ns);
+            if let Some(wire) = wire {
+                self.measured.add(trip.track, round_trip_ns, wire);
+            }
+        }
+        if let Some(csv) = &mut self.csv
+            && let Err(error) = csv.write(self.start, trip, wire)
+        {
+            self.error.get_or_insert(error);
+        }
+    }
+
+    fn goes_on(&mut self, master: &Master, now: Instant<Monotonic>) -> bool {
+        if now.since(self.last_time) >= self.interval {
+            match self.tick(master.counts(None), now) {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(error) => self.error = Some(error),
+            }
+        }
+        self.error.is_none()
+            && !self.stop.load(Ordering::Relaxed)
+            && self.end.is_none_or(|end| now < end)
+    }
+}

@@ -1,0 +1,282 @@
+//! What `candor ping` tells: a line for each interval, and everything at the end.
+
+use std::fmt::Write as _;
+
+use candor_lat::text::{self, Canvas, Charset, Scale, Series};
+use candor_lat::{Histogram, Summary};
+use candor_ping::{Counts, Master};
+use candor_time::Nanos;
+use candor_wire::can::Timing;
+use clap::ValueEnum;
+
+use crate::bus::live::hex_word;
+use crate::json;
+use crate::json::ping_interval::PingInterval;
+use crate::json::round_trips::RoundTrips;
+use crate::output::{duration, table, thousands};
+
+/// The most points of a profile in JSON.
+const MOST_POINTS: usize = 200;
+const BINS: usize = 60;
+
+/// What is drawn at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Draw {
+    /// How many round trips are at least as long, on a logarithmic axis
+    Profile,
+    /// How many round trips are so long
+    Histogram,
+    /// Nothing
+    None,
+}
+
+/// Round trips compared with the shortest that the bus allows.
+pub(super) struct Measured {
+    /// By track, with that of all behind them.
+    tracks: Vec<Wire>,
+}
+
+#[derive(Clone, Default)]
+struct Wire {
+    /// The shortest and the longest that the bus allows.
+    range: Option<(u64, u64)>,
+    /// By how much round trips exceed it.
+    above: Option<Box<Histogram>>,
+}
+
+impl Measured {
+    pub(super) fn new(tracks: usize) -> Self {
+        Self { tracks: vec![Wire::default(); tracks + 1] }
+    }
+
+    pub(super) fn add(&mut self, track: usize, round_trip_ns: i64, wire: Nanos) {
+        let wire_ns = wire.as_nanos();
+        let above_ns = round_trip_ns.saturating_sub(wire_ns.try_into().unwrap_or(i64::MAX));
+        let all = self.tracks.len() - 1;
+        for place in [track, all] {
+            let Some(wire) = self.tracks.get_mut(place) else { continue };
+            let (least, most) = wire.range.unwrap_or((wire_ns, wire_ns));
+            wire.range = Some((least.min(wire_ns), most.max(wire_ns)));
+            wire.above.get_or_insert_default().record(above_ns);
+        }
+    }
+
+    fn of(&self, track: Option<usize>) -> Option<&Wire> {
+        self.tracks.get(track.unwrap_or(self.tracks.len() - 1))
+    }
+}
+
+/// An interval.
+pub(super) struct Tick<'a> {
+    /// Its end, since the start.
+    pub(super) time: Nanos,
+    pub(super) counts: Counts,
+    /// At its beginning.
+    pub(super) last: Counts,
+    /// Sorted.
+    pub(super) round_trips_ns: &'a [i64],
+}
+
+impl Tick<'_> {
+    fn quantile(&self, hundredths: usize) -> Option<i64> {
+        let count = self.round_trips_ns.len();
+        let place = (count * hundredths).div_ceil(100).max(1) - 1;
+        self.round_trips_ns.get(place).copied()
+    }
+
+    pub(super) fn line(&self, with_head: bool) -> String {
+        let Counts { sent, answered, late, lost, .. } = self.counts;
+        let last = self.last;
+        let mut out = String::new();
+        if with_head {
+            let names = ["time", "sent", "answered", "late", "lost", "min", "p50", "p99", "max"];
+            out.push_str(&row(&names.map(str::to_owned)));
+        }
+        let ns = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), |ns| duration(ns as f64));
+        out.push_str(&row(&[
+            format!("{:.0} s", self.time.as_secs_f64()),
+            thousands(sent - last.sent),
+            thousands(answered - last.answered),
+            thousands(late - last.late),
+            (lost as i64 - last.lost as i64).to_string(),
+            ns(self.round_trips_ns.first().copied()),
+            ns(self.quantile(50)),
+            ns(self.quantile(99)),
+            ns(self.round_trips_ns.last().copied()),
+        ]));
+        out
+    }
+
+    pub(super) fn json(&self) -> Result<String, String> {
+        json::line(&PingInterval {
+            time_ns: self.time.as_nanos(),
+            sent: self.counts.sent - self.last.sent,
+            answered: self.counts.answered - self.last.answered,
+            late: self.counts.late - self.last.late,
+            lost: self.counts.lost as i64 - self.last.lost as i64,
+            round_trip_ns_min: self.round_trips_ns.first().copied(),
+            round_trip_ns_p50: self.quantile(50),
+            round_trip_ns_p99: self.quantile(99),
+            round_trip_ns_max: self.round_trips_ns.last().copied(),
+        })
+    }
+}
+
+fn row(cells: &[String; 9]) -> String {
+    let mut out = String::new();
+    for (place, cell) in cells.iter().enumerate() {
+        let _ = write!(out, "{cell:>width$}", width = if place == 0 { 6 } else { 10 });
+    }
+    out.push('\n');
+    out
+}
+
+/// What is waited for: neither answered nor lost.
+const fn waiting(counts: &Counts) -> u64 {
+    counts.sent - counts.answered - counts.late - counts.lost
+}
+
+/// All at the end, for people.
+pub(super) fn text(
+    master: &Master,
+    pairs: &[(u32, u32)],
+    measured: &Measured,
+    timing: Option<Timing>,
+    draw: Draw,
+) -> String {
+    let round_trips = master.round_trips(None);
+    let counts = master.counts(None);
+    let mut out = String::new();
+    let mut rows = Vec::new();
+    let places = (0..pairs.len()).map(Some).filter(|_| pairs.len() > 1);
+    for place in places.chain([None]) {
+        let name = match place.and_then(|place| pairs.get(place)) {
+            Some((request, answer)) => format!("{} -> {}", hex_word(*request), hex_word(*answer)),
+            None => "all".into(),
+        };
+        let counts = master.counts(place);
+        let summary = master.round_trips(place).summary();
+        let mut cells = vec![name];
+        cells.extend([counts.sent, counts.answered, counts.late, counts.lost].map(thousands));
+        cells.extend(figures(summary.as_ref()));
+        rows.push(cells);
+    }
+    let head = [
+        "round trips",
+        ">sent",
+        ">answered",
+        ">late",
+        ">lost",
+        ">min",
+        ">p50",
+        ">p90",
+        ">p99",
+        ">p99.9",
+        ">max",
+    ];
+    out.push_str(&table(&head, &rows));
+    if let (Some(timing), Some(wire)) = (timing, measured.of(None))
+        && let (Some((least, most)), Some(above)) = (wire.range, &wire.above)
+        && let Some(above) = above.summary()
+    {
+        let _ = writeln!(
+            out,
+            "the bus at {}bit/s allows {} to {}; above that: p50 {}, p99 {}, max {}",
+            timing.nominal,
+            duration(least as f64),
+            duration(most as f64),
+            duration(above.p50_ns as f64),
+            duration(above.p99_ns as f64),
+            duration(above.max_ns as f64),
+        );
+    }
+    let more = [
+        (waiting(&counts), "still waited for its answer at the end"),
+        (counts.duplicates, "answers to what was answered already"),
+        (counts.strange, "frames with the identifier of an answer and other data than any request"),
+    ];
+    for (count, what) in more.into_iter().filter(|(count, _)| *count > 0) {
+        let _ = writeln!(out, "{}: {what}", thousands(count));
+    }
+    if let Some(lateness) = master.lateness().summary() {
+        let (p50, max) = (duration(lateness.p50_ns as f64), duration(lateness.max_ns as f64));
+        let _ = writeln!(out, "requests were sent {p50} after they were due (p50), {max} at most");
+    }
+    if round_trips.count() > 0 && draw != Draw::None {
+        let canvas =
+            Canvas { width: 80, height: 16, time: Scale::Logarithmic, charset: Charset::Unicode };
+        out.push('\n');
+        out.push_str(&match draw {
+            Draw::Histogram => {
+                let canvas = Canvas { time: Scale::Linear, ..canvas };
+                text::histogram("round trip", &round_trips.classic(BINS), canvas)
+            }
+            _ => {
+                let profile = round_trips.profile();
+                let series = [Series { name: "round trips", profile: &profile }];
+                text::profile("round trip", &series, canvas)
+            }
+        });
+    }
+    out
+}
+
+fn figures(summary: Option<&Summary>) -> [String; 6] {
+    let of = |of: fn(&Summary) -> i64| {
+        summary.map_or_else(|| "-".to_owned(), |summary| duration(of(summary) as f64))
+    };
+    [
+        of(|it| it.min_ns),
+        of(|it| it.p50_ns),
+        of(|it| it.p90_ns),
+        of(|it| it.p99_ns),
+        of(|it| it.p999_ns),
+        of(|it| it.max_ns),
+    ]
+}
+
+/// All at the end, as JSON Lines: each ping, and all of them.
+pub(super) fn json(
+    master: &Master,
+    pairs: &[(u32, u32)],
+    measured: &Measured,
+) -> Result<String, String> {
+    let objects = (0..pairs.len()).map(Some).chain([None]).map(|place| {
+        let counts = master.counts(place);
+        let round_trips = master.round_trips(place);
+        let summary = round_trips.summary();
+        let lateness = master.lateness().summary();
+        let wire = measured.of(place);
+        let range = wire.and_then(|wire| wire.range);
+        let above = wire.and_then(|wire| wire.above.as_ref()?.summary());
+        let pair = place.and_then(|place| pairs.get(place));
+        RoundTrips {
+            request: pair.map(|(request, _)| hex_word(*request)),
+            answer: pair.map(|(_, answer)| hex_word(*answer)),
+            sent: counts.sent,
+            answered: counts.answered,
+            late: counts.late,
+            lost: counts.lost,
+            waiting: waiting(&counts),
+            duplicates: counts.duplicates,
+            strange: counts.strange,
+            round_trip_ns_min: summary.map(|it| it.min_ns),
+            round_trip_ns_p50: summary.map(|it| it.p50_ns),
+            round_trip_ns_p90: summary.map(|it| it.p90_ns),
+            round_trip_ns_p99: summary.map(|it| it.p99_ns),
+            round_trip_ns_p999: summary.map(|it| it.p999_ns),
+            round_trip_ns_max: summary.map(|it| it.max_ns),
+            round_trip_ns_mean: summary.map(|it| it.mean_ns),
+            round_trip_ns_stddev: summary.map(|it| it.stddev_ns),
+            wire_ns_min: range.map(|(least, _)| least),
+            wire_ns_max: range.map(|(_, most)| most),
+            above_wire_ns_p50: above.map(|it| it.p50_ns),
+            above_wire_ns_p99: above.map(|it| it.p99_ns),
+            above_wire_ns_max: above.map(|it| it.max_ns),
+            sent_late_ns_p50: lateness.map(|it| it.p50_ns),
+            sent_late_ns_max: lateness.map(|it| it.max_ns),
+            profile: round_trips.profile_thinned(MOST_POINTS),
+        }
+    });
+    json::lines(objects)
+}

@@ -1,0 +1,146 @@
+//! Master and slave at work on ports.
+
+use std::collections::VecDeque;
+
+use candor_port::{Error, Progress, Receiver, Sent, Transmitter, Until};
+use candor_time::{Instant, Monotonic, Nanos};
+use candor_wire::can::Frame;
+
+use crate::{Master, Pair, Trip};
+
+/// How long is waited at most before it is looked whether to end.
+const ATTENTION: Nanos = Nanos::from_millis(50);
+/// How long is waited for room in a port before answers are looked for again.
+const ROOM: Nanos = Nanos::from_micros(200);
+/// Answers that wait for room in a port.
+const MOST_ANSWERS: usize = 1_024;
+
+/// Who follows a master.
+pub trait Observer {
+    /// What became of a request is known.
+    fn trip(&mut self, trip: &Trip);
+
+    /// Called between frames. False to send no more, and to end when those that wait are answered or lost.
+    fn goes_on(&mut self, master: &Master, now: Instant<Monotonic>) -> bool;
+}
+
+/// Lets a master send until it has done what it was to do, or its observer wants to end.
+///
+/// # Errors
+/// The port cannot go on.
+pub fn master(
+    master: &mut Master,
+    receiver: &mut dyn Receiver,
+    transmitter: &mut dyn Transmitter,
+    now: &dyn Fn() -> Instant<Monotonic>,
+    observer: &mut dyn Observer,
+) -> Result<(), Error> {
+    let mut is_ending = false;
+    loop {
+        let mut time = now();
+        if !is_ending && !observer.goes_on(master, time) {
+            is_ending = true;
+            master.end();
+        }
+        let mut has_room = true;
+        let mut is_kept = false;
+        while let Some((track, request)) = master.request(time) {
+            time = now();
+            match transmitter.transmit(&request, true) {
+                Sent::Taken => {
+                    master.sent(track, time, &mut |trip| observer.trip(trip));
+                    is_kept = true;
+                }
+                Sent::Full | Sent::Down => {
+                    has_room = false;
+                    break;
+                }
+                Sent::Unsupported => {
+                    return Err(Error::new(
+                        request.to_string(),
+                        "this port carries no such frames",
+                    )
+                    .with_remedy("use another port, or classical frames of at most 8 bytes"));
+                }
+            }
+        }
+        if is_kept {
+            has_room &= transmitter.flush() != Sent::Full;
+        }
+        let Some(due) = master.due() else { break };
+        if !has_room {
+            transmitter.wait(ROOM);
+        }
+        let latest = time + if has_room { ATTENTION } else { ROOM };
+        let until = if has_room { due.min(latest) } else { latest };
+        let progress = receiver.receive(Until::Instant(until), &mut |received| {
+            if let Some(trip) = master.take(now(), &received.frame) {
+                observer.trip(&trip);
+            }
+        })?;
+        if progress == Progress::Ended {
+            break;
+        }
+    }
+    master.finish(now(), &mut |trip| observer.trip(trip));
+    Ok(())
+}
+
+/// What a slave has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answered {
+    /// Requests answered.
+    pub answered: u64,
+    /// Answers that the port did not take: too many waited for room, or it carries no such frames.
+    pub dropped: u64,
+}
+
+/// Answers requests until `goes_on` says no, or the port ends.
+///
+/// # Errors
+/// The port cannot go on.
+pub fn slave(
+    pairs: &[Pair],
+    receiver: &mut dyn Receiver,
+    transmitter: &mut dyn Transmitter,
+    now: &dyn Fn() -> Instant<Monotonic>,
+    goes_on: &mut dyn FnMut(Answered) -> bool,
+) -> Result<Answered, Error> {
+    let mut counts = Answered::default();
+    let mut waiting = VecDeque::<Frame>::with_capacity(MOST_ANSWERS);
+    while goes_on(counts) {
+        while let Some(answer) = waiting.front() {
+            match transmitter.transmit(answer, true) {
+                Sent::Taken => counts.answered += 1,
+                Sent::Unsupported => counts.dropped += 1,
+                Sent::Full | Sent::Down => break,
+            }
+            waiting.pop_front();
+        }
+        if waiting.is_empty() {
+            transmitter.flush();
+        } else {
+            transmitter.wait(ROOM);
+        }
+        let time = if waiting.is_empty() { ATTENTION } else { ROOM };
+        let progress = receiver.receive(Until::Instant(now() + time), &mut |received| {
+            let Some(answer) = pairs.iter().find_map(|pair| pair.answer_to(&received.frame)) else {
+                return;
+            };
+            // At once, if nothing is before it.
+            match waiting.is_empty().then(|| transmitter.transmit(&answer, true)) {
+                Some(Sent::Taken) => {
+                    counts.answered += 1;
+                    transmitter.flush();
+                }
+                Some(Sent::Unsupported) => counts.dropped += 1,
+                _ if waiting.len() < MOST_ANSWERS => waiting.push_back(answer),
+                _ => counts.dropped += 1,
+            }
+        })?;
+        if progress == Progress::Ended {
+            break;
+        }
+    }
+    Ok(counts)
+}
