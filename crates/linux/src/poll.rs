@@ -181,6 +181,25 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_is_not_rounded_to_milliseconds() {
+        use crate::clock;
+        use candor_time::Monotonic;
+
+        let mut poll = Poll::new().unwrap();
+        let mut wait = || {
+            let start = clock::now::<Monotonic>();
+            assert_eq!(poll.wait(Some(Nanos::from_micros(100))).unwrap().count(), 0);
+            clock::now::<Monotonic>().since(start)
+        };
+        // The machine may be late, but not each time.
+        let shortest = (0..50).map(|_| wait()).min().unwrap();
+        assert!(
+            (Nanos::from_micros(100)..Nanos::from_micros(900)).contains(&shortest),
+            "{shortest}"
+        );
+    }
+
+    #[test]
     fn one_of_several_files_is_enough() {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         let (_other, silent) = UnixStream::pair().unwrap();
