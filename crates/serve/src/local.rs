@@ -1,5 +1,6 @@
 //! [`Local`]: a subscriber in this process.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use candor_events::{Batch, Counts, Filter, Format, Pattern, Subscriber, TopicId};
@@ -15,7 +16,6 @@ const MOST_EVENTS: usize = 1_024;
 pub struct Local {
     shared: Arc<Shared>,
     subscriber: Subscriber,
-    changed: watch::Receiver<u64>,
     stopped: watch::Receiver<bool>,
     /// Waits without a reactor.
     runtime: tokio::runtime::Runtime,
@@ -31,19 +31,12 @@ impl std::fmt::Debug for Local {
 impl Local {
     pub(crate) fn new(shared: &Arc<Shared>) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let (changed, stopped) = (shared.changed.subscribe(), shared.stop.subscribe());
+        let stopped = shared.stop.subscribe();
         let mut hub = shared.hub();
         hub.open(Format::Plain, framing(Format::Plain));
         let subscriber = Subscriber::new(&hub, Format::Plain);
         drop(hub);
-        Ok(Self {
-            shared: Arc::clone(shared),
-            subscriber,
-            changed,
-            stopped,
-            runtime,
-            names: Vec::new(),
-        })
+        Ok(Self { shared: Arc::clone(shared), subscriber, stopped, runtime, names: Vec::new() })
     }
 
     /// Subscribes to the topics of a pattern, also to those that come up later; with `is_latest` only to the newest event
@@ -57,7 +50,6 @@ impl Local {
     pub fn next_batch(&mut self, batch: &mut Batch) -> bool {
         loop {
             // Marked as seen before it is looked: what comes in between ends the next wait.
-            self.changed.borrow_and_update();
             let is_over = *self.stopped.borrow_and_update();
             let hub = self.shared.hub();
             self.subscriber.gather(&hub, MOST_EVENTS, batch);
@@ -71,11 +63,11 @@ impl Local {
             if is_over {
                 return false;
             }
-            let (changed, stopped) = (&mut self.changed, &mut self.stopped);
+            let (subscriber, stopped) = (&self.subscriber, &mut self.stopped);
             self.runtime.block_on(async {
                 // An error says that the service has ended.
                 tokio::select! {
-                    _ = changed.changed() => {}
+                    () = poll_fn(|context| subscriber.poll_due(context)) => {}
                     _ = stopped.changed() => {}
                 }
             });
