@@ -6,6 +6,7 @@ use candor_signals::{Database, Message};
 use candor_wire::can::frame::ERR_FLAG;
 use candor_wire::can::{Frame, Kind as FrameKind};
 
+use crate::bell::Bell;
 use crate::binary::Encoding;
 use crate::log::{Framing, Log, Mark};
 use crate::pattern::Pattern;
@@ -108,10 +109,12 @@ struct Known {
 struct Open {
     format: Format,
     log: Log,
-    /// The patterns of all subscriptions.
-    patterns: Vec<Pattern>,
-    /// By topic, how many of them take it.
-    wanted: Vec<u32>,
+    /// The patterns of all subscriptions, and whom they are of.
+    patterns: Vec<(Pattern, Bell)>,
+    /// By topic, those who want it: once for each pattern of theirs that takes it.
+    listeners: Vec<Vec<Bell>>,
+    /// Those for whom there is something that they have not been told of.
+    due: Vec<Bell>,
 }
 
 /// Where frames become events.
@@ -217,8 +220,8 @@ impl Hub {
             let topics: Vec<_> =
                 signals(place, index, message, &prefix).map(|topic| self.enter(topic)).collect();
             let wanted = self.open.iter().flat_map(|open| {
-                let wanted = |id: &TopicId| open.wanted.get(id.0 as usize).copied();
-                topics.iter().filter_map(wanted)
+                let listeners = |id: &TopicId| open.listeners.get(id.0 as usize);
+                topics.iter().filter_map(listeners).map(|listeners| listeners.len() as u32)
             });
             all.push(Known { wanted: wanted.sum(), topics, newest: None });
         }
@@ -266,8 +269,8 @@ impl Hub {
             return id;
         }
         for open in &mut self.open {
-            let taking = open.patterns.iter().filter(|pattern| pattern.takes(&topic));
-            open.wanted.push(taking.count() as u32);
+            let taking = open.patterns.iter().filter(|(pattern, _)| pattern.takes(&topic));
+            open.listeners.push(taking.map(|(_, bell)| bell.clone()).collect());
         }
         self.raw_topics += usize::from(topic.is_raw());
         self.topics.push(topic);
@@ -327,8 +330,8 @@ impl Hub {
     pub fn open(&mut self, format: Format, framing: Framing) {
         if self.log(format).is_none() {
             let log = Log::new(MOST_ENTRIES, MOST_BYTES, framing);
-            let wanted = vec![0; self.topics.len()];
-            self.open.push(Open { format, log, patterns: Vec::new(), wanted });
+            let listeners = vec![Vec::new(); self.topics.len()];
+            self.open.push(Open { format, log, patterns: Vec::new(), listeners, due: Vec::new() });
         }
     }
 
@@ -346,24 +349,47 @@ impl Hub {
         }
     }
 
-    /// A subscription of this format wants the topics of a pattern, also those that come up later, or does so no
-    /// more.
-    pub(crate) fn want(&mut self, format: Format, pattern: &Pattern, is_wanted: bool) {
+    /// Wakes the subscribers for whom there are events that they have not been told of.
+    pub fn ring(&mut self) {
+        for bell in self.open.iter_mut().flat_map(|open| open.due.drain(..)) {
+            bell.ring();
+        }
+    }
+
+    /// Wakes all subscribers: topics may have changed.
+    pub fn ring_all(&mut self) {
+        for open in &mut self.open {
+            let head = open.log.head();
+            open.due.extend(
+                open.patterns.iter().map(|(_, bell)| bell).filter(|bell| bell.note(head)).cloned(),
+            );
+        }
+        self.ring();
+    }
+
+    /// A subscriber to this format wants the topics of a pattern, also those that come up later, or does so no more.
+    pub(crate) fn want(&mut self, format: Format, pattern: &Pattern, bell: &Bell, is_wanted: bool) {
         let Some(open) = self.open.iter_mut().find(|open| open.format == format) else { return };
-        match (is_wanted, open.patterns.iter().position(|other| other == pattern)) {
-            (true, _) => open.patterns.push(pattern.clone()),
-            (false, Some(place)) => drop(open.patterns.swap_remove(place)),
-            (false, None) => return,
+        if is_wanted {
+            open.patterns.push((pattern.clone(), bell.clone()));
+        } else {
+            let is_it = |(other, of): &(Pattern, Bell)| of.is(bell) && other == pattern;
+            let Some(place) = open.patterns.iter().position(is_it) else { return };
+            open.patterns.swap_remove(place);
         }
         let change = |count: &mut u32| match is_wanted {
             true => *count += 1,
             false => *count = count.saturating_sub(1),
         };
-        for (topic, wanted) in self.topics.iter().zip(&mut open.wanted) {
+        for (topic, listeners) in self.topics.iter().zip(&mut open.listeners) {
             if !pattern.takes(topic) {
                 continue;
             }
-            change(wanted);
+            if is_wanted {
+                listeners.push(bell.clone());
+            } else if let Some(place) = listeners.iter().position(|of| of.is(bell)) {
+                listeners.swap_remove(place);
+            }
             // The message of one that is gone is another one now, or none.
             if !topic.is_gone
                 && let Kind::Signal { message, .. } = topic.kind
@@ -512,11 +538,14 @@ fn append(
     let mark = Mark { topic: id, ordinal: topic.created, time_ns };
     topic.created += 1;
     let topic = &*topic;
-    for open in
-        open.iter_mut().filter(|open| open.wanted.get(id.0 as usize).is_some_and(|&n| n > 0))
-    {
-        let format = open.format;
-        open.log.append(mark, value, |out| encode(format, topic, mark, out));
+    for open in open {
+        let Open { format, log, listeners, due, .. } = open;
+        let Some(listeners) = listeners.get(id.0 as usize).filter(|all| !all.is_empty()) else {
+            continue;
+        };
+        let number = log.head();
+        log.append(mark, value, |out| encode(*format, topic, mark, out));
+        due.extend(listeners.iter().filter(|bell| bell.note(number)).cloned());
     }
 }
 

@@ -30,6 +30,7 @@
 
 pub mod afb;
 mod batch;
+mod bell;
 pub mod binary;
 mod filter;
 mod hub;
@@ -42,6 +43,7 @@ mod tests;
 mod topic;
 
 pub use batch::{Batch, Content, Event};
+pub use bell::Bell;
 pub use filter::Filter;
 pub use hub::{Bus, Format, Hub, Latest, Naming};
 pub use log::{Framing, Log};

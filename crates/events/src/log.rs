@@ -1,6 +1,12 @@
 //! [`Log`]: encoded events in a ring.
 
+use std::iter;
+use std::ops::Range;
+
 use crate::topic::TopicId;
+
+/// The number of no event.
+const NONE: u64 = u64::MAX;
 
 /// Appends the frame header of a message of so many bytes: what a transport puts in front of each.
 pub type Framing = fn(usize, &mut Vec<u8>);
@@ -24,10 +30,18 @@ pub(crate) struct Entry {
     /// The value of a signal.
     pub(crate) value: Option<f64>,
     /// Where its bytes are in the ring.
-    start: usize,
-    len: usize,
+    start: u32,
+    len: u32,
     /// How many of them are the frame header.
-    header: usize,
+    header: u32,
+    /// The number of the event of its topic before this one; [`NONE`] of the first.
+    previous: u64,
+}
+
+impl Entry {
+    const fn range(&self) -> Range<usize> {
+        self.start as usize..self.start as usize + self.len as usize
+    }
 }
 
 /// What [`Log::written`] grows by while the whole log is written once.
@@ -40,6 +54,8 @@ pub struct Log {
     /// Events: that of number `n` is at `n % entries.capacity`.
     entries: Vec<Entry>,
     most_entries: usize,
+    /// By topic, the number of its newest event.
+    newest: Vec<u64>,
     bytes: Box<[u8]>,
     /// Where the next event begins.
     end: usize,
@@ -57,11 +73,13 @@ impl Log {
     #[must_use]
     pub fn new(most_entries: usize, most_bytes: usize, framing: Framing) -> Self {
         let most_entries = most_entries.max(1);
+        let most_bytes = most_bytes.clamp(1, u32::MAX as usize);
         Self {
             framing,
             entries: Vec::with_capacity(most_entries),
             most_entries,
-            bytes: vec![0; most_bytes.max(1)].into(),
+            newest: Vec::new(),
+            bytes: vec![0; most_bytes].into(),
             end: 0,
             tail: 0,
             head: 0,
@@ -98,6 +116,7 @@ impl Log {
         encode: impl FnOnce(&mut Vec<u8>),
     ) {
         let Mark { topic, ordinal, time_ns } = mark;
+        let previous = self.replace_newest(topic);
         self.scratch.clear();
         encode(&mut self.scratch);
         self.header.clear();
@@ -107,7 +126,8 @@ impl Log {
         self.written += part(1, self.most_entries).max(part(len, self.bytes.len()));
         if len > self.bytes.len() {
             // Whoever looks for it finds that it is gone.
-            self.put(Entry { topic, ordinal, time_ns, value, start: 0, len: 0, header: 0 });
+            let (start, len, header) = (0, 0, 0);
+            self.put(Entry { topic, ordinal, time_ns, value, start, len, header, previous });
             self.tail = self.head;
             return;
         }
@@ -117,8 +137,32 @@ impl Log {
         header.copy_from_slice(&self.header);
         rest.copy_from_slice(&self.scratch);
         self.end = start + len;
-        let header = self.header.len();
-        self.put(Entry { topic, ordinal, time_ns, value, start, len, header });
+        // The ring has at most so many bytes.
+        let (start, len, header) = (start as u32, len as u32, self.header.len() as u32);
+        self.put(Entry { topic, ordinal, time_ns, value, start, len, header, previous });
+    }
+
+    /// The next event is the newest one of this topic. The number of the one before.
+    fn replace_newest(&mut self, topic: TopicId) -> u64 {
+        let place = topic.0 as usize;
+        if self.newest.len() <= place {
+            self.newest.resize(place + 1, NONE);
+        }
+        let newest = self.newest.get_mut(place);
+        newest.map_or(NONE, |newest| std::mem::replace(newest, self.head))
+    }
+
+    /// The numbers of the events of a topic that are there, from this number on, newest first.
+    pub(crate) fn events_of(&self, topic: TopicId, from: u64) -> impl Iterator<Item = u64> {
+        let mut next = self.newest.get(topic.0 as usize).copied().unwrap_or(NONE);
+        iter::from_fn(move || {
+            let number = next;
+            if number < from {
+                return None;
+            }
+            next = self.entry(number)?.previous;
+            Some(number)
+        })
     }
 
     fn put(&mut self, entry: Entry) {
@@ -138,9 +182,10 @@ impl Log {
     fn make_room(&mut self, start: usize, len: usize) {
         while self.tail < self.head {
             let Some(oldest) = self.entry(self.tail) else { break };
-            let is_in_the_way = oldest.start < start + len && start < oldest.start + oldest.len;
+            let Range { start: from, end: to } = oldest.range();
+            let is_in_the_way = from < start + len && start < to;
             // What is skipped at the end of the ring is older than what begins at its start.
-            let is_skipped = start == 0 && self.end > 0 && oldest.start >= self.end;
+            let is_skipped = start == 0 && self.end > 0 && from >= self.end;
             let is_full = self.head - self.tail >= self.most_entries as u64;
             if !is_in_the_way && !is_skipped && !is_full {
                 break;
@@ -159,12 +204,12 @@ impl Log {
 
     /// Its bytes, with the header.
     pub(crate) fn bytes(&self, entry: &Entry) -> &[u8] {
-        &self.bytes[entry.start..entry.start + entry.len]
+        &self.bytes[entry.range()]
     }
 
     /// Its bytes, without the header.
     pub(crate) fn message(&self, entry: &Entry) -> &[u8] {
-        &self.bytes[entry.start + entry.header..entry.start + entry.len]
+        &self.bytes(entry)[entry.header as usize..]
     }
 
     /// What puts headers in front of messages.
@@ -205,7 +250,7 @@ mod tests {
                     prop_assert_eq!(u64::from(entry.topic.0), number);
                     prop_assert_eq!(log.bytes(entry), &*all[number as usize]);
                     prop_assert_eq!(log.message(entry), &all[number as usize][1..]);
-                    sum += entry.len;
+                    sum += entry.len as usize;
                 }
                 prop_assert!(sum <= most_bytes);
                 prop_assert!(log.head() - log.tail() <= most_entries as u64);

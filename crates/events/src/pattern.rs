@@ -24,12 +24,17 @@ impl Pattern {
     #[must_use]
     pub fn takes(&self, topic: &Topic) -> bool {
         match self {
+            Self::Name(_) if topic.is_raw() => false,
             Self::Name(pattern) => {
                 let name = match topic.name.split_once('/') {
                     Some((_, name)) if !pattern.contains('/') => name,
                     _ => &topic.name,
                 };
-                !topic.is_raw() && WildMatch::new(pattern).matches(name)
+                match pattern.contains(['*', '?']) {
+                    true => WildMatch::new(pattern).matches(name),
+                    // Most are names, and most differ.
+                    false => pattern == name,
+                }
             }
             Self::Id(id) => topic.is_raw() && word(topic.id()) == word(*id),
             Self::Group(group) => topic.is_raw() && group_number(topic.id()) == Some(*group),

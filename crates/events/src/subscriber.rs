@@ -1,12 +1,15 @@
 //! [`Subscriber`]: who wants which events, and how far they have been delivered.
 
+use std::task::{Context, Poll};
+
 use crate::batch::Batch;
+use crate::bell::Bell;
 use crate::binary;
 use crate::filter::{Filter, Memory};
 use crate::hub::{Format, Hub};
 use crate::log::{Entry, Framing, Log};
 use crate::pattern::Pattern;
-use crate::topic::TopicId;
+use crate::topic::{Topic, TopicId};
 
 /// A pattern with what is wanted of its topics.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,14 +20,31 @@ struct Wish {
     is_latest: bool,
 }
 
-/// What a subscriber has of a topic.
-#[derive(Clone, Copy, Debug, Default)]
+/// Who is at most so many events behind looks up those of its topics; others look at all.
+const MOST_LOOKED_UP: u64 = 4_096;
+/// To look up a topic takes as long as to look at so many events.
+const LOOK_UP: u64 = 4;
+/// The place of no slot.
+const NONE: u32 = u32::MAX;
+
+/// What a subscriber has of a topic that it wants.
+#[derive(Clone, Copy, Debug)]
 struct Slot {
+    topic: TopicId,
     /// The wish that takes it: the last one that does.
-    wish: Option<usize>,
+    wish: u32,
     /// The ordinal of the next event of the topic for this subscriber.
     next: u64,
     memory: Memory,
+}
+
+/// How the next events are found.
+#[derive(Clone, Copy, Debug)]
+enum Search {
+    /// One after the other.
+    Each,
+    /// By the numbers in [`Subscriber::found`], from this place on.
+    Found(usize),
 }
 
 /// What became of the events that a subscriber wanted.
@@ -54,11 +74,16 @@ pub struct Delivery {
 pub struct Subscriber {
     format: Format,
     wishes: Vec<Wish>,
+    /// By topic, the place of its slot, or [`NONE`].
+    places: Vec<u32>,
     slots: Vec<Slot>,
     cursor: u64,
-    counts: Counts,
-    /// The first ordinal of each topic behind a gap.
+    bell: Bell,
+    /// The numbers of events that were looked up.
+    found: Vec<u64>,
+    /// By slot, the first ordinal behind a gap.
     first: Vec<Option<u64>>,
+    counts: Counts,
     /// By topic, whether its name has been told, in formats that have numbers instead.
     named: Vec<bool>,
     /// What times count from, as it was told last.
@@ -109,6 +134,18 @@ impl Parcel<'_> {
     }
 }
 
+/// Whether events of the topic may still come.
+fn is_there(hub: &Hub, slot: &Slot) -> bool {
+    hub.topic(slot.topic).is_some_and(|topic| !topic.is_gone)
+}
+
+impl Slot {
+    /// That of a topic of which the events from this one on are wanted.
+    fn new(topic: TopicId, wish: usize, next: u64) -> Self {
+        Self { topic, wish: wish as u32, next, memory: Memory::default() }
+    }
+}
+
 impl Subscriber {
     /// Somebody who wants nothing yet, with events in this format. The hub must have it open.
     #[must_use]
@@ -116,10 +153,13 @@ impl Subscriber {
         Self {
             format,
             wishes: Vec::new(),
+            places: Vec::new(),
             slots: Vec::new(),
+            bell: Bell::new(),
+            found: Vec::new(),
+            first: Vec::new(),
             cursor: hub.log(format).map_or(0, Log::head),
             counts: Counts::default(),
-            first: Vec::new(),
             named: Vec::new(),
             base_us: None,
             is_batched: false,
@@ -143,14 +183,20 @@ impl Subscriber {
     /// How many topics it is subscribed to.
     #[must_use]
     pub fn topics(&self, hub: &Hub) -> usize {
-        let topics = self.slots.iter().zip(hub.topics());
-        topics.filter(|(slot, topic)| slot.wish.is_some() && !topic.is_gone).count()
+        self.slots.iter().filter(|slot| is_there(hub, slot)).count()
     }
 
-    /// How many events wait in its log, wanted or not; more than the log holds if some will be missed.
+    /// How many events came since the first one that waits, wanted or not; more than the log holds if some will be
+    /// missed.
     #[must_use]
     pub fn behind(&self, hub: &Hub) -> u64 {
-        hub.log(self.format).map_or(0, |log| log.head() - self.cursor)
+        let head = hub.log(self.format).map_or(0, Log::head);
+        self.bell.first().map_or(0, |first| head - first.max(self.cursor))
+    }
+
+    /// Waits until there is something for it: see [`Hub::ring`].
+    pub fn poll_due(&self, context: &Context<'_>) -> Poll<()> {
+        self.bell.poll(context)
     }
 
     /// Subscribes to the topics of a pattern, also to those that come up later. Topics that an earlier pattern has as well
@@ -164,13 +210,17 @@ impl Subscriber {
     ) -> usize {
         self.skip_if_idle(hub);
         self.look_at_new_topics(hub);
-        self.remove(hub, |other| *other == pattern);
-        hub.want(self.format, &pattern, true);
-        self.wishes.push(Wish { pattern, filter, is_latest });
-        self.assign(hub);
-        let wish = self.wishes.len() - 1;
-        let topics = self.slots.iter().zip(hub.topics());
-        topics.filter(|(slot, topic)| slot.wish == Some(wish) && !topic.is_gone).count()
+        let is_there_before = self.remove(hub, |other| *other == pattern);
+        hub.want(self.format, &pattern, &self.bell, true);
+        let wish = Wish { pattern, filter, is_latest };
+        if is_there_before {
+            self.wishes.push(wish);
+            self.assign(hub);
+        } else {
+            self.add(hub, wish);
+        }
+        let wish = self.wishes.len() as u32 - 1;
+        self.slots.iter().filter(|slot| slot.wish == wish && is_there(hub, slot)).count()
     }
 
     /// Whether the messages of a delivery become one. Formats without such a message do not mind.
@@ -181,11 +231,11 @@ impl Subscriber {
     /// The topics that it is subscribed to and whose names it has not been told, by number. From now on, it has.
     pub fn name_topics<'a>(&mut self, hub: &'a Hub) -> Vec<(TopicId, &'a str)> {
         self.look_at_new_topics(hub);
-        self.named.resize(self.slots.len(), false);
+        self.named.resize(self.places.len(), false);
         let mut names = Vec::new();
-        let topics = self.slots.iter().zip(&mut self.named).zip(hub.topics());
-        for (number, ((slot, is_named), topic)) in (0..).zip(topics) {
-            if slot.wish.is_some() && !topic.is_gone && !std::mem::replace(is_named, true) {
+        let topics = self.places.iter().zip(&mut self.named).zip(hub.topics());
+        for (number, ((&place, is_named), topic)) in (0..).zip(topics) {
+            if place != NONE && !topic.is_gone && !std::mem::replace(is_named, true) {
                 names.push((TopicId(number), topic.name.as_str()));
             }
         }
@@ -195,10 +245,11 @@ impl Subscriber {
     /// Ends the subscription to these patterns, by the words in which they were made. False if there was none of them.
     pub fn unsubscribe(&mut self, hub: &mut Hub, patterns: &[Pattern]) -> bool {
         self.look_at_new_topics(hub);
-        let before = self.wishes.len();
-        self.remove(hub, |pattern| patterns.contains(pattern));
-        self.assign(hub);
-        self.wishes.len() < before
+        let is_changed = self.remove(hub, |pattern| patterns.contains(pattern));
+        if is_changed {
+            self.assign(hub);
+        }
+        is_changed
     }
 
     /// Ends all subscriptions. To be called before it is dropped.
@@ -207,44 +258,77 @@ impl Subscriber {
         self.assign(hub);
     }
 
-    fn remove(&mut self, hub: &mut Hub, is_meant: impl Fn(&Pattern) -> bool) {
-        let format = self.format;
+    /// Removes wishes. Whether there were some.
+    fn remove(&mut self, hub: &mut Hub, is_meant: impl Fn(&Pattern) -> bool) -> bool {
+        let before = self.wishes.len();
         self.wishes.retain(|wish| {
             let is_meant = is_meant(&wish.pattern);
             if is_meant {
-                hub.want(format, &wish.pattern, false);
+                hub.want(self.format, &wish.pattern, &self.bell, false);
             }
             !is_meant
         });
+        self.wishes.len() < before
     }
 
     /// Nothing before now is of interest to who wants nothing.
     fn skip_if_idle(&mut self, hub: &Hub) {
         if self.wishes.is_empty() {
             self.cursor = hub.log(self.format).map_or(0, Log::head);
+            self.bell.clear();
         }
     }
 
-    /// Finds the wish of each topic after the wishes have changed.
-    fn assign(&mut self, hub: &Hub) {
-        self.slots.resize_with(hub.topics().len(), Slot::default);
-        for (slot, topic) in self.slots.iter_mut().zip(hub.topics()) {
-            let wish = self.wishes.iter().rposition(|wish| wish.pattern.takes(topic));
-            match (slot.wish, wish) {
-                (None, Some(_)) => *slot = Slot { wish, next: topic.created, ..Slot::default() },
-                (_, None) => *slot = Slot::default(),
-                _ => slot.wish = wish,
+    /// The wish that takes a topic.
+    fn wish_of(&self, topic: &Topic) -> Option<usize> {
+        self.wishes.iter().rposition(|wish| wish.pattern.takes(topic))
+    }
+
+    /// Adds a wish that takes precedence over the others.
+    fn add(&mut self, hub: &Hub, wish: Wish) {
+        let number = self.wishes.len();
+        for ((id, topic), place) in (0..).map(TopicId).zip(hub.topics()).zip(&mut self.places) {
+            if !wish.pattern.takes(topic) {
+                continue;
             }
+            if let Some(slot) = self.slots.get_mut(*place as usize) {
+                slot.wish = number as u32;
+            } else {
+                *place = self.slots.len() as u32;
+                self.slots.push(Slot::new(id, number, topic.created));
+            }
+        }
+        self.wishes.push(wish);
+    }
+
+    /// Finds the wish of each topic after wishes went.
+    fn assign(&mut self, hub: &Hub) {
+        let old = std::mem::take(&mut self.slots);
+        let mut places = std::mem::take(&mut self.places);
+        places.resize(hub.topics().len(), NONE);
+        for ((id, topic), place) in (0..).map(TopicId).zip(hub.topics()).zip(places) {
+            let slot = self.wish_of(topic).map(|wish| {
+                let new = Slot::new(id, wish, topic.created);
+                old.get(place as usize).map_or(new, |old| Slot { wish: new.wish, ..*old })
+            });
+            self.put(slot);
         }
     }
 
     /// Topics that came up since: all their events count.
     fn look_at_new_topics(&mut self, hub: &Hub) {
-        let new = hub.topics().get(self.slots.len()..).unwrap_or_default();
-        for topic in new {
-            let wish = self.wishes.iter().rposition(|wish| wish.pattern.takes(topic));
-            self.slots.push(Slot { wish, ..Slot::default() });
+        let known = self.places.len();
+        let new = hub.topics().get(known..).unwrap_or_default();
+        for (id, topic) in (known as u32..).map(TopicId).zip(new) {
+            let slot = self.wish_of(topic).map(|wish| Slot::new(id, wish, 0));
+            self.put(slot);
         }
+    }
+
+    /// The slot of the next topic.
+    fn put(&mut self, slot: Option<Slot>) {
+        self.places.push(slot.map_or(NONE, |_| self.slots.len() as u32));
+        self.slots.extend(slot);
     }
 
     /// Appends messages with their frame headers to `out`, until that has `most_bytes` or no more wait: events, and first how
@@ -263,7 +347,8 @@ impl Subscriber {
         if delivery.missed > 0 {
             parcel.add(|out| self.format.missed(delivery.missed, self.counts.missed, out));
         }
-        while let Some(entry) = log.entry(self.cursor) {
+        let mut search = self.search(log);
+        while let Some(entry) = self.find(log, &mut search) {
             if parcel.len() >= most_bytes {
                 delivery.has_more = true;
                 break;
@@ -275,6 +360,7 @@ impl Subscriber {
                 parcel.share(log, entry);
             }
         }
+        self.end(&delivery);
         let Parcel { mut scratch, gathered, messages, out, framing } = parcel;
         if let (Some(mut gathered), Format::Binary(encoding)) = (gathered, self.format) {
             if messages > 0 {
@@ -297,7 +383,8 @@ impl Subscriber {
         self.look_at_new_topics(hub);
         let Some(log) = hub.log(self.format) else { return Delivery::default() };
         let mut delivery = self.begin(hub, log);
-        while let Some(entry) = log.entry(self.cursor) {
+        let mut search = self.search(log);
+        while let Some(entry) = self.find(log, &mut search) {
             if batch.len() >= most {
                 delivery.has_more = true;
                 break;
@@ -306,27 +393,59 @@ impl Subscriber {
                 batch.push(entry, log.message(entry));
             }
         }
+        self.end(&delivery);
         batch.missed = delivery.missed;
         delivery
     }
 
-    /// Looks whether events were overwritten; somebody who wants nothing has nothing waiting.
+    /// Goes to the first event that may be wanted, and looks whether events were overwritten.
     fn begin(&mut self, hub: &Hub, log: &Log) -> Delivery {
         let mut delivery = Delivery::default();
-        if self.wishes.is_empty() {
-            self.cursor = log.head();
-        } else if self.cursor < log.tail() {
+        let first = self.bell.first().filter(|_| !self.wishes.is_empty());
+        self.cursor = first.unwrap_or(log.head()).max(self.cursor);
+        if self.cursor < log.tail() {
             delivery.missed = self.catch_up(hub, log);
             self.counts.missed += delivery.missed;
         }
         delivery
     }
 
+    /// All that was there is delivered, or more waits.
+    fn end(&self, delivery: &Delivery) {
+        if !delivery.has_more {
+            self.bell.clear();
+        }
+    }
+
+    /// Looks up the events of its topics if that is faster than to look at all.
+    fn search(&mut self, log: &Log) -> Search {
+        let behind = log.head() - self.cursor;
+        if behind > MOST_LOOKED_UP || self.slots.len() as u64 * LOOK_UP > behind {
+            return Search::Each;
+        }
+        self.found.clear();
+        for slot in &self.slots {
+            self.found.extend(log.events_of(slot.topic, self.cursor));
+        }
+        self.found.sort_unstable();
+        Search::Found(0)
+    }
+
+    /// Goes to the next event that may be wanted.
+    fn find<'a>(&mut self, log: &'a Log, search: &mut Search) -> Option<&'a Entry> {
+        if let Search::Found(place) = search {
+            self.cursor = self.found.get(*place).copied().unwrap_or(log.head());
+            *place += 1;
+        }
+        log.entry(self.cursor)
+    }
+
     /// Goes past the event at the cursor. Whether it is to be delivered.
     fn take(&mut self, hub: &Hub, entry: &Entry) -> bool {
         self.cursor += 1;
-        let Some(slot) = self.slots.get_mut(entry.topic.0 as usize) else { return false };
-        let Some(wish) = slot.wish.and_then(|wish| self.wishes.get(wish)) else { return false };
+        let Some(&place) = self.places.get(entry.topic.0 as usize) else { return false };
+        let Some(slot) = self.slots.get_mut(place as usize) else { return false };
+        let Some(wish) = self.wishes.get(slot.wish as usize) else { return false };
         if entry.ordinal < slot.next {
             // From before the subscription.
             return false;
@@ -355,7 +474,7 @@ impl Subscriber {
     ) {
         let TopicId(number) = entry.topic;
         if self.named.len() <= number as usize {
-            self.named.resize(self.slots.len(), false);
+            self.named.resize(self.places.len(), false);
         }
         if let Some(is_named) = self.named.get_mut(number as usize)
             && !std::mem::replace(is_named, true)
@@ -375,15 +494,16 @@ impl Subscriber {
         self.first.clear();
         self.first.resize(self.slots.len(), None);
         for entry in (restart..log.head()).filter_map(|number| log.entry(number)) {
-            if let Some(first) = self.first.get_mut(entry.topic.0 as usize) {
+            let place = self.places.get(entry.topic.0 as usize);
+            if let Some(first) = place.and_then(|&place| self.first.get_mut(place as usize)) {
                 first.get_or_insert(entry.ordinal);
             }
         }
         let mut missed = 0;
-        let topics = self.slots.iter_mut().zip(&self.first).zip(hub.topics());
-        for ((slot, first), topic) in topics.filter(|((slot, _), _)| slot.wish.is_some()) {
+        for (slot, first) in self.slots.iter_mut().zip(&self.first) {
             // Without an event there, all that were created are before the gap's end.
-            let first = first.unwrap_or(topic.created).max(slot.next);
+            let created = hub.topic(slot.topic).map_or(0, |topic| topic.created);
+            let first = first.unwrap_or(created).max(slot.next);
             missed += first - slot.next;
             slot.next = first;
         }

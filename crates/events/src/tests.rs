@@ -1,6 +1,9 @@
 //! The hub, its subscribers and what they are told.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
 
 use candor_diagnostics::Findings;
 use candor_signals::Database;
@@ -253,6 +256,46 @@ fn buses_stand_before_names_if_there_are_several() {
     hub.publish(1, 0, &frame("18FEF100#00"));
     let group = Pattern::Group(0xFEF1);
     assert_eq!(subscriber.subscribe(&mut hub, group, Filter::default(), false), 1);
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn who_has_nothing_is_not_woken() {
+    let mut hub = hub(&["bus"]);
+    let woken = [Arc::<Woken>::default(), Arc::default()];
+    let mut subscribers = ["Motor.*", "Door.*"].map(|name| {
+        let mut subscriber = Subscriber::new(&hub, FORMAT);
+        subscriber.subscribe(&mut hub, Pattern::Name(name.into()), Filter::default(), false);
+        subscriber
+    });
+    for (subscriber, woken) in subscribers.iter().zip(&woken) {
+        let waker = Waker::from(Arc::clone(woken));
+        assert!(subscriber.poll_due(&Context::from_waker(&waker)).is_pending());
+    }
+    let counts = || [0, 1].map(|who: usize| woken[who].0.load(Ordering::Relaxed));
+    // Once for all there is, and not again before it has looked.
+    for _ in 0..3 {
+        hub.publish(0, 0, &frame("124#01"));
+        hub.publish(0, 0, &frame("124#00"));
+        hub.ring();
+        assert_eq!(counts(), [0, 1]);
+    }
+    assert_eq!(subscribers.each_ref().map(|subscriber| subscriber.behind(&hub)), [0, 6]);
+    assert_eq!(delivered(&mut subscribers[1], &hub).len(), 6);
+    hub.publish(0, 0, &frame("124#01"));
+    hub.ring();
+    assert_eq!(counts(), [0, 2]);
+    hub.ring_all();
+    assert_eq!(counts(), [1, 2]);
 }
 
 /// Something that happens to a hub.

@@ -25,6 +25,10 @@ use crate::verbs::{Subscriptions, answer, answer_binary};
 
 /// The longest message of a client.
 const MAX_MESSAGE: usize = 64 << 10;
+/// What the protocol reads at once. It has room for that, which it clears for every read.
+const READ_SIZE: usize = 2 << 10;
+/// The room for what is to be written that stays with a connection. More of it goes if it is no longer needed.
+const KEPT: usize = 8 << 10;
 /// How much is taken from the log at once.
 pub(crate) const MOST_BYTES: usize = 128 << 10;
 
@@ -203,6 +207,8 @@ struct Connection {
     counters: Arc<Counters>,
     /// What it speaks; `None` for AGL's protocol.
     encoding: Option<Encoding>,
+    /// Something has come that the protocol has not read yet.
+    has_input: bool,
     /// A closing frame was sent or received: what is there is written, and that is the end.
     is_closing: bool,
 }
@@ -217,6 +223,7 @@ pub(crate) async fn serve(
     let mut config = WebSocketConfig::default();
     config.max_message_size = Some(MAX_MESSAGE);
     config.max_frame_size = Some(MAX_MESSAGE);
+    config.read_buffer_size = READ_SIZE;
     let (id, counters) = shared.sessions.enter(encoding.map_or("json", Encoding::name));
     let mut connection = Connection {
         shared: Arc::clone(&shared),
@@ -225,6 +232,7 @@ pub(crate) async fn serve(
         subscriptions: Subscriptions::default(),
         counters,
         encoding,
+        has_input: true,
         is_closing: false,
     };
     connection.work(socket).await;
@@ -236,7 +244,6 @@ impl Connection {
     /// Reads, answers and delivers until one of both ends.
     async fn work(&mut self, socket: impl AsyncRead + AsyncWrite + Unpin) {
         let (mut from_client, mut to_client) = tokio::io::split(socket);
-        let mut changed = self.shared.changed.subscribe();
         let mut stop = self.shared.stop.subscribe();
         let mut written = 0;
         loop {
@@ -251,7 +258,7 @@ impl Connection {
             tokio::select! {
                 count = from_client.read_buf(input), if !self.is_closing && !is_full => match count {
                     Ok(0) | Err(_) => return,
-                    Ok(_) => {}
+                    Ok(_) => self.has_input = true,
                 },
                 count = to_client.write(&output[written..]), if is_writing => match count {
                     Ok(0) | Err(_) => return,
@@ -259,6 +266,10 @@ impl Connection {
                         written += count;
                         if written == output.len() {
                             output.clear();
+                            // Who was behind for a while does not keep the room for that.
+                            if output.capacity() / 4 > written.max(KEPT) {
+                                output.shrink_to(written.max(KEPT));
+                            }
                             written = 0;
                         }
                     }
@@ -266,9 +277,7 @@ impl Connection {
                 _ = stop.wait_for(|is_over| *is_over), if !self.is_closing => {
                     self.close(CloseCode::Away, "the service ends");
                 }
-                outcome = changed.changed(), if !is_writing && !has_more => if outcome.is_err() {
-                    return;
-                },
+                () = self.subscriptions.due(), if !is_writing && !has_more => {}
             }
         }
     }
@@ -276,7 +285,7 @@ impl Connection {
     /// Does what the messages say that have come.
     fn take_messages(&mut self) {
         // Who does not read the answers gets no more of them.
-        while !self.is_closing && self.memory.output.len() < MOST_BYTES {
+        while self.has_input && !self.is_closing && self.memory.output.len() < MOST_BYTES {
             match self.protocol.read(&mut self.memory) {
                 Ok(Message::Text(text)) if self.encoding.is_none() => self.take_text(&text),
                 Ok(Message::Binary(bytes)) if self.encoding.is_some() => self.take_binary(&bytes),
@@ -286,7 +295,7 @@ impl Connection {
                 Ok(Message::Close(_)) => self.is_closing = true,
                 Ok(_) => {}
                 Err(tungstenite::Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
-                    break;
+                    self.has_input = false;
                 }
                 Err(_) => self.is_closing = true,
             }

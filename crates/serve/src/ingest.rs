@@ -293,9 +293,9 @@ impl Worker {
         for (time_ns, frame) in batch.drain(..) {
             hub.publish(bus, time_ns, &frame);
         }
+        hub.ring();
         drop(hub);
         self.opened.intake.batches.fetch_add(1, Ordering::Relaxed);
-        self.shared.changed.send_modify(|ticks| *ticks += 1);
     }
 
     /// The port works, or does not, and why.

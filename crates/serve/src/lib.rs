@@ -5,7 +5,7 @@
 //!            one batch per tick      behind one lock          one write per tick
 //! ```
 //!
-//! Once a tick an ingest takes what has come, publishes it, and wakes the connections. While frames flow, the reactor waits
+//! Once a tick an ingest takes what has come, publishes it, and wakes the connections for which there is something. While frames flow, the reactor waits
 //! for the tick alone: it would wake up for every datagram. All tasks share one thread, so a tick wakes the process up once. A connection reads from the log only
 //! when everything it had before is written, so the log is its queue, and it slows nobody.
 //!
@@ -143,8 +143,6 @@ impl std::error::Error for Error {}
 /// What threads and connections share.
 struct Shared {
     hub: Mutex<Hub>,
-    /// Counts ticks in which something was published.
-    changed: watch::Sender<u64>,
     /// Those of the ports in use. Locked after the hub.
     intakes: Mutex<Vec<Arc<Intake>>>,
     /// How often buses were changed.
@@ -219,7 +217,6 @@ impl Service {
         let intakes = receivers.iter().map(|(_, opened)| Arc::clone(&opened.intake)).collect();
         let shared = Arc::new(Shared {
             hub: Mutex::new(Hub::with_naming(buses, naming)),
-            changed: watch::Sender::new(0),
             intakes: Mutex::new(intakes),
             changes: AtomicU64::new(0),
             sessions: Sessions::default(),
@@ -326,9 +323,9 @@ impl Service {
         }
         let intakes = self.ingests.iter().map(|(_, ingest)| Arc::clone(&ingest.intake));
         *self.shared.intakes() = intakes.collect();
+        hub.ring_all();
         drop(hub);
         self.shared.changes.fetch_add(1, Ordering::Relaxed);
-        self.shared.changed.send_modify(|ticks| *ticks += 1);
         Ok(())
     }
 

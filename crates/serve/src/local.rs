@@ -18,7 +18,6 @@ pub struct Local {
     subscriptions: Subscriptions,
     id: u64,
     counters: Arc<Counters>,
-    changed: watch::Receiver<u64>,
     stopped: watch::Receiver<bool>,
     /// Waits without a reactor.
     runtime: tokio::runtime::Runtime,
@@ -34,7 +33,7 @@ impl std::fmt::Debug for Local {
 impl Local {
     pub(crate) fn new(shared: &Arc<Shared>) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let (changed, stopped) = (shared.changed.subscribe(), shared.stop.subscribe());
+        let stopped = shared.stop.subscribe();
         let (id, counters) = shared.sessions.enter(Format::Plain.name());
         let mut subscriptions = Subscriptions::default();
         subscriptions.of(Format::Plain, &mut shared.hub());
@@ -43,7 +42,6 @@ impl Local {
             subscriptions,
             id,
             counters,
-            changed,
             stopped,
             runtime,
             names: Vec::new(),
@@ -65,7 +63,6 @@ impl Local {
     pub fn next_batch(&mut self, batch: &mut Batch) -> bool {
         loop {
             // Marked as seen before it is looked: what comes in between ends the next wait.
-            self.changed.borrow_and_update();
             let is_over = *self.stopped.borrow_and_update();
             let hub = self.shared.hub();
             for (_, subscriber) in &mut self.subscriptions.subscribers {
@@ -82,11 +79,11 @@ impl Local {
             if is_over {
                 return false;
             }
-            let (changed, stopped) = (&mut self.changed, &mut self.stopped);
+            let (subscriptions, stopped) = (&self.subscriptions, &mut self.stopped);
             self.runtime.block_on(async {
                 // An error says that the service has ended.
                 tokio::select! {
-                    _ = changed.changed() => {}
+                    () = subscriptions.due() => {}
                     _ = stopped.changed() => {}
                 }
             });

@@ -154,7 +154,6 @@ async fn send(
 ) {
     let (id, counters) = shared.sessions.enter(Format::Sse.name());
     counters.note_topics(subscriptions, &shared.hub());
-    let mut changed = shared.changed.subscribe();
     let mut stop = shared.stop.subscribe();
     while let Ok(room) = sender.reserve().await {
         let mut bytes = Vec::new();
@@ -173,7 +172,7 @@ async fn send(
             continue;
         }
         let is_over = tokio::select! {
-            outcome = changed.changed() => outcome.is_err(),
+            () = subscriptions.due() => false,
             () = sender.closed() => true,
             _ = stop.wait_for(|is_over| *is_over) => true,
         };

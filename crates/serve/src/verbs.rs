@@ -1,6 +1,8 @@
 //! What clients of the WebSocket may call: the verbs of AGL's `low-can` and of redpesk's `canbus`.
 
+use std::future::poll_fn;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 
 use candor_events::afb::{self, Api, Wanted, wanted};
 use candor_events::binary::{self, Encoding};
@@ -33,6 +35,16 @@ impl Subscriptions {
             self.subscribers.len() - 1
         });
         &mut self.subscribers[place].1
+    }
+
+    /// Waits until there are events for one of them.
+    pub(crate) async fn due(&self) {
+        let poll = |context: &mut Context<'_>| {
+            let polls = self.subscribers.iter().map(|(_, subscriber)| subscriber.poll_due(context));
+            // All of them: each notes whom to wake.
+            if polls.filter(Poll::is_ready).count() > 0 { Poll::Ready(()) } else { Poll::Pending }
+        };
+        poll_fn(poll).await;
     }
 
     /// Ends all of them.

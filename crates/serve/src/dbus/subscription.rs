@@ -220,7 +220,6 @@ impl Subscription {
         counters: &Counters,
         flow: &mut Flow,
     ) -> zbus::Result<()> {
-        let mut changed = self.shared.changed.subscribe();
         let bus = fdo::DBusProxy::new(&self.connection).await?;
         let client = zbus::names::BusName::try_from(self.client.as_str())?;
         // It may have gone before its going could be noticed.
@@ -263,9 +262,7 @@ impl Subscription {
                         return self.connection.send(&message).await;
                     }
                 },
-                outcome = changed.changed(), if is_open && !has_more => if outcome.is_err() {
-                    return Ok(());
-                },
+                () = self.subscriptions.due(), if is_open && !has_more => {}
                 () = tokio::task::yield_now(), if is_open && has_more => {}
             }
         }
