@@ -12,6 +12,8 @@ use crate::{Master, Pair, Trip};
 const ATTENTION: Nanos = Nanos::from_millis(50);
 /// How long is waited for room in a port before answers are looked for again.
 const ROOM: Nanos = Nanos::from_micros(200);
+/// How long the last answers may take to leave the port.
+const FAREWELL: Nanos = Nanos::from_secs(1);
 /// Answers that wait for room in a port.
 const MOST_ANSWERS: usize = 1_024;
 
@@ -141,6 +143,10 @@ pub fn slave(
         if progress == Progress::Ended {
             break;
         }
+    }
+    let latest = now() + FAREWELL;
+    while !transmitter.is_drained() && now() < latest {
+        transmitter.wait(ROOM);
     }
     Ok(counts)
 }

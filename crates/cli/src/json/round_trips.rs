@@ -53,7 +53,7 @@ pub(crate) struct RoundTrips {
     pub(crate) above_wire_ns_p99: Option<i64>,
     /// By how much the worst exceeds it, in ns
     pub(crate) above_wire_ns_max: Option<i64>,
-    /// How long after they were due half of the requests were sent, at most, in ns
+    /// With `--paced`: how long after they were due half of the requests were sent, at most, in ns; else null
     pub(crate) sent_late_ns_p50: Option<i64>,
     /// The same of the latest one, in ns
     pub(crate) sent_late_ns_max: Option<i64>,

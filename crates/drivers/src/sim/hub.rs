@@ -226,19 +226,9 @@ impl Hub {
         self.current = Some(Current { from, node, frame, complete, free });
     }
 
-    /// Sends a frame to all nodes that receive, and confirms it to the node that transmitted it.
+    /// Sends a frame to all nodes that receive, and then confirms it to the node that transmitted it.
     fn complete(&mut self, current: &Current) {
         let time_ns = self.since_1970.saturating_add(current.complete.as_nanos());
-        if let Some(Some(connection)) = self.connections.get_mut(current.from)
-            // It may have left meanwhile, and another may have its place.
-            && connection.node == current.node
-            && connection.purpose == Some(Purpose::Transmit)
-        {
-            connection.transmitted += 1;
-            let message = Message::Transmitted(connection.transmitted);
-            // There is room: who transmits has no more than so many frames on the way.
-            let _ = quick::try_send(&connection.stream, &message.encode());
-        }
         for place in &mut self.connections {
             let Some(connection) = place else { continue };
             let is_own = connection.node == current.node;
@@ -258,6 +248,17 @@ impl Hub {
                 // It has left, which reading will tell.
                 Err(_) => {}
             }
+        }
+        // Last: the process of who transmitted may be this one, and end then.
+        if let Some(Some(connection)) = self.connections.get_mut(current.from)
+            // It may have left meanwhile, and another may have its place.
+            && connection.node == current.node
+            && connection.purpose == Some(Purpose::Transmit)
+        {
+            connection.transmitted += 1;
+            let message = Message::Transmitted(connection.transmitted);
+            // There is room: who transmits has no more than so many frames on the way.
+            let _ = quick::try_send(&connection.stream, &message.encode());
         }
     }
 }

@@ -1,0 +1,156 @@
+//! `candor ping` and `candor pong` as processes, on simulated buses.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+fn candor(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+/// A bus of this test alone.
+fn bus(name: &str) -> String {
+    format!("sim:ping-{name}-{}?bitrate=1M", std::process::id())
+}
+
+/// The exit code and what was printed.
+fn run(args: &[&str]) -> (Option<i32>, String, String) {
+    let output = candor(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// The objects of this type.
+fn objects(text: &str, kind: &str) -> Vec<Value> {
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["type"] == kind).map(|line| line["data"].clone()).collect()
+}
+
+/// A partner that is ready.
+struct Pong(Child);
+
+impl Pong {
+    fn start(args: &[&str]) -> Self {
+        let mut child = candor(args).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("answering on "), "{line}");
+        Self(child)
+    }
+
+    /// What it printed, once it has ended by itself.
+    fn finish(self) -> String {
+        String::from_utf8(self.0.wait_with_output().unwrap().stdout).unwrap()
+    }
+}
+
+#[test]
+fn a_partner_answers_several_pings_and_each_is_counted() {
+    let port = bus("several");
+    let pong = Pong::start(&["pong", &port, "--pings", "3", "--count", "600", "--json"]);
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("trips.csv");
+    let csv_text = csv.display().to_string();
+    let args =
+        ["ping", &port, "--pings", "3", "--count", "200", "--period", "2ms", "--paced", "--json"];
+    let (code, out, error) = run(&[&args[..], &["--csv", &csv_text]].concat());
+    assert_eq!(code, Some(0), "{error}");
+    let pings = objects(&out, "round_trips");
+    let requests: Vec<_> = pings.iter().map(|ping| ping["request"].as_str()).collect();
+    assert_eq!(requests, [Some("077"), Some("079"), Some("07B"), None]);
+    for (ping, sent) in pings.iter().zip([200, 200, 200, 600]) {
+        assert_eq!(
+            (ping["sent"].as_u64(), ping["answered"].as_u64()),
+            (Some(sent), Some(sent)),
+            "{ping}"
+        );
+        // A bus with real bit times is never faster than its bits.
+        assert!(ping["above_wire_ns_p50"].as_i64() > Some(0), "{ping}");
+        assert!(ping["wire_ns_min"].as_u64() >= Some(222_000), "{ping}");
+        assert_eq!(ping["profile"][0][1].as_u64(), Some(sent));
+    }
+    let answered = objects(&pong.finish(), "answered");
+    assert_eq!(
+        (answered[0]["answered"].as_u64(), answered[0]["dropped"].as_u64()),
+        (Some(600), Some(0))
+    );
+    // Each round trip is in the file, and none is shorter than the bus allows.
+    let text = std::fs::read_to_string(csv).unwrap();
+    let rows: Vec<Vec<_>> = text.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows.len(), 600);
+    for row in &rows {
+        assert_eq!(row[3], "answered");
+        assert!(row[4].parse::<u64>().unwrap() >= row[5].parse::<u64>().unwrap(), "{row:?}");
+    }
+}
+
+#[test]
+fn without_a_partner_requests_are_lost_and_a_slow_one_is_late() {
+    let port = bus("alone");
+    let args = ["ping", &port, "--count", "3", "--timeout", "20ms", "--period", "1ms", "--json"];
+    let (code, out, error) = run(&args);
+    assert_eq!(code, Some(1), "{error}");
+    let all = objects(&out, "round_trips").pop().unwrap();
+    assert_eq!((all["sent"].as_u64(), all["lost"].as_u64()), (Some(3), Some(3)));
+    assert!(all["round_trip_ns_p50"].is_null() && all["profile"].as_array().unwrap().is_empty());
+    assert!(error.contains("start `candor pong`"), "{error}");
+    // Shorter than the bus allows: every answer is late, and its time is told all the same.
+    let port = bus("late");
+    let partner = [
+        "ping",
+        &port,
+        "--pong",
+        &port,
+        "--count",
+        "20",
+        "--timeout",
+        "100us",
+        "--period",
+        "3ms",
+        "--paced",
+    ];
+    let (code, out, error) = run(&[&partner[..], &["--json"]].concat());
+    assert_eq!(code, Some(1), "{error}");
+    let all = objects(&out, "round_trips").pop().unwrap();
+    assert_eq!(all["late"].as_u64().unwrap() + all["lost"].as_u64().unwrap(), 20, "{all}");
+    assert!(
+        all["late"].as_u64() >= Some(19) && all["round_trip_ns_min"].as_u64() > Some(222_000),
+        "{all}"
+    );
+}
+
+#[test]
+fn people_see_a_table_and_a_profile() {
+    let port = bus("people");
+    let args = ["ping", &port, "--pong", &port, "--count", "30", "--period", "1ms"];
+    let (code, out, error) = run(&args);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(error.contains(": 77 -> 78, 8 bytes, one at a time"), "{error}");
+    for part in ["round trips", "all ", "the bus at 1Mbit/s allows 2", "with at least this latency"]
+    {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    let (_, out, _) = run(&[&args[..], &["--draw", "none"]].concat());
+    assert!(!out.contains("latency"), "{out}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_reason() {
+    let port = bus("refused");
+    for (args, reason) in [
+        (&["--length", "9"][..], "9 bytes of data, but a request has 1 to 8"),
+        (&["--paced", "--period", "0"], "without a period requests can only be sent one at a time"),
+        (&["--id", "0x77:0x77"], "need different identifiers"),
+        (&["--id", "0x77:0x78", "--id", "0x78:0x79"], "identifier 0x78 is there twice"),
+        (&["--pings", "2", "--id", "0x7FE:0x7FF"], "there are not so many identifiers"),
+        (&["--csv", "/no/such/folder/a.csv"], "/no/such/folder/a.csv: "),
+        (&["--pong", "file:no-such.log"], "no-such.log"),
+    ] {
+        let (code, out, error) = run(&[&["ping", &port][..], args].concat());
+        assert_eq!(code, Some(2), "{args:?}: {out}");
+        assert!(error.contains(reason), "{args:?}: {error}");
+    }
+}
