@@ -285,6 +285,15 @@ fn run_signals(scene: &mut Scene) {
     scene.run("signals watch", &format!("{url} --count 3 --format cbor"));
 }
 
+fn run_ping(scene: &mut Scene) {
+    let bus = format!("sim:json-{}?bitrate=1M", std::process::id());
+    let args = format!("{bus} --pong {bus} --count 20 --period 5ms --paced --interval 20ms");
+    scene.run("ping", &args);
+    let ping = format!("ping {bus} --count 1000 --timeout 20ms");
+    let _ping = Gateway(scene.command(&ping).stdout(Stdio::null()).spawn().unwrap());
+    scene.run("pong", &format!("{bus} --count 3"));
+}
+
 fn run_lab(scene: &mut Scene) {
     scene.run("network show", "car.network.toml");
     scene.run("lab list", "two.toml");
@@ -319,6 +328,7 @@ fn every_line_fits_the_schema() {
     scene.run("log decode", "drive.log --dbc car.dbc");
     run_bus(&mut scene);
     run_route(&mut scene);
+    run_ping(&mut scene);
     run_signals(&mut scene);
     run_lab(&mut scene);
     run_vm(&mut scene);

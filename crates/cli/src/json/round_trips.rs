@@ -57,8 +57,17 @@ pub(crate) struct RoundTrips {
     pub(crate) sent_late_ns_p50: Option<i64>,
     /// The same of the latest one, in ns
     pub(crate) sent_late_ns_max: Option<i64>,
-    /// The latency profile: round trips in ns, each with how many are at least as long
-    pub(crate) profile: Vec<(i64, u64)>,
+    /// The latency profile, of at most 200 points
+    pub(crate) profile: Vec<ProfilePoint>,
+}
+
+/// A point of a latency profile.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ProfilePoint {
+    /// A round trip, in ns
+    pub(crate) round_trip_ns: i64,
+    /// How many round trips are at least as long
+    pub(crate) count: u64,
 }
 
 impl Object for RoundTrips {

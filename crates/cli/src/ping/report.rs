@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use crate::bus::live::hex_word;
 use crate::json;
 use crate::json::ping_interval::PingInterval;
-use crate::json::round_trips::RoundTrips;
+use crate::json::round_trips::{ProfilePoint, RoundTrips};
 use crate::output::{duration, table, thousands};
 
 /// The most points of a profile in JSON.
@@ -255,6 +255,8 @@ pub(super) fn json(
         let wire = measured.of(place);
         let range = wire.and_then(|wire| wire.range);
         let above = wire.and_then(|wire| wire.above.as_ref()?.summary());
+        let points = round_trips.profile_thinned(MOST_POINTS).into_iter();
+        let points = points.map(|(round_trip_ns, count)| ProfilePoint { round_trip_ns, count });
         let pair = place.and_then(|place| pairs.get(place));
         RoundTrips {
             request: pair.map(|(request, _)| hex_word(*request)),
@@ -281,7 +283,7 @@ pub(super) fn json(
             above_wire_ns_max: above.map(|it| it.max_ns),
             sent_late_ns_p50: lateness.map(|it| it.p50_ns),
             sent_late_ns_max: lateness.map(|it| it.max_ns),
-            profile: round_trips.profile_thinned(MOST_POINTS),
+            profile: points.collect(),
         }
     });
     json::lines(objects)
