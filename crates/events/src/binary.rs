@@ -17,7 +17,7 @@
 //! topic it is.
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -422,14 +422,6 @@ impl<'de> Visitor<'de> for ItemVisitor {
 }
 
 impl Item {
-    fn unsigned(&self) -> Option<u64> {
-        if let Self::Unsigned(number) = self { Some(*number) } else { None }
-    }
-
-    fn into_text(self) -> Option<String> {
-        if let Self::Text(text) = self { Some(text) } else { None }
-    }
-
     fn into_value(self) -> Value {
         match self {
             Self::Unsigned(number) => number.into(),
@@ -441,51 +433,80 @@ impl Item {
             Self::Other(value) => value,
         }
     }
+}
 
-    fn into_message(self, is_alone: bool) -> Option<Message> {
-        let Self::List(items) = self else { return None };
-        let mut items = items.into_iter();
-        let kind = items.next()?.unsigned()?;
-        if kind == 6 && is_alone {
-            return items
-                .map(|item| item.into_message(false))
-                .collect::<Option<_>>()
-                .map(Message::Batch);
-        }
-        let first = items.next()?.unsigned()?;
-        let number = u32::try_from(first);
-        Some(match kind {
-            3 => Message::Reply(first, Ok(items.next()?.into_value())),
-            4 => Message::Reply(first, Err(items.next()?.into_text()?)),
-            5 => Message::Event {
-                topic: number.ok()?,
-                time_us: u32::try_from(items.next()?.unsigned()?).ok()?,
-                ordinal: u8::try_from(items.next()?.unsigned()?).ok()?,
-                content: match items.next()? {
-                    Self::Bytes(data) => Content::Data(data),
-                    value => {
-                        let value = match value {
-                            Self::Unsigned(value) => value as f64,
-                            Self::Signed(value) => value as f64,
-                            Self::Float(value) => value,
-                            _ => return None,
-                        };
-                        Content::Value(value, items.next().and_then(Self::into_text))
-                    }
-                },
-            },
-            7 => Message::Name(number.ok()?, items.next()?.into_text()?),
-            8 => Message::Missed(first, items.next()?.unsigned()?),
-            9 => Message::Base(first),
-            _ => return None,
-        })
+/// Reads a message as it comes, without lists of items in between.
+#[derive(Clone, Copy)]
+struct MessageVisitor {
+    /// Within a batch, there is no further one.
+    is_alone: bool,
+}
+
+impl<'de> Deserialize<'de> for Message {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_seq(MessageVisitor { is_alone: true })
+    }
+}
+
+/// A message in a batch.
+struct Inner(Message);
+
+impl<'de> Deserialize<'de> for Inner {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_seq(MessageVisitor { is_alone: false }).map(Self)
+    }
+}
+
+/// The next item of a message, which must be there.
+fn next<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(items: &mut A) -> Result<T, A::Error> {
+    items.next_element()?.ok_or_else(|| A::Error::custom("cut off"))
+}
+
+impl<'de> Visitor<'de> for MessageVisitor {
+    type Value = Message;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a message")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Message, A::Error> {
+        let message = match next::<u8, _>(&mut items)? {
+            3 => Message::Reply(next(&mut items)?, Ok(next::<Item, _>(&mut items)?.into_value())),
+            4 => Message::Reply(next(&mut items)?, Err(next(&mut items)?)),
+            5 => {
+                let (topic, time_us) = (next(&mut items)?, next(&mut items)?);
+                let ordinal = next(&mut items)?;
+                let content = match next(&mut items)? {
+                    Item::Bytes(data) => Content::Data(data),
+                    Item::Unsigned(value) => Content::Value(value as f64, items.next_element()?),
+                    Item::Signed(value) => Content::Value(value as f64, items.next_element()?),
+                    Item::Float(value) => Content::Value(value, items.next_element()?),
+                    _ => return Err(A::Error::custom("no value")),
+                };
+                Message::Event { topic, time_us, ordinal, content }
+            }
+            6 if self.is_alone => {
+                let mut messages = Vec::new();
+                while let Some(Inner(message)) = items.next_element()? {
+                    messages.push(message);
+                }
+                Message::Batch(messages)
+            }
+            7 => Message::Name(next(&mut items)?, next(&mut items)?),
+            8 => Message::Missed(next(&mut items)?, next(&mut items)?),
+            9 => Message::Base(next(&mut items)?),
+            _ => return Err(A::Error::custom("no such message")),
+        };
+        // What later services may add is passed over.
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(message)
     }
 }
 
 /// Reads a message of the service; `None` if it is none.
 #[must_use]
 pub fn read(encoding: Encoding, bytes: &[u8]) -> Option<Message> {
-    encoding.decode::<Item>(bytes)?.into_message(true)
+    encoding.decode(bytes)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -52,7 +53,7 @@ pub enum Event {
     /// A signal has a value.
     Signal {
         /// Its name.
-        name: String,
+        name: Arc<str>,
         /// Its value, in its unit; `None` if it is no number.
         value: Option<f64>,
         /// What the value is called.
@@ -63,7 +64,7 @@ pub enum Event {
     /// A frame was received.
     Frame {
         /// Bus and identifier.
-        name: String,
+        name: Arc<str>,
         /// Its data.
         data: Vec<u8>,
     },
@@ -125,7 +126,7 @@ pub struct Client {
     /// Events that have come and were not asked for yet.
     events: VecDeque<Event>,
     /// What topics are called, and what times count from.
-    names: HashMap<u32, String>,
+    names: HashMap<u32, Arc<str>>,
     base_us: u64,
 }
 
@@ -290,7 +291,7 @@ impl Client {
                 let names = reply.as_ref().ok().and_then(|reply| reply.get("names")?.as_array());
                 let names = names.into_iter().flatten().filter_map(|pair| {
                     let number = u32::try_from(pair.get(0)?.as_u64()?).ok()?;
-                    Some((number, pair.get(1)?.as_str()?.to_owned()))
+                    Some((number, pair.get(1)?.as_str()?.into()))
                 });
                 self.names.extend(names);
                 self.reply = Some(reply);
@@ -299,11 +300,11 @@ impl Client {
             binary::Message::Batch(messages) => {
                 messages.into_iter().for_each(|message| self.take_binary(message));
             }
-            binary::Message::Name(number, name) => drop(self.names.insert(number, name)),
+            binary::Message::Name(number, name) => drop(self.names.insert(number, name.into())),
             binary::Message::Base(base_us) => self.base_us = base_us,
             binary::Message::Missed(missed, _) => self.events.push_back(Event::Missed(missed)),
             binary::Message::Event { topic, time_us, content, .. } => {
-                let name = self.names.get(&topic).cloned().unwrap_or_default();
+                let name = self.names.get(&topic).cloned().unwrap_or_else(|| "".into());
                 self.events.push_back(match content {
                     Content::Data(data) => Event::Frame { name, data },
                     Content::Value(value, text) => Event::Signal {
@@ -348,7 +349,7 @@ fn event(message: &Value) -> Option<Event> {
     let number = |key: &str| data.get(key).and_then(Value::as_u64);
     match data.get("name") {
         Some(signal) => Some(Event::Signal {
-            name: signal.as_str()?.to_owned(),
+            name: signal.as_str()?.into(),
             value: data.get("value").and_then(Value::as_f64),
             text: data.get("text").and_then(Value::as_str).map(str::to_owned),
             timestamp_us: number("timestamp")?,
@@ -356,7 +357,7 @@ fn event(message: &Value) -> Option<Event> {
         None => {
             let bytes = data.get("data")?.as_array()?.iter();
             let data = bytes.filter_map(|byte| u8::try_from(byte.as_u64()?).ok()).collect();
-            Some(Event::Frame { name: name.to_owned(), data })
+            Some(Event::Frame { name: name.into(), data })
         }
     }
 }

@@ -364,10 +364,10 @@ fn clients_come_by_unix_sockets_in_each_format() {
         client.call("subscribe", &json!({"id": 291})).unwrap();
         bench.send(291, 25);
         let event = client.next_event().unwrap();
-        assert_eq!(event, Event::Frame { name: "car/291".to_owned(), data: vec![25, 0] });
+        assert_eq!(event, Event::Frame { name: "car/291".into(), data: vec![25, 0] });
         let event = client.next_event().unwrap();
         let Event::Signal { name, value, text, timestamp_us } = event else { panic!("{event:?}") };
-        assert_eq!((name.as_str(), value, text), ("Motor.Speed", Some(12.5), None));
+        assert_eq!((&*name, value, text), ("Motor.Speed", Some(12.5), None));
         assert!(timestamp_us > 1_600_000_000_000_000);
         let refused = client.call("subscribe", &json!({"event": "Motro"})).unwrap_err();
         assert!(refused.to_string().contains("no signal is called `Motro`"), "{refused}");
@@ -432,7 +432,7 @@ fn signals_are_subscribed_to_and_come() {
     bench.send(291, 25);
     let event = client.next_event().unwrap();
     let Event::Signal { name, value, text, timestamp_us } = event else { panic!("{event:?}") };
-    assert_eq!((name.as_str(), value, text), ("Motor.Speed", Some(12.5), None));
+    assert_eq!((&*name, value, text), ("Motor.Speed", Some(12.5), None));
     assert!(timestamp_us > 1_600_000_000_000_000);
     let list = client.call("list", &Value::Null).unwrap();
     assert_eq!(

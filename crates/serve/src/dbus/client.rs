@@ -290,7 +290,7 @@ impl Client {
                 return Ok(event);
             }
             let Batch { content, .. } = self.next_batch()?;
-            let name = |topic| self.names.get(&topic).cloned().unwrap_or_default();
+            let name = |topic| self.names.get(&topic).map_or("", String::as_str).into();
             match content {
                 Content::Values(values) => {
                     self.events.extend(values.into_iter().map(
