@@ -173,6 +173,7 @@ fn every_key_of_experiment_files_is_in_their_schema() {
         "/gateway",
         "/machine",
         "/matrix",
+        "/ping",
         "/reader",
         "/seeds",
         "/settings",

@@ -10,6 +10,7 @@
 //!                                                   |-- sim --> World::Sim     a model, in virtual time
 //!                                                   \-- vm  --> World::Vm      real kernels in QEMU
 //!    signal-service: signal_service ------------> SignalService               processes of this machine
+//!    ping:           ping ----------------------> Ping                        two programs of a guest, on one bus
 //! ```
 //!
 //! Every setting is read and checked in every world; a world takes what it needs, leaves alone what
@@ -23,6 +24,7 @@ mod machine;
 mod matrix;
 mod network;
 mod options;
+mod ping;
 mod reader;
 mod said;
 mod seeds;
@@ -194,7 +196,7 @@ fn select(file: &str, drafts: Vec<Draft>, only: Option<&str>) -> Result<Vec<Draf
 fn check_alone(hidden: &Hidden, base: &Path, findings: &Findings) {
     let found = Findings::new();
     let mut file = Section::new(&hidden.table, &found);
-    if Common::read(&mut file).kind == KindName::SignalService {
+    if Common::read(&mut file).kind != KindName::CanGateway {
         return;
     }
     let mut reader = Reader::new(base, &found, &mut file);
@@ -229,6 +231,7 @@ fn read(
     let examined = match common.kind {
         KindName::CanGateway => read_can_gateway(file, &table, &common, (base, network)),
         KindName::SignalService => signal_service::read(file, &common),
+        KindName::Ping => ping::read(file, &common, base),
     };
     let Examined { kind, conditions, inputs, count } = examined?;
     Some(Experiment {

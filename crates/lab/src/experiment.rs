@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use candor_config::quoted;
 use candor_lat::TapPath;
-use candor_network::Network;
+use candor_network::{Bus, Network};
 use candor_protocol::order::{self, Controller, File, Settings};
 use candor_sim::instrument::Instrument;
 use candor_sim::model::Model;
@@ -49,6 +49,7 @@ impl Experiment {
         match self.kind {
             Kind::CanGateway(_) => TapPath::CAN_GATEWAY,
             Kind::SignalService(_) => TapPath::SIGNAL_SERVICE,
+            Kind::Ping(_) => TapPath::ROUND_TRIP,
         }
     }
 
@@ -58,6 +59,7 @@ impl Experiment {
         match &self.kind {
             Kind::CanGateway(can) => can.world.testbed(),
             Kind::SignalService(_) => Testbed::Host,
+            Kind::Ping(_) => Testbed::Vm,
         }
     }
 
@@ -66,7 +68,7 @@ impl Experiment {
     pub const fn can_gateway(&self) -> Option<&CanGateway> {
         match &self.kind {
             Kind::CanGateway(can) => Some(can),
-            Kind::SignalService(_) => None,
+            Kind::SignalService(_) | Kind::Ping(_) => None,
         }
     }
 }
@@ -78,11 +80,13 @@ pub enum Kind {
     CanGateway(Box<CanGateway>),
     /// The signal service, by processes of this machine.
     SignalService(Box<SignalService>),
+    /// Round trips between two controllers of a guest, on one bus.
+    Ping(Box<Ping>),
 }
 
 impl Kind {
     /// The names in files.
-    pub(crate) const NAMES: [&str; 2] = ["can-gateway", "signal-service"];
+    pub(crate) const NAMES: [&str; 3] = ["can-gateway", "signal-service", "ping"];
 
     /// The name in files.
     #[must_use]
@@ -90,6 +94,7 @@ impl Kind {
         match self {
             Self::CanGateway(_) => Self::NAMES[0],
             Self::SignalService(_) => Self::NAMES[1],
+            Self::Ping(_) => Self::NAMES[2],
         }
     }
 }
@@ -142,6 +147,23 @@ impl SignalService {
             self.rate_hz, self.ids, self.coalesce
         )
     }
+}
+
+/// Round trips between a master and a slave, each with a controller of the same guest, on one bus.
+#[derive(Clone, Debug)]
+pub struct Ping {
+    /// The bus.
+    pub bus: Bus,
+    /// The data length in bytes.
+    pub length: u8,
+    /// The mean time between two requests; zero for as soon as the one before is answered.
+    pub period: Nanos,
+    /// Whether requests are sent when they are due, also while others wait for their answers.
+    pub is_open_loop: bool,
+    /// An answer that comes after this is late.
+    pub timeout: Nanos,
+    /// The machine, what passes for its gateway, and how both are set up.
+    pub vm: Vm,
 }
 
 /// How the signal service is subscribed to.
@@ -374,8 +396,10 @@ impl fmt::Display for MachineChoice {
         if !self.parameters.is_empty() {
             write!(f, ", {}", self.parameters)?;
         }
-        if self.tester == order::Tester::Outside {
-            write!(f, ", tester outside")?;
+        match self.tester {
+            order::Tester::Inside => {}
+            order::Tester::Outside => write!(f, ", tester outside")?,
+            order::Tester::Master => write!(f, ", round trips")?,
         }
         Ok(())
     }

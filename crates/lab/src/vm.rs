@@ -12,6 +12,7 @@ mod evaluate;
 mod expect;
 mod journey;
 mod order;
+mod ping;
 mod profile;
 mod qemu;
 mod stopped;
@@ -27,7 +28,7 @@ pub use self::profile::Breakdown;
 pub use self::qemu::Emulator;
 pub use self::store::{Found, Store};
 use crate::error::Error;
-use crate::experiment::{CanGateway, Experiment, MachineChoice, Testbed, Vm, World};
+use crate::experiment::{CanGateway, Experiment, Kind, MachineChoice, Testbed, Vm, World};
 use crate::result;
 use crate::runner::{Ran, Runner, Task, Watch};
 
@@ -151,7 +152,7 @@ impl Slot {
 impl Runner for Machines {
     fn prepare(&self, experiments: &[&Experiment]) -> Result<(), Error> {
         for experiment in experiments {
-            self.slot(&settings(experiment)?.1.machine)?;
+            self.slot(&settings(experiment)?.machine)?;
         }
         Ok(())
     }
@@ -163,21 +164,43 @@ impl Runner for Machines {
         watch: &dyn Watch,
     ) -> Result<Ran, Error> {
         let Task { experiment, command, is_fresh } = task;
-        let (can, settings) = settings(experiment)?;
+        let settings = settings(experiment)?;
         let slot = self.slot(&settings.machine)?;
-        let measurement = order::order(experiment, can, settings)?;
-        let order = Order::Measure(Box::new(measurement));
+        let order = order_of(experiment)?;
         let (report, is_cached) = self.report(&slot, &order, is_fresh, watch)?;
         let machine = slot.machine.describe();
-        let bed = (can, settings, machine);
-        let result = evaluate::evaluate(experiment, bed, &report, command, frames)?;
+        let result = match &experiment.kind {
+            Kind::Ping(ping) => {
+                ping::evaluate(experiment, (ping, machine), &report, command, frames)?
+            }
+            _ => {
+                let bed = (can_gateway(experiment)?, settings, machine);
+                evaluate::evaluate(experiment, bed, &report, command, frames)?
+            }
+        };
         Ok(Ran { result, is_cached })
     }
 }
 
-fn settings(experiment: &Experiment) -> Result<(&CanGateway, &Vm), Error> {
-    match experiment.can_gateway().map(|can| (can, &can.world)) {
-        Some((can, World::Vm(settings))) => Ok((can, settings)),
-        _ => Err(Error::elsewhere(experiment, Testbed::Vm)),
+fn settings(experiment: &Experiment) -> Result<&Vm, Error> {
+    if let Kind::Ping(ping) = &experiment.kind {
+        return Ok(&ping.vm);
     }
+    match &can_gateway(experiment)?.world {
+        World::Vm(settings) => Ok(settings),
+        World::Sim(_) => Err(Error::elsewhere(experiment, Testbed::Vm)),
+    }
+}
+
+/// What a guest is to do.
+fn order_of(experiment: &Experiment) -> Result<Order, Error> {
+    let measurement = match &experiment.kind {
+        Kind::Ping(ping) => ping::order(experiment, ping),
+        _ => order::order(experiment, can_gateway(experiment)?, settings(experiment)?)?,
+    };
+    Ok(Order::Measure(Box::new(measurement)))
+}
+
+fn can_gateway(experiment: &Experiment) -> Result<&CanGateway, Error> {
+    experiment.can_gateway().ok_or_else(|| Error::elsewhere(experiment, Testbed::Vm))
 }

@@ -12,6 +12,7 @@
 //! | `bus_wait` | `target_start - loaded` |
 //! | `end_to_end` | `target_end - queued` |
 //! | `delivery` | `delivered - queued` |
+//! | `round_trip` | `answered - queued` |
 //!
 //! The first two are those of the gateway papers (Sojka and others, 2010 and 2011, figure 2): a
 //! receiver before the gateway and one behind it both stamp the end of the frame; what the frame
@@ -52,6 +53,8 @@ pub enum Metric {
     EndToEnd,
     /// From the sending application to an application that has the event decoded.
     Delivery,
+    /// From when a request was sent to its answer at the same application.
+    RoundTrip,
 }
 
 /// The one definition of a metric: `to - from`, some without the transmission.
@@ -65,7 +68,7 @@ struct Definition {
 
 impl Metric {
     /// All metrics, the most asked for first.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::TotalLatency,
         Self::GatewayLatency,
         Self::ResponseTime,
@@ -76,10 +79,12 @@ impl Metric {
         Self::BusWait,
         Self::EndToEnd,
         Self::Delivery,
+        Self::RoundTrip,
     ];
 
     /// Those that answer the question of a path: tables show them first, and lines per frame have them.
-    const HEADLINE: [Self; 3] = [Self::TotalLatency, Self::GatewayLatency, Self::Delivery];
+    const HEADLINE: [Self; 4] =
+        [Self::TotalLatency, Self::GatewayLatency, Self::Delivery, Self::RoundTrip];
 
     const fn definition(self) -> Definition {
         const fn wait(key: &'static str, label: &'static str, to: Tap, from: Tap) -> Definition {
@@ -114,6 +119,7 @@ impl Metric {
             }
             Self::EndToEnd => wait("end_to_end", "End to end", Tap::TargetEnd, Tap::Queued),
             Self::Delivery => wait("delivery", "Delivery", Tap::Delivered, Tap::Queued),
+            Self::RoundTrip => wait("round_trip", "Round trip", Tap::Answered, Tap::Queued),
         }
     }
 
@@ -261,11 +267,13 @@ mod tests {
 
     #[test]
     fn a_path_has_the_metrics_between_its_taps() {
-        let of_gateways = Metric::ALL.into_iter().filter(|metric| *metric != Metric::Delivery);
+        let others = [Metric::Delivery, Metric::RoundTrip];
+        let of_gateways = Metric::ALL.into_iter().filter(|metric| !others.contains(metric));
         assert!(TapPath::CAN_GATEWAY.metrics().eq(of_gateways));
         assert!(TapPath::CAN_GATEWAY.headline().eq([Metric::TotalLatency, Metric::GatewayLatency]));
         assert_eq!(TapPath::CAN_GATEWAY.main_metric(), Some(Metric::GatewayLatency));
         assert_eq!(TapPath::SIGNAL_SERVICE.main_metric(), Some(Metric::Delivery));
+        assert!(TapPath::ROUND_TRIP.metrics().eq([Metric::RoundTrip]));
         assert!(TapPath::HOST.metrics().eq([Metric::HostTime]));
         let bus = TapPath::new("bus", &[Tap::SourceEnd, Tap::Queued]);
         assert!(bus.metrics().eq([Metric::ResponseTime]));

@@ -5,6 +5,7 @@
 //! | `can-gateway` | `queued`, `source_start`, `source_end`, `read`, `decided`, `enqueued`, `loaded`, `target_start`, `target_end` | from a node of one CAN bus through a gateway to another bus |
 //! | `host` | `read`, `enqueued` | through a gateway, as the gateway itself sees it |
 //! | `signal-service` | `queued`, `delivered` | from who sends a frame to an application that has the event decoded |
+//! | `round-trip` | `queued`, `answered` | from who sends a request to the answer at the same application |
 //!
 //! An experiment has one path, and its result names it. A metric exists wherever both of its taps are on the
 //! path, and it means the same on each: `host_time` of a simulated gateway can be laid over `host_time` of a
@@ -47,8 +48,12 @@ impl TapPath {
     /// From who sends a frame to an application that has the event decoded.
     pub const SIGNAL_SERVICE: &Self = &Self::new("signal-service", &[Tap::Queued, Tap::Delivered]);
 
+    /// From who sends a request to the answer at the same application.
+    pub const ROUND_TRIP: &Self = &Self::new("round-trip", &[Tap::Queued, Tap::Answered]);
+
     /// Every path.
-    pub const ALL: [&Self; 3] = [Self::CAN_GATEWAY, Self::HOST, Self::SIGNAL_SERVICE];
+    pub const ALL: [&Self; 4] =
+        [Self::CAN_GATEWAY, Self::HOST, Self::SIGNAL_SERVICE, Self::ROUND_TRIP];
 
     /// The most taps of a path: each frame of a simulation takes room for so many times.
     pub const MAX_TAPS: usize = 9;

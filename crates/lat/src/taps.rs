@@ -1,6 +1,6 @@
 //! Taps: the points on a frame's way where its time is taken. Which of them a frame passes, and in which
 //! order, is its [`TapPath`](crate::TapPath); this is the longest one, `can-gateway`. (`delivered` is on the path
-//! `signal-service`.)
+//! `signal-service`, `answered` on `round-trip`.)
 //!
 //! ```text
 //!  application   source bus         gateway                              target bus
@@ -45,6 +45,8 @@ pub enum Tap {
     TargetEnd,
     /// An application has what the frame says, decoded.
     Delivered,
+    /// The application has the answer to the frame.
+    Answered,
 }
 
 impl Tap {
@@ -52,7 +54,7 @@ impl Tap {
     pub const COUNT: usize = Self::ALL.len();
 
     /// All taps in the order of a frame's way.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Queued,
         Self::SourceStart,
         Self::SourceEnd,
@@ -63,6 +65,7 @@ impl Tap {
         Self::TargetStart,
         Self::TargetEnd,
         Self::Delivered,
+        Self::Answered,
     ];
 
     /// The name in columns, keys and formulas.
@@ -79,6 +82,7 @@ impl Tap {
             Self::TargetStart => "target_start",
             Self::TargetEnd => "target_end",
             Self::Delivered => "delivered",
+            Self::Answered => "answered",
         }
     }
 
@@ -96,6 +100,7 @@ impl Tap {
             Self::TargetStart => "start of frame on the target bus",
             Self::TargetEnd => "end of frame on the target bus: receivers have it",
             Self::Delivered => "an application has what the frame says, decoded",
+            Self::Answered => "the application has the answer to the frame",
         }
     }
 }
@@ -116,7 +121,8 @@ mod tests {
     fn the_drawing_shows_every_tap() {
         let drawing = include_str!("taps.rs").split("//! ```").nth(1).unwrap();
         // That of the path `can-gateway`.
-        for tap in Tap::ALL.into_iter().filter(|tap| *tap != Tap::Delivered) {
+        let others = [Tap::Delivered, Tap::Answered];
+        for tap in Tap::ALL.into_iter().filter(|tap| !others.contains(tap)) {
             assert!(drawing.contains(tap.name()), "{}", tap.name());
         }
     }

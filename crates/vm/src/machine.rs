@@ -74,7 +74,7 @@ impl BusTime {
     pub const fn with(tester: Tester) -> Self {
         match tester {
             Tester::Inside => Self::Instant,
-            Tester::Outside => Self::Timed,
+            Tester::Outside | Tester::Master => Self::Timed,
         }
     }
 
@@ -133,7 +133,7 @@ impl Machine {
         }
         let timed_bus = match tester {
             Tester::Inside => None,
-            Tester::Outside => Some(outside::library(qemu)?),
+            Tester::Outside | Tester::Master => Some(outside::library(qemu)?),
         };
         let identity = Identity {
             kernel: kernel.name.clone(),

@@ -48,6 +48,10 @@ pub(crate) fn devices(speed: Speed, tester: Tester) -> Vec<String> {
         Tester::Outside => {
             &["-device kvaser_pci,canbus=source,addr=8 -device kvaser_pci,canbus=target,addr=9"]
         }
+        // The same two, on one bus.
+        Tester::Master => {
+            &["-device kvaser_pci,canbus=source,addr=8 -device kvaser_pci,canbus=source,addr=9"]
+        }
     };
     let buses = ["-object can-bus,id=source -object can-bus,id=target"];
     let cards: &[&str] = match tester {
@@ -58,7 +62,7 @@ pub(crate) fn devices(speed: Speed, tester: Tester) -> Vec<String> {
             "-device e1000,netdev=cable1,mac=52:54:00:00:00:02,romfile=,addr=0x1a",
         ],
         // The other end of the cable is the library's.
-        Tester::Outside => &[
+        Tester::Outside | Tester::Master => &[
             "-netdev hubport,hubid=0,id=cable0",
             "-device e1000,netdev=cable0,mac=52:54:00:00:00:01,romfile=,addr=0x19",
         ],
@@ -77,7 +81,7 @@ pub(crate) fn devices(speed: Speed, tester: Tester) -> Vec<String> {
     let lines = base.iter().chain(&buses).chain(controllers).chain(cards);
     let words = lines.flat_map(|line| line.split(' '));
     let mut flags: Vec<String> = words.map(str::to_owned).collect();
-    if tester == Tester::Outside {
+    if tester != Tester::Inside {
         // It wakes the guest up when it is done.
         let serial = format!("isa-serial,iobase=0x2f8,irq=3,chardev={TESTER_DONE}");
         flags.extend([

@@ -12,7 +12,7 @@ use candor_protocol::departures::{Departures, frame};
 use candor_protocol::order::{self, BusFaults, Datagrams, EthernetLoad, Gateway, Measurement};
 use candor_protocol::random::Random;
 use candor_protocol::report::{BusCount, OnWire, Stamp, StationCount, Wire};
-use candor_protocol::{Report, meeting};
+use candor_protocol::{Report, Tester, meeting};
 use candor_test_bed::datagram::{Endpoint, Kind};
 use candor_test_bed::{
     BusPlan, Contents, Event, FaultPlan, Pace, Plan, RECORD_BYTES, Record, SenderPlan, StationPace,
@@ -109,6 +109,7 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
             (Pace::AfterArrival { bus, timeout_ns }, whiles)
         }
         (Departures::AfterArrival(times), order::Pace::Paced { .. })
+        | (Departures::AfterArrival(times), order::Pace::RoundTrips { .. })
         | (Departures::At(times), _) => (Pace::Timed, times),
     };
     let is_timed = pace == Pace::Timed;
@@ -124,9 +125,11 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
     let stations: Vec<_> =
         measurement.load.ethernet.map(station).transpose()?.into_iter().collect();
     let sender = SenderPlan { bus: SOURCE, pace, first: 0, count: steps.len() as u32 };
+    // A master is in the guest.
+    let senders = Some(sender).filter(|_| measurement.tester != Tester::Master);
     let bytes = candor_test_bed::write(&Contents {
         buses: &[source?, target?],
-        senders: &[sender],
+        senders: senders.as_slice(),
         faults: &faults,
         stations: &stations,
         steps: &steps,
@@ -203,7 +206,7 @@ pub(crate) fn add_to(
     for record in &records {
         seen.take(record, measurement, listens_on)?;
     }
-    seen.put_into(report);
+    seen.put_into(report, measurement);
     Ok(())
 }
 
@@ -304,15 +307,18 @@ impl Seen {
         Ok(())
     }
 
-    fn put_into(self, report: &mut Report) {
+    fn put_into(self, report: &mut Report, measurement: &Measurement) {
         report.totals.duration_ns = self.busy.map_or(0, |(first_ns, last_ns)| last_ns - first_ns);
         // Drivers of Linux count interrupts, several frames of which may be lost.
         report.totals.overflow_of_controller = self.overruns.values().sum();
-        report.due = self.sent.iter().map(|stamp| stamp.time_ns).collect();
-        report.sent = self.sent;
-        report.monitored = self.monitored;
-        report.received = self.received;
-        report.frames = self.frames;
+        // A master knows itself what it has sent and received.
+        if measurement.tester != Tester::Master {
+            report.due = self.sent.iter().map(|stamp| stamp.time_ns).collect();
+            report.sent = self.sent;
+            report.monitored = self.monitored;
+            report.received = self.received;
+            report.frames = self.frames;
+        }
         report.totals.ping_replies = self.wire.station.as_ref().map_or(0, |it| it.answers);
         report.wire = Some(self.wire);
     }
@@ -333,7 +339,7 @@ const _: () = {
 mod tests {
     use candor_engine::Table;
     use candor_hardware::bus::Statistics;
-    use candor_protocol::order::{BusTiming, Tester, Traffic};
+    use candor_protocol::order::{BusTiming, Traffic};
 
     use super::*;
 
@@ -383,8 +389,14 @@ mod tests {
                     assert!((LEAD_NS + 10..=LEAD_NS + 20).contains(&times[0]), "{times:?}");
                     assert!(times[1..].iter().all(|at| (10..=20).contains(at)), "{times:?}");
                 }
+                order::Pace::RoundTrips { .. } => panic!("no such pace is in the list"),
             }
         }
+        // A master is in the guest: nobody outside sends.
+        let pace = order::Pace::RoundTrips { period_ns: 0, is_open_loop: false, timeout_ns: 1 };
+        let ping = Measurement { tester: Tester::Master, ..measurement(pace, Gateway::Slave) };
+        let bytes = plan(&ping).unwrap();
+        assert_eq!(Plan::read(&bytes).unwrap().senders().count(), 0);
         let mut impossible = measurement(FLOOD, Gateway::Kernel);
         impossible.traffic.length = 9;
         let reason = plan(&impossible).unwrap_err().to_string();

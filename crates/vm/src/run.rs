@@ -136,6 +136,9 @@ fn limit_s(order: &Order) -> u64 {
                     longest_ns.saturating_add(timeout_ns)
                 }
                 Pace::Paced { period_percent } => frame_ns * u64::from(period_percent) / 100,
+                Pace::RoundTrips { period_ns, timeout_ns, .. } => {
+                    period_ns.saturating_add(timeout_ns).max(2 * frame_ns)
+                }
             };
             MARGIN_S.saturating_add(traffic.count.saturating_mul(each_ns) / 1_000_000_000)
         }

@@ -6,11 +6,11 @@ use candor_lab::experiment::Testbed;
 use candor_lab::group::{Group, groups};
 use candor_lab::result::{ResultFile, Stopped};
 use candor_lab::runner::Ran;
-use candor_lat::Metric;
+use candor_lat::{Metric, TapPath};
 use candor_vm::BusTime;
 
 use super::ranges::{duration_range, number_range};
-use super::service;
+use super::{round_trips, service};
 use crate::output::{duration, table, thousands};
 
 /// Of how many buses the table shows the load.
@@ -19,18 +19,17 @@ const MOST_LOADS: usize = 2;
 /// The figures of all results, and of a few the details. The runs of one experiment with several seeds
 /// share a row, and each kind of experiments has a table.
 pub(crate) fn overview(finished: &[Ran]) -> String {
-    let (of_service, of_buses): (Vec<_>, Vec<_>) =
-        finished.iter().partition(|ran| ran.result.service.is_some());
-    let mut out = String::new();
-    if !of_buses.is_empty() {
-        out.push_str(&of_can_gateways(&of_buses));
-    }
-    if !of_service.is_empty() {
-        if !out.is_empty() {
-            out.push('\n');
-        }
-        out.push_str(&service::overview(&of_service));
-    }
+    let of = |path: &TapPath| -> Vec<_> {
+        finished.iter().filter(|ran| ran.result.path == path.name()).collect()
+    };
+    let tables: [(_, fn(&[&Ran]) -> String); 3] = [
+        (of(TapPath::CAN_GATEWAY), of_can_gateways),
+        (of(TapPath::SIGNAL_SERVICE), service::overview),
+        (of(TapPath::ROUND_TRIP), round_trips::overview),
+    ];
+    let tables = tables.iter().filter(|(finished, _)| !finished.is_empty());
+    let tables: Vec<_> = tables.map(|(finished, table)| table(finished)).collect();
+    let mut out = tables.join("\n");
     match finished {
         [ran] => out.push_str(&details(&ran.result)),
         _ => out.push_str(&notes(finished)),

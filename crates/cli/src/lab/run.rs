@@ -98,6 +98,7 @@ fn object<'a>(out: &Path, ran: &'a Ran) -> ExperimentResult<'a> {
             .collect(),
         received: result.counts.received,
         refused: result.counts.refused,
+        round_trip: latency(Metric::RoundTrip),
         seed: result.seed,
         sent: result.counts.sent,
         testbed: &result.testbed,

@@ -26,10 +26,12 @@ pub(super) enum User {
     Periodic,
     Replay,
     SignalService,
+    Ping,
 }
 
 /// The settings that not every experiment uses. A pattern stands for dotted keys.
-const USERS: [(&str, User); 44] = [
+const USERS: [(&str, User); 45] = [
+    ("ping.*", User::Ping),
     ("service.*", User::SignalService),
     ("subscribers.*", User::SignalService),
     ("traffic.rate", User::SignalService),
@@ -81,9 +83,11 @@ impl User {
         let CanGateway { traffic, world, .. } = match &experiment.kind {
             Kind::CanGateway(can) => &**can,
             Kind::SignalService(_) => return self == Self::SignalService,
+            // Its tester is of the guest, but the station of an Ethernet load is outside.
+            Kind::Ping(_) => return matches!(self, Self::Ping | Self::Vm | Self::Outside),
         };
         match (self, traffic) {
-            (Self::SignalService, _) => false,
+            (Self::SignalService | Self::Ping, _) => false,
             (Self::Sim, _) => world.testbed() == Testbed::Sim,
             (Self::Vm, _) => world.testbed() == Testbed::Vm,
             (Self::Outside, _) => match world {
@@ -130,6 +134,7 @@ impl User {
             Self::SignalService => {
                 "no experiment examines the signal service; set kind=signal-service"
             }
+            Self::Ping => "no experiment measures round trips; set kind=ping",
             Self::Replay => "no experiment replays a recording; set traffic.kind=replay",
         }
     }

@@ -16,6 +16,7 @@ pub(super) enum KindName {
     #[default]
     CanGateway,
     SignalService,
+    Ping,
 }
 
 /// What is read of an experiment of any kind.
@@ -31,9 +32,12 @@ pub(super) struct Common<'a> {
 impl<'a> Common<'a> {
     pub(super) fn read(file: &mut Section<'a>) -> Self {
         file.string("name");
-        let [can_gateway, signal_service] = Kind::NAMES;
-        let kinds =
-            [(can_gateway, KindName::CanGateway), (signal_service, KindName::SignalService)];
+        let [can_gateway, signal_service, ping] = Kind::NAMES;
+        let kinds = [
+            (can_gateway, KindName::CanGateway),
+            (signal_service, KindName::SignalService),
+            (ping, KindName::Ping),
+        ];
         let testbeds = Testbed::ALL.map(|testbed| (testbed.name(), testbed));
         let _ = file.integer("seeds", 1..=seeds::MOST);
         Self {
@@ -52,6 +56,7 @@ impl<'a> Common<'a> {
         let kind = match self.kind {
             KindName::CanGateway => Kind::NAMES[0],
             KindName::SignalService => Kind::NAMES[1],
+            KindName::Ping => Kind::NAMES[2],
         };
         let message = format!("the testbed `{testbed}` has no experiments of the kind `{kind}`");
         let names: Vec<_> = known.iter().map(|testbed| format!("\"{testbed}\"")).collect();
@@ -86,7 +91,7 @@ impl<'a> Settings<'a> {
 }
 
 /// Which load, and how much of it.
-fn read_load(mut section: Section<'_>) -> (Load, LoadSize) {
+pub(super) fn read_load(mut section: Section<'_>) -> (Load, LoadSize) {
     section.require(&["kind"]);
     let load = |cpu, ethernet| Load { cpu, ethernet };
     let kinds = [

@@ -360,3 +360,30 @@ fn a_file_without_experiments_says_why_whatever_is_chosen() {
     let error = names("experiment = []", &only).unwrap_err().to_string();
     assert!(error.contains("`experiment` is empty"), "{error}");
 }
+
+#[test]
+fn round_trips_are_read_and_what_cannot_be_has_its_place() {
+    let head = "kind = 'ping'\ntestbed = 'vm'\nbus.can.bitrate = '1M'\n";
+    let read = |rest: &str| {
+        parse("test.toml", &format!("{head}{rest}"), Path::new("."), &Options::default())
+    };
+    let campaign = read("[ping]\nperiod = '0s'\nlength = 2\n[vm]\nkernel = '6.12-rt'").unwrap();
+    let [experiment] = &campaign.experiments[..] else { panic!() };
+    let Kind::Ping(ping) = &experiment.kind else { panic!() };
+    assert_eq!((experiment.count, experiment.testbed()), (10_000, Testbed::Vm));
+    assert_eq!((ping.length, ping.period.as_nanos(), ping.is_open_loop), (2, 0, false));
+    assert_eq!(ping.timeout, candor_time::Nanos::from_millis(100));
+    assert_eq!(ping.vm.settings.gateway_priority, 60);
+    for (rest, part) in [
+        ("bus.b.bitrate = '1M'", "3:1: error: there are several buses"),
+        ("count = 70000", "4:9: error: `count` is 70000, but there can be 65536 requests"),
+        ("ping.period = '1s'", "4:15: error: `period` is 1s, but the bus must not be silent"),
+        ("ping = { paced = true, period = '0s' }", "error: without a period requests can only"),
+        ("ping.length = 9", "4:15: error: "),
+        ("vm.tester = 'inside'", "error: round trips have SJA1000 controllers and a tester of"),
+        ("gateway.kind = 'kernel'", "error: unknown key `gateway`"),
+    ] {
+        let error = read(rest).unwrap_err().to_string();
+        assert!(error.contains(part), "{rest}: {error}");
+    }
+}

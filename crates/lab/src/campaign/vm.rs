@@ -15,7 +15,7 @@ use crate::experiment::{KernelChoice, MachineChoice, Vm, World};
 use crate::locate::locate;
 
 /// The kernel unless the file says otherwise.
-const DEFAULT_KERNEL: &str = "6.12";
+pub(super) const DEFAULT_KERNEL: &str = "6.12";
 /// The largest file that is handed to a guest.
 const MAX_FILE_LEN: u64 = 64 << 20;
 

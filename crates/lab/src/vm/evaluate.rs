@@ -116,7 +116,7 @@ pub(super) fn evaluate(
 }
 
 /// The report of a guest that measured and lost nothing on the way to its sockets.
-fn refuse_failures(report: &Report) -> Result<(), String> {
+pub(super) fn refuse_failures(report: &Report) -> Result<(), String> {
     if let Some(reason) = &report.failure {
         return Err(format!("the guest reports: {reason}"));
     }
@@ -308,7 +308,7 @@ impl Run<'_> {
 }
 
 /// World and conditions, with the machine as it turned out to be.
-fn conditions(machine: &Machine, settings: &Vm) -> String {
+pub(super) fn conditions(machine: &Machine, settings: &Vm) -> String {
     let Machine { release, qemu, shift, mips, .. } = machine;
     let package =
         machine.package.as_ref().map_or(String::new(), |package| format!(" (package {package})"));
@@ -406,7 +406,7 @@ fn station(count: &StationCount) -> Station {
     }
 }
 
-fn effort(report: &Report, machine: &Machine, received: u64, unknown: u64) -> Effort {
+pub(super) fn effort(report: &Report, machine: &Machine, received: u64, unknown: u64) -> Effort {
     let totals = &report.totals;
     let (gateway_waits, gateway_preemptions) = totals.gateway_switches;
     let instructions = (totals.gateway_cpu_ns >> machine.shift) as f64;

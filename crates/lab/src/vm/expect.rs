@@ -38,7 +38,7 @@ impl<'a> Expected<'a> {
     pub(super) fn new(can: &'a CanGateway, gateway: &Gateway) -> Self {
         match gateway {
             Gateway::None | Gateway::ReadWrite => Self::Same,
-            Gateway::Command(_) => Self::Unknown,
+            Gateway::Command(_) | Gateway::Slave => Self::Unknown,
             Gateway::Kernel | Gateway::Live { .. } => {
                 let rules = can.rules().and_then(|table| Rules::new(table, &can.network.buses));
                 rules.map_or(Self::Unknown, |rules| Self::Rules(Box::new(rules)))

@@ -39,7 +39,7 @@ pub(super) fn order(
         experiment::Pace::OneAtATime { turnaround: (shortest, longest) } => {
             let on_buses_ns = match settings.machine.tester {
                 Tester::Inside => on_bus_ns(source, frames) + on_bus_ns(target, frames),
-                Tester::Outside => 0,
+                Tester::Outside | Tester::Master => 0,
             };
             Pace::OneAtATime {
                 shortest_ns: shortest.as_nanos() + on_buses_ns,
@@ -80,7 +80,7 @@ fn faults(settings: &Vm) -> [BusFaults; 2] {
     let of_bus = |bus: usize| {
         let faults = match settings.machine.tester {
             Tester::Inside => None,
-            Tester::Outside => settings.faults.get(bus),
+            Tester::Outside | Tester::Master => settings.faults.get(bus),
         };
         faults.map_or(BusFaults::default(), |faults| BusFaults {
             bit_error_rate: faults.bit_error_rate,
@@ -101,7 +101,7 @@ fn on_bus_ns(bus: &Bus, frames: &Numbered) -> u64 {
     lengths.map(|length| bus.timing.duration_ns(length)).max().unwrap_or(0)
 }
 
-fn timing(bus: &Bus) -> BusTiming {
+pub(super) fn timing(bus: &Bus) -> BusTiming {
     BusTiming {
         bitrate: bus.timing.nominal.bits_per_second(),
         data_bitrate: bus.is_fd.then_some(bus.timing.data.bits_per_second()),

@@ -4,10 +4,9 @@
 //! gateway, and the tester too. What the test bed costs without a gateway is the result of an experiment with
 //! `gateway.kind = "none"`.
 
-use candor_protocol::Order;
 use candor_vm::Profile;
 
-use super::{Machines, order, settings};
+use super::{Machines, order_of, settings};
 use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::result::{self, FunctionCount, PROFILE_SCHEMA, ProfileFile};
@@ -61,9 +60,8 @@ impl Machines {
     /// # Errors
     /// As a run of it; or no frame arrived.
     pub fn profile(&self, experiment: &Experiment, watch: &dyn Watch) -> Result<Breakdown, Error> {
-        let (can, settings) = settings(experiment)?;
-        let slot = self.slot(&settings.machine)?;
-        let order = Order::Measure(Box::new(order::order(experiment, can, settings)?));
+        let slot = self.slot(&settings(experiment)?.machine)?;
+        let order = order_of(experiment)?;
         slot.ready(watch)?;
         let (report, profile) = slot.machine.profile(&order, watch)?;
         if report.received.is_empty() {

@@ -13,7 +13,7 @@ use crate::failure::{Context, FAULT, Failure};
 use crate::gateway::{self, Tally};
 use crate::load::{self, FloodPing, Hackbench};
 use crate::testbed::{self, TestBed};
-use crate::tester::{Outside, Seen, Tester};
+use crate::tester::{Master, Outside, Seen, Tester};
 use crate::{system, watchdog};
 
 pub(crate) fn measure(
@@ -36,7 +36,7 @@ pub(crate) fn measure(
         (Some(load), order::Tester::Inside) => {
             Some(FloodPing::start(&mut bed.netlink, load.data_bytes)?)
         }
-        (Some(_), order::Tester::Outside) => {
+        (Some(_), order::Tester::Outside | order::Tester::Master) => {
             load::set_up_link(&mut bed.netlink)?;
             None
         }
@@ -77,6 +77,7 @@ pub(crate) fn measure(
 enum Prepared {
     Inside(Box<Tester>),
     Outside(Outside),
+    Master(Box<Master>),
 }
 
 impl Prepared {
@@ -84,6 +85,7 @@ impl Prepared {
         Ok(match order.tester {
             order::Tester::Inside => Self::Inside(Box::new(Tester::new(order)?)),
             order::Tester::Outside => Self::Outside(Outside::new()?),
+            order::Tester::Master => Self::Master(Box::new(Master::new(order)?)),
         })
     }
 
@@ -92,6 +94,7 @@ impl Prepared {
         match self {
             Self::Inside(tester) => tester.run(),
             Self::Outside(tester) => tester.run().map(|()| Seen::default()),
+            Self::Master(master) => master.run(),
         }
     }
 }

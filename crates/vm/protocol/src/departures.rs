@@ -46,6 +46,8 @@ impl Departures {
                 }
                 Ok(Self::At(times))
             }
+            // Their master decides.
+            Pace::RoundTrips { .. } => Ok(Self::At(Vec::new())),
         }
     }
 }

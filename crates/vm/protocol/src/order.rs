@@ -24,6 +24,9 @@ pub enum Tester {
     Inside,
     /// Outside of the guest, on buses that take their time to the bit.
     Outside,
+    /// The master of round trips, a program of the guest: its controller and that of the slave are on one bus, which takes
+    /// its time to the bit.
+    Master,
 }
 
 impl Tester {
@@ -32,7 +35,7 @@ impl Tester {
     pub const fn interfaces(self) -> &'static [&'static str] {
         match self {
             Self::Inside => &crate::interface::ALL,
-            Self::Outside => &crate::interface::OF_GATEWAY,
+            Self::Outside | Self::Master => &crate::interface::OF_GATEWAY,
         }
     }
 }
@@ -141,6 +144,8 @@ pub enum Gateway {
         /// sockets.
         port: Option<String>,
     },
+    /// A process that answers each request of a master, as `candor pong` does.
+    Slave,
     /// A program of the user's. `{in}` and `{out}` in its arguments are the gateway's interfaces.
     Command(Vec<String>),
 }
@@ -210,6 +215,15 @@ pub enum Pace {
     Paced {
         /// 100 for flood, 200 for half of it.
         period_percent: u32,
+    },
+    /// Requests of a master, as `candor ping` sends them. The identifiers are those of request and answer.
+    RoundTrips {
+        /// The mean time between two of them; 0 for as soon as the one before is answered.
+        period_ns: u64,
+        /// Whether they are sent when they are due, also while others wait for their answers.
+        is_open_loop: bool,
+        /// An answer that comes after this is late.
+        timeout_ns: u64,
     },
 }
 

@@ -114,7 +114,10 @@ impl Tester {
     /// When it is done if nothing passes until then.
     fn quiet_at_ns(&self) -> Option<u64> {
         let over_ns = self.over_ns?;
-        Some((over_ns.max(self.passed_ns) + QUIET_NS).min(over_ns + PATIENCE_NS))
+        let quiet_ns = over_ns.max(self.passed_ns) + QUIET_NS;
+        // Without senders the guest sends, for as long as it wants.
+        let has_senders = self.senders.iter().any(Option::is_some);
+        Some(if has_senders { quiet_ns.min(over_ns + PATIENCE_NS) } else { quiet_ns })
     }
 
     /// What is due at `now_ns`; whether the tester is done with it.

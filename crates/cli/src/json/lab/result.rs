@@ -41,6 +41,9 @@ pub(crate) struct ExperimentResult<'a> {
     /// The latency from when a frame was sent to when a subscriber had its event decoded; null if no event arrived, or
     /// if the experiment is of another kind
     pub(crate) delivery: Option<Figures>,
+    /// The time from when a request was sent to its answer at the same application; null if there was no answer, or if the
+    /// experiment is of another kind
+    pub(crate) round_trip: Option<Figures>,
     /// What processes of the host testbed used; empty in other testbeds
     pub(crate) processes: Vec<Process>,
     /// The file with everything about the result

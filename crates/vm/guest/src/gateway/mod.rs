@@ -1,8 +1,10 @@
 //! The gateways under test.
 
+mod apart;
 mod command;
 mod live;
 mod read_write;
+mod slave;
 
 use candor_linux::Errno;
 use candor_linux::clock::Switches;
@@ -35,8 +37,8 @@ pub(crate) enum Running {
     None,
     /// In the kernel.
     Kernel(Jobs),
-    /// The loop of read and write.
-    ReadWrite(read_write::Running),
+    /// A loop in a thread with files of its own.
+    Apart(apart::Running),
     /// The live gateway, in threads of its own.
     Live(Box<live::Running>),
     /// A process of its own.
@@ -60,7 +62,8 @@ pub(crate) fn start(order: &Measurement, bed: &mut TestBed) -> Result<Running, F
                 }
             }
         }
-        Gateway::ReadWrite => Ok(Running::ReadWrite(read_write::Running::start(order)?)),
+        Gateway::ReadWrite => Ok(Running::Apart(read_write::start(order)?)),
+        Gateway::Slave => Ok(Running::Apart(slave::start(order)?)),
         Gateway::Live { measures, port } => {
             let running = live::Running::start(order, *measures, port.as_deref())?;
             Ok(Running::Live(Box::new(running)))
@@ -88,7 +91,7 @@ impl Running {
                 Ok(tally)
             }
             Self::Live(running) => running.stop(),
-            Self::ReadWrite(running) => {
+            Self::Apart(running) => {
                 bed.stop_gateway()?;
                 running.stop()
             }

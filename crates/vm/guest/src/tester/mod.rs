@@ -11,6 +11,7 @@
 //! has nothing to do but to wait, so it runs below. An experiment without gateway tells what remains.
 
 mod capture;
+mod master;
 mod outside;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +30,7 @@ use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use crate::failure::{Context, FAULT, Failure};
 use crate::host;
 use capture::{Capture, MOST_BUFFERED};
+pub(crate) use master::{Master, pair, port};
 pub(crate) use outside::Outside;
 
 /// A sender that keeps times is above every gateway.
@@ -114,7 +116,7 @@ impl Tester {
         }
         let timeout = match traffic.pace {
             Pace::OneAtATime { timeout_ns, .. } => Nanos::from_nanos(timeout_ns),
-            Pace::Paced { .. } => Nanos::ZERO,
+            Pace::Paced { .. } | Pace::RoundTrips { .. } => Nanos::ZERO,
         };
         let templates = (0..traffic.can_ids.len() as u64)
             .map(|number| departures::frame(traffic, number).map(RawFrame::from))
@@ -130,7 +132,7 @@ impl Tester {
             latest: Nanos::ZERO,
         };
         let policy = match traffic.pace {
-            Pace::Paced { .. } => Policy::Fifo(PRIORITY),
+            Pace::Paced { .. } | Pace::RoundTrips { .. } => Policy::Fifo(PRIORITY),
             Pace::OneAtATime { .. } if order.settings.gateway_priority > WAITING_PRIORITY => {
                 Policy::Fifo(WAITING_PRIORITY)
             }

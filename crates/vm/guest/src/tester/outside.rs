@@ -25,11 +25,22 @@ impl Outside {
     }
 
     /// Lets it send everything; returns when nothing comes any more.
-    pub(crate) fn run(mut self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         host::counting_begins();
-        start()?;
-        let read = self.signal.read(&mut [0; 16]).at(PLACE, FAULT)?;
+        self.start()?;
+        let waited = self.wait();
         host::counting_ends();
+        waited
+    }
+
+    /// Lets it begin.
+    pub(crate) fn start(&self) -> Result<(), Failure> {
+        start()
+    }
+
+    /// Returns when nothing comes any more.
+    pub(crate) fn wait(mut self) -> Result<(), Failure> {
+        let read = self.signal.read(&mut [0; 16]).at(PLACE, FAULT)?;
         if read == 0 {
             return Err(Failure::new(PLACE, "the serial port was hung up", FAULT));
         }

@@ -1,0 +1,115 @@
+//! Round trips: the order that makes a guest measure them, and the result in its report.
+//!
+//! ```text
+//!  queued                                      answered
+//!    |  round_trip --------------------------->  |
+//!  master (can2) -- request --> bus -- answer --> master
+//!                     slave (can3)
+//! ```
+//!
+//! Both programs and both controllers are of the guest; the bus takes its time to the bit. Times are those of the guest.
+
+use std::io::Write;
+
+use candor_causes::{Cause, Ending, Endings};
+use candor_diagnostics::counted;
+use candor_engine::Table;
+use candor_lat::{Tap, TapPath, Taps};
+use candor_ping::Pair;
+use candor_protocol::Report;
+use candor_protocol::order::{Measurement, Pace, Tester, Traffic};
+
+use super::evaluate::{conditions, effort, refuse_failures};
+use super::order::timing;
+use crate::builder::{Copied, ResultBuilder, Sight};
+use crate::error::Error;
+use crate::experiment::{Experiment, Ping};
+use crate::result::{Bus, Counts, Machine, ResultFile, Stopped};
+
+const SIGHT: Sight = Sight { taps: TapPath::ROUND_TRIP.taps(), has_rules: false, is_exact: true };
+
+/// The order for `experiment`.
+pub(super) fn order(experiment: &Experiment, ping: &Ping) -> Measurement {
+    let Ping { bus, length, period, is_open_loop, timeout, vm } = ping;
+    let pace = Pace::RoundTrips {
+        period_ns: period.as_nanos(),
+        is_open_loop: *is_open_loop,
+        timeout_ns: timeout.as_nanos(),
+    };
+    let can_ids = vec![Pair::DEFAULT.request(), Pair::DEFAULT.answer()];
+    let traffic = Traffic { can_ids, length: *length, ..Traffic::new(pace, experiment.count) };
+    Measurement {
+        tester: Tester::Master,
+        source: timing(bus),
+        target: timing(bus),
+        load: vm.load,
+        settings: vm.settings.clone(),
+        seed: experiment.seed,
+        wants_frames: false,
+        ..Measurement::new(vm.gateway.clone(), Table::default(), traffic)
+    }
+}
+
+/// The result of `experiment` in a guest's report.
+pub(super) fn evaluate(
+    experiment: &Experiment,
+    (ping, machine): (&Ping, Machine),
+    report: &Report,
+    command: String,
+    lines: Option<&mut dyn Write>,
+) -> Result<ResultFile, Error> {
+    let reported = |reason: String| Error::Other(format!("{}: {reason}", experiment.name));
+    refuse_failures(report).map_err(reported)?;
+    let mut builder = ResultBuilder::new(TapPath::ROUND_TRIP, SIGHT, lines);
+    let mut answers = vec![None; 1 << 16];
+    for stamp in &report.received {
+        answers[usize::from(stamp.number)] = Some(stamp.time_ns);
+    }
+    let (mut received, mut late) = (0, 0);
+    for stamp in &report.sent {
+        let answered = answers[usize::from(stamp.number)];
+        let taps = Taps::new(TapPath::ROUND_TRIP).with(Tap::Queued, stamp.time_ns);
+        let taps = answered.map_or(taps, |at_ns| taps.with(Tap::Answered, at_ns));
+        received += u64::from(answered.is_some());
+        let is_late = answered.is_some_and(|at_ns| at_ns - stamp.time_ns > ping.timeout.as_nanos());
+        late += u64::from(is_late);
+        builder.add(&Copied {
+            number: stamp.number.into(),
+            sent: None,
+            received: answered.is_some().then_some(&"answer"),
+            outcome: if answered.is_some() { "delivered" } else { Cause::Unexplained.name() },
+            rule: "",
+            taps: &taps,
+            transmission_ns: 0,
+        });
+    }
+    let sent = report.sent.len() as u64;
+    let mut endings = Endings::default();
+    endings.add(Ending::Received, received);
+    endings.add(Ending::Lost, sent - received);
+    let mut stopped = vec![Stopped::new("", "", Cause::Unexplained, sent - received)];
+    stopped.retain(|stopped| stopped.frames > 0);
+    let duration_ns = report.totals.duration_ns;
+    let counts = report.wire.iter().flat_map(|wire| &wire.buses).take(1);
+    let buses = counts.map(|count| Bus {
+        error_frames: count.error_frames,
+        bus_offs: count.bus_offs,
+        ..Bus::new(&ping.bus, count.frames, count.busy_ns, duration_ns)
+    });
+    let mut notes = report.notes.clone();
+    if late > 0 {
+        let timeout = ping.timeout;
+        notes.push(format!("{} came later than {timeout}; they count", counted(late, "answer")));
+    }
+    Ok(ResultFile {
+        conditions: conditions(&machine, &ping.vm),
+        duration_ns,
+        counts: Counts::from_endings(&endings),
+        stopped,
+        notes,
+        buses: buses.collect(),
+        effort: Some(effort(report, &machine, received, 0)),
+        machine: Some(machine),
+        ..builder.finish(experiment, command)?
+    })
+}

@@ -1,0 +1,96 @@
+//! Gateways that are a loop in a thread with files of its own, as if it were a program.
+
+use candor_linux::clock::{self, Switches, ThreadCpu, Usage};
+use candor_linux::quick::{ThreadApart, spawn_apart};
+use candor_linux::realtime::{Task, set_policy};
+use candor_protocol::channel;
+use candor_protocol::order::Measurement;
+use candor_time::{Instant, Nanos};
+
+use super::{Tally, policy};
+use crate::failure::{Context, FAULT, Failure};
+
+const PLACE: &str = "gateway";
+
+/// The loop at work.
+pub(crate) struct Running(ThreadApart);
+
+/// What the thread hands over: overflow, refused, nanoseconds of its processor, switches; or why it
+/// failed.
+type Report = Result<(u64, u64, u64, (u64, u64)), String>;
+
+impl Running {
+    /// Starts a thread that does `apart`, which is [`perform`] with a loop.
+    pub(super) fn start(
+        order: &Measurement,
+        apart: fn(&[u8], &mut dyn FnMut()) -> Vec<u8>,
+    ) -> Result<Self, Failure> {
+        let running = Self(spawn_apart(PLACE, channel::encode(order), apart).at(PLACE, FAULT)?);
+        if !running.0.wait_until_ready() {
+            // It ended before it was ready, and says why.
+            running.stop()?;
+            return Err(Failure::new(PLACE, "it ended at once", FAULT));
+        }
+        Ok(running)
+    }
+
+    /// Waits for its end: the interfaces are down.
+    pub(super) fn stop(self) -> Result<Tally, Failure> {
+        let bytes = self.0.join().at(PLACE, FAULT)?;
+        let bytes = bytes.ok_or_else(|| Failure::new(PLACE, "it panicked", FAULT))?;
+        let reported = channel::decode::<Report>(&bytes, 0).at(PLACE, FAULT)?;
+        let (reported, _) =
+            reported.ok_or_else(|| Failure::new(PLACE, "it does not answer", FAULT))?;
+        let (overflow, refused, cpu_ns, (voluntary, involuntary)) =
+            reported.map_err(Failure::reported)?;
+        let switches = Switches { voluntary, involuntary };
+        let cpu = Nanos::from_nanos(cpu_ns);
+        Ok(Tally { overflow, refused, cpu, switches, ..Tally::default() })
+    }
+}
+
+/// What a loop has used since it was ready.
+pub(super) struct Meter {
+    switches: Switches,
+    cpu: Instant<ThreadCpu>,
+}
+
+impl Meter {
+    /// Begins to measure.
+    pub(super) fn start() -> Self {
+        Self { switches: Usage::of_thread().switches, cpu: clock::now() }
+    }
+
+    /// With what the loop counted itself: frames that its socket lost, and those that were refused.
+    pub(super) fn finish(self, overflow: u64, refused: u64) -> Tally {
+        let after = Usage::of_thread().switches;
+        let switches = Switches {
+            voluntary: after.voluntary - self.switches.voluntary,
+            involuntary: after.involuntary - self.switches.involuntary,
+        };
+        let cpu = clock::now::<ThreadCpu>() - self.cpu;
+        Tally { overflow, refused, cpu, switches, ..Tally::default() }
+    }
+}
+
+/// What the thread does: takes its order and its priority, works, and reports. The loop calls `ready` when it is.
+pub(super) fn perform(
+    order: &[u8],
+    ready: &mut dyn FnMut(),
+    work: fn(&Measurement, &mut dyn FnMut()) -> Result<Tally, Failure>,
+) -> Vec<u8> {
+    let mut run = || {
+        let order = channel::decode::<Measurement>(order, 0).at(PLACE, FAULT)?;
+        let (order, _) = order.ok_or_else(|| Failure::new(PLACE, "it has no order", FAULT))?;
+        let policy = policy(order.settings.gateway_priority);
+        set_policy(Task::This, policy).at(PLACE, "use a priority from 0 to 99")?;
+        work(&order, ready)
+    };
+    let reported: Report = run()
+        .map(|tally| {
+            let Switches { voluntary, involuntary } = tally.switches;
+            (tally.overflow, tally.refused, tally.cpu.as_nanos(), (voluntary, involuntary))
+        })
+        .map_err(|failure: Failure| failure.to_string());
+    channel::encode(&reported)
+}
