@@ -105,6 +105,44 @@ fn frames_of_a_flood_are_on_the_wire_as_long_as_their_bits() {
 
 #[test]
 #[ignore = "needs QEMU and kernels: see the top of this file"]
+fn round_trips_take_what_both_frames_take_and_some_more() {
+    const COUNT: u64 = 300;
+    for kernel in kernels() {
+        let machine = machine(&kernel, Tester::Master);
+        assert_eq!(machine.identity().bus, BusTime::Timed);
+        for (is_open_loop, period_ns) in [(false, 0), (true, 1_000_000)] {
+            let pace = Pace::RoundTrips { period_ns, is_open_loop, timeout_ns: 100_000_000 };
+            let mut order = measurement(Gateway::Slave, pace, COUNT, [1_000_000; 2]);
+            order.tester = Tester::Master;
+            order.wants_frames = false;
+            order.traffic.can_ids = vec![0x77, 0x78];
+            order.settings.gateway_priority = 60;
+            let about = format!("Linux {}, {pace:?}", kernel.release);
+            let report = run(&machine, &order);
+            assert_eq!((report.sent.len(), report.received.len()), (300, 300), "{about}");
+            let mut times: Vec<_> = report
+                .sent
+                .iter()
+                .zip(&report.received)
+                .map(|(sent, answered)| {
+                    assert_eq!(sent.number, answered.number, "{about}");
+                    answered.time_ns - sent.time_ns
+                })
+                .collect();
+            times.sort_unstable();
+            // Two frames of 8 bytes at 1 Mbit/s, with as few and as many stuff bits as there can be, and the programs.
+            assert!(times[0] > 2 * 108_000 + 3_000, "{about}: {times:?}");
+            assert!(times[150] < 2 * 132_000 + 3_000 + 300_000, "{about}: {times:?}");
+            let wire = report.wire.as_ref().unwrap();
+            let frames: Vec<_> = wire.buses.iter().map(|bus| bus.frames).collect();
+            assert_eq!(frames, [2 * COUNT, 0], "{about}");
+            assert_eq!(run(&machine, &order), report, "{about}: again");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
 fn the_same_order_gives_the_same_nanoseconds_on_the_wire() {
     let rates = [1_000_000, 1_000_000];
     let live = Gateway::Live { measures: false, port: None };
