@@ -49,11 +49,15 @@ static void set(struct candor_device *device, int reg, u8 value)
 	iowrite8(value, device->registers + reg);
 }
 
-/* Leaves the controller off the bus. */
+/* Leaves the controller off the bus, in PeliCAN mode. */
 bool sja1000_present(void __iomem *registers)
 {
 	iowrite8(MOD_RESET, registers + MOD);
-	return ioread8(registers + MOD) & MOD_RESET;
+	if (!(ioread8(registers + MOD) & MOD_RESET))
+		return false;
+	iowrite8(CDR_VALUE, registers + CDR);
+	iowrite8(0, registers + IER);
+	return true;
 }
 
 static bool set_mode(struct candor_device *device, u8 mode)
