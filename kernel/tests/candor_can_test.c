@@ -821,6 +821,9 @@ static void pair(const char *first, const char *second)
 	/* Who else has the sender's device open learns that it has been sent. */
 	CHECK(read(confirm, got, SIZE) == SIZE && same(&f, got) && got->flags == CANDOR_LOCAL);
 	cross(a, b, also);
+	/* The other has a frame before the sender's handler knows that it has been sent. */
+	while (statistics(a).waiting)
+		sleep_ms(1);
 	while (drain(a, got, 64) || drain(confirm, got, 64))
 		;
 	cross(b, a, confirm);
