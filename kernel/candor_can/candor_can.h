@@ -48,10 +48,10 @@ struct candor_frame {
  * arbitration was lost (ALC).
  */
 #define CANDOR_ERROR_STATE	0x01	/* error active, warning or passive: see the state */
-#define CANDOR_ERROR_BUS_OFF	0x02	/* off the bus until CANDOR_START; unsent frames are dropped */
-#define CANDOR_ERROR_OVERRUN	0x04	/* the controller lost frames: nobody emptied its FIFO in time */
-#define CANDOR_ERROR_BUS	0x08	/* an error frame on the bus (only with CANDOR_MODE_BUS_ERRORS) */
-#define CANDOR_ERROR_ARBITRATION 0x10	/* arbitration lost (only with CANDOR_MODE_ARBITRATION) */
+#define CANDOR_ERROR_BUS_OFF	0x02	/* off the bus until CANDOR_START; drops unsent frames */
+#define CANDOR_ERROR_OVERRUN	0x04	/* the controller lost frames: its FIFO was full */
+#define CANDOR_ERROR_BUS	0x08	/* error frame on the bus (with CANDOR_MODE_BUS_ERRORS) */
+#define CANDOR_ERROR_ARBITRATION 0x10	/* arbitration lost (with CANDOR_MODE_ARBITRATION) */
 #define CANDOR_ERROR_ALL	0x1f
 
 enum candor_state {
@@ -158,7 +158,7 @@ struct candor_queue_setup {
 #define CANDOR_MODE_ALL		0x7
 
 /* CANDOR_SET_OPTIONS: a mask, of this handle */
-#define CANDOR_RECEIVE_OWN	0x1	/* what this handle sends comes back when it has been sent */
+#define CANDOR_RECEIVE_OWN	0x1	/* what this handle sends comes back once sent */
 #define CANDOR_NO_LOCAL		0x2	/* what other handles of the device send is not received */
 #define CANDOR_OPTIONS_ALL	0x3
 
@@ -168,7 +168,7 @@ struct candor_queue_setup {
 
 /* CANDOR_FLUSH: a mask */
 #define CANDOR_FLUSH_RECEIVED	0x1	/* of this handle */
-#define CANDOR_FLUSH_UNSENT	0x2	/* of all handles of the device: needs a handle open for writing */
+#define CANDOR_FLUSH_UNSENT	0x2	/* of all handles; open for writing */
 #define CANDOR_FLUSH_ALL	0x3
 
 /**
@@ -222,16 +222,16 @@ struct candor_statistics {
 };
 
 /*
- * What changes the device (SET_BITRATE, SET_MODE, START, STOP, FLUSH_UNSENT) needs a handle open for
- * writing, or gives EBADF. An unknown ioctl gives ENOTTY, a value out of range EINVAL.
+ * What changes the device (SET_BITRATE, SET_MODE, START, STOP, FLUSH_UNSENT) needs a handle open
+ * for writing, or gives EBADF. An unknown ioctl gives ENOTTY, a value out of range EINVAL.
  */
 #define CANDOR_MAGIC		0xC5
 #define CANDOR_GET_INFO		_IOR(CANDOR_MAGIC, 0, struct candor_info)
 #define CANDOR_GET_STATISTICS	_IOR(CANDOR_MAGIC, 1, struct candor_statistics)
 #define CANDOR_GET_BITRATE	_IOR(CANDOR_MAGIC, 2, struct candor_bitrate)
-#define CANDOR_SET_BITRATE	_IOW(CANDOR_MAGIC, 3, struct candor_bitrate)	/* EBUSY if started */
+#define CANDOR_SET_BITRATE	_IOW(CANDOR_MAGIC, 3, struct candor_bitrate) /* or EBUSY */
 #define CANDOR_SET_MODE		_IOW(CANDOR_MAGIC, 4, __u32)
-#define CANDOR_START		_IO(CANDOR_MAGIC, 5)	/* also after bus-off; ENODATA: no bit rate */
+#define CANDOR_START		_IO(CANDOR_MAGIC, 5) /* ENODATA: no bit rate set */
 #define CANDOR_STOP		_IO(CANDOR_MAGIC, 6)	/* drops what is unsent */
 #define CANDOR_SET_FILTERS	_IOW(CANDOR_MAGIC, 7, struct candor_filters)
 #define CANDOR_SET_QUEUE	_IOW(CANDOR_MAGIC, 8, struct candor_queue_setup)

@@ -232,8 +232,8 @@ static bool takes(const struct candor_handle *handle, const struct candor_frame 
 /*
  * Under device->lock, often in the hard interrupt handler: the one place that every frame passes,
  * from the bus, from this device (CANDOR_LOCAL, then `from` is the number of the handle) or about
- * errors. Who decides about frames in the handler does it here, and may drop device->lock meanwhile:
- * callers keep nothing of the controller across this call.
+ * errors. Who decides about frames in the handler does it here, and may drop device->lock
+ * meanwhile: callers keep nothing of the controller across this call.
  */
 void candor_distribute(struct candor_device *device, struct candor_frame *frame, u32 from)
 {

@@ -101,8 +101,8 @@ static bool may_read(struct candor_handle *handle)
 }
 
 /*
- * Frames leave the queue before they are copied to the user, since their slots may be overwritten at
- * any time: with a bad address up to BATCH are lost.
+ * Frames leave the queue before they are copied to the user, since their slots may be overwritten
+ * at any time: with a bad address up to BATCH are lost.
  */
 static ssize_t read_frames(struct candor_handle *handle, char __user *to, size_t wanted, bool block)
 {

@@ -3,9 +3,9 @@
  * Devices and handles.
  *
  * Locks: mutexes of a handle, then device->lock, then handle->lock. Both locks are raw: the hard
- * interrupt handler takes them, on PREEMPT_RT too. So nothing under them may allocate, free or wake a
- * wait_queue. Nobody holds the locks of two devices: who has a device's lock and needs another's drops
- * the first.
+ * interrupt handler takes them, on PREEMPT_RT too. So nothing under them may allocate, free or wake
+ * a wait_queue. Nobody holds the locks of two devices: who has a device's lock and needs another's
+ * drops the first.
  *
  * Life: a device is counted by its bus (PCI, virtual) and by each handle. Removal sets `gone` under
  * device->lock; from then on nobody touches the registers, and every call on a handle gives ENODEV.
@@ -98,9 +98,9 @@ struct candor_handle {
 	struct candor_queue received;
 
 	/* A swait_queue may have one sleeper only: the mutexes let in one thread at a time. */
-	struct mutex reading;
+	struct mutex reading;		/* one sleeper in readable */
 	struct swait_queue_head readable;
-	struct mutex writing;
+	struct mutex writing;		/* one sleeper in writable */
 	struct swait_queue_head writable;
 
 	/* For poll(): its lock may sleep on PREEMPT_RT, so only an irq_work wakes it. */

@@ -104,7 +104,9 @@ static int kvaser_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id
 		void __iomem *channel = registers + i * CHANNEL_BYTES;
 		struct candor_device *device;
 
-		if ((i + 1) * CHANNEL_BYTES > pci_resource_len(pdev, 1) || !sja1000_present(channel))
+		if ((i + 1) * CHANNEL_BYTES > pci_resource_len(pdev, 1))
+			break;
+		if (!sja1000_present(channel))
 			break;
 		device = add_channel(pdev, channel);
 		if (IS_ERR(device)) {
