@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
+/*
+ * The user interface of candor_can: CAN controllers as character devices /dev/candor0, ...
+ *
+ * Every open file ("handle") has a receive queue, acceptance filters and a transmit priority of its
+ * own. All handles of a device see every frame of its bus. read() and write() take arrays of whole
+ * frames; other sizes give EINVAL. After the device is gone every call gives ENODEV, but close().
+ *
+ * All structures have the same layout for programs of 32 and 64 bits. Numbers are in the byte order
+ * of the machine. Reserved fields must be 0 and are 0.
+ */
+#ifndef CANDOR_CAN_H
+#define CANDOR_CAN_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define CANDOR_CAN_VERSION	1
+
+/* struct candor_frame, flags */
+#define CANDOR_EXTENDED	0x0001	/* the identifier has 29 bits, not 11 */
+#define CANDOR_REMOTE	0x0002	/* a remote frame: a length, but no data */
+#define CANDOR_ERROR	0x0004	/* not a frame: the controller reports errors, see below */
+#define CANDOR_OVERFLOW	0x0008	/* read: frames before this one were lost in this handle's queue */
+#define CANDOR_LOCAL	0x0010	/* read: sent by this device; the time is when it had been sent */
+
+/**
+ * struct candor_frame - what read() gives and write() takes
+ * @time_ns: CLOCK_MONOTONIC when the interrupt handler saw the frame; ignored by write()
+ * @id: identifier without flags, or for errors a mask of CANDOR_ERROR_*
+ * @flags: CANDOR_EXTENDED, ...; write() takes only EXTENDED and REMOTE (virtual devices also ERROR)
+ * @len: 0 to 8
+ * @reserved: 0
+ * @data: what is beyond @len is 0 when read
+ */
+struct candor_frame {
+	__u64 time_ns;
+	__u32 id;
+	__u16 flags;
+	__u8 len;
+	__u8 reserved;
+	__u8 data[8];
+};
+
+/*
+ * Errors: the identifier is a mask of these. Data: [0] the new state (CANDOR_STATE_*), [1] receive
+ * error counter, [2] transmit error counter, [3] error code (ECC) of the SJA1000, [4] bit in which
+ * arbitration was lost (ALC).
+ */
+#define CANDOR_ERROR_STATE	0x01	/* error active, warning or passive: see the state */
+#define CANDOR_ERROR_BUS_OFF	0x02	/* off the bus until CANDOR_START; drops unsent frames */
+#define CANDOR_ERROR_OVERRUN	0x04	/* the controller lost frames: its FIFO was full */
+#define CANDOR_ERROR_BUS	0x08	/* error frame on the bus (with CANDOR_MODE_BUS_ERRORS) */
+#define CANDOR_ERROR_ARBITRATION 0x10	/* arbitration lost (with CANDOR_MODE_ARBITRATION) */
+#define CANDOR_ERROR_ALL	0x1f
+
+enum candor_state {
+	CANDOR_STATE_STOPPED = 0,
+	CANDOR_STATE_ACTIVE = 1,
+	CANDOR_STATE_WARNING = 2,	/* an error counter has reached 96 */
+	CANDOR_STATE_PASSIVE = 3,	/* an error counter has reached 128 */
+	CANDOR_STATE_BUS_OFF = 4,
+};
+
+enum candor_kind {
+	CANDOR_KIND_VIRTUAL = 0,
+	CANDOR_KIND_SJA1000 = 1,
+};
+
+/**
+ * struct candor_info - CANDOR_GET_INFO
+ * @version: CANDOR_CAN_VERSION
+ * @frame_size: size of struct candor_frame
+ * @kind: enum candor_kind
+ * @index: N of /dev/candorN
+ * @clock_hz: what bit timing registers divide; 0 for virtual devices
+ * @priorities: transmit priorities, each with a queue of its own
+ * @transmit_slots: length of each
+ * @state: enum candor_state
+ */
+struct candor_info {
+	__u32 version;
+	__u32 frame_size;
+	__u32 kind;
+	__u32 index;
+	__u32 clock_hz;
+	__u32 priorities;
+	__u32 transmit_slots;
+	__u32 state;
+};
+
+/**
+ * struct candor_bitrate - CANDOR_SET_BITRATE, CANDOR_GET_BITRATE
+ * @bitrate: in bit/s, one of 10000, 20000, 50000, 100000, 125000, 250000, 500000, 800000, 1000000;
+ *           0 when set: @btr0 and @btr1 are taken as they are. 0 when read: not yet set
+ * @btr0: bit timing register 0
+ * @btr1: bit timing register 1
+ * @reserved: 0
+ */
+struct candor_bitrate {
+	__u32 bitrate;
+	__u8 btr0;
+	__u8 btr1;
+	__u16 reserved;
+};
+
+/**
+ * struct candor_filter - takes a frame if (frame->id & mask) == (id & mask), and its flags likewise
+ * @id: identifier
+ * @mask: a bit of 1 must be equal
+ * @flags: CANDOR_EXTENDED, CANDOR_REMOTE, CANDOR_LOCAL
+ * @flags_mask: a bit of 1 must be equal
+ */
+struct candor_filter {
+	__u32 id;
+	__u32 mask;
+	__u16 flags;
+	__u16 flags_mask;
+};
+
+#define CANDOR_FILTERS	32
+
+/**
+ * struct candor_filters - CANDOR_SET_FILTERS
+ * @count: how many of @filter are used. A frame is received if one of them takes it; with 0, none
+ *         is. A new handle has one that takes all
+ * @errors: which errors are received, a mask of CANDOR_ERROR_*; a new handle: all. No filter is
+ *          asked for errors
+ * @filter: the filters
+ */
+struct candor_filters {
+	__u32 count;
+	__u32 errors;
+	struct candor_filter filter[CANDOR_FILTERS];
+};
+
+/* struct candor_queue_setup, policy: what is lost when a frame comes and the queue is full */
+#define CANDOR_REFUSE_NEWEST	0	/* the frame that comes */
+#define CANDOR_OVERWRITE_OLDEST	1	/* the frame that has waited longest */
+
+#define CANDOR_SLOTS		64	/* of a new handle, and of every transmit queue */
+#define CANDOR_SLOTS_MOST	4096
+
+/**
+ * struct candor_queue_setup - CANDOR_SET_QUEUE: the receive queue of this handle, emptied
+ * @slots: 1 to CANDOR_SLOTS_MOST
+ * @policy: CANDOR_REFUSE_NEWEST (of a new handle) or CANDOR_OVERWRITE_OLDEST
+ */
+struct candor_queue_setup {
+	__u32 slots;
+	__u32 policy;
+};
+
+/* CANDOR_SET_MODE: a mask, taken at the next CANDOR_START */
+#define CANDOR_MODE_LISTEN_ONLY	0x1	/* sends nothing, acknowledges nothing; write(): EROFS */
+#define CANDOR_MODE_BUS_ERRORS	0x2	/* reports each error frame on the bus */
+#define CANDOR_MODE_ARBITRATION	0x4	/* reports each lost arbitration */
+#define CANDOR_MODE_ALL		0x7
+
+/* CANDOR_SET_OPTIONS: a mask, of this handle */
+#define CANDOR_RECEIVE_OWN	0x1	/* what this handle sends comes back once sent */
+#define CANDOR_NO_LOCAL		0x2	/* what other handles of the device send is not received */
+#define CANDOR_OPTIONS_ALL	0x3
+
+/* CANDOR_SET_PRIORITY: 0 is sent first */
+#define CANDOR_PRIORITIES	3
+#define CANDOR_PRIORITY_DEFAULT	1
+
+/* CANDOR_FLUSH: a mask */
+#define CANDOR_FLUSH_RECEIVED	0x1	/* of this handle */
+#define CANDOR_FLUSH_UNSENT	0x2	/* of all handles; open for writing */
+#define CANDOR_FLUSH_ALL	0x3
+
+/**
+ * struct candor_statistics - CANDOR_GET_STATISTICS, since the device or the handle is there
+ * @received: frames from the bus
+ * @sent: frames sent, of all handles
+ * @dropped: frames written that were never sent: bus-off, stop, flush
+ * @overruns: times the controller said that it lost frames
+ * @bus_errors: error frames on the bus seen
+ * @arbitrations: arbitrations lost
+ * @bus_offs: times the controller left the bus
+ * @interrupts: interrupts of this controller
+ * @storms: interrupts after which the controller still asked for service, when the handler gave up
+ * @longest_ns: longest time in the handler
+ * @most_frames: most frames read in one interrupt
+ * @state: enum candor_state
+ * @receive_errors: error counter of the controller
+ * @transmit_errors: error counter of the controller
+ * @waiting: frames in the transmit queues
+ * @handles: open files
+ * @handle_received: frames put into this handle's queue
+ * @handle_lost: frames lost because it was full, by either policy
+ * @handle_waiting: frames in it
+ * @handle_most: most frames there ever were in it
+ * @handle_slots: its length
+ * @handle_policy: its policy
+ */
+struct candor_statistics {
+	__u64 received;
+	__u64 sent;
+	__u64 dropped;
+	__u64 overruns;
+	__u64 bus_errors;
+	__u64 arbitrations;
+	__u64 bus_offs;
+	__u64 interrupts;
+	__u64 storms;
+	__u64 longest_ns;
+	__u32 most_frames;
+	__u32 state;
+	__u32 receive_errors;
+	__u32 transmit_errors;
+	__u32 waiting;
+	__u32 handles;
+	__u64 handle_received;
+	__u64 handle_lost;
+	__u32 handle_waiting;
+	__u32 handle_most;
+	__u32 handle_slots;
+	__u32 handle_policy;
+};
+
+/*
+ * What changes the device (SET_BITRATE, SET_MODE, START, STOP, FLUSH_UNSENT) needs a handle open
+ * for writing, or gives EBADF. An unknown ioctl gives ENOTTY, a value out of range EINVAL.
+ */
+#define CANDOR_MAGIC		0xC5
+#define CANDOR_GET_INFO		_IOR(CANDOR_MAGIC, 0, struct candor_info)
+#define CANDOR_GET_STATISTICS	_IOR(CANDOR_MAGIC, 1, struct candor_statistics)
+#define CANDOR_GET_BITRATE	_IOR(CANDOR_MAGIC, 2, struct candor_bitrate)
+#define CANDOR_SET_BITRATE	_IOW(CANDOR_MAGIC, 3, struct candor_bitrate) /* or EBUSY */
+#define CANDOR_SET_MODE		_IOW(CANDOR_MAGIC, 4, __u32)
+#define CANDOR_START		_IO(CANDOR_MAGIC, 5) /* ENODATA: no bit rate set */
+#define CANDOR_STOP		_IO(CANDOR_MAGIC, 6)	/* drops what is unsent */
+#define CANDOR_SET_FILTERS	_IOW(CANDOR_MAGIC, 7, struct candor_filters)
+#define CANDOR_SET_QUEUE	_IOW(CANDOR_MAGIC, 8, struct candor_queue_setup)
+#define CANDOR_SET_PRIORITY	_IOW(CANDOR_MAGIC, 9, __u32)
+#define CANDOR_SET_OPTIONS	_IOW(CANDOR_MAGIC, 10, __u32)
+#define CANDOR_FLUSH		_IOW(CANDOR_MAGIC, 11, __u32)
+
+#endif
