@@ -3,7 +3,7 @@
 //!     cargo bench -p candor-ping --bench ping -- COUNT
 //!
 //! Two can2udp ports on the loopback; a slave answers in a thread of its own in both cases. CPU time is that of the measuring
-//! thread alone. The bare loop transmits a frame, waits for one, and looks at nothing. Both take turns, so that what else the
+//! thread alone. The bare loop transmits a frame, waits for one with a timeout, and looks at nothing. Both take turns, so that what else the
 //! machine does meets both.
 #![allow(clippy::disallowed_methods, reason = "a benchmark prints")]
 
@@ -68,7 +68,11 @@ fn main() -> Result<(), Box<dyn Error>> {
                 for _ in 0..count {
                     let sent = transmitter.transmit(&request, true);
                     assert!(sent == Sent::Taken && transmitter.flush() == Sent::Taken);
-                    while receiver.receive(Until::Woken, &mut |_| {}) != Ok(Progress::Frames(1)) {}
+                    while receiver.receive(
+                        Until::Instant(clock::now::<Monotonic>() + Nanos::from_secs(1)),
+                        &mut |_| {},
+                    ) != Ok(Progress::Frames(1))
+                    {}
                 }
             }));
             let track = Track { pair: Pair::DEFAULT, period: Nanos::ZERO };

@@ -320,7 +320,9 @@ impl Master {
         while track.open.len() >= track.most_open {
             track.forget(place, tell);
         }
-        track.lateness.record(at.since(track.due).as_nanos().try_into().unwrap_or(i64::MAX));
+        if self.plan.pace == Pace::OpenLoop {
+            track.lateness.record(at.since(track.due).as_nanos().try_into().unwrap_or(i64::MAX));
+        }
         track.open.push_back(Open { frame, sent: at, state: State::Waiting });
         track.counts.sent += 1;
         // What was late is not made up for in a burst, unless answers shall have no influence.
@@ -391,7 +393,7 @@ impl Master {
         sum
     }
 
-    /// How long after they were due requests were handed to the port.
+    /// How long after they were due requests of an open loop were handed to the port.
     #[must_use]
     pub fn lateness(&self) -> Histogram {
         let mut sum = Histogram::new();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use candor_lat::text::{self, Canvas, Charset, Scale, Series};
 use candor_lat::{Histogram, Summary};
-use candor_ping::{Counts, Master, Pace};
+use candor_ping::{Counts, Master};
 use candor_time::Nanos;
 use candor_wire::can::Timing;
 use clap::ValueEnum;
@@ -131,12 +131,6 @@ fn row(cells: &[String; 9]) -> String {
     out
 }
 
-/// How late requests were sent, where answers do not hold them up.
-fn lateness(master: &Master) -> Option<Summary> {
-    let is_open_loop = master.plan().pace == Pace::OpenLoop;
-    master.lateness().summary().filter(|_| is_open_loop)
-}
-
 /// What is waited for: neither answered nor lost.
 const fn waiting(counts: &Counts) -> u64 {
     counts.sent - counts.answered - counts.late - counts.lost
@@ -204,7 +198,7 @@ pub(super) fn text(
     for (count, what) in more.into_iter().filter(|(count, _)| *count > 0) {
         let _ = writeln!(out, "{}: {what}", thousands(count));
     }
-    if let Some(lateness) = lateness(master) {
+    if let Some(lateness) = master.lateness().summary() {
         let (p50, max) = (duration(lateness.p50_ns as f64), duration(lateness.max_ns as f64));
         let _ = writeln!(out, "requests were sent {p50} after they were due (p50), {max} at most");
     }
@@ -251,7 +245,7 @@ pub(super) fn json(
         let counts = master.counts(place);
         let round_trips = master.round_trips(place);
         let summary = round_trips.summary();
-        let lateness = lateness(master);
+        let lateness = master.lateness().summary();
         let wire = measured.of(place);
         let range = wire.and_then(|wire| wire.range);
         let above = wire.and_then(|wire| wire.above.as_ref()?.summary());
