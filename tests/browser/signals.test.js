@@ -141,7 +141,7 @@ test("signals are shown as they come, and grow old", async () => {
 
 test("buses and subscribers are in the header, and what the page missed", async () => {
   await open();
-  await shows(await page.waitForSelector("#buses tr"), `can01,23412.3 %3${HOSTILE}`);
+  await shows(await page.waitForSelector("#buses tr"), `can01,23412.3 %30${HOSTILE}`);
   await shows(await page.$("#audience"), "1 subscriber, 7 missed events");
   await shows(await page.$("#uptime"), "up for 61 s");
   send("candor/missed", { missed: 2, total: 12 });

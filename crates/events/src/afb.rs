@@ -91,7 +91,8 @@ pub fn parse(text: &str) -> Result<Option<Call>, Violation> {
     let kind = items.first().and_then(Value::as_u64);
     let name = |index: usize| items.get(index).and_then(Value::as_str);
     match (kind, items.len()) {
-        (Some(2), 4 | 5) => {
+        // Arguments that are left out are null.
+        (Some(2), 3..=5) => {
             let (Some(id), Some((api, verb))) =
                 (name(1), name(2).and_then(|name| name.split_once('/')))
             else {
@@ -245,6 +246,12 @@ fn filter(value: &Value) -> Result<Filter, String> {
             "frequency" if number > 0.0 => filter.interval_ns = (1e9 / number).min(1e18) as u64,
             "min" => filter.min = Some(number),
             "max" => filter.max = Some(number),
+            "every" if number > f64::from(u32::MAX) || number.fract() != 0.0 => {
+                return Err(format!(
+                    "`every` of the filter is {value}; it must be a whole number of at most {}",
+                    u32::MAX
+                ));
+            }
             "every" if number >= 1.0 => filter.every = number as u32,
             "change" if number >= 0.0 => filter.change = Some(number),
             "frequency" | "every" | "change" => {
@@ -347,6 +354,8 @@ mod tests {
             (call.id.as_str(), call.api.as_str(), call.verb.as_str()),
             ("17", "low-can", "subscribe")
         );
+        let call = parse(r#"[2,"17","low-can/stats"]"#).unwrap().unwrap();
+        assert_eq!((call.verb.as_str(), call.arguments), ("stats", Value::Null));
         assert_eq!(parse(r#"[5,"a/b",{}]"#), Ok(None));
         for text in [
             "",
@@ -355,7 +364,7 @@ mod tests {
             "[2]",
             "[2,17,\"a/b\",{}]",
             "[2,\"17\",\"ab\",{}]",
-            "[2,\"17\",\"a/b\"]",
+            "[2,\"17\"]",
             "[6,\"a\",{}]",
             "[2,\"1\",\"a/b\",1,2,3]",
             "[2.5,\"1\",\"a/b\",1]",
@@ -411,6 +420,19 @@ mod tests {
             (r#"{"event":"a","latest":1}"#, "`latest` must be"),
             (r#"{"event":"a","filter":3}"#, "`filter` must be an object"),
             (r#"{"event":"a","filter":{"frequency":0}}"#, "too small"),
+            (r#"{"event":"a","filter":{"every":0}}"#, "too small"),
+            (
+                r#"{"event":"a","filter":{"every":1.5}}"#,
+                "`every` of the filter is 1.5; it must be a whole",
+            ),
+            (
+                r#"{"event":"a","filter":{"every":4294967296}}"#,
+                "it must be a whole number of at most 4294967295",
+            ),
+            (
+                r#"{"event":"a","filter":{"every":1180591620717411303424}}"#,
+                "it must be a whole number",
+            ),
             (r#"{"event":"a","filter":{"min":5,"max":1}}"#, "no value passes"),
             (r#"{"event":"a","filter":{"fast":1}}"#, "`fast` is unknown in a filter"),
         ] {

@@ -16,8 +16,6 @@ use crate::{afb, binary, sse};
 /// Events that a log holds at most, and their bytes: some seconds of a full bus.
 const MOST_ENTRIES: usize = 1 << 16;
 const MOST_BYTES: usize = 8 << 20;
-/// The most topics of raw frames: identifiers seen on all buses.
-const MOST_IDS: usize = 1 << 16;
 
 /// A bus whose frames become events.
 #[derive(Debug)]
@@ -135,13 +133,16 @@ pub struct Hub {
     known: Vec<Vec<Known>>,
     open: Vec<Open>,
     frames: u64,
-    unlisted: u64,
+    /// By bus, the frames that became no events.
+    unlisted: Vec<u64>,
     changes: u64,
 }
 
 impl Hub {
     /// A log, as a part of what [`Self::written`] says.
     pub const WHOLE: u64 = crate::log::WHOLE;
+    /// The most identifiers of all buses together. Frames with others become no events, and are counted.
+    pub const MOST_IDS: usize = 1 << 16;
 
     /// A hub for these buses. The signals of their databases are its topics; identifiers become topics when they are seen.
     #[must_use]
@@ -163,7 +164,7 @@ impl Hub {
             known: Vec::new(),
             open: Vec::new(),
             frames: 0,
-            unlisted: 0,
+            unlisted: Vec::new(),
             changes: 0,
         };
         for bus in buses {
@@ -244,6 +245,7 @@ impl Hub {
             self.buses.push(bus);
             self.known.push(all);
             self.present.push(true);
+            self.unlisted.push(0);
         }
     }
 
@@ -309,8 +311,14 @@ impl Hub {
 
     /// Frames that became events, and those that did not since too many identifiers had been seen.
     #[must_use]
-    pub const fn frames(&self) -> (u64, u64) {
-        (self.frames, self.unlisted)
+    pub fn frames(&self) -> (u64, u64) {
+        (self.frames, self.unlisted.iter().sum())
+    }
+
+    /// Frames of a bus that became no events: [`Self::MOST_IDS`] other identifiers had been seen.
+    #[must_use]
+    pub fn unlisted(&self, place: usize) -> u64 {
+        self.unlisted.get(place).copied().unwrap_or(0)
     }
 
     /// The log of a format, if it is open.
@@ -407,7 +415,9 @@ impl Hub {
             return;
         }
         let Some((raw, message)) = self.note(bus, time_ns, frame) else {
-            self.unlisted += 1;
+            if let Some(unlisted) = self.unlisted.get_mut(bus) {
+                *unlisted += 1;
+            }
             return;
         };
         self.frames += 1;
@@ -440,7 +450,7 @@ impl Hub {
         let of_bus = self.buses.get(bus)?;
         let id = frame.id();
         let name = format!("{}/{}", of_bus.name, afb::id_number(id));
-        if self.raw_topics >= MOST_IDS && !self.gone.contains_key(&name) {
+        if self.raw_topics >= Self::MOST_IDS && !self.gone.contains_key(&name) {
             return None;
         }
         let message = of_bus.database.as_ref().and_then(|it| message_of(it, frame));
@@ -468,7 +478,7 @@ impl Hub {
                 continue;
             }
             let Some(decoded) = signal.read(frame.data()) else { continue };
-            let (value, text) = (tidy(decoded.physical), decoded.value_name());
+            let (value, text) = (decoded.physical, decoded.value_name());
             append(
                 &mut self.topics,
                 &mut self.open,
@@ -502,11 +512,8 @@ impl Hub {
             return None;
         }
         let decoded = signal.read(frame.data())?;
-        Some(Latest {
-            time_ns: *time_ns,
-            value: tidy(decoded.physical),
-            text: decoded.value_name(),
-        })
+        let (value, text) = (decoded.physical, decoded.value_name());
+        Some(Latest { time_ns: *time_ns, value, text })
     }
 
     /// The newest frame of each identifier seen, with its time and its topic, in no order.
@@ -516,13 +523,6 @@ impl Hub {
             Some((self.topic(key.raw)?, *time_ns, frame))
         })
     }
-}
-
-/// The value without the error of multiplying by a decimal scale: 12.78, and not 12.780000000000001.
-fn tidy(value: f64) -> f64 {
-    let rounded = (value * 1e9).round() / 1e9;
-    // Two errors of a multiplication, each at most half of the last place.
-    if (rounded - value).abs() <= value.abs() * (2.0 * f64::EPSILON) { rounded } else { value }
 }
 
 /// Counts an event of a topic, and encodes it once for each log in which somebody wants it.
@@ -573,27 +573,4 @@ fn signals<'a>(
         };
         Topic::new(name, bus, kind)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::tidy;
-
-    #[test]
-    fn values_of_decimal_scales_are_short() {
-        for (raw, scale, text) in [
-            (1_278.0, 0.01, "12.78"),
-            (3.0, 0.1, "0.3"),
-            (65_535.0, 0.000_1, "6.5535"),
-            (1.0, 0.015_625, "0.015625"),
-            (-7.0, 0.1, "-0.7"),
-        ] {
-            assert_eq!(tidy(raw * scale).to_string(), text);
-        }
-        // What has more digits keeps them.
-        for value in [1.0 / 3.0, 1e-20, 1e300, f64::MAX, f64::INFINITY] {
-            assert_eq!(tidy(value).to_bits(), value.to_bits(), "{value}");
-        }
-        assert!(tidy(f64::NAN).is_nan());
-    }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use candor_events::Pattern;
 use candor_events::afb;
 use candor_events::binary::Encoding;
 use candor_service::clients::{Client, Room};
@@ -108,15 +107,31 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> 
         };
     }
     if path == "/values" {
-        let name = query.into_iter().find(|(key, _)| key == "name");
-        let pattern = Pattern::Name(name.map_or_else(|| "*".to_owned(), |(_, name)| name));
-        let values = verbs::values(&shared.hub(), &[pattern]).to_string();
-        return with_type(StatusCode::OK, "application/json", whole(values + "\n"));
+        return match values(&query, shared) {
+            Ok(values) => {
+                with_type(StatusCode::OK, "application/json", whole(format!("{values}\n")))
+            }
+            Err(reason) => text(StatusCode::BAD_REQUEST, &reason),
+        };
     }
     text(
         StatusCode::NOT_FOUND,
         "there is nothing here; there are /, /values?name=GLOB, /events?name=GLOB and /api (WebSocket)",
     )
+}
+
+/// The newest values that a query asks for.
+///
+/// # Errors
+/// What is wrong with it, in one sentence.
+fn values(query: &[(String, String)], shared: &Shared) -> Result<serde_json::Value, String> {
+    let is_known = |key: &str| matches!(key, "name" | "id" | "pgn" | "raw");
+    if let Some((key, _)) = query.iter().find(|(key, _)| !is_known(key)) {
+        return Err(format!("`{key}` is unknown; there are name, id, pgn and raw"));
+    }
+    let hub = shared.hub();
+    let wanted = stream::read(query, verbs::has_signals(&hub))?;
+    verbs::values(&hub, &wanted.patterns)
 }
 
 /// The keys and values of a query.

@@ -12,8 +12,11 @@ mod thread;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use candor_diagnostics::counted;
 use candor_linux::clock;
 use candor_port::{
     Address, Endpoint, Error, Estate, Medium, Progress, Receiver, ReceiverCounters, Until, Wanted,
@@ -56,12 +59,29 @@ pub(crate) struct Intake {
     pub(crate) batches: AtomicU64,
 }
 
+/// What a port has counted.
+pub(crate) struct Totals {
+    /// Frames received.
+    pub(crate) frames: u64,
+    /// What was lost before it could be received.
+    pub(crate) lost: u64,
+    /// Datagrams, lines and records that are not what they should be.
+    pub(crate) malformed: u64,
+    /// Datagrams and connections from others than the peer.
+    pub(crate) foreign: u64,
+}
+
 impl Intake {
-    /// Frames received, and what was lost before it could be received.
-    pub(crate) fn totals(&self) -> (u64, u64) {
+    /// What was received, and what was not.
+    pub(crate) fn totals(&self) -> Totals {
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = |of: fn(&ReceiverCounters) -> u64| counters.iter().map(|one| of(one)).sum();
-        (sum(|one| one.frames.get()), sum(|one| one.overflow.get() + one.missing.get()))
+        Totals {
+            frames: sum(|one| one.frames.get()),
+            lost: sum(|one| one.overflow.get() + one.missing.get()),
+            malformed: sum(|one| one.malformed.get()),
+            foreign: sum(|one| one.foreign.get()),
+        }
     }
 
     /// The bus, by its place in the hub.
@@ -96,6 +116,11 @@ impl Intake {
 
     fn set_trouble(&self, trouble: Option<String>) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
+    /// Leaves nothing to others any more.
+    fn leave_nothing(&self) {
+        *self.endpoint.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn adopt(&self, receiver: &dyn Receiver, endpoint: Option<Endpoint>) {
@@ -174,6 +199,8 @@ pub(crate) struct Ingest {
     is_ending: Arc<AtomicBool>,
     thread: Option<thread::Thread>,
     task: Option<AbortHandle>,
+    /// Hangs up when the port is closed.
+    closed: Mutex<mpsc::Receiver<()>>,
     reported: Option<String>,
 }
 
@@ -189,12 +216,14 @@ impl Opened {
         let (address, pace) = (self.address.clone(), self.pace);
         let is_ending = Arc::new(AtomicBool::new(false));
         let is_waited_for = self.receiver.descriptor().is_some() && pace == Pace::Received;
-        let worker = Worker { opened: self, coalesce, shared };
+        let (open, closed) = mpsc::channel();
+        let worker = Worker { opened: self, coalesce, shared, _open: open };
         let (thread, task) = match is_waited_for {
             true => (None, Some(reactor.spawn(task::Task::new(worker).work()))),
             false => (Some(thread::start(worker, Arc::clone(&is_ending))?), None),
         };
-        Ok(Ingest { address, pace, intake, is_ending, thread, task, reported: None })
+        let closed = Mutex::new(closed);
+        Ok(Ingest { address, pace, intake, is_ending, thread, task, closed, reported: None })
     }
 }
 
@@ -213,6 +242,15 @@ impl Ingest {
         if let Some(thread) = &self.thread {
             thread.wake();
         }
+    }
+
+    /// Waits until the port of one that was ended is closed, but not for longer than this. Whether it is.
+    pub(crate) fn wait_closed(&mut self, patience: Duration) -> bool {
+        let closed = self.closed.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let is_closed = closed.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected);
+        // A port that was opened again in the meantime has left something, too.
+        self.intake.leave_nothing();
+        is_closed
     }
 
     pub(crate) fn join(self) {
@@ -252,6 +290,8 @@ struct Worker {
     opened: Opened,
     coalesce: Nanos,
     shared: Arc<Shared>,
+    /// The last field: it hangs up after the port is closed.
+    _open: mpsc::Sender<()>,
 }
 
 impl Worker {
@@ -301,6 +341,18 @@ impl Worker {
     /// The port works, or does not, and why.
     fn set_trouble(&self, trouble: Option<String>) {
         self.opened.intake.set_trouble(trouble);
+    }
+
+    /// Nothing comes any more.
+    fn set_ended(&self) {
+        let malformed = self.opened.receiver.counters().malformed.get();
+        let trouble = match malformed {
+            0 => "no more frames come".to_owned(),
+            count => {
+                format!("no more frames come; {} passed over", counted(count, "malformed record"))
+            }
+        };
+        self.set_trouble(Some(trouble));
     }
 
     /// Whether a port that made an error is to be opened again. A recording would begin again; its end is next.

@@ -14,7 +14,7 @@
 //! | `/` | the page: live values and plots |
 //! | `/api` | WebSocket: AGL's protocol [`x-afb-ws-json1`](candor_events::afb), or [CBOR or MessagePack](candor_events::binary) |
 //! | `/events` | Server-Sent Events; the query chooses |
-//! | `/values` | the newest values as JSON; `?name=GLOB` chooses |
+//! | `/values` | the newest values as JSON; `?name=GLOB`, `id`, `pgn` and `raw` choose |
 //!
 //! With the feature `dbus` it is served on [D-Bus](dbus), too.
 //!
@@ -44,6 +44,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 pub use candor_events::Naming;
 pub use candor_events::binary::Encoding;
@@ -140,6 +141,10 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// How long a change waits until ports that are not used any more are closed. One that takes longer, such as for the
+/// look-up of a name, is waited for by the next change.
+const CLOSING: Duration = Duration::from_secs(1);
+
 /// What threads and connections share.
 struct Shared {
     hub: Mutex<Hub>,
@@ -175,6 +180,8 @@ pub struct Service {
     ingests: Vec<(String, Ingest)>,
     /// Those whose ports are not used any more.
     ended: Vec<Ingest>,
+    /// It was said that there are too many identifiers.
+    is_full: bool,
     server: Option<Reactor>,
 }
 
@@ -236,6 +243,7 @@ impl Service {
             coalesce,
             ingests: Vec::new(),
             ended: Vec::new(),
+            is_full: false,
             server: None,
         };
         for (name, opened) in receivers {
@@ -253,6 +261,7 @@ impl Service {
     /// # Errors
     /// A port cannot be opened, or there can be no thread. Then nothing has changed.
     pub fn change(&mut self, sources: Vec<Source>) -> Result<(), Error> {
+        self.close_ended();
         let Some(server) = &self.server else { return Ok(()) };
         let mut is_used = vec![false; self.ingests.len()];
         let mut kept = vec![None; sources.len()];
@@ -281,6 +290,8 @@ impl Service {
                 None => Some(ingest::open(source, &estate).map_err(Error::Port)?),
             });
         }
+        // Nobody else takes over what is left.
+        drop(estate);
         // What comes from now on waits until all is in place.
         let mut hub = self.shared.hub();
         let mut started = Vec::new();
@@ -290,6 +301,8 @@ impl Service {
                 Err(error) => {
                     started.iter().for_each(Ingest::end);
                     self.ended.extend(started);
+                    drop(hub);
+                    self.close_ended();
                     return Err(Error::Kernel(error));
                 }
             }
@@ -326,7 +339,13 @@ impl Service {
         hub.ring_all();
         drop(hub);
         self.shared.changes.fetch_add(1, Ordering::Relaxed);
+        self.close_ended();
         Ok(())
+    }
+
+    /// Waits until the ports that are not used any more are closed, so that others may have their addresses.
+    fn close_ended(&mut self) {
+        self.ended.retain_mut(|ingest| !ingest.wait_closed(CLOSING));
     }
 
     /// The buses, each with its port.
@@ -364,14 +383,24 @@ impl Service {
     /// Frames lost before they could be received, as far as the ports know.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.shared.intakes().iter().map(|intake| intake.totals().1).sum()
+        self.shared.intakes().iter().map(|intake| intake.totals().lost).sum()
     }
 
     /// What has gone wrong with ports and message buses since this was asked last, and what is right again: a line for
     /// each.
     pub fn news(&mut self) -> Vec<String> {
         let of_ports = self.ingests.iter_mut().filter_map(|(_, ingest)| ingest.news());
-        of_ports.chain(self.links.iter().filter_map(|link| link.news())).collect()
+        let mut news: Vec<_> =
+            of_ports.chain(self.links.iter().filter_map(|link| link.news())).collect();
+        if !self.is_full && self.shared.hub().frames().1 > 0 {
+            self.is_full = true;
+            news.push(format!(
+                "{} identifiers were seen; frames with others become no events, and `unlisted` of the verb `stats` \
+                 counts them",
+                Hub::MOST_IDS
+            ));
+        }
+        news
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use crate::Shared;
 use crate::connection::MOST_BYTES;
-use crate::verbs::{Subscriptions, subscribe};
+use crate::verbs::{Subscriptions, has_signals, subscribe};
 
 /// The body of an answer.
 pub(crate) enum Content {
@@ -133,8 +133,7 @@ pub(crate) fn read(query: &[(String, String)], has_signals: bool) -> Result<Want
 /// # Errors
 /// What is wrong with the query, in one sentence.
 pub(crate) fn open(query: &[(String, String)], shared: &Arc<Shared>) -> Result<Content, String> {
-    let has_signals = shared.hub().topics().iter().any(|topic| !topic.is_raw() && !topic.is_gone);
-    let wanted = read(query, has_signals)?;
+    let wanted = read(query, has_signals(&shared.hub()))?;
     let mut subscriptions = Subscriptions::default();
     subscribe(shared, &mut subscriptions, Format::Sse, wanted)?;
     let (sender, receiver) = mpsc::channel(1);

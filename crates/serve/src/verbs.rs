@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Shared;
 use crate::framing::framing;
+use crate::ingest::Totals;
 
 /// The most patterns that a connection may subscribe to.
 const MOST_PATTERNS: usize = 1_000;
@@ -105,10 +106,12 @@ fn perform(
         }
         "list" => Ok(list(&shared.hub())),
         "get" => {
-            let all = arguments.is_null();
-            let patterns =
-                if all { vec![Pattern::Name("*".into())] } else { wanted(arguments)?.patterns };
-            Ok(values(&shared.hub(), &patterns))
+            let hub = shared.hub();
+            let patterns = match arguments {
+                Value::Null => vec![everything(&hub)],
+                arguments => wanted(arguments)?.patterns,
+            };
+            values(&hub, &patterns)
         }
         "stats" => Ok(stats(shared)),
         // There is nothing to be authorised for.
@@ -139,14 +142,7 @@ pub(crate) fn subscribe(
         ));
     }
     let mut hub = shared.hub();
-    // A name that no signal has can only be a mistake; identifiers may still come up.
-    let unknown = patterns.iter().find(|pattern| {
-        matches!(pattern, Pattern::Name(_))
-            && !hub.topics().iter().any(|topic| !topic.is_gone && pattern.takes(topic))
-    });
-    if let Some(Pattern::Name(name)) = unknown {
-        return Err(format!("no signal is called `{name}`; the verb `list` shows all names"));
-    }
+    check_names(&hub, &patterns)?;
     subscriptions.patterns += patterns.len();
     let subscriber = subscriptions.of(format, &mut hub);
     let topics: usize = patterns
@@ -163,16 +159,21 @@ pub(crate) fn subscribe(
     Ok(response)
 }
 
+/// An identifier as a number, and whether it is an extended one.
+fn number(id: Id) -> (u32, bool) {
+    match id {
+        Id::Standard(id) => (u32::from(id.as_raw()), false),
+        Id::Extended(id) => (id.as_raw(), true),
+    }
+}
+
 /// All signals, and the identifiers seen so far.
 fn list(hub: &Hub) -> Value {
     let bus = |topic: &Topic| hub.buses().get(topic.bus).map_or("", |bus| bus.name.as_str());
     let mut signals = Vec::new();
     let mut frames = Vec::new();
     for topic in hub.topics().iter().filter(|topic| !topic.is_gone) {
-        let (id, is_extended) = match topic.id() {
-            Id::Standard(id) => (u32::from(id.as_raw()), false),
-            Id::Extended(id) => (id.as_raw(), true),
-        };
+        let (id, is_extended) = number(topic.id());
         match &topic.kind {
             Kind::Raw { .. } => frames.push(
                 json!({ "name": topic.name, "bus": bus(topic), "id": id, "extended": is_extended }),
@@ -198,23 +199,70 @@ fn list(hub: &Hub) -> Value {
     json!({ "signals": signals, "frames": frames })
 }
 
-/// The newest values of the signals that one of the patterns takes, by name.
-pub(crate) fn values(hub: &Hub, patterns: &[Pattern]) -> Value {
-    let taken =
-        hub.topics().iter().filter(|topic| patterns.iter().any(|pattern| pattern.takes(topic)));
-    let values = taken.filter_map(|topic| {
-        let latest = hub.latest(topic)?;
-        let mut value = json!({
-            "name": topic.name,
-            "value": latest.value,
-            "timestamp": latest.time_ns / 1_000,
-        });
-        if let Some(text) = latest.text {
-            value["text"] = text.into();
-        }
-        Some(value)
+/// All signals, or all frames if there are none.
+pub(crate) fn everything(hub: &Hub) -> Pattern {
+    match has_signals(hub) {
+        true => Pattern::Name("*".into()),
+        false => Pattern::Raw,
+    }
+}
+
+/// Whether there are signals.
+pub(crate) fn has_signals(hub: &Hub) -> bool {
+    hub.topics().iter().any(|topic| !topic.is_raw() && !topic.is_gone)
+}
+
+/// A name that no signal has can only be a mistake; identifiers may still come up.
+fn check_names(hub: &Hub, patterns: &[Pattern]) -> Result<(), String> {
+    let unknown = patterns.iter().find(|pattern| {
+        matches!(pattern, Pattern::Name(_))
+            && !hub.topics().iter().any(|topic| !topic.is_gone && pattern.takes(topic))
     });
-    values.collect::<Vec<_>>().into()
+    match unknown {
+        Some(Pattern::Name(name)) => {
+            Err(format!("no signal is called `{name}`; the verb `list` shows all names"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The newest values of the signals that one of the patterns takes, and the newest frames of the identifiers.
+///
+/// # Errors
+/// A name that is none, in one sentence.
+pub(crate) fn values(hub: &Hub, patterns: &[Pattern]) -> Result<Value, String> {
+    check_names(hub, patterns)?;
+    let is_taken = |topic: &Topic| patterns.iter().any(|pattern| pattern.takes(topic));
+    let signals = hub.topics().iter().filter(|topic| !topic.is_raw() && is_taken(topic));
+    let mut values: Vec<_> = signals
+        .filter_map(|topic| {
+            let latest = hub.latest(topic)?;
+            let mut value = json!({
+                "name": topic.name,
+                "value": latest.value,
+                "timestamp": latest.time_ns / 1_000,
+            });
+            if let Some(text) = latest.text {
+                value["text"] = text.into();
+            }
+            Some(value)
+        })
+        .collect();
+    if patterns.iter().any(|pattern| !matches!(pattern, Pattern::Name(_))) {
+        let mut frames: Vec<_> =
+            hub.newest_frames().filter(|(topic, ..)| is_taken(topic)).collect();
+        frames.sort_by_key(|(topic, ..)| (topic.bus, number(topic.id())));
+        values.extend(frames.into_iter().map(|(topic, time_ns, frame)| {
+            let (id, _) = number(topic.id());
+            json!({
+                "name": topic.name,
+                "id": id,
+                "data": frame.data(),
+                "timestamp": time_ns / 1_000,
+            })
+        }));
+    }
+    Ok(values.into())
 }
 
 /// What the service has done so far.
@@ -222,12 +270,15 @@ fn stats(shared: &Shared) -> Value {
     let hub = shared.hub();
     let intakes = shared.intakes();
     let buses = intakes.iter().map(|intake| {
-        let (frames, lost) = intake.totals();
+        let Totals { frames, lost, malformed, foreign } = intake.totals();
         json!({
             "name": hub.buses().get(intake.bus()).map_or("", |bus| &bus.name),
             "port": intake.port,
             "frames": frames,
             "lost": lost,
+            "malformed": malformed,
+            "foreign": foreign,
+            "unlisted": hub.unlisted(intake.bus()),
             "batches": intake.batches.load(Ordering::Relaxed),
             "trouble": intake.trouble(),
         })

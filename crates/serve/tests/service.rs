@@ -718,3 +718,128 @@ fn subscribers_are_told_that_the_service_ends() {
         assert_eq!((close.code, close.reason.as_str()), (CloseCode::Away, "the service ends"));
     }
 }
+
+/// A service of a recording, served at an address, and its folder.
+fn recording(lines: &str, dbc: Option<&str>, coalesce: Nanos) -> (Service, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.log");
+    std::fs::write(&path, lines).unwrap();
+    let source = Source {
+        name: "car".into(),
+        address: format!("file:{}?speed=max", path.display()).parse().unwrap(),
+        database: dbc.and_then(|dbc| Database::parse("car.dbc", dbc.as_bytes(), &Findings::new())),
+        pace: Pace::Received,
+    };
+    let service = Service::start(Config {
+        sources: vec![source],
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        dbus: Vec::new(),
+        coalesce,
+    });
+    (service.unwrap(), folder)
+}
+
+/// A client, and what is told when the recording is over.
+fn over(service: &mut Service) -> (Client, Vec<String>) {
+    let Some(Place::Tcp(address)) = service.places().first() else { panic!() };
+    let client = Client::connect(&format!("ws://{address}/api")).unwrap();
+    let mut news = Vec::new();
+    while !news.iter().any(|line: &String| line.contains("no more frames come")) {
+        news.extend(service.news());
+        std::thread::yield_now();
+    }
+    (client, news)
+}
+
+#[test]
+fn what_becomes_no_event_is_counted_and_told_once() {
+    let identifiers = u32::try_from(candor_events::Hub::MOST_IDS).unwrap();
+    let mut lines: String =
+        (0..identifiers + 3).map(|id| format!("(1000.0) can0 {:08X}#01\n", id + 0x800)).collect();
+    lines.push_str("(1000.0) can0 hello\n(1000.0) can0 00000800#02\n");
+    let (mut service, _folder) = recording(&lines, None, Nanos::from_micros(1_500));
+    let (mut client, mut news) = over(&mut service);
+    let bus = client.call("stats", &Value::Null).unwrap()["buses"][0].clone();
+    assert_eq!(
+        (&bus["unlisted"], &bus["malformed"], &bus["foreign"]),
+        (&3.into(), &1.into(), &0.into())
+    );
+    assert_eq!(service.frames(), u64::from(identifiers) + 1);
+    news.extend(service.news());
+    news.extend(service.news());
+    let count = |text: &str| news.iter().filter(|line| line.contains(text)).count();
+    assert_eq!(count("65536 identifiers were seen"), 1, "{news:?}");
+    assert_eq!(count("no more frames come; 1 malformed record passed over"), 1, "{news:?}");
+}
+
+#[test]
+fn the_newest_frames_are_there_by_identifier() {
+    let lines = "(1000.000001) can0 123#0100\n(1000.000002) can0 0CF00400#05\n\
+                 (1000.000003) can0 123#0200\n(1000.000004) can0 124#\n";
+    let (mut service, _folder) = recording(lines, Some(DBC), Nanos::ZERO);
+    let (mut client, _) = over(&mut service);
+    let mut names = |arguments: Value| -> Result<Vec<String>, Error> {
+        let values = client.call("get", &arguments)?;
+        let values = values.as_array().unwrap().iter();
+        Ok(values.map(|value| value["name"].as_str().unwrap().to_owned()).collect())
+    };
+    for (arguments, expected) in [
+        (json!(null), &["Motor.Speed"][..]),
+        (json!({ "id": 291 }), &["car/291"]),
+        (json!({ "pgn": 61_444 }), &["car/217056256"]),
+        (json!({ "id": "*" }), &["car/291", "car/292", "car/217056256"]),
+        (json!({ "event": "*", "id": [292, 293] }), &["Motor.Speed", "car/292"]),
+    ] {
+        assert_eq!(names(arguments.clone()).unwrap(), expected, "{arguments}");
+    }
+    let error = names(json!({ "event": "nope" })).unwrap_err();
+    assert!(
+        matches!(&error, Error::Refused(reason) if reason.contains("no signal is called `nope`"))
+    );
+    let newest = client.call("get", &json!({ "id": 291 })).unwrap();
+    assert_eq!(
+        newest,
+        json!([{ "name": "car/291", "id": 291, "data": [2, 0], "timestamp": 1_000_000_003 }])
+    );
+
+    let Some(Place::Tcp(address)) = service.places().first() else { panic!() };
+    let get = |path: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().to_owned(), body.to_owned())
+    };
+    for (query, status, part) in [
+        ("", "200", "Motor.Speed"),
+        ("?name=Motor.Speed&name=*.Spee*", "200", "[{\"name\":\"Motor.Speed\""),
+        ("?name=Motor.*&id=292", "200", "},{\"data\":[],\"id\":292"),
+        ("?name=Motor.*&name=nope", "400", "no signal is called `nope`"),
+        ("?nam=Motor.*", "400", "`nam` is unknown; there are name, id, pgn and raw"),
+        ("?min=5", "400", "`min` is unknown"),
+    ] {
+        let (found, body) = get(&format!("/values{query}"));
+        assert_eq!(found, status, "{query}: {body}");
+        assert!(body.contains(part), "{query}: {body}");
+    }
+}
+
+#[test]
+fn a_long_tick_does_not_hold_up_the_end() {
+    let lines: String = (0..5_000).map(|at| format!("(1000.{at:06}) can0 123#01\n")).collect();
+    let (service, _folder) = recording(&lines, None, Nanos::from_secs(3_600));
+    // Frames came, and the next tick is far away.
+    while service.frames() == 0 {
+        std::thread::yield_now();
+    }
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        drop(service);
+        ended.send(())
+    });
+    end.recv_timeout(PATIENCE).expect("the service ends");
+}

@@ -103,7 +103,7 @@ pub struct Decoded<'a> {
     pub signal: &'a Signal,
     /// The number in the frame; of a floating-point signal, its bits.
     pub raw: i128,
-    /// Scaled and with its offset, in the signal's unit.
+    /// Scaled and with its offset, in the signal's unit; without the error of decimal scales such as 0.1.
     pub physical: f64,
 }
 
@@ -116,6 +116,20 @@ impl<'a> Decoded<'a> {
             ValueType::F32 | ValueType::F64 => None,
         }
     }
+}
+
+/// Whole numbers up to this one are exact as `f64`.
+const EXACT: i64 = 1 << f64::MANTISSA_DIGITS;
+/// What numbers of so many decimal places are multiples of the inverse of.
+const POWERS: [f64; 13] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12];
+
+/// How many times `1 / power` a number is, if it is the `f64` next to such a multiple.
+#[inline]
+fn as_multiple(number: f64, power: f64) -> Option<i64> {
+    // A number too large ends outside.
+    let multiple = (number * power + 0.5_f64.copysign(number)) as i64;
+    let is_exact = (-EXACT..=EXACT).contains(&multiple) && multiple as f64 / power == number;
+    is_exact.then_some(multiple)
 }
 
 impl Signal {
@@ -132,12 +146,40 @@ impl Signal {
     #[inline]
     fn physical_of_bits(&self, bits: u64) -> f64 {
         let number = match self.value_type {
-            ValueType::Integer if self.field.is_signed() => self.field.extend_sign(bits) as f64,
-            ValueType::Integer => bits as f64,
+            ValueType::Integer if self.field.is_signed() => {
+                let raw = self.field.extend_sign(bits);
+                return self.scaled(raw as f64, Some(raw));
+            }
+            ValueType::Integer => return self.scaled(bits as f64, i64::try_from(bits).ok()),
             ValueType::F32 => f64::from(f32::from_bits(bits as u32)),
             ValueType::F64 => f64::from_bits(bits),
         };
         number * self.scale + self.offset
+    }
+
+    /// The physical value of a whole number, which is there as `i64`, too, if that has it. Where scale and offset are decimal numbers of few digits, it is the number
+    /// next to the exact result, 12.78 and not 12.780000000000001; elsewhere the result of computing with them.
+    #[inline]
+    fn scaled(&self, number: f64, raw: Option<i64>) -> f64 {
+        let computed = || number * self.scale + self.offset;
+        for (places, power) in (0..).zip(POWERS) {
+            let (Some(scale), Some(offset)) =
+                (as_multiple(self.scale, power), as_multiple(self.offset, power))
+            else {
+                continue;
+            };
+            // Whole numbers have no error.
+            if places == 0 {
+                return computed();
+            }
+            let steps = raw.and_then(|raw| raw.checked_mul(scale)?.checked_add(offset));
+            // Of two exact numbers, the quotient is rounded once.
+            return match steps {
+                Some(steps) if steps.unsigned_abs() <= EXACT as u64 => steps as f64 / power,
+                _ => computed(),
+            };
+        }
+        computed()
     }
 
     /// The physical value of a raw one.
@@ -324,6 +366,41 @@ mod tests {
         assert!(!gear.value_names.is_empty() && ValueNames::default().is_empty());
     }
 
+    #[test]
+    fn values_of_decimal_scales_are_short() {
+        for (raw, scale, offset, text) in [
+            (1_278, 0.01, 0.0, "12.78"),
+            (3, 0.1, 0.0, "0.3"),
+            (65_535, 0.000_1, 0.0, "6.5535"),
+            (1, 0.015_625, 0.0, "0.015625"),
+            (-7, 0.1, 0.0, "-0.7"),
+            (7_678, 0.1, -780.0, "-12.2"),
+            (1, 0.1, 0.2, "0.3"),
+            (3, 1e-9, 0.0, "0.000000003"),
+            (5_150_438_181, 1.0, 0.0, "5150438181"),
+            (5_150_438_181, 1.0, -40.0, "5150438141"),
+            (51_504_381_815, 0.1, 0.0, "5150438181.5"),
+        ] {
+            assert_eq!(signal(64, true, scale, offset).physical(raw).to_string(), text);
+        }
+        // What is no decimal number of few digits is computed.
+        for (raw, scale, offset) in [
+            (1_i64, 1.0 / 3.0, 0.0),
+            (7, 2_f64.powi(-40), 0.1),
+            (3, f64::MAX, 0.0),
+            (3, f64::INFINITY, 0.1),
+            (i64::MAX, 0.1, 0.0),
+            (i64::MIN, 1e300, -1e300),
+        ] {
+            let physical = signal(64, true, scale, offset).physical(raw.into());
+            assert_eq!(physical.to_bits(), (raw as f64 * scale + offset).to_bits(), "{raw}");
+        }
+        assert!(signal(8, true, f64::NAN, 0.0).physical(1).is_nan());
+        // Numbers of IEEE 754 have their own errors.
+        let double = Signal { value_type: ValueType::F64, ..signal(64, false, 0.1, 0.0) };
+        assert_eq!(double.physical(3_f64.to_bits().into()), 3.0 * 0.1);
+    }
+
     proptest! {
         /// What is decoded is encoded again, as long as `f64` can tell raw values apart.
         #[test]
@@ -343,6 +420,45 @@ mod tests {
             let mut written = data.clone();
             signal.write(&mut written, decoded.physical).unwrap();
             prop_assert_eq!(written, data);
+        }
+
+        /// Whole numbers that `f64` has are what they are.
+        #[test]
+        fn whole_numbers_are_exact(raw in -(1_i64 << 53)..=1 << 53, narrow in 0_i64..1 << 33) {
+            for raw in [raw, narrow] {
+                prop_assert_eq!(signal(64, true, 1.0, 0.0).physical(raw.into()) as i64, raw);
+            }
+        }
+
+        /// A value of a decimal scale is the `f64` next to what exact arithmetic gives, whose digits the standard library
+        /// reads.
+        #[test]
+        fn values_of_decimal_scales_are_exact(
+            raw in -(1_i64 << 40)..1 << 40,
+            shift in 0..40_u32,
+            (factor, places) in (-1_000_i64..=1_000, 0..=9_usize),
+            (offset, offset_places) in (-100_000_i64..=100_000, 0..=9_usize),
+        ) {
+            let raw = raw >> shift;
+            let decimal = |number: i128, places: usize| -> f64 {
+                format!("{number}e-{places}").parse().unwrap()
+            };
+            let signal = signal(
+                64, true, decimal(factor.into(), places), decimal(offset.into(), offset_places),
+            );
+            let most = places.max(offset_places);
+            let power = |places: usize| 10_i128.pow((most - places) as u32);
+            let steps = i128::from(raw) * i128::from(factor) * power(places)
+                + i128::from(offset) * power(offset_places);
+            let physical = signal.physical(raw.into());
+            if steps.unsigned_abs() <= 1 << 53 {
+                prop_assert_eq!(physical, decimal(steps, most));
+            } else {
+                // Nothing but what computing gives, which is near.
+                let computed = raw as f64 * signal.scale + signal.offset;
+                let exact = decimal(steps, most);
+                prop_assert!((physical - exact).abs() <= (computed - exact).abs());
+            }
         }
 
         /// The nearest raw value is at most half a step away.

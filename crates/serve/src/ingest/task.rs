@@ -67,9 +67,7 @@ impl Task {
                 }
             };
             match next {
-                Next::End => {
-                    return self.worker.set_trouble(Some("no more frames come".to_owned()));
-                }
+                Next::End => return self.worker.set_ended(),
                 _ => self.mend().await,
             }
         }

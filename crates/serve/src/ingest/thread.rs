@@ -4,10 +4,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use candor_linux::clock;
 use candor_port::{Error, Estate, Until, Waker};
-use candor_time::{Monotonic, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::Frame;
 
 use super::{ATTENTION, MOST_FRAMES, Pacer, RETRY, Taken, Worker, receiver};
@@ -35,6 +36,7 @@ impl Thread {
         if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
             waker.wake();
         }
+        self.handle.thread().unpark();
     }
 
     pub(super) fn join(self) {
@@ -66,7 +68,7 @@ impl Work {
         while !self.is_ending.load(Ordering::Relaxed) {
             if is_flowing && coalesce > Nanos::ZERO {
                 next = (next + coalesce).max(clock::now());
-                let _ = clock::sleep_until(next);
+                self.sleep_until(next);
             }
             let until = match is_flowing && coalesce > Nanos::ZERO {
                 true => Until::Now,
@@ -75,7 +77,7 @@ impl Work {
             match self.worker.take(until, &mut batch) {
                 Ok(Taken::Ended) => {
                     self.publish(&mut batch);
-                    self.worker.set_trouble(Some("no more frames come".to_owned()));
+                    self.worker.set_ended();
                     self.rest();
                     return;
                 }
@@ -111,7 +113,10 @@ impl Work {
     /// After an error: waits, and opens the port again if that helps.
     fn mend(&mut self, error: &Error) {
         self.worker.set_trouble(Some(error.to_string()));
-        let _ = clock::sleep_until(clock::now::<Monotonic>() + RETRY);
+        self.sleep_until(clock::now::<Monotonic>() + RETRY);
+        if self.is_ending.load(Ordering::Relaxed) {
+            return;
+        }
         if self.worker.can_be_opened_again()
             && let Ok((receiver, endpoint)) =
                 receiver(&self.worker.opened.address, &Estate::default())
@@ -124,7 +129,18 @@ impl Work {
     /// Nothing comes any more.
     fn rest(&self) {
         while !self.is_ending.load(Ordering::Relaxed) {
-            let _ = clock::sleep_until(clock::now::<Monotonic>() + RETRY);
+            std::thread::park();
+        }
+    }
+
+    /// Sleeps until then, or until it is to end.
+    fn sleep_until(&self, until: Instant<Monotonic>) {
+        while !self.is_ending.load(Ordering::Relaxed) {
+            let now = clock::now::<Monotonic>();
+            if now >= until {
+                return;
+            }
+            std::thread::park_timeout(Duration::from_nanos(until.since(now).as_nanos()));
         }
     }
 }
