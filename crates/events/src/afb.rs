@@ -141,7 +141,7 @@ pub struct Wanted {
 }
 
 /// Reads the arguments of `subscribe` and `unsubscribe`: `{"event": "glob" or [..], "id": 1568 or "*", "pgn": 61442,
-/// "filter": {"frequency", "min", "max", "every", "change"}, "latest": true,
+/// "filter": {"frequency", "min", "max", "hysteresis", "every", "change"}, "latest": true,
 /// "batch": true}`. A bare string is an event.
 ///
 /// # Errors
@@ -254,17 +254,21 @@ fn filter(value: &Value) -> Result<Filter, String> {
             }
             "every" if number >= 1.0 => filter.every = number as u32,
             "change" if number >= 0.0 => filter.change = Some(number),
-            "frequency" | "every" | "change" => {
+            "hysteresis" if number >= 0.0 => filter.hysteresis = number,
+            "frequency" | "every" | "change" | "hysteresis" => {
                 return Err(format!("`{key}` of the filter is {number}, which is too small"));
             }
             _ => {
                 return Err(format!(
-                    "`{key}` is unknown in a filter; there are frequency (per second), min, max, every and change"
+                    "`{key}` is unknown in a filter; there are frequency (per second), min, max, hysteresis, every and change"
                 ));
             }
         }
     }
     match (filter.min, filter.max) {
+        (None, None) if filter.hysteresis > 0.0 => {
+            Err("`hysteresis` of the filter needs `min` or `max`".to_owned())
+        }
         (Some(min), Some(max)) if min > max => {
             Err(format!("`min` of the filter, {min}, is above its `max`, {max}: no value passes"))
         }
@@ -392,12 +396,13 @@ mod tests {
             assert_eq!(read(text).unwrap().patterns, patterns, "{text}");
         }
         let all = read(
-            r#"{"event":"a","latest":true,"filter":{"frequency":4,"min":1,"max":2,"every":3,"change":0.5}}"#,
+            r#"{"event":"a","latest":true,"filter":{"frequency":4,"min":1,"max":2,"hysteresis":0.1,"every":3,"change":0.5}}"#,
         );
         let filter = Filter {
             interval_ns: 250_000_000,
             every: 3,
             change: Some(0.5),
+            hysteresis: 0.1,
             min: Some(1.0),
             max: Some(2.0),
         };

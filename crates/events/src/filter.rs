@@ -13,6 +13,9 @@ pub struct Filter {
     pub min: Option<f64>,
     /// The greatest value, this one included.
     pub max: Option<f64>,
+    /// Once a value is within `min` and `max`, values pass until one is outside by more than this: a signal that trembles at a
+    /// limit does not come and go.
+    pub hysteresis: f64,
 }
 
 /// What is remembered of the events of a topic.
@@ -20,14 +23,18 @@ pub struct Filter {
 pub(crate) struct Memory {
     seen: u32,
     sent: Option<(u64, f64)>,
+    is_within: bool,
 }
 
 impl Filter {
     /// Whether an event passes. Raw events have no value: conditions on values take them all.
     pub(crate) fn passes(&self, memory: &mut Memory, time_ns: u64, value: Option<f64>) -> bool {
+        let slack = if memory.is_within { self.hysteresis } else { 0.0 };
         let is_outside = value.is_some_and(|value| {
-            self.min.is_some_and(|min| value < min) || self.max.is_some_and(|max| value > max)
+            self.min.is_some_and(|min| value < min - slack)
+                || self.max.is_some_and(|max| value > max + slack)
         });
+        memory.is_within = !is_outside;
         if is_outside {
             return false;
         }
@@ -71,6 +78,9 @@ mod tests {
             (Filter { change: Some(1.0), ..all.clone() }, &[0, 3, 4, 5]),
             (Filter { min: Some(2.0), ..all.clone() }, &[2, 3, 4]),
             (Filter { min: Some(2.0), max: Some(2.5), ..all.clone() }, &[2, 3]),
+            (Filter { min: Some(2.0), hysteresis: 1.0, ..all.clone() }, &[2, 3, 4, 5]),
+            (Filter { min: Some(2.0), hysteresis: 0.5, ..all.clone() }, &[2, 3, 4]),
+            (Filter { max: Some(2.2), hysteresis: 0.5, ..all.clone() }, &[0, 1, 2, 3, 5]),
         ] {
             let mut memory = Memory::default();
             let times = (0..).map(|at| at * 10 * ms);

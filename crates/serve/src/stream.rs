@@ -101,7 +101,7 @@ pub(crate) fn read(query: &[(String, String)], has_signals: bool) -> Result<Want
                 })?;
                 interval_ns = Some(interval.as_nanos());
             }
-            "frequency" | "min" | "max" | "every" | "change" => {
+            "frequency" | "min" | "max" | "hysteresis" | "every" | "change" => {
                 let number: f64 = value
                     .parse()
                     .map_err(|_| format!("`{key}={value}` is no number; use such as {key}=5"))?;
@@ -109,7 +109,7 @@ pub(crate) fn read(query: &[(String, String)], has_signals: bool) -> Result<Want
             }
             _ => {
                 return Err(format!(
-                    "`{key}` is unknown; there are name, id, pgn, raw, latest, interval, frequency, min, max, every and change"
+                    "`{key}` is unknown; there are name, id, pgn, raw, latest, interval, frequency, min, max, hysteresis, every and change"
                 ));
             }
         }
@@ -211,6 +211,7 @@ mod tests {
             change: Some(0.0),
             min: Some(1.0),
             max: Some(2.5),
+            ..Filter::default()
         };
         assert_eq!((wanted.filter, wanted.is_latest), (filter, true));
         for (text, reason) in [
