@@ -418,7 +418,7 @@ impl Running {
         let period = self.track.period.as_nanos();
         let drawn = (u128::from(self.random.next_u64()) * u128::from(period)) >> 64;
         self.due = self.period_start + Nanos::from_nanos(drawn as u64);
-        self.period_start = self.period_start + self.track.period;
+        self.period_start += self.track.period;
     }
 
     /// The next request.

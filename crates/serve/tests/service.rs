@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use candor_diagnostics::Findings;
 use candor_events::binary::{self, Encoding};
+use candor_linux::clock;
 use candor_serve::client::{Client, Error, Event};
 use candor_serve::{Batch, Config, Content, Filter, Pace, Pattern, Place, Service, Source};
 use candor_signals::Database;
-use candor_time::Nanos;
+use candor_time::{Monotonic, Nanos};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tungstenite::client::IntoClientRequest;
@@ -682,7 +683,8 @@ fn a_recording_waits_for_its_slowest_subscriber() {
         assert_eq!(number, next.unwrap_or(number));
         next = Some(number.wrapping_add(1));
         if number % 20_000 == 0 {
-            std::thread::sleep(Duration::from_millis(20));
+            let later = clock::now::<Monotonic>() + Nanos::from_millis(20);
+            clock::sleep_until(later).unwrap();
         }
         if service.frames() == FRAMES && u64::from(number) == (FRAMES - 1) & 0xFFFF {
             break;

@@ -16,13 +16,16 @@ use crate::output::{duration, table, thousands};
 /// Of how many buses the table shows the load.
 const MOST_LOADS: usize = 2;
 
+/// Makes a table of results.
+type Table = fn(&[&Ran]) -> String;
+
 /// The figures of all results, and of a few the details. The runs of one experiment with several seeds
 /// share a row, and each kind of experiments has a table.
 pub(crate) fn overview(finished: &[Ran]) -> String {
     let of = |path: &TapPath| -> Vec<_> {
         finished.iter().filter(|ran| ran.result.path == path.name()).collect()
     };
-    let tables: [(_, fn(&[&Ran]) -> String); 3] = [
+    let tables: [(_, Table); 3] = [
         (of(TapPath::CAN_GATEWAY), of_can_gateways),
         (of(TapPath::SIGNAL_SERVICE), service::overview),
         (of(TapPath::ROUND_TRIP), round_trips::overview),

@@ -36,11 +36,11 @@ pub(crate) fn pair(traffic: &Traffic) -> Result<Pair, Failure> {
     pair.ok_or_else(|| Failure::reported("traffic: round trips need two identifiers".into()))
 }
 
-/// Both halves of a port on an interface.
-pub(crate) fn port(
-    place: &'static str,
-    interface: &str,
-) -> Result<(Box<dyn Receiver>, Box<dyn Transmitter>), Failure> {
+/// Both halves of a port.
+pub(crate) type Halves = (Box<dyn Receiver>, Box<dyn Transmitter>);
+
+/// Opens a port on an interface.
+pub(crate) fn port(place: &'static str, interface: &str) -> Result<Halves, Failure> {
     let failed = |reason: String| Failure::new(place, reason, FAULT);
     let address = interface.parse().map_err(|error| failed(format!("{error}")))?;
     let wanted = Wanted { stamps: false, ..Wanted::BOTH };
