@@ -272,17 +272,19 @@ fn run_route(scene: &mut Scene) {
 }
 
 fn run_signals(scene: &mut Scene) {
-    let serve = "signals serve --port file:drive.log?loop=true --dbc car.dbc --listen 127.0.0.1:0";
-    let serve = scene.command(serve);
-    let mut service = Gateway({ serve }.stderr(Stdio::piped()).spawn().unwrap());
-    let mut line = String::new();
-    BufReader::new(service.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
-    let url = line
-        .split_whitespace()
-        .find(|word| word.starts_with("ws://"))
-        .unwrap_or_else(|| panic!("{line}"));
-    scene.run("signals watch", &format!("{url} --count 3"));
-    scene.run("signals watch", &format!("{url} --count 3 --format cbor"));
+    let serve = "signals serve --port file:drive.log?loop=true --listen 127.0.0.1:0";
+    for options in ["--dbc car.dbc", ""] {
+        let serve = scene.command(&format!("{serve} {options}"));
+        let mut service = Gateway({ serve }.stderr(Stdio::piped()).spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(service.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let url = line
+            .split_whitespace()
+            .find(|word| word.starts_with("ws://"))
+            .unwrap_or_else(|| panic!("{line}"));
+        scene.run("signals watch", &format!("{url} --count 3"));
+        scene.run("signals watch", &format!("{url} --count 3 --format cbor"));
+    }
 }
 
 fn run_ping(scene: &mut Scene) {
@@ -411,7 +413,7 @@ fn objects_are_found_by_type_and_by_command() {
         (&["lab", "run"], &["result"]),
         (&["lab run"], &["result"]),
         (&["candor lab run"], &["result"]),
-        (&["frame"], &["frame", "frame", "frame"]),
+        (&["frame"], &["frame", "frame", "frame", "frame"]),
         (&["bus dump frame"], &["frame"]),
         (&["log"], &["frame", "log", "id", "stream"]),
         (&["route", "load"], &["finding", "loaded", "rejected"]),

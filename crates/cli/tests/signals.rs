@@ -156,3 +156,86 @@ fn a_file_is_checked_without_a_port_being_opened() {
     let output = candor(&["signals", "check", "no-such.toml"]);
     assert_eq!(output.status.code(), Some(2));
 }
+
+/// Starts a service with options, and its last line of readiness is read.
+fn with_options(folder: &tempfile::TempDir) -> (Child, BufReader<std::process::ChildStderr>) {
+    fs::write(folder.path().join("drive.log"), LOG).unwrap();
+    let port = format!("car=file:{}?loop=true", folder.path().join("drive.log").display());
+    let socket = format!("unix:{}", folder.path().join("sock").display());
+    let mut service = Command::new(env!("CARGO_BIN_EXE_candor"))
+        .args(["signals", "serve", "--port", &port, "--listen", &socket])
+        .args(["--listen", "127.0.0.1:0"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(service.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.starts_with("serving raw frames, without a DBC file of car: "), "{line}");
+    (service, stderr)
+}
+
+#[test]
+fn several_signals_end_a_service_in_order() {
+    for signals in [&["-TERM", "-TERM", "-INT"][..], &["-HUP"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut service, mut stderr) = with_options(&folder);
+        assert!(folder.path().join("sock").exists());
+        let process = service.id().to_string();
+        for signal in signals {
+            // It may have ended before the last one.
+            let _ = Command::new("kill").args([signal, process.as_str()]).output().unwrap();
+        }
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut stderr, &mut rest).unwrap();
+        assert_eq!(service.wait().unwrap().code(), Some(0), "{signals:?}: {rest}");
+        assert!(!folder.path().join("sock").exists(), "{signals:?}");
+    }
+}
+
+#[test]
+fn frames_are_watched_where_there_are_no_signals() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut service, _stderr) = with_options(&folder);
+    let socket = format!("unix:{}", folder.path().join("sock").display());
+    for format in ["json", "cbor", "msgpack"] {
+        for (json, line) in
+            [(&[][..], "car/291  07"), (&["--json"], r#""data":{"name":"car/291","data":"07"}"#)]
+        {
+            let arguments = ["signals", "watch", &socket, "--count", "2", "--format", format];
+            let output = candor(&[&arguments[..], json].concat());
+            let stdout = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(
+                output.status.code(),
+                Some(0),
+                "{format}: {output:?}",
+                output = output.stderr
+            );
+            assert_eq!(stdout.lines().count(), 2, "{format}: {stdout}");
+            assert!(stdout.contains(line), "{format}: {stdout}");
+        }
+    }
+    service.kill().unwrap();
+    service.wait().unwrap();
+}
+
+#[test]
+fn mistakes_in_options_are_named() {
+    for (arguments, part) in [
+        (
+            &["serve", "--port", "car=file:a.log", "--port", "car=can2udp:127.0.0.1:5"][..],
+            "two ports are called `car`; write NAME=PORT with other names",
+        ),
+        (
+            &["serve", "--port", "can0", "--coalesce", "1h"],
+            "frames would wait for too long; use at most 1s",
+        ),
+    ] {
+        let output = candor(&[&["signals"], arguments].concat());
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(part), "{stderr}");
+    }
+}

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use candor_signals::{Database, Message};
-use candor_wire::can::frame::ERR_FLAG;
+use candor_wire::can::frame::{ERR_FLAG, RTR_FLAG};
 use candor_wire::can::{Frame, Kind as FrameKind};
 
 use crate::bell::Bell;
 use crate::binary::Encoding;
 use crate::log::{Framing, Log, Mark};
-use crate::pattern::Pattern;
-use crate::topic::{Kind, Topic, TopicId};
+use crate::pattern::{Matcher, Pattern};
+use crate::topic::{Kind, Topic, TopicId, word};
 use crate::{afb, binary, sse};
 
 /// Events that a log holds at most, and their bytes: some seconds of a full bus.
@@ -108,7 +108,7 @@ struct Open {
     format: Format,
     log: Log,
     /// The patterns of all subscriptions, and whom they are of.
-    patterns: Vec<(Pattern, Bell)>,
+    patterns: Vec<(Matcher, Bell)>,
     /// By topic, those who want it: once for each pattern of theirs that takes it.
     listeners: Vec<Vec<Bell>>,
     /// Those for whom there is something that they have not been told of.
@@ -124,8 +124,10 @@ pub struct Hub {
     present: Vec<bool>,
     names_buses: bool,
     topics: Vec<Topic>,
-    /// How many of them are of raw frames.
-    raw_topics: usize,
+    /// Those of signals.
+    signals: Vec<TopicId>,
+    /// Those of raw frames, by the word of the identifier: one for each bus.
+    raw_topics: HashMap<u32, Vec<TopicId>>,
     /// Topics that are gone, by name.
     gone: HashMap<String, Vec<TopicId>>,
     keys: HashMap<(usize, u32), Key>,
@@ -158,7 +160,8 @@ impl Hub {
             present: Vec::new(),
             names_buses: naming == Naming::Always || buses.len() != 1,
             topics: Vec::new(),
-            raw_topics: 0,
+            signals: Vec::new(),
+            raw_topics: HashMap::new(),
             gone: HashMap::new(),
             keys: HashMap::new(),
             known: Vec::new(),
@@ -267,16 +270,48 @@ impl Hub {
             && let Some(old) = self.topics.get_mut(id.0 as usize)
         {
             // Who subscribed to it by its name still does: patterns look at nothing else that may change.
+            let before = word(old.id());
             (old.kind, old.is_gone) = (topic.kind, false);
+            // Two identifiers, one of 11 bits and one of 29, may have the same name.
+            if old.is_raw() && word(old.id()) != before {
+                self.raw_topics.entry(word(old.id())).or_default().push(id);
+            }
             return id;
         }
         for open in &mut self.open {
-            let taking = open.patterns.iter().filter(|(pattern, _)| pattern.takes(&topic));
+            let taking = open.patterns.iter().filter(|(matcher, _)| matcher.takes(&topic));
             open.listeners.push(taking.map(|(_, bell)| bell.clone()).collect());
         }
-        self.raw_topics += usize::from(topic.is_raw());
+        let id = TopicId(self.topics.len() as u32);
+        match topic.is_raw() {
+            true => self.raw_topics.entry(word(topic.id())).or_default().push(id),
+            false => self.signals.push(id),
+        }
         self.topics.push(topic);
-        TopicId(self.topics.len() as u32 - 1)
+        id
+    }
+
+    /// The topics that a pattern takes, also those that are gone, by their place. Only those are looked at that it can mean.
+    #[must_use]
+    pub fn taken_by(&self, pattern: &Pattern) -> Vec<TopicId> {
+        self.matching(&Matcher::new(pattern.clone()))
+    }
+
+    pub(crate) fn matching(&self, matcher: &Matcher) -> Vec<TopicId> {
+        let is_taken = |id: &TopicId| self.topic(*id).is_some_and(|topic| matcher.takes(topic));
+        match matcher.pattern() {
+            Pattern::Name(_) => self.signals.iter().copied().filter(is_taken).collect(),
+            Pattern::Id(id) => {
+                let topics = self.raw_topics.get(&word(*id)).into_iter().flatten();
+                let mut taken: Vec<_> = topics.copied().filter(is_taken).collect();
+                taken.sort_unstable();
+                taken.dedup();
+                taken
+            }
+            Pattern::Group(_) | Pattern::Raw => {
+                (0..self.topics.len() as u32).map(TopicId).filter(is_taken).collect()
+            }
+        }
     }
 
     /// Differs after topics came up, went or returned.
@@ -376,12 +411,14 @@ impl Hub {
     }
 
     /// A subscriber to this format wants the topics of a pattern, also those that come up later, or does so no more.
-    pub(crate) fn want(&mut self, format: Format, pattern: &Pattern, bell: &Bell, is_wanted: bool) {
+    pub(crate) fn want(&mut self, format: Format, matcher: &Matcher, bell: &Bell, is_wanted: bool) {
+        let taken = self.matching(matcher);
         let Some(open) = self.open.iter_mut().find(|open| open.format == format) else { return };
         if is_wanted {
-            open.patterns.push((pattern.clone(), bell.clone()));
+            open.patterns.push((matcher.clone(), bell.clone()));
         } else {
-            let is_it = |(other, of): &(Pattern, Bell)| of.is(bell) && other == pattern;
+            let is_it =
+                |(other, of): &(Matcher, Bell)| of.is(bell) && other.pattern() == matcher.pattern();
             let Some(place) = open.patterns.iter().position(is_it) else { return };
             open.patterns.swap_remove(place);
         }
@@ -389,10 +426,13 @@ impl Hub {
             true => *count += 1,
             false => *count = count.saturating_sub(1),
         };
-        for (topic, listeners) in self.topics.iter().zip(&mut open.listeners) {
-            if !pattern.takes(topic) {
+        for id in taken {
+            let place = id.0 as usize;
+            let (Some(topic), Some(listeners)) =
+                (self.topics.get(place), open.listeners.get_mut(place))
+            else {
                 continue;
-            }
+            };
             if is_wanted {
                 listeners.push(bell.clone());
             } else if let Some(place) = listeners.iter().position(|of| of.is(bell)) {
@@ -450,7 +490,9 @@ impl Hub {
         let of_bus = self.buses.get(bus)?;
         let id = frame.id();
         let name = format!("{}/{}", of_bus.name, afb::id_number(id));
-        if self.raw_topics >= Self::MOST_IDS && !self.gone.contains_key(&name) {
+        if self.topics.len() - self.signals.len() >= Self::MOST_IDS
+            && !self.gone.contains_key(&name)
+        {
             return None;
         }
         let message = of_bus.database.as_ref().and_then(|it| message_of(it, frame));
@@ -514,6 +556,18 @@ impl Hub {
         let decoded = signal.read(frame.data())?;
         let (value, text) = (decoded.physical, decoded.value_name());
         Some(Latest { time_ns: *time_ns, value, text })
+    }
+
+    /// The newest frame of a topic of raw frames, and its time; `None` of other topics.
+    #[must_use]
+    pub fn newest_frame(&self, id: TopicId) -> Option<(u64, &Frame)> {
+        let topic = self.topic(id).filter(|topic| topic.is_raw())?;
+        let word = word(topic.id());
+        // Remote frames have topics of their own.
+        let keys = [word, word | RTR_FLAG].into_iter();
+        let mut keys = keys.filter_map(|word| self.keys.get(&(topic.bus, word)));
+        let (time_ns, frame) = &keys.find(|key| key.raw == id)?.newest;
+        Some((*time_ns, frame))
     }
 
     /// The newest frame of each identifier seen, with its time and its topic, in no order.

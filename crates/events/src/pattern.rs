@@ -23,6 +23,16 @@ impl Pattern {
     /// Whether it means the topic.
     #[must_use]
     pub fn takes(&self, topic: &Topic) -> bool {
+        let glob = |name: &str, glob: &str| match has_wildcard(glob) {
+            true => WildMatch::new(glob).matches(name),
+            // Most are names, and most differ.
+            false => glob == name,
+        };
+        self.takes_by(topic, glob)
+    }
+
+    /// The same with a comparison of a name with the pattern of names.
+    fn takes_by(&self, topic: &Topic, is_meant: impl Fn(&str, &str) -> bool) -> bool {
         match self {
             Self::Name(_) if topic.is_raw() => false,
             Self::Name(pattern) => {
@@ -30,15 +40,45 @@ impl Pattern {
                     Some((_, name)) if !pattern.contains('/') => name,
                     _ => &topic.name,
                 };
-                match pattern.contains(['*', '?']) {
-                    true => WildMatch::new(pattern).matches(name),
-                    // Most are names, and most differ.
-                    false => pattern == name,
-                }
+                is_meant(name, pattern)
             }
             Self::Id(id) => topic.is_raw() && word(topic.id()) == word(*id),
             Self::Group(group) => topic.is_raw() && group_number(topic.id()) == Some(*group),
             Self::Raw => topic.is_raw(),
         }
+    }
+}
+
+fn has_wildcard(name: &str) -> bool {
+    name.contains(['*', '?'])
+}
+
+/// A pattern that is compared with many topics: what that needs is made once.
+#[derive(Clone, Debug)]
+pub(crate) struct Matcher {
+    pattern: Pattern,
+    glob: Option<WildMatch>,
+}
+
+impl Matcher {
+    pub(crate) fn new(pattern: Pattern) -> Self {
+        let glob = match &pattern {
+            Pattern::Name(name) if has_wildcard(name) => Some(WildMatch::new(name)),
+            _ => None,
+        };
+        Self { pattern, glob }
+    }
+
+    pub(crate) const fn pattern(&self) -> &Pattern {
+        &self.pattern
+    }
+
+    /// Whether the pattern means the topic.
+    pub(crate) fn takes(&self, topic: &Topic) -> bool {
+        let is_meant = |name: &str, whole: &str| match &self.glob {
+            Some(glob) => glob.matches(name),
+            None => name == whole,
+        };
+        self.pattern.takes_by(topic, is_meant)
     }
 }

@@ -8,13 +8,13 @@ use crate::binary;
 use crate::filter::{Filter, Memory};
 use crate::hub::{Format, Hub};
 use crate::log::{Entry, Framing, Log};
-use crate::pattern::Pattern;
+use crate::pattern::{Matcher, Pattern};
 use crate::topic::{Topic, TopicId};
 
 /// A pattern with what is wanted of its topics.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 struct Wish {
-    pattern: Pattern,
+    matcher: Matcher,
     filter: Filter,
     /// Only the newest event of each topic, whenever some are delivered.
     is_latest: bool,
@@ -211,8 +211,9 @@ impl Subscriber {
         self.skip_if_idle(hub);
         self.look_at_new_topics(hub);
         let is_there_before = self.remove(hub, |other| *other == pattern);
-        hub.want(self.format, &pattern, &self.bell, true);
-        let wish = Wish { pattern, filter, is_latest };
+        let matcher = Matcher::new(pattern);
+        hub.want(self.format, &matcher, &self.bell, true);
+        let wish = Wish { matcher, filter, is_latest };
         if is_there_before {
             self.wishes.push(wish);
             self.assign(hub);
@@ -232,11 +233,16 @@ impl Subscriber {
     pub fn name_topics<'a>(&mut self, hub: &'a Hub) -> Vec<(TopicId, &'a str)> {
         self.look_at_new_topics(hub);
         self.named.resize(self.places.len(), false);
+        let mut wanted: Vec<_> = self.slots.iter().map(|slot| slot.topic).collect();
+        wanted.sort_unstable();
         let mut names = Vec::new();
-        let topics = self.places.iter().zip(&mut self.named).zip(hub.topics());
-        for (number, ((&place, is_named), topic)) in (0..).zip(topics) {
-            if place != NONE && !topic.is_gone && !std::mem::replace(is_named, true) {
-                names.push((TopicId(number), topic.name.as_str()));
+        for id in wanted {
+            if let (Some(topic), Some(is_named)) =
+                (hub.topic(id), self.named.get_mut(id.0 as usize))
+                && !topic.is_gone
+                && !std::mem::replace(is_named, true)
+            {
+                names.push((id, topic.name.as_str()));
             }
         }
         names
@@ -262,9 +268,9 @@ impl Subscriber {
     fn remove(&mut self, hub: &mut Hub, is_meant: impl Fn(&Pattern) -> bool) -> bool {
         let before = self.wishes.len();
         self.wishes.retain(|wish| {
-            let is_meant = is_meant(&wish.pattern);
+            let is_meant = is_meant(wish.matcher.pattern());
             if is_meant {
-                hub.want(self.format, &wish.pattern, &self.bell, false);
+                hub.want(self.format, &wish.matcher, &self.bell, false);
             }
             !is_meant
         });
@@ -281,16 +287,17 @@ impl Subscriber {
 
     /// The wish that takes a topic.
     fn wish_of(&self, topic: &Topic) -> Option<usize> {
-        self.wishes.iter().rposition(|wish| wish.pattern.takes(topic))
+        self.wishes.iter().rposition(|wish| wish.matcher.takes(topic))
     }
 
     /// Adds a wish that takes precedence over the others.
     fn add(&mut self, hub: &Hub, wish: Wish) {
         let number = self.wishes.len();
-        for ((id, topic), place) in (0..).map(TopicId).zip(hub.topics()).zip(&mut self.places) {
-            if !wish.pattern.takes(topic) {
+        for id in hub.matching(&wish.matcher) {
+            let (Some(topic), Some(place)) = (hub.topic(id), self.places.get_mut(id.0 as usize))
+            else {
                 continue;
-            }
+            };
             if let Some(slot) = self.slots.get_mut(*place as usize) {
                 slot.wish = number as u32;
             } else {
@@ -301,17 +308,16 @@ impl Subscriber {
         self.wishes.push(wish);
     }
 
-    /// Finds the wish of each topic after wishes went.
+    /// Finds the wish of each topic after wishes went. No other topic has one then.
     fn assign(&mut self, hub: &Hub) {
-        let old = std::mem::take(&mut self.slots);
-        let mut places = std::mem::take(&mut self.places);
-        places.resize(hub.topics().len(), NONE);
-        for ((id, topic), place) in (0..).map(TopicId).zip(hub.topics()).zip(places) {
-            let slot = self.wish_of(topic).map(|wish| {
-                let new = Slot::new(id, wish, topic.created);
-                old.get(place as usize).map_or(new, |old| Slot { wish: new.wish, ..*old })
-            });
-            self.put(slot);
+        for old in std::mem::take(&mut self.slots) {
+            let wish = hub.topic(old.topic).and_then(|topic| self.wish_of(topic));
+            let Some(place) = self.places.get_mut(old.topic.0 as usize) else { continue };
+            *place = NONE;
+            if let Some(wish) = wish {
+                *place = self.slots.len() as u32;
+                self.slots.push(Slot { wish: wish as u32, ..old });
+            }
         }
     }
 
@@ -319,6 +325,10 @@ impl Subscriber {
     fn look_at_new_topics(&mut self, hub: &Hub) {
         let known = self.places.len();
         let new = hub.topics().get(known..).unwrap_or_default();
+        if self.wishes.is_empty() {
+            self.places.resize(known + new.len(), NONE);
+            return;
+        }
         for (id, topic) in (known as u32..).map(TopicId).zip(new) {
             let slot = self.wish_of(topic).map(|wish| Slot::new(id, wish, 0));
             self.put(slot);

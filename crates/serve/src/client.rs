@@ -13,7 +13,8 @@ use candor_events::afb;
 use candor_events::binary::{self, Content, Encoding};
 use serde_json::{Value, json};
 use tungstenite::client::IntoClientRequest;
-use tungstenite::http::HeaderValue;
+use tungstenite::handshake::HandshakeError;
+use tungstenite::http::{HeaderValue, StatusCode};
 use tungstenite::protocol::CloseFrame;
 use tungstenite::{Message, WebSocket};
 
@@ -25,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub enum Error {
     /// Nobody can be reached there: the address, and why.
     Connect(String, String),
+    /// What answers at this address serves something else at this path, and how it answers.
+    Path(String, String),
     /// The service refused a call, in its words.
     Refused(String),
     /// The connection has ended, and why.
@@ -38,6 +41,11 @@ impl fmt::Display for Error {
                 f,
                 "{url}: {reason}; start the service with `candor signals serve`, and name it as \
                  ws://127.0.0.1:1234/api, unix:/run/candor/signals.sock or dbus:session"
+            ),
+            Self::Path(url, answer) => write!(
+                f,
+                "{url}: there is no signal service at this path ({answer}); name the path /api, such as \
+                 ws://127.0.0.1:1234/api"
             ),
             Self::Refused(reason) => write!(f, "the service refused: {reason}"),
             Self::Ended(reason) => write!(f, "the connection has ended: {reason}"),
@@ -166,8 +174,14 @@ impl Client {
             Stream::Tcp(stream)
         };
         stream.set_patience(Some(PATIENCE)).map_err(fails)?;
-        let (socket, _) =
-            tungstenite::client(request, stream).map_err(|error| fail(error.to_string()))?;
+        let (socket, _) = tungstenite::client(request, stream).map_err(|error| match error {
+            HandshakeError::Failure(tungstenite::Error::Http(answer))
+                if matches!(answer.status(), StatusCode::OK | StatusCode::NOT_FOUND) =>
+            {
+                Error::Path(url.to_owned(), format!("HTTP {}", answer.status()))
+            }
+            error => fail(error.to_string()),
+        })?;
         Ok(Self {
             socket,
             encoding,
@@ -206,7 +220,21 @@ impl Client {
     /// # Errors
     /// As [`Client::call`].
     pub fn subscribe(&mut self, names: &[String], is_latest: bool) -> Result<(), Error> {
-        let mut arguments = json!({ "event": names, "latest": is_latest });
+        self.subscribe_to(json!({ "event": names, "latest": is_latest }))
+    }
+
+    /// Subscribes to all signals, or to all frames if the service has none.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub fn subscribe_to_all(&mut self, is_latest: bool) -> Result<(), Error> {
+        let list = self.call("list", &Value::Null)?;
+        let has_signals = list["signals"].as_array().is_some_and(|signals| !signals.is_empty());
+        let key = if has_signals { "event" } else { "id" };
+        self.subscribe_to(json!({ key: "*", "latest": is_latest }))
+    }
+
+    fn subscribe_to(&mut self, mut arguments: Value) -> Result<(), Error> {
         if self.encoding.is_some() {
             arguments["batch"] = true.into();
         }

@@ -19,6 +19,8 @@ use crate::{BusAddress, Config, Pace, Place, Source, ingest};
 pub const LISTEN: &str = "127.0.0.1:1234";
 /// How long frames and events are gathered if nothing else is said.
 pub const COALESCE: Nanos = Nanos::from_micros(1_500);
+/// The longest time for which they may be gathered.
+pub const MOST_COALESCE: Nanos = Nanos::from_secs(1);
 /// What such files are called.
 pub const KIND: &str = "file of the signal service";
 
@@ -167,7 +169,16 @@ impl Reader<'_> {
         match &value.data {
             Data::Integer(0) => Some(Nanos::ZERO),
             Data::String(text) if text == "0" => Some(Nanos::ZERO),
-            _ => value.nanos("coalesce", self.findings),
+            _ => {
+                let time = value.nanos("coalesce", self.findings)?;
+                if time > MOST_COALESCE {
+                    let message = format!("`coalesce` is more than {MOST_COALESCE}");
+                    let hint =
+                        format!("use at most {MOST_COALESCE}; {COALESCE} if it is not given");
+                    self.findings.error_with_hint(&value.origin, message, hint);
+                }
+                Some(time)
+            }
         }
     }
 
@@ -415,6 +426,13 @@ mod tests {
                     "etc/s.toml:5:8: error: \"file:a.log?speed=2\": `speed` and the pace of subscribers exclude",
                     "hint: remove one of them",
                     "etc/s.toml:9:8: error: `pace` is",
+                ],
+            ),
+            (
+                "coalesce = \"1h\"\nbus.a = \"can0\"",
+                &[
+                    "etc/s.toml:1:12: error: `coalesce` is more than 1s",
+                    "hint: use at most 1s; 1.5ms if it is not given",
                 ],
             ),
             (

@@ -55,6 +55,8 @@ pub(crate) struct Intake {
     /// The counters of its receiver, and of those before it that were opened on the same port.
     counters: Mutex<Vec<Arc<ReceiverCounters>>>,
     trouble: Mutex<Option<String>>,
+    /// What is to be told once.
+    notes: Mutex<Vec<String>>,
     /// Batches published.
     pub(crate) batches: AtomicU64,
 }
@@ -112,6 +114,16 @@ impl Intake {
         let own = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         own.or_else(|| counters.last().and_then(|counters| counters.trouble.get()))
+    }
+
+    /// Something is to be told once.
+    fn note(&self, text: String) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+    }
+
+    /// What is to be told and was not yet.
+    fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn set_trouble(&self, trouble: Option<String>) {
@@ -259,18 +271,20 @@ impl Ingest {
         }
     }
 
-    /// What is new about whether the port works.
-    pub(crate) fn news(&mut self) -> Option<String> {
-        let trouble = self.intake.trouble();
-        if trouble == self.reported {
-            return None;
-        }
-        self.reported.clone_from(&trouble);
+    /// What is new about whether the port works, and what else is to be told.
+    pub(crate) fn news(&mut self) -> Vec<String> {
         let port = &self.intake.port;
-        Some(match trouble {
-            Some(trouble) => format!("{port}: {trouble}"),
-            None => format!("{port} works again"),
-        })
+        let mut news = self.intake.take_notes();
+        news.iter_mut().for_each(|note| *note = format!("{port}: {note}"));
+        let trouble = self.intake.trouble();
+        if trouble != self.reported {
+            self.reported.clone_from(&trouble);
+            news.push(match trouble {
+                Some(trouble) => format!("{port}: {trouble}"),
+                None => format!("{port} works again"),
+            });
+        }
+        news
     }
 }
 

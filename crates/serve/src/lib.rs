@@ -386,10 +386,10 @@ impl Service {
         self.shared.intakes().iter().map(|intake| intake.totals().lost).sum()
     }
 
-    /// What has gone wrong with ports and message buses since this was asked last, and what is right again: a line for
-    /// each.
+    /// What has gone wrong with ports and message buses since this was asked last, and what is right again; subscribers that
+    /// hold up a recording no more, and that there are too many identifiers: a line for each.
     pub fn news(&mut self) -> Vec<String> {
-        let of_ports = self.ingests.iter_mut().filter_map(|(_, ingest)| ingest.news());
+        let of_ports = self.ingests.iter_mut().flat_map(|(_, ingest)| ingest.news());
         let mut news: Vec<_> =
             of_ports.chain(self.links.iter().filter_map(|link| link.news())).collect();
         if !self.is_full && self.shared.hub().frames().1 > 0 {

@@ -1,12 +1,13 @@
 //! What clients of the WebSocket may call: the verbs of AGL's `low-can` and of redpesk's `canbus`.
 
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use candor_events::afb::{self, Api, Wanted, wanted};
 use candor_events::binary::{self, Encoding};
-use candor_events::{Format, Hub, Kind, Pattern, Subscriber, Topic};
+use candor_events::{Format, Hub, Kind, Pattern, Subscriber, Topic, TopicId};
 use candor_linux::clock;
 use candor_time::Monotonic;
 use candor_wire::can::Id;
@@ -212,11 +213,16 @@ pub(crate) fn has_signals(hub: &Hub) -> bool {
     hub.topics().iter().any(|topic| !topic.is_raw() && !topic.is_gone)
 }
 
+/// Whether a topic is not gone.
+fn is_there(hub: &Hub, id: TopicId) -> bool {
+    hub.topic(id).is_some_and(|topic| !topic.is_gone)
+}
+
 /// A name that no signal has can only be a mistake; identifiers may still come up.
 fn check_names(hub: &Hub, patterns: &[Pattern]) -> Result<(), String> {
     let unknown = patterns.iter().find(|pattern| {
         matches!(pattern, Pattern::Name(_))
-            && !hub.topics().iter().any(|topic| !topic.is_gone && pattern.takes(topic))
+            && !hub.taken_by(pattern).iter().any(|id| is_there(hub, *id))
     });
     match unknown {
         Some(Pattern::Name(name)) => {
@@ -232,36 +238,34 @@ fn check_names(hub: &Hub, patterns: &[Pattern]) -> Result<(), String> {
 /// A name that is none, in one sentence.
 pub(crate) fn values(hub: &Hub, patterns: &[Pattern]) -> Result<Value, String> {
     check_names(hub, patterns)?;
-    let is_taken = |topic: &Topic| patterns.iter().any(|pattern| pattern.takes(topic));
-    let signals = hub.topics().iter().filter(|topic| !topic.is_raw() && is_taken(topic));
-    let mut values: Vec<_> = signals
-        .filter_map(|topic| {
-            let latest = hub.latest(topic)?;
-            let mut value = json!({
-                "name": topic.name,
-                "value": latest.value,
-                "timestamp": latest.time_ns / 1_000,
-            });
-            if let Some(text) = latest.text {
-                value["text"] = text.into();
-            }
-            Some(value)
-        })
-        .collect();
-    if patterns.iter().any(|pattern| !matches!(pattern, Pattern::Name(_))) {
-        let mut frames: Vec<_> =
-            hub.newest_frames().filter(|(topic, ..)| is_taken(topic)).collect();
-        frames.sort_by_key(|(topic, ..)| (topic.bus, number(topic.id())));
-        values.extend(frames.into_iter().map(|(topic, time_ns, frame)| {
-            let (id, _) = number(topic.id());
-            json!({
-                "name": topic.name,
-                "id": id,
-                "data": frame.data(),
-                "timestamp": time_ns / 1_000,
-            })
-        }));
-    }
+    let taken: BTreeSet<_> = patterns.iter().flat_map(|pattern| hub.taken_by(pattern)).collect();
+    let taken = taken.into_iter().filter_map(|id| Some((id, hub.topic(id)?)));
+    let taken = taken.filter(|(_, topic)| !topic.is_gone);
+    let (mut frames, signals): (Vec<_>, Vec<_>) = taken.partition(|(_, topic)| topic.is_raw());
+    let signals = signals.into_iter().filter_map(|(_, topic)| {
+        let latest = hub.latest(topic)?;
+        let mut value = json!({
+            "name": topic.name,
+            "value": latest.value,
+            "timestamp": latest.time_ns / 1_000,
+        });
+        if let Some(text) = latest.text {
+            value["text"] = text.into();
+        }
+        Some(value)
+    });
+    frames.sort_by_key(|(_, topic)| (topic.bus, number(topic.id())));
+    let frames = frames.into_iter().filter_map(|(id, topic)| {
+        let (time_ns, frame) = hub.newest_frame(id)?;
+        let (id, _) = number(topic.id());
+        Some(json!({
+            "name": topic.name,
+            "id": id,
+            "data": frame.data(),
+            "timestamp": time_ns / 1_000,
+        }))
+    });
+    let values: Vec<_> = signals.chain(frames).collect();
     Ok(values.into())
 }
 

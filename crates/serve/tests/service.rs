@@ -426,6 +426,17 @@ fn a_unix_socket_is_its_users_and_replaced_only_if_nobody_listens() {
 }
 
 #[test]
+fn another_path_is_told_from_no_service() {
+    let bench = Bench::new();
+    for path in ["/", "/nothing"] {
+        let url = bench.url().replace("/api", path);
+        let error = Client::connect(&url).unwrap_err();
+        assert!(matches!(error, Error::Path(..)), "{error}");
+        assert!(error.to_string().contains("name the path /api"), "{error}");
+    }
+}
+
+#[test]
 fn signals_are_subscribed_to_and_come() {
     let bench = Bench::new();
     let mut client = bench.client();

@@ -1,14 +1,12 @@
 //! `candor signals serve`: the signal service, until it is asked to end.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 use candor_bus::named::{NamedPort, titles};
-use candor_bus::outlet::Stop;
 use candor_diagnostics::counted;
 use candor_linux::signal::{Signal, Signals};
 use candor_output::{messages, say};
-use candor_serve::file::LISTEN;
+use candor_serve::file::{LISTEN, MOST_COALESCE};
 use candor_serve::{BusAddress, Config, Naming, Pace, Place, Service, Source, dbus};
 use candor_service::supervise::{Next, Supervised, Supervision};
 use candor_signals::Database;
@@ -17,7 +15,7 @@ use clap::{Args, ValueEnum};
 
 use super::file::{self, Followed, Read};
 use crate::Answer;
-use crate::bus::live::{catch_signals, database};
+use crate::bus::live::database;
 use crate::color;
 
 /// How often to look whether to end, and whether ports are well.
@@ -50,7 +48,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "BUS")]
     dbus: Vec<BusAddress>,
     /// How long frames and events are gathered before they are handed on together; 0 for the
-    /// lowest latency, which takes several times as much of the processor
+    /// lowest latency, which takes several times as much of the processor; at most 1s
     #[arg(long, value_name = "TIME", default_value = "1.5ms", value_parser = read_time)]
     coalesce: Nanos,
 }
@@ -72,9 +70,15 @@ impl From<PaceName> for Pace {
 
 /// A duration; zero needs no unit.
 fn read_time(text: &str) -> Result<Nanos, String> {
-    match text {
-        "0" => Ok(Nanos::ZERO),
-        _ => text.parse().map_err(|error: candor_time::ParseNanosError| error.to_string()),
+    let time = match text {
+        "0" => Nanos::ZERO,
+        _ => text.parse().map_err(|error: candor_time::ParseNanosError| error.to_string())?,
+    };
+    match time {
+        _ if time > MOST_COALESCE => {
+            Err(format!("frames would wait for too long; use at most {MOST_COALESCE}"))
+        }
+        _ => Ok(time),
     }
 }
 
@@ -102,18 +106,23 @@ fn serve_file(path: &Path) -> Answer {
     let names: Vec<_> = config.sources.iter().map(|source| source.name.clone()).collect();
     let buses = config.dbus.clone();
     let service = Service::start_with(config, Naming::Always).map_err(|error| error.to_string())?;
-    let serving = Serving { service, followed: Some(followed), stop: None };
+    let serving = Serving { service, followed: Some(followed), is_over: false };
     serve(supervision, serving, &names, &buses)
 }
 
 fn serve_options(args: &ServeArgs) -> Answer {
-    let stop = catch_signals();
+    // Before any thread is started.
+    let signals = Signals::open(&Signal::ALL).map_err(|error| error.to_string())?;
     // Who does not read what is said must not stop the service.
     messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
     let names = titles(&args.ports);
-    if let Some(twice) =
-        names.iter().find(|name| names.iter().filter(|other| other == name).count() > 1)
-    {
+    // Those that have the same name lose it.
+    let given: Vec<_> = args.ports.iter().filter_map(|port| port.name.as_ref()).collect();
+    let twice = |all: &[&String]| {
+        let is_twice = |name: &&&String| all.iter().filter(|other| other == name).count() > 1;
+        all.iter().find(is_twice).map(|name| name.to_string())
+    };
+    if let Some(twice) = twice(&given).or_else(|| twice(&names.iter().collect::<Vec<_>>())) {
         return Err(format!(
             "--port: two ports are called `{twice}`; write NAME=PORT with other names"
         ));
@@ -147,9 +156,9 @@ fn serve_options(args: &ServeArgs) -> Answer {
         dbus: args.dbus.clone(),
         coalesce: args.coalesce,
     };
-    let supervision = Supervision::new(None).map_err(|error| error.to_string())?;
+    let supervision = Supervision::new(Some(&signals)).map_err(|error| error.to_string())?;
     let service = Service::start(config).map_err(|error| error.to_string())?;
-    serve(supervision, Serving { service, followed: None, stop: Some(stop) }, &names, &args.dbus)
+    serve(supervision, Serving { service, followed: None, is_over: false }, &names, &args.dbus)
 }
 
 /// Serves until the end.
@@ -176,7 +185,7 @@ fn serve(
 struct Serving {
     service: Service,
     followed: Option<Followed>,
-    stop: Option<&'static Stop>,
+    is_over: bool,
 }
 
 impl Serving {
@@ -205,12 +214,16 @@ impl Supervised for Serving {
     fn reload(&mut self) -> String {
         match &mut self.followed {
             Some(followed) => followed.reload(&mut self.service),
-            None => "serving".to_owned(),
+            // There is nothing to be read: the terminal has gone.
+            None => {
+                self.is_over = true;
+                "ending".to_owned()
+            }
         }
     }
 
     fn is_over(&self) -> bool {
-        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+        self.is_over
     }
 }
 
@@ -251,6 +264,8 @@ mod tests {
         assert_eq!(read_time("0"), Ok(Nanos::ZERO));
         assert_eq!(read_time("2ms"), Ok(Nanos::from_millis(2)));
         assert!(read_time("2").is_err());
+        assert_eq!(read_time("1s"), Ok(MOST_COALESCE));
+        assert_eq!(read_time("1h").unwrap_err(), "frames would wait for too long; use at most 1s");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 
 use crate::Answer;
 use crate::json;
+use crate::json::watched_frame::WatchedFrame;
 use crate::json::watched_signal::WatchedSignal;
 use crate::output::print_more;
 
@@ -16,8 +17,9 @@ pub(crate) struct WatchArgs {
     /// its message bus as dbus:session, dbus:system or dbus:ADDRESS
     #[arg(value_name = "URL")]
     url: String,
-    /// Signals: MESSAGE.SIGNAL, in which * stands for anything; default: all
-    #[arg(value_name = "NAME", default_value = "*")]
+    /// Signals: MESSAGE.SIGNAL, in which * stands for anything; default: all, or all frames if the
+    /// service has no DBC file
+    #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// What the service sends; not at a message bus
     #[arg(long, value_enum, default_value_t = Format::Json)]
@@ -28,9 +30,16 @@ pub(crate) struct WatchArgs {
     /// Stop after so many values
     #[arg(long)]
     count: Option<u64>,
-    /// Print JSON Lines: objects of type "signal"
+    /// Print JSON Lines: objects of type "signal", or "frame" if the service has no DBC file
     #[arg(long)]
     json: bool,
+}
+
+impl WatchArgs {
+    /// Whether all that the service has is to be watched.
+    fn wants_all(&self) -> bool {
+        self.names.iter().all(|name| name == "*")
+    }
 }
 
 /// How the service encodes what it sends.
@@ -70,13 +79,23 @@ pub(crate) fn run(args: &WatchArgs) -> Answer {
                 }
                 left -= 1;
             }
+            Event::Frame { name, data } => {
+                let data: String = data.iter().map(|byte| format!("{byte:02X}")).collect();
+                let line = match args.json {
+                    true => json::line(&WatchedFrame { name: &name, data: &data })?,
+                    false => format!("{name}  {data}\n"),
+                };
+                if !print_more(&line)? {
+                    return Ok(is_complete);
+                }
+                left -= 1;
+            }
             Event::Missed(count) => {
                 is_complete = false;
                 say!(
                     "{count} events missed: this program, or its terminal, is too slow; try --latest"
                 );
             }
-            Event::Frame { .. } => {}
         }
     }
     Ok(is_complete)
@@ -94,7 +113,11 @@ fn connect(args: &WatchArgs) -> Result<Events, String> {
     }
     let client = Client::connect_with(&args.url, args.format.encoding());
     let mut client = client.map_err(|error| error.to_string())?;
-    client.subscribe(&args.names, args.latest).map_err(|error| error.to_string())?;
+    let subscribed = match args.wants_all() {
+        true => client.subscribe_to_all(args.latest),
+        false => client.subscribe(&args.names, args.latest),
+    };
+    subscribed.map_err(|error| error.to_string())?;
     Ok(Box::new(move || client.next_event()))
 }
 
@@ -105,7 +128,9 @@ fn connect_dbus(address: &str, args: &WatchArgs) -> Result<Events, String> {
     let bus = address.parse().map_err(|reason| format!("dbus:{address}: {reason}"))?;
     let mut client = Client::connect(&bus).map_err(|error| error.to_string())?;
     let options = Options { is_latest: args.latest, ..Options::default() };
-    client.subscribe(&args.names, &options).map_err(|error| error.to_string())?;
+    // Without names, it is all that there is.
+    let names = if args.wants_all() { &[][..] } else { &args.names[..] };
+    client.subscribe(names, &options).map_err(|error| error.to_string())?;
     Ok(Box::new(move || client.next_event()))
 }
 

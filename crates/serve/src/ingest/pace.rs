@@ -21,12 +21,28 @@ const PATIENCE: Nanos = Nanos::from_secs(10);
 const ATTENTION: Duration = Duration::from_millis(100);
 
 /// What publishes at the pace of subscribers.
-#[derive(Default)]
 pub(super) struct Pacer {
     /// [`Hub::written`], as it was last seen.
     written: u64,
-    /// By connection, its progress, and since when it is that.
-    seen: BTreeMap<u64, ((u64, u64), Instant<Monotonic>)>,
+    /// By connection.
+    seen: BTreeMap<u64, Seen>,
+    /// How long a subscriber may take nothing.
+    patience: Nanos,
+}
+
+/// What was seen of a connection.
+struct Seen {
+    progress: (u64, u64),
+    /// Since when it is that.
+    since: Instant<Monotonic>,
+    /// It was said that it holds up nobody any more.
+    is_told: bool,
+}
+
+impl Default for Pacer {
+    fn default() -> Self {
+        Self { written: 0, seen: BTreeMap::new(), patience: PATIENCE }
+    }
 }
 
 impl Pacer {
@@ -40,7 +56,7 @@ impl Pacer {
     ) {
         let mut frames = batch.drain(..).peekable();
         while frames.peek().is_some() {
-            let Some(reached) = self.wait(shared, is_ending) else { return };
+            let Some(reached) = self.wait(shared, intake, is_ending) else { return };
             let mut hub = shared.hub();
             // Changed with the hub locked.
             let bus = intake.bus();
@@ -59,7 +75,7 @@ impl Pacer {
     }
 
     /// Waits until the slowest subscriber is near enough, and there is one. How far it has come; `None` if it is time to end.
-    fn wait(&mut self, shared: &Shared, is_ending: &AtomicBool) -> Option<u64> {
+    fn wait(&mut self, shared: &Shared, intake: &Intake, is_ending: &AtomicBool) -> Option<u64> {
         let sessions = &shared.sessions;
         let mut open = sessions.open();
         while !is_ending.load(Ordering::Relaxed) {
@@ -68,14 +84,20 @@ impl Pacer {
             let mut slowest = None::<u64>;
             for (&id, counters) in &*open {
                 let Some(progress) = counters.progress() else { continue };
-                let seen = self.seen.entry(id).or_insert((progress, now));
+                let new = Seen { progress, since: now, is_told: false };
+                let seen = self.seen.entry(id).or_insert(new);
                 let is_done = self.written.saturating_sub(progress.0) < LEAD;
-                if seen.0 != progress || is_done {
-                    *seen = (progress, now);
+                if seen.progress != progress || is_done {
+                    (seen.progress, seen.since) = (progress, now);
                 }
                 // Unless nobody takes anything.
-                if now.since(seen.1) < PATIENCE {
+                if now.since(seen.since) < self.patience {
                     slowest = Some(slowest.map_or(progress.0, |least| least.min(progress.0)));
+                } else if !std::mem::replace(&mut seen.is_told, true) {
+                    intake.note(format!(
+                        "subscriber {id} has taken nothing for {}; it holds up the others no more, and may miss events",
+                        self.patience
+                    ));
                 }
             }
             if let Some(reached) = slowest
@@ -86,5 +108,59 @@ impl Pacer {
             open = sessions.wait(open, ATTENTION);
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicU64;
+
+    use candor_events::{Bus, Filter, Format, Pattern};
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::connection::Sessions;
+    use crate::verbs::Subscriptions;
+
+    #[test]
+    fn who_takes_nothing_is_told_of_once() {
+        let hub = Hub::new(vec![Bus { name: "car".into(), database: None }]);
+        let shared = Shared {
+            hub: Mutex::new(hub),
+            intakes: Mutex::default(),
+            changes: AtomicU64::new(0),
+            sessions: Sessions::default(),
+            stop: watch::Sender::new(false),
+            started: clock::now(),
+        };
+        let (id, counters) = shared.sessions.enter("json");
+        let mut subscriptions = Subscriptions::default();
+        {
+            let mut hub = shared.hub();
+            let subscriber = subscriptions.of(Format::Plain, &mut hub);
+            subscriber.subscribe(&mut hub, Pattern::Raw, Filter::default(), false);
+            counters.note_topics(&subscriptions, &hub);
+        }
+        let frame: Frame = "123#0102030405060708".parse().unwrap();
+        let mut batch = vec![(1_000_000_000, frame); 1 << 16];
+        let (intake, is_ending) = (Intake::default(), AtomicBool::new(false));
+        let mut pacer = Pacer { patience: Nanos::from_millis(1), ..Pacer::default() };
+        let mut notes = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| pacer.publish(&shared, &intake, &mut batch, &is_ending));
+            while notes.is_empty() {
+                notes.extend(intake.take_notes());
+                std::thread::yield_now();
+            }
+            is_ending.store(true, Ordering::Relaxed);
+        });
+        notes.extend(intake.take_notes());
+        assert_eq!(
+            notes,
+            [format!(
+                "subscriber {id} has taken nothing for 1ms; it holds up the others no more, and may miss events"
+            )]
+        );
     }
 }
