@@ -121,6 +121,15 @@ fn connections_without_a_request_give_way() {
 }
 
 /// 96 clients connect, send half a request or garbage, go away or wait for the end, and connect again.
+/// Sets a flag when it is dropped.
+struct AtEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn clients_that_reconnect_keep_no_scrape_out() {
     const STRANGERS: usize = 96;
@@ -149,6 +158,8 @@ fn clients_that_reconnect_keep_no_scrape_out() {
                 }
             });
         }
+        // Also if an assertion fails: the strangers would go on for ever.
+        let _end = AtEnd(&is_over);
         let begin = clock::now::<Monotonic>();
         for number in 1..=SCRAPES {
             clock::sleep_until(begin + Nanos::from_millis(5_000 * number / SCRAPES)).unwrap();
@@ -158,7 +169,6 @@ fn clients_that_reconnect_keep_no_scrape_out() {
             assert!(answer.contains(&generation), "{number}: {answer}");
             longest = longest.max(clock::now::<Monotonic>() - asked);
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     let connections = connections.into_inner();
     println!("{SCRAPES} answered beside {connections} connections, after {longest} at most");
