@@ -156,7 +156,7 @@ mod tests {
             ("0x77", "write both identifiers"),
             ("0x77:0x77", "need different identifiers"),
             ("0x77:0x800", "0x800"),
-            ("0x77:0x78@5", "5"),
+            ("0x77:0x78@5", "the unit of a duration"),
         ] {
             let error = text.parse::<PairArg>().unwrap_err();
             assert!(error.contains(reason), "{text}: {error}");

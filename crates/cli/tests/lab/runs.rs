@@ -77,6 +77,7 @@ fn json_lines_have_the_documented_fields() {
             "gateway_latency",
             "end_to_end",
             "delivery",
+            "round_trip",
             "processes",
             "file",
         ];
