@@ -56,8 +56,10 @@ pub const MAX_CLIENTS: usize = 256;
 /// How long a request may take to come, and its answer to be taken.
 pub const PATIENCE: Nanos = Nanos::from_secs(5);
 /// A connection without a request that has been there for so long gives way to a new one if there is no room:
-/// whoever can connect could hold all of them with requests that never come.
-pub const GIVES_WAY: Nanos = Nanos::from_millis(100);
+/// whoever can connect could hold all of them with requests that never come. A client on a loaded machine may need so
+/// long between its connection and its request; and as many connections as the kernel queues (4,096) have all been taken
+/// before the 10 s are over that Prometheus waits by default.
+pub const GIVES_WAY: Nanos = Nanos::from_millis(500);
 /// The longest request head that is read.
 pub const MAX_REQUEST: usize = http::MIN_HEAD;
 

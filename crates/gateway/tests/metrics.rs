@@ -2,8 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Duration;
 
 use candor_gateway::Snapshot;
@@ -120,7 +120,9 @@ fn connections_without_a_request_give_way() {
     assert!(TcpStream::connect(address).is_err());
 }
 
-/// 96 clients connect, send half a request or garbage, go away or wait for the end, and connect again.
+/// Held by what loads the machine: two of these at once would measure each other.
+static LOAD: Mutex<()> = Mutex::new(());
+
 /// Sets a flag when it is dropped.
 struct AtEnd<'a>(&'a AtomicBool);
 
@@ -130,8 +132,10 @@ impl Drop for AtEnd<'_> {
     }
 }
 
+/// 96 clients connect, send half a request or garbage, go away or wait for the end, and connect again.
 #[test]
 fn clients_that_reconnect_keep_no_scrape_out() {
+    let _load = LOAD.lock().unwrap_or_else(PoisonError::into_inner);
     const STRANGERS: usize = 96;
     const SCRAPES: u64 = 40;
     let exporter = exporter();
@@ -173,26 +177,38 @@ fn clients_that_reconnect_keep_no_scrape_out() {
     let connections = connections.into_inner();
     println!("{SCRAPES} answered beside {connections} connections, after {longest} at most");
     assert!(connections > 2 * STRANGERS, "{connections}");
-    assert!(longest < Nanos::from_secs(10), "{longest}");
+    // A burst that the kernel's queue has no room for connects again after 1, 3 and 7 seconds.
+    assert!(longest < Nanos::from_secs(30), "{longest}");
 }
 
+/// 500 connections with a request each, before the first answer is read.
 #[test]
 fn five_hundred_scrapes_at_once_are_answered() {
-    const SCRAPES: usize = 500;
+    const THREADS: usize = 10;
+    const EACH: usize = 50;
+    let _load = LOAD.lock().unwrap_or_else(PoisonError::into_inner);
     let exporter = exporter();
-    let barrier = Barrier::new(SCRAPES);
+    let barrier = Barrier::new(THREADS);
     let begin = clock::now::<Monotonic>();
-    let answered: usize = std::thread::scope(|scope| {
+    let others: Vec<String> = std::thread::scope(|scope| {
         let scrape = || {
+            let ask = |_| {
+                let mut stream = connect(exporter.address());
+                stream.write_all(SCRAPE.as_bytes()).unwrap();
+                stream
+            };
             barrier.wait();
-            usize::from(ask(exporter.address(), SCRAPE).contains("\ncandor_up 1\n"))
+            let asked: Vec<_> = (0..EACH).map(ask).collect();
+            barrier.wait();
+            let answers = asked.into_iter().map(|mut stream| receive(&mut stream));
+            answers.filter(|answer| !answer.contains("\ncandor_up 1\n")).collect::<Vec<_>>()
         };
-        let all: Vec<_> = (0..SCRAPES).map(|_| scope.spawn(scrape)).collect();
-        all.into_iter().map(|one| one.join().unwrap()).sum()
+        let all: Vec<_> = (0..THREADS).map(|_| scope.spawn(scrape)).collect();
+        all.into_iter().flat_map(|one| one.join().unwrap()).collect()
     });
     let took = clock::now::<Monotonic>() - begin;
-    println!("{answered} answered in {took}");
-    assert_eq!(answered, SCRAPES);
+    println!("{} answered in {took}", THREADS * EACH - others.len());
+    assert_eq!(others, [""; 0]);
     assert!(took < Nanos::from_secs(20), "{took}");
 }
 
