@@ -65,7 +65,7 @@ impl std::str::FromStr for RatedPort {
         let Some((port, rates)) = text.rsplit_once('@') else {
             return Ok(Self { port: whole()?, timing: None });
         };
-        match timing(rates) {
+        match read_timing(rates) {
             Some(timing) => {
                 let port = port.parse().map_err(RatesError::Port)?;
                 Ok(Self { port, timing: Some(timing) })
@@ -81,7 +81,9 @@ impl std::str::FromStr for RatedPort {
     }
 }
 
-fn timing(text: &str) -> Option<Timing> {
+/// Bit rates such as `500k`, or `500k,2M` for CAN FD.
+#[must_use]
+pub fn read_timing(text: &str) -> Option<Timing> {
     let (nominal, data) = match text.split_once(',') {
         Some((nominal, data)) => (nominal, Some(data)),
         None => (text, None),

@@ -14,6 +14,7 @@ mod color;
 #[cfg(feature = "lab")]
 mod demo;
 mod doctor;
+mod duration;
 mod embedded;
 mod file_kind;
 mod frame;

@@ -14,8 +14,7 @@ use candor_ping::Pair;
 use candor_port::{Address, Port, Receiver, Transmitter, Wanted};
 use candor_rules::pattern;
 use candor_time::Nanos;
-use candor_wire::can::Id;
-use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, SFF_MASK};
+use candor_wire::can::frame::EFF_MASK;
 use clap::Args;
 
 pub(crate) use master::{PingArgs, run as ping};
@@ -72,9 +71,7 @@ impl FromStr for PairArg {
             None => (text, None),
         };
         let id = |text: &str| {
-            let word = pattern::identifier(text)
-                .map_err(|error| format!("{}; {}", error.message, error.hint))?;
-            Ok::<_, String>(id_of(word))
+            pattern::identifier(text).map_err(|error| format!("{}; {}", error.message, error.hint))
         };
         let (request, answer) =
             ids.split_once(':').ok_or("write both identifiers, as 0x77:0x78")?;
@@ -87,14 +84,6 @@ impl FromStr for PairArg {
 impl fmt::Display for PairArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "0x{:X}:0x{:X}", self.pair.request() & EFF_MASK, self.pair.answer() & EFF_MASK)
-    }
-}
-
-fn id_of(word: u32) -> Id {
-    use candor_wire::can::{ExtendedId, StandardId};
-    match word & EFF_FLAG {
-        0 => StandardId::new((word & SFF_MASK) as u16).unwrap_or(StandardId::MAX).into(),
-        _ => ExtendedId::new(word & EFF_MASK).unwrap_or(ExtendedId::MAX).into(),
     }
 }
 

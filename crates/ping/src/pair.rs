@@ -2,7 +2,7 @@
 
 use candor_time::Nanos;
 use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, Frame, Kind, SFF_MASK};
-use candor_wire::can::{Id, Timing, bits};
+use candor_wire::can::{Timing, bits};
 
 /// The identifiers of requests and of the answers to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,12 +15,15 @@ impl Pair {
     /// What master and slave use if nothing else is said.
     pub const DEFAULT: Self = Self { request: 0x77, answer: 0x78 };
 
-    /// A pair of these identifiers; `None` if they are the same.
+    /// A pair of these identifier words, as SocketCAN has them; `None` if they are the same, or those of no data frames.
     #[must_use]
-    pub fn new(request: Id, answer: Id) -> Option<Self> {
-        use candor_wire::can::frame::id_word;
-        let (request, answer) = (id_word(request), id_word(answer));
-        (request != answer).then_some(Self { request, answer })
+    pub fn new(request: u32, answer: u32) -> Option<Self> {
+        let is_id = |word: u32| {
+            let mask = if word & EFF_FLAG == 0 { SFF_MASK } else { EFF_FLAG | EFF_MASK };
+            word & !mask == 0
+        };
+        let is_pair = request != answer && is_id(request) && is_id(answer);
+        is_pair.then_some(Self { request, answer })
     }
 
     /// The pair for the `number`th of several masters: both identifiers go on by two. `None` if there is no such identifier.
@@ -89,6 +92,10 @@ mod tests {
         let pair = Pair::DEFAULT.nth(2).unwrap();
         assert_eq!((pair.request(), pair.answer()), (0x7B, 0x7C));
         assert_eq!(Pair::DEFAULT.nth(1_000), None);
+        assert_eq!(Pair::new(0x77, 0x78), Some(Pair::DEFAULT));
+        for (request, answer) in [(0x77, 0x77), (0x77, 0x800), (0x4000_0077, 0x78)] {
+            assert_eq!(Pair::new(request, answer), None, "{request:X} {answer:X}");
+        }
         let request: Frame = "07B#0102".parse().unwrap();
         assert_eq!(pair.answer_to(&request).unwrap().to_string(), "07C#0102");
         for other in ["07C#0102", "0000007B#0102", "07B#R2", "2000007B#0000000000000000"] {

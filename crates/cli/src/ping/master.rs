@@ -1,25 +1,26 @@
 //! `candor ping`: sends requests, and measures until the answers come.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candor_bus::outlet::Stop;
-use candor_bus::rates::RatedPort;
+use candor_bus::rates::{RatedPort, read_timing};
 use candor_linux::clock;
-use candor_output::say;
+use candor_output::{Target, say};
 use candor_ping::{Counts, Master, Pace, Pair, Plan, Track, Trip, run, shortest};
 use candor_port::Address;
 use candor_time::{Instant, Monotonic, Nanos};
+use candor_wire::can::Timing;
 use candor_wire::can::frame::Frame;
-use candor_wire::can::{Bitrate, Timing};
 use clap::Args;
 
 use super::report::{self, Draw, Measured, Tick};
 use super::{PairArgs, RealTimeArgs, open};
 use crate::Answer;
 use crate::bus::live::{Out, catch_signals};
+use crate::duration;
+use crate::overwrite::Overwriting;
 
 /// Requests if neither a count nor a time is given.
 const COUNT: u64 = 100;
@@ -40,7 +41,7 @@ pub(crate) struct PingArgs {
     time: Option<Nanos>,
     /// The mean time between two requests of a ping; each is due at a random instant of its period. 0 sends the next request
     /// when the answer has come
-    #[arg(long, value_name = "TIME", default_value_t = PERIOD, value_parser = read_time)]
+    #[arg(long, value_name = "TIME", default_value_t = PERIOD, value_parser = duration::read)]
     period: Nanos,
     /// Send each request when it is due, also while others wait for their answers (open loop)
     #[arg(long)]
@@ -70,6 +71,8 @@ pub(crate) struct PingArgs {
     /// Write each round trip to this file
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    #[command(flatten)]
+    overwriting: Overwriting,
     /// What is drawn at the end
     #[arg(long, value_enum, default_value_t = Draw::Profile)]
     draw: Draw,
@@ -80,17 +83,8 @@ pub(crate) struct PingArgs {
     json: bool,
 }
 
-fn read_time(text: &str) -> Result<Nanos, String> {
-    match text {
-        "0" => Ok(Nanos::ZERO),
-        _ => text.parse().map_err(|error: candor_time::ParseNanosError| error.to_string()),
-    }
-}
-
 fn read_rates(text: &str) -> Result<Timing, String> {
-    let (nominal, data) = text.split_once(',').unwrap_or((text, text));
-    let rate = |text: &str| text.parse::<Bitrate>().map_err(|error| error.to_string());
-    Ok(Timing { nominal: rate(nominal)?, data: rate(data)? })
+    read_timing(text).ok_or_else(|| "write a bit rate as 1M, or 500k,2M for CAN FD".into())
 }
 
 pub(crate) fn run(args: &PingArgs) -> Answer {
@@ -114,7 +108,7 @@ pub(crate) fn run(args: &PingArgs) -> Answer {
     // What is wrong with it is said before anything is opened.
     Master::new(plan.clone(), clock::now()).map_err(|error| error.to_string())?;
     let mut port = open(address)?;
-    let csv = args.csv.as_deref().map(Csv::create).transpose()?;
+    let csv = args.csv.as_deref().map(|path| Csv::create(path, args.overwriting)).transpose()?;
     let mut follower = Follower {
         stop,
         end: args.time.map(|time| clock::now::<Monotonic>() + time),
@@ -201,16 +195,30 @@ impl Partner {
 /// Each round trip in a file.
 struct Csv {
     path: PathBuf,
-    out: BufWriter<File>,
+    out: BufWriter<Target>,
 }
 
 impl Csv {
-    fn create(path: &Path) -> Result<Self, String> {
-        let fail = |error| format!("{}: {error}", path.display());
-        let file = File::create(path).map_err(fail)?;
-        let mut out = BufWriter::with_capacity(1 << 20, file);
-        writeln!(out, "request_id,number,sent_ns,outcome,round_trip_ns,wire_ns").map_err(fail)?;
-        Ok(Self { path: path.to_owned(), out })
+    fn create(path: &Path, overwriting: Overwriting) -> Result<Self, String> {
+        let out = BufWriter::with_capacity(1 << 20, overwriting.target(path)?);
+        let mut csv = Self { path: path.to_owned(), out };
+        csv.line(format_args!("request_id,number,sent_ns,outcome,round_trip_ns,wire_ns"))?;
+        Ok(csv)
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) -> Result<(), String> {
+        writeln!(self.out, "{line}").map_err(|error| self.failure(&error))
+    }
+
+    fn failure(&self, error: &dyn std::fmt::Display) -> String {
+        format!("{}: {error}; free space on the disk, or name another file", self.path.display())
+    }
+
+    /// The file takes its name: it is complete.
+    fn finish(self) -> Result<(), String> {
+        let path = self.path.display().to_string();
+        let finished = self.out.into_inner().map_err(|error| error.into_error());
+        finished.and_then(Target::finish).map_err(|error| format!("{path}: {error}"))
     }
 
     fn write(
@@ -226,8 +234,8 @@ impl Csv {
         let sent_ns = sent.since(start).as_nanos();
         let (name, round_trip) = (outcome.name(), number(outcome.round_trip()));
         let id = crate::bus::live::hex_id(request);
-        writeln!(self.out, "{id},{which},{sent_ns},{name},{round_trip},{}", number(wire))
-            .map_err(|error| format!("{}: {error}", self.path.display()))
+        let wire = number(wire);
+        self.line(format_args!("{id},{which},{sent_ns},{name},{round_trip},{wire}"))
     }
 }
 
@@ -292,8 +300,8 @@ impl Follower {
         if let Some(error) = self.error {
             return Err(error);
         }
-        if let Some(csv) = &mut self.csv {
-            csv.out.flush().map_err(|error| format!("{}: {error}", csv.path.display()))?;
+        if let Some(csv) = self.csv.take() {
+            csv.finish()?;
         }
         let pairs: Vec<_> = self.pairs.iter().map(|pair| (pair.request(), pair.answer())).collect();
         let text = match self.is_json {

@@ -16,7 +16,7 @@ use clap::{Args, ValueEnum};
 use super::file::{self, Followed, Read};
 use crate::Answer;
 use crate::bus::live::database;
-use crate::color;
+use crate::{color, duration};
 
 /// How often to look whether to end, and whether ports are well.
 const ATTENTION: Nanos = Nanos::from_millis(100);
@@ -49,7 +49,7 @@ pub(crate) struct ServeArgs {
     dbus: Vec<BusAddress>,
     /// How long frames and events are gathered before they are handed on together; 0 for the
     /// lowest latency, which takes several times as much of the processor; at most 1s
-    #[arg(long, value_name = "TIME", default_value = "1.5ms", value_parser = read_time)]
+    #[arg(long, value_name = "TIME", default_value = "1.5ms", value_parser = read_coalesce)]
     coalesce: Nanos,
 }
 
@@ -68,18 +68,12 @@ impl From<PaceName> for Pace {
     }
 }
 
-/// A duration; zero needs no unit.
-fn read_time(text: &str) -> Result<Nanos, String> {
-    let time = match text {
-        "0" => Nanos::ZERO,
-        _ => text.parse().map_err(|error: candor_time::ParseNanosError| error.to_string())?,
-    };
-    match time {
-        _ if time > MOST_COALESCE => {
-            Err(format!("frames would wait for too long; use at most {MOST_COALESCE}"))
-        }
-        _ => Ok(time),
+fn read_coalesce(text: &str) -> Result<Nanos, String> {
+    let time = duration::read(text)?;
+    if time > MOST_COALESCE {
+        return Err(format!("frames would wait for too long; use at most {MOST_COALESCE}"));
     }
+    Ok(time)
 }
 
 pub(crate) fn run(args: &ServeArgs) -> Answer {
@@ -261,11 +255,11 @@ mod tests {
 
     #[test]
     fn zero_needs_no_unit() {
-        assert_eq!(read_time("0"), Ok(Nanos::ZERO));
-        assert_eq!(read_time("2ms"), Ok(Nanos::from_millis(2)));
-        assert!(read_time("2").is_err());
-        assert_eq!(read_time("1s"), Ok(MOST_COALESCE));
-        assert_eq!(read_time("1h").unwrap_err(), "frames would wait for too long; use at most 1s");
+        assert_eq!(read_coalesce("0"), Ok(Nanos::ZERO));
+        assert_eq!(read_coalesce("2ms"), Ok(Nanos::from_millis(2)));
+        assert!(read_coalesce("2").is_err());
+        assert_eq!(read_coalesce("1s"), Ok(MOST_COALESCE));
+        assert_eq!(read_coalesce("1h").unwrap_err(), "frames would wait for too long; use at most 1s");
     }
 
     #[test]

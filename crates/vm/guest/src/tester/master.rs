@@ -9,7 +9,6 @@ use candor_protocol::interface;
 use candor_protocol::order::{self, Measurement, Traffic};
 use candor_protocol::report::Stamp;
 use candor_time::{Instant, Monotonic, Nanos};
-use candor_wire::can::frame::Frame;
 
 use super::{Outside, Seen};
 use crate::failure::{Context, FAULT, Failure};
@@ -28,11 +27,10 @@ pub(crate) struct Master {
 
 /// The identifiers of requests and answers.
 pub(crate) fn pair(traffic: &Traffic) -> Result<Pair, Failure> {
-    let id = |place: usize| {
-        let word = *traffic.can_ids.get(place)?;
-        Some(Frame::from_parts(word, &[], None).ok()?.id())
+    let pair = match traffic.can_ids[..] {
+        [request, answer] => Pair::new(request, answer),
+        _ => None,
     };
-    let pair = id(0).zip(id(1)).and_then(|(request, answer)| Pair::new(request, answer));
     pair.ok_or_else(|| Failure::reported("traffic: round trips need two identifiers".into()))
 }
 
