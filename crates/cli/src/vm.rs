@@ -38,6 +38,7 @@ pub(crate) enum VmCommand {
     ///
     /// Examples:
     ///   candor vm fetch 6.12 6.12-rt
+    ///   candor vm fetch --headers 6.12-rt
     ///   candor vm fetch --kernel arch/x86/boot/bzImage --modules modules/lib/modules
     #[command(verbatim_doc_comment)]
     Fetch(Fetch),
@@ -94,6 +95,9 @@ pub(crate) struct Fetch {
     /// The modules of your own kernel: the folder lib/modules/RELEASE, or a folder above it
     #[arg(long, value_name = "DIR", requires = "kernel")]
     modules: Option<PathBuf>,
+    /// Download what drivers for these kernels are built with as well: headers, and their compiler if it is not here
+    #[arg(long)]
+    headers: bool,
     /// Download the newest kernel of a series even if the cache has an older one
     #[arg(long)]
     newest: bool,
@@ -238,6 +242,11 @@ fn fetch(arguments: &Fetch) -> Answer {
         let kernel = fetcher.fetch(spec);
         bar.clear();
         let kernel = kernel.map_err(text)?;
+        if arguments.headers {
+            let fetched = fetcher.fetch_headers(&kernel);
+            bar.clear();
+            fetched.map_err(text)?;
+        }
         print(&if arguments.json { line(&kernel_object(&kernel))? } else { sentence(&kernel) })?;
     }
     bar.finish();

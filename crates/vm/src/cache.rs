@@ -7,6 +7,8 @@
 //! | `kernels/own-SUM/` | a kernel that somebody built, by the sum of its files |
 //! | `machines/HASH/` | a machine that was booted and saved |
 //! | `reports/HASH/` | what a machine made of orders |
+//! | `headers/RELEASE/`, `compilers/` | what drivers for a kernel are built with |
+//! | `drivers/RELEASE-SUM/` | a driver, by the sum of its sources |
 //! | `apt/` | the private configuration and lists of apt |
 
 use std::env;
@@ -22,6 +24,12 @@ pub(crate) const KERNELS: &str = "kernels";
 pub(crate) const MACHINES: &str = "machines";
 /// The folder of reports.
 pub(crate) const REPORTS: &str = "reports";
+/// The folder of headers of kernels.
+pub(crate) const HEADERS: &str = "headers";
+/// The folder of compilers.
+pub(crate) const COMPILERS: &str = "compilers";
+/// The folder of drivers.
+pub(crate) const DRIVERS: &str = "drivers";
 /// The folder of apt.
 pub(crate) const APT: &str = "apt";
 /// The file that is locked while kernels are fetched.

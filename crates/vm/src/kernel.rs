@@ -10,8 +10,10 @@
 
 mod apt;
 mod debian;
+pub mod driver;
 #[cfg(test)]
 mod fabricated;
+mod headers;
 mod image;
 mod modules;
 mod own;
@@ -234,6 +236,23 @@ impl<'a> Fetcher<'a> {
             return Ok(Kernel { name: spec.to_string(), ..kernel });
         }
         debian::fetch(self.cache, &session.apt, wanted, spec.to_string(), self.progress)
+    }
+
+    /// Fetches what drivers for `kernel` are built with: its headers and, if this machine has none, their compiler.
+    ///
+    /// # Errors
+    /// It is nobody's package, its headers are gone, or they cannot be fetched.
+    pub fn fetch_headers(&self, kernel: &Kernel) -> Result<(), Error> {
+        if headers::Toolchain::find(self.cache, &kernel.release).is_ok() {
+            return Ok(());
+        }
+        if kernel.package.is_none() {
+            return Err(Error::Other(format!(
+                "{} is an own build, whose headers Debian does not have; build the driver where it was built",
+                kernel.name
+            )));
+        }
+        headers::fetch(self.cache, &self.session()?.apt, &kernel.release, self.progress)
     }
 
     fn unknown(&self, spec: &Spec, session: &Session) -> Error {

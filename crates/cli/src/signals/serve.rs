@@ -259,7 +259,10 @@ mod tests {
         assert_eq!(read_coalesce("2ms"), Ok(Nanos::from_millis(2)));
         assert!(read_coalesce("2").is_err());
         assert_eq!(read_coalesce("1s"), Ok(MOST_COALESCE));
-        assert_eq!(read_coalesce("1h").unwrap_err(), "frames would wait for too long; use at most 1s");
+        assert_eq!(
+            read_coalesce("1h").unwrap_err(),
+            "frames would wait for too long; use at most 1s"
+        );
     }
 
     #[test]

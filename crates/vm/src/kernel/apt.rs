@@ -204,14 +204,19 @@ impl Apt {
         command.args(["pkgnames", "linux-"]);
         let names = output(command)?;
         let names: Vec<_> = names.lines().filter(|name| wanted(name)).collect();
+        self.named(&names)
+    }
+
+    /// The packages of these names that there are, in the newest of their versions.
+    pub(super) fn named(&self, names: &[impl AsRef<OsStr>]) -> Result<Vec<Package>, Error> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
         let mut command = self.run("apt-cache");
-        command.args(["--no-all-versions", "show"]).args(&names);
+        command.args(["--no-all-versions", "show"]).args(names);
         let mut packages = paragraphs(&output(command)?);
         let mut command = self.run("apt-cache");
-        command.arg("madison").args(&names);
+        command.arg("madison").args(names);
         let suites = output(command)?;
         for package in &mut packages {
             package.suite = suite_of(&suites, package).unwrap_or_default();
@@ -219,6 +224,18 @@ impl Apt {
         packages.sort_by(|left, right| left.name.cmp(&right.name));
         packages.dedup_by(|next, before| next.name == before.name);
         Ok(packages)
+    }
+
+    /// The names of the packages that a package cannot do without; none if there is no such package.
+    pub(super) fn depends(&self, package: &str) -> Vec<String> {
+        let mut command = self.run("apt-cache");
+        command.args(["--no-recommends", "--no-suggests", "depends", package]);
+        // Unlike `show`, it fails for a package that there is not.
+        let text = output(command).unwrap_or_default();
+        text.lines()
+            .filter_map(|line| line.trim().strip_prefix("Depends: "))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Fetches a package into `folder`; apt checks it against the signed lists.
@@ -348,7 +365,7 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
 }
 
 /// Fails if a program is not on the path.
-fn require(program: &str) -> Result<(), Error> {
+pub(super) fn require(program: &str) -> Result<(), Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
         return Ok(());
@@ -365,14 +382,14 @@ fn no_program(program: &str) -> Error {
 }
 
 /// What a program said.
-struct Run {
-    is_success: bool,
-    stderr: String,
+pub(super) struct Run {
+    pub(super) is_success: bool,
+    pub(super) stderr: String,
 }
 
 /// Runs a program, hands on the lines of its standard output, and ends it when nobody wants it any
 /// more.
-fn run(
+pub(super) fn run(
     mut command: Command,
     progress: &dyn Progress,
     on_line: &mut dyn FnMut(&str),
