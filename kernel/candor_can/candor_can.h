@@ -221,6 +221,25 @@ struct candor_statistics {
 	__u32 handle_policy;
 };
 
+#define CANDOR_FOR_EVER		(~0ULL)
+
+/**
+ * struct candor_read - CANDOR_READ: read() with a limit of its own, whatever O_NONBLOCK says
+ * @until_ns: CLOCK_MONOTONIC until which it waits for a frame, then ETIMEDOUT; 0: does not wait,
+ *            EAGAIN; CANDOR_FOR_EVER
+ * @frames: address of room for frames
+ * @count: how many, at least 1
+ * @reserved: 0
+ *
+ * Returns how many frames there are. Unlike poll(), its waiter is woken by the handler itself.
+ */
+struct candor_read {
+	__u64 until_ns;
+	__u64 frames;
+	__u32 count;
+	__u32 reserved;
+};
+
 /*
  * What changes the device (SET_BITRATE, SET_MODE, START, STOP, FLUSH_UNSENT) needs a handle open
  * for writing, or gives EBADF. An unknown ioctl gives ENOTTY, a value out of range EINVAL.
@@ -238,5 +257,6 @@ struct candor_statistics {
 #define CANDOR_SET_PRIORITY	_IOW(CANDOR_MAGIC, 9, __u32)
 #define CANDOR_SET_OPTIONS	_IOW(CANDOR_MAGIC, 10, __u32)
 #define CANDOR_FLUSH		_IOW(CANDOR_MAGIC, 11, __u32)
+#define CANDOR_READ		_IOW(CANDOR_MAGIC, 12, struct candor_read)
 
 #endif

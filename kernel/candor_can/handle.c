@@ -3,6 +3,7 @@
  * An open file: open, read, write, poll, ioctl, close.
  */
 #include <linux/fs.h>
+#include <linux/hrtimer.h>
 #include <linux/module.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
@@ -100,11 +101,39 @@ static bool may_read(struct candor_handle *handle)
 	return any;
 }
 
+/* Until a reader may go on, or CLOCK_MONOTONIC is @until_ns; CANDOR_FOR_EVER: without a timer. */
+static int wait_readable(struct candor_handle *handle, u64 until_ns)
+{
+	ktime_t until = ns_to_ktime(min_t(u64, until_ns, KTIME_MAX));
+	DECLARE_SWAITQUEUE(wait);
+	bool over = false;
+	int err = 0;
+
+	for (;;) {
+		prepare_to_swait_exclusive(&handle->readable, &wait, TASK_INTERRUPTIBLE);
+		if (may_read(handle))
+			break;
+		if (over)
+			err = -ETIMEDOUT;
+		else if (signal_pending(current))
+			err = -ERESTARTSYS;
+		if (err)
+			break;
+		if (until_ns == CANDOR_FOR_EVER)
+			schedule();
+		else
+			over = !schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
+	}
+	finish_swait(&handle->readable, &wait);
+	return err;
+}
+
 /*
- * Frames leave the queue before they are copied to the user, since their slots may be overwritten
- * at any time: with a bad address up to BATCH are lost.
+ * How many frames; waits for the first. They leave the queue before they are copied to the user,
+ * since their slots may be overwritten at any time: with a bad address up to BATCH are lost.
  */
-static ssize_t read_frames(struct candor_handle *handle, char __user *to, size_t wanted, bool block)
+static ssize_t read_frames(struct candor_handle *handle, char __user *to, size_t wanted,
+			   u64 until_ns)
 {
 	struct candor_frame batch[BATCH];
 	size_t done = 0;
@@ -115,43 +144,62 @@ static ssize_t read_frames(struct candor_handle *handle, char __user *to, size_t
 		if (is_gone(handle->device))
 			return -ENODEV;
 		if (!n) {
+			int err;
+
 			if (done)
 				break;
-			if (!block)
+			if (!until_ns)
 				return -EAGAIN;
-			if (swait_event_interruptible_exclusive(handle->readable,
-								may_read(handle)))
-				return -ERESTARTSYS;
+			err = wait_readable(handle, until_ns);
+			if (err)
+				return err;
 			continue;
 		}
 		if (copy_to_user(to + done * sizeof(batch[0]), batch, n * sizeof(batch[0])))
-			return done ? done * sizeof(batch[0]) : -EFAULT;
+			return done ? done : -EFAULT;
 		done += n;
 	}
-	return done * sizeof(batch[0]);
+	return done;
+}
+
+/* Lets one thread read, or write, at a time. */
+static int begin(struct candor_handle *handle, struct mutex *one_at_a_time, bool block)
+{
+	if (is_gone(handle->device))
+		return -ENODEV;
+	if (block)
+		return mutex_lock_interruptible(one_at_a_time) ? -ERESTARTSYS : 0;
+	if (mutex_trylock(one_at_a_time))
+		return 0;
+	/* Another thread sleeps in it, so there is nothing, or it takes it. */
+	return is_gone(handle->device) ? -ENODEV : -EAGAIN;
+}
+
+static ssize_t read_until(struct candor_handle *handle, char __user *to, size_t wanted,
+			  u64 until_ns)
+{
+	ssize_t result = begin(handle, &handle->reading, until_ns);
+
+	if (result)
+		return result;
+	result = read_frames(handle, to, wanted, until_ns);
+	mutex_unlock(&handle->reading);
+	return result;
 }
 
 /* Blocks until there is a frame, then gives as many as there are. */
 static ssize_t candor_read(struct file *file, char __user *to, size_t size, loff_t *at)
 {
 	struct candor_handle *handle = file->private_data;
-	bool block = !(file->f_flags & O_NONBLOCK);
-	ssize_t result;
+	u64 until_ns = file->f_flags & O_NONBLOCK ? 0 : CANDOR_FOR_EVER;
+	ssize_t frames;
 
 	if (is_gone(handle->device))
 		return -ENODEV;
 	if (!size || size % sizeof(struct candor_frame))
 		return -EINVAL;
-	if (block) {
-		if (mutex_lock_interruptible(&handle->reading))
-			return -ERESTARTSYS;
-	} else if (!mutex_trylock(&handle->reading)) {
-		/* Another thread sleeps in read(), so there is nothing, or it takes it. */
-		return is_gone(handle->device) ? -ENODEV : -EAGAIN;
-	}
-	result = read_frames(handle, to, size / sizeof(struct candor_frame), block);
-	mutex_unlock(&handle->reading);
-	return result;
+	frames = read_until(handle, to, size / sizeof(struct candor_frame), until_ns);
+	return frames < 0 ? frames : frames * sizeof(struct candor_frame);
 }
 
 static bool is_valid(const struct candor_device *device, const struct candor_frame *frame)
@@ -250,12 +298,9 @@ static ssize_t candor_write(struct file *file, const char __user *from, size_t s
 		return -ENODEV;
 	if (!size || size % sizeof(struct candor_frame))
 		return -EINVAL;
-	if (block) {
-		if (mutex_lock_interruptible(&handle->writing))
-			return -ERESTARTSYS;
-	} else if (!mutex_trylock(&handle->writing)) {
-		return -EAGAIN;
-	}
+	result = begin(handle, &handle->writing, block);
+	if (result)
+		return result;
 	result = write_frames(handle, from, size / sizeof(struct candor_frame), block);
 	mutex_unlock(&handle->writing);
 	return result;
@@ -375,13 +420,20 @@ union argument {
 	struct candor_bitrate bitrate;
 	struct candor_filters filters;
 	struct candor_queue_setup queue;
+	struct candor_read read;
 	u32 word;
 };
 
 /* What the argument alone tells; what needs no lock. */
-static int check_argument(unsigned int command, const union argument *argument, bool may_change)
+static int check_argument(unsigned int command, const union argument *argument, fmode_t mode)
 {
+	bool may_change = mode & FMODE_WRITE;
+
 	switch (command) {
+	case CANDOR_READ:
+		if (!(mode & FMODE_READ))
+			return -EBADF;
+		return argument->read.reserved || !argument->read.count ? -EINVAL : 0;
 	case CANDOR_GET_INFO:
 	case CANDOR_GET_STATISTICS:
 	case CANDOR_GET_BITRATE:
@@ -467,9 +519,13 @@ static long candor_ioctl(struct file *file, unsigned int command, unsigned long 
 	if (_IOC_DIR(command) & _IOC_WRITE &&
 	    copy_from_user(&argument, user, _IOC_SIZE(command)))
 		return -EFAULT;
-	err = check_argument(command, &argument, file->f_mode & FMODE_WRITE);
+	err = check_argument(command, &argument, file->f_mode);
 	if (err)
 		return err;
+	/* Sleeps. */
+	if (command == CANDOR_READ)
+		return read_until(handle, u64_to_user_ptr(argument.read.frames),
+				  argument.read.count, argument.read.until_ns);
 	/* Allocates. */
 	if (command == CANDOR_SET_QUEUE)
 		return set_queue(handle, &argument.queue);

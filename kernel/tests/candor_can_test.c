@@ -140,12 +140,21 @@ static struct candor_statistics statistics(int fd)
 struct call {
 	pthread_t thread;
 	int fd;
-	char what;	/* 'r'ead, 'w'rite, 'p'oll */
+	char what;	/* 'r'ead, read 'u'ntil in 5 s, 'w'rite, 'p'oll */
 	int result, error;
 	short events;
 	volatile bool done;
 	struct candor_frame frame;
 };
+
+static int read_until(int fd, struct candor_frame *to, unsigned int count, unsigned long long ns)
+{
+	struct candor_read arguments = {
+		.until_ns = ns, .frames = (unsigned long)to, .count = count
+	};
+
+	return ioctl(fd, CANDOR_READ, &arguments);
+}
 
 static void *carry_out(void *data)
 {
@@ -154,6 +163,8 @@ static void *carry_out(void *data)
 
 	if (call->what == 'r')
 		call->result = read(call->fd, &call->frame, SIZE);
+	else if (call->what == 'u')
+		call->result = read_until(call->fd, &call->frame, 1, now_ns() + 5000000000ULL);
 	else if (call->what == 'w')
 		call->result = write(call->fd, &call->frame, SIZE);
 	else
@@ -225,6 +236,44 @@ static void exchange(void)
 	CHECK(send_one(a, 1) && drain(b, &got, 1) == 0);
 	close(a);
 	close(b);
+}
+
+static void deadlines(void)
+{
+	int a = open_device("candor0", O_RDWR), b = open_device("candor0", O_RDWR | O_NONBLOCK);
+	int writer = open_device("candor0", O_WRONLY);
+	struct candor_read bad = { .until_ns = 0, .count = 1 };
+	unsigned long long until;
+	struct candor_frame got[4];
+	struct call call;
+	int i;
+
+	begin("deadlines");
+	FAILS(read_until(b, got, 4, 0), EAGAIN);
+	FAILS(read_until(b, got, 4, 1), ETIMEDOUT);
+	for (i = 1; i <= 3; i++) {
+		until = now_ns() + i * 3000000;
+		FAILS(read_until(b, got, 4, until), ETIMEDOUT);
+		CHECK(now_ns() >= until && now_ns() < until + 1000000000);
+	}
+	for (i = 0; i < 3; i++)
+		send_one(a, i);
+	CHECK(read_until(b, got, 2, CANDOR_FOR_EVER) == 2 && got[1].id == 1);
+	CHECK(read_until(b, got, 4, 0) == 1 && got[0].id == 2);
+	begin_call(&call, b, 'u');
+	sleep_ms(20);
+	send_one(a, 9);
+	CHECK(ends(&call) && call.result == 1 && call.frame.id == 9);
+	FAILS(read_until(writer, got, 1, 0), EBADF);
+	FAILS(read_until(b, got, 0, 0), EINVAL);
+	send_one(a, 1);
+	FAILS(read_until(b, NULL, 1, 0), EFAULT);
+	bad.reserved = 1;
+	FAILS(ioctl(b, CANDOR_READ, &bad), EINVAL);
+	FAILS(ioctl(b, CANDOR_READ, NULL), EFAULT);
+	close(a);
+	close(b);
+	close(writer);
 }
 
 static void sizes(void)
@@ -603,7 +652,7 @@ static void removal(void)
 		;
 	fcntl(a, F_SETFL, 0);
 	begin_call(&reading, b, 'r');
-	begin_call(&second, b, 'r');
+	begin_call(&second, b, 'u');
 	begin_call(&polling, c, 'p');
 	/* May get through once or twice before. */
 	begin_call(&writing, a, 'w');
@@ -717,6 +766,7 @@ static void virtual_devices(void)
 	test = "virtual";
 	CHECK(put_text(PARAMETERS "virtual", "2"));
 	exchange();
+	deadlines();
 	sizes();
 	overflow();
 	filters();
