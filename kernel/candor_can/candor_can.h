@@ -23,6 +23,7 @@
 #define CANDOR_ERROR	0x0004	/* not a frame: the controller reports errors, see below */
 #define CANDOR_OVERFLOW	0x0008	/* read: frames before this one were lost in this handle's queue */
 #define CANDOR_LOCAL	0x0010	/* read: sent by this device; the time is when it had been sent */
+#define CANDOR_OWN	0x0020	/* read: sent by this handle; CANDOR_LOCAL too */
 
 /**
  * struct candor_frame - what read() gives and write() takes

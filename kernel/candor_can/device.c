@@ -242,9 +242,12 @@ void candor_distribute(struct candor_device *device, struct candor_frame *frame,
 	list_for_each_entry(handle, &device->handles, list) {
 		if (!takes(handle, frame, from))
 			continue;
+		if (from == handle->number)
+			frame->flags |= CANDOR_OWN;
 		raw_spin_lock(&handle->lock);
 		candor_queue_put(&handle->received, frame);
 		raw_spin_unlock(&handle->lock);
+		frame->flags &= ~CANDOR_OWN;
 		swake_up_one(&handle->readable);
 		if (wq_has_sleeper(&handle->poll))
 			irq_work_queue(&handle->poll_work);

@@ -215,8 +215,8 @@ static void exchange(void)
 	f.flags = CANDOR_EXTENDED;
 	f.id = 0x1abcdef0;
 	CHECK(write(a, &f, SIZE) == SIZE);
-	CHECK(drain(a, &got, 1) == 1 && same(&f, &got));
-	CHECK(drain(b, &got, 1) == 1 && same(&f, &got));
+	CHECK(drain(a, &got, 1) == 1 && same(&f, &got) && got.flags & CANDOR_OWN);
+	CHECK(drain(b, &got, 1) == 1 && same(&f, &got) && !(got.flags & CANDOR_OWN));
 	f.flags |= CANDOR_REMOTE;
 	CHECK(write(a, &f, SIZE) == SIZE);
 	CHECK(drain(b, &got, 1) == 1 && same(&f, &got) && got.data[0] == 0);

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `can0`, `socketcan:can0` | an interface of Linux, by a CAN socket |
 //! | `packet:can0` | the same, by a packet socket with a ring |
+//! | `candor:candor0` | a controller with the driver candor_can of the folder `kernel/` |
 //! | `cannelloni:udp://host:20000`, `cannelloni:tcp://host:20000` | CAN over Ethernet as cannelloni does it |
 //! | `can2udp:0.0.0.0:4858` | a frame per datagram, as Cogent's can2udp does it |
 //! | `multicast:239.74.163.2` | python-can's `udp_multicast` |
@@ -20,6 +21,7 @@
 //! which runs what holds for every port.
 
 mod can2udp;
+mod candor_can;
 mod cannelloni;
 mod datagrams;
 mod drops;
@@ -40,6 +42,7 @@ pub use wait::{Turn, Wait};
 pub static REGISTRY: Registry = Registry::new(&[
     &socketcan::DRIVER,
     &packet::DRIVER,
+    &candor_can::DRIVER,
     &cannelloni::DRIVER,
     &can2udp::DRIVER,
     &multicast::DRIVER,
@@ -123,7 +126,7 @@ mod tests {
             (
                 "can:can0",
                 "can:can0: unknown driver `can`; the drivers are socketcan, packet, \
-                 cannelloni, can2udp, multicast, sim, file",
+                 candor, cannelloni, can2udp, multicast, sim, file",
             ),
             (
                 "can0?speed=1",

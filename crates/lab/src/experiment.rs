@@ -365,6 +365,8 @@ pub struct Vm {
     pub faults: Vec<BusFaults>,
     /// The controllers on the two buses.
     pub controller: Controller,
+    /// What drives those of the gateway.
+    pub driver: Driver,
     /// What passes frames on.
     pub gateway: order::Gateway,
     /// What else the machine has to do.
@@ -375,6 +377,40 @@ pub struct Vm {
     pub files: Vec<File>,
     /// Gateway and load, for people.
     pub(crate) description: String,
+}
+
+/// What drives the controllers of a gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Driver {
+    /// The drivers of the kernel, with network interfaces.
+    #[default]
+    Kernel,
+    /// `candor_can`, with character devices.
+    CandorCan {
+        /// Where it reads a controller.
+        handler: order::Handler,
+        /// The folder with its sources; it is built for each kernel.
+        sources: PathBuf,
+    },
+}
+
+impl Driver {
+    /// As an order says it.
+    #[must_use]
+    pub const fn of_order(&self) -> order::Driver {
+        match self {
+            Self::Kernel => order::Driver::Kernel,
+            Self::CandorCan { handler, .. } => order::Driver::CandorCan(*handler),
+        }
+    }
+
+    /// For people.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Kernel => "SocketCAN".into(),
+            Self::CandorCan { handler, .. } => format!("candor_can, handler {}", handler.name()),
+        }
+    }
 }
 
 /// Which machine an experiment wants. Equal ones are booted once.

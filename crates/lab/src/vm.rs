@@ -20,15 +20,17 @@ mod store;
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use candor_protocol::{Order, Report};
+use candor_protocol::order::File;
+use candor_protocol::{Order, Report, meeting};
 
 pub use self::profile::Breakdown;
 pub use self::qemu::Emulator;
 pub use self::store::{Found, Store};
 use crate::error::Error;
-use crate::experiment::{CanGateway, Experiment, Kind, MachineChoice, Testbed, Vm, World};
+use crate::experiment::{CanGateway, Driver, Experiment, Kind, MachineChoice, Testbed, Vm, World};
 use crate::result;
 use crate::runner::{Ran, Runner, Task, Watch};
 
@@ -66,6 +68,11 @@ pub trait Supply: Sync {
     /// # Errors
     /// Something for it is missing.
     fn machine(&self, choice: &MachineChoice) -> Result<Box<dyn Machine>, Error>;
+    /// The module `candor_can`, built for the kernel of a machine from the sources in a folder.
+    ///
+    /// # Errors
+    /// Something for it is missing, or it does not compile.
+    fn driver(&self, choice: &MachineChoice, sources: &Path) -> Result<Vec<u8>, Error>;
 }
 
 /// A machine and whether it is ready.
@@ -105,6 +112,24 @@ impl Machines {
         let slot = Arc::new(Slot { machine, state: Mutex::new(State::Off) });
         slots.insert(choice.clone(), Arc::clone(&slot));
         Ok(slot)
+    }
+
+    /// What a guest is to do.
+    fn order(&self, experiment: &Experiment) -> Result<Order, Error> {
+        let settings = settings(experiment)?;
+        let mut measurement = match &experiment.kind {
+            Kind::Ping(ping) => ping::order(experiment, ping),
+            _ => order::order(experiment, can_gateway(experiment)?, settings)?,
+        };
+        measurement.files.extend(self.driver(settings)?);
+        Ok(Order::Measure(Box::new(measurement)))
+    }
+
+    /// The driver that the kernel does not have.
+    fn driver(&self, settings: &Vm) -> Result<Option<File>, Error> {
+        let Driver::CandorCan { sources, .. } = &settings.driver else { return Ok(None) };
+        let contents = self.supply.driver(&settings.machine, sources)?;
+        Ok(Some(File { path: meeting::DRIVER.into(), is_executable: false, contents }))
     }
 
     /// The report on an order, and whether it is from an earlier run.
@@ -152,7 +177,9 @@ impl Slot {
 impl Runner for Machines {
     fn prepare(&self, experiments: &[&Experiment]) -> Result<(), Error> {
         for experiment in experiments {
-            self.slot(&settings(experiment)?.machine)?;
+            let settings = settings(experiment)?;
+            self.slot(&settings.machine)?;
+            self.driver(settings)?;
         }
         Ok(())
     }
@@ -166,7 +193,7 @@ impl Runner for Machines {
         let Task { experiment, command, is_fresh } = task;
         let settings = settings(experiment)?;
         let slot = self.slot(&settings.machine)?;
-        let order = order_of(experiment)?;
+        let order = self.order(experiment)?;
         let (report, is_cached) = self.report(&slot, &order, is_fresh, watch)?;
         let machine = slot.machine.describe();
         let result = match &experiment.kind {
@@ -190,15 +217,6 @@ fn settings(experiment: &Experiment) -> Result<&Vm, Error> {
         World::Vm(settings) => Ok(settings),
         World::Sim(_) => Err(Error::elsewhere(experiment, Testbed::Vm)),
     }
-}
-
-/// What a guest is to do.
-fn order_of(experiment: &Experiment) -> Result<Order, Error> {
-    let measurement = match &experiment.kind {
-        Kind::Ping(ping) => ping::order(experiment, ping),
-        _ => order::order(experiment, can_gateway(experiment)?, settings(experiment)?)?,
-    };
-    Ok(Order::Measure(Box::new(measurement)))
 }
 
 fn can_gateway(experiment: &Experiment) -> Result<&CanGateway, Error> {

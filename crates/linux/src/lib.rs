@@ -31,6 +31,7 @@
 //! is `None`, a full queue is [`Sent::QueueFull`].
 
 pub mod can;
+pub mod candor_can;
 pub mod capability;
 pub mod clock;
 mod error;

@@ -10,6 +10,8 @@ pub enum Medium {
     /// A CAN interface of this machine; the place in the name of the port is its name. Stamps are those
     /// of this machine.
     Interface,
+    /// A CAN controller of this machine that is no network interface. Stamps are those of this machine.
+    Device,
     /// Other machines or programs. Stamps, if there are any, are those of whoever sent the frames.
     Network,
     /// A file, which is read or written. Stamps are of a time long ago.

@@ -102,7 +102,7 @@ enum Clock {
 impl Clock {
     fn from_address(address: &Address) -> Self {
         match candor_drivers::medium(address) {
-            Some(Medium::Interface) => Self::Stamps,
+            Some(Medium::Interface | Medium::Device) => Self::Stamps,
             Some(Medium::Recording) => Self::Recorded,
             Some(Medium::Network) | None => Self::Arrival,
         }

@@ -10,18 +10,21 @@
 //! napi_thread_priority = 50           # NAPI in threads
 //! backlog_priority     = 50           # of the threads that pass on received frames
 //! netdev_budget        = 300
+//! driver               = "kernel"     # or "candor_can", the driver in the folder kernel/candor_can
+//! handler              = "hard"       # where candor_can reads: "hard", "thread", "forced", "softirq"
+//! driver_sources       = "kernel/candor_can"
 //! tester               = "inside"     # or "outside", on buses that take their time
 //! ```
 
 use std::path::PathBuf;
 
 use candor_config::{Data, Section, Value};
-use candor_protocol::order::{Controller, Datagrams, EthernetLoad, Tester};
+use candor_protocol::order::{Controller, Datagrams, EthernetLoad, Handler, Tester};
 use candor_time::Nanos;
 use candor_vm::{Spec, Speed};
 
 use super::reader::Reader;
-use crate::experiment::KernelChoice;
+use crate::experiment::{Driver, KernelChoice};
 use crate::locate::locate;
 
 /// What findings about a kernel of the command line name as their place.
@@ -30,6 +33,9 @@ pub(super) const KERNEL_OPTION: &str = "--kernel";
 /// Where a tester can be.
 pub(super) const TESTERS: [(&str, Tester); 2] =
     [("inside", Tester::Inside), ("outside", Tester::Outside)];
+
+/// The folder with the sources of `candor_can`, below that of the file or of the shell.
+const DRIVER_SOURCES: &str = "kernel/candor_can";
 
 /// The speeds of links, in bit/s.
 const LINKS: [(&str, u64); 3] = [("10M", 10_000_000), ("100M", 100_000_000), ("1G", 1_000_000_000)];
@@ -79,6 +85,7 @@ pub(super) struct Said {
     pub(super) mips: Option<u32>,
     pub(super) parameters: Option<String>,
     pub(super) controller: Option<Controller>,
+    pub(super) driver: Driver,
     pub(super) interrupt_priority: Option<u8>,
     pub(super) napi_thread_priority: Option<u8>,
     pub(super) backlog_priority: Option<u8>,
@@ -88,7 +95,7 @@ pub(super) struct Said {
 
 impl Reader<'_> {
     /// Reads `[vm]`.
-    pub(super) fn machine(&self, section: Option<Section<'_>>) -> Said {
+    pub(super) fn machine(&mut self, section: Option<Section<'_>>) -> Said {
         let Some(mut section) = section else { return Said::default() };
         let controllers = [("sja1000", Controller::Sja1000), ("ctucanfd", Controller::CtuCanFd)];
         let parameters = section.string("parameters").map(str::trim);
@@ -101,6 +108,7 @@ impl Reader<'_> {
             mips: self.mips(&mut section),
             parameters: parameters.map(str::to_owned),
             controller: section.one_of("controller", &controllers),
+            driver: self.driver(&mut section),
             interrupt_priority: section.integer("interrupt_priority", 1..=99),
             napi_thread_priority: section.integer("napi_thread_priority", 0..=99),
             backlog_priority: section.integer("backlog_priority", 0..=99),
@@ -109,6 +117,35 @@ impl Reader<'_> {
         };
         section.finish();
         said
+    }
+
+    fn driver(&mut self, section: &mut Section<'_>) -> Driver {
+        let is_own = section.one_of("driver", &[("kernel", false), ("candor_can", true)]);
+        let handler = section.one_of("handler", &Handler::ALL);
+        let named = section.string("driver_sources");
+        if is_own != Some(true) {
+            if handler.is_some() || named.is_some() {
+                let message = "`handler` and `driver_sources` are those of candor_can";
+                let hint = "write driver = \"candor_can\", or remove them";
+                self.findings.error_with_hint(section.origin(), message, hint);
+            }
+            return Driver::Kernel;
+        }
+        let named = named.unwrap_or(DRIVER_SOURCES);
+        let sources = locate(self.base, named);
+        match candor_vm::kernel::driver::files(&sources) {
+            Ok(files) => {
+                for file in files.keys() {
+                    self.input(&format!("{named}/{file}"), &sources.join(file));
+                }
+            }
+            Err(error) => {
+                let hint = "name the folder with driver_sources = \"...\"";
+                let origin = section.origin_of("driver_sources");
+                self.findings.error_with_hint(origin, error.to_string(), hint);
+            }
+        }
+        Driver::CandorCan { handler: handler.unwrap_or(Handler::Hard), sources }
     }
 
     fn kernel(&self, value: &Value) -> Option<KernelChoice> {

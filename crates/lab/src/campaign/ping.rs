@@ -112,7 +112,8 @@ pub(super) fn read(mut file: Section<'_>, common: &Common<'_>, base: &Path) -> O
         netdev_budget: said.netdev_budget,
         ..Settings::default()
     };
-    let description = format!("master and slave on SocketCAN, on one bus; {}", load.describe());
+    let driver = said.driver.describe();
+    let description = format!("master and slave on {driver}, on one bus; {}", load.describe());
     let conditions = format!(
         "Linux {} in QEMU, {}: path lengths, not a forecast for a board; {description}",
         machine.kernel,
@@ -126,6 +127,7 @@ pub(super) fn read(mut file: Section<'_>, common: &Common<'_>, base: &Path) -> O
         machine,
         faults: reader.faults,
         controller: Controller::Sja1000,
+        driver: said.driver,
         gateway: order::Gateway::Slave,
         load,
         settings,

@@ -76,6 +76,7 @@ impl Reader<'_> {
             machine,
             faults: self.faults.clone(),
             controller: said.machine.controller.unwrap_or(own),
+            driver: said.machine.driver,
             gateway: bed_gateway,
             load,
             settings,

@@ -53,6 +53,7 @@ pub(super) fn order(
     Ok(Measurement {
         tester: settings.machine.tester,
         controller: settings.controller,
+        driver: settings.driver.of_order(),
         source: timing(source),
         target: timing(target),
         faults: faults(settings),

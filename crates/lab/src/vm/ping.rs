@@ -40,6 +40,7 @@ pub(super) fn order(experiment: &Experiment, ping: &Ping) -> Measurement {
     let traffic = Traffic { can_ids, length: *length, ..Traffic::new(pace, experiment.count) };
     Measurement {
         tester: Tester::Master,
+        driver: vm.driver.of_order(),
         source: timing(bus),
         target: timing(bus),
         load: vm.load,

@@ -6,7 +6,7 @@
 
 use candor_vm::Profile;
 
-use super::{Machines, order_of, settings};
+use super::{Machines, settings};
 use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::result::{self, FunctionCount, PROFILE_SCHEMA, ProfileFile};
@@ -61,7 +61,7 @@ impl Machines {
     /// As a run of it; or no frame arrived.
     pub fn profile(&self, experiment: &Experiment, watch: &dyn Watch) -> Result<Breakdown, Error> {
         let slot = self.slot(&settings(experiment)?.machine)?;
-        let order = order_of(experiment)?;
+        let order = self.order(experiment)?;
         slot.ready(watch)?;
         let (report, profile) = slot.machine.profile(&order, watch)?;
         if report.received.is_empty() {

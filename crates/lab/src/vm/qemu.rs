@@ -1,8 +1,10 @@
 //! Machines of `candor-vm` as this testbed wants them.
 
+use std::path::Path;
+
 use candor_protocol::{Order, Report};
 use candor_time::Nanos;
-use candor_vm::{Cache, Qemu, Setup, Spec, Speed, kernel};
+use candor_vm::{Cache, Kernel, Qemu, Setup, Spec, Speed, kernel};
 
 use super::{Machine, Machines, Store, Supply};
 use crate::error::Error;
@@ -31,8 +33,8 @@ impl Emulator {
     }
 }
 
-impl Supply for Emulator {
-    fn machine(&self, choice: &MachineChoice) -> Result<Box<dyn Machine>, Error> {
+impl Emulator {
+    fn kernel(&self, choice: &MachineChoice) -> Result<Kernel, Error> {
         let spec = match &choice.kernel {
             KernelChoice::Named(name) => {
                 name.parse().map_err(|reason| Error::Other(format!("kernel {name}: {reason}")))?
@@ -41,12 +43,22 @@ impl Supply for Emulator {
                 Spec::Files { image: image.clone(), modules: modules.clone() }
             }
         };
+        Ok(kernel::find(&self.cache, &spec)?)
+    }
+}
+
+impl Supply for Emulator {
+    fn machine(&self, choice: &MachineChoice) -> Result<Box<dyn Machine>, Error> {
         let speed = Speed::from_mips(choice.mips).map_err(Error::Other)?;
-        let kernel = kernel::find(&self.cache, &spec)?;
+        let kernel = self.kernel(choice)?;
         let setup = Setup { speed, parameters: &choice.parameters, tester: choice.tester };
         let (cache, qemu, init) = (&self.cache, &self.qemu, self.init);
         let machine = candor_vm::Machine::new(cache, qemu, &kernel, init, setup)?;
         Ok(Box::new(machine))
+    }
+
+    fn driver(&self, choice: &MachineChoice, sources: &Path) -> Result<Vec<u8>, Error> {
+        Ok(kernel::driver::build(&self.cache, &self.kernel(choice)?, sources, "candor_can")?)
     }
 }
 

@@ -66,6 +66,10 @@ impl Supply for ByHand {
             makes: Arc::clone(&self.makes),
         }))
     }
+
+    fn driver(&self, choice: &MachineChoice, _: &Path) -> Result<Vec<u8>, Error> {
+        Ok(format!("for {}", choice.kernel).into_bytes())
+    }
 }
 
 impl Machine for Fake {

@@ -12,6 +12,7 @@
 //! Nothing is printed or reported while it is measured.
 
 mod boot;
+mod candor_can;
 mod command;
 mod conform;
 mod controllers;

@@ -1,14 +1,16 @@
 //! The test bed: controllers, virtual interfaces and settings of an experiment.
 
+use candor_linux::clock;
 use candor_linux::netlink::{CanSettings, Netlink};
 use candor_linux::realtime::{self, Policy, Task};
 use candor_protocol::interface;
-use candor_protocol::order::{Controller, Gateway, Measurement, Settings};
+use candor_protocol::order::{Controller, Driver, Gateway, Measurement, Settings};
+use candor_time::{Monotonic, Nanos};
 use candor_wire::can::socketcan::CANFD_MTU;
 
-use crate::failure::{Context, Failure};
+use crate::failure::{Context, FAULT, Failure};
 use crate::modules::Modules;
-use crate::{controllers, system};
+use crate::{candor_can, controllers, system};
 
 /// The order in which interfaces are started, which decides whose interrupt is served first if
 /// several are pending: that of the interface started last. So a frame of the source bus is stamped
@@ -33,6 +35,7 @@ const TESTER_INTERRUPT_PRIORITY: u8 = 98;
 /// A test bed that is up.
 pub(crate) struct TestBed {
     pub(crate) netlink: Netlink,
+    driver: Driver,
 }
 
 impl TestBed {
@@ -42,6 +45,11 @@ impl TestBed {
             Controller::Sja1000 => "kvaser_pci",
             Controller::CtuCanFd => "ctucanfd_pci",
         };
+        if let Driver::CandorCan(handler) = order.driver {
+            candor_can::take(handler, [order.source, order.target])?;
+            let netlink = Netlink::open().at("test bed", "use a kernel with rtnetlink")?;
+            return Ok(Self { netlink, driver: order.driver });
+        }
         modules.load(driver)?;
         if order.gateway == Gateway::Kernel {
             let parameters = format!("max_hops={}", order.rules.effective_max_hops());
@@ -49,7 +57,7 @@ impl TestBed {
         }
         let mut netlink = Netlink::open().at("test bed", "use a kernel with rtnetlink")?;
         controllers::name(&mut netlink, driver, order.tester.interfaces())?;
-        let mut bed = Self { netlink };
+        let mut bed = Self { netlink, driver: order.driver };
         for name in START_ORDER.iter().filter(|name| order.tester.interfaces().contains(name)) {
             bed.start(order, name)?;
         }
@@ -88,6 +96,9 @@ impl TestBed {
 
     /// Stops the gateway's interfaces: a gateway that waits for a frame learns that none will come.
     pub(crate) fn stop_gateway(&mut self) -> Result<(), Failure> {
+        if self.driver != Driver::Kernel {
+            return candor_can::give_back();
+        }
         for name in interface::OF_GATEWAY {
             self.netlink.set_up(name, false).at("test bed", "see the console")?;
         }
@@ -109,14 +120,16 @@ pub(crate) fn settings(settings: &Settings, notes: &mut Vec<String>) -> Result<(
             task.starts_with("irq/") && ends.iter().any(|end| task.ends_with(end.as_str()))
         }
     };
+    let of_gateway =
+        [interface::SOURCE, interface::TARGET, candor_can::NAMES[0], candor_can::NAMES[1]];
     let testers = [interface::TRANSMIT, interface::MONITOR, interface::RECEIVE];
     prioritize(TESTER_INTERRUPT_PRIORITY, threads_of(&testers))?;
     if let Some(priority) = settings.interrupt_priority
-        && prioritize(priority, threads_of(&interface::OF_GATEWAY))? == 0
+        && prioritize(priority, threads_of(&of_gateway))? == 0
     {
         notes.push(
-            "this kernel has no interrupt threads, so interrupt_priority has no effect; boot it \
-             with threadirqs"
+            "there are no interrupt threads, so interrupt_priority has no effect; use a -rt kernel, boot with \
+             threadirqs, or use another handler"
                 .into(),
         );
     }
@@ -146,11 +159,25 @@ pub(crate) fn settings(settings: &Settings, notes: &mut Vec<String>) -> Result<(
     Ok(())
 }
 
+/// Waits until a new interrupt thread has run: it gives itself its first priority then (`irq_thread` in kernel/irq/manage.c).
+/// Others wait for nothing.
+fn has_begun(task: u32) -> Result<(), Failure> {
+    for _ in 0..100 {
+        if realtime::policy(Task::Id(task)).at("settings", FAULT)? != Policy::Other {
+            break;
+        }
+        let soon = clock::now::<Monotonic>() + Nanos::from_micros(100);
+        clock::sleep_until(soon).at("settings", FAULT)?;
+    }
+    Ok(())
+}
+
 /// Gives tasks a SCHED_FIFO priority, 0 for none; returns how many there are.
 fn prioritize(priority: u8, is_wanted: impl Fn(&str) -> bool) -> Result<usize, Failure> {
     let policy = if priority == 0 { Policy::Other } else { Policy::Fifo(priority) };
     let tasks = realtime::tasks(is_wanted).at("settings", "see the console")?;
     for task in &tasks {
+        has_begun(task.id)?;
         realtime::set_policy(Task::Id(task.id), policy).at("settings", "use 0 to 99")?;
     }
     Ok(tasks.len())

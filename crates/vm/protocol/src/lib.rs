@@ -101,6 +101,10 @@ pub mod meeting {
     /// after the last one: in between the host counts instructions.
     pub const MARKS: [&str; 2] =
         ["candor_guest::host::counting_begins", "candor_guest::host::counting_ends"];
+    /// The file of an order with the module `candor_can`.
+    pub const DRIVER: &str = "/candor_can.ko";
+    /// The PCI slots of the gateway's controllers, on both beds.
+    pub const SLOTS_OF_GATEWAY: [&str; 2] = ["0000:00:08.0", "0000:00:09.0"];
     /// Where the initramfs holds the kernel's modules, `NAME.ko` each, uncompressed.
     pub const MODULES: &str = "/modules";
 }

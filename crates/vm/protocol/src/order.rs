@@ -47,6 +47,8 @@ pub struct Measurement {
     pub tester: Tester,
     /// The controllers on the two buses.
     pub controller: Controller,
+    /// What drives those of the gateway.
+    pub driver: Driver,
     /// The source bus.
     pub source: BusTiming,
     /// The target bus.
@@ -83,6 +85,7 @@ impl Measurement {
         Self {
             tester: Tester::Inside,
             controller: Controller::Sja1000,
+            driver: Driver::Kernel,
             source: timing,
             target: timing,
             faults: [BusFaults::default(); 2],
@@ -106,6 +109,59 @@ pub enum Controller {
     Sja1000,
     /// `ctucan_pci` with CTU CAN FD cores: classical CAN and CAN FD.
     CtuCanFd,
+}
+
+/// What drives the controllers of the gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Driver {
+    /// The drivers of the kernel, with network interfaces.
+    #[default]
+    Kernel,
+    /// `candor_can`, with character devices; the module is the file [`crate::meeting::DRIVER`] of the order.
+    CandorCan(Handler),
+}
+
+impl Driver {
+    /// The port that a program opens for one of the gateway's [interfaces](crate::interface::OF_GATEWAY).
+    #[must_use]
+    pub fn port(self, interface: &str) -> String {
+        match self {
+            Self::Kernel => interface.into(),
+            Self::CandorCan(_) => {
+                let place = crate::interface::OF_GATEWAY.iter().position(|it| *it == interface);
+                format!("candor:candor{}", place.unwrap_or(0))
+            }
+        }
+    }
+}
+
+/// Where `candor_can` reads a controller: its parameter `handler` (kernel/README.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Handler {
+    /// In the hard interrupt, also on PREEMPT_RT.
+    Hard,
+    /// In a thread of its own.
+    Thread,
+    /// As the kernel likes it: on PREEMPT_RT in a thread with the lock of the network's softirqs.
+    Forced,
+    /// Only in a softirq.
+    Softirq,
+}
+
+impl Handler {
+    /// All of them, with their names.
+    pub const ALL: [(&str, Self); 4] = [
+        ("hard", Self::Hard),
+        ("thread", Self::Thread),
+        ("forced", Self::Forced),
+        ("softirq", Self::Softirq),
+    ];
+
+    /// As the driver and experiments call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, it)| *it == self).map_or("", |(name, _)| name)
+    }
 }
 
 /// What goes wrong on a bus.

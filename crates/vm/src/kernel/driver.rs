@@ -55,8 +55,11 @@ pub fn build(cache: &Cache, kernel: &Kernel, sources: &Path, name: &str) -> Resu
     fs::read(&module).map_err(|error| Error::read(&module, error))
 }
 
-/// The sources, by name.
-fn files(sources: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+/// The sources in a folder, by name.
+///
+/// # Errors
+/// They cannot be read, or there is no Kbuild.
+pub fn files(sources: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(sources).map_err(|error| Error::read(sources, error))?.flatten() {
         let Ok(name) = entry.file_name().into_string() else { continue };

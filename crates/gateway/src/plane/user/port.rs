@@ -328,12 +328,12 @@ impl New {
         let medium = candor_drivers::medium(&self.port.named.address);
         let stamps = match medium {
             _ if !config.measures => Stamps::Unwanted,
-            Some(Medium::Interface) => Stamps::OfKernel,
+            Some(Medium::Interface | Medium::Device) => Stamps::OfKernel,
             _ => Stamps::Own,
         };
         let loops = match medium {
             // A bus bounds what goes round on it, and a recording does not.
-            Some(Medium::Interface | Medium::Recording) => Loops::Ignored,
+            Some(Medium::Interface | Medium::Device | Medium::Recording) => Loops::Ignored,
             _ if config.stops_loops => Loops::Stopped,
             _ => Loops::Reported,
         };

@@ -1,20 +1,44 @@
 //! The papers' user-space gateway: read a frame, write it, nothing else. No rules, no time stamps,
-//! default sockets.
+//! default sockets, or the devices of candor_can.
 
 use candor_linux::can::Socket;
 use candor_linux::{Errno, Sent, state};
+use candor_port::{Received, Until};
 use candor_protocol::interface;
-use candor_protocol::order::Measurement;
+use candor_protocol::order::{Driver, Measurement};
 
 use super::Tally;
 use super::apart::{self, Meter};
 use crate::failure::{Context, Failure};
+use crate::tester::port;
 
 const PLACE: &str = "gateway";
 const REMEDY: &str = "see the console";
 
 pub(super) fn start(order: &Measurement) -> Result<apart::Running, Failure> {
-    apart::Running::start(order, |order, ready| apart::perform(order, ready, work))
+    match order.driver {
+        Driver::Kernel => {
+            apart::Running::start(order, |order, ready| apart::perform(order, ready, work))
+        }
+        Driver::CandorCan(_) => {
+            apart::Running::start(order, |order, ready| apart::perform(order, ready, with_ports))
+        }
+    }
+}
+
+fn with_ports(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally, Failure> {
+    let (mut receiver, _unused) = port(PLACE, &order.driver.port(interface::SOURCE))?;
+    let (_unused, mut transmitter) = port(PLACE, &order.driver.port(interface::TARGET))?;
+    let mut refused = 0;
+    ready();
+    let meter = Meter::start();
+    let mut pass = |received: &Received| match transmitter.transmit(&received.frame, false) {
+        candor_port::Sent::Taken => {}
+        _ => refused += 1,
+    };
+    // An error is its end: the controller was taken away.
+    while receiver.receive(Until::Woken, &mut pass).is_ok() {}
+    Ok(meter.finish(receiver.counters().overflow.get(), refused))
 }
 
 fn work(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally, Failure> {

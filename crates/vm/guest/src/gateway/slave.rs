@@ -19,7 +19,7 @@ pub(super) fn start(order: &Measurement) -> Result<apart::Running, Failure> {
 
 fn work(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally, Failure> {
     let pairs: [Pair; 1] = [pair(&order.traffic)?];
-    let (mut receiver, mut transmitter) = port("gateway", interface::TARGET)?;
+    let (mut receiver, mut transmitter) = port("gateway", &order.driver.port(interface::TARGET))?;
     ready();
     let meter = Meter::start();
     let dropped = Cell::new(0);

@@ -37,10 +37,10 @@ pub(crate) fn pair(traffic: &Traffic) -> Result<Pair, Failure> {
 /// Both halves of a port.
 pub(crate) type Halves = (Box<dyn Receiver>, Box<dyn Transmitter>);
 
-/// Opens a port on an interface.
-pub(crate) fn port(place: &'static str, interface: &str) -> Result<Halves, Failure> {
+/// Opens a port.
+pub(crate) fn port(place: &'static str, name: &str) -> Result<Halves, Failure> {
     let failed = |reason: String| Failure::new(place, reason, FAULT);
-    let address = interface.parse().map_err(|error| failed(format!("{error}")))?;
+    let address = name.parse().map_err(|error| failed(format!("{error}")))?;
     let wanted = Wanted { stamps: false, ..Wanted::BOTH };
     let port = candor_drivers::open(&address, wanted).map_err(|error| failed(error.to_string()))?;
     port.receiver.zip(port.transmitter).ok_or_else(|| failed("half a port".into()))
@@ -66,7 +66,7 @@ impl Master {
             0 => Policy::Other,
             priority => Policy::Fifo(priority),
         };
-        let (receiver, transmitter) = port(PLACE, interface::SOURCE)?;
+        let (receiver, transmitter) = port(PLACE, &order.driver.port(interface::SOURCE))?;
         Ok(Self { plan, policy, receiver, transmitter, outside: Outside::new()? })
     }
 
