@@ -11,7 +11,7 @@ use candor_vm::Speed;
 use super::gateway::{self, Kind};
 use super::reader::Reader;
 use super::said::{Hosted, Said};
-use crate::experiment::{KernelChoice, MachineChoice, Vm, World};
+use crate::experiment::{Driver, KernelChoice, MachineChoice, Vm, World};
 use crate::locate::locate;
 
 /// The kernel unless the file says otherwise.
@@ -24,7 +24,11 @@ impl Reader<'_> {
     pub(super) fn vm(&mut self, said: Said<'_>) -> Option<Hosted> {
         let is_fine = self.vm_hosts(&said);
         let gateway = said.gateway;
-        let description = format!("{}; {}", describe(gateway.as_ref()), said.load.describe());
+        let mut description = describe(gateway.as_ref());
+        if said.machine.driver != Driver::Kernel {
+            description += &format!(" on {}", said.machine.driver.describe());
+        }
+        description += &format!("; {}", said.load.describe());
         let (bed_gateway, files) = match &gateway {
             None => (order::Gateway::None, Vec::new()),
             Some(gateway) => self.bed_gateway(gateway)?,
