@@ -162,6 +162,8 @@ pub struct Ping {
     pub is_open_loop: bool,
     /// An answer that comes after this is late.
     pub timeout: Nanos,
+    /// Whether master and slave are on one virtual device, instead of two controllers on one bus.
+    pub is_virtual: bool,
     /// The machine, what passes for its gateway, and how both are set up.
     pub vm: Vm,
 }

@@ -393,7 +393,12 @@ mod tests {
             }
         }
         // A master is in the guest: nobody outside sends.
-        let pace = order::Pace::RoundTrips { period_ns: 0, is_open_loop: false, timeout_ns: 1 };
+        let pace = order::Pace::RoundTrips {
+            period_ns: 0,
+            is_open_loop: false,
+            timeout_ns: 1,
+            is_virtual: false,
+        };
         let ping = Measurement { tester: Tester::Master, ..measurement(pace, Gateway::Slave) };
         let bytes = plan(&ping).unwrap();
         assert_eq!(Plan::read(&bytes).unwrap().senders().count(), 0);

@@ -111,7 +111,12 @@ fn round_trips_take_what_both_frames_take_and_some_more() {
         let machine = machine(&kernel, Tester::Master);
         assert_eq!(machine.identity().bus, BusTime::Timed);
         for (is_open_loop, period_ns) in [(false, 0), (true, 1_000_000)] {
-            let pace = Pace::RoundTrips { period_ns, is_open_loop, timeout_ns: 100_000_000 };
+            let pace = Pace::RoundTrips {
+                period_ns,
+                is_open_loop,
+                timeout_ns: 100_000_000,
+                is_virtual: false,
+            };
             let mut order = measurement(Gateway::Slave, pace, COUNT, [1_000_000; 2]);
             order.tester = Tester::Master;
             order.wants_frames = false;

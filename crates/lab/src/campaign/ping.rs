@@ -13,6 +13,7 @@
 //! paced    = false    # true: also while others wait for their answers
 //! timeout  = "100ms"  # an answer after this is late
 //! priority = 60       # SCHED_FIFO, of master and slave
+//! virtual  = false    # true: both on one virtual device, where frames take no time
 //! ```
 //!
 //! `[vm]` and `[load]` are as in experiments with gateways.
@@ -68,11 +69,12 @@ pub(super) fn read(mut file: Section<'_>, common: &Common<'_>, base: &Path) -> O
     };
     let period = nanos("period", MOST_PERIOD).unwrap_or(DEFAULT_PERIOD);
     let timeout = nanos("timeout", MOST_TIMEOUT).unwrap_or(DEFAULT_TIMEOUT);
-    let (mut length, mut is_open_loop, mut priority) = (None, None, None);
+    let (mut length, mut is_open_loop, mut priority, mut is_virtual) = (None, None, None, None);
     if let Some(mut section) = ping {
         length = section.integer("length", 1..=8);
         is_open_loop = section.boolean("paced");
         priority = section.integer("priority", 0..=99);
+        is_virtual = section.boolean("virtual");
         if is_open_loop == Some(true) && period == Nanos::ZERO {
             let message = "without a period requests can only be sent one at a time";
             findings.error_with_hint(
@@ -113,7 +115,9 @@ pub(super) fn read(mut file: Section<'_>, common: &Common<'_>, base: &Path) -> O
         ..Settings::default()
     };
     let driver = said.driver.describe();
-    let description = format!("master and slave on {driver}, on one bus; {}", load.describe());
+    let bus_of_both = if is_virtual == Some(true) { "one virtual device" } else { "one bus" };
+    let description =
+        format!("master and slave on {driver}, on {bus_of_both}; {}", load.describe());
     let conditions = format!(
         "Linux {} in QEMU, {}: path lengths, not a forecast for a board; {description}",
         machine.kernel,
@@ -140,6 +144,7 @@ pub(super) fn read(mut file: Section<'_>, common: &Common<'_>, base: &Path) -> O
         period,
         is_open_loop: is_open_loop.unwrap_or(false),
         timeout,
+        is_virtual: is_virtual.unwrap_or(false),
         vm,
     };
     let kind = Kind::Ping(Box::new(ping));

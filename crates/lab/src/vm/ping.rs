@@ -30,11 +30,12 @@ const SIGHT: Sight = Sight { taps: TapPath::ROUND_TRIP.taps(), has_rules: false,
 
 /// The order for `experiment`.
 pub(super) fn order(experiment: &Experiment, ping: &Ping) -> Measurement {
-    let Ping { bus, length, period, is_open_loop, timeout, vm } = ping;
+    let Ping { bus, length, period, is_open_loop, timeout, is_virtual, vm } = ping;
     let pace = Pace::RoundTrips {
         period_ns: period.as_nanos(),
         is_open_loop: *is_open_loop,
         timeout_ns: timeout.as_nanos(),
+        is_virtual: *is_virtual,
     };
     let can_ids = vec![Pair::DEFAULT.request(), Pair::DEFAULT.answer()];
     let traffic = Traffic { can_ids, length: *length, ..Traffic::new(pace, experiment.count) };

@@ -23,7 +23,7 @@ pub(crate) fn take(handler: Handler, [source, target]: [BusTiming; 2]) -> Result
         return Err(Failure::new(PLACE, reason, "give both the same bitrate"));
     }
     let parameters = format!("handler={} bitrate={}", handler.name(), source.bitrate);
-    module::load(Path::new(DRIVER), &parameters).at(PLACE, REMEDY)?;
+    load(&parameters)?;
     for (slot, name) in SLOTS_OF_GATEWAY.iter().zip(NAMES) {
         let device = device(slot);
         if device.join("driver").exists() {
@@ -40,8 +40,16 @@ pub(crate) fn take(handler: Handler, [source, target]: [BusTiming; 2]) -> Result
     Ok(())
 }
 
-/// Takes the controllers away from it: whoever has a device open gets ENODEV.
-pub(crate) fn give_back() -> Result<(), Failure> {
+/// Loads the module.
+pub(crate) fn load(parameters: &str) -> Result<(), Failure> {
+    module::load(Path::new(DRIVER), parameters).at(PLACE, REMEDY).map(drop)
+}
+
+/// Takes the controllers, or the virtual devices, away from it: whoever has a device open gets ENODEV.
+pub(crate) fn give_back(is_virtual: bool) -> Result<(), Failure> {
+    if is_virtual {
+        return fs::write("/sys/module/candor_can/parameters/virtual", "0").at(PLACE, REMEDY);
+    }
     for slot in SLOTS_OF_GATEWAY {
         fs::write(device(slot).join("driver/unbind"), slot).at(PLACE, REMEDY)?;
     }

@@ -4,7 +4,7 @@ use candor_linux::clock;
 use candor_linux::netlink::{CanSettings, Netlink};
 use candor_linux::realtime::{self, Policy, Task};
 use candor_protocol::interface;
-use candor_protocol::order::{Controller, Driver, Gateway, Measurement, Settings};
+use candor_protocol::order::{Controller, Driver, Gateway, Measurement, Pace, Settings};
 use candor_time::{Monotonic, Nanos};
 use candor_wire::can::socketcan::CANFD_MTU;
 
@@ -36,6 +36,7 @@ const TESTER_INTERRUPT_PRIORITY: u8 = 98;
 pub(crate) struct TestBed {
     pub(crate) netlink: Netlink,
     driver: Driver,
+    is_virtual: bool,
 }
 
 impl TestBed {
@@ -45,10 +46,14 @@ impl TestBed {
             Controller::Sja1000 => "kvaser_pci",
             Controller::CtuCanFd => "ctucanfd_pci",
         };
+        let is_virtual = matches!(order.traffic.pace, Pace::RoundTrips { is_virtual: true, .. });
         if let Driver::CandorCan(handler) = order.driver {
-            candor_can::take(handler, [order.source, order.target])?;
+            match is_virtual {
+                true => candor_can::load("virtual=1")?,
+                false => candor_can::take(handler, [order.source, order.target])?,
+            }
             let netlink = Netlink::open().at("test bed", "use a kernel with rtnetlink")?;
-            return Ok(Self { netlink, driver: order.driver });
+            return Ok(Self { netlink, driver: order.driver, is_virtual });
         }
         modules.load(driver)?;
         if order.gateway == Gateway::Kernel {
@@ -57,9 +62,12 @@ impl TestBed {
         }
         let mut netlink = Netlink::open().at("test bed", "use a kernel with rtnetlink")?;
         controllers::name(&mut netlink, driver, order.tester.interfaces())?;
-        let mut bed = Self { netlink, driver: order.driver };
+        let mut bed = Self { netlink, driver: order.driver, is_virtual };
         for name in START_ORDER.iter().filter(|name| order.tester.interfaces().contains(name)) {
             bed.start(order, name)?;
+        }
+        if is_virtual {
+            bed.start_virtual(interface::VIRTUAL)?;
         }
         for bus in order.rules.buses.iter().filter(|bus| bus.is_virtual) {
             bed.start_virtual(&bus.port)?;
@@ -96,10 +104,12 @@ impl TestBed {
 
     /// Stops the gateway's interfaces: a gateway that waits for a frame learns that none will come.
     pub(crate) fn stop_gateway(&mut self) -> Result<(), Failure> {
-        if self.driver != Driver::Kernel {
-            return candor_can::give_back();
-        }
-        for name in interface::OF_GATEWAY {
+        let names: &[&str] = match (self.driver, self.is_virtual) {
+            (Driver::CandorCan(_), is_virtual) => return candor_can::give_back(is_virtual),
+            (Driver::Kernel, true) => &[interface::VIRTUAL],
+            (Driver::Kernel, false) => &interface::OF_GATEWAY,
+        };
+        for name in names {
             self.netlink.set_up(name, false).at("test bed", "see the console")?;
         }
         Ok(())

@@ -34,6 +34,8 @@ pub mod interface {
     pub const TARGET: &str = "can3";
     /// The tester listens here, on the target bus.
     pub const RECEIVE: &str = "can4";
+    /// The virtual one of master and slave.
+    pub const VIRTUAL: &str = "vcan0";
     /// Those of the gateway.
     pub const OF_GATEWAY: [&str; 2] = [SOURCE, TARGET];
     /// All of them.

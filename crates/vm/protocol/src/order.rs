@@ -78,6 +78,20 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// The ports of master and slave.
+    #[must_use]
+    pub fn round_trip_ports(&self) -> [String; 2] {
+        match (self.traffic.pace, self.driver) {
+            (Pace::RoundTrips { is_virtual: true, .. }, Driver::Kernel) => {
+                [0, 0].map(|_| crate::interface::VIRTUAL.into())
+            }
+            (Pace::RoundTrips { is_virtual: true, .. }, Driver::CandorCan(_)) => {
+                [0, 0].map(|_| self.driver.port(crate::interface::SOURCE))
+            }
+            _ => crate::interface::OF_GATEWAY.map(|name| self.driver.port(name)),
+        }
+    }
+
     /// This traffic on two buses of 1 Mbit/s with SJA1000 controllers, a tester inside, and nothing else to do.
     #[must_use]
     pub fn new(gateway: Gateway, rules: Table, traffic: Traffic) -> Self {
@@ -280,6 +294,8 @@ pub enum Pace {
         is_open_loop: bool,
         /// An answer that comes after this is late.
         timeout_ns: u64,
+        /// Whether master and slave are on one virtual device, instead of two controllers on one bus.
+        is_virtual: bool,
     },
 }
 

@@ -5,7 +5,6 @@ use std::cell::Cell;
 use candor_linux::clock;
 use candor_ping::Pair;
 use candor_ping::run::{self, Answered};
-use candor_protocol::interface;
 use candor_protocol::order::Measurement;
 
 use super::Tally;
@@ -19,7 +18,7 @@ pub(super) fn start(order: &Measurement) -> Result<apart::Running, Failure> {
 
 fn work(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally, Failure> {
     let pairs: [Pair; 1] = [pair(&order.traffic)?];
-    let (mut receiver, mut transmitter) = port("gateway", &order.driver.port(interface::TARGET))?;
+    let (mut receiver, mut transmitter) = port("gateway", &order.round_trip_ports()[1])?;
     ready();
     let meter = Meter::start();
     let dropped = Cell::new(0);

@@ -5,7 +5,6 @@ use candor_linux::clock;
 use candor_linux::realtime::{Policy, Task, set_policy};
 use candor_ping::{Pace, Pair, Plan, Track, Trip, run};
 use candor_port::{Receiver, Transmitter, Wanted};
-use candor_protocol::interface;
 use candor_protocol::order::{self, Measurement, Traffic};
 use candor_protocol::report::Stamp;
 use candor_time::{Instant, Monotonic, Nanos};
@@ -49,7 +48,8 @@ pub(crate) fn port(place: &'static str, name: &str) -> Result<Halves, Failure> {
 impl Master {
     pub(crate) fn new(order: &Measurement) -> Result<Self, Failure> {
         let traffic = &order.traffic;
-        let order::Pace::RoundTrips { period_ns, is_open_loop, timeout_ns } = traffic.pace else {
+        let order::Pace::RoundTrips { period_ns, is_open_loop, timeout_ns, .. } = traffic.pace
+        else {
             return Err(Failure::reported("traffic: a master sends requests only".into()));
         };
         let track = Track { pair: pair(traffic)?, period: Nanos::from_nanos(period_ns) };
@@ -66,7 +66,7 @@ impl Master {
             0 => Policy::Other,
             priority => Policy::Fifo(priority),
         };
-        let (receiver, transmitter) = port(PLACE, &order.driver.port(interface::SOURCE))?;
+        let (receiver, transmitter) = port(PLACE, &order.round_trip_ports()[0])?;
         Ok(Self { plan, policy, receiver, transmitter, outside: Outside::new()? })
     }
 
