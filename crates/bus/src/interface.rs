@@ -203,6 +203,7 @@ mod tests {
                 is_fd: true,
                 state,
                 mode: 0x20,
+                error_counters: None,
             }),
             statistics: Statistics {
                 rx_packets: 7,

@@ -15,9 +15,9 @@ use candor_linux::clock;
 use candor_linux::poll::{self, Interest};
 use candor_linux::{Errno, Sent as Taken};
 use candor_port::{
-    Address, Capabilities, Driver, Error, Estate, Medium, Message, Origin, Port, Progress,
-    Received, Receiver, ReceiverCounters, Sent, Stamp, Transmitter, TransmitterCounters, Until,
-    Waker, Wanted,
+    Address, Capabilities, Control, Driver, Error, Estate, Filter, Medium, Message, Origin, Port,
+    Progress, Received, Receiver, ReceiverCounters, Sent, Stamp, State, Status, Transmitter,
+    TransmitterCounters, Until, Waker, Wanted,
 };
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
@@ -105,6 +105,7 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
         true => Some(Box::new(Reads {
             name: name.clone().into(),
             device: Arc::clone(&device),
+            errors,
             room: [device::Frame::default(); BATCH],
             stamps: wanted.stamps,
             counters: Arc::default(),
@@ -112,7 +113,7 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
         }) as Box<dyn Receiver>),
         false => None,
     };
-    let writes = Writes { device, counters: Arc::default() };
+    let writes = Writes { device: Arc::clone(&device), counters: Arc::default() };
     Ok(Port {
         capabilities: Capabilities {
             remote: true,
@@ -126,13 +127,66 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
         receiver,
         transmitter: wanted.transmitter.then(|| Box::new(writes) as Box<dyn Transmitter>),
         endpoint: None,
+        control: Some(Arc::new(Asks { name: name.as_str().into(), device })),
     })
+}
+
+/// The device of an open port fails.
+#[cold]
+fn gone(name: &str, error: &candor_linux::Error) -> Error {
+    kernel::while_open(kernel::failure(name, error))
+}
+
+/// A filter as the driver has it.
+fn filter(filter: &Filter) -> device::Filter {
+    let Filter { id, mask } = filter.normalized();
+    let flags = |word: u32| {
+        let extended = if word & EFF_FLAG == 0 { 0 } else { device::EXTENDED };
+        let remote = if word & RTR_FLAG == 0 { 0 } else { device::REMOTE };
+        extended | remote
+    };
+    device::Filter {
+        id: id & EFF_MASK,
+        mask: mask & EFF_MASK,
+        flags: flags(id),
+        flags_mask: flags(mask),
+    }
+}
+
+/// What the driver tells of its controller.
+struct Asks {
+    name: Box<str>,
+    device: Arc<Device>,
+}
+
+impl Control for Asks {
+    fn status(&self) -> Result<Status, Error> {
+        let fail = |error| gone(&self.name, &error);
+        let statistics = self.device.statistics().map_err(fail)?;
+        let rate = self.device.bit_rate().map_err(fail)?;
+        Ok(Status {
+            state: match statistics.state {
+                state::STOPPED => State::Stopped,
+                state::ACTIVE => State::Active,
+                state::WARNING => State::Warning,
+                state::PASSIVE => State::Passive,
+                state::BUS_OFF => State::BusOff,
+                _ => State::Unknown,
+            },
+            receive_errors: Some(statistics.receive_errors),
+            transmit_errors: Some(statistics.transmit_errors),
+            bitrate: (rate.bitrate > 0).then_some(rate.bitrate),
+            data_bitrate: None,
+        })
+    }
 }
 
 /// The half that receives.
 struct Reads {
     name: Box<str>,
     device: Arc<Device>,
+    /// Which errors are received.
+    errors: u32,
     room: [device::Frame; BATCH],
     stamps: bool,
     counters: Arc<ReceiverCounters>,
@@ -169,7 +223,7 @@ impl Receiver for Reads {
         until: Until,
         take: &mut dyn FnMut(&Received),
     ) -> Result<Progress, Error> {
-        let count = self.read(until).map_err(|error| kernel::failure(&*self.name, &error))?;
+        let count = self.read(until).map_err(|error| gone(&self.name, &error))?;
         if count == 0 {
             // What was lost last comes with no frame.
             self.count_overflow();
@@ -199,6 +253,18 @@ impl Receiver for Reads {
             take(&Received { frame, stamp: Stamp { system, hardware: None }, origin });
         }
         Ok(if legal == 0 { Progress::Nothing } else { Progress::Frames(legal) })
+    }
+
+    fn set_filters(&mut self, filters: Option<&[Filter]>) -> Result<bool, Error> {
+        let (filters, is_done) = match filters {
+            Some(filters) if filters.len() <= device::MOST_FILTERS => {
+                (filters.iter().map(filter).collect(), true)
+            }
+            Some(_) => (vec![device::Filter::default()], false),
+            None => (vec![device::Filter::default()], true),
+        };
+        let outcome = self.device.set_filters(&filters, self.errors);
+        outcome.map(|()| is_done).map_err(|error| gone(&self.name, &error))
     }
 
     fn waker(&self) -> Option<Waker> {
@@ -381,6 +447,28 @@ mod tests {
             all[..5].copy_from_slice(&data);
             let raw = device::Frame::new(id, device::ERROR, 5, all);
             assert_eq!(decode(&raw).unwrap().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn filters_of_ports_become_those_of_the_driver() {
+        let of_driver =
+            |id, mask, flags, flags_mask| device::Filter { id, mask, flags, flags_mask };
+        for ((id, mask), expected) in [
+            ((0, 0), of_driver(0, 0, 0, 0)),
+            ((0x123, 0x7FF), of_driver(0x123, 0x7FF, 0, 0)),
+            ((0x123, EFF_FLAG | EFF_MASK), of_driver(0x123, SFF_MASK, 0, device::EXTENDED)),
+            (
+                (EFF_FLAG | RTR_FLAG | 5, EFF_FLAG | RTR_FLAG | EFF_MASK),
+                of_driver(
+                    5,
+                    EFF_MASK,
+                    device::EXTENDED | device::REMOTE,
+                    device::EXTENDED | device::REMOTE,
+                ),
+            ),
+        ] {
+            assert_eq!(filter(&Filter { id, mask }), expected, "{id:#x} {mask:#x}");
         }
     }
 

@@ -129,7 +129,8 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
         reliable: true,
         message: Message::Frame,
     };
-    let mut port = Port { capabilities, receiver: None, transmitter: None, endpoint: None };
+    let mut port =
+        Port { capabilities, receiver: None, transmitter: None, endpoint: None, control: None };
     let path = Path::new(address.place());
     if wanted.receiver {
         let request = Request {
@@ -159,7 +160,11 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
 }
 
 fn failure(name: &str, error: &RecordingError) -> Error {
-    Error::new(name, error.to_string())
+    let failure = Error::new(name, error.to_string());
+    match error.io_error() {
+        Some(io) => kernel::with_number(failure, io),
+        None => failure,
+    }
 }
 
 /// How fast a recording is replayed.

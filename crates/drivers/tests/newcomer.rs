@@ -62,6 +62,7 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
         receiver: None,
         transmitter: None,
         endpoint: None,
+        control: None,
     };
     if wanted.receiver {
         let socket = UnixDatagram::bind_addr(&place(own).map_err(fail)?).map_err(fail)?;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use candor_time::Nanos;
 
-use crate::Error;
+use crate::{Error, ErrorKind};
 
 /// The name of a port, taken apart. Whether the driver exists and what the place means is known to
 /// `candor-drivers`.
@@ -57,7 +57,7 @@ impl std::error::Error for AddressError {}
 
 impl From<AddressError> for Error {
     fn from(error: AddressError) -> Self {
-        Self::new(error.text, error.reason).with_remedy(error.remedy)
+        Self::new(error.text, error.reason).with_remedy(error.remedy).of_kind(ErrorKind::Name)
     }
 }
 

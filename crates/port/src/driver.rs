@@ -2,15 +2,16 @@
 
 use std::fmt;
 
-use crate::{Address, Error, Estate, Port, Wanted};
+use crate::{Address, Error, ErrorKind, Estate, Port, Wanted};
 
 /// What is behind a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// A CAN interface of this machine; the place in the name of the port is its name. Stamps are those
-    /// of this machine.
+    /// A CAN controller, or a virtual one, that is a network interface of this machine; the place in the
+    /// name of the port is its name. Stamps are those of this machine.
     Interface,
-    /// A CAN controller of this machine that is no network interface. Stamps are those of this machine.
+    /// A CAN controller, or a virtual one, that is a device of this machine and no network interface.
+    /// Stamps are those of this machine.
     Device,
     /// Other machines or programs. Stamps, if there are any, are those of whoever sent the frames.
     Network,
@@ -67,7 +68,7 @@ impl Registry {
         Some(self.find(address)?.medium)
     }
 
-    /// The CAN interface of this machine that a port is, if it is one.
+    /// The network interface of this machine that a port is, if it is one.
     #[must_use]
     pub fn interface<'a>(&self, address: &'a Address) -> Option<&'a str> {
         (self.medium(address) == Some(Medium::Interface)).then(|| address.place())
@@ -80,7 +81,7 @@ impl Registry {
     /// # Errors
     /// What is wrong with the name, and a remedy.
     pub fn check(&self, address: &Address, wanted: Wanted) -> Result<(), Error> {
-        (self.driver(address)?.check)(address, wanted)
+        check(self.driver(address)?, address, wanted)
     }
 
     /// Opens a port, which may take over what others leave.
@@ -90,7 +91,7 @@ impl Registry {
     /// remedy.
     pub fn open(&self, address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
         let driver = self.driver(address)?;
-        (driver.check)(address, wanted)?;
+        check(driver, address, wanted)?;
         (driver.open)(address, wanted, estate)
     }
 
@@ -104,7 +105,9 @@ impl Registry {
             let names: Vec<_> = self.drivers.iter().map(|driver| driver.name).collect();
             let reason = format!("unknown driver `{}`", address.driver());
             let remedy = format!("the drivers are {}", names.join(", "));
-            return Err(Error::new(address.to_string(), reason).with_remedy(remedy));
+            return Err(Error::new(address.to_string(), reason)
+                .with_remedy(remedy)
+                .of_kind(ErrorKind::Driver));
         };
         let known: Vec<_> = driver.options.iter().map(|(known, _)| *known).collect();
         let mut unknown = address.options().iter().filter(|(key, _)| !known.contains(&&**key));
@@ -114,8 +117,15 @@ impl Registry {
                 true => "it has none".to_owned(),
                 false => format!("its options are {}", known.join(", ")),
             };
-            return Err(Error::new(address.to_string(), reason).with_remedy(remedy));
+            return Err(Error::new(address.to_string(), reason)
+                .with_remedy(remedy)
+                .of_kind(ErrorKind::Name));
         }
         Ok(driver)
     }
+}
+
+/// What is wrong with a name is wrong on every machine.
+fn check(driver: &Driver, address: &Address, wanted: Wanted) -> Result<(), Error> {
+    (driver.check)(address, wanted).map_err(|error| error.or_kind(ErrorKind::Name))
 }

@@ -11,15 +11,19 @@
 //! are in `candor-drivers`. This crate knows no operating system, but that some have descriptors to wait on.
 
 mod address;
+mod control;
 mod driver;
 mod error;
 mod estate;
+mod filter;
 mod port;
 
 pub use address::{Address, AddressError};
+pub use control::{Control, State, Status};
 pub use driver::{Driver, Medium, Registry};
-pub use error::Error;
+pub use error::{Error, ErrorKind};
 pub use estate::{Endpoint, Estate};
+pub use filter::Filter;
 pub use port::{
     Capabilities, Count, Message, Origin, Port, Progress, Received, Receiver, ReceiverCounters,
     Sent, Stamp, Transmitter, TransmitterCounters, Trouble, Until, Waker, Wanted,

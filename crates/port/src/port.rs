@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use candor_time::{Hardware, Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::Frame;
 
-use crate::{Endpoint, Error};
+use crate::{Control, Endpoint, Error, Filter};
 
 /// What a caller needs of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +91,8 @@ pub struct Port {
     pub transmitter: Option<Box<dyn Transmitter>>,
     /// What a port that replaces this one could not have beside it.
     pub endpoint: Option<Endpoint>,
+    /// What tells of its controller, if anything does.
+    pub control: Option<Arc<dyn Control>>,
 }
 
 /// Where a received frame comes from.
@@ -183,6 +185,17 @@ pub trait Receiver: Send {
     /// The port cannot go on: the interface went down or away. It may work again later.
     fn receive(&mut self, until: Until, take: &mut dyn FnMut(&Received))
     -> Result<Progress, Error>;
+
+    /// Hands over only frames that one of these filters takes; `None`: all frames, which is how it
+    /// begins. An empty list takes none. False if the port cannot do that, or not with so many: then it
+    /// hands over all frames, and the caller asks [`Filter::takes`]. Frames that have arrived already may
+    /// come in any case.
+    ///
+    /// # Errors
+    /// The port cannot go on.
+    fn set_filters(&mut self, filters: Option<&[Filter]>) -> Result<bool, Error> {
+        Ok(filters.is_none())
+    }
 
     /// Whether it has frames that the kernel does not have any more: the next call hands them over
     /// without waiting.

@@ -37,6 +37,15 @@ impl RecordingError {
         Self::io(name, "cannot be written", error)
     }
 
+    /// What the operating system said, if it was the one that refused.
+    #[must_use]
+    pub fn io_error(&self) -> Option<&io::Error> {
+        match &self.0.1 {
+            Problem::Io(_, error) => Some(error),
+            _ => None,
+        }
+    }
+
     /// Whether nobody reads the output any more, which is no failure.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {

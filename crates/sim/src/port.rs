@@ -145,7 +145,8 @@ where
         let receiver_counters = Arc::clone(&node_ref.receiver_counters);
         let transmitter_counters = Arc::clone(&node_ref.transmitter_counters);
         drop(state);
-        let mut port = Port { capabilities, receiver: None, transmitter: None, endpoint: None };
+        let mut port =
+            Port { capabilities, receiver: None, transmitter: None, endpoint: None, control: None };
         if wanted.receiver {
             port.receiver = Some(Box::new(PortReceiver {
                 shared: Arc::clone(&self.shared),

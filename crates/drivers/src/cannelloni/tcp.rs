@@ -21,6 +21,7 @@ use candor_wire::can::{Frame, Kind};
 use super::backlog::Backlog;
 use super::dialer::{Dialer, Door, Link, Role, Shared, TO_GREET};
 use crate::datagrams::{self, Patience};
+use crate::kernel;
 use crate::wait::{self, Turn, Wait};
 use candor_port::{
     Address, Capabilities, Endpoint, Error, Estate, Message, Origin, Port, Progress, Received,
@@ -99,8 +100,10 @@ fn listen(name: &str, end: SocketAddr) -> Result<Arc<TcpListener>, Error> {
     TcpListener::bind(end)
         .and_then(|listener| listener.set_nonblocking(true).map(|()| Arc::new(listener)))
         .map_err(|error| {
-            Error::new(name, format!("cannot wait for connections at {end}: {error}"))
-                .with_remedy("choose another port, or an address of this machine")
+            let failure =
+                Error::new(name, format!("cannot wait for connections at {end}: {error}"))
+                    .with_remedy("choose another port, or an address of this machine");
+            kernel::with_number(failure, &error)
         })
 }
 
@@ -125,6 +128,7 @@ fn port(role: Role, flush: Nanos, wait: Wait, wanted: Wanted) -> Port {
         receiver: receiver.map(|receiver| Box::new(receiver) as _),
         transmitter: feed.map(|feed| Box::new(feed) as _),
         endpoint: None,
+        control: None,
     }
 }
 

@@ -75,6 +75,7 @@ pub(super) fn open(
         receiver: receiver.map(|receiver| Box::new(receiver) as _),
         transmitter: transmitter.map(|transmitter| Box::new(transmitter) as _),
         endpoint: Some(Endpoint::new(socket)),
+        control: None,
     })
 }
 

@@ -108,7 +108,10 @@ impl ReadAhead {
             .name("candor-file".into())
             .stack_size(STACK_BYTES)
             .spawn(move || reader.work())
-            .map_err(|error| Error::new(&*name, format!("no thread can be started: {error}")))?;
+            .map_err(|error| {
+                let failure = Error::new(&*name, format!("no thread can be started: {error}"));
+                kernel::with_number(failure, &error)
+            })?;
         let mut locked = None;
         match messages.recv_timeout(patience) {
             Ok(Message::Ended(Err(error))) => return Err(error),

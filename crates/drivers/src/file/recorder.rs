@@ -29,7 +29,10 @@ use candor_wire::can::Frame;
 
 use super::lock::{self, Claim};
 use super::{OPENING, PATIENCE, failure};
-use candor_port::{Address, Error, Sent, Transmitter, TransmitterCounters};
+use crate::kernel;
+use candor_port::{
+    Address, Error, ErrorKind as PortErrorKind, Sent, Transmitter, TransmitterCounters,
+};
 use candor_recording::RecordingError;
 
 /// How long records are kept back, to be written together.
@@ -135,7 +138,10 @@ impl Recorder {
                     writer.work(&to_write, &written);
                 }
             })
-            .map_err(|error| Error::new(name, format!("no thread can be started: {error}")))?;
+            .map_err(|error| {
+                let failure = Error::new(name, format!("no thread can be started: {error}"));
+                kernel::with_number(failure, &error)
+            })?;
         let outcome = outcome.recv_timeout(PATIENCE).or_else(|_| {
             counters.trouble.set(OPENING);
             shared.is_failing.store(true, Ordering::Relaxed);
@@ -151,10 +157,12 @@ impl Recorder {
             writer.thread().unpark();
             return Err(match kind {
                 ErrorKind::AlreadyExists => Error::new(name, "the file already exists")
-                    .with_remedy("choose another name, or add replace=true"),
+                    .with_remedy("choose another name, or add replace=true")
+                    .of_kind(PortErrorKind::Busy),
                 ErrorKind::ResourceBusy => {
                     Error::new(name, "another port or process uses this recording")
                         .with_remedy("end that process, or choose another name")
+                        .of_kind(PortErrorKind::Busy)
                 }
                 _ => failure(name, &error),
             });

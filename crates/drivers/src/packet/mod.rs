@@ -27,7 +27,7 @@ use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::Kind;
 
 use self::gathering::Gathering;
-use super::socketcan::{Outlets, Sockets, capabilities, decode, failure};
+use super::socketcan::{Link, Outlets, Sockets, capabilities, decode, failure};
 use crate::wait::{self, Wait};
 use candor_port::{
     Address, Capabilities, Error, Estate, Origin, Port, Progress, Received, Receiver,
@@ -95,7 +95,13 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
 
     let capabilities =
         Capabilities { own_frames: false, hardware_stamps: false, ..capabilities(interface) };
-    let mut port = Port { capabilities, receiver: None, transmitter: None, endpoint: None };
+    let mut port = Port {
+        capabilities,
+        receiver: None,
+        transmitter: None,
+        endpoint: None,
+        control: Some(Arc::new(Link { name: name.as_str().into(), interface: interface.into() })),
+    };
     // Nothing arrives before it is started.
     let ring = match wanted.receiver {
         true => Some(Ring::prepare(interface, ring_len).map_err(fail)?),

@@ -45,8 +45,9 @@ use crate::wait::{Turn, Wait};
 
 use self::message::{Message, Purpose, Rates, ReadOutcome, Reader};
 use candor_port::{
-    Address, Capabilities, Error, Estate, Origin, Port, Progress, Received, Receiver,
-    ReceiverCounters, Sent, Stamp, Transmitter, TransmitterCounters, Until, Waker, Wanted,
+    Address, Capabilities, Control, Error, ErrorKind, Estate, Origin, Port, Progress, Received,
+    Receiver, ReceiverCounters, Sent, Stamp, State, Status, Transmitter, TransmitterCounters,
+    Until, Waker, Wanted,
 };
 use candor_port::{Driver, Medium};
 
@@ -126,11 +127,15 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
         receiver: None,
         transmitter: None,
         endpoint: None,
+        control: None,
     };
+    let mut joined = Joined(node.found);
     if wanted.receiver {
         let purpose = if wanted.own_frames { Purpose::ReceiveOwn } else { Purpose::Receive };
+        let stream = node.join(purpose)?;
+        joined = Joined(node.found);
         port.receiver = Some(Box::new(SimReceiver {
-            stream: node.join(purpose)?,
+            stream,
             node: node.clone(),
             purpose,
             reader: Box::new(Reader::new()),
@@ -142,6 +147,7 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
     }
     if wanted.transmitter {
         let stream = node.join(Purpose::Transmit)?;
+        joined = Joined(node.found);
         stream.set_nonblocking(true).map_err(|error| node.failure(&error))?;
         port.transmitter = Some(Box::new(SimTransmitter {
             stream: Some(stream),
@@ -154,7 +160,20 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
             counters: Arc::default(),
         }));
     }
+    port.control = Some(Arc::new(joined));
     Ok(port)
+}
+
+/// The bit rates of the bus that a port joined.
+struct Joined(Rates);
+
+impl Control for Joined {
+    fn status(&self) -> Result<Status, Error> {
+        let rate = |rate: u32| (rate > 0).then_some(rate);
+        let (bitrate, data_bitrate) = (rate(self.0.nominal), rate(self.0.data));
+        // There is no controller that could be in any other state.
+        Ok(Status { state: State::Active, bitrate, data_bitrate, ..Status::default() })
+    }
 }
 
 /// A node, and the bus that it connects to.
@@ -172,7 +191,8 @@ struct Node {
 
 impl Node {
     fn failure(&self, error: &std::io::Error) -> Error {
-        Error::new(&*self.name, format!("the socket of the bus failed: {error}"))
+        let failure = Error::new(&*self.name, format!("the socket of the bus failed: {error}"));
+        kernel::with_number(failure, error)
     }
 
     /// Connects to the hub; becomes the hub if there is none.
@@ -190,7 +210,8 @@ impl Node {
                     let reason =
                         format!("process {} of another user already has this name", hub.process);
                     return Err(Error::new(&*self.name, reason)
-                        .with_remedy("choose another name for the bus"));
+                        .with_remedy("choose another name for the bus")
+                        .of_kind(ErrorKind::NotPermitted));
                 }
                 if self.request_join(&stream, purpose, hub.process)? {
                     return Ok(stream);
@@ -267,7 +288,8 @@ impl Node {
                 let reason =
                     format!("the bus already runs with {} (process {process})", shown(rates));
                 Err(Error::new(&*self.name, reason)
-                    .with_remedy("use the same bit rates, remove them, or choose another name"))
+                    .with_remedy("use the same bit rates, remove them, or choose another name")
+                    .of_kind(ErrorKind::Busy))
             }
             _ => {
                 let reason = format!("process {process} is the hub, and it is another version");

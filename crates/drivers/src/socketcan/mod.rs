@@ -28,8 +28,8 @@ mod transmitter;
 use std::sync::Arc;
 
 use candor_linux as linux;
-use candor_linux::can::{Socket, Stamps};
-use candor_linux::netlink::Netlink;
+use candor_linux::can::{Filter, Socket, Stamps};
+use candor_linux::netlink::{Condition, Netlink};
 use candor_linux::{Errno, ethtool, state};
 use candor_wire::can::Frame;
 use candor_wire::can::socketcan::{self, CAN_MTU, CANFD_MTU, IdOrder};
@@ -38,8 +38,10 @@ use self::receiver::{Batches, OneByOne};
 pub(super) use self::transmitter::{Outlets, Sockets};
 use crate::kernel;
 use crate::wait::Wait;
-use candor_port::{Address, Capabilities, Endpoint, Error, Estate, Message, Port, Wanted};
-use candor_port::{Driver, Medium};
+use candor_port::{
+    Address, Capabilities, Control, Driver, Endpoint, Error, Estate, Medium, Message, Port, State,
+    Status, Wanted,
+};
 
 /// The driver.
 pub(crate) static DRIVER: Driver = Driver {
@@ -57,6 +59,9 @@ pub(crate) static DRIVER: Driver = Driver {
 
 /// Every class of error reports.
 const ALL_ERRORS: u32 = 0x1FFF_FFFF;
+
+/// What the kernel takes at most for a socket (`CAN_RAW_FILTER_MAX`).
+const MOST_FILTERS: usize = 512;
 
 /// The bytes of both buffers, where they are given.
 fn buffers(address: &Address) -> Result<(Option<u32>, Option<u32>), Error> {
@@ -80,13 +85,17 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
         receiver: None,
         transmitter: None,
         endpoint: None,
+        control: Some(Arc::new(Link { name: name.as_str().into(), interface: interface.into() })),
     };
     // What a socket transmits does not come back to it, but to all others.
     let mut shared = None;
     if wanted.receiver {
         let left = estate.take(|left: &Receives| *left.interface == *interface);
         let socket = match left {
-            Some(left) => Arc::clone(&left.socket),
+            Some(left) => {
+                left.socket.set_filters(&[Filter::ANY]).map_err(fail)?;
+                Arc::clone(&left.socket)
+            }
             None => Arc::new(Socket::open(interface).map_err(fail)?),
         };
         let granted = set_up(&socket, buffer, wanted).map_err(fail)?;
@@ -130,6 +139,57 @@ fn set_up(socket: &Socket, buffer: Option<u32>, wanted: Wanted) -> Result<u32, l
     }
     socket.set_receive_own(wanted.own_frames)?;
     Ok(granted)
+}
+
+/// An interface, which netlink tells about.
+pub(super) struct Link {
+    pub(super) name: Box<str>,
+    pub(super) interface: Box<str>,
+}
+
+impl Control for Link {
+    fn status(&self) -> Result<Status, Error> {
+        let link = Netlink::open()
+            .and_then(|mut netlink| netlink.link(&self.interface))
+            .map_err(|error| kernel::while_open(failure(&self.name, &self.interface, &error)))?;
+        let Some(can) = link.can else {
+            // A virtual one has no errors.
+            let state = if link.is_up { State::Active } else { State::Stopped };
+            return Ok(Status { state, ..Status::default() });
+        };
+        let rate = |rate: u32| (rate > 0).then_some(rate);
+        let state = match can.condition() {
+            _ if !link.is_up => State::Stopped,
+            Some(Condition::ErrorActive) => State::Active,
+            Some(Condition::ErrorWarning) => State::Warning,
+            Some(Condition::ErrorPassive) => State::Passive,
+            Some(Condition::BusOff) => State::BusOff,
+            Some(Condition::Stopped | Condition::Sleeping) => State::Stopped,
+            None => State::Unknown,
+        };
+        Ok(Status {
+            state,
+            receive_errors: can.error_counters.map(|counters| u32::from(counters.receive)),
+            transmit_errors: can.error_counters.map(|counters| u32::from(counters.transmit)),
+            bitrate: rate(can.bitrate),
+            data_bitrate: rate(can.data_bitrate),
+        })
+    }
+}
+
+/// Lets a socket receive only what passes; false if the kernel cannot do that with so many.
+fn set_filters(
+    socket: &Socket,
+    filters: Option<&[candor_port::Filter]>,
+) -> Result<bool, linux::Error> {
+    let Some(filters) = filters.filter(|filters| filters.len() <= MOST_FILTERS) else {
+        return socket.set_filters(&[Filter::ANY]).map(|()| filters.is_none());
+    };
+    let word = |filter: &candor_port::Filter| {
+        let candor_port::Filter { id, mask } = filter.normalized();
+        Filter { can_id: id, mask }
+    };
+    socket.set_filters(&filters.iter().map(word).collect::<Vec<_>>()).map(|()| true)
 }
 
 /// What the interface says of itself. An interface that cannot be asked is taken for a plain one.

@@ -9,11 +9,12 @@ use candor_linux::{quick, state};
 use candor_wire::can::Kind;
 use candor_wire::can::socketcan::CANFD_MTU;
 
-use super::{decode, failure};
+use super::{decode, failure, set_filters};
 use crate::drops::Drops;
+use crate::kernel;
 use crate::wait::{Turn, Wait};
 use candor_port::{
-    Error, Origin, Progress, Received, Receiver, ReceiverCounters, Stamp, Until, Waker,
+    Error, Filter, Origin, Progress, Received, Receiver, ReceiverCounters, Stamp, Until, Waker,
 };
 
 /// Frames that are received at once, where that is of use.
@@ -106,7 +107,7 @@ impl Receiver for OneByOne {
                 self.count_overflow();
                 return Ok(Progress::Nothing);
             }
-            Err(error) => return Err(failure(&self.name, &self.interface, &error)),
+            Err(error) => return Err(gone(&self.name, &self.interface, &error)),
         };
         self.until_check -= 1;
         if self.until_check == 0 {
@@ -132,6 +133,11 @@ impl Receiver for OneByOne {
         Ok(Progress::Frames(1))
     }
 
+    fn set_filters(&mut self, filters: Option<&[Filter]>) -> Result<bool, Error> {
+        set_filters(&self.socket, filters)
+            .map_err(|error| gone(&self.name, &self.interface, &error))
+    }
+
     fn waker(&self) -> Option<Waker> {
         self.wait.waker()
     }
@@ -143,6 +149,12 @@ impl Receiver for OneByOne {
     fn counters(&self) -> Arc<ReceiverCounters> {
         Arc::clone(&self.counters)
     }
+}
+
+/// The interface of an open port fails.
+#[cold]
+fn gone(name: &str, interface: &str, error: &linux::Error) -> Error {
+    kernel::while_open(failure(name, interface, error))
 }
 
 /// What a socket has dropped so far.
@@ -196,7 +208,7 @@ impl Receiver for Batches {
         };
         let count = match read {
             Ok(count) => count,
-            Err(error) => return Err(failure(&self.name, &self.interface, &error)),
+            Err(error) => return Err(gone(&self.name, &self.interface, &error)),
         };
         if count == 0
             && let Ok(memory) = state::memory(&*self.socket)
@@ -225,6 +237,11 @@ impl Receiver for Batches {
             take(&Received { frame, stamp, origin });
         }
         Ok(if legal == 0 { Progress::Nothing } else { Progress::Frames(legal) })
+    }
+
+    fn set_filters(&mut self, filters: Option<&[Filter]>) -> Result<bool, Error> {
+        set_filters(&self.socket, filters)
+            .map_err(|error| gone(&self.name, &self.interface, &error))
     }
 
     fn waker(&self) -> Option<Waker> {

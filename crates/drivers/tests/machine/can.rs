@@ -9,14 +9,18 @@ use candor_linux::namespace::Namespace;
 use candor_linux::netlink::Netlink;
 use candor_linux::poll::{self, Interest};
 use candor_linux::process::{Child, fork};
-use candor_port::{Origin, Progress, Received, Receiver, Sent, Transmitter, Until, Wanted};
+use candor_port::{
+    ErrorKind, Filter, Origin, Progress, Received, Receiver, Sent, State, Transmitter, Until,
+    Wanted,
+};
 use candor_time::{Monotonic, Nanos};
+use candor_wire::can::frame::EFF_FLAG;
 use candor_wire::can::{Frame, Kind};
 
 use crate::suite::{self, Bench, Listening};
 use crate::{Check, Need};
 
-pub(crate) const CHECKS: [Check; 12] = [
+pub(crate) const CHECKS: [Check; 14] = [
     ("socketcan_conforms", Need::Can, socketcan),
     ("packet_conforms", Need::Can, packet),
     ("a_flood_is_received_together", Need::Can, gathering),
@@ -24,6 +28,8 @@ pub(crate) const CHECKS: [Check; 12] = [
     ("containers_hear_each_other", Need::Can, containers),
     ("an_interface_without_fd_says_so", Need::Can, without_fd),
     ("origins_are_told", Need::Can, origins),
+    ("filters_let_through_what_they_take", Need::Can, filters),
+    ("the_status_is_that_of_the_interface", Need::Can, status),
     ("error_reports_come_if_they_are_wanted", Need::Can, error_reports),
     ("what_a_slow_receiver_loses_is_counted", Need::Can, overflow),
     ("an_interface_goes_down_and_returns", Need::Can, down),
@@ -183,6 +189,55 @@ fn origins() {
     assert_eq!(other.send(&RawFrame::from(frame("003#"))), Ok(candor_linux::Sent::Taken));
     let [received] = next(port.receiver.as_deref_mut().unwrap())[..] else { panic!("one frame") };
     assert_eq!((received.frame, received.origin), (frame("003#"), Origin::Machine));
+}
+
+fn filters() {
+    let _netlink = start(72);
+    let all = ["123#01", "124#02", "00000123#03", "7FF#"];
+    let (standard, low) = (Filter { id: 0x123, mask: EFF_FLAG | 0x7FF }, Filter { id: 0, mask: 4 });
+    let many = [standard; 513];
+    let cases = [
+        (None, true, &all[..]),
+        (Some(&[standard][..]), true, &all[..1]),
+        (Some(&[low]), true, &[all[0], all[2]][..]),
+        (Some(&[standard, Filter { id: EFF_FLAG | 0x123, mask: !0 }]), true, &[all[0], all[2]]),
+        (Some(&many), false, &all[..]),
+        (Some(&[]), true, &[]),
+    ];
+    for stamps in [false, true] {
+        let wanted = Wanted { stamps, transmitter: false, ..Wanted::BOTH };
+        let mut receiver = suite::open(REGISTRY, "vcan0", wanted).receiver.unwrap();
+        let mut transmitter =
+            suite::open(REGISTRY, "vcan0", Wanted::TRANSMITTER).transmitter.unwrap();
+        for (filters, is_done, expected) in cases {
+            assert_eq!(receiver.set_filters(filters), Ok(is_done));
+            for text in all {
+                suite::transmit(&mut *transmitter, &frame(text));
+            }
+            let mut seen = Vec::new();
+            while receiver.receive(Until::Now, &mut |it| seen.push(it.frame)).unwrap()
+                != Progress::Nothing
+            {}
+            let expected: Vec<_> = expected.iter().copied().map(frame).collect();
+            let filters = filters.map(|filters| filters.get(..2).unwrap_or(filters));
+            assert_eq!(seen, expected, "{filters:x?}");
+        }
+    }
+}
+
+fn status() {
+    let mut netlink = start(72);
+    for name in ["vcan0", "packet:vcan0"] {
+        let control = suite::open(REGISTRY, name, Wanted::BOTH).control.unwrap();
+        assert_eq!(control.status().map(|status| status.state), Ok(State::Active));
+        netlink.set_up("vcan0", false).unwrap();
+        assert_eq!(control.status().map(|status| status.state), Ok(State::Stopped));
+        netlink.delete("vcan0").unwrap();
+        assert_eq!(control.status().unwrap_err().kind(), ErrorKind::Gone);
+        let error = candor_drivers::open(&name.parse().unwrap(), Wanted::BOTH).err().unwrap();
+        assert_eq!((error.kind(), error.errno()), (ErrorKind::Missing, Some(19)));
+        vcan(&mut netlink, 72);
+    }
 }
 
 fn error_reports() {

@@ -22,6 +22,7 @@ const CAN_TIMING: u16 = 1;
 const CAN_STATE: u16 = 4;
 const CAN_MODE: u16 = 5;
 const CAN_RESTART_MS: u16 = 6;
+const CAN_ERROR_COUNTERS: u16 = 8;
 const CAN_DATA_TIMING: u16 = 9;
 // Bits of CAN_MODE.
 const MODE_LOOPBACK: u32 = 0x01;
@@ -87,6 +88,17 @@ pub struct CanState {
     pub state: u32,
     /// All bits of its mode (`CAN_CTRLMODE_...`).
     pub mode: u32,
+    /// Its error counters, if the driver tells them.
+    pub error_counters: Option<ErrorCounters>,
+}
+
+/// The error counters of a CAN controller (`struct can_berr_counter`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErrorCounters {
+    /// Errors while it transmitted.
+    pub transmit: u16,
+    /// Errors while it received.
+    pub receive: u16,
 }
 
 impl CanState {
@@ -237,6 +249,12 @@ fn decode_information(link: &mut Link, information: &Attribute<'_>) {
             CAN_DATA_TIMING => can.data_bitrate = number,
             CAN_STATE => can.state = number,
             // struct can_ctrlmode: mask, flags.
+            CAN_ERROR_COUNTERS => {
+                let counters = (u16_at(attribute.value, 0), u16_at(attribute.value, 2));
+                if let (Some(transmit), Some(receive)) = counters {
+                    can.error_counters = Some(ErrorCounters { transmit, receive });
+                }
+            }
             CAN_MODE => can.mode = u32_at(attribute.value, 4).unwrap_or(0),
             _ => {}
         }
@@ -390,6 +408,10 @@ mod tests {
                     information.text(KIND, "can").nested(DATA, |data| {
                         data.number(CAN_STATE, 2)
                             .attribute(CAN_MODE, &words(&[0, 0x31]))
+                            .attribute(
+                                CAN_ERROR_COUNTERS,
+                                &[97_u16.to_ne_bytes(), 3_u16.to_ne_bytes()].concat(),
+                            )
                             .attribute(CAN_TIMING, &timing(500_000))
                             .attribute(CAN_DATA_TIMING, &timing(2_000_000))
                     })
@@ -412,6 +434,7 @@ mod tests {
                 is_fd: true,
                 state: 2,
                 mode: 0x31,
+                error_counters: Some(ErrorCounters { transmit: 97, receive: 3 }),
             }),
             statistics: Statistics {
                 rx_packets: 100,

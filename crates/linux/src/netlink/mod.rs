@@ -18,7 +18,9 @@ mod monitor;
 mod queue;
 
 pub use self::connection::Netlink;
-pub use self::link::{CanSettings, CanState, Condition, Link, Statistics, decode_link};
+pub use self::link::{
+    CanSettings, CanState, Condition, ErrorCounters, Link, Statistics, decode_link,
+};
 pub use self::monitor::{Event, Monitor};
 pub use self::queue::{Queue, decode_queue};
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use candor_causes::Cause;
-use candor_queue::Fifo;
+use candor_queue::{Bands, Policy};
 use candor_time::Nanos;
 use candor_wire::eth::{GAP_LEN, wire_len};
 
@@ -11,11 +11,15 @@ use super::{LinkConfig, LinkStatistics, Offer, PRIORITIES};
 use crate::event::Time;
 use crate::medium::FrameId;
 
+/// Of priorities the greatest comes first, of bands the smallest.
+fn band(priority: u8) -> usize {
+    PRIORITIES.wrapping_sub(1 + usize::from(priority))
+}
+
 /// One way of a link.
 pub(super) struct Direction {
     config: LinkConfig,
-    /// By priority.
-    waiting: [Fifo<Offer>; PRIORITIES],
+    waiting: Bands<Offer>,
     /// What is being sent.
     sending: Option<FrameId>,
     /// What has been sent and has not arrived, the oldest first.
@@ -33,7 +37,7 @@ impl Direction {
     pub(super) fn new(config: LinkConfig) -> Self {
         Self {
             config,
-            waiting: std::array::from_fn(|_| Fifo::new(config.depth)),
+            waiting: Bands::new(PRIORITIES, config.depth, Policy::RefuseNewest),
             sending: None,
             under_way: VecDeque::new(),
             busy_since: Time::ZERO,
@@ -48,7 +52,7 @@ impl Direction {
     }
 
     pub(super) fn waiting(&self, priority: u8) -> usize {
-        self.waiting.get(usize::from(priority)).map_or(0, Fifo::len)
+        self.waiting.len(band(priority))
     }
 
     /// What happened up to `now`: of frames and gaps that are not over, only what has passed.
@@ -58,7 +62,7 @@ impl Direction {
     }
 
     pub(super) fn push(&mut self, offer: Offer) -> Result<(), Cause> {
-        self.waiting[usize::from(offer.priority)].push(offer).map_err(|_| {
+        self.waiting.push(band(offer.priority), offer).map_err(|_| {
             self.statistics.refused += 1;
             Cause::QueueFull
         })
@@ -67,8 +71,7 @@ impl Direction {
     /// When the next frame is to be chosen; `None` if none waits, one is being sent, or a choice is
     /// planned.
     pub(super) fn next_choice(&mut self, now: Time) -> Option<Time> {
-        let is_waiting = self.waiting.iter().any(|queue| !queue.is_empty());
-        if !is_waiting || self.sending.is_some() || self.is_called {
+        if self.waiting.is_empty() || self.sending.is_some() || self.is_called {
             return None;
         }
         self.is_called = true;
@@ -79,7 +82,7 @@ impl Direction {
     /// last bit will have left.
     pub(super) fn start(&mut self, now: Time) -> Option<(FrameId, Time)> {
         self.is_called = false;
-        let Offer { id, len, .. } = self.waiting.iter_mut().rev().find_map(Fifo::pop)?;
+        let Offer { id, len, .. } = self.waiting.pop()?;
         if now > self.free_at() {
             self.statistics.busy += self.free_at().since(self.busy_since);
             (self.busy_since, self.busy_bytes) = (now, 0);
