@@ -5,6 +5,6 @@
 
 int main()
 {
-	static_assert(sizeof(vca_frame) == 80 && sizeof(vca_filter) == 12 && sizeof(vca_status) == 88, "layout");
+	static_assert(sizeof(struct vca_frame) == 80 && sizeof(struct vca_status) == 88, "layout");
 	return puts(vca_strerror(-EBADF)) < 0;
 }
