@@ -47,11 +47,12 @@ def without_clock(text):
 
 
 def built(metadata, root=ROOT):
-    """The crates of the workspace as cargo has them: `{folder below crates: dependencies}`."""
-    folder = {
-        package["name"]: str(Path(package["manifest_path"]).parent.relative_to(root / "crates"))
-        for package in metadata["packages"]
-    }
+    """The crates of the workspace as cargo has them, by their folder, without `crates`: `{folder: dependencies}`."""
+    def place(package):
+        path = Path(package["manifest_path"]).parent.relative_to(root)
+        return str(path.relative_to("crates") if path.parts[0] == "crates" else path)
+
+    folder = {package["name"]: place(package) for package in metadata["packages"]}
     return {
         folder[package["name"]]: {
             folder[it["name"]] for it in package["dependencies"] if it["kind"] != "dev" and it["name"] in folder
