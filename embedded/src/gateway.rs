@@ -8,23 +8,29 @@ use core::fmt::Write;
 use candor_causes::Cause;
 use candor_engine::counters::{Counters, Outcome};
 use candor_engine::{BusIndex, Engine, Forward, Passage, Program};
+use candor_queue::bands::MOST_BANDS;
 use candor_queue::spsc::{Consumer, Words};
-use candor_queue::{Bands, Policy};
+use candor_queue::user::Config;
+use candor_queue::{Acceptance, Policy, User};
 use candor_time::Nanos;
 use candor_wire::can::Frame;
 use candor_wire::can::frame::EFF_FLAG;
 
 use crate::source::Source;
 
-/// Transmit queues of each bus, and the slots of each.
-const BANDS: usize = 4;
+/// The slots of each transmit queue, and of the queue for requests.
 const SLOTS: usize = 4;
+/// The requests of a tester that a program on the board answers.
+const REQUESTS: Acceptance = Acceptance { code: 0x7E0, mask: EFF_FLAG | 0x7F8 };
+/// Its answers have this bit.
+const ANSWER: u32 = 8;
 /// How many frames a bus transmits in a turn.
 const TRANSMITTED: usize = 1;
 
 /// A bus that frames leave on.
 struct Output {
-    queue: Bands<Words<4>>,
+    queues: User<Words<4>>,
+    answered: u32,
     transmitted: u32,
     /// FNV-1a of all words that were transmitted, in their order.
     digest: u32,
@@ -41,8 +47,16 @@ pub(crate) struct Gateway {
 impl Gateway {
     pub(crate) fn new(image: &[u8], ring: Consumer<4>) -> Self {
         let program = Program::from_image(image).expect("the image that build.rs made");
+        let config = Config {
+            receive: REQUESTS,
+            receive_slots: SLOTS,
+            receive_policy: Policy::OverwriteOldest,
+            transmit: transmit_queues(),
+            transmit_slots: SLOTS,
+        };
         let output = |_: &_| Output {
-            queue: Bands::new(BANDS, SLOTS, Policy::RefuseNewest),
+            queues: User::new(&config),
+            answered: 0,
             transmitted: 0,
             digest: 0x811C_9DC5,
         };
@@ -58,9 +72,11 @@ impl Gateway {
         let now = Nanos::from_millis(u64::from(turn));
         while let Some(words) = ring.pop() {
             let (bus, frame) = unpacked(&words);
+            // The queues count what they do not take.
+            let _ = outputs[usize::from(bus.0)].queues.deliver(frame.can_id(), words);
             let mut forward = |copy: Forward<'_>| {
                 let output = &mut outputs[usize::from(copy.to.0)];
-                match output.queue.push(band(copy.frame), packed(copy.to, copy.frame)) {
+                match output.queues.send(copy.frame.can_id(), packed(copy.to, copy.frame)) {
                     Ok(()) => Outcome::Handled,
                     Err(_) => Outcome::Refused(Cause::QueueFull),
                 }
@@ -69,8 +85,13 @@ impl Gateway {
             *routed += 1;
         }
         for output in outputs {
+            if let Some([request, rest @ ..]) = output.queues.receive() {
+                let [place, low, high] = rest;
+                let answer = [request | ANSWER, place, low, high];
+                output.answered += u32::from(output.queues.send(answer[0], answer).is_ok());
+            }
             for _ in 0..TRANSMITTED {
-                let Some(words) = output.queue.pop() else { break };
+                let Some(words) = output.queues.next_to_transmit() else { break };
                 output.transmitted += 1;
                 for word in words {
                     output.digest = (output.digest ^ word).wrapping_mul(0x0100_0193);
@@ -97,14 +118,23 @@ impl Gateway {
         let counters = self.engine.counters();
         let program = self.engine.program();
         let buses = program.buses().iter().zip(counters.buses()).zip(&self.outputs);
-        let mut queued = 0;
+        let (mut queued, mut answered) = (0, 0);
         for ((bus, counts), output) in buses {
-            let waiting: usize = (0..BANDS).map(|band| output.queue.len(band)).sum();
-            let lost: u64 = (0..BANDS).map(|band| output.queue.lost(band)).sum();
+            let (received, sent) = (output.queues.received(), output.queues.sent());
+            let waiting: usize = (0..MOST_BANDS).map(|queue| sent.len(queue)).sum();
+            let lost: u64 = (0..MOST_BANDS).map(|queue| sent.lost(queue)).sum();
+            answered += u64::from(output.answered);
             queued += output.transmitted as usize + waiting;
             line(format_args!(
-                "{}: {} received, {} unmatched; {} transmitted, {waiting} waiting, {lost} lost, digest {:08x}",
-                bus.name, counts.received, counts.unmatched, output.transmitted, output.digest,
+                "{}: {} received, {} unmatched, {} requests answered and {} lost; \
+                 {} transmitted, {waiting} waiting, {lost} lost, digest {:08x}",
+                bus.name,
+                counts.received,
+                counts.unmatched,
+                output.answered,
+                received.lost(),
+                output.transmitted,
+                output.digest,
             ));
         }
         let mut handled = 0;
@@ -117,15 +147,21 @@ impl Gateway {
                 counts.dropped()
             ));
         }
-        assert_eq!(handled, queued as u64);
+        assert_eq!(handled + answered, queued as u64);
         text
     }
 }
 
-/// By the two highest bits of the identifier, 0 is the most urgent band.
-fn band(frame: &Frame) -> usize {
-    let shift = if frame.is_extended() { 27 } else { 9 };
-    (frame.can_id() & !EFF_FLAG) as usize >> shift & (BANDS - 1)
+/// What each transmit queue takes, by the two highest bits of the identifier: a queue for standard ones before
+/// one for extended ones, as in arbitration.
+fn transmit_queues() -> Vec<Acceptance> {
+    let queues = |bits: u32| {
+        [
+            Acceptance { code: bits << 9, mask: EFF_FLAG | 3 << 9 },
+            Acceptance { code: EFF_FLAG | bits << 27, mask: EFF_FLAG | 3 << 27 },
+        ]
+    };
+    (0..4).flat_map(queues).collect()
 }
 
 fn unpacked(&[can_id, place, low, high]: &Words<4>) -> (BusIndex, Frame) {

@@ -1,8 +1,8 @@
 //! Routes frames without an operating system, and counts.
 //!
 //! ```text
-//!  Source --> receive ring --> Engine --> Bands of each bus --> checked and counted
-//!  (PendSV)     (spsc)       (an image in flash)
+//!  Source --> receive ring --> Engine --> queues of each bus --> checked and counted
+//!  (PendSV)     (spsc)       (image)     (User)
 //! ```
 //!
 //! On the board it prints what it counted, and what that cost. Elsewhere it prints the same counts, made by
