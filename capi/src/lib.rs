@@ -242,3 +242,18 @@ fn bad_array(what: &str) -> Failure {
         "pass an array and the number of its elements",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_panic_comes_to_c() {
+        assert_eq!(guarded(|| panic!("for the test")), -libc::ENOTRECOVERABLE);
+        assert!(errors::last().starts_with("the library failed; "), "{}", errors::last());
+        assert_eq!(guarded(|| Ok(7)), 7);
+        assert_eq!(errors::last(), "");
+        assert_eq!(vca_close(ptr::null_mut()), -libc::EINVAL);
+        assert_eq!(vca_close(ptr::without_provenance_mut(usize::MAX)), -libc::EBADF);
+    }
+}
