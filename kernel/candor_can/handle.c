@@ -420,20 +420,13 @@ union argument {
 	struct candor_bitrate bitrate;
 	struct candor_filters filters;
 	struct candor_queue_setup queue;
-	struct candor_read read;
 	u32 word;
 };
 
 /* What the argument alone tells; what needs no lock. */
-static int check_argument(unsigned int command, const union argument *argument, fmode_t mode)
+static int check_argument(unsigned int command, const union argument *argument, bool may_change)
 {
-	bool may_change = mode & FMODE_WRITE;
-
 	switch (command) {
-	case CANDOR_READ:
-		if (!(mode & FMODE_READ))
-			return -EBADF;
-		return argument->read.reserved || !argument->read.count ? -EINVAL : 0;
 	case CANDOR_GET_INFO:
 	case CANDOR_GET_STATISTICS:
 	case CANDOR_GET_BITRATE:
@@ -503,7 +496,22 @@ static int carry_out(struct candor_handle *handle, unsigned int command, union a
 	return -ENOTTY;
 }
 
-static long candor_ioctl(struct file *file, unsigned int command, unsigned long address)
+/* Apart from the others, since it is called for every frame and they have large arguments. */
+static long read_ioctl(struct file *file, const void __user *user)
+{
+	struct candor_read read;
+
+	if (!(file->f_mode & FMODE_READ))
+		return -EBADF;
+	if (copy_from_user(&read, user, sizeof(read)))
+		return -EFAULT;
+	if (read.reserved || !read.count)
+		return -EINVAL;
+	return read_until(file->private_data, u64_to_user_ptr(read.frames), read.count,
+			  read.until_ns);
+}
+
+static long other_ioctl(struct file *file, unsigned int command, unsigned long address)
 {
 	struct candor_handle *handle = file->private_data;
 	struct candor_device *device = handle->device;
@@ -519,13 +527,9 @@ static long candor_ioctl(struct file *file, unsigned int command, unsigned long 
 	if (_IOC_DIR(command) & _IOC_WRITE &&
 	    copy_from_user(&argument, user, _IOC_SIZE(command)))
 		return -EFAULT;
-	err = check_argument(command, &argument, file->f_mode);
+	err = check_argument(command, &argument, file->f_mode & FMODE_WRITE);
 	if (err)
 		return err;
-	/* Sleeps. */
-	if (command == CANDOR_READ)
-		return read_until(handle, u64_to_user_ptr(argument.read.frames),
-				  argument.read.count, argument.read.until_ns);
 	/* Allocates. */
 	if (command == CANDOR_SET_QUEUE)
 		return set_queue(handle, &argument.queue);
@@ -536,6 +540,13 @@ static long candor_ioctl(struct file *file, unsigned int command, unsigned long 
 	    copy_to_user(user, &argument, _IOC_SIZE(command)))
 		return -EFAULT;
 	return err;
+}
+
+static long candor_ioctl(struct file *file, unsigned int command, unsigned long address)
+{
+	if (command == CANDOR_READ)
+		return read_ioctl(file, (void __user *)address);
+	return other_ioctl(file, command, address);
 }
 
 const struct file_operations candor_fops = {
