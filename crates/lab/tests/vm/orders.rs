@@ -6,7 +6,7 @@ use std::path::Path;
 use candor_lab::Experiment;
 use candor_lab::campaign::{self, Options};
 use candor_lab::experiment::{self, Testbed};
-use candor_protocol::order::{Controller, EthernetLoad, Gateway, Load, Pace};
+use candor_protocol::order::{Controller, Driver, EthernetLoad, Gateway, Handler, Load, Pace};
 use candor_wire::can::frame::EFF_FLAG;
 
 use crate::by_hand::{Lab, Noting, TWO, experiments, perfect, refused};
@@ -103,6 +103,23 @@ fn an_experiment_of_the_simulation_runs_here_too() {
     assert_eq!(order.load.hackbench_groups, Some(2));
 }
 
+/// Tests run in the folder of their crate.
+const SOURCES: &str = "../../kernel/candor_can";
+
+#[test]
+fn the_driver_comes_with_the_order_for_the_kernel_of_the_machine() {
+    let lab = Lab::new(perfect);
+    let text = format!(
+        "{}vm = {{ driver = 'candor_can', handler = 'thread', driver_sources = '{SOURCES}', tester = 'outside', kernel = '6.1' }}",
+        TWO.replace("'kernel'", "'user'")
+    );
+    lab.run(&text);
+    let order = &lab.log.orders.lock().unwrap()[0];
+    assert_eq!(order.driver, Driver::CandorCan(Handler::Thread));
+    let [file] = &order.files[..] else { panic!("{:?}", order.files) };
+    assert_eq!((file.path.as_str(), &file.contents[..]), ("/candor_can.ko", &b"for 6.1"[..]));
+}
+
 #[test]
 fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
     let chain = "gateway.generate = { hops = 6 }";
@@ -166,6 +183,19 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
             format!("{TWO}vm.tester = 'outside'\nload = {{ kind = 'ethernet', link = '2G' }}"),
             &["`link` is \"2G\"", "1G"],
         ),
+        (
+            format!("{TWO}vm.driver_sources = '{SOURCES}'\nvm.driver = 'candor_can'"),
+            &["t.toml:8:13: error: the tester inside uses", "vm.tester = \"outside\""],
+        ),
+        (
+            format!("{TWO}vm = {{ driver = 'candor_can', driver_sources = '{SOURCES}' }}"),
+            &["only the read/write loop uses", "gateway.kind = \"user\""],
+        ),
+        (
+            format!("{TWO}vm.driver = 'candor_can'\nvm.driver_sources = 'crates'"),
+            &["t.toml:8:21: error: crates cannot be read", "driver_sources"],
+        ),
+        (format!("{TWO}vm.handler = 'thread'"), &["are those of candor_can", "remove them"]),
         (format!("{TWO}vm.tester = 'there'"), &["`tester` is \"there\"", "outside"]),
         (format!("{TWO}gateway.priority = 100"), &["`priority` is 100"]),
         (
