@@ -364,7 +364,11 @@ fn words_are_listed_in_the_schema() {
         ("range of candor lab compare", "unit", &["ns", "frames", "percent", "instructions"]),
         ("verdict of candor route explain", "verdict", &["forwarded", "refused", "ignored"]),
         ("finding of candor route check", "severity", &["error", "warning"]),
-        ("cache of candor vm cache", "kind", &["kernel", "machine", "results", "package lists"]),
+        (
+            "cache of candor vm cache",
+            "kind",
+            &["kernel", "machine", "results", "headers", "compiler", "driver", "package lists"],
+        ),
     ] {
         let objects = schema["oneOf"].as_array().unwrap();
         let is_meant = |object: &&Value| {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::cache::{APT, Cache, FETCH_LOCK, MACHINES, REPORTS};
+use crate::cache::{APT, COMPILERS, Cache, DRIVERS, FETCH_LOCK, HEADERS, MACHINES, REPORTS};
 use crate::digest::hex;
 use crate::error::Error;
 use crate::kernel::{self, Cached};
@@ -44,6 +44,12 @@ pub enum Kind {
     Machine,
     /// Reports of experiments that a machine has run.
     Reports,
+    /// The headers of a kernel.
+    Headers,
+    /// A compiler.
+    Compiler,
+    /// A driver that was built for a kernel.
+    Driver,
     /// apt's lists of packages.
     Lists,
 }
@@ -56,6 +62,9 @@ impl Kind {
             Self::Kernel => "kernel",
             Self::Machine => "machine",
             Self::Reports => "results",
+            Self::Headers => "headers",
+            Self::Compiler => "compiler",
+            Self::Driver => "driver",
             Self::Lists => "package lists",
         }
     }
@@ -146,6 +155,14 @@ pub fn pieces(
             pieces.push(of_machine(kind, folder, &present));
         }
     }
+    let releases: Vec<_> = kernels.iter().filter(|_| !without_kernels).map(release).collect();
+    for (kind, name) in
+        [(Kind::Headers, HEADERS), (Kind::Compiler, COMPILERS), (Kind::Driver, DRIVERS)]
+    {
+        for folder in folders(&cache.folder().join(name))? {
+            pieces.push(of_build(kind, folder, &releases));
+        }
+    }
     let lists = cache.folder().join(APT);
     if lists.is_dir() {
         let (name, size) = ("Debian".into(), size(&lists));
@@ -162,6 +179,24 @@ fn of_kernel(cached: &Cached) -> Piece {
         size: cached.size,
         stale: None,
     }
+}
+
+/// The release of a kernel: what its folder is called.
+fn release(cached: &Cached) -> String {
+    cached.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// What drivers are built with, and drivers.
+fn of_build(kind: Kind, folder: PathBuf, releases: &[String]) -> Piece {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // RELEASE-SUM
+    let name = match (kind, name.rsplit_once('-')) {
+        (Kind::Driver, Some((release, _))) => release.to_owned(),
+        _ => name,
+    };
+    let is_stale = kind != Kind::Compiler && !releases.contains(&name);
+    let stale = is_stale.then_some(Stale::Kernel);
+    Piece { kind, size: size(&folder), name, folder, stale }
 }
 
 fn of_machine(kind: Kind, folder: PathBuf, present: &Present<'_>) -> Piece {
@@ -204,7 +239,9 @@ fn size(folder: &Path) -> u64 {
 pub fn remove(cache: &Cache, piece: &Piece) -> Result<bool, Error> {
     let lock = match piece.kind {
         Kind::Machine | Kind::Reports => piece.folder.join(LOCK),
-        Kind::Kernel | Kind::Lists => cache.folder().join(FETCH_LOCK),
+        Kind::Kernel | Kind::Headers | Kind::Compiler | Kind::Driver | Kind::Lists => {
+            cache.folder().join(FETCH_LOCK)
+        }
     };
     let lock = File::open(lock);
     if let Ok(lock) = &lock
@@ -307,6 +344,9 @@ mod tests {
         fill("machines/2", "state.part0", &[7; 10]);
         fill("reports/1", ABOUT, &about);
         fill("apt/lists", "m", &[7; 30]);
+        fill("headers/6.12.1", "Makefile", &[7; 5]);
+        fill("compilers/gcc-14", "gcc", &[7; 6]);
+        fill("drivers/6.12.1-00ff", "a.ko", &[7; 7]);
 
         let pieces = pieces(&cache, None, INIT, false).unwrap();
         let shown: Vec<_> = pieces
@@ -320,6 +360,9 @@ mod tests {
                 (Kind::Machine, "6.12", 1000 + size, Some(Stale::Kernel)),
                 (Kind::Machine, "-", 10, Some(Stale::Unfinished)),
                 (Kind::Reports, "6.12", size, Some(Stale::Kernel)),
+                (Kind::Headers, "6.12.1", 5, Some(Stale::Kernel)),
+                (Kind::Compiler, "gcc-14", 6, None),
+                (Kind::Driver, "6.12.1", 7, Some(Stale::Kernel)),
                 (Kind::Lists, "Debian", 30, None),
             ]
         );

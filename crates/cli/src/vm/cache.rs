@@ -22,10 +22,10 @@ pub(crate) struct Show {
 
 #[derive(Args)]
 pub(crate) struct Clean {
-    /// Remove all saved machines, all results, and Debian's package lists
+    /// Remove all saved machines, results, headers and drivers, and Debian's package lists
     #[arg(long)]
     all: bool,
-    /// Also remove the kernels, with the machines and results that need them
+    /// Also remove the kernels, with all that belongs to them: machines, results, headers, drivers, compilers
     #[arg(long)]
     kernels: bool,
     /// Only list what would be removed
@@ -39,9 +39,11 @@ pub(crate) struct Clean {
 impl Clean {
     fn takes(&self, piece: &Piece) -> bool {
         match piece.kind {
-            Kind::Kernel => self.kernels,
+            Kind::Kernel | Kind::Compiler => self.kernels,
             Kind::Lists => self.all,
-            Kind::Machine | Kind::Reports => self.all || piece.stale.is_some(),
+            Kind::Machine | Kind::Reports | Kind::Headers | Kind::Driver => {
+                self.all || piece.stale.is_some()
+            }
         }
     }
 }

@@ -36,6 +36,9 @@ pub(crate) enum FolderKind {
     Kernel,
     Machine,
     Results,
+    Headers,
+    Compiler,
+    Driver,
     #[serde(rename = "package lists")]
     PackageLists,
 }
@@ -46,6 +49,9 @@ impl From<clean::Kind> for FolderKind {
             clean::Kind::Kernel => Self::Kernel,
             clean::Kind::Machine => Self::Machine,
             clean::Kind::Reports => Self::Results,
+            clean::Kind::Headers => Self::Headers,
+            clean::Kind::Compiler => Self::Compiler,
+            clean::Kind::Driver => Self::Driver,
             clean::Kind::Lists => Self::PackageLists,
         }
     }
@@ -117,8 +123,8 @@ mod tests {
         for testbed in experiment::Testbed::ALL {
             is_word(Testbed::from(testbed), testbed.name());
         }
-        use clean::Kind::{Kernel, Lists, Machine, Reports};
-        for kind in [Kernel, Machine, Reports, Lists] {
+        use clean::Kind::{Compiler, Driver, Headers, Kernel, Lists, Machine, Reports};
+        for kind in [Kernel, Machine, Reports, Headers, Compiler, Driver, Lists] {
             is_word(FolderKind::from(kind), kind.name());
         }
         use clean::Stale;
