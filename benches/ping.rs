@@ -83,6 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 pace: Pace::OneAtATime,
                 count: Some(count),
                 timeout: Nanos::from_secs(1),
+                linger: Nanos::ZERO,
                 seed: 1,
             };
             let mut master = Master::new(plan, clock::now())?;

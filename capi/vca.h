@@ -13,7 +13,8 @@
  *
  *   -EINVAL           a name, an option or an argument is wrong; a pointer is null
  *   -EBADF            the handle is closed, or was not opened for this
- *   -EBUSY            somebody else has the bus; another thread is in the same half of the handle
+ *   -EBUSY            somebody else has the bus; a recording of this name exists already; another
+ *                     thread is in the same half of the handle
  *   -EAGAIN           no room for the frame now: vca_wait(handle, VCA_SEND, ...)
  *   -ECANCELED        vca_wake() ended the waiting
  *   -ENODATA          a recording is at its end, or the peer has closed the connection
@@ -104,7 +105,8 @@ struct vca_status {
 	uint32_t abilities;	/* VCA_CAN_... */
 	uint64_t received;	/* frames that this handle received, before its filters if they are not the kernel's */
 	uint64_t sent;		/* frames that it was given to send */
-	uint64_t lost;		/* frames, or datagrams, lost on the way to it */
+	uint64_t lost;		/* frames, or datagrams, lost on the way to it, as far as it is known: sim: tells
+				 * it with the next frame */
 	uint64_t malformed;	/* messages that were no frames */
 	uint64_t reserved[4];
 };
@@ -113,18 +115,18 @@ struct vca_status {
 #define VCA_RECEIVE	0x01	/* to receive */
 #define VCA_SEND	0x02	/* to send; with neither of them: both */
 #define VCA_OPEN_ERRORS	0x04	/* to receive error reports of the controller too */
-#define VCA_OPEN_OWN	0x08	/* to receive what this handle sent, once it has been sent */
+#define VCA_OPEN_OWN	0x08	/* to receive what this handle sent, once it has been sent, or -EOPNOTSUPP */
 #define VCA_OPEN_STAMPS	0x10	/* received frames have times */
 #define VCA_OPEN_WAKE	0x20	/* vca_wake() works; each waiting takes one more system call */
 
 /*
- * Opens a bus by its name. *out is the handle, or NULL if there is none.
+ * Opens a bus by its name, at most 4096 bytes of UTF-8. *out is the handle, or NULL if there is none.
  * Returns 0, or -EINVAL, -EPROTONOSUPPORT, -ENODEV, -EBUSY, -EACCES, ...
  */
 int vca_open(const char *name, unsigned flags, vca_t **out);
 
 /*
- * Closes a handle, after what was sent has left, which it waits for 1 s at most.
+ * Closes a handle, after what was sent has left, which it waits for 1 s at most; what is left then is not sent.
  * Returns 0, -EINVAL or -EBADF.
  */
 int vca_close(vca_t *handle);
@@ -156,7 +158,7 @@ int vca_wake(vca_t *handle);
 /*
  * Receives only frames that one of n filters takes; all with NULL and 0, which is how a handle begins;
  * none with an array and 0. Error reports pass. Frames that have arrived already may still come.
- * Returns 1 if the driver carries them out, 0 if this library does.
+ * At most 4096. Returns 1 if the driver carries them out, 0 if this library does.
  */
 int vca_set_filters(vca_t *handle, const struct vca_filter *filters, size_t n);
 

@@ -172,6 +172,12 @@ impl Bus {
         };
         let address: Address = name.parse().map_err(candor_port::Error::from)?;
         let port = candor_drivers::open(&address, wanted)?;
+        if wanted.own_frames && !port.capabilities.own_frames {
+            let reason =
+                format!("{address}: this kind of bus does not tell what a port sent itself");
+            let remedy = "open it without VCA_OPEN_OWN";
+            return Err(Failure::new(libc::EOPNOTSUPP, reason, remedy));
+        }
         let inlet = port.receiver.map(|receiver| Inlet {
             receiver,
             kept: VecDeque::with_capacity(USUAL_BATCH),

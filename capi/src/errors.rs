@@ -85,8 +85,8 @@ pub(crate) fn last() -> String {
 const TEXTS: [(c_int, &CStr); 16] = [
     (0, c"success"),
     (libc::EINVAL, c"a name, an option or an argument is wrong"),
-    (libc::EBADF, c"the handle is closed"),
-    (libc::EBUSY, c"somebody else uses it"),
+    (libc::EBADF, c"the handle is closed, or was not opened for this"),
+    (libc::EBUSY, c"somebody else uses it, or the file exists already"),
     (libc::EAGAIN, c"no room for the frame now"),
     (libc::ECANCELED, c"the waiting was ended by vca_wake()"),
     (libc::ENODATA, c"the end: no frame will come"),

@@ -63,14 +63,16 @@ fn bus_of(handle: *mut Vca) -> Result<Arc<Bus>, Failure> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vca_open(name: *const c_char, flags: c_uint, out: *mut *mut Vca) -> c_int {
     guarded(|| {
-        if name.is_null() || out.is_null() {
-            return Err(Failure::invalid(
-                "a pointer is null",
-                "pass a name and a place for the handle",
-            ));
+        let null =
+            || Failure::invalid("a pointer is null", "pass a name and a place for the handle");
+        if out.is_null() {
+            return Err(null());
         }
         // SAFETY: `out` is not null, so the caller has a place there.
         unsafe { out.write(ptr::null_mut()) };
+        if name.is_null() {
+            return Err(null());
+        }
         // SAFETY: `name` is not null, so it is a string with a zero at its end, which lives during this call.
         let name = unsafe { CStr::from_ptr(name) };
         let name = match name.to_str() {

@@ -11,10 +11,11 @@ use std::str::FromStr;
 
 use candor_linux::realtime::{self, Policy, Task};
 use candor_ping::Pair;
-use candor_port::{Address, Port, Receiver, Transmitter, Wanted};
+use candor_port::{Address, Port, Receiver, Status, Transmitter, Wanted};
 use candor_rules::pattern;
 use candor_time::Nanos;
 use candor_wire::can::frame::EFF_MASK;
+use candor_wire::can::{Bitrate, Timing};
 use clap::Args;
 
 pub(crate) use master::{PingArgs, run as ping};
@@ -118,18 +119,27 @@ impl RealTimeArgs {
 struct Halves {
     receiver: Box<dyn Receiver>,
     transmitter: Box<dyn Transmitter>,
+    /// The bit rates of its bus, if it knows them.
+    timing: Option<Timing>,
 }
 
 fn open(address: &Address) -> Result<Halves, String> {
     let wanted = Wanted { stamps: false, ..Wanted::BOTH };
     let port = candor_drivers::open(address, wanted).map_err(|error| error.to_string())?;
-    let Port { receiver, transmitter, .. } = port;
+    let Port { receiver, transmitter, control, .. } = port;
+    let timing = control.and_then(|control| timing(&control.status().ok()?));
     match (receiver, transmitter) {
-        (Some(receiver), Some(transmitter)) => Ok(Halves { receiver, transmitter }),
+        (Some(receiver), Some(transmitter)) => Ok(Halves { receiver, transmitter, timing }),
         _ => Err(format!(
             "{address}: round trips need a port that receives and transmits; `candor bus list` shows the kinds of ports"
         )),
     }
+}
+
+/// The bit rates that a controller tells.
+fn timing(status: &Status) -> Option<Timing> {
+    let nominal = Bitrate::new(status.bitrate?)?;
+    Some(Timing { nominal, data: status.data_bitrate.and_then(Bitrate::new).unwrap_or(nominal) })
 }
 
 #[cfg(test)]

@@ -154,3 +154,37 @@ fn what_cannot_be_is_refused_with_the_reason() {
         assert!(error.contains(reason), "{args:?}: {error}");
     }
 }
+
+#[test]
+fn can_fd_is_compared_with_the_bit_rates_that_the_bus_has() {
+    let port = bus("fd");
+    let args = ["ping", &port, "--pong", &port, "--fd", "--length", "64", "--count", "5", "--json"];
+    let (code, out, error) = run(&args);
+    assert_eq!(code, Some(0), "{error}");
+    // 64 bytes at 2 Mbit/s, the data bit rate of a simulated bus unless it says another.
+    let all = objects(&out, "round_trips").pop().unwrap();
+    assert!(all["above_wire_ns_p50"].as_i64() > Some(0), "{all}");
+    assert!((600_000..660_000).contains(&all["wire_ns_min"].as_u64().unwrap()), "{all}");
+    let (code, _, error) =
+        run(&["ping", &port, "--pong", &port, "--fd", "--count", "1", "--against", "1M"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(error.contains("the data bit rate is taken for the nominal one"), "{error}");
+}
+
+#[test]
+fn a_port_that_does_not_work_says_why() {
+    let (code, _, error) = run(&["ping", "cannelloni:tcp://127.0.0.1:1", "--count", "1"]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("127.0.0.1:1"), "{error}");
+}
+
+#[test]
+fn what_comes_after_its_timeout_is_late_also_at_the_end() {
+    let port = format!("{}&queue=1", bus("late").replace("1M", "10k"));
+    // Two frames of 8 bytes take more than 20 ms at 10 kbit/s.
+    let args = ["ping", &port, "--pong", &port, "--count", "1", "--timeout", "5ms", "--json"];
+    let (code, out, error) = run(&args);
+    assert_eq!(code, Some(1), "{error}");
+    let all = objects(&out, "round_trips").pop().unwrap();
+    assert_eq!((all["late"].as_u64(), all["lost"].as_u64()), (Some(1), Some(0)), "{all}");
+}

@@ -51,6 +51,8 @@ pub struct Plan {
     pub count: Option<u64>,
     /// After this time an answer is late.
     pub timeout: Nanos,
+    /// How long late answers to the last requests are waited for, after their timeouts. What comes after this is lost.
+    pub linger: Nanos,
     /// What random draws begin with.
     pub seed: u64,
 }
@@ -197,6 +199,8 @@ struct Running {
     first: u64,
     /// The place of the first of them that waits.
     waiting: usize,
+    /// Requests without an answer that were forgotten for another one with their number.
+    reused: u64,
     counts: Counts,
     round_trips: Histogram,
     lateness: Histogram,
@@ -251,6 +255,7 @@ impl Master {
                 most_open,
                 first: 0,
                 waiting: 0,
+                reused: 0,
                 counts: Counts::default(),
                 round_trips: Histogram::new(),
                 lateness: Histogram::new(),
@@ -265,6 +270,20 @@ impl Master {
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Until when late answers may still come, if only those are missing.
+    pub(crate) fn lingers_until(&self) -> Option<Instant<Monotonic>> {
+        let missing = self.tracks.iter().flat_map(|track| &track.open);
+        let last = missing.filter(|open| open.state != State::Answered).map(|open| open.sent).max();
+        Some(last? + self.plan.timeout + self.plan.linger)
+    }
+
+    /// Requests without an answer whose number was used again: with one byte of data there are 256 numbers, and an answer
+    /// that comes after so many more counts as that to another.
+    #[must_use]
+    pub fn reused(&self) -> u64 {
+        self.tracks.iter().map(|track| track.reused).sum()
     }
 
     /// Until when there is nothing to do unless a frame comes; `None` if it is all done.
@@ -318,6 +337,8 @@ impl Master {
         let Some(track) = self.tracks.get_mut(place) else { return };
         let Some(frame) = track.next.take() else { return };
         while track.open.len() >= track.most_open {
+            let is_missing = track.open.front().is_some_and(|open| open.state != State::Answered);
+            track.reused += u64::from(is_missing && track.most_open < MOST_OPEN);
             track.forget(place, tell);
         }
         if self.plan.pace == Pace::OpenLoop {

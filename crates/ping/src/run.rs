@@ -12,7 +12,7 @@ use crate::{Master, Pair, Trip};
 const ATTENTION: Nanos = Nanos::from_millis(50);
 /// How long is waited for room in a port before answers are looked for again.
 const ROOM: Nanos = Nanos::from_micros(200);
-/// How long the last answers may take to leave the port.
+/// How long the last answers may take to leave the port, or to come if somebody ends it; how long a port may not work.
 const FAREWELL: Nanos = Nanos::from_secs(1);
 /// Answers that wait for room in a port.
 const MOST_ANSWERS: usize = 1_024;
@@ -22,7 +22,7 @@ pub trait Observer {
     /// What became of a request is known.
     fn trip(&mut self, trip: &Trip);
 
-    /// Called between frames. False to send no more, and to end when those that wait are answered or lost.
+    /// Called between frames. False to send no more, and to end when those that wait are answered or lost, or after 1 s.
     fn goes_on(&mut self, master: &Master, now: Instant<Monotonic>) -> bool;
 }
 
@@ -38,10 +38,13 @@ pub fn master(
     observer: &mut dyn Observer,
 ) -> Result<(), Error> {
     let mut is_ending = false;
+    let mut is_ending_at = None;
+    let start = now();
     loop {
         let mut time = now();
         if !is_ending && !observer.goes_on(master, time) {
             is_ending = true;
+            is_ending_at = Some(time + FAREWELL);
             master.end();
         }
         let mut has_room = true;
@@ -69,7 +72,20 @@ pub fn master(
         if is_kept {
             has_room &= transmitter.flush() != Sent::Full;
         }
-        let Some(due) = master.due() else { break };
+        // Nothing was sent, and the port does not work.
+        if master.counts(None).sent == 0
+            && time.since(start) > FAREWELL
+            && let Some(reason) = transmitter.counters().trouble.get()
+        {
+            return Err(Error::new("the port", reason)
+                .with_remedy("check the other side")
+                .passing());
+        }
+        let lingers = || master.lingers_until().filter(|&until| !is_ending && time < until);
+        let Some(due) = master.due().or_else(lingers) else { break };
+        if is_ending_at.is_some_and(|latest| time > latest) {
+            break;
+        }
         if !has_room {
             transmitter.wait(ROOM);
         }

@@ -20,7 +20,16 @@ const fn us(us: u64) -> Nanos {
 fn plan(pace: Pace, period: Nanos, count: u64) -> Plan {
     let tracks = vec![Track { pair: Pair::DEFAULT, period }];
     let timeout = us(1_000);
-    Plan { tracks, length: 8, is_fd: false, pace, count: Some(count), timeout, seed: 1 }
+    Plan {
+        tracks,
+        length: 8,
+        is_fd: false,
+        pace,
+        count: Some(count),
+        timeout,
+        linger: Nanos::ZERO,
+        seed: 1,
+    }
 }
 
 fn answer(request: &Frame) -> Frame {
@@ -79,6 +88,25 @@ fn an_answer_is_in_time_late_or_lost_or_none() {
     assert_eq!(told, [(2, Outcome::Lost)]);
     assert_eq!(master.due(), None);
     assert_eq!(master.round_trips(None).count(), 2, "late ones count, too");
+}
+
+#[test]
+fn late_answers_are_waited_for_and_numbers_that_come_again_are_counted() {
+    let plan = Plan { length: 1, linger: us(5_000), ..plan(Pace::OneAtATime, Nanos::ZERO, 300) };
+    let mut master = Master::new(plan, at(0)).unwrap();
+    assert_eq!(master.lingers_until(), None);
+    for number in 0..300 {
+        let (track, request) = master.request(at(1_001 * number)).unwrap();
+        master.sent(track, at(1_001 * number), &mut |_| {});
+        if number == 7 {
+            master.take(at(1_001 * number + 1), &answer(&request)).unwrap();
+        }
+    }
+    // There are 256 numbers: 44 requests are forgotten, of which one was answered.
+    assert_eq!(master.reused(), 43);
+    assert_eq!(master.request(at(1_001 * 300)), None);
+    assert_eq!(master.due(), None);
+    assert_eq!(master.lingers_until(), Some(at(1_001 * 299 + 1_000 + 5_000)));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use candor_bus::outlet::Stop;
 use candor_bus::rates::{RatedPort, read_timing};
+use candor_diagnostics::counted;
 use candor_linux::clock;
 use candor_output::{Target, say};
 use candor_ping::{Counts, Master, Pace, Pair, Plan, Track, Trip, run, shortest};
@@ -24,6 +25,8 @@ use crate::overwrite::Overwriting;
 
 /// Requests if neither a count nor a time is given.
 const COUNT: u64 = 100;
+/// How long late answers to the last requests are waited for.
+const LINGER: Nanos = Nanos::from_secs(1);
 /// The time between two requests.
 const PERIOD: Nanos = Nanos::from_millis(10);
 
@@ -52,15 +55,16 @@ pub(crate) struct PingArgs {
     /// Send CAN FD frames with bit rate switch
     #[arg(long)]
     fd: bool,
-    /// An answer that comes after this time is late; a request without any is lost
-    #[arg(long, value_name = "TIME", default_value = "1s")]
+    /// An answer that comes after this time is late; a request without any is lost. Late answers to the last requests are
+    /// waited for 1 s more
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::read)]
     timeout: Nanos,
     /// The seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Answer on this port, too: for a desk with two ports on one bus
     #[arg(long, value_name = "PORT")]
-    pong: Option<Address>,
+    pong: Option<RatedPort>,
     /// Compare with the shortest round trips that a bus of this bit rate allows: 1M, or 500k,2M for CAN FD [default: the bit
     /// rate of the port, if that is known]
     #[arg(long, value_name = "RATE", value_parser = read_rates)]
@@ -102,12 +106,20 @@ pub(crate) fn run(args: &PingArgs) -> Answer {
         pace: if args.paced { Pace::OpenLoop } else { Pace::OneAtATime },
         count: args.count.or(args.time.is_none().then_some(COUNT)),
         timeout: args.timeout,
+        linger: LINGER,
         seed: args.seed,
     };
     let pairs: Vec<_> = plan.tracks.iter().map(|track| track.pair).collect();
     // What is wrong with it is said before anything is opened.
     Master::new(plan.clone(), clock::now()).map_err(|error| error.to_string())?;
     let mut port = open(address)?;
+    let known = || args.port.timing.or(port.timing).or_else(|| args.port.known_timing());
+    let timing = args.against.or_else(known);
+    if args.fd && timing.is_some_and(|timing| timing.data == timing.nominal) {
+        say!(
+            "the data bit rate is taken for the nominal one; write both if it is another, as --against 1M,2M"
+        );
+    }
     let csv = args.csv.as_deref().map(|path| Csv::create(path, args.overwriting)).transpose()?;
     let mut follower = Follower {
         stop,
@@ -117,7 +129,7 @@ pub(crate) fn run(args: &PingArgs) -> Answer {
         last: Counts::default(),
         last_time: clock::now(),
         recent: Vec::new(),
-        timing: args.against.or_else(|| args.port.known_timing()),
+        timing,
         pairs: pairs.clone(),
         measured: Measured::new(pairs.len()),
         out: Out::new(),
@@ -132,7 +144,7 @@ pub(crate) fn run(args: &PingArgs) -> Answer {
     let partner = args
         .pong
         .as_ref()
-        .map(|address| Partner::start(address, &pairs, &args.real_time))
+        .map(|port| Partner::start(&port.port.address, &pairs, &args.real_time))
         .transpose()?;
     args.real_time.apply()?;
     let mut master = Master::new(plan, clock::now()).map_err(|error| error.to_string())?;
@@ -151,6 +163,14 @@ pub(crate) fn run(args: &PingArgs) -> Answer {
     let counts = master.counts(None);
     if counts.sent > 0 && counts.answered + counts.late == 0 && args.pong.is_none() {
         say!("nobody answered: start `candor pong` on the other side, with the same identifiers");
+    }
+    let reused = master.reused();
+    if reused > 0 {
+        say!(
+            "with one byte of data there are 256 numbers, and {} had none before theirs was used again: late answers may \
+             be counted as those to other requests; use --length 2",
+            counted(reused, "request")
+        );
     }
     Ok(counts.answered == counts.sent && counts.sent > 0)
 }

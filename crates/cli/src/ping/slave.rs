@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
+use candor_bus::rates::RatedPort;
 use candor_diagnostics::counted;
 use candor_linux::clock;
 use candor_output::say;
 use candor_ping::run;
-use candor_port::Address;
 use clap::Args;
 
 use super::{PairArgs, RealTimeArgs, open};
@@ -18,7 +18,7 @@ use crate::output::print;
 #[derive(Args)]
 pub(crate) struct PongArgs {
     /// The port to answer on, such as can0
-    port: Address,
+    port: RatedPort,
     #[command(flatten)]
     pairs: PairArgs,
     /// End after so many answers
@@ -34,9 +34,10 @@ pub(crate) struct PongArgs {
 pub(crate) fn run(args: &PongArgs) -> Answer {
     let stop = catch_signals();
     let pairs: Vec<_> = args.pairs.pairs()?.into_iter().map(|arg| arg.pair).collect();
-    let mut port = open(&args.port)?;
+    let address = &args.port.port.address;
+    let mut port = open(address)?;
     args.real_time.apply()?;
-    say!("answering on {}; Ctrl-C ends it", args.port);
+    say!("answering on {address}; Ctrl-C ends it");
     let counts = run::slave(
         &pairs,
         &mut *port.receiver,
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &PongArgs) -> Answer {
     );
     let counts = counts.map_err(|error| error.to_string())?;
     if args.json {
-        let port = args.port.to_string();
+        let port = address.to_string();
         let run::Answered { answered, dropped } = counts;
         print(&json::line(&json::answered::Answered { port: &port, answered, dropped })?)?;
     }
@@ -56,6 +57,6 @@ pub(crate) fn run(args: &PongArgs) -> Answer {
         0 => String::new(),
         dropped => format!(", {} dropped without room in the port", counted(dropped, "answer")),
     };
-    say!("{}: {} answered{dropped}", args.port, counted(counts.answered, "request"));
+    say!("{address}: {} answered{dropped}", counted(counts.answered, "request"));
     Ok(counts.dropped == 0)
 }

@@ -32,7 +32,7 @@ impl Reader<'_> {
     pub(super) fn vm_hosts(&self, said: &Said<'_>) -> bool {
         let mut refusals = Refusals { findings: self.findings, is_fine: true };
         self.hosts_bed(said, &mut refusals);
-        hosts_driver(said, &mut refusals);
+        self.hosts_driver(said, &mut refusals);
         if let Some(gateway) = &said.gateway {
             hosts_gateway(said, gateway, &mut refusals);
             if let Some(rules) = &gateway.rules {
@@ -103,23 +103,32 @@ impl Reader<'_> {
     }
 }
 
-/// The driver of the gateway's controllers.
-fn hosts_driver(said: &Said<'_>, refusals: &mut Refusals<'_>) {
-    if said.machine.driver == Driver::Kernel {
-        return;
-    }
-    let origin = said.origin_of(&["vm", "driver"]);
-    if said.machine.tester != Some(Tester::Outside) {
-        let message = "the tester inside uses the driver of the kernel, which candor_can replaces";
-        refusals.refuse(origin, message, "use vm.tester = \"outside\"");
-    }
-    if said.machine.controller == Some(Controller::CtuCanFd) {
-        let message = "candor_can is a driver of the SJA1000";
-        refusals.refuse(origin, message, "remove vm.controller");
-    }
-    if said.gateway.as_ref().is_some_and(|gateway| gateway.kind != Kind::User) {
-        let message = "only the read/write loop uses the devices of candor_can";
-        refusals.refuse(origin, message, "use gateway.kind = \"user\"");
+impl Reader<'_> {
+    /// The driver of the gateway's controllers.
+    fn hosts_driver(&self, said: &Said<'_>, refusals: &mut Refusals<'_>) {
+        if said.machine.driver == Driver::Kernel {
+            return;
+        }
+        let origin = said.origin_of(&["vm", "driver"]);
+        if said.machine.tester != Some(Tester::Outside) {
+            let message =
+                "the tester inside uses the driver of the kernel, which candor_can replaces";
+            refusals.refuse(origin, message, "use vm.tester = \"outside\"");
+        }
+        if said.machine.controller == Some(Controller::CtuCanFd) {
+            let message = "candor_can is a driver of the SJA1000";
+            refusals.refuse(origin, message, "remove vm.controller");
+        }
+        if said.gateway.as_ref().is_some_and(|gateway| gateway.kind != Kind::User) {
+            let message = "only the read/write loop uses the devices of candor_can";
+            refusals.refuse(origin, message, "use gateway.kind = \"user\"");
+        }
+        let mut rates = self.network.buses.iter().map(|bus| bus.timing.nominal);
+        let first = rates.next();
+        if rates.any(|rate| Some(rate) != first) {
+            let message = "candor_can starts both controllers with the same bit rate";
+            refusals.refuse(origin, message, "give both buses the same bitrate");
+        }
     }
 }
 

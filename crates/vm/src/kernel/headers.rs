@@ -126,16 +126,17 @@ pub(super) fn fetch(
         let name = format!("linux-headers-{release}");
         // Not the compiler, nor the image.
         let mut names = apt.depends(&name);
+        // Asked for a package that there is not, apt-cache would blame its lists.
+        if names.is_empty() {
+            return Err(gone(release));
+        }
         names.retain(|name| {
             ["linux-headers-", "linux-kbuild-"].iter().any(|start| name.starts_with(start))
         });
         names.push(name.clone());
         let packages = apt.named(&names)?;
         if packages.len() < names.len() {
-            return Err(Error::Other(format!(
-                "Debian has no headers of Linux {release} any more ({name}); fetch a newer kernel with \
-                 `candor vm fetch --newest --headers`"
-            )));
+            return Err(gone(release));
         }
         store::place(cache, &folder, store::FETCH, |new| {
             apt.unpack(&packages, new, progress)?;
@@ -165,6 +166,13 @@ pub(super) fn fetch(
         }
     }
     Ok(())
+}
+
+fn gone(release: &str) -> Error {
+    Error::Other(format!(
+        "Debian has no headers of Linux {release}: it keeps those of its newest kernels, and none of 6.16 to 6.18; fetch \
+         another kernel, or a newer one of the series with `candor vm fetch --newest --headers`"
+    ))
 }
 
 /// Makes the makefiles in `sources` (`usr/src`) include each other below `root` instead of `/`.

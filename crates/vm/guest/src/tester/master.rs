@@ -60,6 +60,7 @@ impl Master {
             pace: if is_open_loop { Pace::OpenLoop } else { Pace::OneAtATime },
             count: Some(traffic.count),
             timeout: Nanos::from_nanos(timeout_ns),
+            linger: Nanos::ZERO,
             seed: order.seed,
         };
         let policy = match order.settings.gateway_priority {
