@@ -183,7 +183,7 @@ fn the_header_is_one_of_cpp_too() {
     let bench = Bench::new();
     let program = bench.compile("tests/version.cc", &[]);
     let output = bench.run(&program, &[]);
-    assert_eq!(text(&output.stdout), "the handle is closed\n");
+    assert_eq!(text(&output.stdout), "the handle is closed, or was not opened for this\n");
 }
 
 /// What the library exports is what the header declares.

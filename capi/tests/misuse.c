@@ -89,7 +89,7 @@ static void texts(void)
 	GIVES(vca_last_error(one, 1), len);
 	GIVES(*one, 0);
 	GIVES(vca_last_error(one, 0), len);
-	GIVES(strcmp(vca_strerror(-EBADF), "the handle is closed"), 0);
+	GIVES(strcmp(vca_strerror(-EBADF), "the handle is closed, or was not opened for this"), 0);
 	GIVES(vca_strerror(-12345) == NULL, 0);
 	free(one);
 }
@@ -128,8 +128,12 @@ static void arguments(const char *name)
 		{ .flags = VCA_BRS }, { .flags = VCA_FD | VCA_REMOTE }, { .flags = VCA_OWN },
 	};
 	struct vca_frame unfit[] = { { .len = 9 }, { .len = 255 }, { .len = 9, .flags = VCA_FD }, { .len = 65, .flags = VCA_FD } };
-	vca_t *bus, *other;
+	vca_t *bus = (vca_t *)frame, *other;
 
+	GIVES(vca_open(NULL, 0, &bus), -EINVAL);
+	GIVES(bus == NULL, 1);
+	GIVES(vca_open(name, 0, NULL), -EINVAL);
+	GIVES(vca_open("can2udp:127.0.0.1:0", VCA_OPEN_OWN, &bus), -EOPNOTSUPP);
 	GIVES(vca_open(name, 0, &bus), 0);
 	GIVES(vca_open(name, 0, &other), 0);
 	GIVES(vca_send(bus, NULL, 1), -EINVAL);

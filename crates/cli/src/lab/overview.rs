@@ -234,8 +234,12 @@ pub(crate) fn details(result: &ResultFile) -> String {
     let instructions = result.effort.and_then(|effort| effort.gateway_instructions_per_frame);
     if let Some(instructions) = instructions {
         let instructions = instructions.round() as u64;
+        let (whose, each) = match result.path == TapPath::ROUND_TRIP.name() {
+            true => ("the slave's", "answer"),
+            false => ("the gateway's", "frame that arrived"),
+        };
         out.push_str(&format!(
-            "\n{} {} of the gateway's process for each frame that arrived\n",
+            "\n{} {} of {whose} process for each {each}\n",
             thousands(instructions),
             noun(instructions, "instruction")
         ));

@@ -312,9 +312,11 @@ pub(super) fn conditions(machine: &Machine, settings: &Vm) -> String {
     let Machine { release, qemu, shift, mips, .. } = machine;
     let package =
         machine.package.as_ref().map_or(String::new(), |package| format!(" (package {package})"));
-    let buses = match machine.bus {
-        BusTime::Instant => "instant buses, tester inside",
-        BusTime::Timed => "timed buses, tester outside",
+    let buses = match (machine.bus, &settings.gateway) {
+        // The description says where master and slave are.
+        (_, Gateway::Slave) => "master and slave inside",
+        (BusTime::Instant, _) => "instant buses, tester inside",
+        (BusTime::Timed, _) => "timed buses, tester outside",
     };
     format!(
         "Linux {release}{package}, QEMU {qemu}, instruction time, shift {shift} ({mips} MIPS), {buses}: \

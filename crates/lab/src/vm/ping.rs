@@ -91,8 +91,13 @@ pub(super) fn evaluate(
     endings.add(Ending::Lost, sent - received);
     let mut stopped = vec![Stopped::new("", "", Cause::Unexplained, sent - received)];
     stopped.retain(|stopped| stopped.frames > 0);
-    let duration_ns = report.totals.duration_ns;
-    let counts = report.wire.iter().flat_map(|wire| &wire.buses).take(1);
+    // Nothing is on the bus outside if both are on a virtual device.
+    let duration_ns = match (ping.is_virtual, &report.sent[..]) {
+        (true, [first, .., last]) => last.time_ns - first.time_ns,
+        _ => report.totals.duration_ns,
+    };
+    let wire = report.wire.iter().filter(|_| !ping.is_virtual);
+    let counts = wire.flat_map(|wire| &wire.buses).take(1);
     let buses = counts.map(|count| Bus {
         error_frames: count.error_frames,
         bus_offs: count.bus_offs,
