@@ -20,6 +20,9 @@ use crate::stream::Stream;
 /// How long to wait if the kernel has nothing left for one more client.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How long the event loop gets to look at what has come: its shortest time.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// How many clients there may be, and which of them give way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
@@ -99,6 +102,8 @@ enum Vacancy {
     Free,
     /// In so long perhaps.
     Wait(u64),
+    /// One would give way, if what has come from it in the meantime were looked at first.
+    Look,
     /// All are busy, or none is idle for long enough and nobody waits for that.
     None,
 }
@@ -113,7 +118,8 @@ impl Register {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn vacancy(&self) -> Vacancy {
+    /// `has_looked`: what has come from clients is known.
+    fn vacancy(&self, has_looked: bool) -> Vacancy {
         let mut open = self.open();
         if open.len() < self.room.clients {
             return Vacancy::Free;
@@ -122,6 +128,9 @@ impl Register {
         let idle = open.iter().map(|(&number, status)| (number, status.idle(now)));
         match longest_idle(idle) {
             None => Vacancy::None,
+            Some((_, idle)) if idle >= self.room.gives_way.as_nanos() && !has_looked => {
+                Vacancy::Look
+            }
             Some((number, idle)) if idle >= self.room.gives_way.as_nanos() => {
                 if let Some(status) = open.remove(&number) {
                     status.displaced.notify_one();
@@ -135,11 +144,19 @@ impl Register {
 
     /// Waits until there is room, if there can be some.
     async fn has_room(&self) -> bool {
+        let mut has_looked = false;
         loop {
-            match self.vacancy() {
+            match self.vacancy(has_looked) {
                 Vacancy::Free => return true,
                 Vacancy::None => return false,
+                // The event loop reads what can be read before its timers: on a loaded machine a request may have
+                // come long ago, and nobody gives way because nobody looked.
+                Vacancy::Look => {
+                    tokio::time::sleep(LOOK).await;
+                    has_looked = true;
+                }
                 Vacancy::Wait(time) => {
+                    has_looked = false;
                     let left = self.left.notified();
                     let _ = tokio::time::timeout(Duration::from_nanos(time), left).await;
                 }
@@ -289,13 +306,13 @@ mod tests {
         one.keep();
         one.answered();
         two.busy();
-        assert!(matches!(register.vacancy(), Vacancy::None));
+        assert!(matches!(register.vacancy(true), Vacancy::None));
         two.answered();
-        assert!(matches!(register.vacancy(), Vacancy::Free), "the second gives way");
+        assert!(matches!(register.vacancy(true), Vacancy::Free), "the second gives way");
         let third = register.enter();
         third.busy();
-        assert!(matches!(register.vacancy(), Vacancy::None));
+        assert!(matches!(register.vacancy(true), Vacancy::None));
         drop(one);
-        assert!(matches!(register.vacancy(), Vacancy::Free));
+        assert!(matches!(register.vacancy(true), Vacancy::Free));
     }
 }
