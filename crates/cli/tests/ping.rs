@@ -54,8 +54,9 @@ fn a_partner_answers_several_pings_and_each_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("trips.csv");
     let csv_text = csv.display().to_string();
+    // A port on a simulated bus has room for some 280 frames, here one second.
     let args =
-        ["ping", &port, "--pings", "3", "--count", "200", "--period", "2ms", "--paced", "--json"];
+        ["ping", &port, "--pings", "3", "--count", "200", "--period", "10ms", "--paced", "--json"];
     let (code, out, error) = run(&[&args[..], &["--csv", &csv_text]].concat());
     assert_eq!(code, Some(0), "{error}");
     let pings = objects(&out, "round_trips");
