@@ -111,7 +111,7 @@ fn the_driver_comes_with_the_order_for_the_kernel_of_the_machine() {
     let lab = Lab::new(perfect);
     let text = format!(
         "{}vm = {{ driver = 'candor_can', handler = 'thread', driver_sources = '{SOURCES}', tester = 'outside', kernel = '6.1' }}",
-        TWO.replace("'kernel'", "'user'")
+        TWO.replace("'kernel'", "'user'").replace("'500k'", "'1M'")
     );
     lab.run(&text);
     let order = &lab.log.orders.lock().unwrap()[0];
@@ -194,6 +194,10 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
         (
             format!("{TWO}vm.driver = 'candor_can'\nvm.driver_sources = 'crates'"),
             &["t.toml:8:21: error: crates cannot be read", "driver_sources"],
+        ),
+        (
+            format!("{TWO}vm.driver = 'candor_can'\nvm.driver_sources = '{SOURCES}'"),
+            &["same bit rate", "give both buses the same bitrate"],
         ),
         (format!("{TWO}vm.handler = 'thread'"), &["are those of candor_can", "remove them"]),
         (format!("{TWO}vm.tester = 'there'"), &["`tester` is \"there\"", "outside"]),
