@@ -71,6 +71,19 @@ impl Experiment {
             Kind::SignalService(_) | Kind::Ping(_) => None,
         }
     }
+
+    /// The virtual machine with its settings, if it runs on one.
+    #[must_use]
+    pub fn vm(&self) -> Option<&Vm> {
+        match &self.kind {
+            Kind::Ping(ping) => Some(&ping.vm),
+            Kind::CanGateway(can) => match &can.world {
+                World::Vm(vm) => Some(vm),
+                World::Sim(_) => None,
+            },
+            Kind::SignalService(_) => None,
+        }
+    }
 }
 
 /// What an experiment examines.

@@ -30,7 +30,7 @@ pub use self::profile::Breakdown;
 pub use self::qemu::Emulator;
 pub use self::store::{Found, Store};
 use crate::error::Error;
-use crate::experiment::{CanGateway, Driver, Experiment, Kind, MachineChoice, Testbed, Vm, World};
+use crate::experiment::{CanGateway, Driver, Experiment, Kind, MachineChoice, Testbed, Vm};
 use crate::result;
 use crate::runner::{Ran, Runner, Task, Watch};
 
@@ -210,13 +210,7 @@ impl Runner for Machines {
 }
 
 fn settings(experiment: &Experiment) -> Result<&Vm, Error> {
-    if let Kind::Ping(ping) = &experiment.kind {
-        return Ok(&ping.vm);
-    }
-    match &can_gateway(experiment)?.world {
-        World::Vm(settings) => Ok(settings),
-        World::Sim(_) => Err(Error::elsewhere(experiment, Testbed::Vm)),
-    }
+    experiment.vm().ok_or_else(|| Error::elsewhere(experiment, Testbed::Vm))
 }
 
 fn can_gateway(experiment: &Experiment) -> Result<&CanGateway, Error> {

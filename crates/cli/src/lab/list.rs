@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use candor_diagnostics::noun;
 use candor_lab::Experiment;
-use candor_lab::experiment::{MachineChoice, Testbed, World};
+use candor_lab::experiment::{MachineChoice, Testbed};
 use candor_output::say;
 use clap::Args;
 
@@ -57,10 +57,7 @@ pub(super) fn list(arguments: &List) -> Answer {
 
 /// The virtual machine of an experiment, if it has one.
 fn machine(experiment: &Experiment) -> Option<&MachineChoice> {
-    match &experiment.can_gateway()?.world {
-        World::Vm(vm) => Some(&vm.machine),
-        World::Sim(_) => None,
-    }
+    Some(&experiment.vm()?.machine)
 }
 
 fn object(experiment: &Experiment) -> ListedExperiment<'_> {
