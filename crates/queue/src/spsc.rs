@@ -27,7 +27,7 @@
 //!
 //! `./test --only loom` tries interleavings of small cases: all of the smallest, those of up to three preemptions of the others.
 //! loom never lets a load see a store that comes later in its execution. So the tests do not show
-//! that the consumer must move `head` with Release; the argument above does.
+//! that the consumer must move `head` with Release, and the producer load it with Acquire; the argument above does.
 //!
 //! The producer does a bounded number of steps. With [`Policy::OverwriteOldest`], the consumer tries again as often
 //! as the producer overwrites what it reads. A position may stay the same for a stalled consumer only if
