@@ -119,6 +119,8 @@ causes! {
     Unmapped "unmapped" Refused "its identifier is not in the table of the rule";
     Unconvertible "unconvertible" Refused "the other kind of frame has no equivalent";
     Returning "returning" Refused "it would go back to the bus that it came from";
+    OutsideWindow "outside_window" Refused "it came outside of its receive window";
+    TooSoon "too_soon" Refused "it came sooner behind the one before than its bandwidth allocation gap";
     HopLimit "hop_limit" Refused "it reached the limit of passes through the gateway";
     Deleted "deleted" Refused "can-gw: over the hop limit, or too long after the edit";
     SenderQueueFull "sender_queue_full" Lost "the transmit queue of its sender was full";
@@ -128,6 +130,7 @@ causes! {
     BacklogFull "backlog_full" Lost "the host's receive queue, shared with Ethernet, was full";
     SocketFull "socket_full" Lost "the socket buffer of the user-space gateway was full";
     QueueFull "queue_full" Lost "the egress queue of the destination was full";
+    Overwritten "overwritten" Lost "a newer frame took its place in the relay buffer";
     Stale "stale" Lost "it waited longer than the deadline of its rule";
     Down "down" Lost "the destination is down";
     Unsupported "unsupported" Lost "the destination does not support this kind of frame";

@@ -37,6 +37,7 @@ pub mod port;
 mod record;
 mod sender;
 mod slab;
+pub mod tte;
 mod world;
 
 pub use can::{BusConfig, BusId, BusStatistics};

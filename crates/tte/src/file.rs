@@ -1,0 +1,326 @@
+//! Network files: TOML to a [`Network`]. `docs/time-triggered.md` is their manual.
+//!
+//! Experiments say the same in their table `network`, and use the same reader: [`read`].
+
+use candor_config::{Entry, Section};
+use candor_diagnostics::{Findings, Origin, Source, did_you_mean, list_of_names};
+use candor_time::Nanos;
+use candor_wire::eth::LinkSpeed;
+
+use crate::route::{NoRoute, route};
+use crate::{
+    EndSystem, Flow, Link, Network, Node, RelayBuffer, Relaying, Role, SIZES, Switch, Traffic,
+};
+
+/// The speeds of links by their names.
+const SPEEDS: [(&str, LinkSpeed); 4] = [
+    ("10M", LinkSpeed::MBIT_10),
+    ("100M", LinkSpeed::MBIT_100),
+    ("1G", LinkSpeed::GBIT_1),
+    ("10G", LinkSpeed::GBIT_10),
+];
+/// The precision unless one is given (the paper: single-digit microseconds).
+const DEFAULT_PRECISION: Nanos = Nanos::from_micros(10);
+/// Frames that wait at a port of a switch at most.
+const DEPTHS: std::ops::RangeInclusive<usize> = 1..=100_000;
+/// Nodes, links and flows of each kind that a file may have.
+const MOST: usize = 10_000;
+/// No cycle, and no instant, is later.
+const MOST_CYCLE: Nanos = Nanos::from_secs(3_600);
+
+/// Reads a network file. `name` is what the file is called in findings.
+///
+/// There is a network only if there are no errors.
+#[must_use]
+pub fn parse(name: &str, text: &str) -> (Option<Network>, Findings) {
+    let findings = Findings::new();
+    let source = Source::new(name, text);
+    let Some(document) = candor_config::parse(&source, &findings) else { return (None, findings) };
+    let network = read(Section::new(&document, &findings));
+    (network.filter(|_| !findings.has_errors()), findings)
+}
+
+/// Reads a network from a table; what is wrong with it becomes findings, and then there may be none.
+#[must_use]
+pub fn read(mut file: Section<'_>) -> Option<Network> {
+    let findings = file.findings();
+    file.require(&["cycle", "end_system", "link", "flow"]);
+    let title = file.string("title").unwrap_or_default().to_owned();
+    let cycle = file.nanos("cycle").filter(|&cycle| {
+        let is_usable = cycle > Nanos::ZERO && cycle <= MOST_CYCLE;
+        if !is_usable {
+            let message =
+                format!("`cycle` is {cycle}, but must be above 0 and at most {MOST_CYCLE}");
+            findings.error(file.origin_of("cycle"), message);
+        }
+        is_usable
+    });
+    let precision = file.nanos("precision").unwrap_or(DEFAULT_PRECISION);
+    let mut network = Network {
+        title,
+        cycle: cycle.unwrap_or(Nanos::from_millis(1)),
+        precision,
+        nodes: Vec::new(),
+        links: Vec::new(),
+        flows: Vec::new(),
+    };
+    for (entry, section) in tables(&mut file, "end_system", findings) {
+        node(&mut network, entry, Role::EndSystem(end_system(section)), findings);
+    }
+    for (entry, section) in tables(&mut file, "switch", findings) {
+        node(&mut network, entry, Role::Switch(switch(section)), findings);
+    }
+    for (entry, section) in tables(&mut file, "link", findings) {
+        network.links.extend(link(&network, entry, section));
+    }
+    // Ways need all links.
+    let flows = tables(&mut file, "flow", findings);
+    file.finish();
+    if findings.has_errors() && network.links.is_empty() {
+        return None;
+    }
+    for (entry, section) in flows {
+        let flow = flow(&network, entry, section);
+        network.flows.extend(flow);
+    }
+    (!findings.has_errors()).then_some(network)
+}
+
+/// The tables under `key`, by their names.
+fn tables<'a>(
+    file: &mut Section<'a>,
+    key: &'static str,
+    findings: &'a Findings,
+) -> Vec<(&'a Entry, Section<'a>)> {
+    let entries = file.table_entries(key);
+    if let Some(entry) = entries.get(MOST) {
+        findings.error(&entry.origin, format!("there are more than {MOST} tables `{key}`"));
+    }
+    let table = |entry: &'a Entry| match entry.value.as_table() {
+        Some(table) => Some((entry, Section::new(table, findings))),
+        None => {
+            entry.value.wrong_type(&entry.key, "a table", findings);
+            None
+        }
+    };
+    entries.iter().take(MOST).filter_map(table).collect()
+}
+
+fn node(network: &mut Network, entry: &Entry, role: Role, findings: &Findings) {
+    if network.node(&entry.key).is_some() {
+        let message = format!("`{}` is an end system and a switch", entry.key);
+        findings.error_with_hint(&entry.origin, message, "give one of them another name");
+        return;
+    }
+    network.nodes.push(Node { name: entry.key.clone(), role });
+}
+
+fn end_system(mut section: Section<'_>) -> EndSystem {
+    let jitter = section.nanos("jitter").unwrap_or_default();
+    section.finish();
+    EndSystem { jitter }
+}
+
+fn switch(mut section: Section<'_>) -> Switch {
+    let default = Switch::default();
+    let buffer = section
+        .one_of("buffer", &[("overwrite", RelayBuffer::Overwrite), ("queue", RelayBuffer::Queue)]);
+    let tt = Relaying::TimeTriggered(buffer.unwrap_or(RelayBuffer::Overwrite));
+    let relaying = section.one_of(
+        "relaying",
+        &[
+            ("time-triggered", tt),
+            ("store-and-forward", Relaying::StoreAndForward),
+            ("cut-through", Relaying::CutThrough),
+        ],
+    );
+    let relaying = relaying.unwrap_or(tt);
+    if buffer.is_some() && relaying != tt {
+        let message = "`buffer` has no effect: only relaying = \"time-triggered\" has one";
+        let findings = section.findings();
+        findings.error_with_hint(section.origin_of("buffer"), message, "remove `buffer`");
+    }
+    let processing = section.nanos("processing").unwrap_or(default.processing);
+    let depth = section.integer("queue", DEPTHS).unwrap_or(default.depth);
+    section.finish();
+    Switch { relaying, processing, depth }
+}
+
+/// A name that stands for a node, as an index.
+fn node_named(
+    network: &Network,
+    name: &str,
+    origin: &Origin,
+    findings: &Findings,
+) -> Option<usize> {
+    let index = network.node(name);
+    if index.is_none() {
+        let names = || network.nodes.iter().map(|node| node.name.as_str());
+        let hint = match did_you_mean(name, names()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("the nodes are {}", list_of_names(names(), "and")),
+        };
+        findings.error_with_hint(origin, format!("unknown node `{name}`"), hint);
+    }
+    index
+}
+
+fn link(network: &Network, entry: &Entry, mut section: Section<'_>) -> Option<Link> {
+    let findings = section.findings();
+    section.require(&["between"]);
+    let ends: Vec<_> = section
+        .strings("between")
+        .into_iter()
+        .map(|(name, origin)| node_named(network, name, origin, findings))
+        .collect();
+    let speed = section.one_of("speed", &SPEEDS).unwrap_or(LinkSpeed::MBIT_100);
+    let delay = section.nanos("delay").unwrap_or_default();
+    let origin = section.origin_of("between");
+    section.finish();
+    let [one, other] = ends[..] else {
+        if !ends.is_empty() {
+            let message = format!("a link has two ends, and this one has {}", ends.len());
+            findings.error(origin, message);
+        }
+        return None;
+    };
+    let ends = [one?, other?];
+    if ends[0] == ends[1] {
+        findings.error(origin, "both ends of the link are at the same node");
+        return None;
+    }
+    for &end in &ends {
+        let is_end_system = matches!(network.nodes[end].role, Role::EndSystem(_));
+        if is_end_system && network.links_of(end).next().is_some() {
+            let message =
+                format!("the end system `{}` has a link already", network.nodes[end].name);
+            findings.error_with_hint(
+                origin,
+                message,
+                "an end system has one link; put a switch between them",
+            );
+        }
+    }
+    Some(Link { name: entry.key.clone(), ends, speed, delay })
+}
+
+fn flow(network: &Network, entry: &Entry, mut section: Section<'_>) -> Option<Flow> {
+    let findings = section.findings();
+    section.require(&["class", "from", "to"]);
+    let class = section.one_of("class", &[("tt", "tt"), ("rc", "rc"), ("be", "be")])?;
+    let end = |name: &str, origin: &Origin| {
+        let index = node_named(network, name, origin, findings)?;
+        let is_end_system = matches!(network.nodes[index].role, Role::EndSystem(_));
+        if !is_end_system {
+            findings.error(
+                origin,
+                format!("`{name}` is a switch, but frames come from and go to end systems"),
+            );
+        }
+        is_end_system.then_some(index)
+    };
+    let from = section.string("from").map(|name| end(name, section.origin_of("from")));
+    let to: Vec<_> =
+        section.strings("to").into_iter().map(|(name, origin)| end(name, origin)).collect();
+    section.refuse_empty("to", "name an end system");
+    let size = section.integer("size", SIZES).unwrap_or(*SIZES.start());
+    let deadline = section.nanos("deadline");
+    let id = section.integer("id", 0..=u16::MAX);
+    if class != "be" && id.is_none() && !section.has("id") {
+        let message = "`id` is missing: the number of the virtual link";
+        findings.error(section.origin(), message);
+    }
+    let mut send = Nanos::ZERO;
+    let mut relays = Relays::default();
+    let traffic = match class {
+        "tt" => {
+            section.require(&["send"]);
+            let period = section.nanos("period").unwrap_or(network.cycle);
+            send = section.nanos("send").unwrap_or_default();
+            let window = section.nanos("window");
+            relays = Relays::read(network, &mut section);
+            if period == Nanos::ZERO || !network.cycle.as_nanos().is_multiple_of(period.as_nanos())
+            {
+                let message = format!(
+                    "`period` is {period}, which does not divide the cycle of {}",
+                    network.cycle
+                );
+                let hint = "use the cycle or a whole part of it";
+                findings.error_with_hint(section.origin_of("period"), message, hint);
+            } else if send >= period {
+                let message = format!("`send` is {send}, but must be below the period of {period}");
+                findings.error(section.origin_of("send"), message);
+            }
+            Traffic::TimeTriggered { period, send, window }
+        }
+        "rc" => {
+            section.require(&["gap"]);
+            let gap = section.nanos("gap").unwrap_or(Nanos::from_millis(1));
+            if gap == Nanos::ZERO {
+                findings.error(section.origin_of("gap"), "`gap` is 0, but must be above 0");
+            }
+            let jitter = section.nanos("jitter").unwrap_or_default();
+            Traffic::RateConstrained { gap, jitter }
+        }
+        _ => {
+            section.require(&["load"]);
+            let percent = section.float("load", 0.0..=100.0).unwrap_or_default();
+            Traffic::BestEffort { load: percent / 100.0 }
+        }
+    };
+    let origin = section.origin_of("to");
+    section.finish();
+    let (from, to) = (from??, to.into_iter().collect::<Option<Vec<_>>>()?);
+    if to.contains(&from) {
+        findings.error(origin, "the sender is among the receivers");
+        return None;
+    }
+    let hops = match route(network, from, &to, send, &|switch| relays.of(switch)) {
+        Ok(hops) => hops,
+        Err(why) => {
+            let (node, what) = match why {
+                NoRoute::Unreachable(node) => (node, "cannot be reached over switches"),
+                NoRoute::Ambiguous(node) => (node, "is reached over two paths of equal length"),
+            };
+            let message = format!("`{}` {what}", network.nodes[node].name);
+            let hint = match why {
+                NoRoute::Unreachable(_) => "add the links that lead there",
+                NoRoute::Ambiguous(_) => "remove a link, or make one path longer",
+            };
+            findings.error_with_hint(origin, message, hint);
+            return None;
+        }
+    };
+    let id = id.unwrap_or_default();
+    Some(Flow { name: entry.key.clone(), traffic, id, from, to, size, deadline, hops })
+}
+
+/// The relay delays of a flow: one for all switches, or by switch.
+#[derive(Default)]
+struct Relays {
+    all: Nanos,
+    by_switch: Vec<(usize, Nanos)>,
+}
+
+impl Relays {
+    fn read(network: &Network, section: &mut Section<'_>) -> Self {
+        let findings = section.findings();
+        let Some(value) = section.value("relay_delay") else { return Self::default() };
+        let Some(table) = value.as_table() else {
+            let all = value.nanos("relay_delay", findings).unwrap_or_default();
+            return Self { all, ..Self::default() };
+        };
+        let mut relays = Self::default();
+        for entry in table.entries() {
+            let node = node_named(network, &entry.key, &entry.origin, findings);
+            let delay = entry.value.nanos(&entry.key, findings);
+            relays.by_switch.extend(node.zip(delay));
+        }
+        relays
+    }
+
+    fn of(&self, switch: usize) -> Nanos {
+        let of_its_own = self.by_switch.iter().find(|(node, _)| *node == switch);
+        of_its_own.map_or(self.all, |(_, delay)| *delay)
+    }
+}

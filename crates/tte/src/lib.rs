@@ -1,0 +1,271 @@
+//! [`Network`]: a network of time-triggered Ethernet, described once: end systems, switches, links, and flows with
+//! the instants at which the schedule sends and relays their frames.
+//!
+//! The simulation runs it, experiments measure it, [`model`] says what latency follows from it. It is plain
+//! data; [`mod@file`] reads it, and [`route`] follows each flow over the links.
+//!
+//! ```text
+//!  network file ----+                        +--> simulation, experiments
+//!  experiment file -+--> file --> Network ---+--> model: the latency of each flow
+//! ```
+//!
+//! Three classes of traffic share the links (SAE AS6802): *time-triggered* frames leave at instants of the schedule,
+//! *rate-constrained* flows keep a distance between their frames (ARINC 664, part 7), *best-effort* frames take what
+//! is left.
+//!
+//! Instants are those of the first bit of a frame behind its preamble, as in IEEE 802.3, clause 90: *sent* when it
+//! leaves, *received* when the last bit has arrived.
+
+#[cfg(feature = "file")]
+pub mod file;
+pub mod model;
+pub mod route;
+
+use core::ops::RangeInclusive;
+
+use candor_time::Nanos;
+use candor_wire::eth::{FCS_LEN, GAP_LEN, LinkSpeed, MAX_PAYLOAD_LEN, MIN_LEN, PREAMBLE_LEN};
+
+/// The sizes of frames in bytes, with header and check sequence and without a tag (IEEE 802.3, clause 3.2.7).
+pub const SIZES: RangeInclusive<u16> = MIN_LEN as u16..=(MAX_PAYLOAD_LEN + 18) as u16;
+
+/// A network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    /// What it is about, in a few words; may be empty.
+    pub title: String,
+    /// How long the schedule is; it is repeated.
+    pub cycle: Nanos,
+    /// No two clocks differ by more, and no frame leaves further from its instant.
+    pub precision: Nanos,
+    /// End systems and switches. Their names differ.
+    pub nodes: Vec<Node>,
+    /// The links between them.
+    pub links: Vec<Link>,
+    /// What is sent. Their names differ.
+    pub flows: Vec<Flow>,
+}
+
+impl Network {
+    /// The index of the node of that name.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| node.name == name)
+    }
+
+    /// The index of the flow of that name.
+    #[must_use]
+    pub fn flow(&self, name: &str) -> Option<usize> {
+        self.flows.iter().position(|flow| flow.name == name)
+    }
+
+    /// The links of a node, by their indices.
+    pub fn links_of(&self, node: usize) -> impl Iterator<Item = usize> {
+        let has = move |(_, link): &(usize, &Link)| link.ends.contains(&node);
+        self.links.iter().enumerate().filter(has).map(|(index, _)| index)
+    }
+}
+
+/// An end system or a switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// The name in files, messages and results.
+    pub name: String,
+    /// Which of both it is.
+    pub role: Role,
+}
+
+/// What a node does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Role {
+    /// Sends and receives.
+    EndSystem(EndSystem),
+    /// Relays.
+    Switch(Switch),
+}
+
+/// An end system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndSystem {
+    /// Its time-triggered frames leave at random within this, half of it before and half behind their instants.
+    pub jitter: Nanos,
+}
+
+/// A switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// How it relays.
+    pub relaying: Relaying,
+    /// How long a frame takes from its last bit until it can leave; with cut-through, from its first bit.
+    pub processing: Nanos,
+    /// Frames that wait at a port at most, for each class.
+    pub depth: usize,
+}
+
+impl Default for Switch {
+    fn default() -> Self {
+        let relaying = Relaying::TimeTriggered(RelayBuffer::Overwrite);
+        Self { relaying, processing: Nanos::ZERO, depth: 64 }
+    }
+}
+
+/// How a switch relays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relaying {
+    /// Time-triggered frames at the instants of the schedule, the others by class in between.
+    TimeTriggered(RelayBuffer),
+    /// All frames of a port in the order in which they came, when they are complete.
+    StoreAndForward,
+    /// The same, from their first bit on if the port is free.
+    CutThrough,
+}
+
+/// Where a time-triggered frame waits for its instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RelayBuffer {
+    /// Room for one frame of each flow: the newest takes the place of one that waits.
+    Overwrite,
+    /// Frames leave in the order in which they came, one at each instant.
+    Queue,
+}
+
+/// A full-duplex link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The name in files and messages.
+    pub name: String,
+    /// The nodes at its ends, by their indices.
+    pub ends: [usize; 2],
+    /// Its speed, both ways.
+    pub speed: LinkSpeed,
+    /// How long a bit takes from one end to the other.
+    pub delay: Nanos,
+}
+
+impl Link {
+    /// The node at the other end; `None` if `node` is at neither.
+    #[must_use]
+    pub fn other_end(&self, node: usize) -> Option<usize> {
+        let [one, other] = self.ends;
+        match node {
+            node if node == one => Some(other),
+            node if node == other => Some(one),
+            _ => None,
+        }
+    }
+
+    /// How long the bits of a frame take, from its first behind the preamble to its last.
+    #[must_use]
+    pub const fn transmission(&self, size: u16) -> Nanos {
+        Nanos::from_nanos(self.speed.duration_ns(size as usize))
+    }
+
+    /// How long the preamble takes.
+    #[must_use]
+    pub const fn preamble(&self) -> Nanos {
+        Nanos::from_nanos(self.speed.duration_ns(PREAMBLE_LEN))
+    }
+
+    /// How long a frame occupies the link: preamble, bits, and the gap behind them.
+    #[must_use]
+    pub const fn occupation(&self, size: u16) -> Nanos {
+        Nanos::from_nanos(self.speed.duration_ns(PREAMBLE_LEN + size as usize + GAP_LEN))
+    }
+}
+
+/// Frames of one kind from one end system to others: a virtual link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow {
+    /// The name in files, messages and results.
+    pub name: String,
+    /// What says when its frames are sent.
+    pub traffic: Traffic,
+    /// The number of the virtual link, in the destination address.
+    pub id: u16,
+    /// Who sends, by its index.
+    pub from: usize,
+    /// Who receives, by their indices.
+    pub to: Vec<usize>,
+    /// The size of its frames in bytes, with header and check sequence.
+    pub size: u16,
+    /// A frame is to be received this long after its instant at most.
+    pub deadline: Option<Nanos>,
+    /// Its way, as a tree: each hop stands behind the one that leads to it.
+    pub hops: Vec<Hop>,
+}
+
+impl Flow {
+    /// The length of its frames as they are handed to a controller: without the check sequence.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::from(self.size) - FCS_LEN
+    }
+
+    /// A frame has at least its header.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Whether its frames are time-triggered.
+    #[must_use]
+    pub const fn is_time_triggered(&self) -> bool {
+        matches!(self.traffic, Traffic::TimeTriggered { .. })
+    }
+}
+
+/// When the frames of a flow are sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Traffic {
+    /// At instants of the schedule.
+    TimeTriggered {
+        /// The distance of two frames.
+        period: Nanos,
+        /// The instant of the first, in the cycle.
+        send: Nanos,
+        /// How wide the receive window is that switches and receivers have around the instant at which a frame
+        /// is to come; `None`: they take it whenever it comes.
+        window: Option<Nanos>,
+    },
+    /// With a distance at least.
+    RateConstrained {
+        /// The bandwidth allocation gap: the distance of two frames.
+        gap: Nanos,
+        /// How much earlier a switch lets one pass.
+        jitter: Nanos,
+    },
+    /// Back to back at random instants, so that the sender's link is occupied to this part: 0 to 1.
+    BestEffort {
+        /// The part.
+        load: f64,
+    },
+}
+
+impl Traffic {
+    /// The name of the class in files.
+    #[must_use]
+    pub const fn class(self) -> &'static str {
+        match self {
+            Self::TimeTriggered { .. } => "tt",
+            Self::RateConstrained { .. } => "rc",
+            Self::BestEffort { .. } => "be",
+        }
+    }
+}
+
+/// A link on the way of a flow, in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// The node that sends on it.
+    pub from: usize,
+    /// The link.
+    pub link: usize,
+    /// The node that receives.
+    pub to: usize,
+    /// The hop by which frames come to `from`; `None` for the sender's own.
+    pub before: Option<usize>,
+    /// How long `from` keeps a time-triggered frame, from its first bit in to its first bit out; zero for the sender.
+    pub relay_delay: Nanos,
+    /// When the first bit of a time-triggered frame leaves `from`, counted from the begin of its period.
+    pub at: Nanos,
+}
