@@ -23,6 +23,8 @@ pub(crate) enum FileKind {
     Experiment,
     /// The description of a network.
     Network,
+    /// The description of a network of time-triggered Ethernet.
+    TimeTriggered,
     /// What the signal service serves.
     Signals,
     /// Messages and signals.
@@ -51,6 +53,8 @@ impl FileKind {
             Some(Self::Rules)
         } else if has_table(&["traffic", "experiment", "matrix", "claim"]) {
             Some(Self::Experiment)
+        } else if has_table(&["end_system"]) && has_table(&["flow", "link"]) {
+            Some(Self::TimeTriggered)
         } else if has_table(&["bus"]) && has_table(&["listen", "coalesce"]) {
             Some(Self::Signals)
         } else if has_table(&["bus"]) && has_table(&["nodes", "message", "dbc"]) {
@@ -84,6 +88,9 @@ impl FileKind {
             Self::Network => {
                 format!("this is a network file; `candor network show {path}` shows it")
             }
+            Self::TimeTriggered => format!(
+                "this is a network file of time-triggered Ethernet; `candor tte model {path}` prints its latencies"
+            ),
             Self::Signals => format!(
                 "this is a file of the signal service; `candor signals check {path}` checks it"
             ),
@@ -152,6 +159,7 @@ mod tests {
             ),
             ("[bus.in]\nbitrate = 1\n[traffic]\nkind = \"half\"\n", Some(FileKind::Experiment)),
             ("[bus.a]\nbitrate = 1\n[nodes]\na = [\"N\"]\n", Some(FileKind::Network)),
+            ("[end_system.a]\n[link.l]\nbetween = [\"a\", \"b\"]\n", Some(FileKind::TimeTriggered)),
             ("coalesce = \"1ms\"\n[bus.a]\nport = \"can0\"\n", Some(FileKind::Signals)),
             ("[[ experiment ]]\nname = \"a\"\n", Some(FileKind::Experiment)),
             ("VERSION \"\"\n\nBU_: A B\n\nBO_ 291 M: 8 A\n", Some(FileKind::Dbc)),

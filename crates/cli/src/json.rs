@@ -44,6 +44,7 @@ pub(crate) mod stats_rule;
 pub(crate) mod stats_summary;
 pub(crate) mod stream;
 pub(crate) mod total;
+pub(crate) mod tte_latency;
 pub(crate) mod watched_frame;
 pub(crate) mod watched_signal;
 pub(crate) mod words;
@@ -105,6 +106,7 @@ static OBJECTS: &[Entry] = &[
     Entry::new::<stats_rule::StatsRule<'_>>(),
     Entry::new::<latency::Latency<'_>>(),
     Entry::new::<stats_summary::StatsSummary<'_>>(),
+    Entry::new::<tte_latency::TteLatency<'_>>(),
     Entry::new::<watched_signal::WatchedSignal<'_>>(),
     Entry::new::<watched_frame::WatchedFrame<'_>>(),
 ];

@@ -14,11 +14,14 @@ mod run;
 mod selection;
 mod service;
 mod show;
+mod time_triggered;
 mod worker;
 
 use clap::Subcommand;
 
+pub(crate) use self::claims::run_with_claims as run_time_triggered;
 pub(crate) use self::overview::overview;
+pub(crate) use self::run::Run as TimeTriggeredRun;
 pub(crate) use self::selection::quoted;
 use crate::Answer;
 use crate::output::print;

@@ -32,6 +32,7 @@ mod ping;
 mod progress;
 mod route;
 mod signals;
+mod tte;
 #[cfg(feature = "lab")]
 mod vm;
 
@@ -99,6 +100,9 @@ enum Command {
     /// Serve signals and frames to applications, and watch them
     #[command(subcommand)]
     Signals(signals::SignalsCommand),
+    /// Time-triggered Ethernet: run experiments, calculate what follows from a schedule
+    #[command(subcommand)]
+    Tte(tte::TteCommand),
     /// Run experiments and report their latencies
     #[cfg_attr(feature = "lab", command(subcommand))]
     Lab(lab::LabCommand),
@@ -148,6 +152,7 @@ fn main() -> ExitCode {
         Command::Pong(arguments) => ping::pong(&arguments),
         Command::Route(command) => route::run(command),
         Command::Signals(command) => signals::run(&command),
+        Command::Tte(command) => tte::run(&command),
         Command::Lab(command) => lab::run(&command),
         Command::Network(command) => network::run(&command),
         Command::Vm(command) => vm::run(&command),

@@ -29,8 +29,8 @@ pub(crate) struct Copied<'a> {
     pub(crate) rule: &'a str,
     /// When it passed the taps.
     pub(crate) taps: &'a Taps,
-    /// How long it took on the target bus.
-    pub(crate) transmission_ns: u64,
+    /// What is known of it before it is sent, as [`Metric::value`] wants it.
+    pub(crate) known_ns: u64,
 }
 
 /// What a testbed sees.
@@ -124,7 +124,7 @@ impl<'a> ResultBuilder<'a> {
     pub(crate) fn add(&mut self, copied: &Copied<'_>) {
         if copied.received.is_some() {
             for (metric, latencies) in self.metrics.iter().zip(&mut self.latencies) {
-                if let Some(latency_ns) = metric.value(copied.taps, copied.transmission_ns) {
+                if let Some(latency_ns) = metric.value(copied.taps, copied.known_ns) {
                     latencies.record(latency_ns);
                 }
             }
@@ -157,7 +157,7 @@ impl<'a> ResultBuilder<'a> {
         }
         for metric in self.path.headline() {
             line.push(',');
-            if let Some(value) = metric.value(copied.taps, copied.transmission_ns) {
+            if let Some(value) = metric.value(copied.taps, copied.known_ns) {
                 let _ = write!(line, "{value}");
             }
         }

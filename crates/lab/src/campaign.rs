@@ -11,6 +11,7 @@
 //!                                                   \-- vm  --> World::Vm      real kernels in QEMU
 //!    signal-service: signal_service ------------> SignalService               processes of this machine
 //!    ping:           ping ----------------------> Ping                        two programs of a guest, on one bus
+//!    time-triggered: time_triggered ------------> TimeTriggered               end systems and switches on Ethernet
 //! ```
 //!
 //! Every setting is read and checked in every world; a world takes what it needs, leaves alone what
@@ -31,6 +32,7 @@ mod seeds;
 mod settings;
 mod signal_service;
 mod sim;
+mod time_triggered;
 mod traffic;
 mod vm;
 mod vm_limits;
@@ -232,6 +234,7 @@ fn read(
         KindName::CanGateway => read_can_gateway(file, &table, &common, (base, network)),
         KindName::SignalService => signal_service::read(file, &common),
         KindName::Ping => ping::read(file, &common, base),
+        KindName::TimeTriggered => time_triggered::read(file, &table, &common, base),
     };
     let Examined { kind, conditions, inputs, count } = examined?;
     Some(Experiment {

@@ -11,6 +11,7 @@ use candor_protocol::order::{self, Controller, File, Settings};
 use candor_sim::instrument::Instrument;
 use candor_sim::model::Model;
 use candor_time::Nanos;
+use candor_tte::model::Framing;
 use serde::{Deserialize, Serialize};
 
 use crate::traffic::Numbered;
@@ -50,6 +51,7 @@ impl Experiment {
             Kind::CanGateway(_) => TapPath::CAN_GATEWAY,
             Kind::SignalService(_) => TapPath::SIGNAL_SERVICE,
             Kind::Ping(_) => TapPath::ROUND_TRIP,
+            Kind::TimeTriggered(_) => TapPath::TIME_TRIGGERED,
         }
     }
 
@@ -60,6 +62,7 @@ impl Experiment {
             Kind::CanGateway(can) => can.world.testbed(),
             Kind::SignalService(_) => Testbed::Host,
             Kind::Ping(_) => Testbed::Vm,
+            Kind::TimeTriggered(time_triggered) => time_triggered.testbed,
         }
     }
 
@@ -68,7 +71,7 @@ impl Experiment {
     pub const fn can_gateway(&self) -> Option<&CanGateway> {
         match &self.kind {
             Kind::CanGateway(can) => Some(can),
-            Kind::SignalService(_) | Kind::Ping(_) => None,
+            Kind::SignalService(_) | Kind::Ping(_) | Kind::TimeTriggered(_) => None,
         }
     }
 
@@ -81,7 +84,7 @@ impl Experiment {
                 World::Vm(vm) => Some(vm),
                 World::Sim(_) => None,
             },
-            Kind::SignalService(_) => None,
+            Kind::SignalService(_) | Kind::TimeTriggered(_) => None,
         }
     }
 }
@@ -95,11 +98,13 @@ pub enum Kind {
     SignalService(Box<SignalService>),
     /// Round trips between two controllers of a guest, on one bus.
     Ping(Box<Ping>),
+    /// A network of time-triggered Ethernet.
+    TimeTriggered(Box<TimeTriggered>),
 }
 
 impl Kind {
     /// The names in files.
-    pub(crate) const NAMES: [&str; 3] = ["can-gateway", "signal-service", "ping"];
+    pub(crate) const NAMES: [&str; 4] = ["can-gateway", "signal-service", "ping", "time-triggered"];
 
     /// The name in files.
     #[must_use]
@@ -108,6 +113,7 @@ impl Kind {
             Self::CanGateway(_) => Self::NAMES[0],
             Self::SignalService(_) => Self::NAMES[1],
             Self::Ping(_) => Self::NAMES[2],
+            Self::TimeTriggered(_) => Self::NAMES[3],
         }
     }
 }
@@ -179,6 +185,36 @@ pub struct Ping {
     pub is_virtual: bool,
     /// The machine, what passes for its gateway, and how both are set up.
     pub vm: Vm,
+}
+
+/// A network of time-triggered Ethernet, and the flow that is measured in it.
+#[derive(Clone, Debug)]
+pub struct TimeTriggered {
+    /// The network with its schedule.
+    pub network: candor_tte::Network,
+    /// The flow, by its index.
+    pub flow: usize,
+    /// Who receives it, by its index.
+    pub receiver: usize,
+    /// Where its latency begins.
+    pub framing: Framing,
+    /// The latency that somebody published for these conditions.
+    pub published: Option<Nanos>,
+    /// What the receiving side adds to each latency; of a simulation.
+    pub instrument: TimeStamping,
+    /// Where it runs.
+    pub testbed: Testbed,
+}
+
+/// What a driver that takes its time stamp late adds to a latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeStamping {
+    /// Frames of this size and longer are copied before they are stamped.
+    pub copied_from: Option<u16>,
+    /// How long that takes.
+    pub copy: Nanos,
+    /// The width within which the time for a copy varies.
+    pub copy_jitter: Nanos,
 }
 
 /// How the signal service is subscribed to.

@@ -34,6 +34,7 @@ pub mod run;
 pub mod runner;
 pub mod simulate;
 pub mod testbed;
+mod time_triggered;
 pub mod traffic;
 pub mod vm;
 

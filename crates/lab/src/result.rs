@@ -76,6 +76,56 @@ pub struct ResultFile {
     /// What the signal service took, if that is examined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceFigures>,
+    /// The schedule and what became of it, if time-triggered Ethernet is examined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_triggered: Option<TimeTriggeredFigures>,
+}
+
+/// A flow of time-triggered frames: what the schedule gives it, and what it got.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TimeTriggeredFigures {
+    /// The flow.
+    pub flow: String,
+    /// Who receives it.
+    pub receiver: String,
+    /// The size of its frames in bytes, with header and check sequence.
+    pub size: u16,
+    /// The distance of two frames.
+    pub period_ns: u64,
+    /// The sum of the relay delays, each from the first bit in to the first bit out.
+    pub relay_delay_ns: u64,
+    /// The latency that follows from the schedule.
+    pub model_ns: u64,
+    /// Equation 3 as it is printed; it differs from the model where there are several switches.
+    pub equation_3_ns: u64,
+    /// Where latencies begin: `frame` or `preamble`.
+    pub framing: String,
+    /// The precision that the network file states.
+    pub precision_ns: u64,
+    /// What was published for these conditions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_ns: Option<u64>,
+    /// The largest latency less the smallest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_ns: Option<u64>,
+    /// Differences between the latencies of frames that follow one another, without their sign.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipdv: Option<Figures>,
+    /// Frames that came half a period late or more: with the next cycle.
+    pub late_cycle: u64,
+    /// How much of the time each link was occupied, in each direction.
+    pub links: Vec<LinkLoad>,
+}
+
+/// How much of the time a link was occupied one way, preambles and gaps included.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkLoad {
+    /// Its name.
+    pub link: String,
+    /// The node that sends.
+    pub from: String,
+    /// In percent.
+    pub load_percent: f64,
 }
 
 /// What the signal service took, and the machine that it ran on.
@@ -551,6 +601,7 @@ impl ResultFile {
             notes: Vec::new(),
             effort: None,
             service: None,
+            time_triggered: None,
         }
     }
 

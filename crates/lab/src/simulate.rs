@@ -1,6 +1,7 @@
 //! The `sim` testbed: an experiment in virtual time.
 
 mod collector;
+mod time_triggered;
 
 use std::cell::{Cell, RefCell};
 use std::io::Write;
@@ -18,7 +19,7 @@ use self::collector::{Accounts, Collector, Way};
 use crate::doubt::{self, Demand, Metered, Waits};
 use crate::error::Error;
 use crate::experiment::{
-    BusFaults, CanGateway, Experiment, Pace, Sim, Testbed, Traffic, World as ExperimentWorld,
+    BusFaults, CanGateway, Experiment, Kind, Pace, Sim, Testbed, Traffic, World as ExperimentWorld,
 };
 use crate::messages::Messages;
 use crate::result::{Bus, Counts, ResultFile, RuleCounts, Stopped};
@@ -47,7 +48,12 @@ impl Runner for Simulation {
         watch: &dyn Watch,
     ) -> Result<Ran, Error> {
         let frames = frames.map(|frames| frames as &mut dyn Write);
-        let result = run(task.experiment, task.command, frames, watch)?;
+        let result = match &task.experiment.kind {
+            Kind::TimeTriggered(settings) => {
+                time_triggered::run(task.experiment, settings, task.command, frames, watch)?
+            }
+            _ => run(task.experiment, task.command, frames, watch)?,
+        };
         Ok(Ran { result, is_cached: false })
     }
 }

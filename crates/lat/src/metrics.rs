@@ -13,6 +13,10 @@
 //! | `end_to_end` | `target_end - queued` |
 //! | `delivery` | `delivered - queued` |
 //! | `round_trip` | `answered - queued` |
+//! | `departure` | `dispatched - due` |
+//! | `arrival` | `arrived - due - model` |
+//! | `residual` | `arrived - dispatched - model` |
+//! | `network_latency` | `arrived - dispatched` |
 //!
 //! The first two are those of the gateway papers (Sojka and others, 2010 and 2011, figure 2): a
 //! receiver before the gateway and one behind it both stamp the end of the frame; what the frame
@@ -55,20 +59,29 @@ pub enum Metric {
     Delivery,
     /// From when a request was sent to its answer at the same application.
     RoundTrip,
+    /// How far from its instant a time-triggered frame left its sender.
+    Departure,
+    /// How far it arrived from the instant that follows from the schedule.
+    Arrival,
+    /// The latency in the network above the one that follows from the schedule.
+    Residual,
+    /// From the first bit out of the sender to the last bit in the receiver (Bartols and others 2011, equation 3).
+    NetworkLatency,
 }
 
-/// The one definition of a metric: `to - from`, some without the transmission.
+/// The one definition of a metric: `to - from`, some without what is known of the frame before it is sent.
 struct Definition {
     key: &'static str,
     label: &'static str,
     to: Tap,
     from: Tap,
-    without_transmission: bool,
+    /// What is taken off.
+    known: Option<&'static str>,
 }
 
 impl Metric {
     /// All metrics, the most asked for first.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 15] = [
         Self::TotalLatency,
         Self::GatewayLatency,
         Self::ResponseTime,
@@ -80,15 +93,25 @@ impl Metric {
         Self::EndToEnd,
         Self::Delivery,
         Self::RoundTrip,
+        Self::Departure,
+        Self::Arrival,
+        Self::Residual,
+        Self::NetworkLatency,
     ];
 
     /// Those that answer the question of a path: tables show them first, and lines per frame have them.
-    const HEADLINE: [Self; 4] =
-        [Self::TotalLatency, Self::GatewayLatency, Self::Delivery, Self::RoundTrip];
+    const HEADLINE: [Self; 6] = [
+        Self::TotalLatency,
+        Self::GatewayLatency,
+        Self::Delivery,
+        Self::RoundTrip,
+        Self::Residual,
+        Self::NetworkLatency,
+    ];
 
     const fn definition(self) -> Definition {
         const fn wait(key: &'static str, label: &'static str, to: Tap, from: Tap) -> Definition {
-            Definition { key, label, to, from, without_transmission: false }
+            Definition { key, label, to, from, known: None }
         }
         match self {
             Self::TotalLatency => {
@@ -99,7 +122,7 @@ impl Metric {
                 label: "Gateway latency",
                 to: Tap::TargetEnd,
                 from: Tap::SourceEnd,
-                without_transmission: true,
+                known: Some("transmission"),
             },
             Self::ResponseTime => {
                 wait("response_time", "Response time", Tap::SourceEnd, Tap::Queued)
@@ -120,6 +143,18 @@ impl Metric {
             Self::EndToEnd => wait("end_to_end", "End to end", Tap::TargetEnd, Tap::Queued),
             Self::Delivery => wait("delivery", "Delivery", Tap::Delivered, Tap::Queued),
             Self::RoundTrip => wait("round_trip", "Round trip", Tap::Answered, Tap::Queued),
+            Self::Departure => wait("departure", "Departure", Tap::Dispatched, Tap::Due),
+            Self::Arrival => Definition {
+                known: Some("model"),
+                ..wait("arrival", "Arrival", Tap::Arrived, Tap::Due)
+            },
+            Self::Residual => Definition {
+                known: Some("model"),
+                ..wait("residual", "Residual", Tap::Arrived, Tap::Dispatched)
+            },
+            Self::NetworkLatency => {
+                wait("network_latency", "Network latency", Tap::Arrived, Tap::Dispatched)
+            }
         }
     }
 
@@ -150,8 +185,8 @@ impl Metric {
     /// The formula over [`Tap::name`]s, made of the definition that [`Metric::value`] computes.
     #[must_use]
     pub fn formula(self) -> String {
-        let Definition { to, from, without_transmission, .. } = self.definition();
-        let rest = if without_transmission { " - transmission" } else { "" };
+        let Definition { to, from, known, .. } = self.definition();
+        let rest = known.map_or_else(String::new, |known| format!(" - {known}"));
         format!("{} - {}{rest}", to.name(), from.name())
     }
 
@@ -163,15 +198,15 @@ impl Metric {
 
     /// The latency of one frame in nanoseconds, `None` if a tap of the formula is absent.
     ///
-    /// `transmission_ns` is how long the outgoing frame takes on the target bus, start of frame to
-    /// the end of the end-of-frame field. The result saturates at the ends of `i64` and is
+    /// `known_ns` is what is known of the frame before it is sent: on CAN its transmission on the target bus, start
+    /// of frame to the end of the end-of-frame field; with a schedule the latency of the model. The result saturates at the ends of `i64` and is
     /// negative where the instrument is inaccurate.
     #[must_use]
-    pub const fn value(self, taps: &Taps, transmission_ns: u64) -> Option<i64> {
-        let Definition { to, from, without_transmission, .. } = self.definition();
+    pub const fn value(self, taps: &Taps, known_ns: u64) -> Option<i64> {
+        let Definition { to, from, known, .. } = self.definition();
         match taps.distance_ns(from, to) {
-            Some(distance_ns) if without_transmission => {
-                Some(distance_ns.saturating_sub_unsigned(transmission_ns))
+            Some(distance_ns) if known.is_some() => {
+                Some(distance_ns.saturating_sub_unsigned(known_ns))
             }
             distance_ns => distance_ns,
         }
@@ -267,7 +302,14 @@ mod tests {
 
     #[test]
     fn a_path_has_the_metrics_between_its_taps() {
-        let others = [Metric::Delivery, Metric::RoundTrip];
+        let others = [
+            Metric::Delivery,
+            Metric::RoundTrip,
+            Metric::Departure,
+            Metric::Arrival,
+            Metric::Residual,
+            Metric::NetworkLatency,
+        ];
         let of_gateways = Metric::ALL.into_iter().filter(|metric| !others.contains(metric));
         assert!(TapPath::CAN_GATEWAY.metrics().eq(of_gateways));
         assert!(TapPath::CAN_GATEWAY.headline().eq([Metric::TotalLatency, Metric::GatewayLatency]));

@@ -1,6 +1,7 @@
 //! Taps: the points on a frame's way where its time is taken. Which of them a frame passes, and in which
 //! order, is its [`TapPath`](crate::TapPath); this is the longest one, `can-gateway`. (`delivered` is on the path
-//! `signal-service`, `answered` on `round-trip`.)
+//! `signal-service`, `answered` on `round-trip`, `due`, `dispatched` and `arrived` on
+//! `time-triggered`.)
 //!
 //! ```text
 //!  application   source bus         gateway                              target bus
@@ -25,6 +26,10 @@
 /// A point on a frame's way; the order of the variants is the order of that way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tap {
+    /// The schedule has the first bit of the frame leave its sender.
+    Due,
+    /// The first bit of the frame behind its preamble left the sender.
+    Dispatched,
     /// The application handed the frame to the sender's transmit queue.
     Queued,
     /// Start of frame on the source bus.
@@ -47,6 +52,8 @@ pub enum Tap {
     Delivered,
     /// The application has the answer to the frame.
     Answered,
+    /// The last bit of the frame reached the receiver over a link.
+    Arrived,
 }
 
 impl Tap {
@@ -54,7 +61,9 @@ impl Tap {
     pub const COUNT: usize = Self::ALL.len();
 
     /// All taps in the order of a frame's way.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
+        Self::Due,
+        Self::Dispatched,
         Self::Queued,
         Self::SourceStart,
         Self::SourceEnd,
@@ -66,12 +75,15 @@ impl Tap {
         Self::TargetEnd,
         Self::Delivered,
         Self::Answered,
+        Self::Arrived,
     ];
 
     /// The name in columns, keys and formulas.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Due => "due",
+            Self::Dispatched => "dispatched",
             Self::Queued => "queued",
             Self::SourceStart => "source_start",
             Self::SourceEnd => "source_end",
@@ -83,6 +95,7 @@ impl Tap {
             Self::TargetEnd => "target_end",
             Self::Delivered => "delivered",
             Self::Answered => "answered",
+            Self::Arrived => "arrived",
         }
     }
 
@@ -90,6 +103,8 @@ impl Tap {
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
+            Self::Due => "the schedule has the first bit of the frame leave its sender",
+            Self::Dispatched => "the first bit of the frame behind its preamble left the sender",
             Self::Queued => "the application handed the frame to the sender's transmit queue",
             Self::SourceStart => "start of frame on the source bus",
             Self::SourceEnd => "end of frame on the source bus: receivers have it",
@@ -101,6 +116,7 @@ impl Tap {
             Self::TargetEnd => "end of frame on the target bus: receivers have it",
             Self::Delivered => "an application has what the frame says, decoded",
             Self::Answered => "the application has the answer to the frame",
+            Self::Arrived => "the last bit of the frame reached the receiver over a link",
         }
     }
 }
@@ -121,7 +137,7 @@ mod tests {
     fn the_drawing_shows_every_tap() {
         let drawing = include_str!("taps.rs").split("//! ```").nth(1).unwrap();
         // That of the path `can-gateway`.
-        let others = [Tap::Delivered, Tap::Answered];
+        let others = [Tap::Due, Tap::Dispatched, Tap::Delivered, Tap::Answered, Tap::Arrived];
         for tap in Tap::ALL.into_iter().filter(|tap| !others.contains(tap)) {
             assert!(drawing.contains(tap.name()), "{}", tap.name());
         }

@@ -207,6 +207,15 @@ impl Flow {
         false
     }
 
+    /// The distance of two frames, if they are time-triggered.
+    #[must_use]
+    pub const fn period(&self) -> Option<Nanos> {
+        match self.traffic {
+            Traffic::TimeTriggered { period, .. } => Some(period),
+            _ => None,
+        }
+    }
+
     /// Whether its frames are time-triggered.
     #[must_use]
     pub const fn is_time_triggered(&self) -> bool {

@@ -18,7 +18,7 @@ use candor_output::say;
 use clap::Args;
 
 use super::ranges::number_range;
-use super::run::{Running, execute, finish};
+use super::run::{Run, Running, execute, finish, run_and_show};
 use super::selection::{Selection, load};
 use crate::json;
 use crate::json::lab::claim::JudgedClaim;
@@ -88,6 +88,26 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
         print(&json::line(&verdict(&judged, &answer))?)?;
     }
     answer
+}
+
+/// Runs a campaign, shows what was measured, and then what became of its claims, if it has some.
+pub(crate) fn run_with_claims(arguments: &Run) -> Answer {
+    let mut campaign = load(&arguments.selection)?;
+    let outcome = run_and_show(arguments, &campaign)?;
+    let results = outcome.results();
+    // Claims about experiments that were not selected have nothing to say here.
+    let names: Vec<_> = campaign.experiments.iter().map(|it| it.group.as_str()).collect();
+    campaign.claims.retain(|claim| names.iter().any(|name| claim.is_about(name)));
+    let judged: Vec<_> = campaign.claims.iter().map(|claim| Judged::new(claim, &results)).collect();
+    if !judged.is_empty() && !results.is_empty() {
+        match arguments.json {
+            true => print(&lines(&judged)?)?,
+            false => print(&format!("\n{}", text(&judged, value_head(&results), false)))?,
+        }
+        tell(&judged);
+    }
+    let is_same = finish(&arguments.running.out, &outcome, campaign.experiments.len(), true);
+    is_same.map(|is_same| is_same && agrees(&judged))
 }
 
 /// Whether all claims agree.

@@ -10,7 +10,7 @@ use candor_lat::{Metric, TapPath};
 use candor_vm::BusTime;
 
 use super::ranges::{duration_range, number_range};
-use super::{round_trips, service};
+use super::{round_trips, service, time_triggered};
 use crate::output::{duration, table, thousands};
 
 /// Of how many buses the table shows the load.
@@ -25,10 +25,11 @@ pub(crate) fn overview(finished: &[Ran]) -> String {
     let of = |path: &TapPath| -> Vec<_> {
         finished.iter().filter(|ran| ran.result.path == path.name()).collect()
     };
-    let tables: [(_, Table); 3] = [
+    let tables: [(_, Table); 4] = [
         (of(TapPath::CAN_GATEWAY), of_can_gateways),
         (of(TapPath::SIGNAL_SERVICE), service::overview),
         (of(TapPath::ROUND_TRIP), round_trips::overview),
+        (of(TapPath::TIME_TRIGGERED), time_triggered::overview),
     ];
     let tables = tables.iter().filter(|(finished, _)| !finished.is_empty());
     let tables: Vec<_> = tables.map(|(finished, table)| table(finished)).collect();
@@ -224,6 +225,7 @@ pub(crate) fn details(result: &ResultFile) -> String {
         out.push_str(&table(&["bus", ">bit rate", ">frames", ">load", ">error frames"], &buses));
     }
     out.push_str(&service::details(result));
+    out.push_str(&time_triggered::details(result));
     if !result.stopped.is_empty() {
         out.push('\n');
         out.push_str(&stopped(&result.stopped));

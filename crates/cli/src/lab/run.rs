@@ -54,17 +54,23 @@ fn parse_jobs(text: &str) -> Result<NonZeroUsize, String> {
 #[derive(Args)]
 pub(crate) struct Run {
     #[command(flatten)]
-    selection: Selection,
+    pub(super) selection: Selection,
     #[command(flatten)]
-    running: Running,
+    pub(super) running: Running,
     /// Print JSON Lines: an object of type "result" per experiment
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 pub(super) fn run(arguments: &Run) -> Answer {
     let campaign = load(&arguments.selection)?;
-    let outcome = execute(&arguments.selection, &arguments.running, &campaign)?;
+    let outcome = run_and_show(arguments, &campaign)?;
+    finish(&arguments.running.out, &outcome, campaign.experiments.len(), true)
+}
+
+/// Runs a campaign and shows what was measured.
+pub(super) fn run_and_show(arguments: &Run, campaign: &Campaign) -> Result<Outcome, String> {
+    let outcome = execute(&arguments.selection, &arguments.running, campaign)?;
     let out = &arguments.running.out;
     if arguments.json {
         print(&lines(outcome.finished.iter().map(|ran| object(out, ran)))?)?;
@@ -73,7 +79,7 @@ pub(super) fn run(arguments: &Run) -> Answer {
         text.extend(campaign.too_many_for_lines.map(no_lines));
         print(&text)?;
     }
-    finish(out, &outcome, campaign.experiments.len(), true)
+    Ok(outcome)
 }
 
 fn object<'a>(out: &Path, ran: &'a Ran) -> ExperimentResult<'a> {
@@ -87,6 +93,7 @@ fn object<'a>(out: &Path, ran: &'a Ran) -> ExperimentResult<'a> {
         experiment: &result.experiment,
         file: file.display().to_string(),
         gateway_latency: latency(Metric::GatewayLatency),
+        network_latency: latency(Metric::NetworkLatency),
         group: result.group(),
         lost: result.counts.lost,
         not_routed: result.counts.not_routed,

@@ -27,10 +27,14 @@ pub(super) enum User {
     Replay,
     SignalService,
     Ping,
+    TimeTriggered,
 }
 
 /// The settings that not every experiment uses. A pattern stands for dotted keys.
-const USERS: [(&str, User); 45] = [
+const USERS: [(&str, User); 48] = [
+    ("network.*", User::TimeTriggered),
+    ("measure.*", User::TimeTriggered),
+    ("instrument.*", User::TimeTriggered),
     ("ping.*", User::Ping),
     ("service.*", User::SignalService),
     ("subscribers.*", User::SignalService),
@@ -85,9 +89,10 @@ impl User {
             Kind::SignalService(_) => return self == Self::SignalService,
             // Its tester is of the guest, but the station of an Ethernet load is outside.
             Kind::Ping(_) => return matches!(self, Self::Ping | Self::Vm | Self::Outside),
+            Kind::TimeTriggered(_) => return self == Self::TimeTriggered,
         };
         match (self, traffic) {
-            (Self::SignalService | Self::Ping, _) => false,
+            (Self::SignalService | Self::Ping | Self::TimeTriggered, _) => false,
             (Self::Sim, _) => world.testbed() == Testbed::Sim,
             (Self::Vm, _) => world.testbed() == Testbed::Vm,
             (Self::Outside, _) => match world {
@@ -135,6 +140,9 @@ impl User {
                 "no experiment examines the signal service; set kind=signal-service"
             }
             Self::Ping => "no experiment measures round trips; set kind=ping",
+            Self::TimeTriggered => {
+                "no experiment examines time-triggered Ethernet; set kind=time-triggered"
+            }
             Self::Replay => "no experiment replays a recording; set traffic.kind=replay",
         }
     }

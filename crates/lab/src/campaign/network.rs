@@ -76,6 +76,10 @@ fn lay_under(table: &mut Table, under: &Table) {
 
 /// Lays the buses of the network file that `table` names under it, and takes its name out.
 pub(super) fn read(table: &mut Table, base: &Path, findings: &Findings) -> NetworkFile {
+    // Those of time-triggered Ethernet are tables.
+    if table.get("network").is_some_and(|value| value.as_table().is_some()) {
+        return NetworkFile::default();
+    }
     let Some(value) = table.remove("network") else { return NetworkFile::default() };
     let Some(name) = value.as_str() else {
         value.wrong_type("network", "the name of a network file", findings);

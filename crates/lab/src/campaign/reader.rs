@@ -93,7 +93,7 @@ fn read_bus(name: &str, section: &mut Section<'_>) -> (Bus, BusFaults) {
 }
 
 /// The SHA-256 of a file, however large, in hex.
-fn digest(path: &Path) -> io::Result<String> {
+pub(super) fn digest(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut sha256 = Sha256::new();
     let mut buffer = vec![0; 1 << 16];

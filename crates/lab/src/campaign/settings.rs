@@ -17,6 +17,7 @@ pub(super) enum KindName {
     CanGateway,
     SignalService,
     Ping,
+    TimeTriggered,
 }
 
 /// What is read of an experiment of any kind.
@@ -32,11 +33,12 @@ pub(super) struct Common<'a> {
 impl<'a> Common<'a> {
     pub(super) fn read(file: &mut Section<'a>) -> Self {
         file.string("name");
-        let [can_gateway, signal_service, ping] = Kind::NAMES;
+        let [can_gateway, signal_service, ping, time_triggered] = Kind::NAMES;
         let kinds = [
             (can_gateway, KindName::CanGateway),
             (signal_service, KindName::SignalService),
             (ping, KindName::Ping),
+            (time_triggered, KindName::TimeTriggered),
         ];
         let testbeds = Testbed::ALL.map(|testbed| (testbed.name(), testbed));
         let _ = file.integer("seeds", 1..=seeds::MOST);
@@ -57,6 +59,7 @@ impl<'a> Common<'a> {
             KindName::CanGateway => Kind::NAMES[0],
             KindName::SignalService => Kind::NAMES[1],
             KindName::Ping => Kind::NAMES[2],
+            KindName::TimeTriggered => Kind::NAMES[3],
         };
         let message = format!("the testbed `{testbed}` has no experiments of the kind `{kind}`");
         let names: Vec<_> = known.iter().map(|testbed| format!("\"{testbed}\"")).collect();

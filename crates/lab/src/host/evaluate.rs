@@ -82,7 +82,7 @@ pub(super) fn evaluate(
                 outcome: if arrived.is_some() { "delivered" } else { lost },
                 rule: "",
                 taps: &taps,
-                transmission_ns: 0,
+                known_ns: 0,
             });
         }
         copies_lost += missing;

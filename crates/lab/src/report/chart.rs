@@ -93,7 +93,8 @@ struct Columns {
     /// The columns of its taps.
     taps: Vec<Option<usize>>,
     total_ns: Option<usize>,
-    gateway_ns: Option<usize>,
+    /// The same without what is known of the frame before it is sent.
+    rest_ns: Option<usize>,
 }
 
 /// A frame as far as the chart needs it.
@@ -101,8 +102,8 @@ struct Row<'a> {
     number: i64,
     outcome: &'a str,
     taps: Taps,
-    /// How long it took on the target bus; 0 if it did not get there.
-    transmission_ns: u64,
+    /// What is known of it before it is sent; 0 if it did not get there.
+    known_ns: u64,
 }
 
 impl Row<'_> {
@@ -115,14 +116,15 @@ impl Columns {
     fn parse(header: &str, path: &'static TapPath) -> Result<Self, String> {
         let names: Vec<String> = header.split(',').map(str::to_owned).collect();
         let find = |name: &str| names.iter().position(|column| column == name);
+        let column = |metric: Metric| find(&format!("{}_ns", metric.key()));
         let need = |name: &str| find(name).ok_or_else(|| format!("the column `{name}` is missing"));
         Ok(Self {
             number: need("number")?,
             outcome: need("outcome")?,
             path,
             taps: path.taps().iter().map(|tap| find(&format!("{}_ns", tap.name()))).collect(),
-            total_ns: find(&format!("{}_ns", Metric::TotalLatency.key())),
-            gateway_ns: find(&format!("{}_ns", Metric::GatewayLatency.key())),
+            total_ns: column(Metric::TotalLatency).or_else(|| column(Metric::NetworkLatency)),
+            rest_ns: column(Metric::GatewayLatency).or_else(|| column(Metric::Residual)),
             names,
         })
     }
@@ -152,15 +154,15 @@ impl Columns {
                 taps.set(*tap, time_ns.max(0).cast_unsigned());
             }
         }
-        let transmission_ns = match (optional(self.total_ns)?, optional(self.gateway_ns)?) {
-            (Some(total_ns), Some(gateway_ns)) => total_ns.saturating_sub(gateway_ns).max(0),
+        let known_ns = match (optional(self.total_ns)?, optional(self.rest_ns)?) {
+            (Some(total_ns), Some(rest_ns)) => total_ns.saturating_sub(rest_ns).max(0),
             _ => 0,
         };
         Ok(Row {
             number: number(self.number)?.unwrap_or(0),
             outcome: cells[self.outcome],
             taps,
-            transmission_ns: transmission_ns.cast_unsigned(),
+            known_ns: known_ns.cast_unsigned(),
         })
     }
 }
@@ -284,7 +286,7 @@ impl Bucket {
     fn push(&mut self, row: &Row<'_>, time_ns: i64) {
         let point = |latency_ns| Point { number: row.number, time_ns, latency_ns };
         for (metric, extremes) in Metric::ALL.into_iter().zip(&mut self.extremes) {
-            if let Some(latency_ns) = metric.value(&row.taps, row.transmission_ns) {
+            if let Some(latency_ns) = metric.value(&row.taps, row.known_ns) {
                 let one = point(latency_ns);
                 Extremes { shortest: one, longest: one }.join_into(extremes);
             }

@@ -153,7 +153,7 @@ impl Observer for Collector<'_> {
             outcome,
             rule: rule.map_or("", |(rule, _)| rule),
             taps: record.taps,
-            transmission_ns: record.transmission_ns,
+            known_ns: record.transmission_ns,
         });
     }
 

@@ -207,7 +207,7 @@ impl Run<'_> {
                     outcome,
                     rule: "",
                     taps,
-                    transmission_ns,
+                    known_ns: transmission_ns,
                 });
             };
             if let Some(sent) = &sent {

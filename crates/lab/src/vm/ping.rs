@@ -82,7 +82,7 @@ pub(super) fn evaluate(
             outcome: if answered.is_some() { "delivered" } else { Cause::Unexplained.name() },
             rule: "",
             taps: &taps,
-            transmission_ns: 0,
+            known_ns: 0,
         });
     }
     let sent = report.sent.len() as u64;

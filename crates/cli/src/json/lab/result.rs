@@ -44,6 +44,9 @@ pub(crate) struct ExperimentResult<'a> {
     /// The time from when a request was sent to its answer at the same application; null if there was no answer, or if the
     /// experiment is of another kind
     pub(crate) round_trip: Option<Figures>,
+    /// The latency of a time-triggered frame from its first bit out of the sender to its last bit in the receiver; null
+    /// if none arrived, or if the experiment is of another kind
+    pub(crate) network_latency: Option<Figures>,
     /// What processes of the host testbed used; empty in other testbeds
     pub(crate) processes: Vec<Process>,
     /// The file with everything about the result
@@ -98,5 +101,5 @@ impl From<&candor_lab::result::Figures> for Figures {
 
 impl Object for ExperimentResult<'_> {
     const TYPE: &'static str = "result";
-    const COMMANDS: &'static [&'static str] = &["lab run"];
+    const COMMANDS: &'static [&'static str] = &["lab run", "tte run"];
 }

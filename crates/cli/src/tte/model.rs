@@ -1,0 +1,158 @@
+//! `candor tte model`: the latency that follows from a schedule.
+//!
+//! `candor help json tte model` describes what `--json` prints.
+
+use std::path::PathBuf;
+
+use candor_diagnostics::{Severity, counted};
+use candor_output::say;
+use candor_rules::file::disk;
+use candor_time::Nanos;
+use candor_tte::model::{Framing, Latency};
+use candor_tte::{Network, file};
+use clap::{Args, ValueEnum};
+
+use crate::Answer;
+use crate::color;
+use crate::file_kind::FileKind;
+use crate::json::lines;
+use crate::json::tte_latency::TteLatency;
+use crate::output::{print, table};
+
+/// The sizes of RFC 2544, section 9.1.
+const SIZES: [u16; 7] = [64, 128, 256, 512, 1_024, 1_280, 1_518];
+
+#[derive(Args)]
+pub(crate) struct Model {
+    /// The network file
+    file: PathBuf,
+    /// Show the sizes of RFC 2544, 64 to 1518 bytes, instead of the size of each flow
+    #[arg(long)]
+    sizes: bool,
+    /// Where a latency begins: with the first bit of the frame, or with its preamble
+    #[arg(long, value_enum, default_value_t = Begin::Frame)]
+    framing: Begin,
+    /// Print JSON Lines: an object of type "tte_latency" per flow, receiver and size
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where a latency begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Begin {
+    /// The first bit behind the preamble
+    Frame,
+    /// The first bit of the preamble
+    Preamble,
+}
+
+pub(super) fn run(arguments: &Model) -> Answer {
+    let path = &arguments.file;
+    let Some(network) = load(path)? else { return Ok(false) };
+    let framing = match arguments.framing {
+        Begin::Frame => Framing::Frame,
+        Begin::Preamble => Framing::Preamble,
+    };
+    let mut rows = Vec::new();
+    for index in 0..network.flows.len() {
+        if !network.flows[index].is_time_triggered() {
+            continue;
+        }
+        let own = [network.flows[index].size];
+        let sizes = if arguments.sizes { &SIZES[..] } else { &own };
+        for &size in sizes {
+            let mut resized = network.clone();
+            resized.flows[index].size = size;
+            for &receiver in &network.flows[index].to {
+                let latency = resized.latency(index, receiver, framing);
+                rows.extend(latency.map(|latency| Row { index, receiver, size, latency }));
+            }
+        }
+    }
+    if rows.is_empty() {
+        return Err(format!(
+            "{}: no flow is time-triggered, so no latency follows from a schedule; add a flow with class = \"tt\"",
+            path.display()
+        ));
+    }
+    print(&if arguments.json { json(&network, &rows)? } else { text(&network, &rows, framing) })?;
+    Ok(true)
+}
+
+/// A network file; `None` if it has errors, which were reported.
+pub(super) fn load(path: &std::path::Path) -> Result<Option<Network>, String> {
+    let text = disk::read_text(path, "network file")?;
+    let name = path.display().to_string();
+    let (network, findings) = file::parse(&name, &text);
+    if network.is_none()
+        && let Some(mix_up) = FileKind::TimeTriggered.mix_up(path)
+    {
+        return Err(mix_up);
+    }
+    color::eprint_findings(&findings);
+    if network.is_none() {
+        say!("{name}: {}", counted(findings.count(Severity::Error), "error"));
+    }
+    Ok(network)
+}
+
+/// A flow at one of its receivers.
+struct Row {
+    index: usize,
+    receiver: usize,
+    size: u16,
+    latency: Latency,
+}
+
+fn json(network: &Network, rows: &[Row]) -> Result<String, String> {
+    lines(rows.iter().map(|row| TteLatency {
+        flow: &network.flows[row.index].name,
+        receiver: &network.nodes[row.receiver].name,
+        size: row.size,
+        switches: row.latency.switches,
+        wires_ns: row.latency.wires.as_nanos(),
+        transmission_ns: row.latency.transmission.as_nanos(),
+        relays_ns: row.latency.relays.as_nanos(),
+        latency_ns: row.latency.total().as_nanos(),
+        equation_3_ns: row.latency.equation_3().as_nanos(),
+    }))
+}
+
+fn text(network: &Network, rows: &[Row], framing: Framing) -> String {
+    let us = |nanos: Nanos| format!("{:.3}", nanos.as_micros_f64());
+    let head = [
+        "flow",
+        "receiver",
+        ">bytes",
+        ">switches",
+        ">wires",
+        ">transmission",
+        ">relays",
+        ">latency",
+        ">equation 3",
+    ];
+    let row = |row: &Row| {
+        let Row { index, receiver, size, latency } = row;
+        vec![
+            network.flows[*index].name.clone(),
+            network.nodes[*receiver].name.clone(),
+            size.to_string(),
+            latency.switches.to_string(),
+            us(latency.wires),
+            us(latency.transmission),
+            us(latency.relays),
+            us(latency.total()),
+            us(latency.equation_3()),
+        ]
+    };
+    let mut out = table(&head, &rows.iter().map(row).collect::<Vec<_>>());
+    let begin = match framing {
+        Framing::Frame => "behind the preamble",
+        Framing::Preamble => "of the preamble",
+    };
+    out.push_str(&format!(
+        "\nin us, from the first bit {begin} to the last bit; relays: from the first bit into a switch to the\n\
+         first bit out of it; equation 3: as printed, a transmission for each switch\n"
+    ));
+    out
+}

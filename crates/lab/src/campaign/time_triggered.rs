@@ -1,0 +1,154 @@
+//! What is read of an experiment with time-triggered Ethernet.
+//!
+//! ```toml
+//! kind = "time-triggered"
+//!
+//! [network]                       # as in a network file of `candor tte`, or laid over one:
+//! file = "one-switch.tte.toml"
+//! flow.measured.size = 1518
+//!
+//! [measure]
+//! flow      = "measured"          # needed if there are several
+//! receiver  = "receiver"          # needed if it has several
+//! framing   = "frame"             # or "preamble": where a latency begins
+//! published = "471us"             # what somebody else measured, for tables
+//!
+//! [instrument]                    # of a simulation: what a driver that stamps late adds
+//! copied_from = 128
+//! copy        = "90us"
+//! copy_jitter = "20us"
+//! ```
+
+use std::path::Path;
+
+use candor_config::{Section, Table, Value};
+use candor_diagnostics::{Findings, Source, list_of_names};
+use candor_tte::model::Framing;
+use candor_tte::{Network, SIZES};
+
+use super::reader::digest;
+use super::settings::Common;
+use super::{Examined, read_text};
+use crate::error::Error;
+use crate::experiment::{Input, Kind, Testbed, TimeStamping, TimeTriggered};
+use crate::locate::locate;
+
+/// Frames unless a count is given, as in the paper (Bartols and others 2011, V-A).
+const DEFAULT_COUNT: u64 = 100;
+
+/// Reads one.
+pub(super) fn read(
+    mut file: Section<'_>,
+    table: &Table,
+    common: &Common<'_>,
+    base: &Path,
+) -> Option<Examined> {
+    let findings = file.findings();
+    common.refuse_testbed(&file, &[Testbed::Sim, Testbed::Host]);
+    file.require(&["network"]);
+    let _ = file.value("network");
+    let (mut flow, mut receiver, mut framing, mut published) = (None, None, None, None);
+    if let Some(mut section) = file.section("measure") {
+        flow = section.string("flow").map(|name| (name, section.origin_of("flow")));
+        receiver = section.string("receiver").map(|name| (name, section.origin_of("receiver")));
+        framing = section
+            .one_of("framing", &[("frame", Framing::Frame), ("preamble", Framing::Preamble)]);
+        published = section.nanos("published");
+        section.finish();
+    }
+    let mut instrument = TimeStamping::default();
+    if let Some(mut section) = file.section("instrument") {
+        section.require(&["copied_from", "copy"]);
+        instrument = TimeStamping {
+            copied_from: section.integer("copied_from", SIZES),
+            copy: section.nanos("copy").unwrap_or_default(),
+            copy_jitter: section.nanos("copy_jitter").unwrap_or_default(),
+        };
+        section.finish();
+    }
+    let origin = file.origin_of("network");
+    file.finish();
+    let value = table.get("network").and_then(Value::as_table)?;
+    let (network, inputs) = network(value, base, findings)?;
+    let named = |wanted: Option<(&str, &_)>, names: &[&str], what: &str, key: &str| match wanted {
+        Some((name, origin)) => {
+            let index = names.iter().position(|it| *it == name);
+            if index.is_none() {
+                let hint = format!("there are {}", list_of_names(names.iter().copied(), "and"));
+                findings.error_with_hint(origin, format!("unknown {what} `{name}`"), hint);
+            }
+            index
+        }
+        None if names.len() == 1 => Some(0),
+        None => {
+            let message = format!("there are {} of which one is measured", names.len());
+            let hint = format!("say which, as in measure.{key} = \"{}\"", names.first()?);
+            findings.error_with_hint(origin, format!("{what}: {message}"), hint);
+            None
+        }
+    };
+    let scheduled: Vec<_> = network.flows.iter().filter(|flow| flow.is_time_triggered()).collect();
+    if scheduled.is_empty() {
+        findings.error(origin, "no flow is time-triggered, so none can be measured");
+        return None;
+    }
+    let names: Vec<_> = scheduled.iter().map(|flow| flow.name.as_str()).collect();
+    let flow = scheduled[named(flow, &names, "time-triggered flow", "flow")?];
+    let receivers: Vec<_> = flow.to.iter().map(|&node| network.nodes[node].name.as_str()).collect();
+    let receiver = flow.to[named(receiver, &receivers, "receiver", "receiver")?];
+    let flow = network.flow(&flow.name)?;
+    let testbed = common.testbed.unwrap_or(Testbed::Sim);
+    let framing = framing.unwrap_or_default();
+    let time_triggered =
+        TimeTriggered { network, flow, receiver, framing, published, instrument, testbed };
+    let conditions = time_triggered.describe();
+    let kind = Kind::TimeTriggered(Box::new(time_triggered));
+    Some(Examined { kind, conditions, inputs, count: DEFAULT_COUNT })
+}
+
+/// The network of an experiment: its own table, laid over the file that it names.
+fn network(table: &Table, base: &Path, findings: &Findings) -> Option<(Network, Vec<Input>)> {
+    let mut own = table.clone();
+    let Some(file) = own.remove("file") else {
+        return Some((candor_tte::file::read(Section::new(&own, findings))?, Vec::new()));
+    };
+    let Some(name) = file.as_str() else {
+        file.wrong_type("file", "the name of a network file", findings);
+        return None;
+    };
+    let path = locate(base, name);
+    let read = read_text(&path).and_then(|text| {
+        let sha256 = digest(&path).map_err(|error| Error::read(&path, error))?;
+        Ok((text, Input { path: name.to_owned(), sha256 }))
+    });
+    let (text, input) = match read {
+        Ok(read) => read,
+        Err(error) => {
+            findings.error(&file.origin, error.to_string());
+            return None;
+        }
+    };
+    let source = Source::new(path.display().to_string(), text);
+    let mut whole = candor_config::parse(&source, findings)?;
+    whole.merge(own);
+    Some((candor_tte::file::read(Section::new(&whole, findings))?, vec![input]))
+}
+
+impl TimeTriggered {
+    /// What is examined, for people.
+    fn describe(&self) -> String {
+        let flow = &self.network.flows[self.flow];
+        let receiver = &self.network.nodes[self.receiver].name;
+        let world = match self.testbed {
+            Testbed::Host => "veth pairs of this machine, switches that are programs",
+            _ => "simulated links, switches and end systems",
+        };
+        format!(
+            "{world}; time-triggered frames of {} bytes, `{}`, from {} to {receiver} every {}",
+            flow.size,
+            flow.name,
+            self.network.nodes[flow.from].name,
+            flow.period().unwrap_or(self.network.cycle),
+        )
+    }
+}

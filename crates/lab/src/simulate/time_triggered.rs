@@ -1,0 +1,86 @@
+//! Time-triggered Ethernet in virtual time.
+
+use std::io::Write;
+
+use candor_sim::tte::{Observer, Record, World};
+use candor_sim::{Random, Time};
+use candor_time::Nanos;
+
+use crate::error::Error;
+use crate::experiment::{Experiment, TimeStamping, TimeTriggered};
+use crate::result::{LinkLoad, ResultFile};
+use crate::runner::Watch;
+use crate::time_triggered::{Flow, Seen};
+
+/// The stream of the instrument among those of a seed.
+const RANDOM: u64 = 9 << 32;
+
+/// Runs one experiment.
+pub(super) fn run<'a>(
+    experiment: &Experiment,
+    settings: &'a TimeTriggered,
+    command: String,
+    lines: Option<&'a mut dyn Write>,
+    watch: &'a dyn Watch,
+) -> Result<ResultFile, Error> {
+    let TimeTriggered { network, flow, .. } = settings;
+    let mut world = World::new(network.clone(), experiment.seed);
+    let mut bench = Bench {
+        settings,
+        flow: Flow::new(settings, lines)?,
+        random: Random::new(experiment.seed, RANDOM),
+        watch,
+    };
+    if !world.run(*flow, experiment.count, &mut bench) {
+        return Err(Error::Interrupted);
+    }
+    let loads = network.links.iter().enumerate().flat_map(|(index, link)| {
+        let world = &world;
+        link.ends.iter().map(move |&from| LinkLoad {
+            link: link.name.clone(),
+            from: network.nodes[from].name.clone(),
+            load_percent: (world.occupation(index, from) * 100_000.0).round() / 1_000.0,
+        })
+    });
+    let duration = world.now() - Time::ZERO;
+    bench.flow.finish(experiment, command, duration, loads.collect())
+}
+
+/// Takes the frames of the flow that is measured, with what the instrument adds.
+struct Bench<'a> {
+    settings: &'a TimeTriggered,
+    flow: Flow<'a>,
+    random: Random,
+    watch: &'a dyn Watch,
+}
+
+impl Bench<'_> {
+    /// How much later than the last bit the receiving side takes its time stamp.
+    fn stamping(&mut self) -> Nanos {
+        let TimeStamping { copied_from, copy, copy_jitter } = self.settings.instrument;
+        let size = self.settings.network.flows[self.settings.flow].size;
+        match copied_from {
+            Some(from) if size >= from => copy + self.random.nanos(Nanos::ZERO, copy_jitter),
+            _ => Nanos::ZERO,
+        }
+    }
+}
+
+impl Observer for Bench<'_> {
+    fn record(&mut self, record: &Record) {
+        if (record.flow, record.receiver) != (self.settings.flow, self.settings.receiver) {
+            return;
+        }
+        let stamping = self.stamping();
+        self.flow.add(&Seen {
+            number: record.number,
+            due_ns: record.due.as_nanos(),
+            dispatched_ns: record.started.map(Time::as_nanos),
+            fate: record.fate.map(|arrived| (arrived + stamping).as_nanos()),
+        });
+    }
+
+    fn proceed(&mut self, now: Time, sent: u64) -> bool {
+        self.flow.is_intact() && self.watch.proceed(now - Time::ZERO, sent)
+    }
+}
