@@ -2,9 +2,9 @@
 
 use std::os::fd::AsRawFd;
 
+use crate::Error;
 use crate::error::check;
 use crate::socket;
-use crate::{Errno, Error};
 
 /// `SIOCETHTOOL`, `linux/sockios.h`.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
@@ -44,16 +44,7 @@ pub struct Stamping {
 pub fn stamping(interface: &str) -> Result<Stamping, Error> {
     let fail = |errno| Error::new("read the time stamping of", interface, errno);
     let mut info = Info { command: GET_STAMPING, ..Info::default() };
-    // SAFETY: zeroes are a valid `ifreq`.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // Its last byte stays the zero that ends it.
-    let room = request.ifr_name.len() - 1;
-    if interface.is_empty() || interface.len() > room || interface.contains('\0') {
-        return Err(fail(Errno(libc::ENODEV)));
-    }
-    for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-        *place = byte as libc::c_char;
-    }
+    let mut request = socket::interface_request(interface).map_err(fail)?;
     request.ifr_ifru.ifru_data = (&raw mut info).cast();
     let fd = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)
         .or_else(|_| socket::open(libc::AF_UNIX, libc::SOCK_DGRAM, 0))

@@ -34,6 +34,7 @@ pub mod can;
 pub mod candor_can;
 pub mod capability;
 pub mod clock;
+mod control;
 mod error;
 pub mod ethtool;
 pub mod event;
