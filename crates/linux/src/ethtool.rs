@@ -33,6 +33,8 @@ pub struct Stamping {
     pub hardware: bool,
     /// The controller, or its driver, stamps what is transmitted.
     pub transmit: bool,
+    /// The driver stamps what is transmitted, by the kernel's clock.
+    pub transmit_software: bool,
     /// The number of the controller's clock (`/dev/ptp0` and so on), if it is one that can be read.
     pub clock: Option<u32>,
 }
@@ -57,6 +59,7 @@ pub fn stamping(interface: &str) -> Result<Stamping, Error> {
         software: has(libc::SOF_TIMESTAMPING_RX_SOFTWARE),
         hardware: has(libc::SOF_TIMESTAMPING_RX_HARDWARE),
         transmit: has(libc::SOF_TIMESTAMPING_TX_HARDWARE | libc::SOF_TIMESTAMPING_TX_SOFTWARE),
+        transmit_software: has(libc::SOF_TIMESTAMPING_TX_SOFTWARE),
         clock: u32::try_from(info.clock).ok(),
     })
 }
@@ -69,6 +72,7 @@ mod tests {
     fn the_loopback_interface_is_stamped_by_the_kernel_alone() {
         let stamping = stamping("lo").unwrap();
         assert!(stamping.software && !stamping.hardware, "{stamping:?}");
+        assert!(stamping.transmit_software && stamping.transmit, "{stamping:?}");
         assert_eq!(stamping.clock, None);
     }
 
