@@ -2,9 +2,9 @@
 
 use std::os::fd::AsRawFd;
 
+use crate::Error;
 use crate::error::check;
 use crate::socket;
-use crate::{Errno, Error};
 
 /// `SIOCETHTOOL`, `linux/sockios.h`.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
@@ -33,6 +33,8 @@ pub struct Stamping {
     pub hardware: bool,
     /// The controller, or its driver, stamps what is transmitted.
     pub transmit: bool,
+    /// The driver stamps what is transmitted, by the kernel's clock.
+    pub transmit_software: bool,
     /// The number of the controller's clock (`/dev/ptp0` and so on), if it is one that can be read.
     pub clock: Option<u32>,
 }
@@ -44,16 +46,7 @@ pub struct Stamping {
 pub fn stamping(interface: &str) -> Result<Stamping, Error> {
     let fail = |errno| Error::new("read the time stamping of", interface, errno);
     let mut info = Info { command: GET_STAMPING, ..Info::default() };
-    // SAFETY: zeroes are a valid `ifreq`.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // Its last byte stays the zero that ends it.
-    let room = request.ifr_name.len() - 1;
-    if interface.is_empty() || interface.len() > room || interface.contains('\0') {
-        return Err(fail(Errno(libc::ENODEV)));
-    }
-    for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-        *place = byte as libc::c_char;
-    }
+    let mut request = socket::interface_request(interface).map_err(fail)?;
     request.ifr_ifru.ifru_data = (&raw mut info).cast();
     let fd = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)
         .or_else(|_| socket::open(libc::AF_UNIX, libc::SOCK_DGRAM, 0))
@@ -66,6 +59,7 @@ pub fn stamping(interface: &str) -> Result<Stamping, Error> {
         software: has(libc::SOF_TIMESTAMPING_RX_SOFTWARE),
         hardware: has(libc::SOF_TIMESTAMPING_RX_HARDWARE),
         transmit: has(libc::SOF_TIMESTAMPING_TX_HARDWARE | libc::SOF_TIMESTAMPING_TX_SOFTWARE),
+        transmit_software: has(libc::SOF_TIMESTAMPING_TX_SOFTWARE),
         clock: u32::try_from(info.clock).ok(),
     })
 }
@@ -78,6 +72,7 @@ mod tests {
     fn the_loopback_interface_is_stamped_by_the_kernel_alone() {
         let stamping = stamping("lo").unwrap();
         assert!(stamping.software && !stamping.hardware, "{stamping:?}");
+        assert!(stamping.transmit_software && stamping.transmit, "{stamping:?}");
         assert_eq!(stamping.clock, None);
     }
 

@@ -5,9 +5,11 @@
 //! |---|---|
 //! | [`can`] | CAN sockets: frames one by one or in batches, kernel time stamps, overflow counters |
 //! | [`packet`] | packet sockets: a receive ring shared with the kernel, sending past the queue |
+//! | [`ethernet`] | Ethernet sockets: frames with the kernel's time stamps at both ends |
 //! | [`netlink`] | links and their changes, addresses and can-gw jobs over rtnetlink |
 //! | [`poll`] | waiting for several sockets |
 //! | [`clock`] | the kernel's clocks, sleeping until an instant, CPU time, context switches |
+//! | [`gaps`] | when a thread that spins was stopped |
 //! | [`realtime`] | SCHED_FIFO, locked memory, affinity, timer slack; finding kernel threads |
 //! | [`quick`] | the shortest ways into and out of a socket |
 //! | [`state`] | timeouts of sockets, what they dropped and still hold |
@@ -34,10 +36,13 @@ pub mod can;
 pub mod candor_can;
 pub mod capability;
 pub mod clock;
+mod control;
 mod error;
+pub mod ethernet;
 pub mod ethtool;
 pub mod event;
 pub mod folder;
+pub mod gaps;
 pub mod icmp;
 pub mod lock;
 pub mod module;

@@ -27,7 +27,7 @@ use crate::socket::{self, retry, sent};
 use crate::{Errno, Error, Sent, interface_index};
 
 /// `ETH_P_ALL`: every protocol, frames that are sent included.
-const ALL_PROTOCOLS: u16 = 0x0003;
+pub(crate) const ALL_PROTOCOLS: u16 = 0x0003;
 /// `ETH_P_CAN` and `ETH_P_CANFD`: drivers refuse what is marked otherwise.
 const CAN_PROTOCOL: u16 = 0x000C;
 const CANFD_PROTOCOL: u16 = 0x000D;
@@ -37,7 +37,7 @@ const SLOT_LEN: usize = 256;
 const BLOCK_LEN: usize = 1 << 16;
 const SLOTS_PER_BLOCK: usize = BLOCK_LEN / SLOT_LEN;
 
-fn fail(attempt: &'static str, interface: &str, errno: Errno) -> Error {
+pub(crate) fn fail(attempt: &'static str, interface: &str, errno: Errno) -> Error {
     Error::new(attempt, interface, errno)
         .remedy_if(libc::EPERM, "this needs root or CAP_NET_RAW")
         .remedy_if(libc::EAFNOSUPPORT, "load the module af_packet")
@@ -45,13 +45,31 @@ fn fail(attempt: &'static str, interface: &str, errno: Errno) -> Error {
 }
 
 /// The address of an interface for `protocol`.
-fn address(index: u32, protocol: u16) -> libc::sockaddr_ll {
+pub(crate) fn address(index: u32, protocol: u16) -> libc::sockaddr_ll {
     // SAFETY: zeroes are a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { MaybeUninit::zeroed().assume_init() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = protocol.to_be();
     address.sll_ifindex = index as c_int;
     address
+}
+
+/// Frames that a packet socket had no room for since this was last asked (`PACKET_STATISTICS`).
+pub(crate) fn drops(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
+    let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let mut len = size_of_val(&statistics) as libc::socklen_t;
+    let place: *mut libc::tpacket_stats = &mut statistics;
+    // SAFETY: `place` points to `len` writable bytes.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            place.cast(),
+            &mut len,
+        )
+    })?;
+    Ok(statistics.tp_drops)
 }
 
 /// A ring of received frames, shared with the kernel.
@@ -183,21 +201,7 @@ impl Ring {
     /// # Errors
     /// The kernel refuses.
     pub fn overflow(&self) -> Result<u32, Error> {
-        let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
-        let mut len = size_of_val(&statistics) as libc::socklen_t;
-        let place: *mut libc::tpacket_stats = &mut statistics;
-        // SAFETY: `place` points to `len` writable bytes.
-        check(unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                place.cast(),
-                &mut len,
-            )
-        })
-        .map_err(|errno| fail("read the statistics of", &self.interface, errno))?;
-        Ok(statistics.tp_drops)
+        drops(self.as_fd()).map_err(|errno| fail("read the statistics of", &self.interface, errno))
     }
 }
 

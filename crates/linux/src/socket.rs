@@ -1,6 +1,6 @@
 //! What all sockets have in common.
 
-use std::mem::size_of;
+use std::mem::{MaybeUninit, size_of};
 use std::num::NonZero;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
@@ -8,6 +8,7 @@ use libc::{c_int, socklen_t};
 use rustix::io::Errno as RawErrno;
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, netdevice, sockopt};
 
+use crate::control::Control;
 use crate::error::check;
 use crate::{Errno, Error};
 
@@ -40,6 +41,24 @@ pub fn interface_index(name: &str) -> Result<u32, Error> {
         .or_else(|_| open(libc::AF_INET, libc::SOCK_DGRAM, 0))
         .map_err(fail)?;
     netdevice::name_to_index(fd, name).map_err(|errno| fail(errno.into()))
+}
+
+/// A request about an interface, for `ioctl` (`netdevice(7)`).
+///
+/// # Errors
+/// No interface can have that name.
+pub(crate) fn interface_request(name: &str) -> Result<libc::ifreq, Errno> {
+    // SAFETY: zeroes are a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // Its last byte stays the zero that ends it.
+    let room = request.ifr_name.len() - 1;
+    if name.is_empty() || name.len() > room || name.contains('\0') {
+        return Err(Errno(libc::ENODEV));
+    }
+    for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *place = byte as libc::c_char;
+    }
+    Ok(request)
 }
 
 /// A new socket, closed on exec.
@@ -111,6 +130,45 @@ pub(crate) fn set_mark(fd: BorrowedFd<'_>, mark: u32) -> Result<(), Errno> {
 /// Whether calls wait.
 pub(crate) fn set_blocking(fd: BorrowedFd<'_>, is_blocking: bool) -> Result<(), Errno> {
     Ok(rustix::io::ioctl_fionbio(fd, !is_blocking)?)
+}
+
+/// What `recvmsg` received.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message<'c> {
+    /// How many bytes; with `MSG_TRUNC`, those that there was no room for too.
+    pub(crate) count: usize,
+    /// `msg_flags`.
+    pub(crate) flags: c_int,
+    /// The control messages.
+    pub(crate) control: &'c [u8],
+}
+
+/// Receives into `bytes` with `recvmsg`; `None` if there is nothing and the call does not wait.
+#[inline]
+pub(crate) fn receive_message<'c>(
+    fd: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    control: &'c mut Control,
+    flags: c_int,
+) -> Result<Option<Message<'c>>, Errno> {
+    let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: zeroes are a valid `msghdr`.
+    let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    header.msg_iov = &mut vector;
+    header.msg_iovlen = 1;
+    let count = retry(|| {
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = size_of::<Control>() as _;
+        // SAFETY: `header` points to one vector, which points to so many writable bytes, and to the
+        // control buffer with its length; all of them outlive the call.
+        unsafe { libc::recvmsg(fd.as_raw_fd(), &mut header, flags) }
+    })?;
+    let Some(count) = count else { return Ok(None) };
+    let place = control.as_ptr().cast();
+    // SAFETY: the bytes of `control`.
+    let room: &[u8] = unsafe { std::slice::from_raw_parts(place, size_of::<Control>()) };
+    let control = room.get(..header.msg_controllen as _).unwrap_or_default();
+    Ok(Some(Message { count, flags: header.msg_flags, control }))
 }
 
 /// Calls until a signal does not interrupt. `None` if it would block.

@@ -12,7 +12,7 @@ use libc::{c_int, c_uint};
 use rustix::io::Errno as RawErrno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::can::control::{self, CONTROL_WORDS};
+use crate::control::{self, CONTROL_WORDS};
 use crate::error::check;
 use crate::socket::{self, retry, sent, set_option};
 use crate::{Errno, Error, Sent};

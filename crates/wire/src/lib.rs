@@ -5,7 +5,7 @@
 //! | module | what it knows |
 //! |---|---|
 //! | [`can`] | CAN frames, their exact bits on the wire, and tunnels |
-//! | [`eth`] | Ethernet headers, check sequences, UDP datagrams, and how long frames take on a link |
+//! | [`eth`] | Ethernet headers, check sequences, UDP datagrams, time-triggered traffic, and how long frames take on a link |
 //!
 //! ```
 //! use candor_wire::can::{bits, Bitrate, Frame, Timing};

@@ -8,8 +8,8 @@ use std::ptr::NonNull;
 
 use candor_wire::can::socketcan::{CAN_MTU, CANFD_MTU};
 
-use super::control::CONTROL_WORDS;
 use super::{RawFrame, Received};
+use crate::control::CONTROL_WORDS;
 
 /// Where one frame goes.
 struct Slot {

@@ -14,22 +14,22 @@
 //! the frame from the driver, and how many frames its own socket had to drop since it was opened.
 
 mod batch;
-pub(crate) mod control;
 mod raw;
+mod received;
 
 pub use batch::{Inbox, Outbox};
-pub use control::Received;
 pub use raw::RawFrame;
+pub use received::Received;
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::{c_int, c_uint, c_void};
 
+use crate::control::CONTROL_WORDS;
 use crate::error::check;
 use crate::socket::{self, retry, sent};
 use crate::{Errno, Error, Sent, interface_index};
-use control::CONTROL_WORDS;
 
 /// A receive filter: a frame passes if `frame & mask == can_id & mask` (`struct can_filter`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,8 +286,8 @@ impl Socket {
     /// # Errors
     /// As [`Socket::receive`].
     pub fn receive_into(&self, frame: &mut RawFrame) -> Result<bool, Error> {
-        let (bytes, room) = frame.room();
-        let bytes: *mut c_void = bytes.cast();
+        let bytes = frame.room();
+        let (bytes, room): (*mut c_void, usize) = (bytes.as_mut_ptr().cast(), bytes.len());
         // SAFETY: `room` bytes can be written from `bytes`.
         let count = retry(|| unsafe { libc::read(self.fd.as_raw_fd(), bytes, room) })
             .map_err(|errno| self.error("receive from", errno))?;
@@ -302,28 +302,12 @@ impl Socket {
     /// As [`Socket::receive`].
     pub fn receive_stamped(&self) -> Result<Option<Received>, Error> {
         let mut frame = RawFrame::empty();
-        let (bytes, room) = frame.room();
-        let mut vector = libc::iovec { iov_base: bytes.cast(), iov_len: room };
-        let mut control = [0_u64; CONTROL_WORDS];
-        // SAFETY: zeroes are a valid `msghdr`.
-        let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
-        header.msg_iov = &mut vector;
-        header.msg_iovlen = 1;
-        let count = retry(|| {
-            header.msg_control = control.as_mut_ptr().cast();
-            header.msg_controllen = size_of_val(&control) as _;
-            // SAFETY: `header` points to one vector, which points to `room` writable bytes, and to
-            // the control buffer with its length; all of them outlive the call.
-            unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut header, 0) }
-        })
-        .map_err(|errno| self.error("receive from", errno))?;
-        let Some(count) = count else { return Ok(None) };
-        frame.set_len(count);
-        let (bytes, len) = (control.as_ptr().cast(), size_of_val(&control));
-        // SAFETY: the bytes of `control`.
-        let bytes: &[u8] = unsafe { std::slice::from_raw_parts(bytes, len) };
-        let written = bytes.get(..header.msg_controllen as _).unwrap_or_default();
-        Ok(Some(Received::new(frame, header.msg_flags, written)))
+        let mut control = [0; CONTROL_WORDS];
+        let message = socket::receive_message(self.as_fd(), frame.room(), &mut control, 0)
+            .map_err(|errno| self.error("receive from", errno))?;
+        let Some(message) = message else { return Ok(None) };
+        frame.set_len(message.count);
+        Ok(Some(Received::new(frame, message.flags, message.control)))
     }
 
     /// Receives as many frames as there are, as far as `inbox` has room (`recvmmsg`); waits for the

@@ -77,9 +77,9 @@ impl RawFrame {
         self.bytes.get_mut(HEADER_LEN..end).unwrap_or_default()
     }
 
-    /// Where the kernel may write, and how much.
-    pub(super) fn room(&mut self) -> (*mut u8, usize) {
-        (self.bytes.as_mut_ptr(), CANFD_MTU)
+    /// Where the kernel may write.
+    pub(super) fn room(&mut self) -> &mut [u8; CANFD_MTU] {
+        &mut self.bytes
     }
 
     /// How much the kernel wrote.

@@ -5,6 +5,7 @@ mod harness;
 
 mod can;
 mod controllers;
+mod ethernet;
 mod gateway;
 mod links;
 mod packets;
@@ -15,11 +16,12 @@ use std::process::ExitCode;
 
 pub(crate) use harness::{Check, Need};
 
-const CHECKS: [(&str, &[Check]); 7] = [
+const CHECKS: [(&str, &[Check]); 8] = [
     ("system", &system::CHECKS),
     ("strangers", &strangers::CHECKS),
     ("links", &links::CHECKS),
     ("packets", &packets::CHECKS),
+    ("ethernet", &ethernet::CHECKS),
     ("can", &can::CHECKS),
     ("gateway", &gateway::CHECKS),
     ("controllers", &controllers::CHECKS),

@@ -1,5 +1,5 @@
-//! Ethernet: headers and addresses as bytes, UDP datagrams in frames, and how long frames take on a link (IEEE 802.3,
-//! IEEE 802.1Q).
+//! Ethernet: headers and addresses as bytes, UDP datagrams and time-triggered traffic in frames, and how long frames
+//! take on a link (IEEE 802.3, IEEE 802.1Q).
 //!
 //! A frame is a view of bytes, since it has up to 1,522 of them: nothing is copied.
 //!
@@ -22,6 +22,7 @@ mod address;
 mod fcs;
 mod header;
 mod link;
+pub mod tte;
 pub mod udp;
 
 pub use address::{Address, AddressError};
