@@ -19,7 +19,10 @@
 #[cfg(feature = "file")]
 pub mod file;
 pub mod model;
+mod port;
+mod relays;
 pub mod route;
+pub mod station;
 
 use core::ops::RangeInclusive;
 
@@ -205,6 +208,18 @@ impl Flow {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         false
+    }
+
+    /// The hops by which frames go on that came by the hop `came`, by their indices.
+    pub fn hops_behind(&self, came: usize) -> impl Iterator<Item = usize> {
+        let is_next = move |(_, hop): &(usize, &Hop)| hop.before == Some(came);
+        self.hops.iter().enumerate().filter(is_next).map(|(index, _)| index)
+    }
+
+    /// The hops by which frames leave their sender, by their indices.
+    pub fn first_hops(&self) -> impl Iterator<Item = usize> {
+        let is_first = |(_, hop): &(usize, &Hop)| hop.before.is_none();
+        self.hops.iter().enumerate().filter(is_first).map(|(index, _)| index)
     }
 
     /// The distance of two frames, if they are time-triggered.

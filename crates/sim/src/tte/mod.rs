@@ -15,15 +15,11 @@
 //!
 //! Every frame ends in one [`Record`] for each of its receivers.
 
-mod port;
-mod relays;
-
 use candor_causes::Cause;
 use candor_time::Nanos;
+use candor_tte::station::{Action, Station};
 use candor_tte::{Flow, Network, Relaying, Role, Traffic};
 
-use self::port::{Busy, Port};
-use self::relays::Relays;
 use crate::eth::{self, Ethernet, LinkConfig, Offer};
 use crate::event::{Core, Phase, Random, Rank, Ranked, Time};
 use crate::medium::{ControllerId, FrameId, Medium, Outcome};
@@ -41,12 +37,8 @@ enum Event {
     Link(eth::Event),
     /// An end system sends the next frame of a flow.
     Dispatch(u32),
-    /// A frame can leave a switch.
-    Ready(u32),
-    /// The instant at which a switch relays: flow and hop.
-    Relay(u32, u32),
-    /// A port may no longer be blocked.
-    Unblock(u32),
+    /// The queues of a node have something to do.
+    Station(u32),
 }
 
 impl From<eth::Event> for Event {
@@ -59,9 +51,8 @@ impl Ranked for Event {
     fn rank(self) -> Rank {
         match self {
             Self::Link(event) => event.rank(),
-            Self::Dispatch(_) | Self::Ready(_) => Rank::HAPPENS,
-            Self::Relay(flow, _) => Rank::new(Phase::Serves, flow),
-            Self::Unblock(port) => Rank::new(Phase::Serves, port),
+            Self::Dispatch(_) => Rank::HAPPENS,
+            Self::Station(node) => Rank::new(Phase::Serves, node),
         }
     }
 }
@@ -94,7 +85,7 @@ pub trait Observer {
     }
 }
 
-/// A frame on one hop, or in the switch at its end.
+/// A frame on one hop, or in the node at its end.
 #[derive(Clone, Copy, Debug)]
 struct Copy {
     flow: u32,
@@ -102,6 +93,8 @@ struct Copy {
     number: u64,
     due: Time,
     started: Option<Time>,
+    /// In a node: over how many hops it has yet to leave.
+    left: u32,
 }
 
 /// A flow at work.
@@ -111,8 +104,6 @@ struct Sender {
     sent: u64,
     /// When the next one is due.
     due: Time,
-    /// When each hop brought the last frame, for the distance of rate-constrained ones.
-    last: Vec<Option<Time>>,
 }
 
 /// A network in virtual time.
@@ -120,41 +111,39 @@ pub struct World {
     network: Network,
     core: Core<Event>,
     links: Ethernet,
-    /// By the controllers of the links.
-    ports: Vec<Port>,
+    stations: Vec<Station>,
+    /// When each station is asked next.
+    asked: Vec<Option<Time>>,
     copies: Slab<Copy>,
     senders: Vec<Sender>,
-    relays: Relays,
     /// The receivers behind each hop of each flow.
     behind: Vec<Vec<Vec<usize>>>,
+    /// What stations have done and nobody has followed yet.
+    actions: Vec<Action>,
 }
 
 impl World {
-    /// A network at the start of time. The first cycle begins one cycle later.
+    /// A network at the start of time. The first frames are those of the second cycle.
     #[must_use]
     pub fn new(network: Network, seed: u64) -> Self {
         let core = Core::new(seed);
         let mut links = Ethernet::default();
-        let mut ports = Vec::new();
-        for (index, link) in network.links.iter().enumerate() {
-            // The queues of a port are its own: a controller has one frame at a time.
+        for link in &network.links {
+            // Stations have the queues: a controller has one frame at a time.
             links.add_link(LinkConfig { speed: link.speed, delay: link.delay, depth: 2 });
-            for &node in &link.ends {
-                ports.push(Port::new(&network, node, index));
-            }
         }
-        let random = |index: usize| core.random(RANDOM, index as u32);
-        let sender = |(index, flow): (usize, &Flow)| Sender {
-            random: random(index),
-            sent: 0,
-            due: Time::ZERO,
-            last: vec![None; flow.hops.len()],
+        let sender = |index: usize| {
+            let random = core.random(RANDOM, index as u32);
+            Sender { random, sent: 0, due: Time::ZERO }
         };
-        let senders = network.flows.iter().enumerate().map(sender).collect();
+        let senders = (0..network.flows.len()).map(sender).collect();
+        let station = |node: usize| Station::new(&network, node, Nanos::ZERO);
+        let stations = (0..network.nodes.len()).map(station).collect();
+        let asked = vec![None; network.nodes.len()];
         let behind = network.flows.iter().map(behind).collect();
-        let relays = Relays::new(&network);
         let copies = Slab::default();
-        Self { network, core, links, ports, copies, senders, relays, behind }
+        let actions = Vec::new();
+        Self { network, core, links, stations, asked, copies, senders, behind, actions }
     }
 
     /// The time reached.
@@ -172,7 +161,10 @@ impl World {
 
     /// Sends `count` frames of the flow `flow`, and those of the other flows meanwhile. Whether it came to an end.
     pub fn run(&mut self, flow: usize, count: u64, observer: &mut dyn Observer) -> bool {
-        self.plan_all();
+        self.plan_flows();
+        for node in 0..self.stations.len() {
+            self.plan_station(node);
+        }
         let cycle = self.network.cycle.as_nanos();
         let relay_ns: u64 =
             self.network.flows[flow].hops.iter().map(|hop| hop.relay_delay.as_nanos()).sum();
@@ -203,47 +195,32 @@ impl World {
                     }
                 }
                 Event::Dispatch(index) => self.dispatch(index as usize, observer),
-                Event::Ready(copy) => self.ready(copy, observer),
-                Event::Relay(flow, hop) => self.relay(flow, hop),
-                Event::Unblock(port) => {
-                    self.ports[port as usize].unblock = None;
-                    self.choose(port as usize);
-                }
+                Event::Station(node) => self.advance(node as usize, observer),
             }
         }
         for id in self.copies.ids().collect::<Vec<_>>() {
-            self.lose(id, Cause::Unfinished, observer);
+            self.end_unfinished(id, observer);
         }
         true
     }
 
-    /// Plans the first frame of each flow, and the first instant of each relay.
-    fn plan_all(&mut self) {
+    /// Plans the first frame of each flow.
+    fn plan_flows(&mut self) {
         let start = Time::ZERO + self.network.cycle;
         for index in 0..self.network.flows.len() {
             let Flow { traffic, size, ref hops, .. } = self.network.flows[index];
             let sender = &mut self.senders[index];
-            match traffic {
-                Traffic::TimeTriggered { period, send, .. } => {
-                    sender.due = start + send;
-                    for (number, hop) in hops.iter().enumerate() {
-                        if self.relays.has(index, number) {
-                            let preamble = self.network.links[hop.link].preamble();
-                            let into_period = hop.at.as_nanos() % period.as_nanos();
-                            let at = earlier(start + Nanos::from_nanos(into_period), preamble);
-                            self.core.plan(at, Event::Relay(index as u32, number as u32));
-                        }
-                    }
-                }
+            sender.due = match traffic {
+                Traffic::TimeTriggered { send, .. } => start + send,
                 Traffic::RateConstrained { gap, .. } => {
-                    sender.due = Time::ZERO + sender.random.nanos(Nanos::ZERO, gap);
+                    Time::ZERO + sender.random.nanos(Nanos::ZERO, gap)
                 }
                 Traffic::BestEffort { load } if load > 0.0 => {
                     let first = self.network.links[hops[0].link].occupation(size);
-                    sender.due = Time::ZERO + sender.random.nanos(Nanos::ZERO, first);
+                    Time::ZERO + sender.random.nanos(Nanos::ZERO, first)
                 }
                 Traffic::BestEffort { .. } => continue,
-            }
+            };
             self.plan_dispatch(index);
         }
     }
@@ -259,8 +236,10 @@ impl World {
                     Role::Switch(_) => Nanos::ZERO,
                 };
                 let half = Nanos::from_nanos(jitter.as_nanos() / 2);
-                let late =
-                    if jitter == Nanos::ZERO { jitter } else { random.nanos(Nanos::ZERO, jitter) };
+                let late = match jitter {
+                    Nanos::ZERO => Nanos::ZERO,
+                    jitter => random.nanos(Nanos::ZERO, jitter),
+                };
                 earlier(*due + late, half + self.network.links[flow.hops[0].link].preamble())
             }
             _ => *due,
@@ -268,9 +247,9 @@ impl World {
         self.core.plan(at.max(self.core.now()), Event::Dispatch(index as u32));
     }
 
-    /// An end system sends the next frame of a flow.
+    /// An end system sends the next frame of a flow, over each link on which the flow begins.
     fn dispatch(&mut self, index: usize, observer: &mut dyn Observer) {
-        let Flow { traffic, size, ref hops, .. } = self.network.flows[index];
+        let Flow { traffic, size, from, ref hops, .. } = self.network.flows[index];
         let sender = &mut self.senders[index];
         let copy = Copy {
             flow: index as u32,
@@ -278,205 +257,167 @@ impl World {
             number: sender.sent,
             due: sender.due,
             started: None,
+            left: 1,
         };
         sender.sent += 1;
         sender.due = match traffic {
             Traffic::TimeTriggered { period, .. } => sender.due + period,
             Traffic::RateConstrained { gap, .. } => sender.due + gap,
             Traffic::BestEffort { load } => {
-                let link = &self.network.links[hops[0].link];
-                let busy = link.occupation(size);
+                let busy = self.network.links[hops[0].link].occupation(size);
                 let pause_ns = busy.as_nanos() as f64 * (1.0 - load) / load;
                 sender.due + busy + sender.random.exponential(Nanos::from_nanos(pause_ns as u64))
             }
         };
-        // The same frame leaves over each link of its sender.
-        for hop in 0..self.network.flows[index].hops.len() {
-            if self.network.flows[index].hops[hop].before.is_none() {
-                let id = self.copies.insert(Copy { hop: hop as u32, ..copy });
-                self.enqueue(id, observer);
-            }
+        let now = self.core.now() - Time::ZERO;
+        for hop in self.network.flows[index].first_hops() {
+            let id = self.copies.insert(Copy { hop: hop as u32, ..copy });
+            let act = &mut |action| self.actions.push(action);
+            self.stations[from].submit(&self.network, (index, hop), id, now, act);
         }
+        self.act(observer);
+        self.plan_station(from);
         self.plan_dispatch(index);
     }
 
-    /// A frame goes into the queue of the port of its hop.
-    fn enqueue(&mut self, id: u32, observer: &mut dyn Observer) {
-        let copy = self.copies[id];
-        let flow = &self.network.flows[copy.flow as usize];
-        let hop = flow.hops[copy.hop as usize];
-        let port = self.controller(hop.link, hop.from).0 as usize;
-        if self.ports[port].push(flow.traffic, id) {
-            self.choose(port);
-        } else {
-            self.lose(id, Cause::QueueFull, observer);
+    /// Plans when the queues of a node have something to do, unless they are asked by then.
+    fn plan_station(&mut self, node: usize) {
+        let Some(at) = self.stations[node].next_at() else { return };
+        let at = (Time::ZERO + at).max(self.core.now());
+        if self.asked[node].is_none_or(|asked| at < asked) {
+            self.asked[node] = Some(at);
+            self.core.plan(at, Event::Station(node as u32));
         }
     }
 
-    /// A port that is free takes the next frame that may leave.
-    fn choose(&mut self, index: usize) {
-        let port = &mut self.ports[index];
-        let now = self.core.now();
-        let copies = &self.copies;
-        let flows = &self.network.flows;
-        let link = &self.network.links[port.link];
-        let size = |id: u32| flows[copies[id].flow as usize].size;
-        match port.choose(now, self.network.cycle, &|id| link.occupation(size(id))) {
-            Busy::Idle => {}
-            Busy::Until(at) => {
-                if port.unblock.is_none_or(|planned| planned > at) {
-                    port.unblock = Some(at);
-                    self.core.plan(at, Event::Unblock(index as u32));
+    fn advance(&mut self, node: usize, observer: &mut dyn Observer) {
+        if self.asked[node] != Some(self.core.now()) {
+            // One that came sooner took its place.
+            return;
+        }
+        self.asked[node] = None;
+        let now = self.core.now() - Time::ZERO;
+        let act = &mut |action| self.actions.push(action);
+        self.stations[node].advance(&self.network, now, act);
+        self.act(observer);
+        self.plan_station(node);
+    }
+
+    /// What stations have done becomes frames on links, or their ends.
+    fn act(&mut self, observer: &mut dyn Observer) {
+        for action in std::mem::take(&mut self.actions) {
+            match action {
+                Action::Starts { id, flow, hop, .. } => {
+                    let copy = self.leave(id);
+                    let id = self.copies.insert(Copy { hop: hop as u32, ..copy });
+                    let Flow { ref hops, .. } = self.network.flows[flow];
+                    let at = self.controller(hops[hop].link, hops[hop].from);
+                    let len = self.network.flows[flow].len();
+                    let offer = Offer { id: FrameId(id), len, priority: 0 };
+                    let taken = self.links.offer(&mut self.core, at, offer);
+                    debug_assert!(taken.is_ok(), "a station sends one frame at a time");
+                }
+                Action::Dropped { id, hop, cause, .. } if self.copies[id].hop == hop as u32 => {
+                    self.lose(id, hop, cause, observer);
+                    self.copies.remove(id);
+                }
+                Action::Dropped { id, hop, cause, .. } => {
+                    self.lose(id, hop, cause, observer);
+                    self.leave(id);
                 }
             }
-            Busy::Sends { id, priority } => {
-                let len = flows[copies[id].flow as usize].len();
-                let offer = Offer { id: FrameId(id), len, priority };
-                let taken = self.links.offer(&mut self.core, ControllerId(index as u32), offer);
-                debug_assert!(taken.is_ok(), "a port offers one frame at a time");
-            }
         }
+    }
+
+    /// A frame has left a node over one more hop, or never will.
+    fn leave(&mut self, id: u32) -> Copy {
+        let copy = self.copies[id];
+        match copy.left {
+            0 | 1 => self.copies.remove(id),
+            left => self.copies[id].left = left - 1,
+        }
+        copy
     }
 
     /// What a link did with a frame.
     fn follow(&mut self, outcome: Outcome, observer: &mut dyn Observer) {
         match outcome {
-            Outcome::Started { frame: FrameId(id), .. } => self.started(id),
-            Outcome::Sent { at: ControllerId(at), .. } => {
-                let port = &mut self.ports[at as usize];
-                port.sent(self.core.now(), &self.network.links[port.link]);
-                self.choose(at as usize);
-            }
+            Outcome::Started { frame: FrameId(id), .. } => self.started(id, observer),
             Outcome::Received { frame: FrameId(id), .. } => self.received(id, observer),
-            Outcome::Failed { .. } | Outcome::Missed { .. } | Outcome::Refused { .. } => {}
+            Outcome::Sent { .. }
+            | Outcome::Failed { .. }
+            | Outcome::Missed { .. }
+            | Outcome::Refused { .. } => {}
         }
     }
 
     /// The preamble of a frame begins.
-    fn started(&mut self, id: u32) {
+    fn started(&mut self, id: u32, observer: &mut dyn Observer) {
         let copy = &mut self.copies[id];
         let hop = self.network.flows[copy.flow as usize].hops[copy.hop as usize];
         let link = &self.network.links[hop.link];
         let first_bit = self.core.now() + link.preamble();
         copy.started.get_or_insert(first_bit);
-        if let Role::Switch(switch) = &self.network.nodes[hop.to].role
-            && switch.relaying == Relaying::CutThrough
-        {
-            // It leaves as a frame of its own, while this one still arrives.
-            let copy = *copy;
-            let inside = self.copies.insert(copy);
-            let at = first_bit + link.delay + switch.processing;
-            self.core.plan(at, Event::Ready(inside));
+        if self.relaying(hop.to) == Some(Relaying::CutThrough) {
+            // It leaves while it still arrives.
+            let at = first_bit + link.delay;
+            self.arrive(self.copies[id], hop.to, at, observer);
         }
     }
 
     /// The last bit of a frame has reached the end of its hop.
     fn received(&mut self, id: u32, observer: &mut dyn Observer) {
         let copy = self.copies[id];
-        let flow = &self.network.flows[copy.flow as usize];
-        let hop = flow.hops[copy.hop as usize];
-        let now = self.core.now();
-        let window = match flow.traffic {
-            Traffic::TimeTriggered { window, period, .. } => window.zip(Some(period)),
-            _ => None,
-        };
-        match self.network.nodes[hop.to].role {
-            Role::EndSystem(_) => {
-                let fate =
-                    if self.is_outside(id, window) { Err(Cause::OutsideWindow) } else { Ok(now) };
-                observer.record(&record(&copy, hop.to, fate));
-                self.copies.remove(id);
-            }
-            Role::Switch(switch) => match switch.relaying {
-                // It is in the switch already.
-                Relaying::CutThrough => self.copies.remove(id),
-                Relaying::StoreAndForward => {
-                    self.core.plan(now + switch.processing, Event::Ready(id))
-                }
-                Relaying::TimeTriggered(_) if self.is_outside(id, window) => {
-                    self.lose(id, Cause::OutsideWindow, observer);
-                }
-                Relaying::TimeTriggered(_) if self.is_too_soon(id) => {
-                    self.lose(id, Cause::TooSoon, observer);
-                }
-                Relaying::TimeTriggered(_) => {
-                    self.core.plan(now + switch.processing, Event::Ready(id));
-                }
-            },
-        }
-    }
-
-    /// Whether a time-triggered frame came outside of its receive window, by its first bit.
-    fn is_outside(&self, id: u32, window: Option<(Nanos, Nanos)>) -> bool {
-        let Some((window, period)) = window else { return false };
-        let copy = self.copies[id];
-        let flow = &self.network.flows[copy.flow as usize];
-        let hop = flow.hops[copy.hop as usize];
-        let link = &self.network.links[hop.link];
-        let first_bit = earlier(self.core.now(), link.transmission(flow.size));
-        let wanted = self.network.cycle + hop.at + link.delay;
-        // How far it is from the nearest of the instants, which repeat.
-        let period = i128::from(period.as_nanos());
-        let distance =
-            (i128::from(first_bit.as_nanos()) - i128::from(wanted.as_nanos())).rem_euclid(period);
-        distance.min(period - distance) * 2 > i128::from(window.as_nanos())
-    }
-
-    /// Whether a rate-constrained frame came sooner behind the one before than it may; if not, it is the last one
-    /// from now on.
-    fn is_too_soon(&mut self, id: u32) -> bool {
-        let copy = self.copies[id];
-        let Traffic::RateConstrained { gap, jitter } =
-            self.network.flows[copy.flow as usize].traffic
-        else {
-            return false;
-        };
-        let now = self.core.now();
-        let last = &mut self.senders[copy.flow as usize].last[copy.hop as usize];
-        let is_too_soon = last.is_some_and(|last| now < last + (gap - jitter));
-        if !is_too_soon {
-            *last = Some(now);
-        }
-        is_too_soon
-    }
-
-    /// A frame can leave the switch at the end of its hop, over the hops that follow.
-    fn ready(&mut self, id: u32, observer: &mut dyn Observer) {
-        let copy = self.copies[id];
         self.copies.remove(id);
-        let flow = copy.flow as usize;
-        for number in 0..self.network.flows[flow].hops.len() {
-            if self.network.flows[flow].hops[number].before != Some(copy.hop as usize) {
-                continue;
-            }
-            let next = self.copies.insert(Copy { hop: number as u32, ..copy });
-            if !self.relays.has(flow, number) {
-                self.enqueue(next, observer);
-            } else if let Some((lost, cause)) = self.relays.put(flow, number, next) {
-                self.lose(lost, cause, observer);
+        let (flow, number) = (copy.flow as usize, copy.hop as usize);
+        let hop = self.network.flows[flow].hops[number];
+        let now = self.core.now();
+        let transmission = self.network.links[hop.link].transmission(self.network.flows[flow].size);
+        let first_bit = earlier(now, transmission);
+        match self.relaying(hop.to) {
+            // It is in the switch already.
+            Some(Relaying::CutThrough) => {}
+            Some(_) => self.arrive(copy, hop.to, first_bit, observer),
+            None => {
+                let is_outside =
+                    self.network.is_outside_window((flow, number), first_bit - Time::ZERO);
+                let fate = if is_outside { Err(Cause::OutsideWindow) } else { Ok(now) };
+                observer.record(&record(&copy, hop.to, fate));
             }
         }
     }
 
-    /// The instant of a flow at a switch: what waits in its relay buffer leaves.
-    fn relay(&mut self, flow: u32, number: u32) {
-        let hop = self.network.flows[flow as usize].hops[number as usize];
-        let port = self.controller(hop.link, hop.from).0 as usize;
-        if let Traffic::TimeTriggered { period, .. } = self.network.flows[flow as usize].traffic {
-            self.core.plan(self.core.now() + period, Event::Relay(flow, number));
-        }
-        if let Some(id) = self.relays.take(flow as usize, number as usize) {
-            self.ports[port].push_scheduled(id);
-        }
-        self.choose(port);
+    /// A frame whose first bit comes at `first_bit` is in a switch.
+    fn arrive(&mut self, copy: Copy, node: usize, first_bit: Time, observer: &mut dyn Observer) {
+        let (flow, hop) = (copy.flow as usize, copy.hop as usize);
+        let left = self.network.flows[flow].hops_behind(hop).count() as u32;
+        let id = self.copies.insert(Copy { left, ..copy });
+        let act = &mut |action| self.actions.push(action);
+        let first_bit = first_bit - Time::ZERO;
+        self.stations[node].arrive(&self.network, (flow, hop), id, first_bit, act);
+        self.act(observer);
+        self.plan_station(node);
     }
 
-    /// A frame ends for all receivers behind its hop.
-    fn lose(&mut self, id: u32, cause: Cause, observer: &mut dyn Observer) {
+    /// How a node relays; `None` for an end system.
+    fn relaying(&self, node: usize) -> Option<Relaying> {
+        match self.network.nodes[node].role {
+            Role::EndSystem(_) => None,
+            Role::Switch(switch) => Some(switch.relaying),
+        }
+    }
+
+    /// A frame does not reach the receivers behind a hop.
+    fn lose(&self, id: u32, hop: usize, cause: Cause, observer: &mut dyn Observer) {
         let copy = self.copies[id];
-        for &receiver in &self.behind[copy.flow as usize][copy.hop as usize] {
+        for &receiver in &self.behind[copy.flow as usize][hop] {
             observer.record(&record(&copy, receiver, Err(cause)));
         }
+    }
+
+    /// The run is over, and a frame is still on its way.
+    fn end_unfinished(&mut self, id: u32, observer: &mut dyn Observer) {
+        self.lose(id, self.copies[id].hop as usize, Cause::Unfinished, observer);
         self.copies.remove(id);
     }
 

@@ -3,10 +3,8 @@
 use std::collections::VecDeque;
 
 use candor_time::Nanos;
-use candor_tte::{Link, Network, Relaying, Role, Traffic};
-use candor_wire::eth::GAP_LEN;
 
-use crate::event::Time;
+use crate::{Network, Relaying, Role, Traffic};
 
 /// The classes by the order in which their frames leave: time-triggered, rate-constrained, best-effort.
 const CLASSES: usize = 3;
@@ -14,35 +12,40 @@ const SCHEDULED: usize = 0;
 /// Frames that an end system keeps for each class.
 const DEPTH_OF_END_SYSTEM: usize = 64;
 
-/// What a port does next.
+/// A frame that waits: which, and for which hop of which flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Busy {
-    /// Nothing: it sends already, or no frame waits.
-    Idle,
-    /// What waits would be in the way of a time-triggered frame: look again at this instant.
-    Until(Time),
-    /// It sends this frame, with this priority of the link.
-    Sends { id: u32, priority: u8 },
+pub(crate) struct Waiting {
+    pub(crate) id: u32,
+    pub(crate) flow: usize,
+    pub(crate) hop: usize,
 }
 
-/// The output of a node on a link.
-pub(super) struct Port {
-    /// The link.
-    pub(super) link: usize,
-    /// When it looks again, if that is planned.
-    pub(super) unblock: Option<Time>,
+/// What a port does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing: it sends already, or no frame waits.
+    Nothing,
+    /// What waits would be in the way of a time-triggered frame, or the link is not free: look again then.
+    Later(Nanos),
+    /// It sends this frame now.
+    Sends(Waiting),
+}
+
+/// The output of a node on a link. Times count from the begin of the first cycle.
+pub(crate) struct Port {
     /// By class; one for all if the port knows no classes.
-    waiting: Vec<VecDeque<u32>>,
+    waiting: Vec<VecDeque<Waiting>>,
     depth: usize,
-    is_sending: bool,
     /// When the gap behind the last frame is over.
-    free_at: Time,
+    free_at: Nanos,
+    /// When it looks again, if that is planned.
+    looks_at: Option<Nanos>,
     /// When time-triggered frames may leave, as the begin and the end of a span of the cycle, by their begin.
     reserved: Vec<(u64, u64)>,
 }
 
 impl Port {
-    pub(super) fn new(network: &Network, node: usize, link: usize) -> Self {
+    pub(crate) fn new(network: &Network, node: usize, link: usize) -> Self {
         let (classes, depth, jitter) = match &network.nodes[node].role {
             Role::EndSystem(end_system) => (CLASSES, DEPTH_OF_END_SYSTEM, end_system.jitter),
             Role::Switch(switch) => match switch.relaying {
@@ -52,19 +55,26 @@ impl Port {
         };
         let reserved =
             if classes == CLASSES { reserved(network, node, link, jitter) } else { Vec::new() };
-        Self {
-            link,
-            unblock: None,
-            waiting: vec![VecDeque::new(); classes],
-            depth,
-            is_sending: false,
-            free_at: Time::ZERO,
-            reserved,
+        let waiting = vec![VecDeque::new(); classes];
+        Self { waiting, depth, free_at: Nanos::ZERO, looks_at: None, reserved }
+    }
+
+    /// Whether a look at `at` is to be planned: none that comes as soon is.
+    pub(crate) fn looks(&mut self, at: Nanos) -> bool {
+        let is_new = self.looks_at.is_none_or(|planned| at < planned);
+        if is_new {
+            self.looks_at = Some(at);
         }
+        is_new
+    }
+
+    /// The look at `at` has come; false if an earlier one took its place.
+    pub(crate) fn has_come(&mut self, at: Nanos) -> bool {
+        self.looks_at.take_if(|planned| *planned == at).is_some()
     }
 
     /// A frame waits. False if there is no room.
-    pub(super) fn push(&mut self, traffic: Traffic, id: u32) -> bool {
+    pub(crate) fn push(&mut self, traffic: Traffic, frame: Waiting) -> bool {
         let class = match traffic {
             Traffic::TimeTriggered { .. } => SCHEDULED,
             Traffic::RateConstrained { .. } => 1,
@@ -73,74 +83,59 @@ impl Port {
         let class = class.min(self.waiting.len() - 1);
         let has_room = self.waiting[class].len() < self.depth;
         if has_room {
-            self.waiting[class].push_back(id);
+            self.waiting[class].push_back(frame);
         }
         has_room
     }
 
     /// A time-triggered frame leaves as soon as the link is free.
-    pub(super) fn push_scheduled(&mut self, id: u32) {
-        self.waiting[SCHEDULED].push_back(id);
+    pub(crate) fn push_scheduled(&mut self, frame: Waiting) {
+        self.waiting[SCHEDULED].push_back(frame);
     }
 
-    /// The last bit of a frame has left.
-    pub(super) fn sent(&mut self, now: Time, link: &Link) {
-        self.is_sending = false;
-        self.free_at = now + Nanos::from_nanos(link.speed.duration_ns(GAP_LEN));
-    }
-
-    /// Which frame leaves next; it is taken out of its queue. `occupation` says how long a frame occupies the link.
-    pub(super) fn choose(
+    /// Which frame leaves next; it is taken out of its queue, and the link is occupied by it from now on.
+    /// `occupation` says for how long.
+    pub(crate) fn choose(
         &mut self,
-        now: Time,
+        now: Nanos,
         cycle: Nanos,
-        occupation: &dyn Fn(u32) -> Nanos,
-    ) -> Busy {
-        if self.is_sending {
-            return Busy::Idle;
-        }
+        occupation: &dyn Fn(Waiting) -> Nanos,
+    ) -> Next {
         let class = self.waiting.iter().position(|waiting| !waiting.is_empty());
-        let Some(class) = class else { return Busy::Idle };
-        if class != SCHEDULED
-            && let Some(&id) = self.waiting[class].front()
-        {
-            let start = now.max(self.free_at);
-            if let Some(end) = self.in_the_way(start, occupation(id), cycle) {
-                return Busy::Until(end);
-            }
+        let Some(class) = class else { return Next::Nothing };
+        if now < self.free_at {
+            return Next::Later(self.free_at);
         }
-        let Some(id) = self.waiting[class].pop_front() else { return Busy::Idle };
-        self.is_sending = true;
-        // Of priorities the greatest comes first.
-        Busy::Sends { id, priority: 7 - class as u8 }
+        let Some(&frame) = self.waiting[class].front() else { return Next::Nothing };
+        let occupation = occupation(frame);
+        if class != SCHEDULED
+            && let Some(end) = self.in_the_way(now, occupation, cycle)
+        {
+            return Next::Later(end);
+        }
+        self.waiting[class].pop_front();
+        self.free_at = now + occupation;
+        Next::Sends(frame)
     }
 
     /// Whether a frame that begins at `start` would still occupy the link when a time-triggered one may leave:
     /// until when that may be.
-    fn in_the_way(&self, start: Time, occupation: Nanos, cycle: Nanos) -> Option<Time> {
-        if self.reserved.is_empty() {
-            return None;
-        }
-        let (cycle, start_ns) = (cycle.as_nanos(), start.as_nanos());
-        let into = start_ns % cycle;
-        // A span may reach into the next cycle; and a frame, too.
+    fn in_the_way(&self, start: Nanos, occupation: Nanos, cycle: Nanos) -> Option<Nanos> {
+        let (cycle, into) = (cycle.as_nanos(), start.as_nanos() % cycle.as_nanos());
+        // A span may reach into the next cycle, and a frame, too.
         let first = self.reserved.partition_point(|&(begin, _)| begin <= into);
-        let before = match first {
-            0 => self.reserved.last().map(|&(begin, end)| (begin, end, true)),
-            first => self.reserved.get(first - 1).map(|&(begin, end)| (begin, end, false)),
+        let end_of_last = match first.checked_sub(1) {
+            Some(last) => self.reserved[last].1,
+            None => self.reserved.last()?.1.saturating_sub(cycle),
         };
-        let end_ns = into + occupation.as_nanos();
-        if let Some((_, end, is_of_last)) = before {
-            let end = if is_of_last { end.saturating_sub(cycle) } else { end };
-            if into < end {
-                return Some(Time::from_nanos(start_ns + (end - into)));
-            }
+        if into < end_of_last {
+            return Some(start + Nanos::from_nanos(end_of_last - into));
         }
-        let next = match self.reserved.get(first) {
-            Some(&(begin, end)) => (begin, end),
+        let (begin, end) = match self.reserved.get(first) {
+            Some(&span) => span,
             None => self.reserved.first().map(|&(begin, end)| (begin + cycle, end + cycle))?,
         };
-        (end_ns > next.0).then(|| Time::from_nanos(start_ns + (next.1 - into)))
+        (into + occupation.as_nanos() > begin).then(|| start + Nanos::from_nanos(end - into))
     }
 }
 
