@@ -6,6 +6,8 @@
 //!              +-- departures --> evaluate <-- arrivals -----+           a file of times each
 //! ```
 //!
+//! Experiments with time-triggered Ethernet have threads instead: [`time_triggered`].
+//!
 //! One experiment runs at a time, and nothing else of a campaign beside it. Its figures are those of this machine
 //! and of this hour: every run is another one, so results name the machine, its clock, and the time that others had
 //! taken from it.
@@ -18,6 +20,7 @@ mod evaluate;
 mod injector;
 mod server;
 mod subscriber;
+mod time_triggered;
 mod times;
 mod trace;
 mod worker;
@@ -67,6 +70,11 @@ impl Runner for Host {
         watch: &dyn Watch,
     ) -> Result<Ran, Error> {
         let Task { experiment, command, .. } = task;
+        if let Kind::TimeTriggered(settings) = &experiment.kind {
+            let lines = lines.map(|lines| lines as &mut dyn Write);
+            let result = time_triggered::run(experiment, settings, command, lines, watch)?;
+            return Ok(Ran { result, is_cached: false });
+        }
         let Kind::SignalService(service) = &experiment.kind else {
             return Err(Error::elsewhere(experiment, Testbed::Host));
         };

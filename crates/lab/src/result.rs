@@ -113,8 +113,35 @@ pub struct TimeTriggeredFigures {
     pub ipdv: Option<Figures>,
     /// Frames that came half a period late or more: with the next cycle.
     pub late_cycle: u64,
-    /// How much of the time each link was occupied, in each direction.
+    /// How much of the time each link was occupied, in each direction; empty where nobody counts it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkLoad>,
+    /// What measured it, on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instrument: Option<Instrument>,
+}
+
+/// What measured time-triggered frames on this machine, and how well it could.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Instrument {
+    /// By how much the stamps at both ends of a pair of interfaces differ without a switch: taken off each latency.
+    pub bias_ns: u64,
+    /// Frames during which the thread that sent or relayed them was stopped for 20 us or more.
+    pub marked: u64,
+    /// Latencies of the others, by metric.
+    pub unmarked: BTreeMap<String, Figures>,
+    /// How often the thread that sends was stopped.
+    pub send_stops: u64,
+    /// For how long at most.
+    pub send_longest_stop_ns: u64,
+    /// How often a thread that relays was stopped.
+    pub relay_stops: u64,
+    /// For how long at most.
+    pub relay_longest_stop_ns: u64,
+    /// Frames without a stamp of the kernel at one end.
+    pub unstamped: u64,
+    /// The machine.
+    pub host: HostMachine,
 }
 
 /// How much of the time a link was occupied one way, preambles and gaps included.

@@ -26,6 +26,8 @@ pub(crate) struct Seen {
     pub(crate) dispatched_ns: Option<u64>,
     /// When its last bit arrived, or why it did not.
     pub(crate) fate: Result<u64, Cause>,
+    /// Whether the testbed was stopped while it handled the frame.
+    pub(crate) is_marked: bool,
 }
 
 /// Takes frames in any order of their ends.
@@ -43,6 +45,9 @@ pub(crate) struct Flow<'a> {
     late_cycle: u64,
     last: Option<(u64, i64)>,
     ipdv: Vec<i64>,
+    marked: u64,
+    /// Latencies of frames that are not marked.
+    unmarked: Vec<i64>,
 }
 
 impl<'a> Flow<'a> {
@@ -68,6 +73,8 @@ impl<'a> Flow<'a> {
             late_cycle: 0,
             last: None,
             ipdv: Vec::new(),
+            marked: 0,
+            unmarked: Vec::new(),
         })
     }
 
@@ -112,7 +119,11 @@ impl<'a> Flow<'a> {
             }
         }
         let latency = Metric::NetworkLatency.value(&taps, 0).filter(|_| seen.fate.is_ok());
+        self.marked += u64::from(seen.is_marked);
         if let Some(latency_ns) = latency {
+            if !seen.is_marked {
+                self.unmarked.push(latency_ns);
+            }
             let model_ns = self.model.total().as_nanos() as i64;
             self.late_cycle += u64::from(latency_ns.saturating_sub(model_ns) > period_ns / 2);
             if let Some((number, last_ns)) = self.last.replace((seen.number, latency_ns)) {
@@ -129,6 +140,24 @@ impl<'a> Flow<'a> {
             taps: &taps,
             known_ns: self.model.total().as_nanos(),
         });
+    }
+
+    /// Frames during which the testbed was stopped.
+    pub(crate) const fn marked(&self) -> u64 {
+        self.marked
+    }
+
+    /// The latencies of the others by metric, without their profiles.
+    pub(crate) fn unmarked(&self) -> BTreeMap<String, Figures> {
+        let model_ns = self.model.total().as_nanos() as i64;
+        let residuals: Vec<_> = self.unmarked.iter().map(|it| it - model_ns).collect();
+        let figures = [
+            (Metric::NetworkLatency, Figures::exact(self.unmarked.clone())),
+            (Metric::Residual, Figures::exact(residuals)),
+        ];
+        let plain = |figures: Figures| Figures { profile: Vec::new(), ..figures };
+        let known = figures.into_iter().filter_map(|(metric, it)| Some((metric, it?)));
+        known.map(|(metric, it)| (metric.key().to_owned(), plain(it))).collect()
     }
 
     /// The result; the testbed adds what it knows of its links and its machine.
@@ -176,6 +205,7 @@ impl<'a> Flow<'a> {
             ipdv: Figures::exact(self.ipdv).map(|ipdv| Figures { profile: Vec::new(), ..ipdv }),
             late_cycle: self.late_cycle,
             links,
+            instrument: None,
         };
         Ok(ResultFile {
             duration_ns: duration.as_nanos(),

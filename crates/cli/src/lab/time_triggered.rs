@@ -1,12 +1,12 @@
 //! The results of experiments with time-triggered Ethernet in the terminal.
 
 use candor_lab::group::{Group, groups};
-use candor_lab::result::{ResultFile, TimeTriggeredFigures};
+use candor_lab::result::{Figures, Instrument, ResultFile, TimeTriggeredFigures};
 use candor_lab::runner::Ran;
 use candor_lat::Metric;
 
 use super::ranges::number_range;
-use crate::output::{table, thousands};
+use crate::output::{duration, table, thousands};
 
 /// A row for each experiment: what was measured, what was published, what follows from the schedule, and what is left.
 pub(super) fn overview(finished: &[&Ran]) -> String {
@@ -69,5 +69,48 @@ pub(super) fn details(result: &ResultFile) -> String {
         .iter()
         .map(|it| vec![it.link.clone(), it.from.clone(), format!("{:.2} %", it.load_percent)])
         .collect();
-    table(&["link", "from", ">load"], &rows)
+    let mut out = String::new();
+    if !rows.is_empty() {
+        out.push_str(&table(&["link", "from", ">load"], &rows));
+    }
+    if let Some(instrument) = &figures.instrument {
+        out.push_str(&of_instrument(instrument));
+    }
+    out
+}
+
+/// What measured it, and how well it could.
+fn of_instrument(instrument: &Instrument) -> String {
+    let row = |name: &str, figures: Option<&Figures>| {
+        let us = |ns: i64| format!("{:.3}", ns as f64 / 1_000.0);
+        let cells = figures.map(|it| [it.min_ns, it.p50_ns, it.p90_ns, it.p99_ns, it.max_ns]);
+        let cells = cells.map_or([const { String::new() }; 5], |cells| cells.map(us));
+        [vec![name.to_owned()], cells.to_vec()].concat()
+    };
+    let unmarked = |metric: Metric| instrument.unmarked.get(metric.key());
+    let rows = [
+        row("network latency", unmarked(Metric::NetworkLatency)),
+        row("residual", unmarked(Metric::Residual)),
+    ];
+    let mut out =
+        table(&["frames that are not marked", ">min", ">p50", ">p90", ">p99", ">max"], &rows);
+    let host = &instrument.host;
+    out.push_str(&format!(
+        "\n{} marked: the thread that sends was stopped {} times, for {} at most, those that relay {} times, for {} at most\n\
+         {} taken off each latency: what the stamps at both ends of a pair of interfaces differ by without a switch\n\
+         {}, {} processors, Linux {}, clock {}; busy {} %, stolen {} %\n",
+        thousands(instrument.marked),
+        thousands(instrument.send_stops),
+        duration(instrument.send_longest_stop_ns as f64),
+        thousands(instrument.relay_stops),
+        duration(instrument.relay_longest_stop_ns as f64),
+        duration(instrument.bias_ns as f64),
+        host.cpu,
+        host.cpus,
+        host.kernel,
+        host.clock,
+        host.busy_percent,
+        host.stolen_percent
+    ));
+    out
 }

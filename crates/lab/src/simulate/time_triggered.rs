@@ -77,6 +77,7 @@ impl Observer for Bench<'_> {
             due_ns: record.due.as_nanos(),
             dispatched_ns: record.started.map(Time::as_nanos),
             fate: record.fate.map(|arrived| (arrived + stamping).as_nanos()),
+            is_marked: false,
         });
     }
 

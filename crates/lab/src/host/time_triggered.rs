@@ -1,0 +1,410 @@
+//! Time-triggered Ethernet on this machine: real frames over pairs of virtual interfaces, in a network namespace that the
+//! thread of the experiment makes and that ends with it.
+//!
+//! ```text
+//!  EndSystem (thread) --> veth pair --> Switch (thread) --> veth pair --> analyze (thread)
+//!           stamp of the kernel ^                                ^ stamp of the kernel
+//! ```
+//!
+//! Before the experiment, frames go over a pair without a switch: what the stamps differ by is the bias of the
+//! instrument, and is taken off every latency. A frame is marked when the thread that sends or relays it was stopped
+//! meanwhile.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+
+use candor_causes::Cause;
+use candor_diagnostics::counted;
+use candor_linux::ethernet::{EthernetSocket, Options};
+use candor_linux::namespace::Namespace;
+use candor_linux::netlink::Netlink;
+use candor_linux::realtime::{self, Policy, Task};
+use candor_linux::{Sent, clock};
+use candor_time::{Instant, Nanos, Realtime};
+use candor_tte::Role;
+use candor_tte_live::Epoch;
+use candor_tte_live::analyzer::{Arrivals, analyze};
+use candor_tte_live::end_system::{Departures, EndSystem};
+use candor_tte_live::switch::{Switch, Switched};
+
+use crate::error::Error;
+use crate::experiment::{Experiment, TimeTriggered};
+use crate::machine::{HostMachine, Watched};
+use crate::result::{Instrument, ResultFile};
+use crate::runner::Watch;
+use crate::time_triggered::{Flow, Seen};
+
+use super::ATTENTION;
+
+/// Frames before those that count: kernels begin to stamp some time after they are asked to.
+const WARM_UP: u64 = 20;
+/// Frames by which the instrument is calibrated.
+const CALIBRATION: u32 = 500;
+/// From when all is set up to the first cycle.
+const LEAD: Nanos = Nanos::from_millis(200);
+/// How long a frame may be under way after the last one was sent.
+const PATIENCE: Nanos = Nanos::from_millis(100);
+/// SCHED_FIFO of the threads that send and relay.
+const PRIORITY: u8 = 60;
+/// Bytes of the receive buffers.
+const RECEIVE_BUFFER: u32 = 8 << 20;
+/// More marked frames than this, in percent, and there is no verdict.
+const MOST_MARKED_PERCENT: f64 = 25.0;
+
+/// What the threads have seen.
+struct Measured {
+    bias: Nanos,
+    sent: Departures,
+    switched: Vec<Switched>,
+    arrivals: Arrivals,
+    machine: HostMachine,
+    duration: Nanos,
+    is_real_time: bool,
+}
+
+/// Runs one experiment.
+pub(super) fn run<'a>(
+    experiment: &Experiment,
+    settings: &'a TimeTriggered,
+    command: String,
+    lines: Option<&'a mut dyn Write>,
+    watch: &dyn Watch,
+) -> Result<ResultFile, Error> {
+    let body = || Bed { experiment, settings, watch }.measure();
+    // The thread takes the namespace, with all interfaces in it, along when it ends.
+    let measured = thread::scope(|scope| scope.spawn(body).join());
+    let measured =
+        measured.map_err(|_| Error::Other("a thread of the bench panicked".into()))??;
+    evaluate(experiment, settings, &measured, command, lines)
+}
+
+/// An experiment at work.
+struct Bed<'a> {
+    experiment: &'a Experiment,
+    settings: &'a TimeTriggered,
+    watch: &'a dyn Watch,
+}
+
+/// An error of the system, in words.
+fn system(error: candor_linux::Error) -> Error {
+    Error::Other(error.to_string())
+}
+
+/// The interface of a link at one of its ends.
+fn interface(link: usize, end: usize) -> String {
+    format!("l{link}{}", if end == 0 { "a" } else { "b" })
+}
+
+fn open(name: &str) -> Result<EthernetSocket, Error> {
+    let options = Options { receive_buffer: Some(RECEIVE_BUFFER), ..Options::default() };
+    EthernetSocket::open(name, options).map_err(system)
+}
+
+impl Bed<'_> {
+    fn measure(&self) -> Result<Measured, Error> {
+        let network = &self.settings.network;
+        Namespace::unshare().map_err(system)?;
+        // Interfaces that come up would send frames of their own. Kernels without IPv6 have no such file.
+        for name in ["all", "default"] {
+            let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+        }
+        let mut netlink = Netlink::open().map_err(system)?;
+        let mut pair = |one: &str, other: &str| -> Result<(), candor_linux::Error> {
+            netlink.create_veth(one, other)?;
+            netlink.set_up(one, true)?;
+            netlink.set_up(other, true)
+        };
+        for link in 0..network.links.len() {
+            pair(&interface(link, 0), &interface(link, 1)).map_err(system)?;
+        }
+        pair("cal0", "cal1").map_err(system)?;
+        let is_real_time = realtime::set_policy(Task::This, Policy::Fifo(PRIORITY)).is_ok();
+        let bias = calibrate(&open("cal0")?, &open("cal1")?)?;
+        let sockets = self.sockets()?;
+        let watched = Watched::begin();
+        let epoch = Epoch(clock::now::<Realtime>() + LEAD);
+        let stop = AtomicBool::new(false);
+        let measured = thread::scope(|scope| {
+            // However this ends, the threads end.
+            let _guard = Stopping(&stop);
+            self.run_threads(scope, &sockets, epoch, &stop)
+        })?;
+        let (sent, switched, arrivals) = measured;
+        let duration = clock::now::<Realtime>() - epoch.0;
+        let machine = watched.end();
+        Ok(Measured { bias, sent, switched, arrivals, machine, duration, is_real_time })
+    }
+
+    /// A socket at each end of each link: by link and end. Switches take those of their own later.
+    fn sockets(&self) -> Result<BTreeMap<(usize, usize), EthernetSocket>, Error> {
+        let mut sockets = BTreeMap::new();
+        for link in 0..self.settings.network.links.len() {
+            for end in 0..2 {
+                sockets.insert((link, end), open(&interface(link, end))?);
+            }
+        }
+        Ok(sockets)
+    }
+
+    fn run_threads<'scope, 'env>(
+        &'scope self,
+        scope: &'scope thread::Scope<'scope, 'env>,
+        sockets: &'scope BTreeMap<(usize, usize), EthernetSocket>,
+        epoch: Epoch,
+        stop: &'scope AtomicBool,
+    ) -> Result<(Departures, Vec<Switched>, Arrivals), Error> {
+        let TimeTriggered { ref network, flow, receiver, .. } = *self.settings;
+        let run = self.experiment.seed as u32;
+        let seed = self.experiment.seed;
+        let count = self.experiment.count + WARM_UP;
+        let sender = network.flows[flow].from;
+        let socket_of = |node: usize| {
+            let link = network.links_of(node).next()?;
+            let end = usize::from(network.links[link].ends[0] != node);
+            sockets.get(&(link, end))
+        };
+        let nowhere = || Error::Other("an end system has no link".into());
+        let mut switches: Vec<ScopedJoinHandle<'_, Result<Switched, candor_linux::Error>>> =
+            Vec::new();
+        let mut loads = Vec::new();
+        let mut main = None;
+        let mut receiving = None;
+        for (node, its) in network.nodes.iter().enumerate() {
+            match its.role {
+                Role::Switch(_) => {
+                    let ports = network.links_of(node).filter_map(|link| {
+                        let end = usize::from(network.links[link].ends[0] != node);
+                        Some((link, sockets.get(&(link, end))?))
+                    });
+                    let switch = Switch { network, node, ports: ports.collect(), epoch };
+                    switches.push(scope.spawn(move || {
+                        settle(PRIORITY, true);
+                        switch.run(stop)
+                    }));
+                }
+                Role::EndSystem(_) => {
+                    let Some(socket) = socket_of(node) else { continue };
+                    if node == receiver {
+                        receiving = Some(scope.spawn(move || {
+                            settle(0, false);
+                            analyze(socket, run, stop)
+                        }));
+                    }
+                    let is_precise = node == sender;
+                    let sends = EndSystem { network, node, socket, epoch, run, seed, is_precise };
+                    let counted = is_precise.then_some((flow, count));
+                    let sending = scope.spawn(move || {
+                        settle(if is_precise { PRIORITY } else { 0 }, false);
+                        sends.run(counted, stop)
+                    });
+                    if is_precise {
+                        main = Some(sending);
+                    } else {
+                        loads.push(sending);
+                    }
+                }
+            }
+        }
+        let main = main.ok_or_else(nowhere)?;
+        let receiving = receiving.ok_or_else(nowhere)?;
+        let period = network.flows[flow].period().unwrap_or(network.cycle);
+        while !main.is_finished() {
+            let now = clock::now::<Realtime>();
+            let passed = epoch.since(now);
+            let sent = (passed.as_nanos() / period.as_nanos().max(1)).min(self.experiment.count);
+            if !self.watch.proceed(passed, sent) {
+                return Err(Error::Interrupted);
+            }
+            let ended =
+                switches.iter().any(ScopedJoinHandle::is_finished) || receiving.is_finished();
+            if ended {
+                break;
+            }
+            let _ = clock::sleep_until(now + ATTENTION);
+        }
+        let relays_ns: u64 =
+            network.flows[flow].hops.iter().map(|hop| hop.relay_delay.as_nanos()).sum();
+        let rest = PATIENCE + period + Nanos::from_nanos(relays_ns);
+        let _ = clock::sleep_until(clock::now::<Realtime>() + rest);
+        stop.store(true, Ordering::Relaxed);
+        let sent = joined(main)?;
+        let arrivals = joined(receiving)?;
+        let switched = switches.into_iter().map(joined).collect::<Result<Vec<_>, _>>()?;
+        for load in loads {
+            joined(load)?;
+        }
+        Ok((sent, switched, arrivals))
+    }
+}
+
+/// What a thread has seen.
+fn joined<T>(thread: ScopedJoinHandle<'_, Result<T, candor_linux::Error>>) -> Result<T, Error> {
+    let ended = thread.join();
+    ended.map_err(|_| Error::Other("a thread of the bench panicked".into()))?.map_err(system)
+}
+
+/// Ends all threads that look at it.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The calling thread takes its priority and its processor: switches have the last one for themselves. What is not
+/// permitted stays as it is; the result says so.
+fn settle(priority: u8, is_switch: bool) {
+    let policy = if priority == 0 { Policy::Other } else { Policy::Fifo(priority) };
+    let _ = realtime::set_policy(Task::This, policy);
+    let _ = realtime::set_timer_slack(1);
+    let Ok(cpus) = realtime::affinity(Task::This) else { return };
+    let Some((&last, others)) = cpus.split_last() else { return };
+    if !others.is_empty() {
+        let _ = match is_switch {
+            true => realtime::set_affinity(Task::This, &[last]),
+            false => realtime::set_affinity(Task::This, others),
+        };
+    }
+}
+
+/// By how much the stamps at both ends of a pair of interfaces differ: the median.
+fn calibrate(one: &EthernetSocket, other: &EthernetSocket) -> Result<Nanos, Error> {
+    let mut frame = [0; 60];
+    frame[..6].fill(0xFF);
+    frame[12..14].copy_from_slice(&candor_wire::eth::ether_type::EXPERIMENTAL.to_be_bytes());
+    let mut bytes = [0; 128];
+    let mut times = Vec::new();
+    for number in 0..CALIBRATION {
+        frame[14..18].copy_from_slice(&number.to_be_bytes());
+        if one.send(&frame).map_err(system)? != Sent::Taken {
+            continue;
+        }
+        let mut left: Option<Instant<Realtime>> = None;
+        one.transmit_stamps(&mut |_, stamp| left = Some(stamp)).map_err(system)?;
+        let mut came = None;
+        while let Some(received) = other.receive(&mut bytes).map_err(system)? {
+            if bytes[14..18] == number.to_be_bytes() {
+                came = received.stamp;
+            }
+        }
+        times.extend(left.zip(came).map(|(left, came)| came.signed_nanos_since(left)));
+        let _ = clock::sleep_until(
+            clock::now::<Realtime>() + Nanos::from_nanos(50_000 + u64::from(number % 97) * 1_000),
+        );
+    }
+    if times.len() < CALIBRATION as usize / 2 {
+        return Err(Error::Other(
+            "the kernel does not stamp the frames of virtual interfaces; Linux 4.20 or newer is needed"
+                .into(),
+        ));
+    }
+    times.sort_unstable();
+    Ok(Nanos::from_nanos(times[times.len() / 2].max(0).unsigned_abs()))
+}
+
+/// Makes the result.
+fn evaluate<'a>(
+    experiment: &Experiment,
+    settings: &'a TimeTriggered,
+    measured: &Measured,
+    command: String,
+    lines: Option<&'a mut dyn Write>,
+) -> Result<ResultFile, Error> {
+    let mut flow = Flow::new(settings, lines)?;
+    let stream = settings.flow as u16;
+    let mut arrived: BTreeMap<u32, Vec<Option<u64>>> = BTreeMap::new();
+    for arrival in &measured.arrivals.frames {
+        if arrival.measurement.stream == stream {
+            let stamp = arrival.stamp.map(Instant::as_nanos);
+            arrived.entry(arrival.measurement.sequence).or_default().push(stamp);
+        }
+    }
+    let mut dropped = BTreeMap::new();
+    let mut relayed = BTreeMap::<u32, bool>::new();
+    for switched in &measured.switched {
+        for &(of, number, cause) in &switched.dropped {
+            if of == settings.flow {
+                dropped.insert(number, cause);
+            }
+        }
+        for step in switched.relayed.iter().filter(|step| step.measurement.stream == stream) {
+            let is_marked = switched.stops.overlaps(step.due, step.done)
+                || switched.stops.overlaps(step.received, step.noticed);
+            *relayed.entry(step.measurement.sequence).or_default() |= is_marked;
+        }
+    }
+    let mut unstamped = 0;
+    for frame in &measured.sent.frames {
+        let Some(number) = frame.number.checked_sub(WARM_UP) else { continue };
+        let sequence = frame.number as u32;
+        let is_marked = measured.sent.stops.overlaps(frame.due, frame.done)
+            || relayed.get(&sequence).copied().unwrap_or(false);
+        let seen = |fate| Seen {
+            number,
+            due_ns: frame.due.as_nanos(),
+            dispatched_ns: frame.stamp.map(Instant::as_nanos),
+            fate,
+            is_marked,
+        };
+        let copies = arrived.get(&sequence).map_or(&[][..], Vec::as_slice);
+        for copy in copies {
+            unstamped += u64::from(copy.is_none() || frame.stamp.is_none());
+            let at_ns = copy.map(|at_ns| at_ns.saturating_sub(measured.bias.as_nanos()));
+            flow.add(&seen(at_ns.ok_or(Cause::Unexplained)));
+        }
+        if copies.is_empty() {
+            let cause = match frame.is_taken {
+                false => Cause::SenderQueueFull,
+                true => dropped.get(&frame.number).copied().unwrap_or(Cause::Unexplained),
+            };
+            flow.add(&seen(Err(cause)));
+        }
+    }
+    let stops = |stops: &candor_tte_live::Stops| (stops.count(), stops.longest().as_nanos());
+    let (send_stops, send_longest) = stops(&measured.sent.stops);
+    let relays = measured.switched.iter().map(|it| stops(&it.stops));
+    let (relay_stops, relay_longest) =
+        relays.fold((0, 0), |(count, most), (its, longest)| (count + its, most.max(longest)));
+    let instrument = Instrument {
+        bias_ns: measured.bias.as_nanos(),
+        marked: flow.marked(),
+        unmarked: flow.unmarked(),
+        send_stops,
+        send_longest_stop_ns: send_longest,
+        relay_stops,
+        relay_longest_stop_ns: relay_longest,
+        unstamped,
+        host: measured.machine.clone(),
+    };
+    let mut notes = Vec::new();
+    let marked_percent = flow.marked() as f64 / experiment.count.max(1) as f64 * 100.0;
+    if marked_percent > MOST_MARKED_PERCENT {
+        notes.push(format!(
+            "no verdict: {marked_percent:.0} % of the frames are marked, because the machine stopped the threads \
+             that send and relay; run it again on a quiet machine"
+        ));
+    }
+    if !measured.is_real_time {
+        notes.push(
+            "the threads have no real-time priority; it needs root or CAP_SYS_NICE".to_owned(),
+        );
+    }
+    if unstamped > 0 {
+        notes.push(format!("{} has no time stamp of the kernel", counted(unstamped, "frame")));
+    }
+    let strangers: u64 = measured.switched.iter().map(|it| it.strangers).sum();
+    if strangers + measured.arrivals.strangers > 0 {
+        let all = strangers + measured.arrivals.strangers;
+        notes.push(format!("{} belonged to no flow", counted(all, "frame")));
+    }
+    let mut result = flow.finish(experiment, command, measured.duration, Vec::new())?;
+    result.notes = notes;
+    if let Some(figures) = &mut result.time_triggered {
+        figures.instrument = Some(instrument);
+    }
+    Ok(result)
+}
