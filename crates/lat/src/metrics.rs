@@ -13,6 +13,7 @@
 //! | `end_to_end` | `target_end - queued` |
 //! | `delivery` | `delivered - queued` |
 //! | `round_trip` | `answered - queued` |
+//! | `reception` | `delivered - interrupt` |
 //!
 //! The first two are those of the gateway papers (Sojka and others, 2010 and 2011, figure 2): a
 //! receiver before the gateway and one behind it both stamp the end of the frame; what the frame
@@ -55,6 +56,8 @@ pub enum Metric {
     Delivery,
     /// From when a request was sent to its answer at the same application.
     RoundTrip,
+    /// From the interrupt of the controller to a program that has read the frame.
+    Reception,
 }
 
 /// The one definition of a metric: `to - from`, some without the transmission.
@@ -68,7 +71,7 @@ struct Definition {
 
 impl Metric {
     /// All metrics, the most asked for first.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::TotalLatency,
         Self::GatewayLatency,
         Self::ResponseTime,
@@ -80,11 +83,17 @@ impl Metric {
         Self::EndToEnd,
         Self::Delivery,
         Self::RoundTrip,
+        Self::Reception,
     ];
 
     /// Those that answer the question of a path: tables show them first, and lines per frame have them.
-    const HEADLINE: [Self; 4] =
-        [Self::TotalLatency, Self::GatewayLatency, Self::Delivery, Self::RoundTrip];
+    const HEADLINE: [Self; 5] = [
+        Self::TotalLatency,
+        Self::GatewayLatency,
+        Self::Delivery,
+        Self::RoundTrip,
+        Self::Reception,
+    ];
 
     const fn definition(self) -> Definition {
         const fn wait(key: &'static str, label: &'static str, to: Tap, from: Tap) -> Definition {
@@ -120,6 +129,7 @@ impl Metric {
             Self::EndToEnd => wait("end_to_end", "End to end", Tap::TargetEnd, Tap::Queued),
             Self::Delivery => wait("delivery", "Delivery", Tap::Delivered, Tap::Queued),
             Self::RoundTrip => wait("round_trip", "Round trip", Tap::Answered, Tap::Queued),
+            Self::Reception => wait("reception", "Reception", Tap::Delivered, Tap::Interrupt),
         }
     }
 
@@ -267,13 +277,14 @@ mod tests {
 
     #[test]
     fn a_path_has_the_metrics_between_its_taps() {
-        let others = [Metric::Delivery, Metric::RoundTrip];
+        let others = [Metric::Delivery, Metric::RoundTrip, Metric::Reception];
         let of_gateways = Metric::ALL.into_iter().filter(|metric| !others.contains(metric));
         assert!(TapPath::CAN_GATEWAY.metrics().eq(of_gateways));
         assert!(TapPath::CAN_GATEWAY.headline().eq([Metric::TotalLatency, Metric::GatewayLatency]));
         assert_eq!(TapPath::CAN_GATEWAY.main_metric(), Some(Metric::GatewayLatency));
         assert_eq!(TapPath::SIGNAL_SERVICE.main_metric(), Some(Metric::Delivery));
         assert!(TapPath::ROUND_TRIP.metrics().eq([Metric::RoundTrip]));
+        assert!(TapPath::RECEPTION.metrics().eq([Metric::Reception]));
         assert!(TapPath::HOST.metrics().eq([Metric::HostTime]));
         let bus = TapPath::new("bus", &[Tap::SourceEnd, Tap::Queued]);
         assert!(bus.metrics().eq([Metric::ResponseTime]));

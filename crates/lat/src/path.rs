@@ -6,6 +6,7 @@
 //! | `host` | `read`, `enqueued` | through a gateway, as the gateway itself sees it |
 //! | `signal-service` | `queued`, `delivered` | from who sends a frame to an application that has the event decoded |
 //! | `round-trip` | `queued`, `answered` | from who sends a request to the answer at the same application |
+//! | `reception` | `interrupt`, `delivered` | from the interrupt of a controller to a program that has read the frame |
 //!
 //! An experiment has one path, and its result names it. A metric exists wherever both of its taps are on the
 //! path, and it means the same on each: `host_time` of a simulated gateway can be laid over `host_time` of a
@@ -51,9 +52,12 @@ impl TapPath {
     /// From who sends a request to the answer at the same application.
     pub const ROUND_TRIP: &Self = &Self::new("round-trip", &[Tap::Queued, Tap::Answered]);
 
+    /// From the interrupt of a controller to a program that has read the frame.
+    pub const RECEPTION: &Self = &Self::new("reception", &[Tap::Interrupt, Tap::Delivered]);
+
     /// Every path.
-    pub const ALL: [&Self; 4] =
-        [Self::CAN_GATEWAY, Self::HOST, Self::SIGNAL_SERVICE, Self::ROUND_TRIP];
+    pub const ALL: [&Self; 5] =
+        [Self::CAN_GATEWAY, Self::HOST, Self::SIGNAL_SERVICE, Self::ROUND_TRIP, Self::RECEPTION];
 
     /// The most taps of a path: each frame of a simulation takes room for so many times.
     pub const MAX_TAPS: usize = 9;

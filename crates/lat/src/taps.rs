@@ -1,6 +1,6 @@
 //! Taps: the points on a frame's way where its time is taken. Which of them a frame passes, and in which
 //! order, is its [`TapPath`](crate::TapPath); this is the longest one, `can-gateway`. (`delivered` is on the path
-//! `signal-service`, `answered` on `round-trip`.)
+//! `signal-service`, `answered` on `round-trip`, `interrupt` on `reception`.)
 //!
 //! ```text
 //!  application   source bus         gateway                              target bus
@@ -29,6 +29,8 @@ pub enum Tap {
     Queued,
     /// Start of frame on the source bus.
     SourceStart,
+    /// The controller of a receiver raised its interrupt for the frame.
+    Interrupt,
     /// End of the end-of-frame field on the source bus: receivers have the frame.
     SourceEnd,
     /// The driver took the frame out of the controller.
@@ -43,7 +45,7 @@ pub enum Tap {
     TargetStart,
     /// End of the end-of-frame field on the target bus: receivers have the frame.
     TargetEnd,
-    /// An application has what the frame says, decoded.
+    /// An application has the frame, or what it says, decoded.
     Delivered,
     /// The application has the answer to the frame.
     Answered,
@@ -54,9 +56,10 @@ impl Tap {
     pub const COUNT: usize = Self::ALL.len();
 
     /// All taps in the order of a frame's way.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Queued,
         Self::SourceStart,
+        Self::Interrupt,
         Self::SourceEnd,
         Self::Read,
         Self::Decided,
@@ -74,6 +77,7 @@ impl Tap {
         match self {
             Self::Queued => "queued",
             Self::SourceStart => "source_start",
+            Self::Interrupt => "interrupt",
             Self::SourceEnd => "source_end",
             Self::Read => "read",
             Self::Decided => "decided",
@@ -92,6 +96,7 @@ impl Tap {
         match self {
             Self::Queued => "the application handed the frame to the sender's transmit queue",
             Self::SourceStart => "start of frame on the source bus",
+            Self::Interrupt => "the controller of a receiver raised its interrupt for the frame",
             Self::SourceEnd => "end of frame on the source bus: receivers have it",
             Self::Read => "the driver took the frame out of the controller",
             Self::Decided => "the rule engine decided",
@@ -99,7 +104,7 @@ impl Tap {
             Self::Loaded => "the frame is in the controller's transmit buffer",
             Self::TargetStart => "start of frame on the target bus",
             Self::TargetEnd => "end of frame on the target bus: receivers have it",
-            Self::Delivered => "an application has what the frame says, decoded",
+            Self::Delivered => "an application has the frame, or what it says, decoded",
             Self::Answered => "the application has the answer to the frame",
         }
     }
@@ -121,7 +126,7 @@ mod tests {
     fn the_drawing_shows_every_tap() {
         let drawing = include_str!("taps.rs").split("//! ```").nth(1).unwrap();
         // That of the path `can-gateway`.
-        let others = [Tap::Delivered, Tap::Answered];
+        let others = [Tap::Interrupt, Tap::Delivered, Tap::Answered];
         for tap in Tap::ALL.into_iter().filter(|tap| !others.contains(tap)) {
             assert!(drawing.contains(tap.name()), "{}", tap.name());
         }

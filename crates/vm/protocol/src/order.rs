@@ -216,11 +216,19 @@ pub enum Gateway {
     },
     /// A process that answers each request of a master, as `candor pong` does.
     Slave,
+    /// A process that reads frames from the source bus, and notes when it has each.
+    Reader,
     /// A program of the user's. `{in}` and `{out}` in its arguments are the gateway's interfaces.
     Command(Vec<String>),
 }
 
 impl Gateway {
+    /// Whether frames come out on the target bus.
+    #[must_use]
+    pub const fn passes_on(&self) -> bool {
+        !matches!(self, Self::None | Self::Reader)
+    }
+
     /// Whether it passes frames on by rules.
     #[must_use]
     pub const fn follows_rules(&self) -> bool {
