@@ -123,6 +123,9 @@ static int wait_readable(struct candor_handle *handle, u64 until_ns)
 			schedule();
 		else
 			over = !schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
+		/* Usually there is a frame, which read_frames() takes under the lock: no need for the list. */
+		if (READ_ONCE(handle->received.count))
+			break;
 	}
 	finish_swait(&handle->readable, &wait);
 	return err;

@@ -1,13 +1,19 @@
-//! A program that reads frames and notes when it has each: one call for one frame, and the time stamp counter when the call is
-//! back. Sockets are read by `read()`, the devices of candor_can by their own call, which waits in the driver as well.
+//! A program that reads frames, each by a `read()` that waits, and notes the time stamp counter when it is back. The call goes
+//! past the C library, with either driver.
 
-use candor_linux::can::{RawFrame, Socket};
-use candor_linux::candor_can::{Device, Filter, Frame, Limit, OVERFLOW};
+use std::fs::File;
+use std::mem::offset_of;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use candor_linux::can::Socket;
+use candor_linux::candor_can::Frame;
 use candor_linux::clock::time_stamp_counter;
-use candor_linux::{Errno, state};
+use candor_linux::{Errno, quick, state};
 use candor_protocol::interface;
 use candor_protocol::order::{Driver, Measurement};
 use candor_protocol::report::Stamp;
+use candor_wire::can::socketcan;
 
 use super::Tally;
 use super::apart::{self, Meter};
@@ -18,78 +24,54 @@ const PLACE: &str = "reader";
 const REMEDY: &str = "see the console";
 
 pub(super) fn start(order: &Measurement) -> Result<apart::Running, Failure> {
+    apart::Running::start(order, |order, ready| apart::perform(order, ready, work))
+}
+
+fn work(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally, Failure> {
     match order.driver {
         Driver::Kernel => {
-            apart::Running::start(order, |order, ready| apart::perform(order, ready, sockets))
+            let input = Socket::open(interface::SOURCE).at(PLACE, REMEDY)?;
+            if let Some(bytes) = order.settings.receive_buffer {
+                input.set_receive_buffer(bytes).at(PLACE, REMEDY)?;
+            }
+            let mut frame = [0; socketcan::CAN_MTU];
+            let tally = read_all(&input, &mut frame, socketcan::HEADER_LEN, order, ready)?;
+            let overflow = state::memory(&input).at(PLACE, REMEDY)?.dropped.into();
+            Ok(Tally { overflow, ..tally })
         }
         Driver::CandorCan(_) => {
-            apart::Running::start(order, |order, ready| apart::perform(order, ready, devices))
+            let device = File::open(Path::new("/dev").join(NAMES[0])).at(PLACE, REMEDY)?;
+            let mut frame = [0; size_of::<Frame>()];
+            read_all(&device, &mut frame, offset_of!(Frame, data), order, ready)
         }
     }
 }
 
-/// The frames that were read.
-struct Delivered(Vec<Stamp>);
-
-impl Delivered {
-    /// With room for all, so that none waits for memory.
-    fn new(order: &Measurement) -> Self {
-        Self(Vec::with_capacity(order.traffic.count as usize))
-    }
-
-    fn note(&mut self, time_ns: u64, data: &[u8]) {
-        if let Some(number) = data.first_chunk() {
-            self.0.push(Stamp { number: u16::from_be_bytes(*number), time_ns });
-        }
-    }
-}
-
-fn sockets(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally, Failure> {
-    let input = Socket::open(interface::SOURCE).at(PLACE, REMEDY)?;
-    if let Some(bytes) = order.settings.receive_buffer {
-        input.set_receive_buffer(bytes).at(PLACE, REMEDY)?;
-    }
-    let mut delivered = Delivered::new(order);
-    let mut frame = RawFrame::empty();
+/// Reads until the controller is stopped or taken away. The data of a frame begin at `data`.
+fn read_all(
+    file: &impl AsFd,
+    frame: &mut [u8],
+    data: usize,
+    order: &Measurement,
+    ready: &mut dyn FnMut(),
+) -> Result<Tally, Failure> {
+    // With room for all: none waits for memory.
+    let mut delivered = Vec::with_capacity(order.traffic.count as usize);
     ready();
     let meter = Meter::start();
     loop {
-        let received = input.receive_into(&mut frame);
+        let read = quick::read(file, frame);
         let time_ns = time_stamp_counter();
-        match received {
-            Ok(true) => delivered.note(time_ns, frame.data()),
-            Ok(false) => {}
-            // The interface was stopped: the way in which it is ended.
-            Err(error) if error.errno().and_then(Errno::name) == Some("ENETDOWN") => break,
-            Err(error) => return Err(error).at(PLACE, REMEDY),
-        }
-    }
-    let lost = state::memory(&input).at(PLACE, REMEDY)?.dropped;
-    Ok(Tally { delivered: delivered.0, ..meter.finish(lost.into(), 0) })
-}
-
-fn devices(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally, Failure> {
-    let device = Device::open(NAMES[0]).at(PLACE, REMEDY)?;
-    device.set_filters(&[Filter::default()], 0).at(PLACE, REMEDY)?;
-    let mut delivered = Delivered::new(order);
-    let mut room = [Frame::default()];
-    let mut lost = 0;
-    ready();
-    let meter = Meter::start();
-    loop {
-        let received = device.read(&mut room, Limit::Never);
-        let time_ns = time_stamp_counter();
-        match received {
-            Ok(0) => {}
+        match read {
             Ok(_) => {
-                delivered.note(time_ns, &room[0].data);
-                if room[0].flags & OVERFLOW != 0 {
-                    lost = device.statistics().at(PLACE, REMEDY)?.handle_lost;
-                }
+                let number = frame.get(data..).and_then(<[u8]>::first_chunk);
+                delivered
+                    .extend(number.map(|it| Stamp { number: u16::from_be_bytes(*it), time_ns }));
             }
-            // The controller was taken away: the way in which it is ended.
-            Err(_) => break,
+            Err(errno) if matches!(errno.name(), Some("ENETDOWN" | "ENODEV")) => break,
+            Err(errno) if errno.name() == Some("EINTR") => {}
+            Err(errno) => return Err(Failure::new(PLACE, errno.to_string(), REMEDY)),
         }
     }
-    Ok(Tally { delivered: delivered.0, ..meter.finish(lost, 0) })
+    Ok(Tally { delivered, ..meter.finish(0, 0) })
 }
