@@ -9,7 +9,7 @@ use std::path::Path;
 use candor_linux::can::Socket;
 use candor_linux::candor_can::Frame;
 use candor_linux::clock::time_stamp_counter;
-use candor_linux::{Errno, quick, state};
+use candor_linux::{quick, state};
 use candor_protocol::interface;
 use candor_protocol::order::{Driver, Measurement};
 use candor_protocol::report::Stamp;
