@@ -467,6 +467,23 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_survives_the_way_and_passes_nothing_on() {
+        let pace = Pace::OneAtATime { shortest_ns: 1, longest_ns: 2, timeout_ns: 3 };
+        let traffic = Traffic::new(pace, 1);
+        let order = Measurement::new(Gateway::Reader, Table::default(), traffic);
+        let order = Order::Measure(Box::new(order));
+        assert_eq!(decode(&encode(&order), 0), Ok(Some((order.clone(), encode(&order).len()))));
+        for (gateway, passes_on) in [
+            (Gateway::None, false),
+            (Gateway::Reader, false),
+            (Gateway::ReadWrite, true),
+            (Gateway::Kernel, true),
+        ] {
+            assert_eq!(gateway.passes_on(), passes_on, "{gateway:?}");
+        }
+    }
+
+    #[test]
     fn frames_are_numbered_and_take_identifiers_in_turn() {
         let traffic = Traffic {
             pace: Pace::Paced { period_percent: 100 },

@@ -249,3 +249,20 @@ impl Report {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::{decode, encode};
+
+    #[test]
+    fn what_a_reader_notes_survives_the_way() {
+        let stamps = vec![Stamp { number: 7, time_ns: u64::MAX }, Stamp { number: 8, time_ns: 0 }];
+        let message = Message::Delivered(stamps.clone());
+        let bytes = encode(&message);
+        assert_eq!(decode(&bytes, 0), Ok(Some((message.clone(), bytes.len()))));
+        let mut report = Report::default();
+        report.take(message);
+        assert_eq!(report.delivered, stamps);
+    }
+}
