@@ -91,7 +91,7 @@ void candor_unregister(struct candor_device *device)
 /* Under device->lock: whatever the handle waits for, it looks again. */
 void candor_wake(struct candor_handle *handle)
 {
-	swake_up_one(&handle->readable);
+	rcuwait_wake_up(&handle->readable);
 	swake_up_one(&handle->writable);
 	if (wq_has_sleeper(&handle->poll))
 		irq_work_queue(&handle->poll_work);
@@ -248,7 +248,7 @@ void candor_distribute(struct candor_device *device, struct candor_frame *frame,
 		candor_queue_put(&handle->received, frame);
 		raw_spin_unlock(&handle->lock);
 		frame->flags &= ~CANDOR_OWN;
-		swake_up_one(&handle->readable);
+		rcuwait_wake_up(&handle->readable);
 		if (wq_has_sleeper(&handle->poll))
 			irq_work_queue(&handle->poll_work);
 	}

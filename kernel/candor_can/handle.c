@@ -44,7 +44,7 @@ static int candor_open(struct inode *inode, struct file *file)
 	raw_spin_lock_init(&handle->lock);
 	mutex_init(&handle->reading);
 	mutex_init(&handle->writing);
-	init_swait_queue_head(&handle->readable);
+	rcuwait_init(&handle->readable);
 	init_swait_queue_head(&handle->writable);
 	init_waitqueue_head(&handle->poll);
 	init_irq_work(&handle->poll_work, poll_work);
@@ -105,12 +105,12 @@ static bool may_read(struct candor_handle *handle)
 static int wait_readable(struct candor_handle *handle, u64 until_ns)
 {
 	ktime_t until = ns_to_ktime(min_t(u64, until_ns, KTIME_MAX));
-	DECLARE_SWAITQUEUE(wait);
 	bool over = false;
 	int err = 0;
 
+	prepare_to_rcuwait(&handle->readable);
 	for (;;) {
-		prepare_to_swait_exclusive(&handle->readable, &wait, TASK_INTERRUPTIBLE);
+		set_current_state(TASK_INTERRUPTIBLE);
 		if (may_read(handle))
 			break;
 		if (over)
@@ -123,9 +123,20 @@ static int wait_readable(struct candor_handle *handle, u64 until_ns)
 			schedule();
 		else
 			over = !schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
+		/* Usually there is a frame, which read_frames() takes under the lock. */
+		if (READ_ONCE(handle->received.count))
+			break;
 	}
-	finish_swait(&handle->readable, &wait);
+	finish_rcuwait(&handle->readable);
 	return err;
+}
+
+/* Of a size that is known here the kernel checks no bounds of the stack. */
+static bool give(struct candor_frame __user *to, const struct candor_frame *batch, u32 n)
+{
+	if (n == 1)
+		return !copy_to_user(to, batch, sizeof(*batch));
+	return !copy_to_user(to, batch, n * sizeof(*batch));
 }
 
 /*
@@ -155,7 +166,7 @@ static ssize_t read_frames(struct candor_handle *handle, char __user *to, size_t
 				return err;
 			continue;
 		}
-		if (copy_to_user(to + done * sizeof(batch[0]), batch, n * sizeof(batch[0])))
+		if (!give((struct candor_frame __user *)to + done, batch, n))
 			return done ? done : -EFAULT;
 		done += n;
 	}

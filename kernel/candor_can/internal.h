@@ -19,6 +19,7 @@
 #include <linux/list.h>
 #include <linux/miscdevice.h>
 #include <linux/mutex.h>
+#include <linux/rcuwait.h>
 #include <linux/spinlock.h>
 #include <linux/swait.h>
 #include <linux/wait.h>
@@ -97,9 +98,9 @@ struct candor_handle {
 	raw_spinlock_t lock;		/* received */
 	struct candor_queue received;
 
-	/* A swait_queue may have one sleeper only: the mutexes let in one thread at a time. */
+	/* Both may have one sleeper only: the mutexes let in one thread at a time. */
 	struct mutex reading;		/* one sleeper in readable */
-	struct swait_queue_head readable;
+	struct rcuwait readable;	/* the shortest way to wake a thread */
 	struct mutex writing;		/* one sleeper in writable */
 	struct swait_queue_head writable;
 

@@ -47,8 +47,11 @@ impl Experiment {
     /// The taps that its frames pass.
     #[must_use]
     pub const fn path(&self) -> &'static TapPath {
-        match self.kind {
-            Kind::CanGateway(_) => TapPath::CAN_GATEWAY,
+        match &self.kind {
+            Kind::CanGateway(can) => match &can.world {
+                World::Vm(vm) if matches!(vm.gateway, order::Gateway::Reader) => TapPath::RECEPTION,
+                World::Vm(_) | World::Sim(_) => TapPath::CAN_GATEWAY,
+            },
             Kind::SignalService(_) => TapPath::SIGNAL_SERVICE,
             Kind::Ping(_) => TapPath::ROUND_TRIP,
             Kind::TimeTriggered(_) => TapPath::TIME_TRIGGERED,

@@ -15,6 +15,7 @@ mod order;
 mod ping;
 mod profile;
 mod qemu;
+mod reception;
 mod stopped;
 mod store;
 
@@ -23,7 +24,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use candor_protocol::order::File;
+use candor_protocol::order::{File, Gateway};
 use candor_protocol::{Order, Report, meeting};
 
 pub use self::profile::Breakdown;
@@ -202,7 +203,12 @@ impl Runner for Machines {
             }
             _ => {
                 let bed = (can_gateway(experiment)?, settings, machine);
-                evaluate::evaluate(experiment, bed, &report, command, frames)?
+                match settings.gateway {
+                    Gateway::Reader => {
+                        reception::evaluate(experiment, bed, &report, command, frames)?
+                    }
+                    _ => evaluate::evaluate(experiment, bed, &report, command, frames)?,
+                }
             }
         };
         Ok(Ran { result, is_cached })

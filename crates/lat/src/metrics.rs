@@ -13,6 +13,7 @@
 //! | `end_to_end` | `target_end - queued` |
 //! | `delivery` | `delivered - queued` |
 //! | `round_trip` | `answered - queued` |
+//! | `reception` | `delivered - interrupt` |
 //! | `departure` | `dispatched - due` |
 //! | `arrival` | `arrived - due - model` |
 //! | `residual` | `arrived - dispatched - model` |
@@ -59,6 +60,8 @@ pub enum Metric {
     Delivery,
     /// From when a request was sent to its answer at the same application.
     RoundTrip,
+    /// From the interrupt of the controller to a program that has read the frame.
+    Reception,
     /// How far from its instant a time-triggered frame left its sender.
     Departure,
     /// How far it arrived from the instant that follows from the schedule.
@@ -81,7 +84,7 @@ struct Definition {
 
 impl Metric {
     /// All metrics, the most asked for first.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::TotalLatency,
         Self::GatewayLatency,
         Self::ResponseTime,
@@ -93,6 +96,7 @@ impl Metric {
         Self::EndToEnd,
         Self::Delivery,
         Self::RoundTrip,
+        Self::Reception,
         Self::Departure,
         Self::Arrival,
         Self::Residual,
@@ -100,11 +104,12 @@ impl Metric {
     ];
 
     /// Those that answer the question of a path: tables show them first, and lines per frame have them.
-    const HEADLINE: [Self; 6] = [
+    const HEADLINE: [Self; 7] = [
         Self::TotalLatency,
         Self::GatewayLatency,
         Self::Delivery,
         Self::RoundTrip,
+        Self::Reception,
         Self::Residual,
         Self::NetworkLatency,
     ];
@@ -143,6 +148,7 @@ impl Metric {
             Self::EndToEnd => wait("end_to_end", "End to end", Tap::TargetEnd, Tap::Queued),
             Self::Delivery => wait("delivery", "Delivery", Tap::Delivered, Tap::Queued),
             Self::RoundTrip => wait("round_trip", "Round trip", Tap::Answered, Tap::Queued),
+            Self::Reception => wait("reception", "Reception", Tap::Delivered, Tap::Interrupt),
             Self::Departure => wait("departure", "Departure", Tap::Dispatched, Tap::Due),
             Self::Arrival => Definition {
                 known: Some("model"),
@@ -305,6 +311,7 @@ mod tests {
         let others = [
             Metric::Delivery,
             Metric::RoundTrip,
+            Metric::Reception,
             Metric::Departure,
             Metric::Arrival,
             Metric::Residual,
@@ -316,6 +323,7 @@ mod tests {
         assert_eq!(TapPath::CAN_GATEWAY.main_metric(), Some(Metric::GatewayLatency));
         assert_eq!(TapPath::SIGNAL_SERVICE.main_metric(), Some(Metric::Delivery));
         assert!(TapPath::ROUND_TRIP.metrics().eq([Metric::RoundTrip]));
+        assert!(TapPath::RECEPTION.metrics().eq([Metric::Reception]));
         assert!(TapPath::HOST.metrics().eq([Metric::HostTime]));
         let bus = TapPath::new("bus", &[Tap::SourceEnd, Tap::Queued]);
         assert!(bus.metrics().eq([Metric::ResponseTime]));

@@ -6,6 +6,7 @@
 //! | `host` | `read`, `enqueued` | through a gateway, as the gateway itself sees it |
 //! | `signal-service` | `queued`, `delivered` | from who sends a frame to an application that has the event decoded |
 //! | `round-trip` | `queued`, `answered` | from who sends a request to the answer at the same application |
+//! | `reception` | `interrupt`, `delivered` | from the interrupt of a controller to a program that has read the frame |
 //! | `time-triggered` | `due`, `dispatched`, `arrived` | from an end system through a network with a schedule to another end system |
 //!
 //! An experiment has one path, and its result names it. A metric exists wherever both of its taps are on the
@@ -52,16 +53,20 @@ impl TapPath {
     /// From who sends a request to the answer at the same application.
     pub const ROUND_TRIP: &Self = &Self::new("round-trip", &[Tap::Queued, Tap::Answered]);
 
+    /// From the interrupt of a controller to a program that has read the frame.
+    pub const RECEPTION: &Self = &Self::new("reception", &[Tap::Interrupt, Tap::Delivered]);
+
     /// From an end system through a network with a schedule to another end system.
     pub const TIME_TRIGGERED: &Self =
         &Self::new("time-triggered", &[Tap::Due, Tap::Dispatched, Tap::Arrived]);
 
     /// Every path.
-    pub const ALL: [&Self; 5] = [
+    pub const ALL: [&Self; 6] = [
         Self::CAN_GATEWAY,
         Self::HOST,
         Self::SIGNAL_SERVICE,
         Self::ROUND_TRIP,
+        Self::RECEPTION,
         Self::TIME_TRIGGERED,
     ];
 

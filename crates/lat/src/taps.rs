@@ -1,6 +1,6 @@
 //! Taps: the points on a frame's way where its time is taken. Which of them a frame passes, and in which
 //! order, is its [`TapPath`](crate::TapPath); this is the longest one, `can-gateway`. (`delivered` is on the path
-//! `signal-service`, `answered` on `round-trip`, `due`, `dispatched` and `arrived` on
+//! `signal-service`, `answered` on `round-trip`, `interrupt` on `reception`, `due`, `dispatched` and `arrived` on
 //! `time-triggered`.)
 //!
 //! ```text
@@ -34,6 +34,8 @@ pub enum Tap {
     Queued,
     /// Start of frame on the source bus.
     SourceStart,
+    /// The controller of a receiver raised its interrupt for the frame.
+    Interrupt,
     /// End of the end-of-frame field on the source bus: receivers have the frame.
     SourceEnd,
     /// The driver took the frame out of the controller.
@@ -48,7 +50,7 @@ pub enum Tap {
     TargetStart,
     /// End of the end-of-frame field on the target bus: receivers have the frame.
     TargetEnd,
-    /// An application has what the frame says, decoded.
+    /// An application has the frame, or what it says, decoded.
     Delivered,
     /// The application has the answer to the frame.
     Answered,
@@ -61,11 +63,12 @@ impl Tap {
     pub const COUNT: usize = Self::ALL.len();
 
     /// All taps in the order of a frame's way.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Due,
         Self::Dispatched,
         Self::Queued,
         Self::SourceStart,
+        Self::Interrupt,
         Self::SourceEnd,
         Self::Read,
         Self::Decided,
@@ -86,6 +89,7 @@ impl Tap {
             Self::Dispatched => "dispatched",
             Self::Queued => "queued",
             Self::SourceStart => "source_start",
+            Self::Interrupt => "interrupt",
             Self::SourceEnd => "source_end",
             Self::Read => "read",
             Self::Decided => "decided",
@@ -107,6 +111,7 @@ impl Tap {
             Self::Dispatched => "the first bit of the frame behind its preamble left the sender",
             Self::Queued => "the application handed the frame to the sender's transmit queue",
             Self::SourceStart => "start of frame on the source bus",
+            Self::Interrupt => "the controller of a receiver raised its interrupt for the frame",
             Self::SourceEnd => "end of frame on the source bus: receivers have it",
             Self::Read => "the driver took the frame out of the controller",
             Self::Decided => "the rule engine decided",
@@ -114,7 +119,7 @@ impl Tap {
             Self::Loaded => "the frame is in the controller's transmit buffer",
             Self::TargetStart => "start of frame on the target bus",
             Self::TargetEnd => "end of frame on the target bus: receivers have it",
-            Self::Delivered => "an application has what the frame says, decoded",
+            Self::Delivered => "an application has the frame, or what it says, decoded",
             Self::Answered => "the application has the answer to the frame",
             Self::Arrived => "the last bit of the frame reached the receiver over a link",
         }
@@ -137,7 +142,14 @@ mod tests {
     fn the_drawing_shows_every_tap() {
         let drawing = include_str!("taps.rs").split("//! ```").nth(1).unwrap();
         // That of the path `can-gateway`.
-        let others = [Tap::Due, Tap::Dispatched, Tap::Delivered, Tap::Answered, Tap::Arrived];
+        let others = [
+            Tap::Due,
+            Tap::Dispatched,
+            Tap::Interrupt,
+            Tap::Delivered,
+            Tap::Answered,
+            Tap::Arrived,
+        ];
         for tap in Tap::ALL.into_iter().filter(|tap| !others.contains(tap)) {
             assert!(drawing.contains(tap.name()), "{}", tap.name());
         }

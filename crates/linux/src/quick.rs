@@ -3,7 +3,7 @@
 //! | what | instead of | instructions less (Linux 6.12) |
 //! |---|---|---|
 //! | [`receive_once`], [`send`]: `recv`, `send` | `read`, `write`, which ask what kind of file it is | 300 each |
-//! | system calls past the C library | `recv`, `send` of the C library, where threads can be cancelled | 50 each |
+//! | system calls past the C library, also [`read`] | `recv`, `send`, `read` of the C library, where threads can be cancelled | 50 each |
 //! | [`spawn_apart`] | a table of files shared with other threads | 45 per call |
 //! | [`leave_restartable_sequences`] | what the C library sets up for every thread | 190 per wake-up |
 
@@ -180,6 +180,15 @@ fn leave_shared_files() -> Result<(), Error> {
     Ok(())
 }
 
+/// `read` into `buffer`: the number of bytes.
+///
+/// # Errors
+/// As the file has them; also that a signal came.
+#[inline]
+pub fn read(file: &impl AsFd, buffer: &mut [u8]) -> Result<usize, Errno> {
+    rustix::io::read(file, buffer).map_err(Errno::from)
+}
+
 /// Takes the calling thread out of the kernel's restartable sequences (`rseq`), into which the C
 /// library puts every thread: the kernel then has nothing to look after when the thread comes to
 /// run. False if it was not in. The C library goes on without them.
@@ -245,6 +254,24 @@ mod tests {
         let entries = std::fs::read_dir("/proc/thread-self/fd").unwrap().flatten();
         let link = |entry: std::fs::DirEntry| std::fs::read_link(entry.path()).ok();
         entries.filter_map(link).map(|link| link.display().to_string()).collect()
+    }
+
+    #[test]
+    fn what_is_in_a_pipe_is_read() {
+        let (output, mut input) = std::io::pipe().unwrap();
+        std::io::Write::write_all(&mut input, b"12345").unwrap();
+        let mut buffer = [0; 3];
+        assert_eq!(read(&output, &mut buffer), Ok(3));
+        assert_eq!(buffer, *b"123");
+        assert_eq!(read(&output, &mut buffer), Ok(2));
+        drop(input);
+        assert_eq!(read(&output, &mut buffer), Ok(0));
+        assert_eq!(read(&input_only(), &mut buffer), Err(Errno(libc::EBADF)));
+    }
+
+    /// A file that cannot be read.
+    fn input_only() -> std::fs::File {
+        std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap()
     }
 
     #[test]

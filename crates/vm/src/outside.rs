@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use candor_hardware::bus::Fault;
 use candor_protocol::departures::{Departures, frame};
-use candor_protocol::order::{self, BusFaults, Datagrams, EthernetLoad, Gateway, Measurement};
+use candor_protocol::order::{self, BusFaults, Datagrams, EthernetLoad, Measurement};
 use candor_protocol::random::Random;
 use candor_protocol::report::{BusCount, OnWire, Stamp, StationCount, Wire};
 use candor_protocol::{Report, Tester, meeting};
@@ -105,7 +105,7 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
     let [source, target] = buses.map(|bus| bus.map_err(refused));
     let (pace, times) = match (departures, traffic.pace) {
         (Departures::AfterArrival(whiles), order::Pace::OneAtATime { timeout_ns, .. }) => {
-            let bus = if measurement.gateway == Gateway::None { SOURCE } else { TARGET };
+            let bus = if measurement.gateway.passes_on() { TARGET } else { SOURCE };
             (Pace::AfterArrival { bus, timeout_ns }, whiles)
         }
         (Departures::AfterArrival(times), order::Pace::Paced { .. })
@@ -202,7 +202,7 @@ pub(crate) fn add_to(
         return Err(broken("are not complete"));
     };
     let mut seen = Seen { start_ns: start.at_ns, ..Seen::default() };
-    let listens_on = if measurement.gateway == Gateway::None { SOURCE } else { TARGET };
+    let listens_on = if measurement.gateway.passes_on() { TARGET } else { SOURCE };
     for record in &records {
         seen.take(record, measurement, listens_on)?;
     }
@@ -244,7 +244,7 @@ impl Seen {
                     self.monitored.extend(stamp(time_ns));
                     self.wire.source.push(on_wire);
                 }
-                let is_ours = record.is_guest == (measurement.gateway != Gateway::None);
+                let is_ours = record.is_guest == measurement.gateway.passes_on();
                 if record.bus == listens_on
                     && is_ours
                     && let Some(stamp) = stamp(time_ns)
@@ -319,6 +319,9 @@ impl Seen {
             report.received = self.received;
             report.frames = self.frames;
         }
+        for stamp in &mut report.delivered {
+            stamp.time_ns = stamp.time_ns.saturating_sub(self.start_ns);
+        }
         report.totals.ping_replies = self.wire.station.as_ref().map_or(0, |it| it.answers);
         report.wire = Some(self.wire);
     }
@@ -339,7 +342,7 @@ const _: () = {
 mod tests {
     use candor_engine::Table;
     use candor_hardware::bus::Statistics;
-    use candor_protocol::order::{BusTiming, Traffic};
+    use candor_protocol::order::{BusTiming, Gateway, Traffic};
 
     use super::*;
 
@@ -364,6 +367,7 @@ mod tests {
             (FLOOD, Gateway::Kernel, Pace::Timed),
             (ONE_AT_A_TIME, Gateway::Kernel, Pace::AfterArrival { bus: TARGET, timeout_ns: 1_000 }),
             (ONE_AT_A_TIME, Gateway::None, Pace::AfterArrival { bus: SOURCE, timeout_ns: 1_000 }),
+            (ONE_AT_A_TIME, Gateway::Reader, Pace::AfterArrival { bus: SOURCE, timeout_ns: 1_000 }),
         ] {
             let measurement = measurement(pace, gateway);
             let bytes = plan(&measurement).unwrap();
@@ -485,6 +489,13 @@ mod tests {
         let mut report = Report::default();
         let order = Measurement { gateway: Gateway::None, ..order };
         add_to(&mut report, &order, &bytes(&records()[1..])).unwrap();
+        assert_eq!(report.received, report.monitored);
+
+        // What a reader notes is in the virtual clock, which does not begin with the tester.
+        let mut report = Report { delivered: vec![stamp(0, 2_008)], ..Report::default() };
+        let order = Measurement { gateway: Gateway::Reader, ..order };
+        add_to(&mut report, &order, &bytes(&records()[1..])).unwrap();
+        assert_eq!(report.delivered, [stamp(0, 1_008)]);
         assert_eq!(report.received, report.monitored);
     }
 

@@ -27,17 +27,24 @@ pub(super) enum Kind {
     User,
     Live,
     Command,
+    Reader,
 }
 
-const KINDS: [(&str, Kind); 5] = [
+const KINDS: [(&str, Kind); 6] = [
     ("kernel", Kind::Kernel),
     ("user", Kind::User),
     ("live", Kind::Live),
     ("command", Kind::Command),
+    ("reader", Kind::Reader),
     ("none", Kind::None),
 ];
 
 impl Kind {
+    /// Whether frames come out on the second bus.
+    pub(super) const fn passes_on(self) -> bool {
+        !matches!(self, Self::None | Self::Reader)
+    }
+
     /// As files name it.
     pub(super) fn name(self) -> &'static str {
         KINDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
@@ -105,7 +112,7 @@ impl Reader<'_> {
             || generated.as_ref().is_some_and(|generated| *generated != Generated::EVERYTHING);
         let rules = match (rules_file, generated) {
             // Nobody is there to follow rules.
-            _ if kind == Kind::None => None,
+            _ if !kind.passes_on() => None,
             (Some(file), None) => self.rule_file(file, rules_origin),
             (None, generated) => {
                 let generated = generated.unwrap_or(Generated::EVERYTHING);

@@ -65,7 +65,7 @@ impl Reader<'_> {
             ethernet: said.load.ethernet.then_some(said.load_size.ethernet),
         };
         let rules = match gateway {
-            Some(gateway) if gateway.kind != Kind::None => Some(gateway.rules?),
+            Some(gateway) if gateway.kind.passes_on() => Some(gateway.rules?),
             _ => None,
         };
         if !is_fine {
@@ -100,6 +100,7 @@ impl Reader<'_> {
             Kind::Live => {
                 plain(order::Gateway::Live { measures: said.measures, port: said.port.clone() })
             }
+            Kind::Reader => plain(order::Gateway::Reader),
             Kind::Command => self.command(said),
         }
     }
@@ -197,6 +198,7 @@ fn describe(said: Option<&gateway::Said<'_>>) -> String {
             let port = said.port.iter().map(|port| format!(" on {port}")).collect::<String>();
             format!("live gateway{port}{}", if said.measures { ", measuring" } else { "" })
         }
+        Kind::Reader => "a program that reads".into(),
         Kind::Command => {
             format!("command {}", said.command.first().map_or("", |(program, _)| program))
         }

@@ -119,9 +119,13 @@ impl Reader<'_> {
             let message = "candor_can is a driver of the SJA1000";
             refusals.refuse(origin, message, "remove vm.controller");
         }
-        if said.gateway.as_ref().is_some_and(|gateway| gateway.kind != Kind::User) {
-            let message = "only the read/write loop uses the devices of candor_can";
-            refusals.refuse(origin, message, "use gateway.kind = \"user\"");
+        if said
+            .gateway
+            .as_ref()
+            .is_some_and(|gateway| !matches!(gateway.kind, Kind::User | Kind::Reader))
+        {
+            let message = "only the read/write loop and the reader use the devices of candor_can";
+            refusals.refuse(origin, message, "use gateway.kind = \"user\" or \"reader\"");
         }
         let mut rates = self.network.buses.iter().map(|bus| bus.timing.nominal);
         let first = rates.next();
@@ -144,6 +148,12 @@ fn hosts_gateway(said: &Said<'_>, gateway: &gateway::Said<'_>, refusals: &mut Re
         let hint = "use kind = \"live\", or remove `port`";
         refusals.refuse(said.origin_of(&["gateway", "port"]), message, hint);
     }
+    if gateway.kind == Kind::Reader && said.machine.tester != Some(Tester::Outside) {
+        let message =
+            "a reader is measured against the bus, which takes no time with a tester inside";
+        let hint = "use vm.tester = \"outside\"";
+        refusals.refuse(said.origin_of(&["gateway", "kind"]), message, hint);
+    }
     if gateway.delay.is_some() {
         let message = "a gateway of constant delay exists only in simulation";
         let hint = "use gateway.kind instead of gateway.delay";
@@ -165,6 +175,11 @@ fn hosts_gateway(said: &Said<'_>, gateway: &gateway::Said<'_>, refusals: &mut Re
                 gateway.rules_origin,
                 "a command does not read rules",
                 "configure it with gateway.command and gateway.files",
+            ),
+            Kind::Reader => refusals.refuse(
+                gateway.rules_origin,
+                "a reader passes nothing on",
+                "remove `rules` and `generate`, or use another kind",
             ),
             _ => {}
         }

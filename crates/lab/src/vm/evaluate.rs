@@ -255,22 +255,13 @@ impl Run<'_> {
     fn buses(&self, journeys: &Journeys) -> Vec<Bus> {
         if let Some(wire) = &self.report.wire {
             let counted = self.can.network.buses.iter().zip(&wire.buses);
-            return counted.map(|(bus, it)| self.counted_bus(bus, it)).collect();
+            let duration_ns = self.report.totals.duration_ns;
+            return counted.map(|(bus, it)| counted_bus(bus, it, duration_ns)).collect();
         }
         let on_source = journeys.0.iter().filter(|journey| journey.monitored.is_some());
         let on_source = on_source.filter_map(|journey| self.numbered.frame(journey.number));
         let on_target = if self.is_delivered() { &[][..] } else { self.arrived };
         buses(&self.can.network.buses, self.report.totals.duration_ns, on_source, on_target)
-    }
-
-    /// A bus as the tester outside counted it.
-    fn counted_bus(&self, bus: &candor_network::Bus, count: &BusCount) -> Bus {
-        let duration_ns = self.report.totals.duration_ns;
-        Bus {
-            error_frames: count.error_frames,
-            bus_offs: count.bus_offs,
-            ..Bus::new(bus, count.frames, count.busy_ns, duration_ns)
-        }
     }
 
     /// What makes the figures doubtful.
@@ -323,6 +314,15 @@ pub(super) fn conditions(machine: &Machine, settings: &Vm) -> String {
          path lengths, not a forecast for a board; {}",
         settings.description
     )
+}
+
+/// A bus as the tester outside counted it.
+pub(super) fn counted_bus(bus: &candor_network::Bus, count: &BusCount, duration_ns: u64) -> Bus {
+    Bus {
+        error_frames: count.error_frames,
+        bus_offs: count.bus_offs,
+        ..Bus::new(bus, count.frames, count.busy_ns, duration_ns)
+    }
 }
 
 /// The frames that the receiver got, as its socket gave them.

@@ -37,7 +37,7 @@ pub(super) struct Rules<'a> {
 impl<'a> Expected<'a> {
     pub(super) fn new(can: &'a CanGateway, gateway: &Gateway) -> Self {
         match gateway {
-            Gateway::None | Gateway::ReadWrite => Self::Same,
+            Gateway::None | Gateway::Reader | Gateway::ReadWrite => Self::Same,
             Gateway::Command(_) | Gateway::Slave => Self::Unknown,
             Gateway::Kernel | Gateway::Live { .. } => {
                 let rules = can.rules().and_then(|table| Rules::new(table, &can.network.buses));

@@ -189,7 +189,10 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
         ),
         (
             format!("{TWO}vm = {{ driver = 'candor_can', driver_sources = '{SOURCES}' }}"),
-            &["only the read/write loop uses", "gateway.kind = \"user\""],
+            &[
+                "only the read/write loop and the reader use",
+                "gateway.kind = \"user\" or \"reader\"",
+            ],
         ),
         (
             format!("{TWO}vm.driver = 'candor_can'\nvm.driver_sources = 'crates'"),
@@ -198,6 +201,24 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
         (
             format!("{TWO}vm.driver = 'candor_can'\nvm.driver_sources = '{SOURCES}'"),
             &["same bit rate", "give both buses the same bitrate"],
+        ),
+        (
+            TWO.replace("'kernel'", "'reader'"),
+            &[
+                "t.toml:5:16: error: a reader is measured against the bus",
+                "vm.tester = \"outside\"",
+            ],
+        ),
+        (
+            format!(
+                "{}vm.tester = 'outside'\ngateway.generate = {{ filters = 1 }}",
+                TWO.replace("'kernel'", "'reader'")
+            ),
+            &["a reader passes nothing on", "remove `rules` and `generate`"],
+        ),
+        (
+            TWO.replace("'vm'", "'sim'").replace("'kernel'", "'reader'"),
+            &["the simulation has no gateway of kind `reader`", "--testbed vm"],
         ),
         (format!("{TWO}vm.handler = 'thread'"), &["are those of candor_can", "remove them"]),
         (format!("{TWO}vm.tester = 'there'"), &["`tester` is \"there\"", "outside"]),

@@ -120,6 +120,45 @@ fn a_tester_outside_sees_the_wire() {
 }
 
 #[test]
+fn a_reader_is_measured_from_the_interrupt_on() {
+    let lab = Lab::new(|measurement| {
+        let mut report = perfect(measurement);
+        // Its end on the bus is at 1,000 ns, the interrupt one bit of 1 Mbit/s before.
+        let read = |stamp: &Stamp| Stamp { time_ns: stamp.time_ns + 7_000, ..*stamp };
+        report.delivered = report.monitored.iter().map(read).collect();
+        report.delivered.remove(3);
+        // Of no frame that was sent.
+        report.delivered.push(Stamp { number: 7, time_ns: 1_000_000_000 });
+        let count = BusCount { frames: 100, error_frames: 0, bus_offs: 0, busy_ns: 40_000_000 };
+        let wire = Wire { buses: vec![count], ..Wire::default() };
+        report.wire = Some(wire);
+        report
+    });
+    let text = "testbed = 'vm'\ncount = 100\nbus.in.bitrate = '1M'\ntraffic.kind = 'one-at-a-time'\n\
+                gateway = { kind = 'reader', priority = 60 }\nvm.tester = 'outside'\n";
+    let (result, lines) = lab.one(text);
+    let orders = lab.log.orders.lock().unwrap();
+    assert_eq!(orders[0].gateway, Gateway::Reader);
+    assert_eq!(orders[0].settings.gateway_priority, 60);
+    let expected = Counts { sent: 100, received: 99, lost: 1, ..Counts::default() };
+    assert_eq!(result.counts, expected);
+    let figures = result.metric(Metric::Reception).unwrap();
+    assert_eq!((figures.count, figures.min_ns, figures.max_ns), (99, 8_000, 8_000));
+    assert_eq!((result.path.as_str(), result.metrics.len()), ("reception", 1));
+    assert_eq!(result.effort.map(|effort| effort.unknown), Some(1));
+    assert_eq!(result.buses.len(), 1);
+    assert!(result.conditions.ends_with("a program that reads; no load"), "{}", result.conditions);
+    assert_eq!(
+        [&lines[0][..], &lines[1][..]],
+        [
+            "number,sent,received,outcome,interrupt_ns,delivered_ns,reception_ns",
+            "0,123#0000555555555555,123#0000555555555555,delivered,0,8000,8000",
+        ]
+    );
+    assert!(lines[4].starts_with("3,123#0003555555555555,,unexplained,3000000,,"), "{}", lines[4]);
+}
+
+#[test]
 fn each_identifier_has_figures() {
     let lab = Lab::new(|measurement| {
         let mut report = perfect(measurement);

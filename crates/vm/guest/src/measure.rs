@@ -67,6 +67,7 @@ pub(crate) fn measure(
     messages.push(Message::Due(seen.due));
     messages.push(Message::Monitored(seen.monitored));
     messages.push(Message::Received(seen.received));
+    messages.push(Message::Delivered(tally.delivered));
     if order.wants_frames {
         messages.push(Message::Frames(seen.frames));
     }

@@ -216,11 +216,19 @@ pub enum Gateway {
     },
     /// A process that answers each request of a master, as `candor pong` does.
     Slave,
+    /// A process that reads frames from the source bus, and notes when it has each.
+    Reader,
     /// A program of the user's. `{in}` and `{out}` in its arguments are the gateway's interfaces.
     Command(Vec<String>),
 }
 
 impl Gateway {
+    /// Whether frames come out on the target bus.
+    #[must_use]
+    pub const fn passes_on(&self) -> bool {
+        !matches!(self, Self::None | Self::Reader)
+    }
+
     /// Whether it passes frames on by rules.
     #[must_use]
     pub const fn follows_rules(&self) -> bool {
@@ -456,6 +464,23 @@ mod tests {
         };
         let order = Order::Conform(vec![Trial { rules, frames: vec![(0, vec![1; 16])] }]);
         assert_eq!(decode(&encode(&order), 0), Ok(Some((order.clone(), encode(&order).len()))));
+    }
+
+    #[test]
+    fn a_reader_survives_the_way_and_passes_nothing_on() {
+        let pace = Pace::OneAtATime { shortest_ns: 1, longest_ns: 2, timeout_ns: 3 };
+        let traffic = Traffic::new(pace, 1);
+        let order = Measurement::new(Gateway::Reader, Table::default(), traffic);
+        let order = Order::Measure(Box::new(order));
+        assert_eq!(decode(&encode(&order), 0), Ok(Some((order.clone(), encode(&order).len()))));
+        for (gateway, passes_on) in [
+            (Gateway::None, false),
+            (Gateway::Reader, false),
+            (Gateway::ReadWrite, true),
+            (Gateway::Kernel, true),
+        ] {
+            assert_eq!(gateway.passes_on(), passes_on, "{gateway:?}");
+        }
     }
 
     #[test]

@@ -23,6 +23,9 @@ pub enum Message {
     Monitored(Vec<Stamp>),
     /// What the receiver saw on the target bus, in order.
     Received(Vec<Stamp>),
+    /// When a reader had each frame, in order: of the time stamp counter, which is the virtual clock of the machine
+    /// in nanoseconds.
+    Delivered(Vec<Stamp>),
     /// The frames of the receiver in the same order, if they were wanted: bytes as a socket gives
     /// them, those of a classical frame cut behind the data.
     Frames(Vec<Vec<u8>>),
@@ -199,6 +202,8 @@ pub struct Report {
     pub monitored: Vec<Stamp>,
     /// See [`Message::Received`].
     pub received: Vec<Stamp>,
+    /// See [`Message::Delivered`]; with a tester outside, nanoseconds since it was started, as its own times.
+    pub delivered: Vec<Stamp>,
     /// See [`Message::Frames`].
     pub frames: Vec<Vec<u8>>,
     /// See [`Message::Jobs`].
@@ -232,6 +237,7 @@ impl Report {
             Message::Due(times) => self.due.extend(times),
             Message::Monitored(stamps) => self.monitored.extend(stamps),
             Message::Received(stamps) => self.received.extend(stamps),
+            Message::Delivered(stamps) => self.delivered.extend(stamps),
             Message::Frames(frames) => self.frames.extend(frames),
             Message::Jobs(jobs) => self.jobs.extend(jobs),
             Message::Totals(totals) => self.totals = totals,
@@ -241,5 +247,22 @@ impl Report {
             Message::Failed(reason) => self.failure = Some(reason),
             Message::Done => self.is_done = true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::{decode, encode};
+
+    #[test]
+    fn what_a_reader_notes_survives_the_way() {
+        let stamps = vec![Stamp { number: 7, time_ns: u64::MAX }, Stamp { number: 8, time_ns: 0 }];
+        let message = Message::Delivered(stamps.clone());
+        let bytes = encode(&message);
+        assert_eq!(decode(&bytes, 0), Ok(Some((message.clone(), bytes.len()))));
+        let mut report = Report::default();
+        report.take(message);
+        assert_eq!(report.delivered, stamps);
     }
 }

@@ -5,6 +5,7 @@ use candor_linux::quick::{ThreadApart, spawn_apart};
 use candor_linux::realtime::{Task, set_policy};
 use candor_protocol::channel;
 use candor_protocol::order::Measurement;
+use candor_protocol::report::Stamp;
 use candor_time::{Instant, Nanos};
 
 use super::{Tally, policy};
@@ -15,9 +16,9 @@ const PLACE: &str = "gateway";
 /// The loop at work.
 pub(crate) struct Running(ThreadApart);
 
-/// What the thread hands over: overflow, refused, nanoseconds of its processor, switches; or why it
-/// failed.
-type Report = Result<(u64, u64, u64, (u64, u64)), String>;
+/// What the thread hands over: overflow, refused, nanoseconds of its processor, switches, frames that it read; or why
+/// it failed.
+type Report = Result<(u64, u64, u64, (u64, u64), Vec<Stamp>), String>;
 
 impl Running {
     /// Starts a thread that does `apart`, which is [`perform`] with a loop.
@@ -41,11 +42,11 @@ impl Running {
         let reported = channel::decode::<Report>(&bytes, 0).at(PLACE, FAULT)?;
         let (reported, _) =
             reported.ok_or_else(|| Failure::new(PLACE, "it does not answer", FAULT))?;
-        let (overflow, refused, cpu_ns, (voluntary, involuntary)) =
+        let (overflow, refused, cpu_ns, (voluntary, involuntary), delivered) =
             reported.map_err(Failure::reported)?;
         let switches = Switches { voluntary, involuntary };
         let cpu = Nanos::from_nanos(cpu_ns);
-        Ok(Tally { overflow, refused, cpu, switches, ..Tally::default() })
+        Ok(Tally { overflow, refused, cpu, switches, delivered, ..Tally::default() })
     }
 }
 
@@ -89,7 +90,8 @@ pub(super) fn perform(
     let reported: Report = run()
         .map(|tally| {
             let Switches { voluntary, involuntary } = tally.switches;
-            (tally.overflow, tally.refused, tally.cpu.as_nanos(), (voluntary, involuntary))
+            let switches = (voluntary, involuntary);
+            (tally.overflow, tally.refused, tally.cpu.as_nanos(), switches, tally.delivered)
         })
         .map_err(|failure: Failure| failure.to_string());
     channel::encode(&reported)

@@ -4,6 +4,7 @@ mod apart;
 mod command;
 mod live;
 mod read_write;
+mod reader;
 mod slave;
 
 use candor_linux::Errno;
@@ -11,7 +12,7 @@ use candor_linux::clock::Switches;
 use candor_linux::realtime::Policy;
 use candor_protocol::interface;
 use candor_protocol::order::{Gateway, Measurement};
-use candor_protocol::report::JobCount;
+use candor_protocol::report::{JobCount, Stamp};
 use candor_time::Nanos;
 
 use crate::failure::{Context, FAULT, Failure};
@@ -28,6 +29,8 @@ pub(crate) struct Tally {
     pub(crate) refused: u64,
     pub(crate) cpu: Nanos,
     pub(crate) switches: Switches,
+    /// When a reader had each frame.
+    pub(crate) delivered: Vec<Stamp>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -63,6 +66,7 @@ pub(crate) fn start(order: &Measurement, bed: &mut TestBed) -> Result<Running, F
             }
         }
         Gateway::ReadWrite => Ok(Running::Apart(read_write::start(order)?)),
+        Gateway::Reader => Ok(Running::Apart(reader::start(order)?)),
         Gateway::Slave => Ok(Running::Apart(slave::start(order)?)),
         Gateway::Live { measures, port } => {
             let running = live::Running::start(order, *measures, port.as_deref())?;

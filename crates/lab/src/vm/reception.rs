@@ -1,0 +1,94 @@
+//! A program that reads: how long after the interrupt of its controller it has each frame.
+//!
+//! ```text
+//!                    interrupt          delivered
+//!                        |  reception ---->  |
+//!  tester -- frame --> controller --> driver --> reader (can2)
+//! ```
+//!
+//! An SJA1000 raises its receive interrupt in the last bit but one of the end of frame, so the interrupt is one bit before the
+//! end of the frame on the bus. The tester outside sees that end; the program reads the time stamp counter, which in these
+//! machines is the same clock.
+
+use std::io::Write;
+
+use candor_causes::{Cause, Ending, Endings};
+use candor_lat::{Tap, TapPath, Taps};
+use candor_protocol::Report;
+
+use super::evaluate::{conditions, counted_bus, effort, refuse_failures};
+use super::journey::Journeys;
+use crate::builder::{Copied, ResultBuilder, Sight};
+use crate::error::Error;
+use crate::experiment::{CanGateway, Experiment, Traffic, Vm};
+use crate::result::{Counts, Machine, ResultFile, Stopped};
+
+const SIGHT: Sight = Sight { taps: TapPath::RECEPTION.taps(), has_rules: false, is_exact: true };
+
+/// The result of `experiment` in a guest's report; `frames` takes a line of CSV per frame.
+pub(super) fn evaluate(
+    experiment: &Experiment,
+    (can, settings, machine): (&CanGateway, &Vm, Machine),
+    report: &Report,
+    command: String,
+    frames: Option<&mut dyn Write>,
+) -> Result<ResultFile, Error> {
+    let reported = |reason: String| Error::Other(format!("{}: {reason}", experiment.name));
+    let (Traffic::Numbered { frames: numbered, .. }, Some(source)) =
+        (&can.traffic, can.network.buses.first())
+    else {
+        return Err(reported("a reader needs a bus with numbered frames".into()));
+    };
+    refuse_failures(report).map_err(reported)?;
+    let mut journeys = Journeys::new(&report.sent, &report.due).map_err(reported)?;
+    journeys.watch(&report.monitored).map_err(reported)?;
+    let bit_ns = source.timing.nominal.duration_ns(1);
+    let mut builder = ResultBuilder::new(TapPath::RECEPTION, SIGHT, frames);
+    let mut endings = Endings::default();
+    let mut lost = 0;
+    let mut delivered = report.delivered.iter().peekable();
+    for journey in &journeys.0 {
+        let sent = numbered.frame(journey.number);
+        let taps = Taps::new(TapPath::RECEPTION);
+        let interrupt_ns = journey.monitored.map(|end_ns| end_ns.saturating_sub(bit_ns));
+        let taps = interrupt_ns.map_or(taps, |at_ns| taps.with(Tap::Interrupt, at_ns));
+        // One bus keeps the order of frames, and so does a reader: what is next is of this frame or of a later one.
+        let read = delivered.next_if(|stamp| {
+            stamp.number == journey.number as u16
+                && interrupt_ns.is_some_and(|at_ns| at_ns <= stamp.time_ns)
+        });
+        let taps = read.map_or(taps, |stamp| taps.with(Tap::Delivered, stamp.time_ns));
+        match read {
+            Some(_) => endings.add(Ending::Received, 1),
+            None => lost += 1,
+        }
+        builder.add(&Copied {
+            number: journey.number,
+            sent: sent.as_ref().map(|sent| sent as _),
+            received: read.and(sent.as_ref()).map(|sent| sent as _),
+            outcome: if read.is_some() { "delivered" } else { Cause::Unexplained.name() },
+            rule: "",
+            taps: &taps,
+            known_ns: 0,
+        });
+    }
+    endings.add(Ending::Lost, lost);
+    let mut stopped = vec![Stopped::new("", "", Cause::Unexplained, lost)];
+    stopped.retain(|stopped| stopped.frames > 0);
+    let counts = Counts::from_endings(&endings);
+    let unknown = delivered.count() as u64;
+    let duration_ns = report.totals.duration_ns;
+    let wire = report.wire.iter().flat_map(|wire| &wire.buses);
+    let buses = can.network.buses.iter().zip(wire);
+    Ok(ResultFile {
+        conditions: conditions(&machine, settings),
+        duration_ns,
+        stopped,
+        notes: report.notes.clone(),
+        buses: buses.map(|(bus, count)| counted_bus(bus, count, duration_ns)).collect(),
+        effort: Some(effort(report, &machine, counts.received, unknown)),
+        machine: Some(machine),
+        counts,
+        ..builder.finish(experiment, command)?
+    })
+}
