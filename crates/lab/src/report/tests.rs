@@ -34,6 +34,7 @@ fn result() -> String {
         notes: Vec::new(),
         effort: None,
         service: None,
+        time_triggered: None,
     };
     result.to_json()
 }
