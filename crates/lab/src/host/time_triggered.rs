@@ -341,7 +341,8 @@ fn evaluate<'a>(
     for frame in &measured.sent.frames {
         let Some(number) = frame.number.checked_sub(WARM_UP) else { continue };
         let sequence = frame.number as u32;
-        let is_marked = measured.sent.stops.overlaps(frame.due, frame.done)
+        let left = frame.stamp.unwrap_or(frame.due);
+        let is_marked = measured.sent.stops.overlaps(frame.due, left)
             || relayed.get(&sequence).copied().unwrap_or(false);
         let seen = |fate| Seen {
             number,

@@ -48,8 +48,6 @@ pub struct Departure {
     pub stamp: Option<Instant<Realtime>>,
     /// Whether the interface took it.
     pub is_taken: bool,
-    /// When the program was done with it.
-    pub done: Instant<Realtime>,
 }
 
 /// What an end system has done.
@@ -183,17 +181,18 @@ impl EndSystem<'_> {
                     frame::write(self.network, self.socket.address(), &measurement, &mut bytes);
                 let kernel_id = self.socket.next_id();
                 let sent = self.socket.send(&bytes[..len])?;
-                let done = pace.now();
                 if counted.is_some_and(|(it, _)| it == flow) {
                     first_id.push((kernel_id, out.frames.len()));
                     let is_taken = sent == Sent::Taken;
                     let due = self.epoch.at(due);
-                    out.frames.push(Departure { flow, number, due, stamp: None, is_taken, done });
+                    out.frames.push(Departure { flow, number, due, stamp: None, is_taken });
                 } else {
                     out.others += 1;
                 }
             }
-            self.fetch_stamps(&mut first_id, &mut out.frames)?;
+            if let Some(stamp) = self.fetch_stamps(&mut first_id, &mut out.frames)? {
+                pace.stamped(stamp);
+            }
             if waiting.len() > 4_096 && station_is_idle(&station) {
                 waiting.clear();
             }
@@ -204,18 +203,20 @@ impl EndSystem<'_> {
         Ok(out)
     }
 
-    /// Joins the kernel's stamps with the frames that count.
+    /// Joins the kernel's stamps with the frames that count. The last one.
     fn fetch_stamps(
         &self,
         ids: &mut Vec<(u32, usize)>,
         frames: &mut [Departure],
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Instant<Realtime>>, Error> {
+        let mut last = None;
         self.socket.transmit_stamps(&mut |id, stamp| {
+            last = Some(stamp);
             if let Some(place) = ids.iter().position(|&(it, _)| it == id) {
                 frames[ids.swap_remove(place).1].stamp = Some(stamp);
             }
         })?;
-        Ok(())
+        Ok(last)
     }
 }
 

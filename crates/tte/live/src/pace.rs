@@ -22,6 +22,13 @@ impl Pace {
         now
     }
 
+    /// The kernel has done at `stamp` what the thread asked for. What it did after that, such as waking others, is no
+    /// part of the step.
+    pub(crate) fn stamped(&mut self, stamp: Instant<Realtime>) {
+        self.gaps.tick(stamp);
+        self.now();
+    }
+
     /// Waits for `instant`, and returns the first reading of the clock behind it.
     pub(crate) fn until(&mut self, instant: Instant<Realtime>) -> Instant<Realtime> {
         let mut now = self.now();

@@ -41,7 +41,7 @@ pub struct Relayed {
     pub measurement: Measurement,
     /// When its last bit was to reach the other end.
     pub due: Instant<Realtime>,
-    /// When the program was done with it.
+    /// When the kernel handed it to the interface, or without a stamp, when the program was done with it.
     pub done: Instant<Realtime>,
     /// When the kernel had it.
     pub received: Instant<Realtime>,
@@ -215,7 +215,12 @@ impl Switch<'_> {
         let port = self.ports.iter().find(|(it, _)| *it == link);
         let Some((_, socket)) = port else { return Ok(()) };
         let sent = socket.send(&frame.bytes)?;
-        let done = pace.now();
+        let mut stamp = None;
+        socket.transmit_stamps(&mut |_, it| stamp = Some(it))?;
+        if let Some(stamp) = stamp {
+            pace.stamped(stamp);
+        }
+        let done = stamp.unwrap_or_else(|| pace.now());
         let flow = frame.measurement.map(|it| usize::from(it.stream));
         let is_scheduled = flow
             .and_then(|flow| self.network.flows.get(flow))
