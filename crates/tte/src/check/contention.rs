@@ -116,7 +116,7 @@ fn report(
         instant(later, begin + distance),
     );
     let hint = format!(
-        "let `{}` leave {} later; {} takes {} with preamble, gap and jitter",
+        "let `{}` leave {} later; `{}` takes {} with preamble, gap and jitter",
         name(later),
         nanos(ns(earlier.width) - distance),
         name(earlier),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use candor_diagnostics::{Findings, list_of_names};
+use candor_diagnostics::{Findings, by_count, list_of_names};
 
 use super::ns;
 use crate::file::Places;
@@ -121,9 +121,10 @@ fn ordinary_switches(network: &Network, places: &Places, findings: &Findings) {
         }
         let names = ordinary.iter().map(|&node| network.nodes[node].name.as_str());
         let message = format!(
-            "no instant of `{}` holds behind {}, which relays frames as they come",
+            "no instant of `{}` holds behind {}, which {} frames as they come",
             flow.name,
-            list_of_names(names, "and")
+            list_of_names(names, "and"),
+            by_count(ordinary.len() as u64, "relays", "relay")
         );
         findings.warning(&place.whole, message, "use a switch with relaying = \"time-triggered\"");
     }

@@ -146,7 +146,9 @@ impl Way<'_> {
         // At an instant that a frame meets for sure, and that is the first.
         let surplus = (delay - latest) / ns(*period);
         let effect = if delay - ns(*period) >= latest {
-            format!("every frame leaves {} too early", nanos(surplus * ns(*period)))
+            let is_all = delay - (surplus + 1) * ns(*period) < ready.least;
+            let or_more = if is_all { "" } else { " or more" };
+            format!("every frame leaves {}{or_more} too early", nanos(surplus * ns(*period)))
         } else if buffer == RelayBuffer::Overwrite {
             format!(
                 "some frames leave {period} too early, and some are overwritten by the next one"
@@ -248,8 +250,12 @@ impl Way<'_> {
                  behind them",
                 nanos(ns(window) / 2)
             );
-            let mut hint = format!("window = \"{}\"", nanos(needed));
-            if precision > Nanos::ZERO {
+            let mut hint = match departure.most {
+                Some(_) => format!("window = \"{}\"", nanos(needed)),
+                None => "no window behind an ordinary switch, where nothing says when frames come"
+                    .into(),
+            };
+            if departure.most.is_some() && precision > Nanos::ZERO {
                 let with_precision = nanos(needed + 2 * ns(precision));
                 hint += &format!(
                     "; \"{with_precision}\" has room for clocks that differ by {precision}"
