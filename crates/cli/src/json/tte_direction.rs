@@ -22,7 +22,7 @@ pub(crate) struct TteDirection<'a> {
     pub(crate) rc_percent: f64,
     /// The same for best-effort frames
     pub(crate) be_percent: f64,
-    /// The longest time in which no time-triggered frame can leave, in ns; null if there are too many frames
+    /// The longest time that no time-triggered frame can occupy, in ns; null if there are too many frames
     pub(crate) longest_gap_ns: Option<u64>,
 }
 

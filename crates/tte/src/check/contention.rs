@@ -4,7 +4,9 @@
 //! the greatest common divisor of both, from where they begin. Two flows meet somewhere in the cycle exactly if they
 //! meet within that divisor: no frame of the cycle has to be looked at, however many there are.
 
-use candor_diagnostics::Findings;
+use std::collections::{BTreeMap, BTreeSet};
+
+use candor_diagnostics::{Findings, MAX_FINDINGS};
 
 use super::{nanos, ns};
 use crate::Network;
@@ -31,21 +33,58 @@ pub(super) fn check(
     findings: &Findings,
 ) {
     for direction in directions {
-        for (number, second) in direction.slots.iter().enumerate() {
-            if second.width > second.period {
-                with_itself(network, places, direction, second, findings);
-                continue;
-            }
-            for first in &direction.slots[..number] {
-                if let Some(meeting) = meeting(first, second, ns(network.cycle)) {
-                    report(network, places, direction, [first, second], meeting, findings);
-                }
-            }
+        for slot in direction.slots.iter().filter(|slot| slot.width > slot.period) {
+            with_itself(network, places, direction, slot, findings);
+        }
+        for (first, second) in meeting_pairs(&direction.slots) {
+            let pair = [first, second].map(|index| &direction.slots[index]);
             if findings.is_full() {
                 return;
             }
+            // What meets itself was reported.
+            if pair.into_iter().all(|slot| slot.width <= slot.period)
+                && let Some(meeting) = meeting(pair[0], pair[1], ns(network.cycle))
+            {
+                report(network, places, direction, pair, meeting, findings);
+            }
         }
     }
+}
+
+/// The slots that meet, by their indices, the smaller first. If there are too many to report, some are left out.
+///
+/// For each two periods, all slots with one of them are laid on a circle as long as the common divisor: there, whoever
+/// meets another one begins within it, or the other way round.
+fn meeting_pairs(slots: &[Slot]) -> BTreeSet<(usize, usize)> {
+    let mut by_period: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (index, slot) in slots.iter().enumerate() {
+        by_period.entry(slot.period.as_nanos()).or_default().push(index);
+    }
+    let mut pairs = BTreeSet::new();
+    for (p, with_p) in &by_period {
+        for (q, with_q) in by_period.range(p..) {
+            let common = common_divisor(i128::from(*p), i128::from(*q));
+            let others = if p == q { &[][..] } else { with_q };
+            let place = |&index: &usize| (ns(slots[index].begin()).rem_euclid(common), index);
+            let mut circle: Vec<_> = with_p.iter().chain(others).map(place).collect();
+            circle.sort_unstable();
+            for (number, &(begin, index)) in circle.iter().enumerate() {
+                let around = circle[number + 1..].iter().chain(&circle[..number]);
+                for &(other_begin, other) in around {
+                    if (other_begin - begin).rem_euclid(common) >= ns(slots[index].width) {
+                        break;
+                    }
+                    if p == q || slots[index].period != slots[other].period {
+                        pairs.insert((index.min(other), index.max(other)));
+                    }
+                    if pairs.len() > MAX_FINDINGS {
+                        return pairs;
+                    }
+                }
+            }
+        }
+    }
+    pairs
 }
 
 /// Where frames of two flows meet, if they do.
@@ -182,11 +221,13 @@ mod tests {
     fn two_flows_meet_as_often_as_their_frames_do() {
         let cycle = 60;
         for (p, q) in [(60, 60), (30, 20), (12, 10), (20, 15), (60, 4), (6, 6)] {
-            for at in (0..q).step_by(1) {
+            for at in 0..q {
                 for (first_width, second_width) in [(1, 1), (3, 1), (1, 3), (4, 2)] {
                     let (first, second) = (slot(p, 2, first_width), slot(q, at, second_width));
                     let found = meeting(&first, &second, cycle);
                     assert_eq!(found.is_some(), meets(&first, &second, 60), "{first:?} {second:?}");
+                    let pairs = meeting_pairs(&[first, second]);
+                    assert_eq!(!pairs.is_empty(), found.is_some(), "{first:?} {second:?}");
                     let Some(found) = found else { continue };
                     // Both frames exist.
                     let (earlier, later) =

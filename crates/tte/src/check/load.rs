@@ -59,8 +59,10 @@ fn blocked(network: &Network, places: &Places, directions: &[Direction], finding
             continue;
         }
         for hop in &flow.hops {
-            let is_here = |it: &Direction| (it.link, it.from) == (hop.link, hop.from);
-            let Some(index) = directions.iter().position(is_here) else { continue };
+            let key = |link: usize, from: usize| (link, network.links[link].ends[0] != from);
+            let here = key(hop.link, hop.from);
+            let found = directions.binary_search_by_key(&here, |it| key(it.link, it.from));
+            let Ok(index) = found else { continue };
             // An ordinary switch holds nothing back.
             if let Role::Switch(switch) = &network.nodes[hop.from].role
                 && !matches!(switch.relaying, Relaying::TimeTriggered(_))

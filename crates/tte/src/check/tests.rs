@@ -441,7 +441,8 @@ fn load() {
 fn descriptions_that_contradict_themselves() {
     let (network, findings) = parse_with_places("n", NETWORK);
     let (network, places) = network.unwrap_or_else(|| panic!("{findings}"));
-    let mistakes: [(&str, fn(&mut Network)); 6] = [
+    type Mistake = fn(&mut Network);
+    let mistakes: [(&str, Mistake); 6] = [
         ("no such link is between `one` and `two`", |it| it.flows[0].hops[1].link = 9),
         ("a hop to `x` stands before the one that leads there", |it| {
             it.flows[0].hops[2].before = Some(2);
@@ -488,6 +489,7 @@ fn the_turning_point_of_the_paper() {
 
 /// Ten switches in a line, a hundred flows with periods that mix, one behind the other.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a bound for the time of a computation")]
 fn a_hundred_flows_are_checked_at_once() {
     let mut text = String::from("cycle = \"60ms\"\nprecision = \"0us\"\n");
     for switch in 0..10 {
@@ -516,7 +518,8 @@ fn a_hundred_flows_are_checked_at_once() {
     let (network, places) = network.unwrap_or_else(|| panic!("{findings}"));
     let begin = std::time::Instant::now();
     let directions = check(&network, &places, &findings);
-    assert!(begin.elapsed().as_millis() < 1_000, "{:?}", begin.elapsed());
+    let took = begin.elapsed();
+    assert!(took.as_millis() < 1_000, "{took:?}");
     assert!(findings.is_empty(), "{findings}");
     assert_eq!(directions.len(), 19);
     // One that is a nanosecond too soon meets its neighbour on the one link that both take.
