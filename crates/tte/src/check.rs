@@ -13,6 +13,7 @@
 //! | deadline | frames reach each receiver within their deadline |
 //! | precision | jitter and relay delays leave room for clocks that differ |
 //! | id | critical flows have ids of their own |
+//! | policing | the jitter of a rate-constrained flow is less than its gap |
 //! | load | frames fit on the links, and between the time-triggered ones |
 //!
 //! The margins: jitter counts in full, since end systems make use of it. That clocks differ by up to

@@ -391,7 +391,7 @@ impl World {
                 // It is in the switch already.
                 Relaying::CutThrough => self.copies.remove(id),
                 Relaying::StoreAndForward => {
-                    self.core.plan(now + switch.processing, Event::Ready(id))
+                    self.core.plan(now + switch.processing, Event::Ready(id));
                 }
                 Relaying::TimeTriggered(_) if self.is_outside(id, window) => {
                     self.lose(id, Cause::OutsideWindow, observer);

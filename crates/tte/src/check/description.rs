@@ -25,6 +25,7 @@ pub(super) fn check(network: &Network, places: &Places, findings: &Findings) -> 
         ordinary_switches(network, places, findings);
         relay_delays(network, places, findings);
         jitter(network, places, findings);
+        policing(network, places, findings);
     }
     is_whole
 }
@@ -157,6 +158,21 @@ fn jitter(network: &Network, places: &Places, findings: &Findings) {
             );
             let hint = format!("precision = \"{half}\", or less jitter");
             findings.warning(places.nodes[index].of("jitter"), message, hint);
+        }
+    }
+}
+
+/// A switch that lets frames pass sooner by the gap lets all of them pass.
+fn policing(network: &Network, places: &Places, findings: &Findings) {
+    for (flow, place) in network.flows.iter().zip(&places.flows) {
+        if let Traffic::RateConstrained { gap, jitter } = flow.traffic
+            && jitter >= gap
+        {
+            let message = format!(
+                "switches let every frame of `{}` pass: `jitter` is {jitter}, and `gap` is {gap}",
+                flow.name
+            );
+            findings.warning(place.of("jitter"), message, "a jitter that is less than the gap");
         }
     }
 }

@@ -346,6 +346,17 @@ fn precision_and_ids() {
 }
 
 #[test]
+fn policing() {
+    with(
+        "[flow.h]\nclass = \"rc\"\nid = 3\nfrom = \"c\"\nto = \"x\"\ngap = \"1ms\"\njitter = \"1ms\"\n",
+        expect![[r#"
+            n:37:10: warning: switches let every frame of `h` pass: `jitter` is 1ms, and `gap` is 1ms
+              hint: a jitter that is less than the gap
+        "#]],
+    );
+}
+
+#[test]
 fn ordinary_switches() {
     let ordinary = |kind: &str| format!("two = {{ relaying = \"{kind}\", processing = \"2us\" }}");
     let two = "two = { processing = \"2us\" }";
