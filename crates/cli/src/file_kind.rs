@@ -89,7 +89,7 @@ impl FileKind {
                 format!("this is a network file; `candor network show {path}` shows it")
             }
             Self::TimeTriggered => format!(
-                "this is a network file of time-triggered Ethernet; `candor tte model {path}` prints its latencies"
+                "this is a network file of time-triggered Ethernet; `candor tte check {path}` checks it"
             ),
             Self::Signals => format!(
                 "this is a file of the signal service; `candor signals check {path}` checks it"

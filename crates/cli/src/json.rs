@@ -44,6 +44,9 @@ pub(crate) mod stats_rule;
 pub(crate) mod stats_summary;
 pub(crate) mod stream;
 pub(crate) mod total;
+pub(crate) mod tte_check_summary;
+pub(crate) mod tte_direction;
+pub(crate) mod tte_instant;
 pub(crate) mod tte_latency;
 pub(crate) mod watched_frame;
 pub(crate) mod watched_signal;
@@ -106,6 +109,9 @@ static OBJECTS: &[Entry] = &[
     Entry::new::<stats_rule::StatsRule<'_>>(),
     Entry::new::<latency::Latency<'_>>(),
     Entry::new::<stats_summary::StatsSummary<'_>>(),
+    Entry::new::<tte_direction::TteDirection<'_>>(),
+    Entry::new::<tte_instant::TteInstant<'_>>(),
+    Entry::new::<tte_check_summary::TteCheckSummary<'_>>(),
     Entry::new::<tte_latency::TteLatency<'_>>(),
     Entry::new::<watched_signal::WatchedSignal<'_>>(),
     Entry::new::<watched_frame::WatchedFrame<'_>>(),

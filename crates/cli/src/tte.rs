@@ -1,5 +1,7 @@
 //! `candor tte`: time-triggered Ethernet.
 
+mod check;
+mod gantt;
 mod model;
 
 use clap::Subcommand;
@@ -16,6 +18,12 @@ pub(crate) enum TteCommand {
     /// Example: candor tte run campaigns/tte-paper.toml
     #[cfg(feature = "lab")]
     Run(crate::lab::TimeTriggeredRun),
+    /// Report everything that is wrong with a schedule, and show what it makes of each link
+    ///
+    /// Exits with 1 if there are errors.
+    ///
+    /// Example: candor tte check examples/one-switch.tte.toml --gantt
+    Check(check::Check),
     /// Print the latency that follows from the schedule, for each flow and size
     ///
     /// Example: candor tte model examples/one-switch.tte.toml
@@ -33,6 +41,7 @@ pub(crate) fn run(command: &TteCommand) -> Answer {
     match command {
         #[cfg(feature = "lab")]
         TteCommand::Run(arguments) => crate::lab::run_time_triggered(arguments),
+        TteCommand::Check(arguments) => check::run(arguments),
         TteCommand::Model(arguments) => model::run(arguments),
         TteCommand::Schema => print(SCHEMA).map(|()| true),
     }

@@ -124,6 +124,19 @@ vm.kernel = \"6.12\"
 traffic.kind = \"one-at-a-time\"
 ";
 
+const ONE_SWITCH: &str = include_str!("../../../examples/one-switch.tte.toml");
+
+/// Beside it.
+const TIME_TRIGGERED: &str = "\
+kind = \"time-triggered\"
+count = 20
+network.file = \"one-switch.tte.toml\"
+measure.flow = \"measured\"
+
+[[experiment]]
+name = \"bed\"
+";
+
 /// A capture of one Ethernet frame without payload: the header of the file, that of the record, the frame.
 const ETHERNET: &[u8] = b"\x4D\x3C\xB2\xA1\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\x01\0\x01\0\0\0\
     \x01\0\0\0\0\0\0\0\x0E\0\0\0\x0E\0\0\0\
@@ -149,6 +162,8 @@ impl Scene {
             ("car-to-body.rules.toml", FORWARDED),
             ("two.toml", EXPERIMENTS),
             ("kernel.toml", KERNEL),
+            ("one-switch.tte.toml", ONE_SWITCH),
+            ("tte.toml", TIME_TRIGGERED),
         ] {
             fs::write(folder.path().join(name), text).unwrap();
         }
@@ -296,6 +311,15 @@ fn run_ping(scene: &mut Scene) {
     scene.run("pong", &format!("{bus} --count 3"));
 }
 
+fn run_tte(scene: &mut Scene) {
+    scene.run("tte check", "one-switch.tte.toml");
+    scene.run("tte model", "one-switch.tte.toml");
+    scene.run("tte run", "tte.toml --out tte");
+    let early = ONE_SWITCH.replace("\"350us\"", "\"15us\"");
+    fs::write(scene.path("one-switch.tte.toml"), early).unwrap();
+    scene.run("tte check", "one-switch.tte.toml");
+}
+
 fn run_lab(scene: &mut Scene) {
     scene.run("network show", "car.network.toml");
     scene.run("lab list", "two.toml");
@@ -332,6 +356,7 @@ fn every_line_fits_the_schema() {
     run_route(&mut scene);
     run_ping(&mut scene);
     run_signals(&mut scene);
+    run_tte(&mut scene);
     run_lab(&mut scene);
     run_vm(&mut scene);
 

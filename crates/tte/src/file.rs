@@ -28,21 +28,83 @@ const MOST: usize = 10_000;
 /// No cycle, and no instant, is later.
 const MOST_CYCLE: Nanos = Nanos::from_secs(3_600);
 
+/// Where the parts of a network stand in its file, each by its index there.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// End systems and switches.
+    pub nodes: Vec<Place>,
+    /// Links.
+    pub links: Vec<Place>,
+    /// Flows.
+    pub flows: Vec<Place>,
+}
+
+/// Where a part of a network stands, and its keys.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The part as a whole: its name.
+    pub whole: Origin,
+    keys: Vec<(String, Origin)>,
+    /// The relay delays that are given by switch.
+    relays: Vec<(usize, Origin)>,
+}
+
+impl Place {
+    fn new(entry: &Entry, section: &Section<'_>) -> Self {
+        let keys = section.table().entries().iter();
+        let keys = keys.map(|it| (it.key.clone(), it.value.origin.clone())).collect();
+        Self { whole: entry.origin.clone(), keys, relays: Vec::new() }
+    }
+
+    /// The value of `key`; without one, the part as a whole.
+    #[must_use]
+    pub fn of(&self, key: &str) -> &Origin {
+        let found = self.keys.iter().find(|(name, _)| name == key);
+        found.map_or(&self.whole, |(_, origin)| origin)
+    }
+
+    /// The relay delay of a flow at a switch; without one, the flow as a whole.
+    #[must_use]
+    pub fn relay_delay(&self, switch: usize) -> &Origin {
+        let of_its_own = self.relays.iter().find(|(node, _)| *node == switch);
+        of_its_own.map_or_else(|| self.of("relay_delay"), |(_, origin)| origin)
+    }
+
+    /// Relay delays of a flow that are given by switch: for which, and where.
+    #[must_use]
+    pub fn relay_delays(&self) -> &[(usize, Origin)] {
+        &self.relays
+    }
+}
+
 /// Reads a network file. `name` is what the file is called in findings.
 ///
 /// There is a network only if there are no errors.
 #[must_use]
 pub fn parse(name: &str, text: &str) -> (Option<Network>, Findings) {
+    let (network, findings) = parse_with_places(name, text);
+    (network.map(|(network, _)| network), findings)
+}
+
+/// The same, and where everything stands.
+#[must_use]
+pub fn parse_with_places(name: &str, text: &str) -> (Option<(Network, Places)>, Findings) {
     let findings = Findings::new();
     let source = Source::new(name, text);
     let Some(document) = candor_config::parse(&source, &findings) else { return (None, findings) };
-    let network = read(Section::new(&document, &findings));
+    let network = read_with_places(Section::new(&document, &findings));
     (network.filter(|_| !findings.has_errors()), findings)
 }
 
 /// Reads a network from a table; what is wrong with it becomes findings, and then there may be none.
 #[must_use]
-pub fn read(mut file: Section<'_>) -> Option<Network> {
+pub fn read(file: Section<'_>) -> Option<Network> {
+    read_with_places(file).map(|(network, _)| network)
+}
+
+/// The same, and where everything stands.
+#[must_use]
+pub fn read_with_places(mut file: Section<'_>) -> Option<(Network, Places)> {
     let findings = file.findings();
     file.require(&["cycle", "end_system", "link", "flow"]);
     let title = file.string("title").unwrap_or_default().to_owned();
@@ -64,13 +126,17 @@ pub fn read(mut file: Section<'_>) -> Option<Network> {
         links: Vec::new(),
         flows: Vec::new(),
     };
+    let mut places = Places { nodes: Vec::new(), links: Vec::new(), flows: Vec::new() };
     for (entry, section) in tables(&mut file, "end_system", findings) {
+        places.nodes.push(Place::new(entry, &section));
         node(&mut network, entry, Role::EndSystem(end_system(section)), findings);
     }
     for (entry, section) in tables(&mut file, "switch", findings) {
+        places.nodes.push(Place::new(entry, &section));
         node(&mut network, entry, Role::Switch(switch(section)), findings);
     }
     for (entry, section) in tables(&mut file, "link", findings) {
+        places.links.push(Place::new(entry, &section));
         network.links.extend(link(&network, entry, section));
     }
     // Ways need all links.
@@ -80,10 +146,13 @@ pub fn read(mut file: Section<'_>) -> Option<Network> {
         return None;
     }
     for (entry, section) in flows {
-        let flow = flow(&network, entry, section);
+        let mut place = Place::new(entry, &section);
+        let flow = flow(&network, entry, section, &mut place);
         network.flows.extend(flow);
+        places.flows.push(place);
     }
-    (!findings.has_errors()).then_some(network)
+    // Then nothing was left out, and indices are the same.
+    (!findings.has_errors()).then_some((network, places))
 }
 
 /// The tables under `key`, by their names.
@@ -146,6 +215,22 @@ fn switch(mut section: Section<'_>) -> Switch {
     Switch { relaying, processing, depth }
 }
 
+/// A duration that is added to others: without a bound, the sum would have none.
+fn bounded(
+    key: &str,
+    origin: &Origin,
+    duration: Option<Nanos>,
+    findings: &Findings,
+) -> Option<Nanos> {
+    let duration = duration?;
+    if duration > MOST_CYCLE {
+        let message = format!("`{key}` is {duration}, but must be at most {MOST_CYCLE}");
+        findings.error(origin, message);
+        return None;
+    }
+    Some(duration)
+}
+
 /// A name that stands for a node, as an index.
 fn node_named(
     network: &Network,
@@ -174,7 +259,8 @@ fn link(network: &Network, entry: &Entry, mut section: Section<'_>) -> Option<Li
         .map(|(name, origin)| node_named(network, name, origin, findings))
         .collect();
     let speed = section.one_of("speed", &SPEEDS).unwrap_or(LinkSpeed::MBIT_100);
-    let delay = section.nanos("delay").unwrap_or_default();
+    let delay = section.nanos("delay");
+    let delay = bounded("delay", section.origin_of("delay"), delay, findings).unwrap_or_default();
     let origin = section.origin_of("between");
     section.finish();
     let [one, other] = ends[..] else {
@@ -204,7 +290,12 @@ fn link(network: &Network, entry: &Entry, mut section: Section<'_>) -> Option<Li
     Some(Link { name: entry.key.clone(), ends, speed, delay })
 }
 
-fn flow(network: &Network, entry: &Entry, mut section: Section<'_>) -> Option<Flow> {
+fn flow(
+    network: &Network,
+    entry: &Entry,
+    mut section: Section<'_>,
+    place: &mut Place,
+) -> Option<Flow> {
     let findings = section.findings();
     section.require(&["class", "from", "to"]);
     let class = section.one_of("class", &[("tt", "tt"), ("rc", "rc"), ("be", "be")])?;
@@ -238,7 +329,7 @@ fn flow(network: &Network, entry: &Entry, mut section: Section<'_>) -> Option<Fl
             let period = section.nanos("period").unwrap_or(network.cycle);
             send = section.nanos("send").unwrap_or_default();
             let window = section.nanos("window");
-            relays = Relays::read(network, &mut section);
+            relays = Relays::read(network, &mut section, place);
             if period == Nanos::ZERO || !network.cycle.as_nanos().is_multiple_of(period.as_nanos())
             {
                 let message = format!(
@@ -303,18 +394,25 @@ struct Relays {
 }
 
 impl Relays {
-    fn read(network: &Network, section: &mut Section<'_>) -> Self {
+    fn read(network: &Network, section: &mut Section<'_>, place: &mut Place) -> Self {
         let findings = section.findings();
         let Some(value) = section.value("relay_delay") else { return Self::default() };
         let Some(table) = value.as_table() else {
-            let all = value.nanos("relay_delay", findings).unwrap_or_default();
-            return Self { all, ..Self::default() };
+            let all = bounded(
+                "relay_delay",
+                &value.origin,
+                value.nanos("relay_delay", findings),
+                findings,
+            );
+            return Self { all: all.unwrap_or_default(), ..Self::default() };
         };
         let mut relays = Self::default();
         for entry in table.entries() {
             let node = node_named(network, &entry.key, &entry.origin, findings);
             let delay = entry.value.nanos(&entry.key, findings);
+            let delay = bounded("relay_delay", &entry.value.origin, delay, findings);
             relays.by_switch.extend(node.zip(delay));
+            place.relays.extend(node.map(|node| (node, entry.value.origin.clone())));
         }
         relays
     }

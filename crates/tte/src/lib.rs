@@ -1,12 +1,13 @@
 //! [`Network`]: a network of time-triggered Ethernet, described once: end systems, switches, links, and flows with
 //! the instants at which the schedule sends and relays their frames.
 //!
-//! The simulation runs it, experiments measure it, [`model`] says what latency follows from it. It is plain
-//! data; [`mod@file`] reads it, and [`route`] follows each flow over the links.
+//! The simulation runs it, experiments measure it, [`model`] says what latency follows from it, [`mod@check`] whether
+//! its schedule can work. It is plain data; [`mod@file`] reads it, and [`route`] follows each flow over the links.
 //!
 //! ```text
 //!  network file ----+                        +--> simulation, experiments
 //!  experiment file -+--> file --> Network ---+--> model: the latency of each flow
+//!                                            +--> schedule: what occupies each link, and when --> check
 //! ```
 //!
 //! Three classes of traffic share the links (SAE AS6802): *time-triggered* frames leave at instants of the schedule,
@@ -17,11 +18,14 @@
 //! leaves, *received* when the last bit has arrived.
 
 #[cfg(feature = "file")]
+pub mod check;
+#[cfg(feature = "file")]
 pub mod file;
 pub mod model;
 mod port;
 mod relays;
 pub mod route;
+pub mod schedule;
 pub mod station;
 
 use core::ops::RangeInclusive;

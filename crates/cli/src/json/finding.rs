@@ -1,4 +1,4 @@
-//! The object `finding` of `candor route check` and `candor route load`.
+//! The object `finding` of `candor route check`, `candor route load` and `candor tte check`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::Object;
 use super::words::Severity;
 
-/// An error or warning in a rule file.
+/// An error or warning in a file of rules or of a network.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Finding<'a> {
     /// How bad it is
@@ -25,5 +25,19 @@ pub(crate) struct Finding<'a> {
 
 impl Object for Finding<'_> {
     const TYPE: &'static str = "finding";
-    const COMMANDS: &'static [&'static str] = &["route check", "route load"];
+    const COMMANDS: &'static [&'static str] = &["route check", "route load", "tte check"];
+}
+
+impl<'a> From<&'a candor_diagnostics::Finding> for Finding<'a> {
+    fn from(finding: &'a candor_diagnostics::Finding) -> Self {
+        let (line, column) = finding.origin.line_column();
+        Self {
+            severity: finding.severity.into(),
+            file: finding.origin.source().name(),
+            line,
+            column,
+            message: &finding.message,
+            hint: finding.hint.as_deref(),
+        }
+    }
 }

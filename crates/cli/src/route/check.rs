@@ -43,7 +43,7 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
         _ => Vec::new(),
     };
     if args.json {
-        let findings = lines(findings.sorted().iter().map(finding_object))?;
+        let findings = lines(findings.sorted().iter().map(Finding::from))?;
         let summary = line(&CheckSummary { file: &name, rules, errors, warnings })?;
         print(&format!(
             "{findings}{}{summary}",
@@ -79,16 +79,4 @@ fn plan_object<'a>(table: &'a Table, planned: &Planned) -> Option<Plan<'a>> {
 
 fn counts(findings: &Findings) -> (usize, usize) {
     (findings.count(Severity::Error), findings.count(Severity::Warning))
-}
-
-fn finding_object(finding: &candor_diagnostics::Finding) -> Finding<'_> {
-    let (line, column) = finding.origin.line_column();
-    Finding {
-        severity: finding.severity.into(),
-        file: finding.origin.source().name(),
-        line,
-        column,
-        message: &finding.message,
-        hint: finding.hint.as_deref(),
-    }
 }

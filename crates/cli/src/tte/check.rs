@@ -1,0 +1,184 @@
+//! `candor tte check`: everything that is wrong with a schedule, and what it makes of each link.
+//!
+//! `candor help json tte check` describes what `--json` prints.
+
+use std::path::PathBuf;
+
+use candor_diagnostics::{Severity, counted};
+use candor_output::say;
+use candor_rules::file::disk;
+use candor_time::Nanos;
+use candor_tte::schedule::{Departure, Direction, departures};
+use candor_tte::{Flow, Hop, Network, check, file};
+use clap::{Args, value_parser};
+
+use super::gantt;
+use crate::Answer;
+use crate::color;
+use crate::file_kind::FileKind;
+use crate::json::finding::Finding;
+use crate::json::tte_check_summary::TteCheckSummary;
+use crate::json::tte_direction::TteDirection;
+use crate::json::tte_instant::TteInstant;
+use crate::json::{line, lines};
+use crate::output::{print, table};
+
+#[derive(Args)]
+pub(crate) struct Check {
+    /// The network file
+    file: PathBuf,
+    /// Draw the cycle: a row per direction of a link, a letter per flow; also if there are errors
+    #[arg(long, conflicts_with = "json")]
+    gantt: bool,
+    /// How many slices the drawn cycle is cut into
+    #[arg(long, value_name = "COUNT", default_value_t = 72, requires = "gantt", value_parser = value_parser!(u16).range(10..=10_000))]
+    slices: u16,
+    /// Print JSON Lines: an object of type "finding" per finding, one of type "tte_direction" per direction of a
+    /// link, one of type "tte_instant" per flow and hop, then one of type "summary"
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Check) -> Answer {
+    let path = &arguments.file;
+    let text = disk::read_text(path, "network file")?;
+    let name = path.display().to_string();
+    let (network, findings) = file::parse_with_places(&name, &text);
+    if network.is_none()
+        && let Some(mix_up) = FileKind::TimeTriggered.mix_up(path)
+    {
+        return Err(mix_up);
+    }
+    let checked = network.map(|(network, places)| {
+        let directions = check::check(&network, &places, &findings);
+        Checked { network, directions }
+    });
+    let [errors, warnings] =
+        [Severity::Error, Severity::Warning].map(|severity| findings.count(severity));
+    let flows = checked.as_ref().map(|it| it.flows().count());
+    if arguments.json {
+        let found = lines(findings.sorted().iter().map(Finding::from))?;
+        let shown = checked.as_ref().map_or(Ok(String::new()), Checked::json)?;
+        let cycle_ns = checked.as_ref().map(|it| it.network.cycle.as_nanos());
+        let summary = TteCheckSummary { file: &name, cycle_ns, flows, errors, warnings };
+        print(&format!("{found}{shown}{}", line(&summary)?))?;
+    } else {
+        color::eprint_findings(&findings);
+        if let Some(checked) = &checked {
+            let mut parts = Vec::new();
+            if errors == 0 {
+                parts.push(checked.links());
+                parts.extend((checked.flows().next().is_some()).then(|| checked.instants()));
+            }
+            if arguments.gantt {
+                let slices = usize::from(arguments.slices);
+                parts.push(gantt::draw(&checked.network, &checked.directions, slices));
+            }
+            print(&parts.join("\n"))?;
+        }
+    }
+    let found = format!("{}, {}", counted(errors, "error"), counted(warnings, "warning"));
+    match flows.zip(checked.as_ref()) {
+        Some((flows, checked)) => {
+            let flows = counted(flows, "time-triggered flow");
+            say!("{name}: {flows} in a cycle of {}; {found}", checked.network.cycle);
+        }
+        None => say!("{name}: {found}"),
+    }
+    Ok(errors == 0)
+}
+
+/// A network, and what its schedule makes of its links.
+struct Checked {
+    network: Network,
+    directions: Vec<Direction>,
+}
+
+impl Checked {
+    /// The time-triggered flows.
+    fn flows(&self) -> impl Iterator<Item = &Flow> {
+        self.network.flows.iter().filter(|flow| flow.is_time_triggered())
+    }
+
+    fn node(&self, node: usize) -> &str {
+        &self.network.nodes[node].name
+    }
+
+    fn link(&self, link: usize) -> &str {
+        &self.network.links[link].name
+    }
+
+    /// Each flow with its hops and when it leaves over them. None if the description contradicts itself.
+    fn hops(&self) -> impl Iterator<Item = (&Flow, &Hop, Departure)> {
+        let flows = self.flows().filter(|_| !self.directions.is_empty());
+        flows.flat_map(|flow| {
+            let departures = departures(&self.network, flow);
+            flow.hops.iter().zip(departures).map(move |(hop, departure)| (flow, hop, departure))
+        })
+    }
+
+    fn json(&self) -> Result<String, String> {
+        let cycle = self.network.cycle;
+        let directions = self.directions.iter().map(|it| TteDirection {
+            link: self.link(it.link),
+            from: self.node(it.from),
+            to: self.node(it.to),
+            tt_frames: it.frames(cycle),
+            tt_percent: it.load.tt * 100.0,
+            rc_percent: it.load.rc * 100.0,
+            be_percent: it.load.be * 100.0,
+            longest_gap_ns: it.longest_gap(cycle).map(Nanos::as_nanos),
+        });
+        let instants = self.hops().map(|(flow, hop, departure)| TteInstant {
+            flow: &flow.name,
+            period_ns: flow.period().unwrap_or_default().as_nanos(),
+            link: self.link(hop.link),
+            from: self.node(hop.from),
+            to: self.node(hop.to),
+            at_ns: instant(departure).map(Nanos::as_nanos),
+        });
+        Ok(lines(directions)? + &lines(instants)?)
+    }
+
+    /// A table of the directions.
+    fn links(&self) -> String {
+        let cycle = self.network.cycle;
+        let percent = |part: f64| format!("{:.2} %", part * 100.0);
+        let head = ["link", "from", "to", ">tt frames", ">tt", ">rc", ">be", ">longest gap"];
+        let row = |it: &Direction| {
+            vec![
+                self.link(it.link).to_owned(),
+                self.node(it.from).to_owned(),
+                self.node(it.to).to_owned(),
+                it.frames(cycle).to_string(),
+                percent(it.load.tt),
+                percent(it.load.rc),
+                percent(it.load.be),
+                it.longest_gap(cycle).map_or_else(|| "unknown".into(), |gap| gap.to_string()),
+            ]
+        };
+        table(&head, &self.directions.iter().map(row).collect::<Vec<_>>())
+    }
+
+    /// A table of the instants.
+    fn instants(&self) -> String {
+        let head = ["flow", ">period", "link", "from", "to", ">instant"];
+        let row = |(flow, hop, departure): (&Flow, &Hop, Departure)| {
+            vec![
+                flow.name.clone(),
+                flow.period().unwrap_or_default().to_string(),
+                self.link(hop.link).to_owned(),
+                self.node(hop.from).to_owned(),
+                self.node(hop.to).to_owned(),
+                instant(departure).map_or_else(|| "none".into(), |at| at.to_string()),
+            ]
+        };
+        table(&head, &self.hops().map(row).collect::<Vec<_>>())
+    }
+}
+
+/// The instant at which a frame leaves, if one holds.
+fn instant(departure: Departure) -> Option<Nanos> {
+    departure.most?;
+    u64::try_from(departure.at).ok().map(Nanos::from_nanos)
+}
