@@ -126,6 +126,8 @@ pub struct TimeTriggeredFigures {
 pub struct Instrument {
     /// By how much the stamps at both ends of a pair of interfaces differ without a switch: taken off each latency.
     pub bias_ns: u64,
+    /// How long a frame takes from a program to its interface: by so much frames are handed over earlier.
+    pub advance_ns: u64,
     /// Frames during which the thread that sent or relayed them was stopped for 20 us or more.
     pub marked: u64,
     /// Latencies of the others, by metric.

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Before the experiment, frames go over a pair without a switch: what the stamps differ by is the bias of the
-//! instrument, and is taken off every latency. A frame is marked when the thread that sends or relays it was stopped
+//! instrument, and is taken off every latency; and how long a frame takes from a program to its interface, by which
+//! frames are handed over earlier. A frame is marked when the thread that sends or relays it was stopped
 //! meanwhile.
 
 use std::collections::BTreeMap;
@@ -25,10 +26,10 @@ use candor_linux::realtime::{self, Policy, Task};
 use candor_linux::{Sent, clock};
 use candor_time::{Instant, Nanos, Realtime};
 use candor_tte::Role;
-use candor_tte_live::Epoch;
 use candor_tte_live::analyzer::{Arrivals, analyze};
 use candor_tte_live::end_system::{Departures, EndSystem};
 use candor_tte_live::switch::{Switch, Switched};
+use candor_tte_live::{Epoch, Stops};
 
 use crate::error::Error;
 use crate::experiment::{Experiment, TimeTriggered};
@@ -56,7 +57,7 @@ const MOST_MARKED_PERCENT: f64 = 25.0;
 
 /// What the threads have seen.
 struct Measured {
-    bias: Nanos,
+    calibration: Calibration,
     sent: Departures,
     switched: Vec<Switched>,
     arrivals: Arrivals,
@@ -122,7 +123,7 @@ impl Bed<'_> {
         }
         pair("cal0", "cal1").map_err(system)?;
         let is_real_time = realtime::set_policy(Task::This, Policy::Fifo(PRIORITY)).is_ok();
-        let bias = calibrate(&open("cal0")?, &open("cal1")?)?;
+        let calibration = calibrate(&open("cal0")?, &open("cal1")?)?;
         let sockets = self.sockets()?;
         let watched = Watched::begin();
         let epoch = Epoch(clock::now::<Realtime>() + LEAD);
@@ -130,12 +131,12 @@ impl Bed<'_> {
         let measured = thread::scope(|scope| {
             // However this ends, the threads end.
             let _guard = Stopping(&stop);
-            self.run_threads(scope, &sockets, epoch, &stop)
+            self.run_threads(scope, &sockets, (epoch, calibration.advance), &stop)
         })?;
         let (sent, switched, arrivals) = measured;
         let duration = clock::now::<Realtime>() - epoch.0;
         let machine = watched.end();
-        Ok(Measured { bias, sent, switched, arrivals, machine, duration, is_real_time })
+        Ok(Measured { calibration, sent, switched, arrivals, machine, duration, is_real_time })
     }
 
     /// A socket at each end of each link: by link and end. Switches take those of their own later.
@@ -153,7 +154,7 @@ impl Bed<'_> {
         &'scope self,
         scope: &'scope thread::Scope<'scope, 'env>,
         sockets: &'scope BTreeMap<(usize, usize), EthernetSocket>,
-        epoch: Epoch,
+        (epoch, advance): (Epoch, Nanos),
         stop: &'scope AtomicBool,
     ) -> Result<(Departures, Vec<Switched>, Arrivals), Error> {
         let TimeTriggered { ref network, flow, receiver, .. } = *self.settings;
@@ -179,7 +180,7 @@ impl Bed<'_> {
                         let end = usize::from(network.links[link].ends[0] != node);
                         Some((link, sockets.get(&(link, end))?))
                     });
-                    let switch = Switch { network, node, ports: ports.collect(), epoch };
+                    let switch = Switch { network, node, ports: ports.collect(), epoch, advance };
                     switches.push(scope.spawn(move || {
                         settle(PRIORITY, true);
                         switch.run(stop)
@@ -194,7 +195,8 @@ impl Bed<'_> {
                         }));
                     }
                     let is_precise = node == sender;
-                    let sends = EndSystem { network, node, socket, epoch, run, seed, is_precise };
+                    let sends =
+                        EndSystem { network, node, socket, epoch, run, seed, advance, is_precise };
                     let counted = is_precise.then_some((flow, count));
                     let sending = scope.spawn(move || {
                         settle(if is_precise { PRIORITY } else { 0 }, false);
@@ -271,15 +273,25 @@ fn settle(priority: u8, is_switch: bool) {
     }
 }
 
-/// By how much the stamps at both ends of a pair of interfaces differ: the median.
-fn calibrate(one: &EthernetSocket, other: &EthernetSocket) -> Result<Nanos, Error> {
+/// What the instrument itself takes, as medians.
+#[derive(Clone, Copy)]
+struct Calibration {
+    /// By how much the stamps at both ends of a pair of interfaces differ.
+    bias: Nanos,
+    /// From the last look at the clock to the stamp of the sent frame.
+    advance: Nanos,
+}
+
+/// Sends frames over a pair of interfaces without a switch.
+fn calibrate(one: &EthernetSocket, other: &EthernetSocket) -> Result<Calibration, Error> {
     let mut frame = [0; 60];
     frame[..6].fill(0xFF);
     frame[12..14].copy_from_slice(&candor_wire::eth::ether_type::EXPERIMENTAL.to_be_bytes());
     let mut bytes = [0; 128];
-    let mut times = Vec::new();
+    let (mut times, mut ways) = (Vec::new(), Vec::new());
     for number in 0..CALIBRATION {
         frame[14..18].copy_from_slice(&number.to_be_bytes());
+        let begin = clock::now::<Realtime>();
         if one.send(&frame).map_err(system)? != Sent::Taken {
             continue;
         }
@@ -291,6 +303,7 @@ fn calibrate(one: &EthernetSocket, other: &EthernetSocket) -> Result<Nanos, Erro
                 came = received.stamp;
             }
         }
+        ways.extend(left.map(|left| left.signed_nanos_since(begin)));
         times.extend(left.zip(came).map(|(left, came)| came.signed_nanos_since(left)));
         let _ = clock::sleep_until(
             clock::now::<Realtime>() + Nanos::from_nanos(50_000 + u64::from(number % 97) * 1_000),
@@ -302,8 +315,42 @@ fn calibrate(one: &EthernetSocket, other: &EthernetSocket) -> Result<Nanos, Erro
                 .into(),
         ));
     }
-    times.sort_unstable();
-    Ok(Nanos::from_nanos(times[times.len() / 2].max(0).unsigned_abs()))
+    let median = |mut times: Vec<i64>| {
+        times.sort_unstable();
+        Nanos::from_nanos(times[times.len() / 2].max(0).unsigned_abs())
+    };
+    Ok(Calibration { bias: median(times), advance: median(ways) })
+}
+
+/// What switches did with a frame.
+#[derive(Default)]
+struct Steps {
+    /// Whether one of them was stopped meanwhile.
+    is_marked: bool,
+    received: Vec<Instant<Realtime>>,
+    left: Vec<Instant<Realtime>>,
+}
+
+impl Steps {
+    /// Whether the thread that sent was stopped between its two stamps. The kernel hands a frame over in
+    /// the same call in which it stamps it on the way out.
+    fn was_stopped_between(&self, sent: Instant<Realtime>, copies: &[Option<u64>]) -> bool {
+        let threshold = Stops::THRESHOLD.as_nanos();
+        let is_far = |left: Instant<Realtime>, came_ns: u64| {
+            came_ns.saturating_sub(left.as_nanos()) > threshold
+        };
+        // From a node to the next: the first stamp in that is not before the stamp out.
+        let next = |left: Instant<Realtime>| {
+            let later = self
+                .received
+                .iter()
+                .map(|it| it.as_nanos())
+                .chain(copies.iter().flatten().copied());
+            later.filter(|&came| came >= left.as_nanos()).min()
+        };
+        let all = self.left.iter().copied().chain([sent]);
+        all.filter_map(|left| Some((left, next(left)?))).any(|(left, came)| is_far(left, came))
+    }
 }
 
 /// Makes the result.
@@ -324,7 +371,8 @@ fn evaluate<'a>(
         }
     }
     let mut dropped = BTreeMap::new();
-    let mut relayed = BTreeMap::<u32, bool>::new();
+    // Whether a switch was stopped while it relayed a frame; when it came, and when it left.
+    let mut relayed = BTreeMap::<u32, Steps>::new();
     for switched in &measured.switched {
         for &(of, number, cause) in &switched.dropped {
             if of == settings.flow {
@@ -334,16 +382,23 @@ fn evaluate<'a>(
         for step in switched.relayed.iter().filter(|step| step.measurement.stream == stream) {
             let is_marked = switched.stops.overlaps(step.due, step.done)
                 || switched.stops.overlaps(step.received, step.noticed);
-            *relayed.entry(step.measurement.sequence).or_default() |= is_marked;
+            let steps = relayed.entry(step.measurement.sequence).or_default();
+            steps.is_marked |= is_marked;
+            steps.received.push(step.received);
+            steps.left.push(step.done);
         }
     }
+    let Calibration { bias, advance } = measured.calibration;
     let mut unstamped = 0;
     for frame in &measured.sent.frames {
         let Some(number) = frame.number.checked_sub(WARM_UP) else { continue };
         let sequence = frame.number as u32;
         let left = frame.stamp.unwrap_or(frame.due);
+        let steps = relayed.remove(&sequence).unwrap_or_default();
+        let copies = arrived.get(&sequence).map_or(&[][..], Vec::as_slice);
         let is_marked = measured.sent.stops.overlaps(frame.due, left)
-            || relayed.get(&sequence).copied().unwrap_or(false);
+            || steps.is_marked
+            || steps.was_stopped_between(left, copies);
         let seen = |fate| Seen {
             number,
             due_ns: frame.due.as_nanos(),
@@ -351,10 +406,9 @@ fn evaluate<'a>(
             fate,
             is_marked,
         };
-        let copies = arrived.get(&sequence).map_or(&[][..], Vec::as_slice);
         for copy in copies {
             unstamped += u64::from(copy.is_none() || frame.stamp.is_none());
-            let at_ns = copy.map(|at_ns| at_ns.saturating_sub(measured.bias.as_nanos()));
+            let at_ns = copy.map(|at_ns| at_ns.saturating_sub(bias.as_nanos()));
             flow.add(&seen(at_ns.ok_or(Cause::Unexplained)));
         }
         if copies.is_empty() {
@@ -365,13 +419,14 @@ fn evaluate<'a>(
             flow.add(&seen(Err(cause)));
         }
     }
-    let stops = |stops: &candor_tte_live::Stops| (stops.count(), stops.longest().as_nanos());
+    let stops = |stops: &Stops| (stops.count(), stops.longest().as_nanos());
     let (send_stops, send_longest) = stops(&measured.sent.stops);
     let relays = measured.switched.iter().map(|it| stops(&it.stops));
     let (relay_stops, relay_longest) =
         relays.fold((0, 0), |(count, most), (its, longest)| (count + its, most.max(longest)));
     let instrument = Instrument {
-        bias_ns: measured.bias.as_nanos(),
+        bias_ns: bias.as_nanos(),
+        advance_ns: advance.as_nanos(),
         marked: flow.marked(),
         unmarked: flow.unmarked(),
         send_stops,

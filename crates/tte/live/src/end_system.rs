@@ -31,6 +31,8 @@ pub struct EndSystem<'a> {
     pub run: u32,
     /// Of what is random.
     pub seed: u64,
+    /// How long the way of a frame from here to the interface takes: it is handed over that much earlier.
+    pub advance: Nanos,
     /// Whether it is awake at each instant; else it sleeps, and frames may leave some 100 us late.
     pub is_precise: bool,
 }
@@ -133,7 +135,7 @@ impl EndSystem<'_> {
             out.frames.reserve(usize::try_from(count).unwrap_or(0).min(1 << 24));
         }
         let mut bytes = [0; MAX_LEN];
-        let (mut pace, mut actions) = (Pace::default(), Vec::new());
+        let (mut pace, mut actions) = (Pace::new(self.advance), Vec::new());
         // Kernel numbers of frames that count, by their place.
         let mut first_id = Vec::new();
         // Numbers of frames that wait in the station, by what it knows them by.
@@ -166,7 +168,7 @@ impl EndSystem<'_> {
                 let link = &self.network.links[self.network.flows[flow].hops[hop].link];
                 let first_bit = self.epoch.at(at + link.preamble());
                 if self.is_precise {
-                    pace.until(first_bit);
+                    pace.until(pace.earlier(first_bit));
                 } else {
                     let _ = clock::sleep_until(first_bit);
                 }

@@ -5,16 +5,27 @@ use candor_linux::gaps::Gaps;
 use candor_time::{Instant, Nanos, Realtime};
 
 /// How long before an instant a thread is awake: longer than almost every wake-up takes.
-pub(crate) const AWAKE: Nanos = Nanos::from_micros(250);
+pub(crate) const AWAKE: Nanos = Nanos::from_micros(500);
 
 /// The waiting of a thread.
-#[derive(Default)]
 pub(crate) struct Pace {
+    /// How long it takes from the last look at the clock until the kernel has handed a frame to the interface: by so
+    /// much a frame goes earlier.
+    advance: Nanos,
     /// When it was stopped while it was awake.
     pub(crate) gaps: Gaps<Realtime>,
 }
 
 impl Pace {
+    pub(crate) fn new(advance: Nanos) -> Self {
+        Self { advance, gaps: Gaps::default() }
+    }
+
+    /// When to hand a frame over that is to leave at `instant`.
+    pub(crate) fn earlier(&self, instant: Instant<Realtime>) -> Instant<Realtime> {
+        Instant::from_nanos(instant.as_nanos().saturating_sub(self.advance.as_nanos()))
+    }
+
     /// Reads the clock.
     pub(crate) fn now(&mut self) -> Instant<Realtime> {
         let now = clock::now::<Realtime>();
@@ -29,16 +40,21 @@ impl Pace {
         self.now();
     }
 
+    /// The thread has slept until `wake_at`. What came later than that is a gap.
+    pub(crate) fn woken(&mut self, wake_at: Instant<Realtime>) -> Instant<Realtime> {
+        self.gaps.pause();
+        self.gaps.tick(wake_at);
+        self.now()
+    }
+
     /// Waits for `instant`, and returns the first reading of the clock behind it.
     pub(crate) fn until(&mut self, instant: Instant<Realtime>) -> Instant<Realtime> {
         let mut now = self.now();
         if instant > now + AWAKE {
-            self.gaps.pause();
+            let wake_at = Instant::from_nanos(instant.as_nanos() - AWAKE.as_nanos());
             // Woken late or not: what follows reads the clock.
-            let _ = clock::sleep_until(Instant::<Realtime>::from_nanos(
-                instant.as_nanos() - AWAKE.as_nanos(),
-            ));
-            now = self.now();
+            let _ = clock::sleep_until::<Realtime>(wake_at);
+            now = self.woken(wake_at);
         }
         while now < instant {
             now = self.now();

@@ -32,6 +32,8 @@ pub struct Switch<'a> {
     pub ports: Vec<(usize, &'a EthernetSocket)>,
     /// When the first cycle begins.
     pub epoch: Epoch,
+    /// How long the way of a frame from here to the interface takes: it is handed over that much earlier.
+    pub advance: Nanos,
 }
 
 /// A frame that was relayed over a hop.
@@ -92,7 +94,7 @@ impl Switch<'_> {
         let mut inlets = self.inlets();
         let arrivals = self.arrivals();
         let mut out = Switched::default();
-        let mut pace = Pace::default();
+        let mut pace = Pace::new(self.advance);
         let mut inside: BTreeMap<u32, Inside> = BTreeMap::new();
         let mut next_id = 0_u32;
         let mut departures: BinaryHeap<Reverse<(Nanos, u32, usize)>> = BinaryHeap::new();
@@ -155,7 +157,7 @@ impl Switch<'_> {
             }
             while let Some(&Reverse((at, id, link))) = departures.peek() {
                 let due = self.epoch.at(at);
-                if pace.now() < due {
+                if pace.now() < pace.earlier(due) {
                     break;
                 }
                 departures.pop();
@@ -263,9 +265,13 @@ impl Switch<'_> {
         }
         if until > now + AWAKE + AWAKE {
             let files: Vec<_> = self.ports.iter().map(|(_, socket)| socket.as_fd()).collect();
-            let timeout = Nanos::from_nanos(until.as_nanos() - AWAKE.as_nanos() - now.as_nanos());
-            pace.gaps.pause();
-            poll::wait_any_or_signal(&files, Some(timeout))?;
+            let wake_at = Nanos::from_nanos(until.as_nanos() - AWAKE.as_nanos());
+            let timeout = Nanos::from_nanos(wake_at.as_nanos() - now.as_nanos());
+            if poll::wait_any_or_signal(&files, Some(timeout))? {
+                pace.gaps.pause();
+            } else {
+                pace.woken(self.epoch.at(wake_at));
+            }
         }
         Ok(())
     }
