@@ -179,6 +179,7 @@ fn every_key_of_experiment_files_is_in_their_schema() {
         "/settings",
         "/signal_service",
         "/sim",
+        "/time_triggered",
         "/traffic",
         "/vm",
     ];
@@ -195,6 +196,11 @@ fn every_key_of_network_files_is_in_their_schema() {
     let parts = ["bus", "gateway", "listed", "mod", "nodes"]
         .map(|part| format!("network/src/file/{part}.rs"));
     has_all_keys("network", &parts.each_ref().map(String::as_str));
+}
+
+#[test]
+fn every_key_of_network_files_of_time_triggered_ethernet_is_in_their_schema() {
+    has_all_keys("tte", &["tte/src/file.rs"]);
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(super) enum User {
 const USERS: [(&str, User); 48] = [
     ("network.*", User::TimeTriggered),
     ("measure.*", User::TimeTriggered),
-    ("instrument.*", User::TimeTriggered),
+    ("driver.*", User::TimeTriggered),
     ("ping.*", User::Ping),
     ("service.*", User::SignalService),
     ("subscribers.*", User::SignalService),

@@ -13,7 +13,7 @@
 //! framing   = "frame"             # or "preamble": where a latency begins
 //! published = "471us"             # what somebody else measured, for tables
 //!
-//! [instrument]                    # of a simulation: what a driver that stamps late adds
+//! [driver]                        # of a simulation: what a driver that stamps late adds
 //! copied_from = 128
 //! copy        = "90us"
 //! copy_jitter = "20us"
@@ -57,7 +57,7 @@ pub(super) fn read(
         section.finish();
     }
     let mut instrument = TimeStamping::default();
-    if let Some(mut section) = file.section("instrument") {
+    if let Some(mut section) = file.section("driver") {
         section.require(&["copied_from", "copy"]);
         instrument = TimeStamping {
             copied_from: section.integer("copied_from", SIZES),
