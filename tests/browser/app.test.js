@@ -73,7 +73,7 @@ test("a choice keeps the places of the others", () => {
 
 test("a state survives the address", () => {
   const state = {
-    chosen: ["half-10", null, "flood-2"], metric: "total_latency", view: "histogram", scale: "linear", colour: "rules",
+    chosen: ["half-10", null, "flood-2"], metric: "total_latency", view: "histogram", scale: "linear", colour: "rules", over: "",
     sort: { key: "p99", descending: true }, search: "a & b=c", filters: { "traffic.kind": "half" },
   };
   assert.deepEqual(app.stateFromHash(app.stateToHash(state), REPORT), state);
@@ -198,6 +198,23 @@ test("what ran last is chosen, also against an older address", () => {
   assert.deepEqual([state.chosen, state.scale, state.search], [["half-2"], "linear", ""]);
   const same = app.stateFromHash(older.replace("run=a", "run=b"), report);
   assert.deepEqual([same.chosen, same.search], [["flood-2"], "flood"]);
+});
+
+test("latencies are drawn over axes of numbers", () => {
+  assert.deepEqual(["64", "2.5", "25us", "3ms", "1s", "6.12-rt", "us", ""].map(app.numberOf), [64, 2.5, 25, 3_000, 1e6, null, null, null]);
+  const run = (id, delay, min, p50, max, kind = "a") => ({
+    ...experiment(id, { delay, kind }, 1), metrics: { latency: { count: 1, min_ns: min, p50_ns: p50, max_ns: max } },
+  });
+  const all = [
+    run("1", "100us", 8, 9, 12), run("2", "25us", 1, 2, 3), run("3", "25us", 0, 3, 5), run("4", "25us", 2, 4, 4),
+    run("5", "3ms", 6, 7, 8), run("6", "25us", 5, 5, 5, "b"),
+  ];
+  assert.deepEqual(app.numericAxes(all), ["delay"]);
+  assert.deepEqual(app.sweeps(all, "delay", "latency"), [
+    { name: "kind a", points: [{ at: 25, min: 0, p50: 3, max: 5 }, { at: 100, min: 8, p50: 9, max: 12 }, { at: 3_000, min: 6, p50: 7, max: 8 }] },
+    { name: "kind b", points: [{ at: 25, min: 5, p50: 5, max: 5 }] },
+  ]);
+  assert.deepEqual(app.sweeps(all, "delay", "absent"), []);
 });
 
 test("bins hold every frame of a profile", () => {

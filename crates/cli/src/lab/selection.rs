@@ -24,7 +24,7 @@ pub(super) struct Selection {
     /// Use this seed instead of the file's
     #[arg(long)]
     seed: Option<u64>,
-    /// The testbed of every experiment: sim or vm
+    /// The testbed of every experiment: sim, vm or host
     #[arg(long, value_name = "NAME", value_parser = parse_testbed)]
     testbed: Option<Testbed>,
     /// The kernel of every vm experiment: 6.12, 6.12-rt, debian:VERSION, or a file with --modules

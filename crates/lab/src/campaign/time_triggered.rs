@@ -11,7 +11,7 @@
 //! flow      = "measured"          # needed if there are several
 //! receiver  = "receiver"          # needed if it has several
 //! framing   = "frame"             # or "preamble": where a latency begins
-//! published = "471us"             # what somebody else measured, for tables
+//! published = "471us"             # what somebody else measured, for tables; or by size: { 64 = "355us", 1518 = "471us" }
 //!
 //! [driver]                        # of a simulation: what a driver that stamps late adds
 //! copied_from = 128
@@ -23,6 +23,7 @@ use std::path::Path;
 
 use candor_config::{Section, Table, Value};
 use candor_diagnostics::{Findings, Source, list_of_names};
+use candor_time::Nanos;
 use candor_tte::model::Framing;
 use candor_tte::{Network, SIZES};
 
@@ -53,7 +54,7 @@ pub(super) fn read(
         receiver = section.string("receiver").map(|name| (name, section.origin_of("receiver")));
         framing = section
             .one_of("framing", &[("frame", Framing::Frame), ("preamble", Framing::Preamble)]);
-        published = section.nanos("published");
+        published = section.value("published");
         section.finish();
     }
     let mut instrument = TimeStamping::default();
@@ -96,6 +97,7 @@ pub(super) fn read(
     let flow = scheduled[named(flow, &names, "time-triggered flow", "flow")?];
     let receivers: Vec<_> = flow.to.iter().map(|&node| network.nodes[node].name.as_str()).collect();
     let receiver = flow.to[named(receiver, &receivers, "receiver", "receiver")?];
+    let published = published.and_then(|value| published_for(flow.size, value, findings));
     let flow = network.flow(&flow.name)?;
     let testbed = common.testbed.unwrap_or(Testbed::Sim);
     let framing = framing.unwrap_or_default();
@@ -104,6 +106,25 @@ pub(super) fn read(
     let conditions = time_triggered.describe();
     let kind = Kind::TimeTriggered(Box::new(time_triggered));
     Some(Examined { kind, conditions, inputs, count: DEFAULT_COUNT })
+}
+
+/// What was published for frames of that size.
+fn published_for(size: u16, value: &Value, findings: &Findings) -> Option<Nanos> {
+    let Some(table) = value.as_table() else { return value.nanos("published", findings) };
+    let mut found = None;
+    for entry in table.entries() {
+        let latency = entry.value.nanos(&entry.key, findings);
+        match entry.key.parse::<u16>() {
+            Ok(of) if of == size => found = latency,
+            Ok(_) => {}
+            Err(_) => findings.error_with_hint(
+                &entry.origin,
+                format!("`{}` is no size in bytes", entry.key),
+                "write published = { 64 = \"355us\" }",
+            ),
+        }
+    }
+    found
 }
 
 /// The network of an experiment: its own table, laid over the file that it names.

@@ -140,6 +140,44 @@ function namesOf(experiments) {
   return names;
 }
 
+/** The number that a value of an axis stands for: durations in µs; null if it stands for none. */
+function numberOf(text) {
+  const [, number, unit] = /^(-?\d+(?:\.\d+)?)\s*(ns|us|ms|s)?$/.exec(text) ?? [];
+  return number === undefined ? null : Number(number) * ({ ns: 1e-3, us: 1, ms: 1e3, s: 1e6 }[unit] ?? 1);
+}
+
+/** The axes over which latencies can be drawn: those with three or more values, all of them numbers. */
+function numericAxes(experiments) {
+  return axesOf(experiments)
+    .filter(([axis, values]) => axis !== "seed" && values.length >= 3 && values.every((value) => numberOf(value) !== null))
+    .map(([axis]) => axis);
+}
+
+/**
+ * Latencies over an axis: a series for each set of experiments that differ in that axis and the seed only. Each has
+ * points of the place on the axis and the figures there; several runs have the smallest min, the largest max and the
+ * median of the others.
+ */
+function sweeps(experiments, axis, metric) {
+  const used = experiments.filter((e) => axis in e.axes && e.metrics[metric]?.count > 0);
+  const others = axesOf(used).map(([name]) => name).filter((name) => name !== axis && name !== "seed");
+  const short = axisNames([...others, axis]);
+  const titles = new Set(used.map((e) => e.title));
+  const testbeds = new Set(used.map((e) => e.testbed));
+  const nameOf = (e) => [
+    titles.size > 1 ? e.title : "", testbeds.size > 1 ? e.testbed : "",
+    ...others.filter((name) => name in e.axes).map((name) => `${short.get(name)} ${axisText(e.axes[name])}`),
+  ].filter(Boolean).join(" · ");
+  const middle = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
+  return [...groupBy(used, nameOf)].map(([name, group]) => {
+    const points = [...groupBy(group, (e) => axisText(e.axes[axis]))].map(([value, runs]) => {
+      const all = (key) => runs.map((e) => figure(e, metric, key));
+      return { at: numberOf(value), min: Math.min(...all("min")), p50: middle(all("p50")), max: Math.max(...all("max")) };
+    });
+    return { name, points: points.sort((a, b) => a.at - b.at) };
+  });
+}
+
 /** Whether every word of the search and every chosen axis value is found. */
 function matches(experiment, { search, filters }, names) {
   for (const [axis, wanted] of Object.entries(filters)) {
@@ -236,7 +274,8 @@ const SERIES_DEFAULT = 7;
 function initialState(report) {
   const { metrics, experiments } = report;
   const used = metrics.filter(({ key }) => experiments.some((e) => e.metrics[key]?.count > 0));
-  const metric = used.find(({ key }) => key === "gateway_latency") ?? used[0] ?? metrics[0];
+  const main = ["gateway_latency", "network_latency", "round_trip", "delivery", "reception"];
+  const metric = main.map((name) => used.find(({ key }) => key === name)).find(Boolean) ?? used[0] ?? metrics[0];
   const latest = report.latest?.length ? report.latest : experiments.map(({ id }) => id);
   return {
     // One place per series: an experiment keeps its colour while others come and go.
@@ -245,18 +284,20 @@ function initialState(report) {
     view: "profile",
     scale: "log",
     colour: "",
+    over: numericAxes(experiments)[0] ?? "",
     sort: { key: "", descending: false },
     search: "",
     filters: {},
   };
 }
 
-function stateToHash({ chosen, metric, view, scale, colour, sort, search, filters }, run) {
+function stateToHash({ chosen, metric, view, scale, colour, over, sort, search, filters }, run) {
   const parts = new URLSearchParams({ metric, view, scale });
   if (run) parts.set("run", run);
   chosen.forEach((id) => parts.append("show", id ?? ""));
   if (chosen.length === 0) parts.append("show", "");
   if (colour) parts.set("colour", colour);
+  if (over) parts.set("over", over);
   if (sort.key) parts.set("sort", (sort.descending ? "-" : "") + sort.key);
   if (search) parts.set("find", search);
   for (const [axis, value] of Object.entries(filters)) parts.append("axis", `${axis}=${value}`);
@@ -278,6 +319,7 @@ function stateFromHash(hash, report) {
   pick("scale", ["log", "linear"]);
   const axes = axesOf(report.experiments);
   pick("colour", axes.map(([axis]) => axis));
+  pick("over", numericAxes(report.experiments));
   const isSameRun = !parts.has("run") || parts.get("run") === report.run;
   if (parts.has("show") && isSameRun) {
     const ids = new Set(report.experiments.map(({ id }) => id));
@@ -427,6 +469,30 @@ function profilePlot(series, title, scale, theme) {
   };
   const head = (at) => `at least ${duration(Math.round(at * size))}`;
   return { data, read, head, layout: layout(theme, { xaxis: axis, yaxis, showlegend: hasLegend(legend) }) };
+}
+
+/** Latencies over an axis: of each series the median, in the middle of a band from the smallest to the largest. */
+function sweepPlot(series, axis, title, scale, theme) {
+  const all = series.flatMap(({ points }) => points.flatMap(({ min, max }) => [[min], [max]]));
+  const { place, axis: yaxis } = latencyAxis(title, scale, all);
+  const data = series.flatMap(({ name, points }, index) => {
+    const { color } = styleOf(index, theme);
+    const x = points.map(({ at }) => at);
+    const line = (key, own) => ({ type: "scatter", x, y: points.map((point) => place(point[key])), legendgroup: name, ...own });
+    const edge = { mode: "lines", line: { color, width: 0.75 }, showlegend: false, hoverinfo: "skip" };
+    return [
+      line("min", edge),
+      line("max", { ...edge, fill: "tonexty", fillcolor: `${color}26` }),
+      line("p50", {
+        name: plotText(name), mode: "lines+markers", line: { color, width: 2 }, marker: { color, size: 6 },
+        showlegend: series.length > 1 && series.length <= LEGEND_MOST,
+        hovertemplate: "%{text}<extra></extra>",
+        text: points.map(({ min, p50, max }) => [["min", min], ["p50", p50], ["max", max]].map(([key, ns]) => `${key} ${duration(Math.round(ns))}`).join("<br>")),
+      }),
+    ];
+  });
+  const xaxis = { title: { text: plotText(axis) }, tickformat: "," };
+  return { data, layout: layout(theme, { xaxis, yaxis, showlegend: series.length > 1 }) };
 }
 
 /** The classic histograms over one another. */
@@ -680,6 +746,10 @@ function startPage() {
     $("colour").append(h("option", { value: "" }, "experiment"), ...axes.map(([axis]) => h("option", { value: axis }, short.get(axis))));
     $("colour").onchange = (event) => change({ colour: event.target.value });
     $("colour-field").hidden = axes.length === 0;
+    const numeric = numericAxes(report.experiments);
+    $("sweep").hidden = numeric.length === 0;
+    $("over").replaceChildren(...numeric.map((axis) => h("option", { value: axis }, short.get(axis))));
+    $("over").onchange = (event) => change({ over: event.target.value });
     const choose = { "choose-all": () => report.experiments, "choose-none": () => [], "choose-shown": shownRows };
     for (const [id, wanted] of Object.entries(choose)) {
       $(id).onclick = () => change({ chosen: chosenExactly(state.chosen, wanted().map((e) => e.id)) });
@@ -732,6 +802,7 @@ function startPage() {
 
   function showControls() {
     $("metric").value = state.metric;
+    $("over").value = state.over;
     $("colour").value = state.colour;
     $("formula").textContent = `${state.metric} = ${metricOf(state.metric).formula}`;
     $("overlay-title").textContent = state.view === "profile" ? "Latency profile" : "Histogram";
@@ -1014,7 +1085,7 @@ function startPage() {
 
   async function drawCharts() {
     const colours = theme();
-    const wanted = JSON.stringify([state.chosen, state.metric, state.view, state.scale, state.colour, colours]);
+    const wanted = JSON.stringify([state.chosen, state.metric, state.view, state.scale, state.colour, state.over, colours]);
     if (wanted === drawn) return; // the search or the order of the table changed
     drawn = wanted;
     const turn = ++drawing;
@@ -1022,6 +1093,7 @@ function startPage() {
     if (turn !== drawing) return; // something else was chosen meanwhile
     const missing = loaded.filter(({ status }) => status === "rejected").map(({ reason }) => reason.message);
     drawOverlay(missing);
+    drawSweep();
     for (const chart of document.querySelectorAll(".detail .chart")) {
       delete chart.dataset.drawn;
       if (chart.dataset.seen === "true") drawTime(chart.closest(".detail"));
@@ -1065,6 +1137,18 @@ function startPage() {
     // On a small screen the table is legend enough.
     if (innerWidth < 640 && shown.length > 3) shownPlot.layout.showlegend = false;
     Plotly.react($("overlay"), shownPlot.data, shownPlot.layout, config);
+  }
+
+  /** All experiments over an axis, whichever are chosen. */
+  function drawSweep() {
+    if (!state.over) return;
+    const { label } = metricOf(state.metric);
+    const short = axisNames(axesOf(report.experiments).map(([axis]) => axis)).get(state.over);
+    const isTime = axesOf(report.experiments).some(([axis, values]) => axis === state.over && /s$/.test(values[0]));
+    const shown = sweeps(report.experiments, state.over, state.metric);
+    $("sweep-title").textContent = `${label} over ${short}`;
+    const plot = sweepPlot(shown, isTime ? `${short} (µs)` : short, label, state.scale, theme());
+    Plotly.react($("sweep-chart"), plot.data, plot.layout, config);
   }
 
   let highlighted = null;
@@ -1197,7 +1281,7 @@ function startPage() {
 if (typeof module !== "undefined") {
   module.exports = {
     ENDINGS, atLeast, axesOf, axisNames, axisStyles, axisUnit, bins, chosenExactly, columnsOf, count, duration,
-    initialState, matches, namesOf, percent, plotText, profilePlot, profilesCsv, rampColour, readout,
-    runningSum, sorted, stateFromHash, stateToHash, styleOf, timePlot, toggled, visible,
+    initialState, matches, namesOf, numberOf, numericAxes, percent, plotText, profilePlot, profilesCsv, rampColour, readout,
+    runningSum, sorted, stateFromHash, stateToHash, styleOf, sweepPlot, sweeps, timePlot, toggled, visible,
   };
 }
