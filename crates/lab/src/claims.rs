@@ -17,7 +17,8 @@
 //! with `gateway_instructions` (for each frame that arrived). `refused` is what the rules refuse; it
 //! is no loss. Of the signal service a value may be `EXPERIMENT PROCESS cpu_per_event` (in us) or
 //! `EXPERIMENT PROCESS cpu_percent` (of all processors), where a process is `server`, `subscriber`, `dbus-daemon` or `all`, or
-//! `EXPERIMENT bytes_per_event`.
+//! `EXPERIMENT bytes_per_event`. Of time-triggered Ethernet on this machine a value may be `EXPERIMENT unmarked METRIC FIGURE`: of the
+//! frames that are not marked.
 //!
 //! `each = ["6.1", "6.12"]` makes a claim of each, in which `{each}` stands for one of them. `{sent}` in
 //! `says` stands for the number of frames that the experiment sent.
@@ -87,6 +88,9 @@ enum Figure {
     /// Bytes that a subscriber got for each event.
     BytesPerEvent,
 }
+
+/// Stands in place of a message for time-triggered frames that are not marked.
+const UNMARKED: &str = "unmarked";
 
 /// The figures of processes.
 const CPU_PER_EVENT: &str = "cpu_per_event";
@@ -242,6 +246,10 @@ impl Term {
         let counts = result.counts;
         Some(match &self.figure {
             Figure::Latency(metric, figure) => result.metric(*metric)?.figure_ns(figure)? / 1_000.0,
+            Figure::MessageLatency(message, metric, figure) if message == UNMARKED => {
+                let instrument = result.time_triggered.as_ref()?.instrument.as_ref()?;
+                instrument.unmarked.get(metric.key())?.figure_ns(figure)? / 1_000.0
+            }
             Figure::MessageLatency(message, metric, figure) => {
                 let message = result.message(message)?;
                 message.metrics.get(metric.key())?.figure_ns(figure)? / 1_000.0
