@@ -23,6 +23,7 @@ mod port;
 mod relays;
 pub mod route;
 pub mod station;
+pub mod sync;
 
 use core::ops::RangeInclusive;
 
