@@ -15,6 +15,8 @@
 //!
 //! Every frame ends in one [`Record`] for each of its receivers.
 
+pub mod clock;
+
 use candor_causes::Cause;
 use candor_time::Nanos;
 use candor_tte::station::{Action, Station};
