@@ -370,6 +370,7 @@ fn synchronisation(network: &Network, mut section: Section<'_>) -> Option<Synchr
     let priority = section.integer("priority", 0..=u8::MAX).unwrap_or_default();
     let most = section.nanos("max_transmission_delay");
     let overhead = section.nanos("overhead").unwrap_or(DEFAULT_OVERHEAD);
+    let is_enabled = section.boolean("enabled").unwrap_or(true);
     let of_period = section.origin_of("period");
     let of_masters = section.origin_of("masters");
     section.finish();
@@ -427,7 +428,9 @@ fn synchronisation(network: &Network, mut section: Section<'_>) -> Option<Synchr
         findings.error_with_hint(of_period, message, hint);
         return None;
     }
-    Some(Synchronisation { period, masters, compression_master, priority, timing, flows })
+    let synchronisation =
+        Synchronisation { period, masters, compression_master, priority, timing, flows };
+    is_enabled.then_some(synchronisation)
 }
 
 /// The protocol control frames: from each master to the compression master, and from there to all others that have a
