@@ -8,7 +8,10 @@
 //! ```
 //!
 //! Every node has an agenda in its own local time. What is waited for as a duration, such as the permanence of a frame,
-//! goes on as it is when the clock is corrected; what the schedule says comes sooner or later.
+//! goes on as it is when the clock is corrected; what the schedule says comes sooner or later. A correction that brings
+//! an instant of the schedule nearer can bring it into a frame of another class that is on the link already: timely
+//! block allows for the drift of a clock, not for its corrections. Then the time-triggered frame leaves behind
+//! that frame, late by the correction at most.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
