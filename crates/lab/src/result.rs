@@ -113,6 +113,10 @@ pub struct TimeTriggeredFigures {
     pub ipdv: Option<Figures>,
     /// Frames that came half a period late or more: with the next cycle.
     pub late_cycle: u64,
+    /// The largest difference between the clocks of two nodes in each integration cycle, over the cycles; absent if
+    /// all clocks show the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_difference: Option<Figures>,
     /// How much of the time each link was occupied, in each direction; empty where nobody counts it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkLoad>,

@@ -204,6 +204,7 @@ impl<'a> Flow<'a> {
             jitter_ns: latency.map(|it| it.max_ns.abs_diff(it.min_ns)),
             ipdv: Figures::exact(self.ipdv).map(|ipdv| Figures { profile: Vec::new(), ..ipdv }),
             late_cycle: self.late_cycle,
+            clock_difference: None,
             links,
             instrument: None,
         };

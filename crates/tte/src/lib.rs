@@ -27,6 +27,7 @@ mod relays;
 pub mod route;
 pub mod schedule;
 pub mod station;
+pub mod sync;
 
 use core::ops::RangeInclusive;
 
@@ -51,6 +52,8 @@ pub struct Network {
     pub links: Vec<Link>,
     /// What is sent. Their names differ.
     pub flows: Vec<Flow>,
+    /// How clocks are kept together; `None`: by means that are not part of the network.
+    pub synchronisation: Option<Synchronisation>,
 }
 
 impl Network {
@@ -64,6 +67,22 @@ impl Network {
     #[must_use]
     pub fn flow(&self, name: &str) -> Option<usize> {
         self.flows.iter().position(|flow| flow.name == name)
+    }
+
+    /// Whether a node has a schedule, and a clock for it: end systems and time-triggered switches have.
+    #[must_use]
+    pub fn has_schedule(&self, node: usize) -> bool {
+        match self.nodes[node].role {
+            Role::EndSystem(_) => true,
+            Role::Switch(switch) => matches!(switch.relaying, Relaying::TimeTriggered(_)),
+        }
+    }
+
+    /// Whether clocks can differ: one drifts, or they are kept together by frames.
+    #[must_use]
+    pub fn has_clocks(&self) -> bool {
+        self.synchronisation.is_some()
+            || self.nodes.iter().any(|node| node.oscillator != Oscillator::default())
     }
 
     /// The links of a node, by their indices.
@@ -80,6 +99,51 @@ pub struct Node {
     pub name: String,
     /// Which of both it is.
     pub role: Role,
+    /// Its clock.
+    pub oscillator: Oscillator,
+}
+
+/// What makes the clock of a node run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Oscillator {
+    /// By how much it is fast, in parts per million; negative: slow.
+    pub drift_ppm: i32,
+    /// By how much that changes at most in a cycle, at random, in parts per million.
+    pub drift_change_ppm: u32,
+}
+
+impl Oscillator {
+    /// What random change does not lead beyond, in parts per million (CoRE4INET, `max_drift`).
+    pub const MAX_DRIFT_PPM: u32 = 200;
+
+    /// By how much it is fast or slow at most, in parts per million.
+    #[must_use]
+    pub const fn most_ppm(self) -> u32 {
+        let own = self.drift_ppm.unsigned_abs();
+        if self.drift_change_ppm > 0 && own < Self::MAX_DRIFT_PPM {
+            Self::MAX_DRIFT_PPM
+        } else {
+            own
+        }
+    }
+}
+
+/// How clocks are kept together, by protocol control frames (SAE AS6802): one compression master, one channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Synchronisation {
+    /// The integration cycle: so often clocks are corrected. A whole part of the cycle, or a multiple of it.
+    pub period: Nanos,
+    /// The synchronisation masters: end systems, by their indices.
+    pub masters: Vec<usize>,
+    /// The compression master: a switch, by its index.
+    pub compression_master: usize,
+    /// What is put into the frames: the priority of the synchronisation domain.
+    pub priority: u8,
+    /// When what happens in an integration cycle, in nanoseconds.
+    pub timing: sync::Timing,
+    /// The frames: from each master to the compression master, in their order, and from there to all nodes with
+    /// a schedule.
+    pub flows: Vec<Flow>,
 }
 
 /// What a node does.
@@ -199,6 +263,8 @@ pub struct Flow {
     pub deadline: Option<Nanos>,
     /// Its way, as a tree: each hop stands behind the one that leads to it.
     pub hops: Vec<Hop>,
+    /// Its frames are protocol control frames: they leave before rate-constrained ones, and no gap is asked of them.
+    pub is_control: bool,
 }
 
 impl Flow {

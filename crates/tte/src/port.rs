@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use candor_time::Nanos;
 
-use crate::{Network, Relaying, Role, Traffic};
+use crate::{Flow, Network, Relaying, Role, Traffic};
 
-/// The classes by the order in which their frames leave: time-triggered, rate-constrained, best-effort.
-const CLASSES: usize = 3;
+/// The classes by the order in which their frames leave: time-triggered, protocol control frames, rate-constrained,
+/// best-effort.
+const CLASSES: usize = 4;
 const SCHEDULED: usize = 0;
 /// Frames that an end system keeps for each class.
 const DEPTH_OF_END_SYSTEM: usize = 64;
@@ -74,11 +75,12 @@ impl Port {
     }
 
     /// A frame waits. False if there is no room.
-    pub(crate) fn push(&mut self, traffic: Traffic, frame: Waiting) -> bool {
-        let class = match traffic {
+    pub(crate) fn push(&mut self, flow: &Flow, frame: Waiting) -> bool {
+        let class = match flow.traffic {
+            _ if flow.is_control => 1,
             Traffic::TimeTriggered { .. } => SCHEDULED,
-            Traffic::RateConstrained { .. } => 1,
-            Traffic::BestEffort { .. } => 2,
+            Traffic::RateConstrained { .. } => 2,
+            Traffic::BestEffort { .. } => 3,
         };
         let class = class.min(self.waiting.len() - 1);
         let has_room = self.waiting[class].len() < self.depth;
@@ -91,6 +93,12 @@ impl Port {
     /// A time-triggered frame leaves as soon as the link is free.
     pub(crate) fn push_scheduled(&mut self, frame: Waiting) {
         self.waiting[SCHEDULED].push_back(frame);
+    }
+
+    /// The link is occupied until `until`, as its own end knows better than the schedule. Whether a frame waits for it.
+    pub(crate) fn occupied(&mut self, until: Nanos) -> bool {
+        self.free_at = until;
+        self.waiting.iter().any(|waiting| !waiting.is_empty())
     }
 
     /// Which frame leaves next; it is taken out of its queue, and the link is occupied by it from now on.

@@ -7,7 +7,7 @@
 //!                 \--> Action::Dropped                  \--> Action::Dropped
 //! ```
 //!
-//! Times count from the begin of the first cycle. An instant is decided when everything that arrives up to it was
+//! Times count from the begin of the first cycle, by the clock of the node. An instant is decided when everything that arrives up to it was
 //! told: whoever drives a station tells arrivals first, then calls [`Station::advance`].
 
 use std::cmp::Reverse;
@@ -66,6 +66,8 @@ pub struct Station {
     /// When each flow brought its last frame, if it is rate-constrained.
     last: BTreeMap<usize, Nanos>,
     planned: BinaryHeap<Reverse<(Nanos, Event)>>,
+    /// By how much the clock of the node is fast or slow at most, in parts per million.
+    tolerance_ppm: u32,
 }
 
 impl Station {
@@ -84,7 +86,22 @@ impl Station {
             let first = from.as_nanos().saturating_sub(into).div_ceil(period) * period + into;
             planned.push(Reverse((Nanos::from_nanos(first), Event::Relay(flow, number))));
         }
-        Self { node, ports, relays, last: BTreeMap::new(), planned }
+        Self { node, ports, relays, last: BTreeMap::new(), planned, tolerance_ppm: 0 }
+    }
+
+    /// The clock of the node is fast or slow by so much at most: frames of other classes are taken to be that
+    /// much longer, so that they are gone before a time-triggered one.
+    pub fn tolerate(&mut self, ppm: u32) {
+        self.tolerance_ppm = ppm;
+    }
+
+    /// A link is occupied until `until`, by the clock of the node. Links have a rate of their own: whoever drives a
+    /// station whose clock differs from it, or was corrected, says so when a frame has started and when the clock was
+    /// corrected.
+    pub fn occupied(&mut self, link: usize, until: Nanos) {
+        if self.ports.get_mut(&link).is_some_and(|port| port.occupied(until)) {
+            self.look(link, until);
+        }
     }
 
     /// The first bit of a frame came at `first_bit` by the hop `hop` of the flow `flow`.
@@ -131,7 +148,7 @@ impl Station {
     ) {
         let link = network.flows[flow].hops[hop].link;
         let Some(port) = self.ports.get_mut(&link) else { return };
-        if port.push(network.flows[flow].traffic, Waiting { id, flow, hop }) {
+        if port.push(&network.flows[flow], Waiting { id, flow, hop }) {
             self.look(link, now);
         } else {
             act(Action::Dropped { id, flow, hop, cause: Cause::QueueFull });
@@ -191,7 +208,12 @@ impl Station {
             return;
         }
         let link = &network.links[index];
-        let occupation = |it: Waiting| link.occupation(network.flows[it.flow].size);
+        let tolerance_ppm = u64::from(self.tolerance_ppm);
+        let occupation = |it: Waiting| {
+            let nominal = link.occupation(network.flows[it.flow].size);
+            let more_ns = (nominal.as_nanos() * tolerance_ppm).div_ceil(1_000_000);
+            nominal + Nanos::from_nanos(more_ns)
+        };
         match port.choose(now, network.cycle, &occupation) {
             Next::Nothing => {}
             Next::Later(at) => self.look(index, at),
@@ -216,6 +238,9 @@ impl Station {
         let Traffic::RateConstrained { gap, jitter } = network.flows[flow].traffic else {
             return false;
         };
+        if network.flows[flow].is_control {
+            return false;
+        }
         let is_too_soon = self.last.get(&flow).is_some_and(|&last| now + jitter < last + gap);
         if !is_too_soon {
             self.last.insert(flow, now);

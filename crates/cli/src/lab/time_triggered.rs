@@ -73,6 +73,15 @@ pub(super) fn details(result: &ResultFile) -> String {
     if !rows.is_empty() {
         out.push_str(&table(&["link", "from", ">load"], &rows));
     }
+    if let Some(it) = &figures.clock_difference {
+        out.push_str(&format!(
+            "clocks differ by {} at most in half of {} cycles, by {} in the worst; stated precision {}\n",
+            duration(it.p50_ns as f64),
+            thousands(it.count),
+            duration(it.max_ns as f64),
+            duration(figures.precision_ns as f64),
+        ));
+    }
     if let Some(instrument) = &figures.instrument {
         out.push_str(&of_instrument(instrument));
     }

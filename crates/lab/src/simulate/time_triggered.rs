@@ -8,7 +8,7 @@ use candor_time::Nanos;
 
 use crate::error::Error;
 use crate::experiment::{Experiment, TimeStamping, TimeTriggered};
-use crate::result::{LinkLoad, ResultFile};
+use crate::result::{Figures, LinkLoad, ResultFile};
 use crate::runner::Watch;
 use crate::time_triggered::{Flow, Seen};
 
@@ -30,6 +30,7 @@ pub(super) fn run<'a>(
         flow: Flow::new(settings, lines)?,
         random: Random::new(experiment.seed, RANDOM),
         watch,
+        differences: Vec::new(),
     };
     if !world.run(*flow, experiment.count, &mut bench) {
         return Err(Error::Interrupted);
@@ -43,7 +44,12 @@ pub(super) fn run<'a>(
         })
     });
     let duration = world.now() - Time::ZERO;
-    bench.flow.finish(experiment, command, duration, loads.collect())
+    let mut result = bench.flow.finish(experiment, command, duration, loads.collect())?;
+    if let Some(figures) = &mut result.time_triggered {
+        let differences = Figures::exact(bench.differences);
+        figures.clock_difference = differences.map(|it| Figures { profile: Vec::new(), ..it });
+    }
+    Ok(result)
 }
 
 /// Takes the frames of the flow that is measured, with what the instrument adds.
@@ -52,6 +58,8 @@ struct Bench<'a> {
     flow: Flow<'a>,
     random: Random,
     watch: &'a dyn Watch,
+    /// How far clocks were apart, for each integration cycle.
+    differences: Vec<i64>,
 }
 
 impl Bench<'_> {
@@ -79,6 +87,10 @@ impl Observer for Bench<'_> {
             fate: record.fate.map(|arrived| (arrived + stamping).as_nanos()),
             is_marked: false,
         });
+    }
+
+    fn precision(&mut self, _now: Time, difference: Nanos) {
+        self.differences.push(i64::try_from(difference.as_nanos()).unwrap_or(i64::MAX));
     }
 
     fn proceed(&mut self, now: Time, sent: u64) -> bool {

@@ -10,15 +10,26 @@
 //! in the relay buffer of its flow until its instant; other frames leave in between, and only if they are gone
 //! before the next instant (*timely block*). A switch without one sends the frames of a port in their order.
 //!
+//! Every node has a [`Clock`], and its schedule runs by it: end systems send and switches relay at instants of their own
+//! time. Clocks drift as the network says, and protocol control frames keep them together if it says that. Where
+//! nobody drifts all clocks show virtual time. The gaps of rate-constrained flows and the loads of best-effort ones
+//! are those of virtual time, and links have their nominal rate.
+//!
 //! What is exact: the transmission of every frame, and the order at every port. What is a model: that a switch
 //! needs a constant time until a frame can leave, and that jitter is uniform.
 //!
 //! Every frame ends in one [`Record`] for each of its receivers.
 
+pub mod clock;
+mod sync;
+
 use candor_causes::Cause;
 use candor_time::Nanos;
 use candor_tte::station::{Action, Station};
-use candor_tte::{Flow, Network, Relaying, Role, Traffic};
+use candor_tte::{Flow, Hop, Network, Relaying, Role, Traffic};
+use candor_wire::eth::tte::Pcf;
+use clock::Clock;
+use sync::{Agenda, Sync};
 
 use crate::eth::{self, Ethernet, LinkConfig, Offer};
 use crate::event::{Core, Phase, Random, Rank, Ranked, Time};
@@ -27,6 +38,8 @@ use crate::slab::Slab;
 
 /// The number of these streams of randomness among those of a seed.
 const RANDOM: u32 = 8;
+/// The same for those of clocks.
+const RANDOM_OF_CLOCKS: u32 = 10;
 /// How many cycles a frame may be under way after the last one was sent.
 const LAST_CYCLES: u64 = 3;
 
@@ -39,6 +52,12 @@ enum Event {
     Dispatch(u32),
     /// The queues of a node have something to do.
     Station(u32),
+    /// A node has something to do for the synchronisation of clocks.
+    Agenda(u32),
+    /// The rate of the clock of a node changes.
+    Wander(u32),
+    /// The difference of clocks is handed out.
+    Measure,
 }
 
 impl From<eth::Event> for Event {
@@ -51,7 +70,7 @@ impl Ranked for Event {
     fn rank(self) -> Rank {
         match self {
             Self::Link(event) => event.rank(),
-            Self::Dispatch(_) => Rank::HAPPENS,
+            Self::Dispatch(_) | Self::Agenda(_) | Self::Wander(_) | Self::Measure => Rank::HAPPENS,
             Self::Station(node) => Rank::new(Phase::Serves, node),
         }
     }
@@ -66,7 +85,7 @@ pub struct Record {
     pub number: u64,
     /// The receiver, by its index.
     pub receiver: usize,
-    /// When its first bit was to leave the sender; when it was sent, if it is not time-triggered.
+    /// When its first bit was to leave the sender, by the sender's clock; when it was sent, if it is not time-triggered.
     pub due: Time,
     /// When its first bit left the sender.
     pub started: Option<Time>,
@@ -78,6 +97,12 @@ pub struct Record {
 pub trait Observer {
     /// A frame has ended at a receiver, or on the way to it.
     fn record(&mut self, record: &Record);
+    /// In the integration cycle that ended at `now` two nodes with a schedule had clocks that differed by this, and no
+    /// two differed by more. Without synchronisation it is the cycle of the network. It is not called if all
+    /// clocks show virtual time, nor for the first cycle.
+    fn precision(&mut self, now: Time, difference: Nanos) {
+        let _ = (now, difference);
+    }
     /// So many frames of the flow that counts were sent. `false` ends the run.
     fn proceed(&mut self, now: Time, sent: u64) -> bool {
         let _ = (now, sent);
@@ -95,6 +120,8 @@ struct Copy {
     started: Option<Time>,
     /// In a node: over how many hops it has yet to leave.
     left: u32,
+    /// A protocol control frame: what it says, and since when it has been in the node.
+    control: Option<(Pcf, Time)>,
 }
 
 /// A flow at work.
@@ -102,8 +129,12 @@ struct Sender {
     random: Random,
     /// Frames sent.
     sent: u64,
-    /// When the next one is due.
+    /// When the next one is due; if it is time-triggered, by the clock of its sender.
     due: Time,
+    /// When it is handed to its port, by the same clock.
+    at: Nanos,
+    /// When that is planned.
+    asked: Option<Time>,
 }
 
 /// A network in virtual time.
@@ -120,12 +151,30 @@ pub struct World {
     behind: Vec<Vec<Vec<usize>>>,
     /// What stations have done and nobody has followed yet.
     actions: Vec<Action>,
+    /// By node.
+    clocks: Vec<Clock>,
+    random_of_clocks: Vec<Random>,
+    agendas: Vec<Agenda>,
+    /// Whether any clock can show anything but virtual time.
+    has_clocks: bool,
+    sync: Option<Sync>,
+    /// The largest difference of clocks in this cycle.
+    difference: Nanos,
+    /// How long each controller's way of its link is occupied.
+    occupied_until: Vec<Time>,
 }
 
 impl World {
     /// A network at the start of time. The first frames are those of the second cycle.
     #[must_use]
-    pub fn new(network: Network, seed: u64) -> Self {
+    pub fn new(mut network: Network, seed: u64) -> Self {
+        let first_control = network.flows.len();
+        let sync = network.synchronisation.clone().map(|it| Sync::new(it, first_control));
+        if let Some(sync) = &sync {
+            network.flows.extend(sync.settings.flows.iter().cloned());
+        }
+        let has_clocks = network.has_clocks();
+        let (clocks, random_of_clocks) = sync::clocks(&network, seed);
         let core = Core::new(seed);
         let mut links = Ethernet::default();
         for link in &network.links {
@@ -134,16 +183,37 @@ impl World {
         }
         let sender = |index: usize| {
             let random = core.random(RANDOM, index as u32);
-            Sender { random, sent: 0, due: Time::ZERO }
+            Sender { random, sent: 0, due: Time::ZERO, at: Nanos::ZERO, asked: None }
         };
         let senders = (0..network.flows.len()).map(sender).collect();
-        let station = |node: usize| Station::new(&network, node, Nanos::ZERO);
+        let station = |node: usize| {
+            let mut station = Station::new(&network, node, Nanos::ZERO);
+            station.tolerate(network.nodes[node].oscillator.most_ppm());
+            station
+        };
         let stations = (0..network.nodes.len()).map(station).collect();
         let asked = vec![None; network.nodes.len()];
         let behind = network.flows.iter().map(behind).collect();
-        let copies = Slab::default();
-        let actions = Vec::new();
-        Self { network, core, links, stations, asked, copies, senders, behind, actions }
+        let agendas = network.nodes.iter().map(|_| Agenda::default()).collect();
+        let occupied_until = vec![Time::ZERO; 2 * network.links.len()];
+        Self {
+            network,
+            core,
+            links,
+            stations,
+            asked,
+            copies: Slab::default(),
+            senders,
+            behind,
+            actions: Vec::new(),
+            clocks,
+            random_of_clocks,
+            agendas,
+            has_clocks,
+            sync,
+            difference: Nanos::ZERO,
+            occupied_until,
+        }
     }
 
     /// The time reached.
@@ -165,6 +235,7 @@ impl World {
         for node in 0..self.stations.len() {
             self.plan_station(node);
         }
+        self.plan_clocks();
         let cycle = self.network.cycle.as_nanos();
         let relay_ns: u64 =
             self.network.flows[flow].hops.iter().map(|hop| hop.relay_delay.as_nanos()).sum();
@@ -182,6 +253,7 @@ impl World {
                         self.follow(outcome, observer);
                     }
                 }
+                Event::Dispatch(index) if !self.is_asked(index as usize) => {}
                 Event::Dispatch(index) if index as usize == flow => {
                     if self.senders[flow].sent < count {
                         self.dispatch(flow, observer);
@@ -196,6 +268,9 @@ impl World {
                 }
                 Event::Dispatch(index) => self.dispatch(index as usize, observer),
                 Event::Station(node) => self.advance(node as usize, observer),
+                Event::Agenda(node) => self.work(node as usize, observer),
+                Event::Wander(node) => self.wander(node as usize),
+                Event::Measure => self.measure(observer),
             }
         }
         for id in self.copies.ids().collect::<Vec<_>>() {
@@ -208,7 +283,10 @@ impl World {
     fn plan_flows(&mut self) {
         let start = Time::ZERO + self.network.cycle;
         for index in 0..self.network.flows.len() {
-            let Flow { traffic, size, ref hops, .. } = self.network.flows[index];
+            let Flow { traffic, size, ref hops, is_control, .. } = self.network.flows[index];
+            if is_control {
+                continue;
+            }
             let sender = &mut self.senders[index];
             sender.due = match traffic {
                 Traffic::TimeTriggered { send, .. } => start + send,
@@ -228,8 +306,8 @@ impl World {
     /// Plans when the next frame of a flow is handed to its port: when it is due, but for the preamble and the jitter.
     fn plan_dispatch(&mut self, index: usize) {
         let flow = &self.network.flows[index];
-        let Sender { random, due, .. } = &mut self.senders[index];
-        let at = match flow.traffic {
+        let Sender { random, due, at, .. } = &mut self.senders[index];
+        *at = match flow.traffic {
             Traffic::TimeTriggered { .. } => {
                 let jitter = match self.network.nodes[flow.from].role {
                     Role::EndSystem(end_system) => end_system.jitter,
@@ -243,21 +321,47 @@ impl World {
                 earlier(*due + late, half + self.network.links[flow.hops[0].link].preamble())
             }
             _ => *due,
+        } - Time::ZERO;
+        self.ask_sender(index);
+    }
+
+    /// Plans when the next frame of a flow is handed to its port, by the clock of its sender as it runs now.
+    fn ask_sender(&mut self, index: usize) {
+        let flow = &self.network.flows[index];
+        let sender = &mut self.senders[index];
+        let at = match flow.is_time_triggered() {
+            true => self.clocks[flow.from].reaches(sender.at),
+            false => Time::ZERO + sender.at,
         };
-        self.core.plan(at.max(self.core.now()), Event::Dispatch(index as u32));
+        let at = at.max(self.core.now());
+        if sender.asked != Some(at) {
+            sender.asked = Some(at);
+            self.core.plan(at, Event::Dispatch(index as u32));
+        }
+    }
+
+    /// Whether the next frame of a flow is handed to its port now. If not, it was planned before the clock changed.
+    fn is_asked(&mut self, index: usize) -> bool {
+        let now = self.core.now();
+        self.senders[index].asked.take_if(|asked| *asked == now).is_some()
     }
 
     /// An end system sends the next frame of a flow, over each link on which the flow begins.
     fn dispatch(&mut self, index: usize, observer: &mut dyn Observer) {
         let Flow { traffic, size, from, ref hops, .. } = self.network.flows[index];
         let sender = &mut self.senders[index];
+        let due = match traffic {
+            Traffic::TimeTriggered { .. } => self.clocks[from].reaches(sender.due - Time::ZERO),
+            _ => sender.due,
+        };
         let copy = Copy {
             flow: index as u32,
             hop: 0,
             number: sender.sent,
-            due: sender.due,
+            due,
             started: None,
             left: 1,
+            control: None,
         };
         sender.sent += 1;
         sender.due = match traffic {
@@ -269,7 +373,14 @@ impl World {
                 sender.due + busy + sender.random.exponential(Nanos::from_nanos(pause_ns as u64))
             }
         };
-        let now = self.core.now() - Time::ZERO;
+        self.submit(index, copy, observer);
+        self.plan_dispatch(index);
+    }
+
+    /// A frame waits for each link on which its flow begins.
+    fn submit(&mut self, index: usize, copy: Copy, observer: &mut dyn Observer) {
+        let from = self.network.flows[index].from;
+        let now = self.clocks[from].local(self.core.now());
         for hop in self.network.flows[index].first_hops() {
             let id = self.copies.insert(Copy { hop: hop as u32, ..copy });
             let act = &mut |action| self.actions.push(action);
@@ -277,13 +388,12 @@ impl World {
         }
         self.act(observer);
         self.plan_station(from);
-        self.plan_dispatch(index);
     }
 
     /// Plans when the queues of a node have something to do, unless they are asked by then.
     fn plan_station(&mut self, node: usize) {
         let Some(at) = self.stations[node].next_at() else { return };
-        let at = (Time::ZERO + at).max(self.core.now());
+        let at = self.clocks[node].reaches(at).max(self.core.now());
         if self.asked[node].is_none_or(|asked| at < asked) {
             self.asked[node] = Some(at);
             self.core.plan(at, Event::Station(node as u32));
@@ -296,10 +406,13 @@ impl World {
             return;
         }
         self.asked[node] = None;
-        let now = self.core.now() - Time::ZERO;
-        let act = &mut |action| self.actions.push(action);
-        self.stations[node].advance(&self.network, now, act);
-        self.act(observer);
+        let now = self.clocks[node].local(self.core.now());
+        // One instant at a time: between two of them the station is told how long links are occupied.
+        while let Some(at) = self.stations[node].next_at().filter(|&at| at <= now) {
+            let act = &mut |action| self.actions.push(action);
+            self.stations[node].advance(&self.network, at, act);
+            self.act(observer);
+        }
         self.plan_station(node);
     }
 
@@ -316,6 +429,14 @@ impl World {
                     let offer = Offer { id: FrameId(id), len, priority: 0 };
                     let taken = self.links.offer(&mut self.core, at, offer);
                     debug_assert!(taken.is_ok(), "a station sends one frame at a time");
+                    if self.has_clocks {
+                        let Hop { link, from, .. } = hops[hop];
+                        let occupation =
+                            self.network.links[link].occupation(self.network.flows[flow].size);
+                        let until = &mut self.occupied_until[at.0 as usize];
+                        *until = self.core.now().max(*until) + occupation;
+                        self.tell_occupation(from, link);
+                    }
                 }
                 Action::Dropped { id, hop, cause, .. } if self.copies[id].hop == hop as u32 => {
                     self.lose(id, hop, cause, observer);
@@ -353,6 +474,7 @@ impl World {
 
     /// The preamble of a frame begins.
     fn started(&mut self, id: u32, observer: &mut dyn Observer) {
+        self.count_delay(id);
         let copy = &mut self.copies[id];
         let hop = self.network.flows[copy.flow as usize].hops[copy.hop as usize];
         let link = &self.network.links[hop.link];
@@ -367,20 +489,26 @@ impl World {
 
     /// The last bit of a frame has reached the end of its hop.
     fn received(&mut self, id: u32, observer: &mut dyn Observer) {
-        let copy = self.copies[id];
+        let mut copy = self.copies[id];
         self.copies.remove(id);
         let (flow, number) = (copy.flow as usize, copy.hop as usize);
         let hop = self.network.flows[flow].hops[number];
         let now = self.core.now();
         let transmission = self.network.links[hop.link].transmission(self.network.flows[flow].size);
         let first_bit = earlier(now, transmission);
+        if copy.control.is_some() {
+            self.receive_control(&mut copy, hop.to);
+            if self.network.flows[flow].hops_behind(number).next().is_none() {
+                return;
+            }
+        }
         match self.relaying(hop.to) {
             // It is in the switch already.
             Some(Relaying::CutThrough) => {}
             Some(_) => self.arrive(copy, hop.to, first_bit, observer),
             None => {
-                let is_outside =
-                    self.network.is_outside_window((flow, number), first_bit - Time::ZERO);
+                let local = self.clocks[hop.to].local(first_bit);
+                let is_outside = self.network.is_outside_window((flow, number), local);
                 let fate = if is_outside { Err(Cause::OutsideWindow) } else { Ok(now) };
                 observer.record(&record(&copy, hop.to, fate));
             }
@@ -393,7 +521,7 @@ impl World {
         let left = self.network.flows[flow].hops_behind(hop).count() as u32;
         let id = self.copies.insert(Copy { left, ..copy });
         let act = &mut |action| self.actions.push(action);
-        let first_bit = first_bit - Time::ZERO;
+        let first_bit = self.clocks[node].local(first_bit);
         self.stations[node].arrive(&self.network, (flow, hop), id, first_bit, act);
         self.act(observer);
         self.plan_station(node);
@@ -410,6 +538,9 @@ impl World {
     /// A frame does not reach the receivers behind a hop.
     fn lose(&self, id: u32, hop: usize, cause: Cause, observer: &mut dyn Observer) {
         let copy = self.copies[id];
+        if copy.control.is_some() {
+            return;
+        }
         for &receiver in &self.behind[copy.flow as usize][hop] {
             observer.record(&record(&copy, receiver, Err(cause)));
         }
