@@ -146,6 +146,8 @@ pub struct Instrument {
     pub relay_longest_stop_ns: u64,
     /// Frames without a stamp of the kernel at one end.
     pub unstamped: u64,
+    /// Frames of other flows that switches relayed.
+    pub others: u64,
     /// The machine.
     pub host: HostMachine,
 }

@@ -106,6 +106,7 @@ fn of_instrument(instrument: &Instrument) -> String {
     let host = &instrument.host;
     out.push_str(&format!(
         "\n{} marked: the thread that sends was stopped {} times, for {} at most, those that relay {} times, for {} at most\n\
+         {} frames of other flows relayed\n\
          {} taken off each latency: what the stamps at both ends of a pair of interfaces differ by without a switch\n\
          {}, {} processors, Linux {}, clock {}; busy {} %, stolen {} %\n",
         thousands(instrument.marked),
@@ -113,6 +114,7 @@ fn of_instrument(instrument: &Instrument) -> String {
         duration(instrument.send_longest_stop_ns as f64),
         thousands(instrument.relay_stops),
         duration(instrument.relay_longest_stop_ns as f64),
+        thousands(instrument.others),
         duration(instrument.bias_ns as f64),
         host.cpu,
         host.cpus,

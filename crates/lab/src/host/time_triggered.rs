@@ -434,6 +434,7 @@ fn evaluate<'a>(
         relay_stops,
         relay_longest_stop_ns: relay_longest,
         unstamped,
+        others: measured.switched.iter().map(|it| it.others).sum(),
         host: measured.machine.clone(),
     };
     let mut notes = Vec::new();
