@@ -170,7 +170,6 @@ impl Bed<'_> {
         let nowhere = || Error::Other("an end system has no link".into());
         let mut switches: Vec<ScopedJoinHandle<'_, Result<Switched, candor_linux::Error>>> =
             Vec::new();
-        let mut loads = Vec::new();
         let mut main = None;
         let mut receiving = None;
         for (node, its) in network.nodes.iter().enumerate() {
@@ -194,18 +193,19 @@ impl Bed<'_> {
                             analyze(socket, run, stop)
                         }));
                     }
-                    let is_precise = node == sender;
-                    let sends =
-                        EndSystem { network, node, socket, epoch, run, seed, advance, is_precise };
-                    let counted = is_precise.then_some((flow, count));
-                    let sending = scope.spawn(move || {
-                        settle(if is_precise { PRIORITY } else { 0 }, false);
-                        sends.run(counted, stop)
-                    });
-                    if is_precise {
-                        main = Some(sending);
-                    } else {
-                        loads.push(sending);
+                    if node == sender {
+                        let is_other = |&other: &usize| {
+                            other != node && network.flows.iter().any(|it| it.from == other)
+                        };
+                        let others = (0..network.nodes.len()).filter(is_other);
+                        let others =
+                            others.filter_map(|node| Some((node, socket_of(node)?))).collect();
+                        let sends =
+                            EndSystem { network, node, socket, others, epoch, run, seed, advance };
+                        main = Some(scope.spawn(move || {
+                            settle(PRIORITY, false);
+                            sends.run(Some((flow, count)), stop)
+                        }));
                     }
                 }
             }
@@ -235,9 +235,6 @@ impl Bed<'_> {
         let sent = joined(main)?;
         let arrivals = joined(receiving)?;
         let switched = switches.into_iter().map(joined).collect::<Result<Vec<_>, _>>()?;
-        for load in loads {
-            joined(load)?;
-        }
         Ok((sent, switched, arrivals))
     }
 }

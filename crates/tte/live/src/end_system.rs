@@ -1,5 +1,10 @@
-//! [`EndSystem`]: sends the frames of the flows that begin at one node, in schedule.
+//! [`EndSystem`]: sends the frames of the flows that begin at a node, in schedule.
+//!
+//! Frames of other nodes can be sent by the same thread, between its own. A thread that is awake before an instant
+//! keeps others off its processor: frames that another thread there is to send at random would never come close to
+//! that instant, and would be in nobody's way.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candor_linux::ethernet::EthernetSocket;
@@ -11,7 +16,7 @@ use candor_wire::eth::tte::Measurement;
 use rand_core::Rng;
 use rand_pcg::Pcg32;
 
-use crate::pace::Pace;
+use crate::pace::{AWAKE, Pace};
 use crate::{Epoch, Stops, frame};
 
 /// The longest frame without its check sequence and without a tag.
@@ -25,6 +30,8 @@ pub struct EndSystem<'a> {
     pub node: usize,
     /// Its interface.
     pub socket: &'a EthernetSocket,
+    /// Other nodes whose frames the same thread sends, with their interfaces.
+    pub others: Vec<(usize, &'a EthernetSocket)>,
     /// When the first cycle begins.
     pub epoch: Epoch,
     /// The number of this run, in every frame.
@@ -33,8 +40,6 @@ pub struct EndSystem<'a> {
     pub seed: u64,
     /// How long the way of a frame from here to the interface takes: it is handed over that much earlier.
     pub advance: Nanos,
-    /// Whether it is awake at each instant; else it sleeps, and frames may leave some 100 us late.
-    pub is_precise: bool,
 }
 
 /// A frame that was sent.
@@ -65,6 +70,8 @@ pub struct Departures {
 
 /// A flow that begins here.
 struct Source {
+    /// Which of the nodes sends it.
+    place: usize,
     flow: usize,
     number: u64,
     /// When the first bit of the next frame is to leave.
@@ -102,33 +109,43 @@ impl Source {
 }
 
 impl EndSystem<'_> {
+    /// The nodes with their interfaces.
+    fn nodes(&self) -> impl Iterator<Item = (usize, &EthernetSocket)> {
+        [(self.node, self.socket)].into_iter().chain(self.others.iter().copied())
+    }
+
     /// The flows that begin here.
     fn sources(&self) -> Vec<Source> {
-        let flows = self.network.flows.iter().enumerate();
-        flows
-            .filter(|(_, flow)| flow.from == self.node)
-            .filter(|(_, flow)| flow.traffic != (Traffic::BestEffort { load: 0.0 }))
-            .map(|(index, flow)| {
+        let mut sources = Vec::new();
+        for (place, (node, _)) in self.nodes().enumerate() {
+            for (index, flow) in self.network.flows.iter().enumerate() {
+                if flow.from != node || flow.traffic == (Traffic::BestEffort { load: 0.0 }) {
+                    continue;
+                }
                 let due = match flow.traffic {
                     Traffic::TimeTriggered { send, .. } => self.network.cycle + send,
                     _ => self.network.cycle,
                 };
                 let random = Pcg32::new(self.seed, index as u64);
-                Source { flow: index, number: 0, due, random }
-            })
-            .collect()
+                sources.push(Source { place, flow: index, number: 0, due, random });
+            }
+        }
+        sources
     }
 
-    /// Sends until `count` frames of the flow `counted` have been sent, or until `stop`.
+    /// Sends until `count` frames of the flow `counted` have been sent, or until `stop`. It is awake before frames of
+    /// time-triggered flows; others may leave some 100 us late.
     ///
     /// # Errors
-    /// The interface is down or gone.
+    /// An interface is down or gone.
     pub fn run(
         &self,
         counted: Option<(usize, u64)>,
         stop: &AtomicBool,
     ) -> Result<Departures, Error> {
-        let mut station = Station::new(self.network, self.node, Nanos::ZERO);
+        let stations = self.nodes().map(|(node, _)| Station::new(self.network, node, Nanos::ZERO));
+        let mut stations: Vec<_> = stations.collect();
+        let sockets: Vec<_> = self.nodes().map(|(_, socket)| socket).collect();
         let mut sources = self.sources();
         let mut out = Departures::default();
         if let Some((_, count)) = counted {
@@ -138,15 +155,18 @@ impl EndSystem<'_> {
         let (mut pace, mut actions) = (Pace::new(self.advance), Vec::new());
         // Kernel numbers of frames that count, by their place.
         let mut first_id = Vec::new();
-        // Numbers of frames that wait in the station, by what it knows them by.
-        let mut waiting: Vec<(usize, u64, Nanos)> = Vec::new();
+        // Frames that wait in the stations, by the numbers by which these know them.
+        let mut waiting: BTreeMap<u32, Waiting> = BTreeMap::new();
+        let mut next_id = 0_u32;
         while !stop.load(Ordering::Relaxed) {
             let next = sources.iter_mut().min_by_key(|source| source.submit_at(self.network));
             let Some(source) = next else { break };
             let submit_at = source.submit_at(self.network);
-            if station.next_at().is_some_and(|at| at <= submit_at) {
-                let at = station.next_at().unwrap_or(submit_at);
-                station.advance(self.network, at, &mut |action| actions.push(action));
+            let planned = stations.iter().enumerate();
+            let planned = planned.filter_map(|(place, it)| Some((it.next_at()?, place))).min();
+            if let Some((at, place)) = planned.filter(|&(at, _)| at <= submit_at) {
+                let act = &mut |action| actions.push((place, action));
+                stations[place].advance(self.network, at, act);
             } else {
                 let is_counted = counted.is_some_and(|(flow, _)| flow == source.flow);
                 if let Some((_, count)) = counted.filter(|_| is_counted)
@@ -154,23 +174,34 @@ impl EndSystem<'_> {
                 {
                     break;
                 }
-                waiting.push((source.flow, source.number, source.due));
-                let id = (waiting.len() - 1) as u32;
+                let place = source.place;
                 for hop in self.network.flows[source.flow].first_hops() {
-                    let act = &mut |action| actions.push(action);
-                    station.submit(self.network, (source.flow, hop), id, submit_at, act);
+                    waiting.insert(next_id, Waiting { number: source.number, due: source.due });
+                    let act = &mut |action| actions.push((place, action));
+                    let station = &mut stations[place];
+                    station.submit(self.network, (source.flow, hop), next_id, submit_at, act);
+                    next_id = next_id.wrapping_add(1);
                 }
                 source.advance(self.network);
             }
-            for action in actions.drain(..) {
-                let Action::Starts { id, flow, hop, at } = action else { continue };
-                let (_, number, due) = waiting[id as usize];
+            for (place, action) in actions.drain(..) {
+                let (id, flow, hop, at) = match action {
+                    Action::Starts { id, flow, hop, at } => (id, flow, hop, at),
+                    Action::Dropped { id, .. } => {
+                        waiting.remove(&id);
+                        continue;
+                    }
+                };
+                let Some(Waiting { number, due }) = waiting.remove(&id) else { continue };
                 let link = &self.network.links[self.network.flows[flow].hops[hop].link];
                 let first_bit = self.epoch.at(at + link.preamble());
-                if self.is_precise {
+                let is_near = next_instant(self.network, &sources)
+                    .is_some_and(|instant| at + AWAKE >= instant);
+                if self.network.flows[flow].is_time_triggered() || is_near {
                     pace.until(pace.earlier(first_bit));
                 } else {
                     let _ = clock::sleep_until(first_bit);
+                    pace.gaps.pause();
                 }
                 let measurement = Measurement {
                     run: self.run,
@@ -179,10 +210,10 @@ impl EndSystem<'_> {
                     scheduled_ns: self.epoch.at(due).as_nanos(),
                     sent_ns: clock::now::<Realtime>().as_nanos(),
                 };
-                let len =
-                    frame::write(self.network, self.socket.address(), &measurement, &mut bytes);
-                let kernel_id = self.socket.next_id();
-                let sent = self.socket.send(&bytes[..len])?;
+                let socket = sockets[place];
+                let len = frame::write(self.network, socket.address(), &measurement, &mut bytes);
+                let kernel_id = socket.next_id();
+                let sent = socket.send(&bytes[..len])?;
                 if counted.is_some_and(|(it, _)| it == flow) {
                     first_id.push((kernel_id, out.frames.len()));
                     let is_taken = sent == Sent::Taken;
@@ -194,9 +225,6 @@ impl EndSystem<'_> {
             }
             if let Some(stamp) = self.fetch_stamps(&mut first_id, &mut out.frames)? {
                 pace.stamped(stamp);
-            }
-            if waiting.len() > 4_096 && station_is_idle(&station) {
-                waiting.clear();
             }
         }
         // The last stamps are there as soon as their frames have left.
@@ -212,6 +240,10 @@ impl EndSystem<'_> {
         frames: &mut [Departure],
     ) -> Result<Option<Instant<Realtime>>, Error> {
         let mut last = None;
+        // Nobody asks for those of other nodes, but they would fill the receive buffers.
+        for (_, socket) in &self.others {
+            socket.transmit_stamps(&mut |_, _| {})?;
+        }
         self.socket.transmit_stamps(&mut |id, stamp| {
             last = Some(stamp);
             if let Some(place) = ids.iter().position(|&(it, _)| it == id) {
@@ -222,7 +254,14 @@ impl EndSystem<'_> {
     }
 }
 
-/// Whether no frame waits.
-fn station_is_idle(station: &Station) -> bool {
-    station.next_at().is_none()
+/// A frame that waits for its port.
+struct Waiting {
+    number: u64,
+    due: Nanos,
+}
+
+/// When the next time-triggered frame goes to its port.
+fn next_instant(network: &Network, sources: &[Source]) -> Option<Nanos> {
+    let scheduled = sources.iter().filter(|it| network.flows[it.flow].is_time_triggered());
+    scheduled.map(|source| source.submit_at(network)).min()
 }
