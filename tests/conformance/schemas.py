@@ -37,6 +37,9 @@ COMMANDS = [
     "route check RULES --plan",
     "route explain examples/small-car.rules.toml powertrain 19E#0001A0B0C0D0E0F0",
     "network show examples/small-car.network.toml",
+    "tte check examples/one-switch.tte.toml",
+    "tte model examples/one-switch.tte.toml --sizes",
+    "tte run campaigns/tte-paper.toml --only bytes-64 --set count=50 --out OUT/tte",
     "lab list campaigns/gateway-timing.toml",
     "lab list campaigns/gateway-timing.toml --coverage",
     "lab run examples/small-car.toml --only car --set count=100 --out OUT/run",
@@ -79,14 +82,15 @@ def schema_of(candor, arguments):
 
 def wrong_files(candor):
     """A sentence for each mistake in a file of examples and campaigns."""
-    rules, networks, signals, experiments = (
-        Draft202012Validator(schema_of(candor, [group, "schema"])) for group in ("route", "network", "signals", "lab")
+    rules, networks, signals, scheduled, experiments = (
+        Draft202012Validator(schema_of(candor, [group, "schema"]))
+        for group in ("route", "network", "signals", "tte", "lab")
     )
     files = [path for folder in ("examples", "campaigns") for path in (ROOT / folder).rglob("*.toml")]
     if not files:
         yield "there are no files"
     for path in files:
-        of_kind = {".rules.toml": rules, ".network.toml": networks, ".signals.toml": signals}
+        of_kind = {".rules.toml": rules, ".network.toml": networks, ".signals.toml": signals, ".tte.toml": scheduled}
         validator = next((it for end, it in of_kind.items() if path.name.endswith(end)), experiments)
         for error in validator.iter_errors(tomllib.loads(path.read_text())):
             yield f"{path.relative_to(ROOT)}: {error.json_path}: {error.message}"

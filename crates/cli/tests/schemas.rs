@@ -12,7 +12,7 @@ use candor_diagnostics::{Findings, Source};
 use serde_json::{Map, Value};
 
 /// What reads a key: a method of a section, or a function that calls one.
-const READERS: [&str; 24] = [
+const READERS: [&str; 25] = [
     ".string",
     ".boolean",
     ".integer",
@@ -37,6 +37,7 @@ const READERS: [&str; 24] = [
     " term",
     " index",
     " file",
+    " tables",
 ];
 
 fn root() -> PathBuf {
@@ -121,6 +122,7 @@ fn keys(source: &str) -> BTreeSet<String> {
         for rest in source.split(&format!("{reader}(")).skip(1) {
             let rest = rest.trim_start().trim_start_matches("&mut ");
             let rest = rest.trim_start_matches("section, ").trim_start_matches("it, ");
+            let rest = rest.trim_start_matches("file, ");
             let key = rest.strip_prefix('"').and_then(|rest| rest.split('"').next());
             found.extend(key.map(str::to_owned));
         }
@@ -334,6 +336,17 @@ fn every_file_of_the_signal_service_fits_its_schema() {
 }
 
 #[test]
+fn every_network_file_of_time_triggered_ethernet_fits_its_schema() {
+    let schema = schema_of("tte");
+    let all = files(&["examples"], |name| name.ends_with(".tte.toml"));
+    assert!(all.len() > 2, "{all:?}");
+    for path in all {
+        let misfits = schema::misfits(&schema, &json(&path), "file");
+        assert!(misfits.is_empty(), "{}: {misfits:#?}", path.display());
+    }
+}
+
+#[test]
 fn every_rule_file_fits_its_schema() {
     let schema = schema_of("route");
     let own = ["examples", "examples/gateway", "campaigns", "tests/browser/experiments"];
@@ -356,7 +369,9 @@ fn every_experiment_file_fits_its_schema() {
     let schema = schema_of("lab");
     let folders = ["examples", "campaigns", "tests/browser/experiments"];
     let is_other = |name: &str| {
-        [".rules.toml", ".network.toml", ".signals.toml"].iter().any(|end| name.ends_with(end))
+        [".rules.toml", ".network.toml", ".signals.toml", ".tte.toml"]
+            .iter()
+            .any(|end| name.ends_with(end))
     };
     let all = files(&folders, |name| !is_other(name));
     assert!(all.len() > 10 - 1, "{all:?}");
