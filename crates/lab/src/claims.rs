@@ -351,6 +351,13 @@ impl Claim {
         self.terms().into_iter().flatten().any(|term| term.experiment == experiment)
     }
 
+    /// Whether all experiments that it says something about are among these.
+    #[must_use]
+    pub fn is_within(&self, experiments: &[&str]) -> bool {
+        let mut terms = self.terms().into_iter().flatten();
+        terms.all(|term| experiments.contains(&term.experiment.as_str()))
+    }
+
     /// The unit of its values and bounds; `None` for a ratio.
     #[must_use]
     pub fn unit(&self) -> Option<Unit> {

@@ -97,7 +97,7 @@ pub(crate) fn run_with_claims(arguments: &Run) -> Answer {
     let results = outcome.results();
     // Claims about experiments that were not selected have nothing to say here.
     let names: Vec<_> = campaign.experiments.iter().map(|it| it.group.as_str()).collect();
-    campaign.claims.retain(|claim| names.iter().any(|name| claim.is_about(name)));
+    campaign.claims.retain(|claim| claim.is_within(&names));
     let judged: Vec<_> = campaign.claims.iter().map(|claim| Judged::new(claim, &results)).collect();
     if !judged.is_empty() && !results.is_empty() {
         match arguments.json {

@@ -40,10 +40,15 @@ use crate::time_triggered::{Flow, Seen};
 
 use super::ATTENTION;
 
-/// Frames before those that count: kernels begin to stamp some time after they are asked to.
-const WARM_UP: u64 = 20;
+/// Frames before those that count: kernels begin to stamp some time after they are asked to, and threads learn how long
+/// frames take.
+const WARM_UP: u64 = 40;
 /// Frames by which the instrument is calibrated.
-const CALIBRATION: u32 = 500;
+const CALIBRATION: u32 = 100;
+/// How long before it sends a thread that calibrates is awake, as those of the experiment are.
+const AWAKE: Nanos = Nanos::from_micros(500);
+/// Frames of the calibration are no further apart.
+const MOST_DISTANCE: Nanos = Nanos::from_millis(10);
 /// From when all is set up to the first cycle.
 const LEAD: Nanos = Nanos::from_millis(200);
 /// How long a frame may be under way after the last one was sent.
@@ -123,7 +128,11 @@ impl Bed<'_> {
         }
         pair("cal0", "cal1").map_err(system)?;
         let is_real_time = realtime::set_policy(Task::This, Policy::Fifo(PRIORITY)).is_ok();
-        let calibration = calibrate(&open("cal0")?, &open("cal1")?)?;
+        let period = network.flows[self.settings.flow].period().unwrap_or(network.cycle);
+        let (one, other) = (open("cal0")?, open("cal1")?);
+        let calibrating =
+            thread::scope(|scope| scope.spawn(|| calibrate(&one, &other, period)).join());
+        let calibration = calibrating.map_err(|_| panicked())??;
         let sockets = self.sockets()?;
         let watched = Watched::begin();
         let epoch = Epoch(clock::now::<Realtime>() + LEAD);
@@ -242,7 +251,11 @@ impl Bed<'_> {
 /// What a thread has seen.
 fn joined<T>(thread: ScopedJoinHandle<'_, Result<T, candor_linux::Error>>) -> Result<T, Error> {
     let ended = thread.join();
-    ended.map_err(|_| Error::Other("a thread of the bench panicked".into()))?.map_err(system)
+    ended.map_err(|_| panicked())?.map_err(system)
+}
+
+fn panicked() -> Error {
+    Error::Other("a thread of the bench panicked".into())
 }
 
 /// Ends all threads that look at it.
@@ -279,8 +292,16 @@ struct Calibration {
     advance: Nanos,
 }
 
-/// Sends frames over a pair of interfaces without a switch.
-fn calibrate(one: &EthernetSocket, other: &EthernetSocket) -> Result<Calibration, Error> {
+/// Sends frames over a pair of interfaces without a switch, from the processor of the switches and as far apart as the
+/// frames of the experiment: what a processor has just slept through takes longer.
+fn calibrate(
+    one: &EthernetSocket,
+    other: &EthernetSocket,
+    period: Nanos,
+) -> Result<Calibration, Error> {
+    settle(PRIORITY, true);
+    let distance = period.min(MOST_DISTANCE);
+    let mut next = clock::now::<Realtime>();
     let mut frame = [0; 60];
     frame[..6].fill(0xFF);
     frame[12..14].copy_from_slice(&candor_wire::eth::ether_type::EXPERIMENTAL.to_be_bytes());
@@ -288,7 +309,13 @@ fn calibrate(one: &EthernetSocket, other: &EthernetSocket) -> Result<Calibration
     let (mut times, mut ways) = (Vec::new(), Vec::new());
     for number in 0..CALIBRATION {
         frame[14..18].copy_from_slice(&number.to_be_bytes());
-        let begin = clock::now::<Realtime>();
+        next = next + distance;
+        let _ =
+            clock::sleep_until(Instant::<Realtime>::from_nanos(next.as_nanos() - AWAKE.as_nanos()));
+        let mut begin = clock::now::<Realtime>();
+        while begin < next {
+            begin = clock::now::<Realtime>();
+        }
         if one.send(&frame).map_err(system)? != Sent::Taken {
             continue;
         }
@@ -302,9 +329,6 @@ fn calibrate(one: &EthernetSocket, other: &EthernetSocket) -> Result<Calibration
         }
         ways.extend(left.map(|left| left.signed_nanos_since(begin)));
         times.extend(left.zip(came).map(|(left, came)| came.signed_nanos_since(left)));
-        let _ = clock::sleep_until(
-            clock::now::<Realtime>() + Nanos::from_nanos(50_000 + u64::from(number % 97) * 1_000),
-        );
     }
     if times.len() < CALIBRATION as usize / 2 {
         return Err(Error::Other(

@@ -225,6 +225,9 @@ impl EndSystem<'_> {
             }
             if let Some(stamp) = self.fetch_stamps(&mut first_id, &mut out.frames)? {
                 pace.stamped(stamp);
+                if let Some(frame) = out.frames.last().filter(|it| it.stamp == Some(stamp)) {
+                    pace.learn(frame.due, stamp);
+                }
             }
         }
         // The last stamps are there as soon as their frames have left.

@@ -7,6 +7,11 @@ use candor_time::{Instant, Nanos, Realtime};
 /// How long before an instant a thread is awake: longer than almost every wake-up takes.
 pub(crate) const AWAKE: Nanos = Nanos::from_micros(500);
 
+/// By how much a frame changes when the next one is handed over, in ns.
+const STEP_NS: i64 = 100;
+/// No frame takes longer from a program to its interface, but on a machine that is busy otherwise.
+const MOST_ADVANCE: Nanos = Nanos::from_micros(20);
+
 /// The waiting of a thread.
 pub(crate) struct Pace {
     /// How long it takes from the last look at the clock until the kernel has handed a frame to the interface: by so
@@ -19,6 +24,14 @@ pub(crate) struct Pace {
 impl Pace {
     pub(crate) fn new(advance: Nanos) -> Self {
         Self { advance, gaps: Gaps::default() }
+    }
+
+    /// A frame was to leave at `due`, and did so at `stamp`: the next ones are handed over a little earlier or later, so
+    /// that half of them leave too early. How long a frame takes depends on what the processor did before.
+    pub(crate) fn learn(&mut self, due: Instant<Realtime>, stamp: Instant<Realtime>) {
+        let step_ns = if stamp > due { STEP_NS } else { -STEP_NS };
+        let advance_ns = self.advance.as_nanos().saturating_add_signed(step_ns);
+        self.advance = MOST_ADVANCE.min(Nanos::from_nanos(advance_ns));
     }
 
     /// When to hand a frame over that is to leave at `instant`.

@@ -223,11 +223,10 @@ impl Switch<'_> {
             pace.stamped(stamp);
         }
         let done = stamp.unwrap_or_else(|| pace.now());
-        let flow = frame.measurement.map(|it| usize::from(it.stream));
-        let is_scheduled = flow
-            .and_then(|flow| self.network.flows.get(flow))
-            .is_some_and(candor_tte::Flow::is_time_triggered);
-        match frame.measurement.filter(|_| is_scheduled) {
+        if frame.measurement.is_some_and(|it| self.is_scheduled(it.stream)) {
+            pace.learn(due, done);
+        }
+        match frame.measurement.filter(|it| self.is_scheduled(it.stream)) {
             Some(measurement) if sent == Sent::Taken => {
                 let Inside { received, noticed, .. } = *frame;
                 out.relayed.push(Relayed { measurement, due, done, received, noticed });
@@ -240,6 +239,12 @@ impl Switch<'_> {
         }
         leave(inside, id);
         Ok(())
+    }
+
+    /// Whether the frames of a flow are time-triggered.
+    fn is_scheduled(&self, flow: u16) -> bool {
+        let flow = self.network.flows.get(usize::from(flow));
+        flow.is_some_and(candor_tte::Flow::is_time_triggered)
     }
 
     /// Sleeps if nothing is to happen soon.
