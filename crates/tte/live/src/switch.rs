@@ -19,6 +19,8 @@ use crate::{Epoch, Stops};
 
 /// How long it sleeps at most.
 const ATTENTION: Nanos = Nanos::from_millis(50);
+/// What happens within this is waited for, and no port is looked at meanwhile.
+const IMMINENT: Nanos = Nanos::from_micros(10);
 /// How long behind an instant at which a frame is to come it stays awake.
 const PATIENCE: Nanos = Nanos::from_micros(100);
 
@@ -101,7 +103,6 @@ impl Switch<'_> {
         let mut actions = Vec::new();
         let mut bytes = [0; 2_048];
         while !stop.load(Ordering::Relaxed) {
-            let now = pace.now();
             for (index, (link, socket)) in self.ports.iter().enumerate() {
                 while let Some(received) = socket.receive(&mut bytes)? {
                     let noticed = pace.now();
@@ -136,35 +137,45 @@ impl Switch<'_> {
                     station.arrive(self.network, (flow, hop), id, first_bit, act);
                 }
             }
-            let time = self.epoch.since(now);
-            station.advance(self.network, time, &mut |action| actions.push(action));
-            for action in actions.drain(..) {
-                match action {
-                    Action::Starts { id, flow, hop, at } => {
-                        let number = self.network.flows[flow].hops[hop].link;
-                        let link = &self.network.links[number];
-                        let size = self.network.flows[flow].size;
-                        let last_bit = at + link.preamble() + link.transmission(size) + link.delay;
-                        departures.push(Reverse((last_bit, id, number)));
-                    }
-                    Action::Dropped { id, flow, cause, .. } => {
-                        if let Some(frame) = leave(&mut inside, id) {
-                            let number = frame.map_or(0, |it| u64::from(it.sequence));
-                            out.dropped.push((flow, number, cause));
+            let next = loop {
+                let time = self.epoch.since(pace.now());
+                station.advance(self.network, time, &mut |action| actions.push(action));
+                for action in actions.drain(..) {
+                    match action {
+                        Action::Starts { id, flow, hop, at } => {
+                            let number = self.network.flows[flow].hops[hop].link;
+                            let link = &self.network.links[number];
+                            let size = self.network.flows[flow].size;
+                            let last_bit =
+                                at + link.preamble() + link.transmission(size) + link.delay;
+                            departures.push(Reverse((last_bit, id, number)));
+                        }
+                        Action::Dropped { id, flow, cause, .. } => {
+                            if let Some(frame) = leave(&mut inside, id) {
+                                let number = frame.map_or(0, |it| u64::from(it.sequence));
+                                out.dropped.push((flow, number, cause));
+                            }
                         }
                     }
                 }
-            }
-            while let Some(&Reverse((at, id, link))) = departures.peek() {
-                let due = self.epoch.at(at);
-                if pace.now() < pace.earlier(due) {
-                    break;
+                while let Some(&Reverse((at, id, link))) = departures.peek() {
+                    let due = self.epoch.at(at);
+                    if pace.now() < pace.earlier(due) {
+                        break;
+                    }
+                    departures.pop();
+                    self.depart(&mut inside, id, link, due, &mut pace, &mut out)?;
                 }
-                departures.pop();
-                self.depart(&mut inside, id, link, due, &mut pace, &mut out)?;
-            }
-            let next = [station.next_at(), departures.peek().map(|it| it.0.0)];
-            let next = next.into_iter().flatten().min();
+                let departure = departures.peek().map(|it| self.epoch.at(it.0.0));
+                let departure = departure.map(|due| pace.earlier(due));
+                let next = station.next_at().map(|at| self.epoch.at(at));
+                let next = [next, departure].into_iter().flatten().min();
+                // Whoever looks for frames now may come too late for what is to happen.
+                match next.filter(|&at| at < pace.now() + IMMINENT) {
+                    Some(at) => pace.until(at),
+                    None => break next,
+                };
+            };
             self.rest(next, &arrivals, &mut pace)?;
         }
         out.stops = pace.gaps;
@@ -250,14 +261,14 @@ impl Switch<'_> {
     /// Sleeps if nothing is to happen soon.
     fn rest(
         &self,
-        next: Option<Nanos>,
+        next: Option<Instant<Realtime>>,
         arrivals: &[(Nanos, Nanos)],
         pace: &mut Pace,
     ) -> Result<(), Error> {
         let now = self.epoch.since(pace.now());
         let mut until = now + ATTENTION;
         if let Some(next) = next {
-            until = until.min(next);
+            until = until.min(self.epoch.since(next));
         }
         for &(at, period) in arrivals {
             // Awake until a frame of the last instant can no longer come.
