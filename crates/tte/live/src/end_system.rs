@@ -15,7 +15,7 @@ use crate::pace::Pace;
 use crate::{Epoch, Stops, frame};
 
 /// The longest frame without its check sequence and without a tag.
-const MAX_LEN: usize = 1_514;
+pub(crate) const MAX_LEN: usize = 1_514;
 
 /// Sends.
 pub struct EndSystem<'a> {
@@ -64,17 +64,34 @@ pub struct Departures {
 }
 
 /// A flow that begins here.
-struct Source {
-    flow: usize,
-    number: u64,
+pub(crate) struct Source {
+    pub(crate) flow: usize,
+    pub(crate) number: u64,
     /// When the first bit of the next frame is to leave.
-    due: Nanos,
+    pub(crate) due: Nanos,
     random: Pcg32,
 }
 
 impl Source {
+    /// The flows that begin at a node, from the second cycle on.
+    pub(crate) fn of_node(network: &Network, node: usize, seed: u64) -> Vec<Self> {
+        let flows = network.flows.iter().enumerate();
+        flows
+            .filter(|(_, flow)| flow.from == node)
+            .filter(|(_, flow)| flow.traffic != (Traffic::BestEffort { load: 0.0 }))
+            .map(|(index, flow)| {
+                let due = match flow.traffic {
+                    Traffic::TimeTriggered { send, .. } => network.cycle + send,
+                    _ => network.cycle,
+                };
+                let random = Pcg32::new(seed, index as u64);
+                Self { flow: index, number: 0, due, random }
+            })
+            .collect()
+    }
+
     /// When the frame goes to its port, so that the first bit leaves when it is due.
-    fn submit_at(&self, network: &Network) -> Nanos {
+    pub(crate) fn submit_at(&self, network: &Network) -> Nanos {
         match (&network.flows[self.flow].traffic, network.flows[self.flow].hops.first()) {
             (Traffic::TimeTriggered { .. }, Some(hop)) => {
                 let preamble = network.links[hop.link].preamble().as_nanos();
@@ -84,7 +101,7 @@ impl Source {
         }
     }
 
-    fn advance(&mut self, network: &Network) {
+    pub(crate) fn advance(&mut self, network: &Network) {
         self.number += 1;
         let flow = &network.flows[self.flow];
         self.due += match flow.traffic {
@@ -102,23 +119,6 @@ impl Source {
 }
 
 impl EndSystem<'_> {
-    /// The flows that begin here.
-    fn sources(&self) -> Vec<Source> {
-        let flows = self.network.flows.iter().enumerate();
-        flows
-            .filter(|(_, flow)| flow.from == self.node)
-            .filter(|(_, flow)| flow.traffic != (Traffic::BestEffort { load: 0.0 }))
-            .map(|(index, flow)| {
-                let due = match flow.traffic {
-                    Traffic::TimeTriggered { send, .. } => self.network.cycle + send,
-                    _ => self.network.cycle,
-                };
-                let random = Pcg32::new(self.seed, index as u64);
-                Source { flow: index, number: 0, due, random }
-            })
-            .collect()
-    }
-
     /// Sends until `count` frames of the flow `counted` have been sent, or until `stop`.
     ///
     /// # Errors
@@ -129,7 +129,7 @@ impl EndSystem<'_> {
         stop: &AtomicBool,
     ) -> Result<Departures, Error> {
         let mut station = Station::new(self.network, self.node, Nanos::ZERO);
-        let mut sources = self.sources();
+        let mut sources = Source::of_node(self.network, self.node, self.seed);
         let mut out = Departures::default();
         if let Some((_, count)) = counted {
             out.frames.reserve(usize::try_from(count).unwrap_or(0).min(1 << 24));
