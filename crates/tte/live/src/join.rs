@@ -100,6 +100,12 @@ impl Join {
         Some(Outcome::Arrived { key, before, behind })
     }
 
+    /// Whether a port has seen a frame.
+    #[must_use]
+    pub fn is_known(&self, key: &Key) -> bool {
+        self.entries.contains_key(key)
+    }
+
     /// Frames that one port has seen and the other has not yet.
     #[must_use]
     pub const fn waiting(&self) -> usize {

@@ -457,7 +457,7 @@ impl Switch<'_> {
         }
         for &(at, period) in arrivals {
             // Awake until a frame of the last instant can no longer come.
-            let into = now.as_nanos() as i128 - at.as_nanos() as i128;
+            let into = i128::from(now.as_nanos()) - i128::from(at.as_nanos());
             let behind = into.rem_euclid(i128::from(period.as_nanos())) as u64;
             if behind < PATIENCE.as_nanos() {
                 return Ok(());
