@@ -100,6 +100,11 @@ pub(crate) struct RealTimeArgs {
 }
 
 impl RealTimeArgs {
+    /// Whether a priority was asked for.
+    pub(crate) const fn is_real_time(&self) -> bool {
+        self.rt.is_some()
+    }
+
     /// Gives this thread its priority. What the kernel refuses is an error: the figures would be others'.
     pub(crate) fn apply(&self) -> Result<(), String> {
         // If the kernel refuses, requests are a little late, and the report says so.

@@ -234,7 +234,7 @@ impl Analysis<'_> {
             self.unstamped += 1;
             return Ok(());
         };
-        if !self.join.is_known(&key) {
+        if !self.join.was_before(&key) {
             self.seen += 1;
         }
         // The stamp of a frame that this machine sends is of its first bit, else of its last.

@@ -153,7 +153,7 @@ pub(super) fn run(args: &SwitchArgs) -> Answer {
         over.store(true, Ordering::Relaxed);
         work.join().map_err(|_| "the thread that relays has failed".to_owned())?
     })?;
-    summary(&args.node, &ended);
+    summary(&args.node, &ended, args.real_time.is_real_time());
     Ok(ended.dropped.is_empty() && ended.unheard == 0)
 }
 
@@ -205,7 +205,7 @@ fn line(now: &Tally, last: &Tally) -> String {
     )
 }
 
-fn summary(name: &str, tally: &Tally) {
+fn summary(name: &str, tally: &Tally, is_real_time: bool) {
     say!(
         "switch `{name}`: relayed {} and {}; {}, {} of no flow",
         counted(tally.relayed as usize, "time-triggered frame"),
@@ -230,9 +230,10 @@ fn summary(name: &str, tally: &Tally) {
     let (count, longest) = tally.stops;
     if count > 0 {
         say!(
-            "the thread was stopped {}, for {} at most; --rt 60 makes that rarer",
+            "the thread was stopped {}, for {} at most{}",
             counted(count as usize, "time"),
-            duration(longest.as_nanos() as f64)
+            duration(longest.as_nanos() as f64),
+            if is_real_time { "" } else { "; --rt 60 makes that rarer" }
         );
     }
 }

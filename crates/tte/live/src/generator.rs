@@ -217,11 +217,8 @@ impl Work<'_> {
             }
             let wake_at = Instant::from_nanos(hand_over.as_nanos() - AWAKE.as_nanos());
             let wake_at = wake_at.min(now + ATTENTION);
-            if self.generator.socket.wait(wake_at)? {
-                self.pace.gaps.pause();
-            } else {
-                self.pace.woken(wake_at);
-            }
+            self.generator.socket.wait(wake_at)?;
+            self.pace.roused(wake_at);
         }
     }
 

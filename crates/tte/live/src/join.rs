@@ -106,6 +106,12 @@ impl Join {
         self.entries.contains_key(key)
     }
 
+    /// Whether the port before the network has seen a frame.
+    #[must_use]
+    pub fn was_before(&self, key: &Key) -> bool {
+        self.entries.get(key).is_some_and(|entry| entry.before.is_some())
+    }
+
     /// Frames that one port has seen and the other has not yet.
     #[must_use]
     pub const fn waiting(&self) -> usize {
@@ -232,6 +238,7 @@ mod tests {
         assert_eq!(join.before(key(1), at(10)), None);
         assert_eq!(join.behind(key(1), at(15)), arrived(1, 10, 15));
         assert_eq!(join.behind(key(2), at(25)), None);
+        assert!(join.is_known(&key(2)) && !join.was_before(&key(2)));
         assert_eq!(join.before(key(2), at(20)), arrived(2, 20, 25));
         assert_eq!(join.behind(key(1), at(30)), None, "a duplicate");
         let other = Key { run: 8, ..key(1) };

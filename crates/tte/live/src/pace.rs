@@ -47,6 +47,15 @@ impl Pace {
         self.now()
     }
 
+    /// The thread has slept until `wake_at`, or until something came before that.
+    pub(crate) fn roused(&mut self, wake_at: Instant<Realtime>) {
+        if clock::now::<Realtime>() < wake_at {
+            self.gaps.pause();
+        } else {
+            self.woken(wake_at);
+        }
+    }
+
     /// Waits for `instant`, and returns the first reading of the clock behind it.
     pub(crate) fn until(&mut self, instant: Instant<Realtime>) -> Instant<Realtime> {
         let mut now = self.now();

@@ -468,11 +468,8 @@ impl Switch<'_> {
             let files: Vec<_> = self.ports.iter().map(|(_, socket)| socket.as_fd()).collect();
             let wake_at = Nanos::from_nanos(until.as_nanos() - AWAKE.as_nanos());
             let timeout = Nanos::from_nanos(wake_at.as_nanos() - now.as_nanos());
-            if poll::wait_any_or_signal(&files, Some(timeout))? {
-                pace.gaps.pause();
-            } else {
-                pace.woken(self.epoch.at(wake_at));
-            }
+            poll::wait_any_or_signal(&files, Some(timeout))?;
+            pace.roused(self.epoch.at(wake_at));
         }
         Ok(())
     }
