@@ -198,6 +198,7 @@ impl Analysis<'_> {
     fn take(&mut self, place: Place, heard: Heard) -> Result<(), String> {
         match heard {
             Heard::Stranger => self.strangers += 1,
+            Heard::Pcf => {}
             Heard::Looked(at) => {
                 self.looked[place as usize] = at;
                 let [before, behind] = self.looked;

@@ -54,9 +54,10 @@ pub(crate) struct GenerateArgs {
     /// How long the first protocol control frame is waited for
     #[arg(long, value_name = "TIME", default_value = "1s")]
     wait: Nanos,
-    /// How long a frame takes from the program to the interface: it is handed over that much earlier
-    #[arg(long, value_name = "TIME", default_value = "2us", value_parser = crate::duration::read)]
-    advance: Nanos,
+    /// How long a frame takes from the program to the interface: it is handed over that much earlier [default: the median of
+    /// the last frames]
+    #[arg(long, value_name = "TIME", value_parser = crate::duration::read)]
+    advance: Option<Nanos>,
     /// The seed of the instants of best-effort frames
     #[arg(long, default_value_t = 1)]
     seed: u64,

@@ -7,7 +7,7 @@ use candor_linux::{Error, clock};
 use candor_time::{Instant, Nanos, Realtime};
 use candor_tte::Network;
 use candor_wire::eth::tte::Measurement;
-use candor_wire::eth::{Address, FCS_LEN, Frame};
+use candor_wire::eth::{Address, FCS_LEN, Frame, ether_type};
 
 use crate::frame::Destinations;
 
@@ -76,6 +76,8 @@ pub enum Heard {
         /// Who sent it.
         source: Address,
     },
+    /// A protocol control frame.
+    Pcf,
     /// A frame of another program or protocol, or one that is not as its flow says.
     Stranger,
     /// All that came before this instant was told.
@@ -99,16 +101,20 @@ pub fn listen(
         while let Some(received) = socket.receive(&mut bytes)? {
             let bytes = &bytes[..received.len];
             let found = destinations.flow_of(bytes);
+            let frame = Frame::parse(bytes).ok();
+            let is_pcf = |frame: &Frame<'_>| frame.header.ether_type == ether_type::TTETHERNET_PCF;
+            let other =
+                if frame.is_some_and(|it| is_pcf(&it)) { Heard::Pcf } else { Heard::Stranger };
             let heard = found.and_then(|(flow, measurement)| {
                 let measurement = measurement?;
                 let size = received.len + FCS_LEN;
                 let is_as_its_flow_says = usize::from(measurement.stream) == flow
                     && usize::from(network.flows[flow].size) == size;
-                let source = Frame::parse(bytes).ok()?.header.source;
+                let source = frame?.header.source;
                 let arrival = Arrival { measurement, stamp: received.stamp, size };
                 is_as_its_flow_says.then_some(Heard::Frame { flow, arrival, source })
             });
-            if !tell(heard.unwrap_or(Heard::Stranger)) || stop.load(Ordering::Relaxed) {
+            if !tell(heard.unwrap_or(other)) || stop.load(Ordering::Relaxed) {
                 return socket.drops();
             }
         }

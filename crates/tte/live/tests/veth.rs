@@ -115,7 +115,7 @@ fn generator<'a>(network: &'a Network, socket: &'a EthernetSocket) -> Generator<
         cycles: Cycles::Pcfs { id: PCF_ID, sends_unsynchronised: false },
         run: 5,
         seed: 1,
-        advance: Nanos::from_micros(2),
+        advance: None,
         count: None,
     }
 }
