@@ -47,7 +47,9 @@ pub(crate) mod total;
 pub(crate) mod tte_check_summary;
 pub(crate) mod tte_direction;
 pub(crate) mod tte_instant;
+pub(crate) mod tte_interval;
 pub(crate) mod tte_latency;
+pub(crate) mod tte_measured;
 pub(crate) mod watched_frame;
 pub(crate) mod watched_signal;
 pub(crate) mod words;
@@ -113,6 +115,8 @@ static OBJECTS: &[Entry] = &[
     Entry::new::<tte_instant::TteInstant<'_>>(),
     Entry::new::<tte_check_summary::TteCheckSummary<'_>>(),
     Entry::new::<tte_latency::TteLatency<'_>>(),
+    Entry::new::<tte_interval::TteInterval>(),
+    Entry::new::<tte_measured::TteMeasured<'_>>(),
     Entry::new::<watched_signal::WatchedSignal<'_>>(),
     Entry::new::<watched_frame::WatchedFrame<'_>>(),
 ];

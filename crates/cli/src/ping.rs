@@ -90,7 +90,7 @@ impl fmt::Display for PairArg {
 
 /// How the program runs, on both sides.
 #[derive(Args)]
-struct RealTimeArgs {
+pub(crate) struct RealTimeArgs {
     /// Real-time priority (SCHED_FIFO), 1 to 99
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
     rt: Option<u8>,
@@ -100,8 +100,13 @@ struct RealTimeArgs {
 }
 
 impl RealTimeArgs {
+    /// Whether a priority was asked for.
+    pub(crate) const fn is_real_time(&self) -> bool {
+        self.rt.is_some()
+    }
+
     /// Gives this thread its priority. What the kernel refuses is an error: the figures would be others'.
-    fn apply(&self) -> Result<(), String> {
+    pub(crate) fn apply(&self) -> Result<(), String> {
         // If the kernel refuses, requests are a little late, and the report says so.
         let _ = realtime::set_timer_slack(1);
         if let Some(priority) = self.rt {

@@ -1,8 +1,12 @@
 //! `candor tte`: time-triggered Ethernet.
 
+mod analyze;
 mod check;
 mod gantt;
+mod generate;
+mod live;
 mod model;
+mod switch;
 
 use clap::Subcommand;
 
@@ -28,6 +32,26 @@ pub(crate) enum TteCommand {
     ///
     /// Example: candor tte model examples/one-switch.tte.toml
     Model(model::Model),
+    /// Relay between interfaces of this machine, as a switch of the network
+    ///
+    /// It also sends a protocol control frame at the begin of each cycle, by which generators synchronise. Ctrl-C ends it.
+    ///
+    /// Example: candor tte switch car.tte.toml --node backbone --port left=eth1 --port right=eth2
+    Switch(switch::SwitchArgs),
+    /// Send the frames of an end system of the network, in schedule
+    ///
+    /// Cycles begin when the protocol control frames of a switch say. Exits with 1 if frames were not sent that should
+    /// have been.
+    ///
+    /// Example: candor tte generate car.tte.toml --node camera --interface eth1 --count 1000
+    Generate(generate::GenerateArgs),
+    /// Receive the frames of the network and measure their latencies
+    ///
+    /// With one port, against the instants of the schedule; with two, from the port before the network to that behind
+    /// it. Exits with 1 if frames were lost.
+    ///
+    /// Example: candor tte analyze car.tte.toml --interface eth2 --from eth1 --count 1000
+    Analyze(analyze::AnalyzeArgs),
     /// Print the JSON Schema of network files, for editors
     ///
     /// Example: candor tte schema > tte.schema.json
@@ -43,6 +67,9 @@ pub(crate) fn run(command: &TteCommand) -> Answer {
         TteCommand::Run(arguments) => crate::lab::run_time_triggered(arguments),
         TteCommand::Check(arguments) => check::run(arguments),
         TteCommand::Model(arguments) => model::run(arguments),
+        TteCommand::Switch(arguments) => switch::run(arguments),
+        TteCommand::Generate(arguments) => generate::run(arguments),
+        TteCommand::Analyze(arguments) => analyze::run(arguments),
         TteCommand::Schema => print(SCHEMA).map(|()| true),
     }
 }

@@ -22,6 +22,8 @@ const UNSEEN: &[(&str, &str, &str)] = &[
     ("lab compare", "range", "needs results of a virtual machine under load, so QEMU"),
     ("lab profile", "function", "needs QEMU"),
     ("lab profile", "place", "needs QEMU"),
+    ("tte analyze", "interval", "needs root and two interfaces"),
+    ("tte analyze", "tte_measured", "needs root and two interfaces"),
     ("vm kernels", "available", "needs Debian's package lists; tests/vm makes some"),
 ];
 

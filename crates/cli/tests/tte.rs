@@ -88,3 +88,58 @@ fn warnings_are_no_errors() {
     assert!(stderr.contains("this is a rule file"), "{stderr}");
     assert_eq!(code, Some(2));
 }
+
+/// What is wrong with the arguments is said before an interface is opened, so nobody needs permission to see it.
+#[test]
+fn nodes_links_and_flows_are_those_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("n.toml"), ONE_SWITCH).unwrap();
+    for (words, expected) in [
+        (
+            "generate n.toml --node switch --interface eth1",
+            "n.toml: `switch` is a switch, but has to be an end system; choose one of its end systems: `server`, `analyzer`, `load`",
+        ),
+        (
+            "generate n.toml --node sever --interface eth1",
+            "n.toml: there is no node `sever`; choose one of its end systems: `server`, `analyzer`, `load`",
+        ),
+        (
+            "generate n.toml --node analyzer --interface eth1",
+            "n.toml: no flow begins at `analyzer`; choose an end system from which a flow goes",
+        ),
+        (
+            "switch n.toml --node server --port in=eth1",
+            "n.toml: `server` is an end system, but has to be a switch; choose one of its switches: `switch`",
+        ),
+        (
+            "switch n.toml --node switch --port inn=eth1",
+            "--port inn=eth1: `switch` in n.toml has no link `inn`; its links are `in`, `out`, `other`",
+        ),
+        (
+            "switch n.toml --node switch --port in=eth1 --port out=eth1",
+            "--port in=eth1: the link or the interface has two ports; give each link an interface of its own",
+        ),
+        (
+            "analyze n.toml --interface eth1 --flow measurd",
+            "n.toml: there is no flow `measurd`; its flows are `measured`, `background`",
+        ),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+        let command = command.arg("tte").args(words.split(' ')).current_dir(folder.path());
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}: {stderr}");
+        assert_eq!(stderr, format!("candor: {expected}\n"), "{words}");
+        assert!(output.stdout.is_empty());
+    }
+    for (words, expected) in [
+        ("switch n.toml --node switch --port eth1", "write a link and its interface, as left=eth1"),
+        ("generate n.toml --node server --interface eth1 --pcf-id 65536", "0 to 65535"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+        let output = command.arg("tte").args(words.split(' ')).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}: {stderr}");
+        assert!(stderr.contains(expected), "{words}: {stderr}");
+    }
+}

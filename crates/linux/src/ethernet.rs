@@ -92,6 +92,9 @@ pub struct Options {
     /// Whether sent frames are stamped. The stamps must be fetched: they wait in the receive buffer, and take the room
     /// of frames there.
     pub has_transmit_stamps: bool,
+    /// Whether it also receives what others on this machine send on the interface, but for frames that go past its queue.
+    /// Their stamp is of immediately before the driver has them.
+    pub hears_outgoing: bool,
     /// Whether sent frames go past the queue of the interface straight to the driver (`PACKET_QDISC_BYPASS`): if it has
     /// no room, they are refused.
     pub is_past_queue: bool,
@@ -107,6 +110,7 @@ impl Default for Options {
             protocol: Protocol::All,
             is_promiscuous: true,
             has_transmit_stamps: true,
+            hears_outgoing: false,
             is_past_queue: false,
             receive_buffer: None,
         }
@@ -127,7 +131,7 @@ pub struct Received {
 }
 
 /// A socket that sends and receives whole Ethernet frames on one interface. It does not see what this machine sends on
-/// that interface.
+/// that interface, unless it is asked to ([`Options::hears_outgoing`]).
 ///
 /// On the loopback interface, whose frames have headers of Ethernet too, what is sent comes back.
 #[derive(Debug)]
@@ -157,7 +161,8 @@ impl EthernetSocket {
             socket::set_option(fd.as_fd(), level, option, &value)
                 .map_err(fail("set up an Ethernet socket on"))
         };
-        set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        let ignores_outgoing = c_int::from(!options.hears_outgoing);
+        set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, ignores_outgoing)?;
         set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, c_int::from(options.is_past_queue))?;
         let transmit = if options.has_transmit_stamps { TRANSMIT_STAMPS } else { 0 };
         let stamps = RECEIVE_STAMPS | transmit;

@@ -33,6 +33,7 @@ const QUIET: Options = Options {
     protocol: Protocol::EtherType(ether_type::TTETHERNET),
     is_promiscuous: false,
     has_transmit_stamps: false,
+    hears_outgoing: false,
     is_past_queue: false,
     receive_buffer: None,
 };

@@ -5,11 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use candor_linux::ethernet::EthernetSocket;
 use candor_linux::{Error, clock};
 use candor_time::{Instant, Nanos, Realtime};
-use candor_wire::eth::Frame;
+use candor_tte::Network;
 use candor_wire::eth::tte::Measurement;
+use candor_wire::eth::{Address, FCS_LEN, Frame, ether_type};
+
+use crate::frame::Destinations;
 
 /// How often is looked whether it is to stop.
 const ATTENTION: Nanos = Nanos::from_millis(50);
+
+/// How often [`listen`] looks for frames.
+pub const GLANCE: Nanos = Nanos::from_millis(10);
 
 /// A frame that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +52,7 @@ pub fn analyze(socket: &EthernetSocket, run: u32, stop: &AtomicBool) -> Result<A
             let measurement = frame.and_then(|frame| Measurement::parse(frame.payload).ok());
             match measurement.filter(|measurement| measurement.run == run) {
                 Some(measurement) => {
-                    let size = received.len + candor_wire::eth::FCS_LEN;
+                    let size = received.len + FCS_LEN;
                     arrivals.frames.push(Arrival { measurement, stamp: received.stamp, size });
                 }
                 None => arrivals.strangers += 1,
@@ -59,4 +65,69 @@ pub fn analyze(socket: &EthernetSocket, run: u32, stop: &AtomicBool) -> Result<A
     }
     arrivals.dropped = socket.drops()?;
     Ok(arrivals)
+}
+
+/// What a port has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// A frame of a flow.
+    Frame {
+        /// The flow.
+        flow: usize,
+        /// The frame.
+        arrival: Arrival,
+        /// Who sent it.
+        source: Address,
+    },
+    /// A protocol control frame.
+    Pcf,
+    /// A frame of another program or protocol, or one that is not as its flow says.
+    Stranger,
+    /// All that came before this instant was told.
+    Looked(Instant<Realtime>),
+}
+
+/// Tells what a port sees until `stop`, or until `tell` says that it is enough. How many frames found no room.
+///
+/// It looks every [`GLANCE`]. If it waited for frames, then the kernel would wake it for each one that this machine sends,
+/// between its stamp and the driver.
+///
+/// # Errors
+/// The interface is down or gone.
+pub fn listen(
+    socket: &EthernetSocket,
+    network: &Network,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Heard) -> bool,
+) -> Result<u32, Error> {
+    let destinations = Destinations::new(network);
+    let mut bytes = [0; 2_048];
+    loop {
+        let now = clock::now::<Realtime>();
+        while let Some(received) = socket.receive(&mut bytes)? {
+            let bytes = &bytes[..received.len];
+            let found = destinations.flow_of(bytes);
+            let frame = Frame::parse(bytes).ok();
+            let is_pcf = |frame: &Frame<'_>| frame.header.ether_type == ether_type::TTETHERNET_PCF;
+            let other =
+                if frame.is_some_and(|it| is_pcf(&it)) { Heard::Pcf } else { Heard::Stranger };
+            let heard = found.and_then(|(flow, measurement)| {
+                let measurement = measurement?;
+                let size = received.len + FCS_LEN;
+                let is_as_its_flow_says = usize::from(measurement.stream) == flow
+                    && usize::from(network.flows[flow].size) == size;
+                let source = frame?.header.source;
+                let arrival = Arrival { measurement, stamp: received.stamp, size };
+                is_as_its_flow_says.then_some(Heard::Frame { flow, arrival, source })
+            });
+            if !tell(heard.unwrap_or(other)) || stop.load(Ordering::Relaxed) {
+                return socket.drops();
+            }
+        }
+        if !tell(Heard::Looked(now)) || stop.load(Ordering::Relaxed) {
+            return socket.drops();
+        }
+        // Woken late or not: stamps are of the kernel.
+        let _ = clock::sleep_until(clock::now::<Realtime>() + GLANCE);
+    }
 }

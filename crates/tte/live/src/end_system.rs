@@ -20,7 +20,7 @@ use crate::pace::{AWAKE, Pace};
 use crate::{Epoch, Stops, frame};
 
 /// The longest frame without its check sequence and without a tag.
-const MAX_LEN: usize = 1_514;
+pub(crate) const MAX_LEN: usize = 1_514;
 
 /// Sends.
 pub struct EndSystem<'a> {
@@ -69,19 +69,36 @@ pub struct Departures {
 }
 
 /// A flow that begins here.
-struct Source {
-    /// Which of the nodes sends it.
+pub(crate) struct Source {
+    /// Which of the nodes of a thread sends it.
     place: usize,
-    flow: usize,
-    number: u64,
+    pub(crate) flow: usize,
+    pub(crate) number: u64,
     /// When the first bit of the next frame is to leave.
-    due: Nanos,
+    pub(crate) due: Nanos,
     random: Pcg32,
 }
 
 impl Source {
+    /// The flows that begin at a node, from the second cycle on.
+    pub(crate) fn of_node(network: &Network, node: usize, seed: u64) -> Vec<Self> {
+        let flows = network.flows.iter().enumerate();
+        flows
+            .filter(|(_, flow)| flow.from == node)
+            .filter(|(_, flow)| flow.traffic != (Traffic::BestEffort { load: 0.0 }))
+            .map(|(index, flow)| {
+                let due = match flow.traffic {
+                    Traffic::TimeTriggered { send, .. } => network.cycle + send,
+                    _ => network.cycle,
+                };
+                let random = Pcg32::new(seed, index as u64);
+                Self { place: 0, flow: index, number: 0, due, random }
+            })
+            .collect()
+    }
+
     /// When the frame goes to its port, so that the first bit leaves when it is due.
-    fn submit_at(&self, network: &Network) -> Nanos {
+    pub(crate) fn submit_at(&self, network: &Network) -> Nanos {
         match (&network.flows[self.flow].traffic, network.flows[self.flow].hops.first()) {
             (Traffic::TimeTriggered { .. }, Some(hop)) => {
                 let preamble = network.links[hop.link].preamble().as_nanos();
@@ -91,7 +108,7 @@ impl Source {
         }
     }
 
-    fn advance(&mut self, network: &Network) {
+    pub(crate) fn advance(&mut self, network: &Network) {
         self.number += 1;
         let flow = &network.flows[self.flow];
         self.due += match flow.traffic {
@@ -118,17 +135,8 @@ impl EndSystem<'_> {
     fn sources(&self) -> Vec<Source> {
         let mut sources = Vec::new();
         for (place, (node, _)) in self.nodes().enumerate() {
-            for (index, flow) in self.network.flows.iter().enumerate() {
-                if flow.from != node || flow.traffic == (Traffic::BestEffort { load: 0.0 }) {
-                    continue;
-                }
-                let due = match flow.traffic {
-                    Traffic::TimeTriggered { send, .. } => self.network.cycle + send,
-                    _ => self.network.cycle,
-                };
-                let random = Pcg32::new(self.seed, index as u64);
-                sources.push(Source { place, flow: index, number: 0, due, random });
-            }
+            let own = Source::of_node(self.network, node, self.seed);
+            sources.extend(own.into_iter().map(|source| Source { place, ..source }));
         }
         sources
     }

@@ -19,8 +19,11 @@
 pub mod analyzer;
 pub mod end_system;
 mod frame;
+pub mod generator;
+pub mod join;
 mod pace;
 pub mod switch;
+pub mod synchronisation;
 
 use candor_linux::gaps::Gaps;
 use candor_time::{Instant, Nanos, Realtime};
@@ -36,6 +39,14 @@ impl Epoch {
     #[must_use]
     pub fn at(self, time: Nanos) -> Instant<Realtime> {
         self.0 + time
+    }
+
+    /// The first instant at or behind `instant` at which a cycle of the clock of this machine begins: cycles of a length
+    /// follow one another from 1970 on. So programs that share a clock have the same cycles.
+    #[must_use]
+    pub fn of_the_clock(instant: Instant<Realtime>, cycle: Nanos) -> Self {
+        let cycle_ns = cycle.as_nanos().max(1);
+        Self(Instant::from_nanos(instant.as_nanos().div_ceil(cycle_ns) * cycle_ns))
     }
 
     /// How far an instant is behind the begin of the first cycle; zero before that.

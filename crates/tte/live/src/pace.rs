@@ -34,6 +34,11 @@ impl Pace {
         self.advance = MOST_ADVANCE.min(Nanos::from_nanos(advance_ns));
     }
 
+    /// How long it takes was found out.
+    pub(crate) fn set_advance(&mut self, advance: Nanos) {
+        self.advance = advance;
+    }
+
     /// When to hand a frame over that is to leave at `instant`.
     pub(crate) fn earlier(&self, instant: Instant<Realtime>) -> Instant<Realtime> {
         Instant::from_nanos(instant.as_nanos().saturating_sub(self.advance.as_nanos()))
@@ -58,6 +63,15 @@ impl Pace {
         self.gaps.pause();
         self.gaps.tick(wake_at);
         self.now()
+    }
+
+    /// The thread has slept until `wake_at`, or until something came before that.
+    pub(crate) fn roused(&mut self, wake_at: Instant<Realtime>) {
+        if clock::now::<Realtime>() < wake_at {
+            self.gaps.pause();
+        } else {
+            self.woken(wake_at);
+        }
     }
 
     /// Waits for `instant`, and returns the first reading of the clock behind it.

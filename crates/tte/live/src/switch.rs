@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::os::fd::AsFd;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candor_causes::Cause;
@@ -15,6 +16,7 @@ use candor_wire::eth::tte::Measurement;
 
 use crate::frame::Destinations;
 use crate::pace::{AWAKE, Pace};
+use crate::synchronisation::{PCF_SIZE, pcf_frame};
 use crate::{Epoch, Stops};
 
 /// How long it sleeps at most.
@@ -68,8 +70,101 @@ pub struct Switched {
     pub stops: Stops,
 }
 
+/// What a switch does besides relaying, and how it is watched.
+pub struct Service<'a> {
+    /// The virtual link of the protocol control frames that it sends at the begin of each cycle, on every port; `None`:
+    /// it sends none.
+    pub pcf_id: Option<u16>,
+    /// Links with a cable of their own, on which bits take their time: there is no model of them. Frames that came over
+    /// one have been transmitted, and frames are handed over when their preamble is to begin.
+    pub cables: Vec<usize>,
+    /// What it has done so far, never older than some 0.1 s.
+    pub tally: &'a Mutex<Tally>,
+}
+
+/// How many frames a switch has seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Time-triggered frames that it relayed: one for each port by which it left.
+    pub relayed: u64,
+    /// Other frames that it relayed.
+    pub others: u64,
+    /// Frames that it dropped, by cause.
+    pub dropped: BTreeMap<Cause, u64>,
+    /// Frames of no flow that comes by that port.
+    pub strangers: u64,
+    /// Protocol control frames that it sent.
+    pub pcfs: u64,
+    /// Protocol control frames that it did not send: their time had passed, or the interface had no room.
+    pub pcfs_missed: u64,
+    /// Frames for which sockets had no room.
+    pub unheard: u64,
+    /// How often the thread was stopped, and the longest time.
+    pub stops: (u64, Nanos),
+}
+
+/// What is taken down.
+#[derive(Default)]
+struct Notes {
+    /// `None`: figures only.
+    frames: Option<Switched>,
+    tally: Tally,
+}
+
+impl Notes {
+    fn relayed(&mut self, relayed: Relayed) {
+        self.tally.relayed += 1;
+        if let Some(frames) = &mut self.frames {
+            frames.relayed.push(relayed);
+        }
+    }
+
+    /// Without what would tell which one it was, or of a class that is not looked at one by one.
+    fn other(&mut self, is_scheduled: bool) {
+        match is_scheduled {
+            true => self.tally.relayed += 1,
+            false => self.tally.others += 1,
+        }
+        if let Some(frames) = &mut self.frames {
+            frames.others += 1;
+        }
+    }
+
+    fn dropped(&mut self, flow: usize, number: u64, cause: Cause) {
+        *self.tally.dropped.entry(cause).or_default() += 1;
+        if let Some(frames) = &mut self.frames {
+            frames.dropped.push((flow, number, cause));
+        }
+    }
+
+    fn stranger(&mut self) {
+        self.tally.strangers += 1;
+        if let Some(frames) = &mut self.frames {
+            frames.strangers += 1;
+        }
+    }
+}
+
+/// The protocol control frames of a port.
+struct Beat {
+    /// The port, by its place.
+    port: usize,
+    /// How far behind the begin of a cycle they are handed over.
+    offset: i64,
+    /// The number of the next cycle.
+    cycle: u64,
+}
+
+impl Beat {
+    fn at(&self, cycle: Nanos) -> Nanos {
+        let begin = self.cycle.saturating_mul(cycle.as_nanos());
+        Nanos::from_nanos(begin.saturating_add_signed(self.offset))
+    }
+}
+
 /// A frame inside.
 struct Inside {
+    flow: usize,
     bytes: Vec<u8>,
     measurement: Option<Measurement>,
     received: Instant<Realtime>,
@@ -83,6 +178,8 @@ struct Inlet {
     free_at: Nanos,
     /// Whether frames come from an end system, whose frames have yet to be transmitted.
     is_from_end_system: bool,
+    /// Whether it has a cable, on which frames take their time.
+    has_cable: bool,
 }
 
 impl Switch<'_> {
@@ -91,11 +188,44 @@ impl Switch<'_> {
     /// # Errors
     /// An interface is down or gone.
     pub fn run(&self, stop: &AtomicBool) -> Result<Switched, Error> {
+        let mut notes = Notes { frames: Some(Switched::default()), ..Notes::default() };
+        let stops = self.relay(stop, None, &mut notes)?;
+        Ok(Switched { stops, ..notes.frames.unwrap_or_default() })
+    }
+
+    /// Relays until `stop`, sends protocol control frames, and counts. It keeps nothing of single frames.
+    ///
+    /// # Errors
+    /// An interface is down or gone.
+    pub fn serve(&self, stop: &AtomicBool, service: &Service<'_>) -> Result<Tally, Error> {
+        let mut notes = Notes::default();
+        let stops = self.relay(stop, Some(service), &mut notes)?;
+        self.count(&stops, &mut notes.tally)?;
+        Ok(notes.tally)
+    }
+
+    /// What is counted elsewhere.
+    fn count(&self, stops: &Stops, tally: &mut Tally) -> Result<(), Error> {
+        tally.stops = (stops.count(), stops.longest());
+        for (_, socket) in &self.ports {
+            tally.unheard += u64::from(socket.drops()?);
+        }
+        Ok(())
+    }
+
+    fn relay(
+        &self,
+        stop: &AtomicBool,
+        service: Option<&Service<'_>>,
+        notes: &mut Notes,
+    ) -> Result<Stops, Error> {
         let mut station = Station::new(self.network, self.node, Nanos::ZERO);
         let destinations = Destinations::new(self.network);
-        let mut inlets = self.inlets();
+        let has_cable = |link| service.is_some_and(|service| service.cables.contains(&link));
+        let mut inlets = self.inlets(&has_cable);
+        let mut beats = self.beats(service);
+        let mut told_at = Instant::default();
         let arrivals = self.arrivals();
-        let mut out = Switched::default();
         let mut pace = Pace::new(self.advance);
         let mut inside: BTreeMap<u32, Inside> = BTreeMap::new();
         let mut next_id = 0_u32;
@@ -114,7 +244,7 @@ impl Switch<'_> {
                         Some((flow, hop, measurement))
                     });
                     let Some((flow, hop, measurement)) = came else {
-                        out.strangers += 1;
+                        notes.stranger();
                         continue;
                     };
                     let stamp = received.stamp.unwrap_or(noticed);
@@ -126,6 +256,7 @@ impl Switch<'_> {
                     inside.insert(
                         id,
                         Inside {
+                            flow,
                             bytes: bytes[..received.len].to_vec(),
                             measurement,
                             received: stamp,
@@ -146,14 +277,22 @@ impl Switch<'_> {
                             let number = self.network.flows[flow].hops[hop].link;
                             let link = &self.network.links[number];
                             let size = self.network.flows[flow].size;
-                            let last_bit =
-                                at + link.preamble() + link.transmission(size) + link.delay;
-                            departures.push(Reverse((last_bit, id, number)));
+                            let on_link = match has_cable(number) {
+                                true => Nanos::ZERO,
+                                false => link.preamble() + link.transmission(size) + link.delay,
+                            };
+                            departures.push(Reverse((at + on_link, id, number)));
                         }
-                        Action::Dropped { id, flow, cause, .. } => {
+                        Action::Dropped { id, flow, hop, cause } => {
+                            if self.network.flows[flow].hops[hop].to == self.node
+                                && let Some(frame) = inside.get_mut(&id)
+                            {
+                                // Refused when it came: it leaves by none of its ports.
+                                frame.left = 1;
+                            }
                             if let Some(frame) = leave(&mut inside, id) {
                                 let number = frame.map_or(0, |it| u64::from(it.sequence));
-                                out.dropped.push((flow, number, cause));
+                                notes.dropped(flow, number, cause);
                             }
                         }
                     }
@@ -164,30 +303,96 @@ impl Switch<'_> {
                         break;
                     }
                     departures.pop();
-                    self.depart(&mut inside, id, link, due, &mut pace, &mut out)?;
+                    self.depart(&mut inside, id, link, due, &mut pace, notes)?;
                 }
+                if let Some(service) = service {
+                    self.beat(&mut beats, service, &mut pace, &mut notes.tally)?;
+                }
+                let beat = beats.iter().map(|beat| beat.at(self.network.cycle)).min();
+                let beat = beat.map(|at| pace.earlier(self.epoch.at(at)));
                 let departure = departures.peek().map(|it| self.epoch.at(it.0.0));
                 let departure = departure.map(|due| pace.earlier(due));
                 let next = station.next_at().map(|at| self.epoch.at(at));
-                let next = [next, departure].into_iter().flatten().min();
+                let next = [next, departure, beat].into_iter().flatten().min();
                 // Whoever looks for frames now may come too late for what is to happen.
                 match next.filter(|&at| at < pace.now() + IMMINENT) {
                     Some(at) => pace.until(at),
                     None => break next,
                 };
             };
+            if let Some(service) = service {
+                let now = pace.now();
+                if now.since(told_at) > ATTENTION {
+                    told_at = now;
+                    self.count(&pace.gaps, &mut notes.tally)?;
+                    if let Ok(mut tally) = service.tally.try_lock() {
+                        tally.clone_from(&notes.tally);
+                    }
+                }
+            }
             self.rest(next, &arrivals, &mut pace)?;
         }
-        out.stops = pace.gaps;
-        Ok(out)
+        Ok(pace.gaps)
     }
 
-    fn inlets(&self) -> Vec<Inlet> {
+    /// The protocol control frames to come: from the second cycle on.
+    fn beats(&self, service: Option<&Service<'_>>) -> Vec<Beat> {
+        let Some(service) = service.filter(|service| service.pcf_id.is_some()) else {
+            return Vec::new();
+        };
+        let beat = |(port, (link, _)): (usize, &(usize, &EthernetSocket))| {
+            let it = &self.network.links[*link];
+            let offset = match service.cables.contains(link) {
+                true => -it.preamble().as_nanos().cast_signed(),
+                false => (it.transmission(PCF_SIZE) + it.delay).as_nanos().cast_signed(),
+            };
+            Beat { port, offset, cycle: 1 }
+        };
+        self.ports.iter().enumerate().map(beat).collect()
+    }
+
+    /// Sends the protocol control frames that are due.
+    fn beat(
+        &self,
+        beats: &mut [Beat],
+        service: &Service<'_>,
+        pace: &mut Pace,
+        tally: &mut Tally,
+    ) -> Result<(), Error> {
+        let Some(id) = service.pcf_id else { return Ok(()) };
+        for beat in beats {
+            let cycle = self.network.cycle;
+            loop {
+                let hand_over = pace.earlier(self.epoch.at(beat.at(cycle)));
+                let now = pace.now();
+                if now < hand_over {
+                    break;
+                }
+                let number = beat.cycle;
+                beat.cycle += 1;
+                let late = now - hand_over;
+                let Some((_, socket)) = self.ports.get(beat.port) else { break };
+                if late > Nanos::from_nanos(cycle.as_nanos() / 2) {
+                    tally.pcfs_missed += 1;
+                    continue;
+                }
+                let frame = pcf_frame(socket.address(), id, number as u32, late);
+                match socket.send(&frame)? {
+                    Sent::Taken => tally.pcfs += 1,
+                    _ => tally.pcfs_missed += 1,
+                }
+                socket.transmit_stamps(&mut |_, _| ())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn inlets(&self, has_cable: &dyn Fn(usize) -> bool) -> Vec<Inlet> {
         let inlet = |(link, _): &(usize, &EthernetSocket)| {
             let other = self.network.links[*link].other_end(self.node);
             let role = other.map(|node| &self.network.nodes[node].role);
             let is_from_end_system = matches!(role, Some(Role::EndSystem(_)));
-            Inlet { free_at: Nanos::ZERO, is_from_end_system }
+            Inlet { free_at: Nanos::ZERO, is_from_end_system, has_cable: has_cable(*link) }
         };
         self.ports.iter().map(inlet).collect()
     }
@@ -204,8 +409,8 @@ impl Switch<'_> {
         let link = &self.network.links[link];
         let size = self.network.flows[flow].size;
         let transmission = link.transmission(size);
-        if !inlet.is_from_end_system {
-            // The switch at the other end has waited for the last bit.
+        if !inlet.is_from_end_system || inlet.has_cable {
+            // The switch at the other end has waited for the last bit, or the cable has brought it.
             return Nanos::from_nanos(stamp.as_nanos().saturating_sub(transmission.as_nanos()));
         }
         // Frames that left too close together follow one another on the link.
@@ -222,11 +427,15 @@ impl Switch<'_> {
         link: usize,
         due: Instant<Realtime>,
         pace: &mut Pace,
-        out: &mut Switched,
+        notes: &mut Notes,
     ) -> Result<(), Error> {
         let Some(frame) = inside.get(&id) else { return Ok(()) };
         let port = self.ports.iter().find(|(it, _)| *it == link);
-        let Some((_, socket)) = port else { return Ok(()) };
+        let Some((_, socket)) = port else {
+            // The link has no port.
+            leave(inside, id);
+            return Ok(());
+        };
         let sent = socket.send(&frame.bytes)?;
         let mut stamp = None;
         socket.transmit_stamps(&mut |_, it| stamp = Some(it))?;
@@ -234,28 +443,21 @@ impl Switch<'_> {
             pace.stamped(stamp);
         }
         let done = stamp.unwrap_or_else(|| pace.now());
-        if frame.measurement.is_some_and(|it| self.is_scheduled(it.stream)) {
+        let is_scheduled = self.network.flows[frame.flow].is_time_triggered();
+        if is_scheduled {
             pace.learn(due, done);
         }
-        match frame.measurement.filter(|it| self.is_scheduled(it.stream)) {
-            Some(measurement) if sent == Sent::Taken => {
+        let number = frame.measurement.map_or(0, |it| u64::from(it.sequence));
+        match (sent, frame.measurement.filter(|_| is_scheduled)) {
+            (Sent::Taken, Some(measurement)) => {
                 let Inside { received, noticed, .. } = *frame;
-                out.relayed.push(Relayed { measurement, due, done, received, noticed });
+                notes.relayed(Relayed { measurement, due, done, received, noticed });
             }
-            Some(measurement) => {
-                let number = u64::from(measurement.sequence);
-                out.dropped.push((usize::from(measurement.stream), number, Cause::QueueFull));
-            }
-            None => out.others += 1,
+            (Sent::Taken, None) => notes.other(is_scheduled),
+            _ => notes.dropped(frame.flow, number, Cause::QueueFull),
         }
         leave(inside, id);
         Ok(())
-    }
-
-    /// Whether the frames of a flow are time-triggered.
-    fn is_scheduled(&self, flow: u16) -> bool {
-        let flow = self.network.flows.get(usize::from(flow));
-        flow.is_some_and(candor_tte::Flow::is_time_triggered)
     }
 
     /// Sleeps if nothing is to happen soon.
@@ -283,11 +485,8 @@ impl Switch<'_> {
             let files: Vec<_> = self.ports.iter().map(|(_, socket)| socket.as_fd()).collect();
             let wake_at = Nanos::from_nanos(until.as_nanos() - AWAKE.as_nanos());
             let timeout = Nanos::from_nanos(wake_at.as_nanos() - now.as_nanos());
-            if poll::wait_any_or_signal(&files, Some(timeout))? {
-                pace.gaps.pause();
-            } else {
-                pace.woken(self.epoch.at(wake_at));
-            }
+            poll::wait_any_or_signal(&files, Some(timeout))?;
+            pace.roused(self.epoch.at(wake_at));
         }
         Ok(())
     }

@@ -1,0 +1,145 @@
+//! What commands on interfaces of this machine have in common.
+
+use std::fmt::{Arguments, Display};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use candor_linux::ethernet::{EthernetSocket, Options};
+use candor_linux::ethtool;
+use candor_output::Target;
+use candor_tte::{Network, Role};
+
+use super::model;
+use crate::overwrite::Overwriting;
+
+/// Bytes of the receive buffers.
+const RECEIVE_BUFFER: u32 = 8 << 20;
+
+/// A network file without errors.
+pub(super) fn network(path: &Path) -> Result<Network, String> {
+    model::load(path)?.ok_or_else(|| {
+        format!("{}: there is no network to work with; correct the errors above", path.display())
+    })
+}
+
+/// What a node is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    EndSystem,
+    Switch,
+}
+
+impl Kind {
+    const fn of(role: &Role) -> Self {
+        match role {
+            Role::EndSystem(_) => Self::EndSystem,
+            Role::Switch(_) => Self::Switch,
+        }
+    }
+
+    const fn words(self) -> [&'static str; 2] {
+        match self {
+            Self::EndSystem => ["an end system", "end systems"],
+            Self::Switch => ["a switch", "switches"],
+        }
+    }
+}
+
+/// The node of a name, which must be of a kind.
+pub(super) fn node(
+    network: &Network,
+    path: &Path,
+    name: &str,
+    kind: Kind,
+) -> Result<usize, String> {
+    let [one, several] = kind.words();
+    let of_kind = network.nodes.iter().filter(|node| Kind::of(&node.role) == kind);
+    let names: Vec<_> = of_kind.map(|node| format!("`{}`", node.name)).collect();
+    let remedy = match names.is_empty() {
+        true => format!("the file has no {several}"),
+        false => format!("choose one of its {several}: {}", names.join(", ")),
+    };
+    let path = path.display();
+    match network.node(name) {
+        None => Err(format!("{path}: there is no node `{name}`; {remedy}")),
+        Some(node) if Kind::of(&network.nodes[node].role) != kind => {
+            let [is, _] = Kind::of(&network.nodes[node].role).words();
+            Err(format!("{path}: `{name}` is {is}, but has to be {one}; {remedy}"))
+        }
+        Some(node) => Ok(node),
+    }
+}
+
+/// A socket on an interface whose frames are stamped.
+pub(super) fn open(interface: &str, options: Options) -> Result<EthernetSocket, String> {
+    let options = Options { receive_buffer: Some(RECEIVE_BUFFER), ..options };
+    let socket = EthernetSocket::open(interface, options).map_err(|error| error.to_string())?;
+    let stamping = ethtool::stamping(interface).map_err(|error| error.to_string())?;
+    let lacks = match (stamping.software, stamping.transmit_software) {
+        (false, _) => "receives",
+        (_, false) if options.has_transmit_stamps => "transmits",
+        _ => return Ok(socket),
+    };
+    Err(format!(
+        "{interface}: its driver does not stamp what it {lacks}, so nothing can be measured; use an interface for which \
+         `ethtool -T` lists software-transmit and software-receive"
+    ))
+}
+
+/// A number of a virtual link, such as 0xFFFF.
+pub(super) fn read_id(text: &str) -> Result<u16, String> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let number = match digits {
+        Some(digits) => u16::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| "the number of a virtual link is 0 to 65535, such as 7 or 0xFFFF".into())
+}
+
+/// Ends the threads that look at it, however their scope ends.
+pub(super) struct Ending<'a>(pub(super) &'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A line for each frame in a file.
+pub(super) struct Csv {
+    path: PathBuf,
+    out: BufWriter<Target>,
+}
+
+impl Csv {
+    pub(super) fn create(
+        path: &Path,
+        overwriting: Overwriting,
+        head: &str,
+    ) -> Result<Self, String> {
+        let out = BufWriter::with_capacity(1 << 20, overwriting.target(path)?);
+        let mut csv = Self { path: path.to_owned(), out };
+        csv.line(format_args!("{head}"))?;
+        Ok(csv)
+    }
+
+    pub(super) fn line(&mut self, line: Arguments<'_>) -> Result<(), String> {
+        writeln!(self.out, "{line}").map_err(|error| failure(&self.path, &error))
+    }
+
+    /// The file takes its name: it is complete.
+    pub(super) fn finish(self) -> Result<(), String> {
+        let finished = self.out.into_inner().map_err(|error| error.into_error());
+        finished.and_then(Target::finish).map_err(|error| failure(&self.path, &error))
+    }
+}
+
+fn failure(path: &Path, error: &dyn Display) -> String {
+    format!("{}: {error}; free space on the disk, or name another file", path.display())
+}
+
+/// A number in a file, or nothing.
+pub(super) fn cell(number: Option<u64>) -> String {
+    number.map(|it| it.to_string()).unwrap_or_default()
+}

@@ -1,0 +1,239 @@
+//! `candor tte switch`: a switch of a network on interfaces of this machine.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use candor_diagnostics::counted;
+use candor_linux::clock;
+use candor_linux::ethernet::{EthernetSocket, Options};
+use candor_output::{messages, say};
+use candor_time::{Monotonic, Nanos, Realtime};
+use candor_tte::Network;
+use candor_tte_live::Epoch;
+use candor_tte_live::switch::{Service, Switch, Tally};
+use candor_tte_live::synchronisation::PCF_ID;
+use clap::{Args, ValueEnum};
+
+use super::live::{self, Ending, Kind};
+use crate::Answer;
+use crate::bus::live::catch_signals;
+use crate::output::{duration, thousands};
+use crate::ping::RealTimeArgs;
+
+/// How often it is looked whether to end.
+const ATTENTION: Nanos = Nanos::from_millis(50);
+
+#[derive(Args)]
+pub(crate) struct SwitchArgs {
+    /// The network file
+    file: PathBuf,
+    /// The switch
+    #[arg(long, value_name = "NAME")]
+    node: String,
+    /// A link of the switch, and the interface of this machine that is on it; repeat it for each link
+    #[arg(long = "port", value_name = "LINK=INTERFACE", required = true)]
+    ports: Vec<PortArg>,
+    /// The virtual link of the protocol control frames
+    #[arg(long, value_name = "ID", default_value = "0xFFFF", value_parser = live::read_id)]
+    pcf_id: u16,
+    /// Send no protocol control frames
+    #[arg(long)]
+    no_pcf: bool,
+    /// Whether interfaces have cables on which bits take their time
+    #[arg(long, value_enum, default_value_t = Cables::Auto)]
+    cables: Cables,
+    /// How long a frame takes from the program to the interface: it is handed over that much earlier
+    #[arg(long, value_name = "TIME", default_value = "2us", value_parser = crate::duration::read)]
+    advance: Nanos,
+    /// Stop after this time, such as 10s
+    #[arg(long)]
+    time: Option<Nanos>,
+    /// The time between two lines
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    interval: Nanos,
+    #[command(flatten)]
+    real_time: RealTimeArgs,
+}
+
+/// Whether interfaces have cables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Cables {
+    /// Interfaces with a device do; for others there is the model of the network file
+    Auto,
+    /// They do
+    Real,
+    /// They do not: frames take as long as the network file says
+    Modelled,
+}
+
+/// A link and its interface.
+#[derive(Clone, Debug)]
+struct PortArg {
+    link: String,
+    interface: String,
+}
+
+impl FromStr for PortArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((link, interface)) if !link.is_empty() && !interface.is_empty() => {
+                Ok(Self { link: link.into(), interface: interface.into() })
+            }
+            _ => Err("write a link and its interface, as left=eth1".into()),
+        }
+    }
+}
+
+pub(super) fn run(args: &SwitchArgs) -> Answer {
+    let stop = catch_signals();
+    let network = live::network(&args.file)?;
+    let node = live::node(&network, &args.file, &args.node, Kind::Switch)?;
+    let links = links(&network, &args.file, node, &args.ports)?;
+    let options = Options { has_transmit_stamps: false, ..Options::default() };
+    let opened = args.ports.iter().map(|port| live::open(&port.interface, options));
+    let sockets: Vec<EthernetSocket> = opened.collect::<Result<_, _>>()?;
+    let has_cable = |port: &PortArg| match args.cables {
+        Cables::Real => true,
+        Cables::Modelled => false,
+        Cables::Auto => Path::new("/sys/class/net").join(&port.interface).join("device").exists(),
+    };
+    let cables = links.iter().zip(&args.ports).filter(|(_, port)| has_cable(port));
+    let tally = Mutex::default();
+    let service = Service {
+        pcf_id: (!args.no_pcf).then_some(args.pcf_id),
+        cables: cables.map(|(link, _)| *link).collect(),
+        tally: &tally,
+    };
+    let switch = Switch {
+        network: &network,
+        node,
+        ports: links.iter().copied().zip(&sockets).collect(),
+        epoch: Epoch::of_the_clock(clock::now::<Realtime>(), network.cycle),
+        advance: args.advance,
+    };
+    messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
+    for link in network.links_of(node).filter(|link| !links.contains(link)) {
+        say!("no port is on link `{}`: frames do not leave by it", network.links[link].name);
+    }
+    let pcfs = match service.pcf_id {
+        Some(PCF_ID) => "protocol control frames".to_owned(),
+        Some(id) => format!("protocol control frames of virtual link {id}"),
+        None => "no protocol control frames".to_owned(),
+    };
+    let ports = counted(sockets.len(), "port");
+    say!("switch `{}`: {ports}, a cycle of {}, {pcfs}; Ctrl-C ends it", args.node, network.cycle);
+    let over = AtomicBool::new(false);
+    let ended = thread::scope(|scope| {
+        let _ending = Ending(&over);
+        let work = scope.spawn(|| {
+            args.real_time.apply()?;
+            switch.serve(&over, &service).map_err(|error| error.to_string())
+        });
+        let begin = clock::now::<Monotonic>();
+        let (mut last, mut next) = (Tally::default(), begin + args.interval);
+        loop {
+            let now = clock::now::<Monotonic>();
+            let is_over = args.time.is_some_and(|time| now.since(begin) >= time);
+            if is_over || stop.load(Ordering::Relaxed) || work.is_finished() {
+                break;
+            }
+            if now >= next {
+                next += args.interval;
+                let seen = tally.lock().map(|it| it.clone()).unwrap_or_default();
+                say!("{:.0} s: {}", now.since(begin).as_secs_f64(), line(&seen, &last));
+                last = seen;
+            }
+            let _ = clock::sleep_until((now + ATTENTION).min(next));
+        }
+        over.store(true, Ordering::Relaxed);
+        work.join().map_err(|_| "the thread that relays has failed".to_owned())?
+    })?;
+    summary(&args.node, &ended, args.real_time.is_real_time());
+    Ok(ended.dropped.is_empty() && ended.unheard == 0)
+}
+
+/// The links of the ports.
+fn links(
+    network: &Network,
+    path: &Path,
+    node: usize,
+    ports: &[PortArg],
+) -> Result<Vec<usize>, String> {
+    let names: Vec<_> =
+        network.links_of(node).map(|link| format!("`{}`", network.links[link].name)).collect();
+    let mut links = Vec::new();
+    for PortArg { link, interface } in ports {
+        let found = network.links_of(node).find(|it| network.links[*it].name == *link);
+        let Some(found) = found else {
+            return Err(format!(
+                "--port {link}={interface}: `{}` in {} has no link `{link}`; its links are {}",
+                network.nodes[node].name,
+                path.display(),
+                names.join(", ")
+            ));
+        };
+        let is_twice = ports.iter().filter(|it| it.interface == *interface).count() > 1;
+        if links.contains(&found) || is_twice {
+            return Err(format!(
+                "--port {link}={interface}: the link or the interface has two ports; give each link an interface of its own"
+            ));
+        }
+        links.push(found);
+    }
+    Ok(links)
+}
+
+fn dropped(tally: &Tally) -> u64 {
+    tally.dropped.values().sum()
+}
+
+/// What an interval has brought.
+fn line(now: &Tally, last: &Tally) -> String {
+    format!(
+        "relayed {}, others {}, dropped {}, strangers {}, PCFs {}, stops {}",
+        thousands(now.relayed - last.relayed),
+        thousands(now.others - last.others),
+        thousands(dropped(now) - dropped(last)),
+        thousands(now.strangers - last.strangers),
+        thousands(now.pcfs - last.pcfs),
+        thousands(now.stops.0 - last.stops.0),
+    )
+}
+
+fn summary(name: &str, tally: &Tally, is_real_time: bool) {
+    say!(
+        "switch `{name}`: relayed {} and {}; {}, {} of no flow",
+        counted(tally.relayed as usize, "time-triggered frame"),
+        counted(tally.others as usize, "other frame"),
+        counted(tally.pcfs as usize, "protocol control frame"),
+        counted(tally.strangers as usize, "frame"),
+    );
+    for (cause, count) in &tally.dropped {
+        say!("dropped {}: {} ({})", thousands(*count), cause.name(), cause.meaning());
+    }
+    for (count, what) in [
+        (
+            tally.pcfs_missed,
+            "protocol control frames were not sent: the thread was stopped too long, or the interface had no room",
+        ),
+        (tally.unheard, "frames found no room in a socket: the thread was stopped too long"),
+    ] {
+        if count > 0 {
+            say!("{}: {what}", thousands(count));
+        }
+    }
+    let (count, longest) = tally.stops;
+    if count > 0 {
+        say!(
+            "the thread was stopped {}, for {} at most{}",
+            counted(count as usize, "time"),
+            duration(longest.as_nanos() as f64),
+            if is_real_time { "" } else { "; --rt 60 makes that rarer" }
+        );
+    }
+}

@@ -1,0 +1,324 @@
+//! Generator, switch and listeners over pairs of virtual interfaces, in a network namespace that ends with the thread of
+//! the test. What this machine does not permit is reported.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use candor_linux::ethernet::{EthernetSocket, Options};
+use candor_linux::namespace::Namespace;
+use candor_linux::netlink::Netlink;
+use candor_linux::realtime::{self, Policy, Task};
+use candor_linux::{Sent, clock};
+use candor_time::{Nanos, Realtime};
+use candor_tte::Network;
+use candor_tte::file::parse;
+use candor_tte_live::Epoch;
+use candor_tte_live::analyzer::{Heard, listen};
+use candor_tte_live::generator::{Cycles, Generator, News};
+use candor_tte_live::join::{Join, Outcome, Sequences};
+use candor_tte_live::switch::{Service, Switch, Tally};
+use candor_tte_live::synchronisation::{self, Change, PCF_ID, Refusal, pcf_frame};
+
+const NETWORK: &str = r#"
+cycle = "10ms"
+end_system = { generator = {}, analyzer = {} }
+switch.switch = { buffer = "queue" }
+link.in = { between = ["generator", "switch"] }
+link.out = { between = ["switch", "analyzer"] }
+[flow.one]
+class = "tt"
+id = 1
+from = "generator"
+to = "analyzer"
+size = 128
+send = "1ms"
+relay_delay = "3ms"
+[flow.two]
+class = "tt"
+id = 2
+from = "generator"
+to = "analyzer"
+period = "5ms"
+send = "4ms"
+relay_delay = "2.5ms"
+"#;
+/// Nothing takes longer.
+const PATIENCE: Duration = Duration::from_secs(3);
+const FRAMES: u64 = 20;
+
+/// The interfaces: `gen` and `in` are a pair, `out` and `ana` are one.
+fn set_up() -> Result<(), candor_linux::Error> {
+    Namespace::unshare()?;
+    for name in ["all", "default"] {
+        let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+    }
+    let mut netlink = Netlink::open()?;
+    for (one, other) in [("gen", "in"), ("out", "ana")] {
+        netlink.create_veth(one, other)?;
+        netlink.set_up(one, true)?;
+        netlink.set_up(other, true)?;
+    }
+    Ok(())
+}
+
+/// One test at a time: threads that send and relay have a priority, where that is permitted, and few processors.
+static ONE: Mutex<()> = Mutex::new(());
+
+fn prefer_this_thread() {
+    let _ = realtime::set_policy(Task::This, Policy::Fifo(50));
+}
+
+/// Whether `body` could be run, in a thread with a namespace.
+fn in_a_namespace(body: fn(&Network)) {
+    let work = move || {
+        if let Err(error) = set_up() {
+            println!("not run: {error}");
+            return;
+        }
+        let (network, findings) = parse("n", NETWORK);
+        body(&network.unwrap_or_else(|| panic!("{findings}")));
+    };
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    thread::scope(|scope| scope.spawn(work).join().unwrap());
+}
+
+fn open(name: &str) -> EthernetSocket {
+    EthernetSocket::open(name, Options::default()).unwrap()
+}
+
+/// Whatever happens, the threads end.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Cycles of a switch that begin anywhere.
+fn serve(network: &Network, shift: Nanos, stop: &AtomicBool) -> Tally {
+    prefer_this_thread();
+    let (inner, outer) = (open("in"), open("out"));
+    let tally = Mutex::default();
+    let epoch = Epoch::of_the_clock(clock::now::<Realtime>(), network.cycle);
+    let switch = Switch {
+        network,
+        node: network.node("switch").unwrap(),
+        ports: vec![(0, &inner), (1, &outer)],
+        epoch: Epoch(epoch.0 + shift),
+        advance: Nanos::from_micros(2),
+    };
+    let service = Service { pcf_id: Some(PCF_ID), cables: vec![], tally: &tally };
+    switch.serve(stop, &service).unwrap()
+}
+
+fn generator<'a>(network: &'a Network, socket: &'a EthernetSocket) -> Generator<'a> {
+    Generator {
+        network,
+        node: 0,
+        socket,
+        cycles: Cycles::Pcfs { id: PCF_ID, sends_unsynchronised: false },
+        run: 5,
+        seed: 1,
+        advance: None,
+        count: None,
+    }
+}
+
+/// Waits for news that are wanted; what came before.
+fn until(news: &Receiver<News>, wanted: impl Fn(&News) -> bool) -> Vec<News> {
+    let mut before = Vec::new();
+    let end = clock::now::<Realtime>() + Nanos::from_nanos(PATIENCE.as_nanos() as u64);
+    while clock::now::<Realtime>() < end {
+        match news.recv_timeout(PATIENCE) {
+            Ok(it) if wanted(&it) => return before,
+            Ok(it) => before.push(it),
+            Err(_) => break,
+        }
+    }
+    panic!("did not happen; before: {before:?}");
+}
+
+const fn is_sent(news: &News) -> bool {
+    matches!(news, News::Sent { .. })
+}
+
+#[test]
+fn all_frames_arrive_in_the_cycles_of_the_switch() {
+    in_a_namespace(|network| {
+        let (stop, forges) = (AtomicBool::new(false), AtomicBool::new(true));
+        let socket = open("gen");
+        let behind = open("ana");
+        let before =
+            Options { hears_outgoing: true, has_transmit_stamps: false, ..Options::default() };
+        let before = EthernetSocket::open("gen", before).unwrap();
+        let (tell, heard) = channel();
+        thread::scope(|scope| {
+            let _ending = Ending(&stop);
+            let switch = scope.spawn(|| serve(network, Nanos::from_micros(3_300), &stop));
+            for (is_behind, port) in [(false, &before), (true, &behind)] {
+                let (tell, stop) = (tell.clone(), &stop);
+                scope.spawn(move || {
+                    listen(port, network, stop, &mut |it| tell.send((is_behind, it)).is_ok())
+                        .unwrap()
+                });
+            }
+            let (told, news) = channel();
+            let sending = Generator { count: Some(FRAMES), ..generator(network, &socket) };
+            let stop = &stop;
+            let sending = scope.spawn(move || {
+                prefer_this_thread();
+                sending.run(stop, &mut |it| told.send(it).unwrap())
+            });
+            let early = until(&news, |it| *it == News::Changed(Change::Synchronised));
+            let pcfs = early.iter().filter(|it| matches!(it, News::Heard(..))).count();
+            assert!((3..20).contains(&pcfs), "{pcfs}: {early:?}");
+            assert!(!early.iter().any(is_sent));
+            // Forged frames while it sends.
+            let forger = scope.spawn(|| {
+                let port = open("in");
+                let address = port.address();
+                let mut count = 0;
+                while forges.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
+                    let back = pcf_frame(address, PCF_ID, 0, Nanos::ZERO);
+                    let slow = pcf_frame(address, PCF_ID, 1 << 30, network.cycle);
+                    let other = pcf_frame(address, 7, 0, Nanos::ZERO);
+                    let mut kind = back;
+                    kind[28] = 0x4;
+                    for bytes in [&back[..], &slow, &other, &kind, &back[..30]] {
+                        assert_eq!(port.send(bytes), Ok(Sent::Taken));
+                    }
+                    count += 1;
+                    let _ = clock::sleep_until(clock::now::<Realtime>() + Nanos::from_millis(7));
+                }
+                count
+            });
+            let mut sent = Vec::new();
+            let mut precision = Nanos::ZERO;
+            let mut refused = BTreeMap::<Refusal, u32>::new();
+            while let Ok(it) = news.recv_timeout(PATIENCE) {
+                match it {
+                    News::Sent { departure, is_synchronised, .. } => {
+                        assert!(is_synchronised && departure.is_taken && departure.stamp.is_some());
+                        sent.push(departure);
+                    }
+                    News::Heard(synchronisation::Heard::Refused(it), _) => {
+                        *refused.entry(it).or_default() += 1;
+                    }
+                    News::Heard(_, it) => precision = it,
+                    _ => {}
+                }
+            }
+            forges.store(false, Ordering::Relaxed);
+            let forged = forger.join().unwrap();
+            let generated = sending.join().unwrap().unwrap();
+            assert_eq!(sent.len() as u64, 2 * FRAMES);
+            assert!(forged > 1, "{forged}");
+            for refusal in [
+                Refusal::CycleNumber,
+                Refusal::TransparentClock,
+                Refusal::OtherLink,
+                Refusal::Kind,
+                Refusal::Truncated,
+            ] {
+                // The last ones may have come behind the last frame.
+                let count = refused.get(&refusal).copied().unwrap_or(0);
+                assert!(count + 3 >= forged, "{refusal}: {count} of {forged}");
+            }
+            println!("precision {precision}, stops {}", generated.stops.count());
+            assert!(precision < Nanos::from_millis(2), "{precision}");
+            // The frames are in the cycles of the switch, whose begin is 3.3 ms off those of the clock.
+            for departure in sent.iter().filter(|it| it.flow == 0) {
+                let into = departure.due.as_nanos() % network.cycle.as_nanos();
+                assert!(into.abs_diff(4_300_000) < 500_000, "{into}");
+            }
+            let mut join = Join::new(Nanos::from_secs(5));
+            let mut latencies = Vec::new();
+            let mut sequences = [Sequences::default(), Sequences::default()];
+            while latencies.len() < sent.len() {
+                let (is_behind, it) = heard.recv_timeout(PATIENCE).unwrap();
+                let Heard::Frame { flow, arrival, source } = it else { continue };
+                assert_eq!(source, socket.address());
+                let (key, stamp) = ((&arrival.measurement).into(), arrival.stamp.unwrap());
+                let outcome = match is_behind {
+                    true => {
+                        sequences[flow].add(arrival.measurement.sequence);
+                        join.behind(key, stamp)
+                    }
+                    false => join.before(key, stamp),
+                };
+                if let Some(Outcome::Arrived { before, behind, .. }) = outcome {
+                    latencies.push((flow, behind.signed_nanos_since(before)));
+                }
+            }
+            assert_eq!((join.waiting(), sequences.map(|it| it.missing())), (0, [0, 0]));
+            for flow in 0..2 {
+                let mut of: Vec<_> =
+                    latencies.iter().filter(|it| it.0 == flow).map(|it| it.1).collect();
+                of.sort_unstable();
+                let model = network.latency(flow, 1, Default::default()).unwrap().total();
+                println!("flow {flow}: {:?}, model {model}", &of[..]);
+                // A machine at work delays most of them, but not all.
+                let distance = |it: &i64| it.abs_diff(model.as_nanos() as i64);
+                assert!(of.iter().any(|it| distance(it) < 200_000), "{of:?}");
+            }
+            stop.store(true, Ordering::Relaxed);
+            let tally = switch.join().unwrap();
+            assert_eq!((tally.relayed, tally.dropped.len()), (2 * FRAMES, 0), "{tally:?}");
+            assert!(tally.pcfs >= 2 * FRAMES, "{tally:?}");
+        });
+    });
+}
+
+#[test]
+fn a_switch_that_vanishes_and_returns_is_followed() {
+    in_a_namespace(|network| {
+        let (stop, first) = (AtomicBool::new(false), AtomicBool::new(false));
+        let socket = open("gen");
+        thread::scope(|scope| {
+            let (_ending, _first) = (Ending(&stop), Ending(&first));
+            let switch = scope.spawn(|| serve(network, Nanos::ZERO, &first));
+            let (told, news) = channel();
+            let sending = generator(network, &socket);
+            let stop = &stop;
+            scope.spawn(move || {
+                prefer_this_thread();
+                sending
+                    .run(stop, &mut |it| {
+                        let _ = told.send(it);
+                    })
+                    .unwrap()
+            });
+            until(&news, |it| *it == News::Changed(Change::Synchronised));
+            for _ in 0..6 {
+                until(&news, is_sent);
+            }
+            first.store(true, Ordering::Relaxed);
+            switch.join().unwrap();
+            until(&news, |it| *it == News::Changed(Change::Lost));
+            let before = until(&news, |it| matches!(it, News::Withheld(_)));
+            assert!(!before.iter().any(is_sent));
+            // It returns, counts from the begin, and its cycles begin at other instants.
+            scope.spawn(|| serve(network, Nanos::from_micros(6_700), stop));
+            let before = until(&news, |it| *it == News::Changed(Change::Synchronised));
+            assert!(!before.iter().any(|it| matches!(it, News::Changed(_))), "said once");
+            assert!(!before.iter().any(is_sent));
+            for _ in 0..8 {
+                until(&news, |it| match it {
+                    News::Sent { departure, .. } if departure.flow == 0 => {
+                        let into = departure.due.as_nanos() % network.cycle.as_nanos();
+                        assert!(into.abs_diff(7_700_000) < 500_000, "{into}");
+                        true
+                    }
+                    _ => false,
+                });
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    });
+}
