@@ -309,7 +309,7 @@ fn calibrate(
     let (mut times, mut ways) = (Vec::new(), Vec::new());
     for number in 0..CALIBRATION {
         frame[14..18].copy_from_slice(&number.to_be_bytes());
-        next = next + distance;
+        next += distance;
         let _ =
             clock::sleep_until(Instant::<Realtime>::from_nanos(next.as_nanos() - AWAKE.as_nanos()));
         let mut begin = clock::now::<Realtime>();
