@@ -93,7 +93,7 @@ pub struct Options {
     /// of frames there.
     pub has_transmit_stamps: bool,
     /// Whether it also receives what others on this machine send on the interface, but for frames that go past its queue.
-    /// Their stamp is of immediately before the driver has them.
+    /// Their stamp is of immediately before the driver has them. Only a socket for all protocols does.
     pub hears_outgoing: bool,
     /// Whether sent frames go past the queue of the interface straight to the driver (`PACKET_QDISC_BYPASS`): if it has
     /// no room, they are refused.

@@ -12,9 +12,10 @@ use candor_wire::eth::{Address, Frame, ether_type};
 use crate::harness::stranger;
 use crate::{Check, Need};
 
-pub(crate) const CHECKS: [Check; 11] = [
+pub(crate) const CHECKS: [Check; 12] = [
     ("frames_are_stamped_at_both_ends", Need::Veth, stamped),
     ("own_frames_do_not_come_back", Need::Veth, own_frames),
+    ("frames_of_others_on_this_machine_are_heard_if_asked", Need::Veth, outgoing),
     ("frames_of_other_protocols_are_left_out", Need::Veth, protocols),
     ("refused_frames_may_have_a_number", Need::Veth, numbers),
     ("a_full_buffer_is_counted", Need::Veth, full_buffer),
@@ -253,6 +254,45 @@ fn numbers() {
     let error = past.send(&time_triggered(&past, 64, 0)).unwrap_err();
     assert!(error.is(libc::ENETDOWN), "{error}");
     assert_eq!(told_and_given(&past), 2);
+}
+
+fn outgoing() {
+    let _netlink = pair();
+    let options = Options { hears_outgoing: true, ..Options::default() };
+    let (left, listening) = (open("left", Options::default()), open("left", options));
+    let past = open("left", Options { is_past_queue: true, ..Options::default() });
+    let mut stamps = 0;
+    // Without what the system itself sends.
+    let heard = || {
+        let mut bytes = [0; 2_048];
+        loop {
+            let received = listening.receive(&mut bytes).unwrap()?;
+            let bytes = &bytes[..received.len];
+            if Frame::parse(bytes).unwrap().header.ether_type == ether_type::TTETHERNET {
+                return Some((bytes.to_vec(), received.stamp));
+            }
+        }
+    };
+    // The kernel begins to stamp some time after it is asked to.
+    for sequence in 0..1_000 {
+        let _ = clock::sleep_until(clock::now::<Monotonic>() + Nanos::from_millis(1));
+        let sent = time_triggered(&left, 64, sequence);
+        assert_eq!(left.send(&sent), Ok(Sent::Taken));
+        let (bytes, stamp) = heard().unwrap();
+        assert_eq!(bytes, sent);
+        let mut left_at = None;
+        left.transmit_stamps(&mut |_, stamp| left_at = Some(stamp)).unwrap();
+        if let Some((heard_at, left_at)) = stamp.zip(left_at) {
+            assert!(heard_at <= left_at, "the driver has it later");
+            stamps += 1;
+        }
+        if stamps == 10 {
+            break;
+        }
+        assert_eq!(past.send(&time_triggered(&past, 64, sequence)), Ok(Sent::Taken));
+        assert_eq!(heard(), None, "it went past the queue");
+    }
+    assert_eq!(stamps, 10);
 }
 
 fn full_buffer() {
