@@ -124,8 +124,12 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let claims = crate::claims::read(table.remove("claim").as_ref(), &findings);
     let title = table.get("title").and_then(Value::as_str).unwrap_or_default().to_owned();
     let drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &findings);
-    for hidden in hidden::find(&table, variants.as_ref(), matrix.as_ref()) {
-        check_alone(&hidden, base, &findings);
+    // Other kinds read their tables as a whole.
+    let kind = table.get("kind").and_then(Value::as_str);
+    let is_can = kind.is_none_or(|kind| kind == Kind::NAMES[0]);
+    let hidden = hidden::find(&table, variants.as_ref(), matrix.as_ref());
+    for hidden in hidden.iter().filter(|_| is_can) {
+        check_alone(hidden, base, &findings);
     }
     let only = options.only.as_deref();
     let mut repeated = Vec::with_capacity(drafts.len());

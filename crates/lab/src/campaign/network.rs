@@ -10,6 +10,7 @@ use candor_diagnostics::{Findings, Origin, Source};
 use candor_network::file;
 use candor_rules::file::disk;
 
+use crate::experiment::Kind;
 use crate::locate::locate;
 
 /// What a network file says about messages; experiments have it under `traffic`.
@@ -76,8 +77,14 @@ fn lay_under(table: &mut Table, under: &Table) {
 
 /// Lays the buses of the network file that `table` names under it, and takes its name out.
 pub(super) fn read(table: &mut Table, base: &Path, findings: &Findings) -> NetworkFile {
-    // Those of time-triggered Ethernet are tables.
+    // Those of time-triggered Ethernet are tables, which may name a file.
     if table.get("network").is_some_and(|value| value.as_table().is_some()) {
+        return NetworkFile::default();
+    }
+    if table.get("kind").and_then(Value::as_str) == Some(Kind::NAMES[3])
+        && let Some(name) = table.remove("network")
+    {
+        table.set_path(&["network", "file"], name);
         return NetworkFile::default();
     }
     let Some(value) = table.remove("network") else { return NetworkFile::default() };

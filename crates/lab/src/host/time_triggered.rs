@@ -402,7 +402,8 @@ fn evaluate<'a>(
         }
         for step in switched.relayed.iter().filter(|step| step.measurement.stream == stream) {
             let is_marked = switched.stops.overlaps(step.due, step.done)
-                || switched.stops.overlaps(step.received, step.noticed);
+                || step.noticed > step.ready
+                    && switched.stops.overlaps(step.received, step.noticed);
             let steps = relayed.entry(step.measurement.sequence).or_default();
             steps.is_marked |= is_marked;
             steps.received.push(step.received);

@@ -11,7 +11,7 @@ use candor_linux::ethernet::EthernetSocket;
 use candor_linux::{Error, Sent, poll};
 use candor_time::{Instant, Nanos, Realtime};
 use candor_tte::station::{Action, Station};
-use candor_tte::{Network, Role};
+use candor_tte::{Network, Relaying, Role};
 use candor_wire::eth::tte::Measurement;
 
 use crate::frame::Destinations;
@@ -53,6 +53,8 @@ pub struct Relayed {
     pub received: Instant<Realtime>,
     /// When the program had it.
     pub noticed: Instant<Realtime>,
+    /// When it could leave at the earliest: until then it does not matter when the program has it.
+    pub ready: Instant<Realtime>,
 }
 
 /// What a switch has done.
@@ -169,6 +171,7 @@ struct Inside {
     measurement: Option<Measurement>,
     received: Instant<Realtime>,
     noticed: Instant<Realtime>,
+    ready: Instant<Realtime>,
     left: usize,
 }
 
@@ -261,6 +264,7 @@ impl Switch<'_> {
                             measurement,
                             received: stamp,
                             noticed,
+                            ready: self.epoch.at(self.ready(*link, flow, first_bit)),
                             left,
                         },
                     );
@@ -419,6 +423,18 @@ impl Switch<'_> {
         first_bit + link.delay
     }
 
+    /// When a frame can leave at the earliest whose first bit came at `first_bit`.
+    fn ready(&self, link: usize, flow: usize, first_bit: Nanos) -> Nanos {
+        let Role::Switch(switch) = self.network.nodes[self.node].role else { return first_bit };
+        let size = self.network.flows[flow].size;
+        match switch.relaying {
+            Relaying::CutThrough => first_bit + switch.processing,
+            Relaying::StoreAndForward | Relaying::TimeTriggered(_) => {
+                first_bit + self.network.links[link].transmission(size) + switch.processing
+            }
+        }
+    }
+
     /// A frame leaves by the port of a link.
     fn depart(
         &self,
@@ -450,8 +466,8 @@ impl Switch<'_> {
         let number = frame.measurement.map_or(0, |it| u64::from(it.sequence));
         match (sent, frame.measurement.filter(|_| is_scheduled)) {
             (Sent::Taken, Some(measurement)) => {
-                let Inside { received, noticed, .. } = *frame;
-                notes.relayed(Relayed { measurement, due, done, received, noticed });
+                let Inside { received, noticed, ready, .. } = *frame;
+                notes.relayed(Relayed { measurement, due, done, received, noticed, ready });
             }
             (Sent::Taken, None) => notes.other(is_scheduled),
             _ => notes.dropped(frame.flow, number, Cause::QueueFull),

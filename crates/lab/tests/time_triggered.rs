@@ -1,0 +1,154 @@
+//! Experiments with time-triggered Ethernet: what is read, and what comes out of a simulation and of this machine.
+
+use std::path::Path;
+
+use candor_lab::campaign::{self, Options};
+use candor_lab::experiment::Kind;
+use candor_lab::host::Host;
+use candor_lab::result::ResultFile;
+use candor_lab::runner::{Runner, Task, Unwatched};
+use candor_lab::simulate::Simulation;
+use candor_lab::{Campaign, Error};
+use candor_lat::Metric;
+
+/// One switch between two end systems, and a third one that sends best-effort frames.
+const NETWORK: &str = r#"
+    kind = "time-triggered"
+    count = 50
+    [network]
+    cycle = "3ms"
+    end_system = { server = {}, analyzer = {}, other = {} }
+    switch.switch.processing = "5us"
+    link.in = { between = ["server", "switch"], delay = "2ns" }
+    link.out = { between = ["switch", "analyzer"], delay = "3ns" }
+    link.other = { between = ["other", "switch"] }
+    flow.load = { class = "be", from = "other", to = "analyzer", size = 1518, load = 0 }
+    [network.flow.measured]
+    class = "tt"
+    id = 1
+    from = "server"
+    to = "analyzer"
+    send = "800us"
+    relay_delay = "350us"
+"#;
+
+fn read(text: &str) -> Result<Campaign, Error> {
+    campaign::parse("t.toml", &format!("{NETWORK}{text}"), Path::new("."), &Options::default())
+}
+
+fn run_each(text: &str, runner: &dyn Runner) -> Result<Vec<ResultFile>, Error> {
+    let campaign = read(text).unwrap_or_else(|error| panic!("{error}"));
+    let run = |experiment| {
+        let task = Task { experiment, command: "again".into(), is_fresh: true };
+        runner.run(task, None, &Unwatched).map(|ran| ran.result)
+    };
+    campaign.experiments.iter().map(run).collect()
+}
+
+fn simulate(text: &str) -> Vec<ResultFile> {
+    run_each(text, &Simulation).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn without_jitter_nothing_is_left_of_the_latency_but_the_model() {
+    let results = simulate(
+        "[measure]\npublished = { 64 = \"355us\", 1518 = \"471us\" }\n\
+         [matrix]\nnetwork.flow.measured.size = [64, 512, 1518]\n",
+    );
+    for (result, model_ns, published_ns) in [
+        (&results[0], 355_125, Some(355_000)),
+        (&results[1], 390_965, None),
+        (&results[2], 471_445, Some(471_000)),
+    ] {
+        let figures = result.time_triggered.as_ref().unwrap();
+        assert_eq!((result.counts.sent, result.counts.received), (50, 50));
+        assert_eq!((figures.model_ns, figures.equation_3_ns), (model_ns, model_ns));
+        assert_eq!((figures.published_ns, figures.jitter_ns), (published_ns, Some(0)));
+        assert_eq!((figures.late_cycle, figures.relay_delay_ns), (0, 350_000));
+        let latency = result.metric(Metric::NetworkLatency).unwrap();
+        assert_eq!((latency.min_ns, latency.max_ns), (model_ns as i64, model_ns as i64));
+        for metric in [Metric::Residual, Metric::Departure, Metric::Arrival] {
+            let figures = result.metric(metric).unwrap();
+            assert_eq!((figures.min_ns, figures.max_ns), (0, 0), "{}", metric.key());
+        }
+    }
+}
+
+#[test]
+fn what_misses_its_instant_is_a_cycle_late_or_overwritten() {
+    let text = NETWORK
+        .replace("server = {}", "server = { jitter = \"10us\" }")
+        .replace("relay_delay = \"350us\"", "relay_delay = \"12us\"");
+    let options = Options::default();
+    let campaign = campaign::parse("t.toml", &text, Path::new("."), &options);
+    let campaign = campaign.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let task =
+        Task { experiment: &campaign.experiments[0], command: String::new(), is_fresh: true };
+    let result = Simulation.run(task, None, &Unwatched).unwrap().result;
+    let figures = result.time_triggered.as_ref().unwrap();
+    let counts = result.counts;
+    assert!(figures.late_cycle > 0 && counts.lost > 0, "{} {counts:?}", figures.late_cycle);
+    assert_eq!(counts.received + counts.lost, 50);
+    assert!(result.stopped.iter().all(|it| it.cause == "overwritten"), "{:?}", result.stopped);
+    assert!(figures.jitter_ns.unwrap() > 2_900_000);
+}
+
+#[test]
+fn a_driver_that_copies_first_stamps_late() {
+    let results = simulate(
+        "[driver]\ncopied_from = 128\ncopy = \"90us\"\n[matrix]\nnetwork.flow.measured.size = [127, 128]\n",
+    );
+    let [below, from] = [0, 1].map(|at| results[at].metric(Metric::NetworkLatency).unwrap().min_ns);
+    assert_eq!(from - below, 90_000 + 80);
+}
+
+#[test]
+fn findings_say_where_and_what_to_do() {
+    for (text, expected) in [
+        ("[measure]\nflow = \"mesured\"\n", "unknown time-triggered flow `mesured`"),
+        ("[measure]\nreceiver = \"server\"\n", "unknown receiver `server`"),
+        ("[measure]\npublished = { big = \"1us\" }\n", "`big` is no size in bytes"),
+        ("[driver]\ncopy = \"90us\"\n", "`copied_from` is missing"),
+        ("[matrix]\nnetwork.flow.measured.size = [63]\n", "`size` is 63, but must be 64 to 1518"),
+        ("[matrix]\ntestbed = [\"vm\"]\n", "no experiments of the kind `time-triggered`"),
+    ] {
+        let error = read(text).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+/// Real frames over pairs of virtual interfaces, where this machine permits it: how fast they are depends on the
+/// machine, that they arrive does not.
+#[test]
+fn frames_cross_a_switch_of_this_machine() {
+    let host = Host::new("/proc/self/exe".into());
+    // Slow enough for a machine that does other things, too.
+    let text = "testbed = [\"host\"]\nnetwork.flow.measured.relay_delay = [\"2ms\"]\n";
+    let results = match run_each(&format!("[matrix]\n{text}"), &host) {
+        Ok(results) => results,
+        Err(error) if error.to_string().contains("EPERM") => {
+            println!("not run: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let result = &results[0];
+    let figures = result.time_triggered.as_ref().unwrap();
+    let instrument = figures.instrument.as_ref().unwrap();
+    assert_eq!(result.counts.sent, 50);
+    assert!(result.counts.received >= 25, "{:?} {:?}", result.counts, result.stopped);
+    assert!(instrument.bias_ns > 0 && instrument.bias_ns < 1_000_000);
+    let latency = result.metric(Metric::NetworkLatency).unwrap();
+    assert!(latency.p50_ns > 1_000_000 && latency.p50_ns < 6_000_000, "{latency:?}");
+}
+
+#[test]
+fn a_file_may_be_named_as_the_network() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = "kind = \"time-triggered\"\nnetwork = \"examples/one-switch.tte.toml\"\n";
+    let campaign = campaign::parse("t.toml", text, &root, &Options::default());
+    let campaign = campaign.unwrap_or_else(|error| panic!("{error}"));
+    let Kind::TimeTriggered(settings) = &campaign.experiments[0].kind else { panic!() };
+    assert_eq!(settings.network.flows[settings.flow].name, "measured");
+    assert_eq!(campaign.experiments[0].inputs.len(), 1);
+}
