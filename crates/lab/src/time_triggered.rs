@@ -1,7 +1,7 @@
 //! What became of the frames of a time-triggered flow, in any testbed: latencies, against the schedule, against the
 //! model, and what was lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io::Write;
 
@@ -30,15 +30,15 @@ pub(crate) struct Seen {
     pub(crate) is_marked: bool,
 }
 
-/// Takes frames in any order of their ends.
+/// Takes frames in the order of their ends.
 pub(crate) struct Flow<'a> {
     settings: &'a TimeTriggered,
     builder: ResultBuilder<'a>,
     /// The latency of the model.
     model: candor_tte::model::Latency,
     sent: u64,
-    /// How each frame ended, for those of which several copies came.
-    received: BTreeMap<u64, ()>,
+    /// Frames of which a copy came.
+    received: BTreeSet<u64>,
     stopped: BTreeMap<Cause, u64>,
     duplicated: u64,
     reordered: u64,
@@ -66,7 +66,7 @@ impl<'a> Flow<'a> {
             builder: ResultBuilder::new(path, sight, lines),
             model,
             sent: 0,
-            received: BTreeMap::new(),
+            received: BTreeSet::new(),
             stopped: BTreeMap::new(),
             duplicated: 0,
             reordered: 0,
@@ -109,7 +109,7 @@ impl<'a> Flow<'a> {
             }
             Err(cause) => cause.name(),
         };
-        let is_first = seen.fate.is_ok() && self.received.insert(seen.number, ()).is_none();
+        let is_first = seen.fate.is_ok() && self.received.insert(seen.number);
         match seen.fate {
             Ok(_) if !is_first => self.duplicated += 1,
             Ok(_) => self.sent += 1,

@@ -411,6 +411,7 @@ fn evaluate<'a>(
         }
     }
     let Calibration { bias, advance } = measured.calibration;
+    let mut ended = Vec::with_capacity(measured.sent.frames.len());
     let mut unstamped = 0;
     for frame in &measured.sent.frames {
         let Some(number) = frame.number.checked_sub(WARM_UP) else { continue };
@@ -431,16 +432,18 @@ fn evaluate<'a>(
         for copy in copies {
             unstamped += u64::from(copy.is_none() || frame.stamp.is_none());
             let at_ns = copy.map(|at_ns| at_ns.saturating_sub(bias.as_nanos()));
-            flow.add(&seen(at_ns.ok_or(Cause::Unexplained)));
+            ended.push(seen(at_ns.ok_or(Cause::Unexplained)));
         }
         if copies.is_empty() {
             let cause = match frame.is_taken {
                 false => Cause::SenderQueueFull,
                 true => dropped.get(&frame.number).copied().unwrap_or(Cause::Unexplained),
             };
-            flow.add(&seen(Err(cause)));
+            ended.push(seen(Err(cause)));
         }
     }
+    ended.sort_by_key(|seen| seen.fate.unwrap_or(seen.due_ns));
+    ended.iter().for_each(|seen| flow.add(seen));
     let stops = |stops: &Stops| (stops.count(), stops.longest().as_nanos());
     let (send_stops, send_longest) = stops(&measured.sent.stops);
     let relays = measured.switched.iter().map(|it| stops(&it.stops));
