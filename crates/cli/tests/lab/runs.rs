@@ -78,6 +78,7 @@ fn json_lines_have_the_documented_fields() {
             "end_to_end",
             "delivery",
             "round_trip",
+            "network_latency",
             "processes",
             "file",
         ];
