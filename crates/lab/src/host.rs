@@ -6,7 +6,7 @@
 //!              +-- departures --> evaluate <-- arrivals -----+           a file of times each
 //! ```
 //!
-//! Experiments with time-triggered Ethernet have threads instead: [`time_triggered`].
+//! Experiments with time-triggered Ethernet have threads instead, in `host/time_triggered.rs`.
 //!
 //! One experiment runs at a time, and nothing else of a campaign beside it. Its figures are those of this machine
 //! and of this hour: every run is another one, so results name the machine, its clock, and the time that others had

@@ -12,8 +12,9 @@ pub(crate) const CHECKS: [Check; 2] = [
     ("locked_memory_is_no_more_than_that", Need::Guest, locked),
 ];
 
-/// The most that a gateway may have resident, in KiB: 30 MB.
-const MOST_KIB: u64 = 30_000_000 / 1024;
+/// The most that a gateway may have resident, in KiB: 32 MB. With locked memory that is all of the program, here the one
+/// with these tests, not optimised.
+const MOST_KIB: u64 = 32_000_000 / 1024;
 /// What it may have more after another flood: allocators keep what they once had, in pages.
 const MORE_KIB: u64 = 256;
 
