@@ -1,8 +1,7 @@
-//! Time-triggered Ethernet: end systems and switches on the links of [`eth`](crate::eth), as SAE AS6802 has them.
+//! Time-triggered Ethernet: end systems and switches on the links of [`eth`], as SAE AS6802 has them.
 //!
 //! ```text
-//!  end system --> Port ==link==> switch: relay buffer of each flow --instant--> Port ==link==> end system
-//!                                        (or straight into the queue of the port)
+//!  sender --> Station ==link==> Station of a switch ==link==> receiver
 //! ```
 //!
 //! End systems send time-triggered frames at the instants of the schedule, within their jitter; rate-constrained
