@@ -270,14 +270,8 @@ pub struct Flow {
 impl Flow {
     /// The length of its frames as they are handed to a controller: without the check sequence.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn byte_len(&self) -> usize {
         usize::from(self.size) - FCS_LEN
-    }
-
-    /// A frame has at least its header.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        false
     }
 
     /// The hops by which frames go on that came by the hop `came`, by their indices.

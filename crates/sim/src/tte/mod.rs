@@ -424,7 +424,7 @@ impl World {
                     let id = self.copies.insert(Copy { hop: hop as u32, ..copy });
                     let Flow { ref hops, .. } = self.network.flows[flow];
                     let at = self.controller(hops[hop].link, hops[hop].from);
-                    let len = self.network.flows[flow].len();
+                    let len = self.network.flows[flow].byte_len();
                     let offer = Offer { id: FrameId(id), len, priority: 0 };
                     let taken = self.links.offer(&mut self.core, at, offer);
                     debug_assert!(taken.is_ok(), "a station sends one frame at a time");

@@ -23,11 +23,8 @@ use crate::{Epoch, Stops, frame};
 const ATTENTION: Nanos = Nanos::from_millis(50);
 /// How long stamps of the last frames are waited for.
 const LAST_STAMPS: Nanos = Nanos::from_millis(20);
-/// How long a frame takes to the interface before that is found out, and at most.
+/// How long a frame takes to the interface before that is found out.
 const FIRST_ADVANCE: Nanos = Nanos::from_micros(2);
-const MOST_ADVANCE: Nanos = Nanos::from_micros(100);
-/// Frames of whose ways the median counts.
-const WAYS: usize = 15;
 /// Frames that wait for their stamps at most.
 const MOST_UNSTAMPED: usize = 1_024;
 
@@ -60,7 +57,7 @@ pub struct Generator<'a> {
     /// Of what is random.
     pub seed: u64,
     /// How long the way of a frame from here to the interface takes: it is handed over that much earlier. `None`: it is
-    /// found out, as the median of the last frames.
+    /// found out from the frames that were sent.
     pub advance: Option<Nanos>,
     /// So many frames of each time-triggered flow, or of each flow if none is; `None`: until it is stopped.
     pub count: Option<u64>,
@@ -103,10 +100,6 @@ pub struct Generated {
 struct Work<'a> {
     generator: &'a Generator<'a>,
     pace: Pace,
-    /// When the frame that is sent was handed over.
-    handed_over: Instant<Realtime>,
-    /// How long the last frames took to the interface.
-    ways: VecDeque<Nanos>,
     /// When the cycle 0 of the station began.
     epoch: Epoch,
     /// Whether that is by the present synchronisation.
@@ -137,8 +130,6 @@ impl Generator<'_> {
         let mut work = Work {
             generator: self,
             pace: Pace::new(self.advance.unwrap_or(FIRST_ADVANCE)),
-            handed_over: Instant::default(),
-            ways: VecDeque::with_capacity(WAYS + 1),
             epoch,
             is_aligned: false,
             synchronisation,
@@ -224,7 +215,7 @@ impl Work<'_> {
             let hand_over = self.pace.earlier(self.epoch.at(first_bit));
             let now = self.pace.now();
             if hand_over <= now + AWAKE {
-                self.handed_over = self.pace.until(hand_over);
+                self.pace.until(hand_over);
                 return Ok(true);
             }
             let wake_at = Instant::from_nanos(hand_over.as_nanos() - AWAKE.as_nanos());
@@ -280,7 +271,10 @@ impl Work<'_> {
         }
         if let Some(stamp) = self.fetch_stamps()? {
             self.pace.stamped(stamp);
-            self.find_out_advance(stamp);
+            // Else it is the stamp of an earlier frame.
+            if self.generator.advance.is_none() && stamp >= now {
+                self.pace.learn(self.epoch.at(first_bit), stamp);
+            }
         }
         // A frame that the kernel has dropped has none.
         while self.unstamped.len() > MOST_UNSTAMPED {
@@ -288,20 +282,6 @@ impl Work<'_> {
             self.told(departure, is_synchronised);
         }
         Ok(true)
-    }
-
-    /// The kernel has stamped a frame at once.
-    fn find_out_advance(&mut self, stamp: Instant<Realtime>) {
-        if self.generator.advance.is_some() || stamp < self.handed_over {
-            return;
-        }
-        self.ways.push_back(stamp - self.handed_over);
-        if self.ways.len() > WAYS {
-            self.ways.pop_front();
-        }
-        let mut sorted: Vec<_> = self.ways.iter().copied().collect();
-        sorted.sort_unstable();
-        self.pace.set_advance(sorted[sorted.len() / 2].min(MOST_ADVANCE));
     }
 
     fn told(&mut self, departure: Departure, is_synchronised: bool) {

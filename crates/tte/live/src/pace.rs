@@ -34,11 +34,6 @@ impl Pace {
         self.advance = MOST_ADVANCE.min(Nanos::from_nanos(advance_ns));
     }
 
-    /// How long it takes was found out.
-    pub(crate) fn set_advance(&mut self, advance: Nanos) {
-        self.advance = advance;
-    }
-
     /// When to hand a frame over that is to leave at `instant`.
     pub(crate) fn earlier(&self, instant: Instant<Realtime>) -> Instant<Realtime> {
         Instant::from_nanos(instant.as_nanos().saturating_sub(self.advance.as_nanos()))
