@@ -31,6 +31,24 @@ pub(crate) fn print_more(text: &str) -> Result<bool, String> {
     }
 }
 
+/// A line of what an interval has brought: its end, then figures.
+pub(crate) fn interval_line(cells: &[String]) -> String {
+    let width = |place: usize| if place == 0 { 6 } else { 10 };
+    let padded = cells.iter().enumerate().map(|(place, cell)| format!("{cell:>0$}", width(place)));
+    padded.chain(["\n".to_owned()]).collect()
+}
+
+/// Of so many of 100 sorted times the longest; `None` if there are none.
+pub(crate) fn quantile(sorted_ns: &[i64], hundredths: usize) -> Option<i64> {
+    let place = (sorted_ns.len() * hundredths).div_ceil(100).max(1) - 1;
+    sorted_ns.get(place).copied()
+}
+
+/// The same as [`duration`], with a dash for none.
+pub(crate) fn duration_or_dash(ns: Option<i64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), |ns| duration(ns as f64))
+}
+
 /// A duration in nanoseconds for people: three digits that matter.
 pub(crate) fn duration(ns: f64) -> String {
     let (value, unit) = match ns.abs() {

@@ -13,7 +13,7 @@ use crate::bus::live::hex_word;
 use crate::json;
 use crate::json::ping_interval::PingInterval;
 use crate::json::round_trips::{ProfilePoint, RoundTrips};
-use crate::output::{duration, table, thousands};
+use crate::output::{duration, duration_or_dash, interval_line, quantile, table, thousands};
 
 /// The most points of a profile in JSON.
 const MOST_POINTS: usize = 200;
@@ -79,9 +79,7 @@ pub(super) struct Tick<'a> {
 
 impl Tick<'_> {
     fn quantile(&self, hundredths: usize) -> Option<i64> {
-        let count = self.round_trips_ns.len();
-        let place = (count * hundredths).div_ceil(100).max(1) - 1;
-        self.round_trips_ns.get(place).copied()
+        quantile(self.round_trips_ns, hundredths)
     }
 
     pub(super) fn line(&self, with_head: bool) -> String {
@@ -90,10 +88,10 @@ impl Tick<'_> {
         let mut out = String::new();
         if with_head {
             let names = ["time", "sent", "answered", "late", "lost", "min", "p50", "p99", "max"];
-            out.push_str(&row(&names.map(str::to_owned)));
+            out.push_str(&interval_line(&names.map(str::to_owned)));
         }
-        let ns = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), |ns| duration(ns as f64));
-        out.push_str(&row(&[
+        let ns = duration_or_dash;
+        out.push_str(&interval_line(&[
             format!("{:.0} s", self.time.as_secs_f64()),
             thousands(sent - last.sent),
             thousands(answered - last.answered),
@@ -120,15 +118,6 @@ impl Tick<'_> {
             round_trip_ns_max: self.round_trips_ns.last().copied(),
         })
     }
-}
-
-fn row(cells: &[String; 9]) -> String {
-    let mut out = String::new();
-    for (place, cell) in cells.iter().enumerate() {
-        let _ = write!(out, "{cell:>width$}", width = if place == 0 { 6 } else { 10 });
-    }
-    out.push('\n');
-    out
 }
 
 /// What is waited for: neither answered nor lost.

@@ -54,8 +54,8 @@ pub(crate) struct GenerateArgs {
     /// How long the first protocol control frame is waited for
     #[arg(long, value_name = "TIME", default_value = "1s")]
     wait: Nanos,
-    /// How long a frame takes from the program to the interface: it is handed over that much earlier [default: the median of
-    /// the last frames]
+    /// How long a frame takes from the program to the interface: it is handed over that much earlier [default: found
+    /// out from the frames that were sent]
     #[arg(long, value_name = "TIME", value_parser = crate::duration::read)]
     advance: Option<Nanos>,
     /// The seed of the instants of best-effort frames

@@ -45,7 +45,8 @@ pub(crate) struct SwitchArgs {
     /// Whether interfaces have cables on which bits take their time
     #[arg(long, value_enum, default_value_t = Cables::Auto)]
     cables: Cables,
-    /// How long a frame takes from the program to the interface: it is handed over that much earlier
+    /// How long the first frame takes from the program to the interface: it is handed over that much earlier; then this is
+    /// found out from the frames that were sent
     #[arg(long, value_name = "TIME", default_value = "2us", value_parser = crate::duration::read)]
     advance: Nanos,
     /// Stop after this time, such as 10s

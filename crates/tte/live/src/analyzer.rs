@@ -7,12 +7,11 @@ use candor_linux::{Error, clock};
 use candor_time::{Instant, Nanos, Realtime};
 use candor_tte::Network;
 use candor_wire::eth::tte::Measurement;
+
+use crate::pace::ATTENTION;
 use candor_wire::eth::{Address, FCS_LEN, Frame, ether_type};
 
 use crate::frame::Destinations;
-
-/// How often is looked whether it is to stop.
-const ATTENTION: Nanos = Nanos::from_millis(50);
 
 /// How often [`listen`] looks for frames.
 pub const GLANCE: Nanos = Nanos::from_millis(10);

@@ -206,7 +206,9 @@ impl EndSystem<'_> {
                 let is_near = next_instant(self.network, &sources)
                     .is_some_and(|instant| at + AWAKE >= instant);
                 if self.network.flows[flow].is_time_triggered() || is_near {
-                    pace.until(pace.earlier(first_bit));
+                    if !pace.until_unless(pace.earlier(first_bit), stop) {
+                        break;
+                    }
                 } else {
                     let _ = clock::sleep_until(first_bit);
                     pace.gaps.pause();

@@ -15,12 +15,10 @@ use candor_tte::{Network, Traffic};
 use candor_wire::eth::tte::Measurement;
 
 use crate::end_system::{Departure, MAX_LEN, Source};
-use crate::pace::{AWAKE, Pace};
+use crate::pace::{ATTENTION, AWAKE, Pace};
 use crate::synchronisation::{Change, Heard, PCF_SIZE, Synchronisation};
 use crate::{Epoch, Stops, frame};
 
-/// How long it sleeps at most.
-const ATTENTION: Nanos = Nanos::from_millis(50);
 /// How long stamps of the last frames are waited for.
 const LAST_STAMPS: Nanos = Nanos::from_millis(20);
 /// How long a frame takes to the interface before that is found out.

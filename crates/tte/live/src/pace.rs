@@ -1,11 +1,16 @@
 //! [`Pace`]: waiting for an instant to the microsecond: asleep first, then awake.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use candor_linux::clock;
 use candor_linux::gaps::Gaps;
 use candor_time::{Instant, Nanos, Realtime};
 
 /// How long before an instant a thread is awake: longer than almost every wake-up takes.
 pub(crate) const AWAKE: Nanos = Nanos::from_micros(500);
+
+/// How long it sleeps at a time.
+pub(crate) const ATTENTION: Nanos = Nanos::from_millis(50);
 
 /// By how much a frame changes when the next one is handed over, in ns.
 const STEP_NS: i64 = 100;
@@ -65,6 +70,22 @@ impl Pace {
         if clock::now::<Realtime>() < wake_at {
             self.gaps.pause();
         } else {
+            self.woken(wake_at);
+        }
+    }
+
+    /// Waits for `instant`, but ends within some 50 ms when it is to stop. Whether it is not.
+    pub(crate) fn until_unless(&mut self, instant: Instant<Realtime>, stop: &AtomicBool) -> bool {
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let wake_at = self.now() + ATTENTION;
+            if instant < wake_at + AWAKE {
+                self.until(instant);
+                return true;
+            }
+            let _ = clock::sleep_until::<Realtime>(wake_at);
             self.woken(wake_at);
         }
     }

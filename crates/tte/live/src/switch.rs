@@ -15,12 +15,10 @@ use candor_tte::{Network, Relaying, Role};
 use candor_wire::eth::tte::Measurement;
 
 use crate::frame::Destinations;
-use crate::pace::{AWAKE, Pace};
+use crate::pace::{ATTENTION, AWAKE, Pace};
 use crate::synchronisation::{PCF_SIZE, pcf_frame};
 use crate::{Epoch, Stops};
 
-/// How long it sleeps at most.
-const ATTENTION: Nanos = Nanos::from_millis(50);
 /// What happens within this is waited for, and no port is looked at meanwhile.
 const IMMINENT: Nanos = Nanos::from_micros(10);
 /// How long behind an instant at which a frame is to come it stays awake.

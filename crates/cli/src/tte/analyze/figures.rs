@@ -10,7 +10,7 @@ use candor_tte_live::join::{Key, Order, Sequences};
 use crate::json::tte_interval::TteInterval;
 use crate::json::tte_measured::TteMeasured;
 use crate::json::{line, lines};
-use crate::output::{duration, table, thousands};
+use crate::output::{duration_or_dash, interval_line, quantile, table, thousands};
 
 /// Runs of generators whose frames are looked at, of each flow.
 const MOST_RUNS: usize = 64;
@@ -119,8 +119,7 @@ pub(super) struct Interval<'a> {
 
 impl Interval<'_> {
     fn quantile(&self, hundredths: usize) -> Option<i64> {
-        let place = (self.latencies_ns.len() * hundredths).div_ceil(100).max(1) - 1;
-        self.latencies_ns.get(place).copied()
+        quantile(self.latencies_ns, hundredths)
     }
 
     fn lost(&self) -> i64 {
@@ -128,27 +127,22 @@ impl Interval<'_> {
     }
 
     pub(super) fn line(&self, with_head: bool) -> String {
-        let row = |cells: [String; 9]| {
-            let mut out = String::new();
-            for (place, cell) in cells.iter().enumerate() {
-                let width = if place == 0 { 6 } else { 10 };
-                out += &format!("{cell:>width$}");
-            }
-            out + "\n"
-        };
         let names = ["time", "received", "lost", "twice", "reordered", "min", "p50", "p99", "max"];
-        let head = if with_head { row(names.map(str::to_owned)) } else { String::new() };
+        let head = match with_head {
+            true => interval_line(&names.map(str::to_owned)),
+            false => String::new(),
+        };
         let (totals, last) = (self.totals, self.last);
-        head + &row([
+        head + &interval_line(&[
             format!("{:.0} s", self.time.as_secs_f64()),
             thousands(totals.received - last.received),
             self.lost().to_string(),
             thousands(totals.duplicated - last.duplicated),
             thousands(totals.reordered - last.reordered),
-            shown(self.latencies_ns.first().copied()),
-            shown(self.quantile(50)),
-            shown(self.quantile(99)),
-            shown(self.latencies_ns.last().copied()),
+            duration_or_dash(self.latencies_ns.first().copied()),
+            duration_or_dash(self.quantile(50)),
+            duration_or_dash(self.quantile(99)),
+            duration_or_dash(self.latencies_ns.last().copied()),
         ])
     }
 
@@ -165,10 +159,6 @@ impl Interval<'_> {
             latency_ns_max: self.latencies_ns.last().copied(),
         })
     }
-}
-
-fn shown(ns: Option<i64>) -> String {
-    ns.map_or_else(|| "-".to_owned(), |ns| duration(ns as f64))
 }
 
 /// A flow in the summary.
@@ -213,7 +203,7 @@ pub(super) fn text(rows: &[Row<'_>]) -> String {
     let cells = |row: &Row<'_>| {
         let totals = row.figures.totals(row.is_two_ports);
         let latency = row.latency();
-        let ns = |of: fn(&Summary) -> i64| shown(latency.as_ref().map(of));
+        let ns = |of: fn(&Summary) -> i64| duration_or_dash(latency.as_ref().map(of));
         let mut cells = vec![row.flow.to_owned()];
         cells.extend(
             [totals.received, totals.lost, totals.duplicated, totals.reordered].map(thousands),
@@ -235,11 +225,11 @@ pub(super) fn text(rows: &[Row<'_>]) -> String {
         ["flow", ">model", ">residual p50", ">IPDV p50", ">IPDV p99", ">IPDV max", ">unmatched"];
     let cells = |row: &Row<'_>| {
         let ipdv = row.ipdv();
-        let ns = |of: fn(&Summary) -> i64| shown(ipdv.as_ref().map(of));
+        let ns = |of: fn(&Summary) -> i64| duration_or_dash(ipdv.as_ref().map(of));
         vec![
             row.flow.to_owned(),
-            shown(row.model_ns),
-            shown(row.residual_ns()),
+            duration_or_dash(row.model_ns),
+            duration_or_dash(row.residual_ns()),
             ns(|it| it.p50_ns),
             ns(|it| it.p99_ns),
             ns(|it| it.max_ns),
