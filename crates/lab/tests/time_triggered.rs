@@ -110,6 +110,14 @@ fn findings_say_where_and_what_to_do() {
         ("[measure]\npublished = { big = \"1us\" }\n", "`big` is no size in bytes"),
         ("[driver]\ncopy = \"90us\"\n", "`copied_from` is missing"),
         ("[matrix]\nnetwork.flow.measured.size = [63]\n", "`size` is 63, but must be 64 to 1518"),
+        (
+            "[driver]\ncopied_from = 64\ncopy = \"9us\"\n[matrix]\ntestbed = [\"host\"]\n",
+            "cannot have `driver`",
+        ),
+        (
+            "[matrix]\ntestbed = [\"host\"]\nnetwork.switch.switch.drift = [5]\n",
+            "cannot have `drift` and `synchronisation`",
+        ),
         ("[matrix]\ntestbed = [\"vm\"]\n", "no experiments of the kind `time-triggered`"),
     ] {
         let error = read(text).err().map(|error| error.to_string()).unwrap_or_default();

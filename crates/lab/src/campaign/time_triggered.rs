@@ -25,7 +25,7 @@ use candor_config::{Section, Table, Value};
 use candor_diagnostics::{Findings, Source, list_of_names};
 use candor_time::Nanos;
 use candor_tte::model::Framing;
-use candor_tte::{Network, SIZES};
+use candor_tte::{Network, Oscillator, SIZES};
 
 use super::reader::digest;
 use super::settings::Common;
@@ -68,6 +68,7 @@ pub(super) fn read(
         section.finish();
     }
     let origin = file.origin_of("network");
+    let driver_origin = file.origin_of("driver");
     file.finish();
     let value = table.get("network").and_then(Value::as_table)?;
     let (network, inputs) = network(value, base, findings)?;
@@ -100,6 +101,23 @@ pub(super) fn read(
     let published = published.and_then(|value| published_for(flow.size, value, findings));
     let flow = network.flow(&flow.name)?;
     let testbed = common.testbed.unwrap_or(Testbed::Sim);
+    if testbed == Testbed::Host {
+        let is_steady = |node: &candor_tte::Node| node.oscillator == Oscillator::default();
+        let has_clocks = network.synchronisation.is_some() || !network.nodes.iter().all(is_steady);
+        for (is_there, origin, what) in [
+            (has_clocks, origin, "`drift` and `synchronisation`: this machine has one clock"),
+            (
+                instrument != TimeStamping::default(),
+                driver_origin,
+                "`driver`: this machine has drivers of its own",
+            ),
+        ] {
+            if is_there {
+                let message = format!("the testbed `host` cannot have {what}");
+                findings.error_with_hint(origin, message, "use testbed = \"sim\", or remove it");
+            }
+        }
+    }
     let framing = framing.unwrap_or_default();
     let time_triggered =
         TimeTriggered { network, flow, receiver, framing, published, instrument, testbed };
