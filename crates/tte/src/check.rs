@@ -17,7 +17,7 @@
 //! | load | frames fit on the links, and between the time-triggered ones |
 //!
 //! The margins: jitter counts in full, since end systems make use of it. That clocks differ by up to
-//! the precision counts in warnings only: the simulation has one clock, and so have some networks. On one link
+//! the precision counts in warnings only: some networks have one clock. On one link
 //! all frames are from one clock, so contention has no such margin.
 //!
 //! A switch *with a schedule* sends at instants. Behind an *ordinary* one ([`Relaying::StoreAndForward`],
