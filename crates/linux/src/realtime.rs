@@ -66,6 +66,8 @@ pub enum Policy {
     RoundRobin(u8),
     /// Fairly, but never before the end of somebody else's turn.
     Batch,
+    /// Only while nobody else wants the processor.
+    Idle,
 }
 
 /// Schedules `task` by `policy`.
@@ -78,6 +80,7 @@ pub fn set_policy(task: Task, policy: Policy) -> Result<(), Error> {
         Policy::Fifo(priority) => (libc::SCHED_FIFO, priority),
         Policy::RoundRobin(priority) => (libc::SCHED_RR, priority),
         Policy::Batch => (libc::SCHED_BATCH, 0),
+        Policy::Idle => (libc::SCHED_IDLE, 0),
     };
     let parameters = libc::sched_param { sched_priority: c_int::from(priority) };
     task.id()
@@ -93,7 +96,7 @@ pub fn set_policy(task: Task, policy: Policy) -> Result<(), Error> {
         })
 }
 
-/// How `task` is scheduled; idle tasks count as ordinary.
+/// How `task` is scheduled.
 ///
 /// # Errors
 /// There is no such task.
@@ -110,6 +113,7 @@ pub fn policy(task: Task) -> Result<Policy, Error> {
         libc::SCHED_FIFO => Policy::Fifo(priority),
         libc::SCHED_RR => Policy::RoundRobin(priority),
         libc::SCHED_BATCH => Policy::Batch,
+        libc::SCHED_IDLE => Policy::Idle,
         _ => Policy::Other,
     })
 }

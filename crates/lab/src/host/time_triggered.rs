@@ -130,17 +130,22 @@ impl Bed<'_> {
         let is_real_time = realtime::set_policy(Task::This, Policy::Fifo(PRIORITY)).is_ok();
         let period = network.flows[self.settings.flow].period().unwrap_or(network.cycle);
         let (one, other) = (open("cal0")?, open("cal1")?);
-        let calibrating =
-            thread::scope(|scope| scope.spawn(|| calibrate(&one, &other, period)).join());
-        let calibration = calibrating.map_err(|_| panicked())??;
         let sockets = self.sockets()?;
         let watched = Watched::begin();
-        let epoch = Epoch(clock::now::<Realtime>() + LEAD);
         let stop = AtomicBool::new(false);
-        let measured = thread::scope(|scope| {
+        let (calibration, epoch, measured) = thread::scope(|scope| {
             // However this ends, the threads end.
             let _guard = Stopping(&stop);
-            self.run_threads(scope, &sockets, (epoch, calibration.advance), &stop)
+            for cpu in realtime::affinity(Task::This).unwrap_or_default() {
+                let stop = &stop;
+                scope.spawn(move || keep_awake(cpu, stop));
+            }
+            let calibrating = scope.spawn(|| calibrate(&one, &other, period)).join();
+            let calibration = calibrating.map_err(|_| panicked())??;
+            let epoch = Epoch(clock::now::<Realtime>() + LEAD);
+            let measured =
+                self.run_threads(scope, &sockets, (epoch, calibration.advance), &stop)?;
+            Ok::<_, Error>((calibration, epoch, measured))
         })?;
         let (sent, switched, arrivals) = measured;
         let duration = clock::now::<Realtime>() - epoch.0;
@@ -252,6 +257,16 @@ impl Bed<'_> {
 fn joined<T>(thread: ScopedJoinHandle<'_, Result<T, candor_linux::Error>>) -> Result<T, Error> {
     let ended = thread.join();
     ended.map_err(|_| panicked())?.map_err(system)
+}
+
+/// Keeps a processor from sleeping while nobody else wants it: one of a virtual machine that sleeps is given to others,
+/// and comes back when the hypervisor likes.
+fn keep_awake(cpu: usize, stop: &AtomicBool) {
+    let is_mine = realtime::set_policy(Task::This, Policy::Idle)
+        .and_then(|()| realtime::set_affinity(Task::This, &[cpu]));
+    while is_mine.is_ok() && !stop.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
 }
 
 fn panicked() -> Error {
