@@ -320,8 +320,10 @@ fn a_peer_that_vanishes_leaves_sums_that_add_up() {
     until("it is connected", || gateway.snapshot().ports[1].trouble.is_none());
     let mut sender = sender_to(a);
     let mut sent = 0;
-    // Through many connections.
-    while port(&gateway.snapshot(), "t").lost < 100 {
+    // Through many connections, and while there is none.
+    let lacks =
+        |it: &Snapshot| port(it, "t").lost < 100 || !rule(it, "all").stopped.contains_key("down");
+    while lacks(&gateway.snapshot()) {
         for _ in 0..20 {
             send(&mut *sender, &numbered(0x100, sent));
             sent += 1;

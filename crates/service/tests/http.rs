@@ -101,13 +101,17 @@ fn an_answer_that_is_not_taken_ends_too() {
     };
     let listener = listen::tcp((Ipv4Addr::LOCALHOST, 0).into(), Exposure::Loopback).unwrap();
     let address = listener.local_addr().unwrap();
-    let limits = limits(8, Nanos::from_millis(300));
+    // A second client is let in when the first has left.
+    let room = Room { clients: 1, gives_way: Nanos::from_secs(3_600), waits: true };
+    let limits = Limits { room, ..limits(1, Nanos::from_millis(300)) };
     let _reactor = Reactor::start("http", http::serve(listener, limits, huge)).unwrap();
-    let mut stream = connect(address);
-    stream.write_all(REQUEST).unwrap();
-    clock::sleep_until(now() + Nanos::from_secs(1)).unwrap();
+    let mut first = connect(address);
+    first.write_all(REQUEST).unwrap();
+    let mut second = connect(address);
+    second.write_all(REQUEST).unwrap();
+    second.read_exact(&mut [0]).unwrap();
     let mut taken = Vec::new();
-    let _ = stream.read_to_end(&mut taken);
+    let _ = first.read_to_end(&mut taken);
     assert!(taken.len() < 64 << 20, "{}", taken.len());
 }
 
