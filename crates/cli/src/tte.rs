@@ -1,6 +1,8 @@
 //! `candor tte`: time-triggered Ethernet.
 
 mod analyze;
+#[cfg(feature = "lab")]
+mod capture;
 mod check;
 mod gantt;
 mod generate;
@@ -32,6 +34,11 @@ pub(crate) enum TteCommand {
     ///
     /// Example: candor tte model examples/one-switch.tte.toml
     Model(model::Model),
+    /// Simulate the network and write its frames to a file for Wireshark
+    ///
+    /// Example: candor tte capture examples/one-switch.tte.toml bed.pcapng --cycles 100
+    #[cfg(feature = "lab")]
+    Capture(capture::CaptureArgs),
     /// Relay between interfaces of this machine, as a switch of the network
     ///
     /// It also sends a protocol control frame at the begin of each cycle, by which generators synchronise. Ctrl-C ends it.
@@ -67,6 +74,8 @@ pub(crate) fn run(command: &TteCommand) -> Answer {
         TteCommand::Run(arguments) => crate::lab::run_time_triggered(arguments),
         TteCommand::Check(arguments) => check::run(arguments),
         TteCommand::Model(arguments) => model::run(arguments),
+        #[cfg(feature = "lab")]
+        TteCommand::Capture(arguments) => capture::run(arguments),
         TteCommand::Switch(arguments) => switch::run(arguments),
         TteCommand::Generate(arguments) => generate::run(arguments),
         TteCommand::Analyze(arguments) => analyze::run(arguments),

@@ -60,6 +60,18 @@ fn mistakes_have_their_places() {
             false,
         ),
         (
+            "cycle = \"3ms\"",
+            "cycle = \"3ms\"\nframes = { marker = 0x01020304, mask = 0xffff0000 }",
+            "error: the marker 0x01020304 has bits outside the mask 0xffff0000; within it, it would be 0x01020000",
+            false,
+        ),
+        (
+            "cycle = \"3ms\"",
+            "cycle = \"3ms\"\nframes.type = 0x8100",
+            "error: `type` is neither \"length\" nor an EtherType",
+            false,
+        ),
+        (
             "to = \"analyzer\"",
             "to = \"analyser\"",
             "n.toml:35:6: error: unknown node `analyser`",

@@ -5,13 +5,15 @@
 use candor_config::{Entry, Section};
 use candor_diagnostics::{Findings, Origin, Source, did_you_mean, list_of_names};
 use candor_time::Nanos;
-use candor_wire::eth::LinkSpeed;
+use candor_wire::eth::tte::{CriticalTraffic, MarkerError, TypeField};
+use candor_wire::eth::{LinkSpeed, ether_type};
 
+use crate::frames::PCF_ID;
 use crate::route::{NoRoute, route};
 use crate::sync::Timing;
 use crate::{
-    EndSystem, Flow, Link, Network, Node, Oscillator, RelayBuffer, Relaying, Role, SIZES, Switch,
-    Synchronisation, Traffic,
+    EndSystem, Flow, Frames, Link, Network, Node, Oscillator, RelayBuffer, Relaying, Role, SIZES,
+    Switch, Synchronisation, Traffic,
 };
 
 /// How fast or slow a clock may be, in parts per million. Clocks that keep IEEE 802.3, clause 22.2.2.1, are within 100;
@@ -137,6 +139,7 @@ pub fn read_with_places(mut file: Section<'_>) -> Option<(Network, Places)> {
         links: Vec::new(),
         flows: Vec::new(),
         synchronisation: None,
+        frames: file.section("frames").map(frames).unwrap_or_default(),
     };
     let mut places = Places { nodes: Vec::new(), links: Vec::new(), flows: Vec::new() };
     for (entry, section) in tables(&mut file, "end_system", findings) {
@@ -170,6 +173,44 @@ pub fn read_with_places(mut file: Section<'_>) -> Option<(Network, Places)> {
     network.synchronisation = section.and_then(|section| synchronisation(&network, section));
     // Then nothing was left out, and indices are the same.
     (!findings.has_errors()).then_some((network, places))
+}
+
+/// What frames look like.
+fn frames(mut section: Section<'_>) -> Frames {
+    let findings = section.findings();
+    let default = Frames::default();
+    let marker = section.integer("marker", 0..=u32::MAX).unwrap_or(default.critical.marker());
+    let mask = section.integer("mask", 0..=u32::MAX).unwrap_or(default.critical.mask());
+    let critical = CriticalTraffic::new(marker, mask).unwrap_or_else(|why| {
+        let key = match why {
+            MarkerError::NoMask => "mask",
+            MarkerError::OutsideMask { .. } => "marker",
+        };
+        findings.error(section.origin_of(key), why.to_string());
+        default.critical
+    });
+    let type_field = section.value("type").and_then(|value| {
+        let number = value.as_integer().map(|it| u16::try_from(it).unwrap_or(0));
+        match (value.as_str(), number) {
+            (Some("length"), _) => Some(TypeField::Length),
+            (_, Some(ether_type @ ether_type::FIRST..)) if ether_type != ether_type::VLAN => {
+                Some(TypeField::EtherType(ether_type))
+            }
+            _ => {
+                let message = format!(
+                    "`type` is neither \"length\" nor an EtherType, which is a number from {:#06x} to 0xffff, but for \
+                     {:#06x}, which is that of a tag",
+                    ether_type::FIRST,
+                    ether_type::VLAN
+                );
+                let hint = format!("the default is {:#06x}", ether_type::TTETHERNET);
+                findings.error_with_hint(&value.origin, message, hint);
+                None
+            }
+        }
+    });
+    section.finish();
+    Frames { critical, type_field: type_field.unwrap_or(default.type_field) }
 }
 
 /// The tables under `key`, by their names.
@@ -542,7 +583,7 @@ fn control_flows(
         Ok(Flow {
             name: format!("control frames of {}", network.nodes[from].name),
             traffic: Traffic::RateConstrained { gap: Nanos::ZERO, jitter: Nanos::ZERO },
-            id: 0,
+            id: PCF_ID,
             from,
             to,
             size: *SIZES.start(),

@@ -21,6 +21,7 @@
 pub mod check;
 #[cfg(feature = "file")]
 pub mod file;
+pub mod frames;
 pub mod model;
 mod port;
 mod relays;
@@ -33,6 +34,8 @@ use core::ops::RangeInclusive;
 
 use candor_time::Nanos;
 use candor_wire::eth::{FCS_LEN, GAP_LEN, LinkSpeed, MAX_PAYLOAD_LEN, MIN_LEN, PREAMBLE_LEN};
+
+pub use frames::Frames;
 
 /// The sizes of frames in bytes, with header and check sequence and without a tag (IEEE 802.3, clause 3.2.7).
 pub const SIZES: RangeInclusive<u16> = MIN_LEN as u16..=(MAX_PAYLOAD_LEN + 18) as u16;
@@ -54,6 +57,8 @@ pub struct Network {
     pub flows: Vec<Flow>,
     /// How clocks are kept together; `None`: by means that are not part of the network.
     pub synchronisation: Option<Synchronisation>,
+    /// What frames look like.
+    pub frames: Frames,
 }
 
 impl Network {

@@ -12,9 +12,9 @@ use candor_linux::ethernet::{EthernetSocket, Options};
 use candor_output::{messages, say};
 use candor_time::{Monotonic, Nanos, Realtime};
 use candor_tte::Network;
+use candor_tte::frames::PCF_ID;
 use candor_tte_live::Epoch;
 use candor_tte_live::switch::{Service, Switch, Tally};
-use candor_tte_live::synchronisation::PCF_ID;
 use clap::{Args, ValueEnum};
 
 use super::live::{self, Ending, Kind};

@@ -92,10 +92,35 @@ pub struct Record {
     pub fate: Result<Time, Cause>,
 }
 
+/// A frame on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmission {
+    /// The index of its flow; for protocol control frames behind those of the network.
+    pub flow: usize,
+    /// Its number, from 0.
+    pub number: u64,
+    /// The link, by its index.
+    pub link: usize,
+    /// Who transmits it.
+    pub from: usize,
+    /// When its first bit leaves.
+    pub at: Time,
+    /// As [`Record::due`].
+    pub due: Time,
+    /// When its first bit left the sender.
+    pub started: Time,
+    /// What it says, if it is a protocol control frame.
+    pub pcf: Option<Pcf>,
+}
+
 /// Takes what became of each frame.
 pub trait Observer {
     /// A frame has ended at a receiver, or on the way to it.
     fn record(&mut self, record: &Record);
+    /// A frame leaves a node over a link.
+    fn transmits(&mut self, transmission: &Transmission) {
+        let _ = transmission;
+    }
     /// In the integration cycle that ended at `now` two nodes with a schedule had clocks that differed by this, and no
     /// two differed by more. Without synchronisation it is the cycle of the network. It is not called if all
     /// clocks show virtual time, nor for the first cycle.
@@ -150,6 +175,8 @@ pub struct World {
     behind: Vec<Vec<Vec<usize>>>,
     /// What stations have done and nobody has followed yet.
     actions: Vec<Action>,
+    /// The same of links.
+    outcomes: Vec<Outcome>,
     /// By node.
     clocks: Vec<Clock>,
     random_of_clocks: Vec<Random>,
@@ -205,6 +232,7 @@ impl World {
             senders,
             behind,
             actions: Vec::new(),
+            outcomes: Vec::new(),
             clocks,
             random_of_clocks,
             agendas,
@@ -230,31 +258,19 @@ impl World {
 
     /// Sends `count` frames of the flow `flow`, and those of the other flows meanwhile. Whether it came to an end.
     pub fn run(&mut self, flow: usize, count: u64, observer: &mut dyn Observer) -> bool {
-        self.plan_flows();
-        for node in 0..self.stations.len() {
-            self.plan_station(node);
-        }
-        self.plan_clocks();
+        self.plan();
         let cycle = self.network.cycle.as_nanos();
         let relay_ns: u64 =
             self.network.flows[flow].hops.iter().map(|hop| hop.relay_delay.as_nanos()).sum();
         let mut end = None;
-        let mut outcomes = Vec::new();
         while let Some(at) = self.core.next_at() {
             if end.is_some_and(|end| at > end) {
                 break;
             }
             let Some(event) = self.core.next() else { break };
             match event {
-                Event::Link(event) => {
-                    self.links.happen(&mut self.core, event, &mut outcomes);
-                    for outcome in outcomes.drain(..) {
-                        self.follow(outcome, observer);
-                    }
-                }
-                Event::Dispatch(index) if !self.is_asked(index as usize) => {}
                 Event::Dispatch(index) if index as usize == flow => {
-                    if self.senders[flow].sent < count {
+                    if self.is_asked(flow) && self.senders[flow].sent < count {
                         self.dispatch(flow, observer);
                         if !observer.proceed(self.core.now(), self.senders[flow].sent) {
                             return false;
@@ -265,17 +281,53 @@ impl World {
                         end = Some(self.core.now() + after);
                     }
                 }
-                Event::Dispatch(index) => self.dispatch(index as usize, observer),
-                Event::Station(node) => self.advance(node as usize, observer),
-                Event::Agenda(node) => self.work(node as usize, observer),
-                Event::Wander(node) => self.wander(node as usize),
-                Event::Measure => self.measure(observer),
+                event => self.happen(event, observer),
             }
         }
         for id in self.copies.ids().collect::<Vec<_>>() {
             self.end_unfinished(id, observer);
         }
         true
+    }
+
+    /// Lets all flows send until `end`. Frames that are under way then are not told of.
+    pub fn run_until(&mut self, end: Time, observer: &mut dyn Observer) {
+        self.plan();
+        while self.core.next_at().is_some_and(|at| at <= end) {
+            let Some(event) = self.core.next() else { break };
+            self.happen(event, observer);
+        }
+    }
+
+    /// Plans the first event of each flow, station and clock.
+    fn plan(&mut self) {
+        self.plan_flows();
+        for node in 0..self.stations.len() {
+            self.plan_station(node);
+        }
+        self.plan_clocks();
+    }
+
+    fn happen(&mut self, event: Event, observer: &mut dyn Observer) {
+        match event {
+            Event::Link(event) => {
+                let mut outcomes = std::mem::take(&mut self.outcomes);
+                self.links.happen(&mut self.core, event, &mut outcomes);
+                for outcome in outcomes.drain(..) {
+                    self.follow(outcome, observer);
+                }
+                self.outcomes = outcomes;
+            }
+            Event::Dispatch(index) => {
+                if self.is_asked(index as usize) {
+                    self.dispatch(index as usize, observer);
+                }
+            }
+            Event::Station(node) => self.advance(node as usize, observer),
+            Event::Agenda(node) => self.work(node as usize, observer),
+            Event::Wander(node) => self.wander(node as usize),
+            Event::Measure => self.measure(observer),
+        }
     }
 
     /// Plans the first frame of each flow.
@@ -478,7 +530,17 @@ impl World {
         let hop = self.network.flows[copy.flow as usize].hops[copy.hop as usize];
         let link = &self.network.links[hop.link];
         let first_bit = self.core.now() + link.preamble();
-        copy.started.get_or_insert(first_bit);
+        let started = *copy.started.get_or_insert(first_bit);
+        observer.transmits(&Transmission {
+            flow: copy.flow as usize,
+            number: copy.number,
+            link: hop.link,
+            from: hop.from,
+            at: first_bit,
+            due: copy.due,
+            started,
+            pcf: copy.control.map(|(pcf, _)| pcf),
+        });
         if self.relaying(hop.to) == Some(Relaying::CutThrough) {
             // It leaves while it still arrives.
             let at = first_bit + link.delay;

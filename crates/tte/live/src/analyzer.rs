@@ -11,7 +11,7 @@ use candor_wire::eth::tte::Measurement;
 use crate::pace::ATTENTION;
 use candor_wire::eth::{Address, FCS_LEN, Frame, ether_type};
 
-use crate::frame::Destinations;
+use candor_tte::frames::Destinations;
 
 /// How often [`listen`] looks for frames.
 pub const GLANCE: Nanos = Nanos::from_millis(10);

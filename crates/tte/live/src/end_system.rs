@@ -17,7 +17,7 @@ use rand_core::Rng;
 use rand_pcg::Pcg32;
 
 use crate::pace::{AWAKE, Pace};
-use crate::{Epoch, Stops, frame};
+use crate::{Epoch, Stops};
 
 /// The longest frame without its check sequence and without a tag.
 pub(crate) const MAX_LEN: usize = 1_514;
@@ -221,7 +221,7 @@ impl EndSystem<'_> {
                     sent_ns: clock::now::<Realtime>().as_nanos(),
                 };
                 let socket = sockets[place];
-                let len = frame::write(self.network, socket.address(), &measurement, &mut bytes);
+                let len = self.network.write_frame(socket.address(), &measurement, &mut bytes);
                 let kernel_id = socket.next_id();
                 let sent = socket.send(&bytes[..len])?;
                 if counted.is_some_and(|(it, _)| it == flow) {

@@ -10,14 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use candor_linux::ethernet::EthernetSocket;
 use candor_linux::{Error, Sent, clock};
 use candor_time::{Instant, Nanos, Realtime};
+use candor_tte::frames::PCF_SIZE;
 use candor_tte::station::{Action, Station};
 use candor_tte::{Network, Traffic};
 use candor_wire::eth::tte::Measurement;
 
 use crate::end_system::{Departure, MAX_LEN, Source};
 use crate::pace::{ATTENTION, AWAKE, Pace};
-use crate::synchronisation::{Change, Heard, PCF_SIZE, Synchronisation};
-use crate::{Epoch, Stops, frame};
+use crate::synchronisation::{Change, Heard, Synchronisation};
+use crate::{Epoch, Stops};
 
 /// How long stamps of the last frames are waited for.
 const LAST_STAMPS: Nanos = Nanos::from_millis(20);
@@ -122,7 +123,9 @@ impl Generator<'_> {
         });
         let synchronisation = match self.cycles {
             Cycles::FreeRunning => None,
-            Cycles::Pcfs { id, .. } => Some(Synchronisation::new(cycle, id, way)),
+            Cycles::Pcfs { id, .. } => {
+                Some(Synchronisation::new(cycle, self.network.frames.critical, id, way))
+            }
         };
         let epoch = Epoch::of_the_clock(clock::now::<Realtime>(), cycle);
         let mut work = Work {
@@ -258,7 +261,8 @@ impl Work<'_> {
         };
         let socket = self.generator.socket;
         let mut bytes = [0; MAX_LEN];
-        let len = frame::write(self.generator.network, socket.address(), &measurement, &mut bytes);
+        let network = self.generator.network;
+        let len = network.write_frame(socket.address(), &measurement, &mut bytes);
         let kernel_id = socket.next_id();
         let is_taken = socket.send(&bytes[..len])? == Sent::Taken;
         let departure = Departure { flow, number, due, stamp: None, is_taken };

@@ -18,7 +18,6 @@
 
 pub mod analyzer;
 pub mod end_system;
-mod frame;
 pub mod generator;
 pub mod join;
 mod pace;
@@ -27,8 +26,6 @@ pub mod synchronisation;
 
 use candor_linux::gaps::Gaps;
 use candor_time::{Instant, Nanos, Realtime};
-
-pub use frame::address_of;
 
 /// When the first cycle begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,13 +10,12 @@ use candor_causes::Cause;
 use candor_linux::ethernet::EthernetSocket;
 use candor_linux::{Error, Sent, poll};
 use candor_time::{Instant, Nanos, Realtime};
+use candor_tte::frames::{Destinations, PCF_SIZE, integration};
 use candor_tte::station::{Action, Station};
 use candor_tte::{Network, Relaying, Role};
 use candor_wire::eth::tte::Measurement;
 
-use crate::frame::Destinations;
 use crate::pace::{ATTENTION, AWAKE, Pace};
-use crate::synchronisation::{PCF_SIZE, pcf_frame};
 use crate::{Epoch, Stops};
 
 /// What happens within this is waited for, and no port is looked at meanwhile.
@@ -378,7 +377,8 @@ impl Switch<'_> {
                     tally.pcfs_missed += 1;
                     continue;
                 }
-                let frame = pcf_frame(socket.address(), id, number as u32, late);
+                let pcf = integration(number as u32, late);
+                let frame = self.network.frames.pcf(socket.address(), id, &pcf);
                 match socket.send(&frame)? {
                     Sent::Taken => tally.pcfs += 1,
                     _ => tally.pcfs_missed += 1,

@@ -1,4 +1,4 @@
-//! [`Synchronisation`]: when cycles begin, from protocol control frames that a switch sends; and [`pcf_frame`], such a frame.
+//! [`Synchronisation`]: when cycles begin, from protocol control frames that a switch sends.
 //!
 //! A switch sends one at the begin of each cycle (SAE AS6802: an integration frame, IN). From the stamp of the kernel go the
 //! time on the link and the delay that the frame says it has had (its transparent clock). What is left is when the cycle
@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use candor_time::{Instant, Nanos, Realtime};
-use candor_wire::eth::tte::{CriticalTraffic, Layout, Pcf, PcfKind, TypeField};
-use candor_wire::eth::{Address, FCS_LEN, Frame, ether_type};
+use candor_wire::eth::tte::{CriticalTraffic, Pcf, PcfKind};
+use candor_wire::eth::{Frame, ether_type};
 
 use crate::Epoch;
 
@@ -25,41 +25,6 @@ const KEPT: usize = 8;
 const SILENCE: u64 = 3;
 /// A frame may be so much of a cycle, as a divisor, away from where it is to come.
 const ACCEPTANCE: i64 = 8;
-/// The virtual link of protocol control frames, unless another is asked for.
-pub const PCF_ID: u16 = 0xFFFF;
-/// The size of a protocol control frame in bytes, with header and check sequence.
-pub const PCF_SIZE: u16 = 64;
-
-/// A protocol control frame of kind integration, without its check sequence. A delay that does not fit is left out.
-#[must_use]
-pub fn pcf_frame(
-    source: Address,
-    id: u16,
-    integration_cycle: u32,
-    delay: Nanos,
-) -> [u8; PCF_SIZE as usize - FCS_LEN] {
-    let pcf = Pcf {
-        integration_cycle,
-        membership_new: 1,
-        sync_priority: 0,
-        sync_domain: 0,
-        kind: PcfKind::Integration,
-        transparent_clock: Pcf::transparent_clock_from_ns(delay.as_nanos()).unwrap_or(0),
-    };
-    let mut payload = [0; Pcf::LEN];
-    pcf.write(&mut payload);
-    let layout = Layout {
-        destination: CriticalTraffic::default().address(id),
-        source,
-        type_field: TypeField::EtherType(ether_type::TTETHERNET_PCF),
-        size: usize::from(PCF_SIZE),
-    };
-    let mut bytes = [0; PCF_SIZE as usize - FCS_LEN];
-    // The size is one of a frame, and the payload fits.
-    let _ = layout.write(&payload, &mut bytes);
-    bytes
-}
-
 /// Why a protocol control frame does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
@@ -130,6 +95,7 @@ pub enum Change {
 #[derive(Debug)]
 pub struct Synchronisation {
     cycle: Nanos,
+    critical: CriticalTraffic,
     id: u16,
     /// From the begin of a cycle until its frame is here.
     way: Nanos,
@@ -146,11 +112,12 @@ pub struct Synchronisation {
 }
 
 impl Synchronisation {
-    /// For cycles of a length, by the frames of a virtual link that come `way` behind the begin of a cycle.
+    /// For cycles of a length, by the frames of the virtual link `id` that come `way` behind the begin of a cycle.
     #[must_use]
-    pub fn new(cycle: Nanos, id: u16, way: Nanos) -> Self {
+    pub fn new(cycle: Nanos, critical: CriticalTraffic, id: u16, way: Nanos) -> Self {
         Self {
             cycle,
+            critical,
             id,
             way,
             begin_ns: 0,
@@ -182,7 +149,7 @@ impl Synchronisation {
     }
 
     fn take(&mut self, frame: &Frame<'_>, stamp: Option<Instant<Realtime>>) -> Result<(), Refusal> {
-        if CriticalTraffic::default().id_of(&frame.header.destination) != Some(self.id) {
+        if self.critical.id_of(&frame.header.destination) != Some(self.id) {
             return Err(Refusal::OtherLink);
         }
         let pcf = Pcf::parse(frame.payload).map_err(|error| match error {
@@ -298,6 +265,9 @@ impl Synchronisation {
 
 #[cfg(test)]
 mod tests {
+    use candor_tte::frames::{Frames, PCF_ID, integration};
+    use candor_wire::eth::Address;
+
     use super::*;
 
     const CYCLE: Nanos = Nanos::from_millis(1);
@@ -311,11 +281,12 @@ mod tests {
     }
 
     fn frame(number: u32, delay_ns: u64) -> Vec<u8> {
-        pcf_frame(SOURCE, PCF_ID, number, Nanos::from_nanos(delay_ns)).to_vec()
+        let pcf = integration(number, Nanos::from_nanos(delay_ns));
+        Frames::default().pcf(SOURCE, PCF_ID, &pcf).to_vec()
     }
 
     fn fresh() -> Synchronisation {
-        Synchronisation::new(CYCLE, PCF_ID, WAY)
+        Synchronisation::new(CYCLE, CriticalTraffic::default(), PCF_ID, WAY)
     }
 
     fn run(it: &mut Synchronisation, numbers: std::ops::Range<u32>) {

@@ -17,12 +17,13 @@ use candor_linux::{Sent, clock};
 use candor_time::{Nanos, Realtime};
 use candor_tte::Network;
 use candor_tte::file::parse;
+use candor_tte::frames::{PCF_ID, integration};
 use candor_tte_live::Epoch;
 use candor_tte_live::analyzer::{Heard, listen};
 use candor_tte_live::generator::{Cycles, Generator, News};
 use candor_tte_live::join::{Join, Outcome, Sequences};
 use candor_tte_live::switch::{Service, Switch, Tally};
-use candor_tte_live::synchronisation::{self, Change, PCF_ID, Refusal, pcf_frame};
+use candor_tte_live::synchronisation::{self, Change, Refusal};
 
 const NETWORK: &str = r#"
 cycle = "10ms"
@@ -195,9 +196,12 @@ fn all_frames_arrive_in_the_cycles_of_the_switch() {
                 let port = open("in");
                 let address = port.address();
                 for _ in 0..FORGED {
-                    let back = pcf_frame(address, PCF_ID, 0, Nanos::ZERO);
-                    let slow = pcf_frame(address, PCF_ID, 1 << 30, network.cycle);
-                    let other = pcf_frame(address, 7, 0, Nanos::ZERO);
+                    let pcf = |id, number, delay| {
+                        network.frames.pcf(address, id, &integration(number, delay))
+                    };
+                    let back = pcf(PCF_ID, 0, Nanos::ZERO);
+                    let slow = pcf(PCF_ID, 1 << 30, network.cycle);
+                    let other = pcf(7, 0, Nanos::ZERO);
                     let mut kind = back;
                     kind[28] = 0x4;
                     for bytes in [&back[..], &slow, &other, &kind, &back[..30]] {
