@@ -136,6 +136,13 @@ impl<C: Clock> Gaps<C> {
         self.kept.get(first).is_some_and(|gap| gap.start < end)
     }
 
+    /// Whether a gap may have delayed what was due at `due` and was done at `done`. What was done by its time was not
+    /// delayed, although a gap may follow at once: the kernel has more to do in the call that does it.
+    #[must_use]
+    pub fn delayed(&self, due: Instant<C>, done: Instant<C>) -> bool {
+        done > due && self.overlaps(due, done)
+    }
+
     /// Forgets all gaps, and the last reading.
     pub fn clear(&mut self) {
         self.kept.clear();
@@ -190,6 +197,22 @@ mod tests {
             (&[100, 110, 60, 109, 131], &[gap(110, 131)]),
         ] {
             assert_eq!(after(readings, 8).list(), expected, "{readings:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_done_in_time_was_not_delayed() {
+        let gaps = after(&[100, 200, 210, 300], 8);
+        for (due, done, expected) in [
+            (90, 110, true),
+            (150, 160, true),
+            (150, 150, false),
+            // Handed over early, and the gap is behind it.
+            (105, 100, false),
+            (205, 200, false),
+            (200, 205, false),
+        ] {
+            assert_eq!(gaps.delayed(at(due), at(done)), expected, "{due} {done}");
         }
     }
 

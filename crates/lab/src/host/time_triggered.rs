@@ -416,7 +416,7 @@ fn evaluate<'a>(
             }
         }
         for step in switched.relayed.iter().filter(|step| step.measurement.stream == stream) {
-            let is_marked = switched.stops.overlaps(step.due, step.done)
+            let is_marked = switched.stops.delayed(step.due, step.done)
                 || step.noticed > step.ready
                     && switched.stops.overlaps(step.received, step.noticed);
             let steps = relayed.entry(step.measurement.sequence).or_default();
@@ -434,7 +434,7 @@ fn evaluate<'a>(
         let left = frame.stamp.unwrap_or(frame.due);
         let steps = relayed.remove(&sequence).unwrap_or_default();
         let copies = arrived.get(&sequence).map_or(&[][..], Vec::as_slice);
-        let is_marked = measured.sent.stops.overlaps(frame.due, left)
+        let is_marked = measured.sent.stops.delayed(frame.due, left)
             || steps.is_marked
             || steps.was_stopped_between(left, copies);
         let seen = |fate| Seen {

@@ -288,7 +288,7 @@ impl Work<'_> {
 
     fn told(&mut self, departure: Departure, is_synchronised: bool) {
         let stamp = departure.stamp.unwrap_or(departure.due);
-        let is_marked = self.pace.gaps.overlaps(departure.due, stamp);
+        let is_marked = self.pace.gaps.delayed(departure.due, stamp);
         (self.tell)(News::Sent { departure, is_marked, is_synchronised });
     }
 
