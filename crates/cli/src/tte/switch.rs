@@ -116,6 +116,7 @@ pub(super) fn run(args: &SwitchArgs) -> Answer {
         ports: links.iter().copied().zip(&sockets).collect(),
         epoch: Epoch::of_the_clock(clock::now::<Realtime>(), network.cycle),
         advance: args.advance,
+        warmer: None,
     };
     messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
     for link in network.links_of(node).filter(|link| !links.contains(link)) {

@@ -25,11 +25,11 @@ use candor_linux::netlink::Netlink;
 use candor_linux::realtime::{self, Policy, Task};
 use candor_linux::{Sent, clock};
 use candor_time::{Instant, Nanos, Realtime};
-use candor_tte::Role;
+use candor_tte::{Network, Role, Traffic};
 use candor_tte_live::analyzer::{Arrivals, analyze};
 use candor_tte_live::end_system::{Departures, EndSystem};
 use candor_tte_live::switch::{Switch, Switched};
-use candor_tte_live::{Epoch, Stops};
+use candor_tte_live::{Epoch, Stops, Warmer};
 
 use crate::error::Error;
 use crate::experiment::{Experiment, TimeTriggered};
@@ -127,24 +127,32 @@ impl Bed<'_> {
             pair(&interface(link, 0), &interface(link, 1)).map_err(system)?;
         }
         pair("cal0", "cal1").map_err(system)?;
+        pair("warm0", "warm1").map_err(system)?;
         let is_real_time = realtime::set_policy(Task::This, Policy::Fifo(PRIORITY)).is_ok();
         let period = network.flows[self.settings.flow].period().unwrap_or(network.cycle);
         let (one, other) = (open("cal0")?, open("cal1")?);
+        let warm = open("warm0")?;
         let sockets = self.sockets()?;
         let watched = Watched::begin();
         let stop = AtomicBool::new(false);
         let (calibration, epoch, measured) = thread::scope(|scope| {
             // However this ends, the threads end.
             let _guard = Stopping(&stop);
-            for cpu in realtime::affinity(Task::This).unwrap_or_default() {
+            let cpus = realtime::affinity(Task::This).unwrap_or_default();
+            for cpu in cpus.into_iter().filter(|_| !never_sleeps(network)) {
                 let stop = &stop;
                 scope.spawn(move || keep_awake(cpu, stop));
             }
-            let calibrating = scope.spawn(|| calibrate(&one, &other, period)).join();
+            let calibrating =
+                scope.spawn(|| calibrate(&one, &other, Warmer::new(&warm), period)).join();
             let calibration = calibrating.map_err(|_| panicked())??;
             let epoch = Epoch(clock::now::<Realtime>() + LEAD);
-            let measured =
-                self.run_threads(scope, &sockets, (epoch, calibration.advance), &stop)?;
+            let measured = self.run_threads(
+                scope,
+                &sockets,
+                (epoch, calibration.advance, Warmer::new(&warm)),
+                &stop,
+            )?;
             Ok::<_, Error>((calibration, epoch, measured))
         })?;
         let (sent, switched, arrivals) = measured;
@@ -168,7 +176,7 @@ impl Bed<'_> {
         &'scope self,
         scope: &'scope thread::Scope<'scope, 'env>,
         sockets: &'scope BTreeMap<(usize, usize), EthernetSocket>,
-        (epoch, advance): (Epoch, Nanos),
+        (epoch, advance, warmer): (Epoch, Nanos, Warmer<'scope>),
         stop: &'scope AtomicBool,
     ) -> Result<(Departures, Vec<Switched>, Arrivals), Error> {
         let TimeTriggered { ref network, flow, receiver, .. } = *self.settings;
@@ -193,7 +201,9 @@ impl Bed<'_> {
                         let end = usize::from(network.links[link].ends[0] != node);
                         Some((link, sockets.get(&(link, end))?))
                     });
-                    let switch = Switch { network, node, ports: ports.collect(), epoch, advance };
+                    let ports = ports.collect();
+                    let warmer = Some(warmer);
+                    let switch = Switch { network, node, ports, epoch, advance, warmer };
                     switches.push(scope.spawn(move || {
                         settle(PRIORITY, true);
                         switch.run(stop)
@@ -211,11 +221,21 @@ impl Bed<'_> {
                         let is_other = |&other: &usize| {
                             other != node && network.flows.iter().any(|it| it.from == other)
                         };
+                        let warmer = Some(warmer);
                         let others = (0..network.nodes.len()).filter(is_other);
                         let others =
                             others.filter_map(|node| Some((node, socket_of(node)?))).collect();
-                        let sends =
-                            EndSystem { network, node, socket, others, epoch, run, seed, advance };
+                        let sends = EndSystem {
+                            network,
+                            node,
+                            socket,
+                            others,
+                            epoch,
+                            run,
+                            seed,
+                            advance,
+                            warmer,
+                        };
                         main = Some(scope.spawn(move || {
                             settle(PRIORITY, false);
                             sends.run(Some((flow, count)), stop)
@@ -257,6 +277,19 @@ impl Bed<'_> {
 fn joined<T>(thread: ScopedJoinHandle<'_, Result<T, candor_linux::Error>>) -> Result<T, Error> {
     let ended = thread.join();
     ended.map_err(|_| panicked())?.map_err(system)
+}
+
+/// Whether the threads that send and relay never sleep, since best-effort frames are close together. Nobody needs to keep their
+/// processors awake then; and somebody who wanted to would get them for 50 ms of each second (the kernel's fair server,
+/// `kernel/sched/deadline.c`).
+fn never_sleeps(network: &Network) -> bool {
+    network.flows.iter().any(|flow| match (flow.traffic, flow.hops.first()) {
+        (Traffic::BestEffort { load }, Some(hop)) => {
+            network.links[hop.link].occupation(flow.size).as_nanos() as f64
+                <= load * AWAKE.as_nanos() as f64
+        }
+        _ => false,
+    })
 }
 
 /// Keeps a processor from sleeping while nobody else wants it: one of a virtual machine that sleeps is given to others,
@@ -312,6 +345,7 @@ struct Calibration {
 fn calibrate(
     one: &EthernetSocket,
     other: &EthernetSocket,
+    mut warmer: Warmer<'_>,
     period: Nanos,
 ) -> Result<Calibration, Error> {
     settle(PRIORITY, true);
@@ -329,6 +363,7 @@ fn calibrate(
             clock::sleep_until(Instant::<Realtime>::from_nanos(next.as_nanos() - AWAKE.as_nanos()));
         let mut begin = clock::now::<Realtime>();
         while begin < next {
+            warmer.warm(begin, next);
             begin = clock::now::<Realtime>();
         }
         if one.send(&frame).map_err(system)? != Sent::Taken {

@@ -17,7 +17,7 @@ use rand_core::Rng;
 use rand_pcg::Pcg32;
 
 use crate::pace::{AWAKE, Pace};
-use crate::{Epoch, Stops};
+use crate::{Epoch, Stops, Warmer};
 
 /// The longest frame without its check sequence and without a tag.
 pub(crate) const MAX_LEN: usize = 1_514;
@@ -40,6 +40,8 @@ pub struct EndSystem<'a> {
     pub seed: u64,
     /// How long the way of a frame from here to the interface takes: it is handed over that much earlier.
     pub advance: Nanos,
+    /// What keeps the kernel warm.
+    pub warmer: Option<Warmer<'a>>,
 }
 
 /// A frame that was sent.
@@ -160,7 +162,7 @@ impl EndSystem<'_> {
             out.frames.reserve(usize::try_from(count).unwrap_or(0).min(1 << 24));
         }
         let mut bytes = [0; MAX_LEN];
-        let (mut pace, mut actions) = (Pace::new(self.advance), Vec::new());
+        let (mut pace, mut actions) = (Pace::new(self.advance, self.warmer), Vec::new());
         // Kernel numbers of frames that count, by their place.
         let mut first_id = Vec::new();
         // Frames that wait in the stations, by the numbers by which these know them.

@@ -98,7 +98,7 @@ pub struct Generated {
 /// A generator at work.
 struct Work<'a> {
     generator: &'a Generator<'a>,
-    pace: Pace,
+    pace: Pace<'a>,
     /// When the cycle 0 of the station began.
     epoch: Epoch,
     /// Whether that is by the present synchronisation.
@@ -130,7 +130,7 @@ impl Generator<'_> {
         let epoch = Epoch::of_the_clock(clock::now::<Realtime>(), cycle);
         let mut work = Work {
             generator: self,
-            pace: Pace::new(self.advance.unwrap_or(FIRST_ADVANCE)),
+            pace: Pace::new(self.advance.unwrap_or(FIRST_ADVANCE), None),
             epoch,
             is_aligned: false,
             synchronisation,

@@ -24,6 +24,8 @@ mod pace;
 pub mod switch;
 pub mod synchronisation;
 
+pub use pace::Warmer;
+
 use candor_linux::gaps::Gaps;
 use candor_time::{Instant, Nanos, Realtime};
 

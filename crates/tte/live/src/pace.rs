@@ -3,8 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candor_linux::clock;
+use candor_linux::ethernet::EthernetSocket;
 use candor_linux::gaps::Gaps;
 use candor_time::{Instant, Nanos, Realtime};
+use candor_wire::eth::ether_type;
 
 /// How long before an instant a thread is awake: longer than almost every wake-up takes.
 pub(crate) const AWAKE: Nanos = Nanos::from_micros(500);
@@ -17,18 +19,60 @@ const STEP_NS: i64 = 100;
 /// No frame takes longer from a program to its interface, but on a machine that is busy otherwise.
 const MOST_ADVANCE: Nanos = Nanos::from_micros(20);
 
+/// From so long before an instant on, until so long before it, frames keep the way through the kernel warm, and how often.
+const WARM: Nanos = Nanos::from_micros(100);
+const COOL: Nanos = Nanos::from_micros(10);
+const WARM_PERIOD: Nanos = Nanos::from_micros(20);
+
+/// Sends frames to an interface at whose other end nobody listens, shortly before frames that count. A processor has forgotten
+/// the code of the kernel in the milliseconds between two frames, and the next one takes longer then.
+#[derive(Clone, Copy, Debug)]
+pub struct Warmer<'a> {
+    socket: &'a EthernetSocket,
+    next: Instant<Realtime>,
+}
+
+impl<'a> Warmer<'a> {
+    /// Over an interface whose frames reach nobody.
+    #[must_use]
+    pub fn new(socket: &'a EthernetSocket) -> Self {
+        Self { socket, next: Instant::default() }
+    }
+
+    /// Sends a frame if `instant` is near and the last one was some time ago. That it cannot does not matter.
+    pub fn warm(&mut self, now: Instant<Realtime>, instant: Instant<Realtime>) {
+        if now < self.next || now + WARM < instant || now + COOL > instant {
+            return;
+        }
+        self.next = now + WARM_PERIOD;
+        let mut frame = [0; 60];
+        frame[..6].fill(0xFF);
+        frame[12..14].copy_from_slice(&ether_type::EXPERIMENTAL.to_be_bytes());
+        let _ = self.socket.send(&frame);
+        let _ = self.socket.transmit_stamps(&mut |_, _| ());
+    }
+}
+
 /// The waiting of a thread.
-pub(crate) struct Pace {
+pub(crate) struct Pace<'a> {
     /// How long it takes from the last look at the clock until the kernel has handed a frame to the interface: by so
     /// much a frame goes earlier.
     advance: Nanos,
     /// When it was stopped while it was awake.
     pub(crate) gaps: Gaps<Realtime>,
+    warmer: Option<Warmer<'a>>,
 }
 
-impl Pace {
-    pub(crate) fn new(advance: Nanos) -> Self {
-        Self { advance, gaps: Gaps::default() }
+impl<'a> Pace<'a> {
+    pub(crate) fn new(advance: Nanos, warmer: Option<Warmer<'a>>) -> Self {
+        Self { advance, gaps: Gaps::default(), warmer }
+    }
+
+    /// A frame is to be handed over at `instant`, and it is `now`.
+    pub(crate) fn warm(&mut self, now: Instant<Realtime>, instant: Instant<Realtime>) {
+        if let Some(warmer) = &mut self.warmer {
+            warmer.warm(now, instant);
+        }
     }
 
     /// A frame was to leave at `due`, and did so at `stamp`: the next ones are handed over a little earlier or later, so
@@ -100,6 +144,7 @@ impl Pace {
             now = self.woken(wake_at);
         }
         while now < instant {
+            self.warm(now, instant);
             now = self.now();
         }
         now

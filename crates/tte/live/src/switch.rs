@@ -16,7 +16,7 @@ use candor_tte::{Network, Relaying, Role};
 use candor_wire::eth::tte::Measurement;
 
 use crate::pace::{ATTENTION, AWAKE, Pace};
-use crate::{Epoch, Stops};
+use crate::{Epoch, Stops, Warmer};
 
 /// What happens within this is waited for, and no port is looked at meanwhile.
 const IMMINENT: Nanos = Nanos::from_micros(10);
@@ -35,6 +35,8 @@ pub struct Switch<'a> {
     pub epoch: Epoch,
     /// How long the way of a frame from here to the interface takes: it is handed over that much earlier.
     pub advance: Nanos,
+    /// What keeps the kernel warm.
+    pub warmer: Option<Warmer<'a>>,
 }
 
 /// A frame that was relayed over a hop.
@@ -226,7 +228,7 @@ impl Switch<'_> {
         let mut beats = self.beats(service);
         let mut told_at = Instant::default();
         let arrivals = self.arrivals();
-        let mut pace = Pace::new(self.advance);
+        let mut pace = Pace::new(self.advance, self.warmer);
         let mut inside: BTreeMap<u32, Inside> = BTreeMap::new();
         let mut next_id = 0_u32;
         let mut departures: BinaryHeap<Reverse<(Nanos, u32, usize)>> = BinaryHeap::new();
@@ -315,6 +317,10 @@ impl Switch<'_> {
                 let departure = departure.map(|due| pace.earlier(due));
                 let next = station.next_at().map(|at| self.epoch.at(at));
                 let next = [next, departure, beat].into_iter().flatten().min();
+                if let Some(next) = next {
+                    let now = pace.now();
+                    pace.warm(now, next);
+                }
                 // Whoever looks for frames now may come too late for what is to happen.
                 match next.filter(|&at| at < pace.now() + IMMINENT) {
                     Some(at) => pace.until(at),
@@ -357,7 +363,7 @@ impl Switch<'_> {
         &self,
         beats: &mut [Beat],
         service: &Service<'_>,
-        pace: &mut Pace,
+        pace: &mut Pace<'_>,
         tally: &mut Tally,
     ) -> Result<(), Error> {
         let Some(id) = service.pcf_id else { return Ok(()) };
@@ -440,7 +446,7 @@ impl Switch<'_> {
         id: u32,
         link: usize,
         due: Instant<Realtime>,
-        pace: &mut Pace,
+        pace: &mut Pace<'_>,
         notes: &mut Notes,
     ) -> Result<(), Error> {
         let Some(frame) = inside.get(&id) else { return Ok(()) };
@@ -479,7 +485,7 @@ impl Switch<'_> {
         &self,
         next: Option<Instant<Realtime>>,
         arrivals: &[(Nanos, Nanos)],
-        pace: &mut Pace,
+        pace: &mut Pace<'_>,
     ) -> Result<(), Error> {
         let now = self.epoch.since(pace.now());
         let mut until = now + ATTENTION;

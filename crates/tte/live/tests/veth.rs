@@ -124,6 +124,7 @@ fn serve(network: &Network, shift: Nanos, stop: &AtomicBool) -> Tally {
         ports: vec![(0, &inner), (1, &outer)],
         epoch: Epoch(epoch.0 + shift),
         advance: Nanos::from_micros(2),
+        warmer: None,
     };
     let service = Service { pcf_id: Some(PCF_ID), cables: vec![], tally: &tally };
     switch.serve(stop, &service).unwrap()
