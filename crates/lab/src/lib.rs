@@ -33,6 +33,7 @@ pub mod rules;
 pub mod run;
 pub mod runner;
 pub mod simulate;
+pub mod sweep;
 pub mod testbed;
 mod time_triggered;
 pub mod traffic;

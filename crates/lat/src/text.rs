@@ -22,9 +22,13 @@
 //! ");
 //! ```
 
+mod ranges;
+
 use core::fmt::Write;
 
 use crate::histogram::Bin;
+
+pub use ranges::{Range, ranges};
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,10 @@
-//! `candor lab show`: latency profiles and histograms as text.
+//! `candor lab show`: latency profiles, histograms and sweeps as text.
 
 use std::path::PathBuf;
 
+use candor_diagnostics::list_of_names;
+use candor_lab::result::ResultFile;
+use candor_lab::sweep::{self, Sweep};
 use candor_lab::{glob, report};
 use candor_lat::Metric;
 use candor_lat::histogram::classic;
@@ -30,6 +33,10 @@ pub(crate) struct Show {
     /// Show histograms, one after the other
     #[arg(long)]
     histogram: bool,
+    /// Show the smallest, the median and the largest latency over the values of an axis of the matrix, such as
+    /// relay_delay
+    #[arg(long, value_name = "AXIS", conflicts_with = "histogram")]
+    over: Option<String>,
 }
 
 fn parse_metric(key: &str) -> Result<Metric, String> {
@@ -45,18 +52,20 @@ pub(super) fn show(arguments: &Show) -> Answer {
     let selected = results.iter().filter(|result| {
         arguments.only.as_deref().is_none_or(|glob| glob::matches(glob, &result.experiment))
     });
+    let selected: Vec<_> = selected.collect();
+    if let Some(axis) = &arguments.over {
+        print(&ranges(arguments, &selected, axis)?)?;
+        return Ok(true);
+    }
     let series: Vec<_> = selected
+        .iter()
         .filter_map(|result| {
             let figures = result.metric(arguments.metric)?;
             Some(Series { name: &result.experiment, profile: &figures.profile })
         })
         .collect();
     if series.is_empty() {
-        let key = arguments.metric.key();
-        return Err(format!(
-            "{}: no selected result has the metric {key}; `candor lab report` lists the metrics",
-            arguments.dir.display()
-        ));
+        return Err(no_metric(arguments));
     }
     let time = if arguments.linear { Scale::Linear } else { Scale::Logarithmic };
     let canvas = Canvas { time, height: 18 + series.len(), ..Canvas::default() };
@@ -71,4 +80,42 @@ pub(super) fn show(arguments: &Show) -> Answer {
     };
     print(&text)?;
     Ok(true)
+}
+
+fn no_metric(arguments: &Show) -> String {
+    let key = arguments.metric.key();
+    format!(
+        "{}: no selected result has the metric {key}; `candor lab report` lists the metrics",
+        arguments.dir.display()
+    )
+}
+
+/// Latencies over an axis.
+fn ranges(arguments: &Show, results: &[&ResultFile], axis: &str) -> Result<String, String> {
+    let axes = sweep::axes(results);
+    let names = || list_of_names(axes.iter().map(String::as_str), "and");
+    let dir = arguments.dir.display();
+    let axis = match sweep::named(&axes, axis)[..] {
+        [axis] => axis,
+        [] if axes.is_empty() => {
+            return Err(format!("{dir}: the selected results have no axis; `matrix` makes them"));
+        }
+        [] => return Err(format!("{dir}: there is no axis `{axis}`; the axes are {}", names())),
+        _ => {
+            return Err(format!(
+                "{dir}: several axes end in `{axis}`; use the whole name: {}",
+                names()
+            ));
+        }
+    };
+    let sweeps = sweep::sweeps(results, axis, arguments.metric);
+    if sweeps.is_empty() {
+        return Err(no_metric(arguments));
+    }
+    let blocks: Vec<_> = sweeps.into_iter().map(|Sweep { name, ranges }| (name, ranges)).collect();
+    let time = if arguments.linear { Scale::Linear } else { Scale::Logarithmic };
+    let canvas = Canvas { time, ..Canvas::default() };
+    let short = axis.rsplit('.').next().unwrap_or(axis);
+    let label = format!("{} over {short}", arguments.metric.label());
+    Ok(text::ranges(&label, &blocks, canvas))
 }

@@ -1,0 +1,97 @@
+//! Sweeps: a latency over an axis of numbers, such as the relay delay of a flow or the load of a link.
+
+use std::collections::BTreeSet;
+
+use candor_lat::Metric;
+use candor_lat::text::Range;
+use candor_time::Nanos;
+
+use crate::group::{Group, groups};
+use crate::result::{Figures, ResultFile};
+
+/// The experiments that differ in an axis only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sweep {
+    /// In what they differ from other sweeps; empty if there are none.
+    pub name: String,
+    /// The figures for each value of the axis, named by it, in the order of their numbers. Of several runs, the
+    /// smallest, the median of the medians and the largest.
+    pub ranges: Vec<Range>,
+}
+
+/// The axes of results, by their whole names.
+#[must_use]
+pub fn axes(results: &[&ResultFile]) -> BTreeSet<String> {
+    results
+        .iter()
+        .flat_map(|result| result.axes.keys().cloned())
+        .filter(|it| it != "seed")
+        .collect()
+}
+
+/// What the end of an axis's name stands for: all axes of that name or with that end.
+#[must_use]
+pub fn named<'a>(axes: &'a BTreeSet<String>, name: &str) -> Vec<&'a str> {
+    let end = format!(".{name}");
+    axes.iter().map(String::as_str).filter(|axis| *axis == name || axis.ends_with(&end)).collect()
+}
+
+/// A metric over an axis. Experiments without the axis or the metric are left out.
+#[must_use]
+pub fn sweeps(results: &[&ResultFile], axis: &str, metric: Metric) -> Vec<Sweep> {
+    let has_both = |result: &&&ResultFile| {
+        result.axes.contains_key(axis) && result.metric(metric).is_some_and(|it| it.count > 0)
+    };
+    let used: Vec<_> = results.iter().filter(has_both).copied().collect();
+    let others = axes(&used);
+    let others: Vec<_> = others.iter().filter(|name| *name != axis).collect();
+    let titles: BTreeSet<_> = used.iter().map(|result| &result.title).collect();
+    let mut sweeps: Vec<(String, Vec<(Number, Range)>)> = Vec::new();
+    for group in groups(used) {
+        let first = group.runs[0];
+        let title = Some(&first.title).filter(|title| titles.len() > 1 && !title.is_empty());
+        let values = others.iter().filter_map(|name| {
+            let short = name.rsplit('.').next().unwrap_or(name);
+            Some(format!("{short} {}", text_of(first.axes.get(*name)?)))
+        });
+        let name = title.cloned().into_iter().chain(values).collect::<Vec<_>>().join(" · ");
+        let value = text_of(&first.axes[axis]).to_owned();
+        let Some(range) = range(&group, metric, &value) else { continue };
+        let place = sweeps.iter().position(|(it, _)| *it == name).unwrap_or_else(|| {
+            sweeps.push((name, Vec::new()));
+            sweeps.len() - 1
+        });
+        sweeps[place].1.push((number_of(&value), range));
+    }
+    let sorted = |(name, mut ranges): (String, Vec<(Number, Range)>)| {
+        ranges.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        Sweep { name, ranges: ranges.into_iter().map(|(_, range)| range).collect() }
+    };
+    sweeps.into_iter().map(sorted).collect()
+}
+
+type Number = f64;
+
+/// A value without the quotes of TOML.
+fn text_of(value: &str) -> &str {
+    value.trim_matches('"')
+}
+
+/// What a value is ordered by: a duration in ns, a number; what is neither comes first.
+fn number_of(value: &str) -> Number {
+    let duration = || value.parse::<Nanos>().map(|it| it.as_nanos() as f64);
+    value.parse::<f64>().or_else(|_| duration()).unwrap_or(f64::NEG_INFINITY)
+}
+
+fn range(group: &Group<'_>, metric: Metric, name: &str) -> Option<Range> {
+    let figures = || group.runs.iter().filter_map(|run| run.metric(metric));
+    let of = |figure: fn(&Figures) -> i64| figures().map(figure);
+    let mut medians: Vec<_> = of(|it| it.p50_ns).collect();
+    medians.sort_unstable();
+    Some(Range {
+        name: name.to_owned(),
+        min_ns: of(|it| it.min_ns).min()?,
+        p50_ns: *medians.get(medians.len() / 2)?,
+        max_ns: of(|it| it.max_ns).max()?,
+    })
+}
