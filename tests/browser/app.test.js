@@ -217,6 +217,13 @@ test("latencies are drawn over axes of numbers", () => {
   assert.deepEqual(app.sweeps(all, "delay", "absent"), []);
 });
 
+test("a frame of a schedule that reaches over the end of the cycle has a part at its begin", () => {
+  const frames = [{ flow: "a", begin_ns: 100, end_ns: 300 }, { flow: "b", begin_ns: 900, end_ns: 1_150 }];
+  assert.deepEqual(app.scheduleParts(frames, 1_000).map(({ flow, begin, end }) => [flow, begin, end]), [
+    ["a", 100, 300], ["b", 900, 1_000], ["b", 0, 150],
+  ]);
+});
+
 test("bins hold every frame of a profile", () => {
   const points = [[-5, 100], [10, 90], [1_000, 7], [100_000, 2]];
   for (const isLog of [false, true]) {

@@ -414,3 +414,20 @@ for (const [width, height] of [[1400, 1000], [390, 844]]) {
     });
   }
 }
+
+test("the schedule of time-triggered frames is drawn", async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "candor-schedule-"));
+  try {
+    fixture.run(folder, "../../../campaigns/tte-sync.toml", "--only", "synchronised", "--seed", "1");
+    await open("", {}, folder);
+    const rows = page.locator(".detail .track-row:has(.track)");
+    assert.equal(await rows.count(), 4);
+    assert.match(await rows.first().innerText(), /^\S+: \S+ → \S+/);
+    const track = await page.locator(".track").first().boundingBox();
+    const bars = await page.locator(".track").first().locator("i").evaluateAll((all) => all.map((it) => [it.title, it.offsetLeft, it.offsetWidth]));
+    assert.ok(bars.length > 0 && bars.every(([title, left, width]) => / to /.test(title) && left >= 0 && width >= 2 && left + width <= track.width + 2), JSON.stringify(bars));
+    if (process.env.SCREENSHOTS) await page.screenshot({ path: path.join(process.env.SCREENSHOTS, "schedule.png"), fullPage: true });
+  } finally {
+    fs.rmSync(folder, { recursive: true });
+  }
+});

@@ -9,6 +9,8 @@ use candor_causes::{Cause, Ending, Endings};
 use candor_config::Table;
 use candor_diagnostics::{Findings, Source};
 use candor_lat::{Histogram, Metric, TapPath};
+use candor_tte::Network;
+use candor_tte::schedule::{self, Slot, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
@@ -120,9 +122,75 @@ pub struct TimeTriggeredFigures {
     /// How much of the time each link was occupied, in each direction; empty where nobody counts it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkLoad>,
+    /// How long the schedule is.
+    #[serde(default)]
+    pub cycle_ns: u64,
+    /// What time-triggered frames occupy in a cycle; empty if they are more than [`SCHEDULE_MOST`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedule: Vec<LinkSchedule>,
     /// What measured it, on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instrument: Option<Instrument>,
+}
+
+/// Frames of a schedule that a result lists at most.
+pub const SCHEDULE_MOST: usize = 4_096;
+
+/// One direction of a link in a cycle of the schedule.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LinkSchedule {
+    /// The link.
+    pub link: String,
+    /// The node that sends.
+    pub from: String,
+    /// The node that receives.
+    pub to: String,
+    /// Its time-triggered frames, in the order of time.
+    pub frames: Vec<ScheduledFrame>,
+}
+
+/// A time-triggered frame in a cycle of the schedule.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScheduledFrame {
+    /// The flow.
+    pub flow: String,
+    /// When the link is occupied: from the preamble, and half of the jitter before it.
+    pub begin_ns: u64,
+    /// Until when: the gap behind the frame, and half of the jitter. It may be behind the end of the cycle.
+    pub end_ns: u64,
+}
+
+impl LinkSchedule {
+    /// The schedule of each direction that has one.
+    #[must_use]
+    pub fn of(network: &Network) -> Vec<Self> {
+        let name = |node: usize| network.nodes[node].name.clone();
+        let mut schedules = Vec::new();
+        let mut count = 0;
+        for direction in schedule::directions(network) {
+            if direction.slots.is_empty() {
+                continue;
+            }
+            count += direction.frames(network.cycle) as usize;
+            let Some(occupied) =
+                direction.occupied(network.cycle).filter(|_| count <= SCHEDULE_MOST)
+            else {
+                return Vec::new();
+            };
+            let frame = |(span, slot): (Span, Slot)| ScheduledFrame {
+                flow: network.flows[slot.flow].name.clone(),
+                begin_ns: span.begin.as_nanos(),
+                end_ns: span.end.as_nanos(),
+            };
+            schedules.push(Self {
+                link: network.links[direction.link].name.clone(),
+                from: name(direction.from),
+                to: name(direction.to),
+                frames: occupied.into_iter().map(frame).collect(),
+            });
+        }
+        schedules
+    }
 }
 
 /// What measured time-triggered frames on this machine, and how well it could.

@@ -13,7 +13,9 @@ use candor_tte::model::Framing;
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
 use crate::experiment::{Experiment, TimeTriggered};
-use crate::result::{Counts, Figures, LinkLoad, ResultFile, Stopped, TimeTriggeredFigures};
+use crate::result::{
+    Counts, Figures, LinkLoad, LinkSchedule, ResultFile, Stopped, TimeTriggeredFigures,
+};
 
 /// A frame as its testbed saw it; instants in nanoseconds of one clock.
 #[derive(Clone, Copy, Debug)]
@@ -206,6 +208,8 @@ impl<'a> Flow<'a> {
             late_cycle: self.late_cycle,
             clock_difference: None,
             links,
+            cycle_ns: network.cycle.as_nanos(),
+            schedule: LinkSchedule::of(network),
             instrument: None,
         };
         Ok(ResultFile {

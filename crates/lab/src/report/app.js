@@ -178,6 +178,15 @@ function sweeps(experiments, axis, metric) {
   });
 }
 
+/** The bars of a direction of a link; a frame that reaches over the end of the cycle has one at its begin, too. */
+function scheduleParts(frames, cycle) {
+  return frames.flatMap(({ flow, begin_ns: begin, end_ns: end }) => {
+    const label = `${flow}: ${duration(begin)} to ${duration(end)}`;
+    const rest = end > cycle ? [{ flow, begin: 0, end: end - cycle, label }] : [];
+    return [{ flow, begin, end: Math.min(end, cycle), label }, ...rest];
+  });
+}
+
 /** Whether every word of the search and every chosen axis value is found. */
 function matches(experiment, { search, filters }, names) {
   for (const [axis, wanted] of Object.entries(filters)) {
@@ -940,6 +949,7 @@ function startPage() {
       h("div", { className: "halves" },
         h("div", {}, metricsTable(experiment)),
         h("div", {}, stoppedTable(experiment), busesTable(experiment), rulesTable(experiment), machineTable(experiment))),
+      scheduleChart(experiment),
       messagesTable(experiment),
       repeat(experiment));
     seen.observe(chart);
@@ -1014,6 +1024,33 @@ function startPage() {
     const response = ["min", "p50", "p99", "max"].map((name) => `Response ${name}`);
     const way = hasWay ? ["End to end p99", "End to end max"] : [];
     return part("Messages", ["Message", "Identifier", "Node", "Bus", "Sent", "Received", ...response, ...way], rows);
+  }
+
+  /** A cycle of the schedule of time-triggered frames: a row for each direction of a link. */
+  function scheduleChart({ time_triggered: figures }) {
+    if (!figures?.schedule?.length) return null;
+    const { cycle_ns: cycle, schedule } = figures;
+    const flows = [...new Set(schedule.flatMap(({ frames }) => frames.map(({ flow }) => flow)))];
+    const colours = new Map(flows.map((flow, index) => [flow, styleOf(index, theme()).color]));
+    const bar = ({ flow, begin, end, label }) => {
+      const it = h("i", { title: label });
+      Object.assign(it.style, { left: `${(begin / cycle) * 100}%`, width: `${((end - begin) / cycle) * 100}%`, background: colours.get(flow) });
+      return it;
+    };
+    const rows = schedule.map(({ link, from, to, frames }) => h("div", { className: "track-row" },
+      h("span", { className: "track-name" }, `${link}: ${from} → ${to}`),
+      h("div", { className: "track", role: "img", "aria-label": `${link}: ${counted(frames.length, "frame")} in a cycle` },
+        scheduleParts(frames, cycle).map(bar))));
+    const legend = flows.map((flow) => {
+      const colour = h("i", { className: "track-colour" });
+      colour.style.background = colours.get(flow);
+      return h("span", {}, colour, flow);
+    });
+    return h("section", { className: "schedule" }, h("h3", {}, "Schedule"),
+      h("p", { className: "hint" }, `A cycle of ${duration(cycle)}: what time-triggered frames occupy, from the preamble to the gap, jitter included.`),
+      h("div", { className: "tracks" }, rows,
+        h("div", { className: "track-row" }, h("span", { className: "track-name" }), h("div", { className: "track-ends" }, h("span", {}, "0"), h("span", {}, duration(cycle))))),
+      h("p", { className: "hint track-legend" }, legend));
   }
 
   /** The machine that an experiment ran on, and what it took there. */
@@ -1282,6 +1319,6 @@ if (typeof module !== "undefined") {
   module.exports = {
     ENDINGS, atLeast, axesOf, axisNames, axisStyles, axisUnit, bins, chosenExactly, columnsOf, count, duration,
     initialState, matches, namesOf, numberOf, numericAxes, percent, plotText, profilePlot, profilesCsv, rampColour, readout,
-    runningSum, sorted, stateFromHash, stateToHash, styleOf, sweepPlot, sweeps, timePlot, toggled, visible,
+    runningSum, scheduleParts, sorted, stateFromHash, stateToHash, styleOf, sweepPlot, sweeps, timePlot, toggled, visible,
   };
 }

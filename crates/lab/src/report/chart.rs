@@ -241,7 +241,9 @@ impl Thinning {
         }
         self.count += 1;
         let seen = [Tap::SourceEnd, Tap::SourceStart, Tap::Queued, Tap::TargetEnd];
-        if let Some(time_ns) = seen.into_iter().find_map(|tap| row.taps.at(tap)) {
+        // Other paths begin with taps of their own.
+        let mut seen = seen.into_iter().chain(row.taps.path().taps().iter().copied());
+        if let Some(time_ns) = seen.find_map(|tap| row.taps.at(tap)) {
             self.time_ns = time_ns.cast_signed();
         }
         if let Some(bucket) = self.buckets.last_mut() {
@@ -401,6 +403,16 @@ mod tests {
         let expected: Vec<i64> = (0..BUCKETS).map(|frame| 35_000 + (frame % 7) as i64).collect();
         assert_eq!(total.latency_ns, expected);
         assert_eq!(sums(&total.time_ns)[BUCKETS - 1], (BUCKETS as i64 - 1) * 1_000_000);
+    }
+
+    #[test]
+    fn frames_of_other_paths_have_the_time_of_their_first_tap() {
+        let text = "number,outcome,due_ns,dispatched_ns,arrived_ns\n\
+                    0,delivered,1000,1001,1500\n1,delivered,,4001,4500\n2,overwritten,7000,,\n";
+        let frames = read(Path::new("frames.csv"), text.as_bytes(), TapPath::TIME_TRIGGERED);
+        let frames = frames.unwrap();
+        assert_eq!(sums(&frames.latencies["network_latency"].time_ns), [1_000, 4_001]);
+        assert_eq!(frames.stopped["overwritten"].time_ns, [7_000]);
     }
 
     #[test]
