@@ -12,7 +12,8 @@ use candor_linux::ethernet::Options;
 use candor_output::{messages, say};
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_tte::Network;
-use candor_tte_live::generator::{Cycles, Generated, Generator, News};
+use candor_tte_live::Epoch;
+use candor_tte_live::generator::{Advance, Cycles, Generated, Generator, News};
 use candor_tte_live::synchronisation::{Change, Heard, Synchronisation};
 use clap::Args;
 
@@ -73,6 +74,13 @@ pub(crate) struct GenerateArgs {
     real_time: RealTimeArgs,
 }
 
+/// The flows of which so many frames are to be sent: those that are time-triggered, or all if none is.
+fn counted_flows(network: &Network, node: usize) -> Vec<usize> {
+    let flows = || (0..network.flows.len()).filter(|&flow| network.flows[flow].from == node);
+    let scheduled: Vec<_> = flows().filter(|&it| network.flows[it].is_time_triggered()).collect();
+    if scheduled.is_empty() { flows().collect() } else { scheduled }
+}
+
 pub(super) fn run(args: &GenerateArgs) -> Answer {
     let stop = catch_signals();
     let network = live::network(&args.file)?;
@@ -90,18 +98,19 @@ pub(super) fn run(args: &GenerateArgs) -> Answer {
     let csv = csv.transpose()?;
     let generator = Generator {
         network: &network,
-        node,
-        socket: &socket,
+        nodes: vec![(node, &socket)],
         cycles: match args.free_running {
-            true => Cycles::FreeRunning,
+            true => Cycles::From(Epoch::of_the_clock(clock::now::<Realtime>(), network.cycle)),
             false => {
                 Cycles::Pcfs { id: args.pcf_id, sends_unsynchronised: args.send_unsynchronised }
             }
         },
         run: (clock::now::<Realtime>().as_nanos() >> 10) as u32,
         seed: args.seed,
-        advance: args.advance,
-        count: args.count,
+        advance: args.advance.map_or_else(Advance::default, Advance::Fixed),
+        warmer: None,
+        count: args.count.map(|count| (counted_flows(&network, node), count)),
+        most_late: Some(network.cycle),
     };
     messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
     let whose = if args.free_running { "of this machine" } else { "of a switch" };

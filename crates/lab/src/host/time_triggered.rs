@@ -2,7 +2,7 @@
 //! thread of the experiment makes and that ends with it.
 //!
 //! ```text
-//!  EndSystem (thread) --> veth pair --> Switch (thread) --> veth pair --> analyze (thread)
+//!  Generator (thread) --> veth pair --> Switch (thread) --> veth pair --> analyze (thread)
 //!           stamp of the kernel ^                                ^ stamp of the kernel
 //! ```
 //!
@@ -27,7 +27,7 @@ use candor_linux::{Sent, clock};
 use candor_time::{Instant, Nanos, Realtime};
 use candor_tte::{Network, Role, Traffic};
 use candor_tte_live::analyzer::{Arrivals, analyze};
-use candor_tte_live::end_system::{Departures, EndSystem};
+use candor_tte_live::generator::{Advance, Cycles, Departure, Generator, News};
 use candor_tte_live::switch::{Switch, Switched};
 use candor_tte_live::{Epoch, Stops, Warmer};
 
@@ -59,6 +59,14 @@ const PRIORITY: u8 = 60;
 const RECEIVE_BUFFER: u32 = 8 << 20;
 /// More marked frames than this, in percent, and there is no verdict.
 const MOST_MARKED_PERCENT: f64 = 25.0;
+
+/// What the thread that sends has done.
+struct Departures {
+    /// Frames of the flow that is measured, in their order, and whether the thread was stopped meanwhile.
+    frames: Vec<(Departure, bool)>,
+    /// When the thread was stopped.
+    stops: Stops,
+}
 
 /// What the threads have seen.
 struct Measured {
@@ -221,24 +229,22 @@ impl Bed<'_> {
                         let is_other = |&other: &usize| {
                             other != node && network.flows.iter().any(|it| it.from == other)
                         };
-                        let warmer = Some(warmer);
                         let others = (0..network.nodes.len()).filter(is_other);
-                        let others =
-                            others.filter_map(|node| Some((node, socket_of(node)?))).collect();
-                        let sends = EndSystem {
+                        let others = others.filter_map(|node| Some((node, socket_of(node)?)));
+                        let generator = Generator {
                             network,
-                            node,
-                            socket,
-                            others,
-                            epoch,
+                            nodes: [(node, socket)].into_iter().chain(others).collect(),
+                            cycles: Cycles::From(epoch),
                             run,
                             seed,
-                            advance,
-                            warmer,
+                            advance: Advance::Learned(advance),
+                            warmer: Some(warmer),
+                            count: Some((vec![flow], count)),
+                            most_late: None,
                         };
                         main = Some(scope.spawn(move || {
                             settle(PRIORITY, false);
-                            sends.run(Some((flow, count)), stop)
+                            send(&generator, (flow, count), stop)
                         }));
                     }
                 }
@@ -277,6 +283,24 @@ impl Bed<'_> {
 fn joined<T>(thread: ScopedJoinHandle<'_, Result<T, candor_linux::Error>>) -> Result<T, Error> {
     let ended = thread.join();
     ended.map_err(|_| panicked())?.map_err(system)
+}
+
+/// Sends, and keeps the frames of a flow.
+fn send(
+    generator: &Generator<'_>,
+    (flow, count): (usize, u64),
+    stop: &AtomicBool,
+) -> Result<Departures, candor_linux::Error> {
+    let mut frames = Vec::with_capacity(usize::try_from(count).unwrap_or(0).min(1 << 24));
+    let sent = generator.run(stop, &mut |news| match news {
+        News::Sent { departure, is_marked, .. } if departure.flow == flow => {
+            frames.push((departure, is_marked));
+        }
+        _ => {}
+    })?;
+    // One that the interface did not take is told before those that wait for their stamps.
+    frames.sort_by_key(|(departure, _)| departure.number);
+    Ok(Departures { frames, stops: sent.stops })
 }
 
 /// Whether the threads that send and relay never sleep, since best-effort frames are close together. Nobody needs to keep their
@@ -463,15 +487,13 @@ fn evaluate<'a>(
     let Calibration { bias, advance } = measured.calibration;
     let mut ended = Vec::with_capacity(measured.sent.frames.len());
     let mut unstamped = 0;
-    for frame in &measured.sent.frames {
+    for (frame, is_marked) in &measured.sent.frames {
         let Some(number) = frame.number.checked_sub(WARM_UP) else { continue };
         let sequence = frame.number as u32;
         let left = frame.stamp.unwrap_or(frame.due);
         let steps = relayed.remove(&sequence).unwrap_or_default();
         let copies = arrived.get(&sequence).map_or(&[][..], Vec::as_slice);
-        let is_marked = measured.sent.stops.delayed(frame.due, left)
-            || steps.is_marked
-            || steps.was_stopped_between(left, copies);
+        let is_marked = *is_marked || steps.is_marked || steps.was_stopped_between(left, copies);
         let seen = |fate| Seen {
             number,
             due_ns: frame.due.as_nanos(),

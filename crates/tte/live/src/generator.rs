@@ -1,25 +1,30 @@
-//! [`Generator`]: sends the frames of the flows that begin at one node, in the cycles of a switch that it listens to, or
-//! in those of the clock of this machine.
+//! [`Generator`]: sends the frames of the flows that begin at end systems, in schedule: in cycles that begin at a known instant, or
+//! when the frames of a switch say that it listens to.
 //!
-//! [`EndSystem`](crate::end_system::EndSystem) is for programs that know when the first cycle begins. Here it is found
-//! out, again and again, by [`Synchronisation`]; while it is not known, frames are withheld.
+//! These instants are found out again and again, by [`Synchronisation`]; while they are not known, frames are withheld.
+//!
+//! One thread can send for several end systems. A thread that is awake before an instant keeps others off its
+//! processor: best-effort frames that another thread there is to send at random would never come close to that instant,
+//! and would be in nobody's way.
 
 use std::collections::VecDeque;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candor_linux::ethernet::EthernetSocket;
-use candor_linux::{Error, Sent, clock};
+use candor_linux::{Error, Sent, clock, poll};
 use candor_time::{Instant, Nanos, Realtime};
+use candor_tte::Network;
 use candor_tte::frames::PCF_SIZE;
-use candor_tte::station::{Action, Station};
-use candor_tte::{Network, Traffic};
 use candor_wire::eth::tte::Measurement;
 
-use crate::end_system::{Departure, MAX_LEN, Source};
+use crate::feed::{Feed, Next};
 use crate::pace::{ATTENTION, AWAKE, Pace};
 use crate::synchronisation::{Change, Heard, Synchronisation};
-use crate::{Epoch, Stops};
+use crate::{Epoch, Stops, Warmer};
 
+/// The longest frame without its check sequence and without a tag.
+const MAX_LEN: usize = 1_514;
 /// How long stamps of the last frames are waited for.
 const LAST_STAMPS: Nanos = Nanos::from_millis(20);
 /// How long a frame takes to the interface before that is found out.
@@ -30,9 +35,9 @@ const MOST_UNSTAMPED: usize = 1_024;
 /// Where cycles come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cycles {
-    /// The clock of this machine: see [`Epoch::of_the_clock`].
-    FreeRunning,
-    /// The protocol control frames of a virtual link.
+    /// The first one begins then.
+    From(Epoch),
+    /// The protocol control frames of a virtual link, which come by the first interface.
     Pcfs {
         /// Its number.
         id: u16,
@@ -41,25 +46,57 @@ pub enum Cycles {
     },
 }
 
+/// How long the way of a frame from the program to the interface takes: it is handed over that much earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advance {
+    /// So long.
+    Fixed(Nanos),
+    /// It is found out from the frames that were sent; until then, so long.
+    Learned(Nanos),
+}
+
+/// It is found out.
+impl Default for Advance {
+    fn default() -> Self {
+        Self::Learned(FIRST_ADVANCE)
+    }
+}
+
 /// Sends.
 pub struct Generator<'a> {
     /// The network.
     pub network: &'a Network,
-    /// Which of its nodes this is: an end system.
-    pub node: usize,
-    /// Its interface.
-    pub socket: &'a EthernetSocket,
+    /// The end systems whose frames it sends, at least one, each with its interface.
+    pub nodes: Vec<(usize, &'a EthernetSocket)>,
     /// Where cycles come from.
     pub cycles: Cycles,
     /// The number of this run, in every frame.
     pub run: u32,
     /// Of what is random.
     pub seed: u64,
-    /// How long the way of a frame from here to the interface takes: it is handed over that much earlier. `None`: it is
-    /// found out from the frames that were sent.
-    pub advance: Option<Nanos>,
-    /// So many frames of each time-triggered flow, or of each flow if none is; `None`: until it is stopped.
-    pub count: Option<u64>,
+    /// How much earlier frames are handed over.
+    pub advance: Advance,
+    /// What keeps the kernel warm.
+    pub warmer: Option<Warmer<'a>>,
+    /// So many frames of each of these flows are sent, and those of others until then; `None`: all until it is stopped.
+    pub count: Option<(Vec<usize>, u64)>,
+    /// A frame is not sent if its instant has passed for longer.
+    pub most_late: Option<Nanos>,
+}
+
+/// A frame that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// The flow.
+    pub flow: usize,
+    /// Its number, from 0.
+    pub number: u64,
+    /// When its first bit was to leave.
+    pub due: Instant<Realtime>,
+    /// When the kernel handed it to the interface; `None` if it gave no stamp.
+    pub stamp: Option<Instant<Realtime>>,
+    /// Whether the interface took it.
+    pub is_taken: bool,
 }
 
 /// What happens.
@@ -76,7 +113,7 @@ pub enum News {
     },
     /// A frame of a flow was not sent, since cycles were not known. It takes no number.
     Withheld(usize),
-    /// A frame of a flow was not sent, since its instant had passed for more than a cycle. It takes no number.
+    /// A frame of a flow was not sent, since its instant had passed for too long. It takes no number.
     Missed(usize),
     /// A frame came that is no stranger, and how far the last ones are apart.
     Heard(Heard, Nanos),
@@ -99,38 +136,43 @@ pub struct Generated {
 struct Work<'a> {
     generator: &'a Generator<'a>,
     pace: Pace<'a>,
-    /// When the cycle 0 of the station began.
+    /// When the first cycle began.
     epoch: Epoch,
     /// Whether that is by the present synchronisation.
     is_aligned: bool,
     synchronisation: Option<Synchronisation>,
     strangers: u64,
-    /// Sent frames without a stamp yet: their number of the kernel, and whether they were synchronised.
-    unstamped: VecDeque<(u32, Departure, bool)>,
+    /// Sent frames without a stamp yet: their end system, their number of the kernel, and whether they were
+    /// synchronised.
+    unstamped: VecDeque<(usize, u32, Departure, bool)>,
     tell: &'a mut dyn FnMut(News),
 }
 
 impl Generator<'_> {
-    /// Sends until all frames have been sent, or until `stop`, and tells what happens. Telling must not take long.
+    /// Sends until all frames have been sent, or until `stop`, and tells what happens. Telling must not take long. It is
+    /// awake before time-triggered frames; others may leave some 100 us late.
     ///
     /// # Errors
-    /// The interface is down or gone.
+    /// An interface is down or gone.
     pub fn run(&self, stop: &AtomicBool, tell: &mut dyn FnMut(News)) -> Result<Generated, Error> {
         let cycle = self.network.cycle;
-        let way = self.network.links_of(self.node).next().map_or(Nanos::ZERO, |link| {
+        let first = self.nodes.first().map_or(0, |&(node, _)| node);
+        let way = self.network.links_of(first).next().map_or(Nanos::ZERO, |link| {
             let link = &self.network.links[link];
             link.transmission(PCF_SIZE) + link.delay
         });
-        let synchronisation = match self.cycles {
-            Cycles::FreeRunning => None,
+        let (epoch, synchronisation) = match self.cycles {
+            Cycles::From(epoch) => (epoch, None),
             Cycles::Pcfs { id, .. } => {
-                Some(Synchronisation::new(cycle, self.network.frames.critical, id, way))
+                let epoch = Epoch::of_the_clock(clock::now::<Realtime>(), cycle);
+                let critical = self.network.frames.critical;
+                (epoch, Some(Synchronisation::new(cycle, critical, id, way)))
             }
         };
-        let epoch = Epoch::of_the_clock(clock::now::<Realtime>(), cycle);
+        let (Advance::Fixed(advance) | Advance::Learned(advance)) = self.advance;
         let mut work = Work {
             generator: self,
-            pace: Pace::new(self.advance.unwrap_or(FIRST_ADVANCE), None),
+            pace: Pace::new(advance, self.warmer),
             epoch,
             is_aligned: false,
             synchronisation,
@@ -143,71 +185,39 @@ impl Generator<'_> {
         let Work { pace, synchronisation, strangers, .. } = work;
         Ok(Generated { stops: pace.gaps, synchronisation, strangers })
     }
-
-    /// Whether a flow has sent all of its frames.
-    fn is_done(&self, flow: usize, number: u64) -> bool {
-        self.count.is_some_and(|count| number >= count) && self.is_counted(flow)
-    }
-
-    /// Whether the frames of a flow count.
-    fn is_counted(&self, flow: usize) -> bool {
-        let flows = &self.network.flows;
-        let has_scheduled =
-            flows.iter().any(|flow| flow.from == self.node && flow.is_time_triggered());
-        !has_scheduled || flows[flow].is_time_triggered()
-    }
 }
 
 impl Work<'_> {
     fn send_all(&mut self, stop: &AtomicBool) -> Result<(), Error> {
-        let generator = self.generator;
-        let network = generator.network;
-        let mut station = Station::new(network, generator.node, Nanos::ZERO);
-        let mut sources = Source::of_node(network, generator.node, generator.seed);
+        let Generator { network, ref nodes, ref count, seed, .. } = *self.generator;
+        let mut feed = Feed::new(network, nodes.iter().map(|&(node, _)| node), seed);
         let mut numbers = vec![0_u64; network.flows.len()];
-        let mut actions = Vec::new();
-        // Frames that wait in the station, by what it knows them by.
-        let mut waiting: Vec<(usize, Nanos)> = Vec::new();
-        while !stop.load(Ordering::Relaxed) {
-            sources.retain(|source| !generator.is_done(source.flow, numbers[source.flow]));
-            if !sources.iter().any(|source| generator.is_counted(source.flow)) {
+        while let Some(next) = feed.next() {
+            let Next { flow, first_bit, .. } = next;
+            let is_near =
+                || feed.next_instant().is_some_and(|instant| first_bit + AWAKE >= instant);
+            let is_awake = network.flows[flow].is_time_triggered() || is_near();
+            if !self.wait(first_bit, is_awake, stop)? {
                 break;
             }
-            let next = sources.iter_mut().min_by_key(|source| source.submit_at(network));
-            let Some(source) = next else { break };
-            let submit_at = source.submit_at(network);
-            let act = &mut |action| actions.push(action);
-            if let Some(at) = station.next_at().filter(|&at| at <= submit_at) {
-                station.advance(network, at, act);
-            } else {
-                if waiting.len() > 4_096 && station.next_at().is_none() {
-                    waiting.clear();
+            numbers[flow] += u64::from(self.send(&next, numbers[flow], is_awake)?);
+            if let Some((flows, count)) = count
+                && flows.contains(&flow)
+                && numbers[flow] >= *count
+            {
+                feed.end(flow);
+                if flows.iter().all(|&flow| numbers[flow] >= *count) {
+                    break;
                 }
-                waiting.push((source.flow, source.due));
-                let id = (waiting.len() - 1) as u32;
-                for hop in network.flows[source.flow].first_hops() {
-                    station.submit(network, (source.flow, hop), id, submit_at, act);
-                }
-                source.advance(network);
-            }
-            for action in actions.drain(..) {
-                let Action::Starts { id, flow, hop, at } = action else { continue };
-                let (_, due) = waiting[id as usize];
-                if generator.is_done(flow, numbers[flow]) {
-                    continue;
-                }
-                let preamble = network.links[network.flows[flow].hops[hop].link].preamble();
-                if !self.wait(at + preamble, stop)? {
-                    return Ok(());
-                }
-                numbers[flow] += u64::from(self.send(flow, numbers[flow], due, at + preamble)?);
             }
         }
         Ok(())
     }
 
-    /// Waits until the first bit of a frame is to leave, and listens meanwhile. False: it is to stop.
-    fn wait(&mut self, first_bit: Nanos, stop: &AtomicBool) -> Result<bool, Error> {
+    /// Waits until the first bit of a frame is to leave, and listens meanwhile. Before a frame that is to leave in time it is
+    /// awake. False: it is to stop.
+    fn wait(&mut self, first_bit: Nanos, is_awake: bool, stop: &AtomicBool) -> Result<bool, Error> {
+        let lead = if is_awake { AWAKE } else { Nanos::ZERO };
         loop {
             self.listen()?;
             if stop.load(Ordering::Relaxed) {
@@ -215,72 +225,72 @@ impl Work<'_> {
             }
             let hand_over = self.pace.earlier(self.epoch.at(first_bit));
             let now = self.pace.now();
-            if hand_over <= now + AWAKE {
+            if hand_over <= now + lead {
                 self.pace.until(hand_over);
                 return Ok(true);
             }
-            let wake_at = Instant::from_nanos(hand_over.as_nanos() - AWAKE.as_nanos());
+            let wake_at = Instant::from_nanos(hand_over.as_nanos() - lead.as_nanos());
             let wake_at = wake_at.min(now + ATTENTION);
-            self.generator.socket.wait(wake_at)?;
-            self.pace.roused(wake_at);
+            if let Some((_, socket)) = self.generator.nodes.first() {
+                socket.wait(wake_at)?;
+            }
+            match is_awake {
+                true => self.pace.roused(wake_at),
+                false => self.pace.gaps.pause(),
+            }
         }
     }
 
     /// Sends a frame that is due. Whether it took its number.
-    fn send(
-        &mut self,
-        flow: usize,
-        number: u64,
-        due: Nanos,
-        first_bit: Nanos,
-    ) -> Result<bool, Error> {
+    fn send(&mut self, next: &Next, number: u64, is_awake: bool) -> Result<bool, Error> {
+        let Next { place, flow, due, first_bit } = *next;
+        let Generator { network, ref nodes, cycles, run, advance, most_late, .. } = *self.generator;
         let is_synchronised =
             self.synchronisation.as_ref().is_none_or(Synchronisation::is_synchronised);
         let sends_unsynchronised =
-            matches!(self.generator.cycles, Cycles::Pcfs { sends_unsynchronised: true, .. });
+            matches!(cycles, Cycles::Pcfs { sends_unsynchronised: true, .. });
         if !is_synchronised && !sends_unsynchronised {
             (self.tell)(News::Withheld(flow));
             return Ok(false);
         }
         let now = clock::now::<Realtime>();
-        let late = now.as_nanos().saturating_sub(self.epoch.at(first_bit).as_nanos());
-        if late > self.generator.network.cycle.as_nanos() {
+        let first_bit = self.epoch.at(first_bit);
+        let late_ns = now.as_nanos().saturating_sub(first_bit.as_nanos());
+        if most_late.is_some_and(|most| late_ns > most.as_nanos()) {
             (self.tell)(News::Missed(flow));
             return Ok(false);
         }
         // What is not time-triggered may have waited for its port.
-        let is_scheduled =
-            matches!(self.generator.network.flows[flow].traffic, Traffic::TimeTriggered { .. });
-        let due = self.epoch.at(if is_scheduled { due } else { first_bit });
+        let is_scheduled = network.flows[flow].is_time_triggered();
+        let due = if is_scheduled { self.epoch.at(due) } else { first_bit };
         let measurement = Measurement {
-            run: self.generator.run,
+            run,
             stream: flow as u16,
             sequence: number as u32,
             scheduled_ns: due.as_nanos(),
             sent_ns: now.as_nanos(),
         };
-        let socket = self.generator.socket;
+        let socket = nodes[place].1;
         let mut bytes = [0; MAX_LEN];
-        let network = self.generator.network;
         let len = network.write_frame(socket.address(), &measurement, &mut bytes);
         let kernel_id = socket.next_id();
         let is_taken = socket.send(&bytes[..len])? == Sent::Taken;
         let departure = Departure { flow, number, due, stamp: None, is_taken };
         if is_taken {
-            self.unstamped.push_back((kernel_id, departure, is_synchronised));
+            self.unstamped.push_back((place, kernel_id, departure, is_synchronised));
         } else {
             self.told(departure, is_synchronised);
         }
         if let Some(stamp) = self.fetch_stamps()? {
             self.pace.stamped(stamp);
             // Else it is the stamp of an earlier frame.
-            if self.generator.advance.is_none() && stamp >= now {
-                self.pace.learn(self.epoch.at(first_bit), stamp);
+            if is_awake && matches!(advance, Advance::Learned(_)) && stamp >= now {
+                self.pace.learn(first_bit, stamp);
             }
         }
         // A frame that the kernel has dropped has none.
         while self.unstamped.len() > MOST_UNSTAMPED {
-            let Some((_, departure, is_synchronised)) = self.unstamped.pop_front() else { break };
+            let Some((.., departure, is_synchronised)) = self.unstamped.pop_front() else { break };
             self.told(departure, is_synchronised);
         }
         Ok(true)
@@ -295,15 +305,18 @@ impl Work<'_> {
     /// Joins the kernel's stamps with their frames. The last one.
     fn fetch_stamps(&mut self) -> Result<Option<Instant<Realtime>>, Error> {
         let mut stamps = Vec::new();
-        self.generator.socket.transmit_stamps(&mut |id, stamp| stamps.push((id, stamp)))?;
-        let last = stamps.last().map(|&(_, stamp)| stamp);
+        for (place, (_, socket)) in self.generator.nodes.iter().enumerate() {
+            socket.transmit_stamps(&mut |id, stamp| stamps.push((place, id, stamp)))?;
+        }
+        let last = stamps.iter().map(|&(.., stamp)| stamp).max();
         if let Some(last) = last {
             self.pace.gaps.tick(last);
         }
-        for (id, stamp) in stamps {
-            let place = self.unstamped.iter().position(|&(it, _, _)| it == id);
-            let found = place.and_then(|place| self.unstamped.remove(place));
-            let Some((_, departure, is_synchronised)) = found else { continue };
+        for (place, id, stamp) in stamps {
+            let is_it = |it: &(usize, u32, Departure, bool)| (it.0, it.1) == (place, id);
+            let found = self.unstamped.iter().position(is_it);
+            let found = found.and_then(|place| self.unstamped.remove(place));
+            let Some((.., departure, is_synchronised)) = found else { continue };
             self.told(Departure { stamp: Some(stamp), ..departure }, is_synchronised);
         }
         Ok(last)
@@ -314,7 +327,8 @@ impl Work<'_> {
         self.fetch_stamps()?;
         let now = clock::now::<Realtime>();
         let mut bytes = [0; 2_048];
-        while let Some(received) = self.generator.socket.receive(&mut bytes)? {
+        let Some((_, socket)) = self.generator.nodes.first() else { return Ok(()) };
+        while let Some(received) = socket.receive(&mut bytes)? {
             let Some(synchronisation) = &mut self.synchronisation else {
                 self.strangers += 1;
                 continue;
@@ -353,9 +367,10 @@ impl Work<'_> {
             if self.unstamped.is_empty() || clock::now::<Realtime>() >= end {
                 break;
             }
-            self.generator.socket.wait(end)?;
+            let files: Vec<_> = self.generator.nodes.iter().map(|(_, it)| it.as_fd()).collect();
+            poll::wait_any_or_signal(&files, Some(LAST_STAMPS))?;
         }
-        while let Some((_, departure, is_synchronised)) = self.unstamped.pop_front() {
+        while let Some((.., departure, is_synchronised)) = self.unstamped.pop_front() {
             self.told(departure, is_synchronised);
         }
         Ok(())

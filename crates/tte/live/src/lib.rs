@@ -1,8 +1,8 @@
-//! Time-triggered Ethernet on the interfaces of this machine: an end system that sends in schedule, a switch that
+//! Time-triggered Ethernet on the interfaces of this machine: a generator that sends in schedule for end systems, a switch that
 //! relays, an analyzer that receives. Each is a loop for a thread of its own.
 //!
 //! ```text
-//!  EndSystem --> interface == interface --> Switch --> interface == interface --> Analyzer
+//!  Generator --> interface == interface --> Switch --> interface == interface --> Analyzer
 //!      stamp ^                                                      ^ stamp
 //! ```
 //!
@@ -17,7 +17,7 @@
 //! marked. Marks come from gaps only, not from latencies.
 
 pub mod analyzer;
-pub mod end_system;
+mod feed;
 pub mod generator;
 pub mod join;
 mod pace;

@@ -1,7 +1,5 @@
 //! [`Pace`]: waiting for an instant to the microsecond: asleep first, then awake.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use candor_linux::clock;
 use candor_linux::ethernet::EthernetSocket;
 use candor_linux::gaps::Gaps;
@@ -114,22 +112,6 @@ impl<'a> Pace<'a> {
         if clock::now::<Realtime>() < wake_at {
             self.gaps.pause();
         } else {
-            self.woken(wake_at);
-        }
-    }
-
-    /// Waits for `instant`, but ends within some 50 ms when it is to stop. Whether it is not.
-    pub(crate) fn until_unless(&mut self, instant: Instant<Realtime>, stop: &AtomicBool) -> bool {
-        loop {
-            if stop.load(Ordering::Relaxed) {
-                return false;
-            }
-            let wake_at = self.now() + ATTENTION;
-            if instant < wake_at + AWAKE {
-                self.until(instant);
-                return true;
-            }
-            let _ = clock::sleep_until::<Realtime>(wake_at);
             self.woken(wake_at);
         }
     }
