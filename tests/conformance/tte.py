@@ -3,7 +3,8 @@
     tests/.venv/bin/python tests/conformance/tte.py path/to/candor
 
 Wireshark's dissector of TTEthernet has to know every frame of critical traffic by the marker and mask of the network file,
-and to find the fields of protocol control frames. Exit code 0 if all agree, 1 if not.
+and to find the fields of protocol control frames. In a network namespace, interfaces that stamp nothing are refused. Exit code 0
+if all agree, 1 if not.
 """
 
 import subprocess
@@ -83,8 +84,37 @@ def check(what, found, wanted):
         sys.exit(1)
 
 
+def refuses(candor):
+    """A bridge receives with stamps and transmits without; a pair of interfaces does both."""
+    script = """
+        set -e
+        ip link add bridge type bridge
+        ip link set bridge up
+        ip link add here type veth peer name there
+        ip link set here up
+        ip link set there up
+        for interface in bridge here; do
+            timeout 20 "$0" tte generate n.tte.toml --node a --interface $interface --free-running --count 2 || echo "exit $?"
+        done
+        timeout 20 "$0" tte analyze n.tte.toml --interface bridge --wait 10ms || echo "exit $?"
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "n.tte.toml").write_text(NETWORK)
+        command = ["unshare", "--net", "sh", "-c", script, candor]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=folder)
+    said = done.stderr.splitlines()
+    remedy = "use an interface for which `ethtool -T` lists software-transmit and software-receive"
+    refusals = [line for line in said if line.endswith(remedy)]
+    wanted = "candor: bridge: its driver does not stamp what it transmits, so nothing can be measured; "
+    check("refusals", refusals, [wanted + remedy])
+    # The analyzer needs no stamps of what is transmitted, and hears nothing.
+    check("exit codes", done.stdout.splitlines()[0], "exit 2")
+    check("a pair of interfaces", any(line.startswith("here: 2 frames sent") for line in said), True)
+
+
 def main():
-    candor = sys.argv[1]
+    candor = Path(sys.argv[1]).resolve()
+    refuses(candor)
     with tempfile.TemporaryDirectory() as folder:
         network, capture = Path(folder, "n.tte.toml"), Path(folder, "n.pcapng")
         network.write_text(NETWORK)

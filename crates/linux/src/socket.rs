@@ -31,7 +31,7 @@ pub enum Sent {
 pub fn interface_index(name: &str) -> Result<u32, Error> {
     let fail = |errno| {
         Error::new("find the interface", name, errno)
-            .with_remedy("list the interfaces with `ip link`; CAN drivers may need to be loaded")
+            .with_remedy("list the interfaces with `ip link`")
     };
     if name.contains('\0') {
         return Err(fail(Errno(libc::EINVAL)));

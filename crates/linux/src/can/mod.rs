@@ -67,6 +67,13 @@ pub struct Socket {
     interface: Box<str>,
 }
 
+/// The index of an interface that may have to be made first.
+fn can_interface_index(name: &str) -> Result<u32, Error> {
+    interface_index(name).map_err(|error| {
+        error.with_remedy("list the interfaces with `ip link`; CAN drivers may need to be loaded")
+    })
+}
+
 impl Socket {
     /// Opens one in the network namespace of this thread.
     ///
@@ -74,7 +81,7 @@ impl Socket {
     /// There is no such interface, it is no CAN interface, or the kernel knows no CAN.
     pub fn open(interface: &str) -> Result<Self, Error> {
         let socket = Self::unbound(interface)?;
-        socket.bind(interface_index(interface)?)?;
+        socket.bind(can_interface_index(interface)?)?;
         Ok(socket)
     }
 
@@ -96,7 +103,7 @@ impl Socket {
     pub fn open_for_sending(interface: &str) -> Result<Self, Error> {
         let socket = Self::unbound(interface)?;
         socket.set_filters(&[])?;
-        socket.bind(interface_index(interface)?)?;
+        socket.bind(can_interface_index(interface)?)?;
         Ok(socket)
     }
 
