@@ -13,7 +13,8 @@
 //! | deadline | frames reach each receiver within their deadline |
 //! | precision | jitter and relay delays leave room for clocks that differ |
 //! | id | critical flows have ids of their own |
-//! | policing | the jitter of a rate-constrained flow is less than its gap |
+//! | policing | the jitter of a rate-constrained flow is less than its gap, and more than waiting on the way moves its frames |
+//! | clocks | clocks that drift run no further apart than the precision, and the frames that correct them count |
 //! | load | frames fit on the links, and between the time-triggered ones |
 //!
 //! The margins: jitter counts in full, since end systems make use of it. That clocks differ by up to
@@ -27,6 +28,7 @@
 //! [`Relaying::StoreAndForward`]: crate::Relaying::StoreAndForward
 //! [`Relaying::CutThrough`]: crate::Relaying::CutThrough
 
+mod clocks;
 mod contention;
 mod description;
 mod load;
@@ -53,6 +55,7 @@ pub fn check(network: &Network, places: &Places, findings: &Findings) -> Vec<Dir
     contention::check(network, places, &directions, findings);
     way::check(network, places, findings);
     load::check(network, places, &directions, findings);
+    clocks::check(network, places, findings);
     directions
 }
 

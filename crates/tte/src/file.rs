@@ -50,6 +50,8 @@ pub struct Places {
     pub links: Vec<Place>,
     /// Flows.
     pub flows: Vec<Place>,
+    /// The synchronisation, if there is one.
+    pub synchronisation: Option<Place>,
 }
 
 /// Where a part of a network stands, and its keys.
@@ -64,9 +66,13 @@ pub struct Place {
 
 impl Place {
     fn new(entry: &Entry, section: &Section<'_>) -> Self {
+        Self { whole: entry.origin.clone(), ..Self::of_section(section) }
+    }
+
+    fn of_section(section: &Section<'_>) -> Self {
         let keys = section.table().entries().iter();
         let keys = keys.map(|it| (it.key.clone(), it.value.origin.clone())).collect();
-        Self { whole: entry.origin.clone(), keys, relays: Vec::new() }
+        Self { whole: section.origin().clone(), keys, relays: Vec::new() }
     }
 
     /// The value of `key`; without one, the part as a whole.
@@ -141,7 +147,8 @@ pub fn read_with_places(mut file: Section<'_>) -> Option<(Network, Places)> {
         synchronisation: None,
         frames: file.section("frames").map(frames).unwrap_or_default(),
     };
-    let mut places = Places { nodes: Vec::new(), links: Vec::new(), flows: Vec::new() };
+    let mut places =
+        Places { nodes: Vec::new(), links: Vec::new(), flows: Vec::new(), synchronisation: None };
     for (entry, section) in tables(&mut file, "end_system", findings) {
         places.nodes.push(Place::new(entry, &section));
         let (end_system, oscillator) = end_system(section);
@@ -159,6 +166,7 @@ pub fn read_with_places(mut file: Section<'_>) -> Option<(Network, Places)> {
     // Ways need all links.
     let flows = tables(&mut file, "flow", findings);
     let section = file.section("synchronisation");
+    places.synchronisation = section.as_ref().map(Place::of_section);
     file.finish();
     if findings.has_errors() && network.links.is_empty() {
         return None;
@@ -193,15 +201,18 @@ fn frames(mut section: Section<'_>) -> Frames {
         let number = value.as_integer().map(|it| u16::try_from(it).unwrap_or(0));
         match (value.as_str(), number) {
             (Some("length"), _) => Some(TypeField::Length),
-            (_, Some(ether_type @ ether_type::FIRST..)) if ether_type != ether_type::VLAN => {
+            (_, Some(ether_type @ ether_type::FIRST..))
+                if ![ether_type::VLAN, ether_type::TTETHERNET_PCF].contains(&ether_type) =>
+            {
                 Some(TypeField::EtherType(ether_type))
             }
             _ => {
                 let message = format!(
                     "`type` is neither \"length\" nor an EtherType, which is a number from {:#06x} to 0xffff, but for \
-                     {:#06x}, which is that of a tag",
+                     {:#06x}, a tag, and {:#06x}, protocol control frames",
                     ether_type::FIRST,
-                    ether_type::VLAN
+                    ether_type::VLAN,
+                    ether_type::TTETHERNET_PCF
                 );
                 let hint = format!("the default is {:#06x}", ether_type::TTETHERNET);
                 findings.error_with_hint(&value.origin, message, hint);
@@ -602,7 +613,7 @@ fn control_flows(
 /// The longest delay of a protocol control frame, from its dispatch to its last bit at a receiver. On each link one
 /// frame of another class is on its way already; every time-triggered flow has one frame in front of it, with what
 /// timely block leaves free before it; so have the other control frames.
-fn longest_delay(network: &Network, flows: &[Flow]) -> Nanos {
+pub(crate) fn longest_delay(network: &Network, flows: &[Flow]) -> Nanos {
     let ahead = |from: usize, link: usize| {
         let over = |flow: &&Flow| flow.hops.iter().any(|hop| (hop.from, hop.link) == (from, link));
         let occupation = |flow: &Flow| network.links[link].occupation(flow.size);

@@ -335,6 +335,16 @@ pub enum Traffic {
 }
 
 impl Traffic {
+    /// When the next frame is to leave, if one of a rate-constrained flow that was to leave at `due` leaves at `at`: the
+    /// gap is that on the link, but for the jitter that switches allow (CoRE4INET, `RCBuffer.cc`: the timer is the BAG less
+    /// the smaller of lateness and jitter). `None` for other classes.
+    #[must_use]
+    pub fn next_behind(self, due: Nanos, at: Nanos) -> Option<Nanos> {
+        let Self::RateConstrained { gap, jitter } = self else { return None };
+        let late = Nanos::from_nanos(at.as_nanos().saturating_sub(due.as_nanos()));
+        Some(Nanos::from_nanos((at + gap).as_nanos() - late.min(jitter).min(gap).as_nanos()))
+    }
+
     /// The name of the class in files.
     #[must_use]
     pub const fn class(self) -> &'static str {

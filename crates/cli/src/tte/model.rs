@@ -54,6 +54,7 @@ pub(super) fn run(arguments: &Model) -> Answer {
         Begin::Preamble => Framing::Preamble,
     };
     let mut rows = Vec::new();
+    let mut resized = network.clone();
     for index in 0..network.flows.len() {
         if !network.flows[index].is_time_triggered() {
             continue;
@@ -61,7 +62,6 @@ pub(super) fn run(arguments: &Model) -> Answer {
         let own = [network.flows[index].size];
         let sizes = if arguments.sizes { &SIZES[..] } else { &own };
         for &size in sizes {
-            let mut resized = network.clone();
             resized.flows[index].size = size;
             for &receiver in &network.flows[index].to {
                 let latency = resized.latency(index, receiver, framing);

@@ -417,6 +417,7 @@ impl World {
         sender.sent += 1;
         sender.due = match traffic {
             Traffic::TimeTriggered { period, .. } => sender.due + period,
+            // Counts only if this one never leaves.
             Traffic::RateConstrained { gap, .. } => sender.due + gap,
             Traffic::BestEffort { load } => {
                 let busy = self.network.links[hops[0].link].occupation(size);
@@ -425,7 +426,10 @@ impl World {
             }
         };
         self.submit(index, copy, observer);
-        self.plan_dispatch(index);
+        // The gap of a rate-constrained flow begins when the frame leaves.
+        if !matches!(traffic, Traffic::RateConstrained { .. }) {
+            self.plan_dispatch(index);
+        }
     }
 
     /// A frame waits for each link on which its flow begins.
@@ -489,9 +493,15 @@ impl World {
                         self.tell_occupation(from, link);
                     }
                 }
-                Action::Dropped { id, hop, cause, .. } if self.copies[id].hop == hop as u32 => {
+                Action::Dropped { id, flow, hop, cause } if self.copies[id].hop == hop as u32 => {
                     self.lose(id, hop, cause, observer);
+                    let copy = self.copies[id];
                     self.copies.remove(id);
+                    let is_sent = copy.started.is_some() || copy.control.is_some();
+                    let Flow { traffic, .. } = self.network.flows[flow];
+                    if !is_sent && matches!(traffic, Traffic::RateConstrained { .. }) {
+                        self.plan_dispatch(flow);
+                    }
                 }
                 Action::Dropped { id, hop, cause, .. } => {
                     self.lose(id, hop, cause, observer);
@@ -530,7 +540,10 @@ impl World {
         let hop = self.network.flows[copy.flow as usize].hops[copy.hop as usize];
         let link = &self.network.links[hop.link];
         let first_bit = self.core.now() + link.preamble();
+        let delay = link.delay;
+        let is_first = copy.started.is_none();
         let started = *copy.started.get_or_insert(first_bit);
+        let (flow, due) = (copy.flow as usize, copy.due);
         observer.transmits(&Transmission {
             flow: copy.flow as usize,
             number: copy.number,
@@ -541,9 +554,18 @@ impl World {
             started,
             pcf: copy.control.map(|(pcf, _)| pcf),
         });
+        let now = self.core.now();
+        if is_first
+            && copy.control.is_none()
+            && let Some(next) =
+                self.network.flows[flow].traffic.next_behind(due - Time::ZERO, now - Time::ZERO)
+        {
+            self.senders[flow].due = Time::ZERO + next;
+            self.plan_dispatch(flow);
+        }
         if self.relaying(hop.to) == Some(Relaying::CutThrough) {
             // It leaves while it still arrives.
-            let at = first_bit + link.delay;
+            let at = first_bit + delay;
             self.arrive(self.copies[id], hop.to, at, observer);
         }
     }

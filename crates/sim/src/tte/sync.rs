@@ -217,7 +217,9 @@ impl World {
 
     /// A station is told how long the link is occupied, by its own clock.
     pub(super) fn tell_occupation(&mut self, node: usize, link: usize) {
-        let until = self.occupied_until[self.controller(link, node).0 as usize];
+        // One that became free long ago can be used from now on only.
+        let until =
+            self.occupied_until[self.controller(link, node).0 as usize].max(self.core.now());
         self.stations[node].occupied(link, self.clocks[node].local_behind(until));
     }
 

@@ -15,6 +15,8 @@ struct Source {
     flow: usize,
     /// When the first bit of the next frame is to leave.
     due: Nanos,
+    /// A rate-constrained frame waits for its port: the gap begins when it leaves.
+    is_waiting: bool,
     random: Pcg32,
 }
 
@@ -25,7 +27,7 @@ impl Source {
             Traffic::TimeTriggered { send, .. } => network.cycle + send,
             _ => network.cycle,
         };
-        Self { place, flow, due, random: Pcg32::new(seed, flow as u64) }
+        Self { place, flow, due, is_waiting: false, random: Pcg32::new(seed, flow as u64) }
     }
 
     /// When the frame goes to its port, so that the first bit leaves when it is due.
@@ -41,6 +43,7 @@ impl Source {
 
     fn advance(&mut self, network: &Network) {
         let flow = &network.flows[self.flow];
+        self.is_waiting = matches!(flow.traffic, Traffic::RateConstrained { .. });
         self.due += match flow.traffic {
             Traffic::TimeTriggered { period, .. } => period,
             Traffic::RateConstrained { gap, .. } => gap,
@@ -114,18 +117,24 @@ impl<'a> Feed<'a> {
             if let Some(next) = self.ready.pop_front() {
                 return Some(next);
             }
-            let source = self.sources.iter_mut().min_by_key(|it| it.submit_at(self.network))?;
-            let submit_at = source.submit_at(self.network);
+            if self.sources.is_empty() {
+                return None;
+            }
+            let sources = self.sources.iter_mut().filter(|source| !source.is_waiting);
+            let source = sources.min_by_key(|it| it.submit_at(self.network));
             let planned = self.stations.iter().enumerate();
             let planned = planned.filter_map(|(place, it)| Some((it.next_at()?, place))).min();
             let mut actions = Vec::new();
             let act = &mut |action| actions.push(action);
-            let place = match planned.filter(|&(at, _)| at <= submit_at) {
-                Some((at, place)) => {
+            let submit_at = source.as_ref().map(|source| source.submit_at(self.network));
+            let is_next = |&(at, _): &(Nanos, usize)| submit_at.is_none_or(|submit| at <= submit);
+            let place = match (planned.filter(is_next), source.zip(submit_at)) {
+                (Some((at, place)), _) => {
                     self.stations[place].advance(self.network, at, act);
                     place
                 }
-                None => {
+                (None, None) => return None,
+                (None, Some((source, submit_at))) => {
                     for hop in self.network.flows[source.flow].first_hops() {
                         self.waiting.insert(self.next_id, source.due);
                         let (flow, id) = ((source.flow, hop), self.next_id);
@@ -139,6 +148,16 @@ impl<'a> Feed<'a> {
             for action in actions {
                 let (Action::Starts { id, .. } | Action::Dropped { id, .. }) = action;
                 let due = self.waiting.remove(&id);
+                let (Action::Starts { flow, .. } | Action::Dropped { flow, .. }) = action;
+                if let Some(source) = self.sources.iter_mut().find(|it| it.flow == flow) {
+                    let traffic = self.network.flows[flow].traffic;
+                    if let (Action::Starts { at, .. }, Some(due)) = (action, due)
+                        && let Some(next) = traffic.next_behind(due, at)
+                    {
+                        source.due = next;
+                    }
+                    source.is_waiting = false;
+                }
                 if let (Action::Starts { flow, hop, at, .. }, Some(due)) = (action, due) {
                     let preamble =
                         self.network.links[self.network.flows[flow].hops[hop].link].preamble();
@@ -187,6 +206,8 @@ mod tests {
         // The rate-constrained frame does not fit before the first instant.
         let first = of(1).next().map(|it| it.first_bit > it.due);
         assert_eq!((of(1).count() > 100, first), (true, Some(true)));
+        let gaps = of(1).zip(of(1).skip(1)).map(|(one, next)| next.first_bit - one.first_bit);
+        assert!(gaps.min() >= Some(Nanos::from_millis(1)), "the gap is that on the link");
         assert!(of(3).count() > 100 && of(3).all(|it| it.place == 1));
         // Flows that have ended send nothing; nothing is left in the end.
         feed.end(0);

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use candor_diagnostics::{Findings, by_count, list_of_names};
+use candor_time::Nanos;
 
 use super::ns;
 use crate::file::Places;
+use crate::frames::PCF_ID;
 use crate::schedule::departures;
 use crate::{Flow, Network, Relaying, Role, Traffic};
 
@@ -87,6 +89,9 @@ fn way(network: &Network, flow: &Flow) -> Result<(), String> {
 /// Critical flows have ids of their own.
 fn ids(network: &Network, places: &Places, findings: &Findings) {
     let mut flows: BTreeMap<u16, &str> = BTreeMap::new();
+    if network.synchronisation.is_some() {
+        flows.insert(PCF_ID, "protocol control frames");
+    }
     for (flow, place) in network.flows.iter().zip(&places.flows) {
         if matches!(flow.traffic, Traffic::BestEffort { .. }) {
             continue;
@@ -162,17 +167,44 @@ fn jitter(network: &Network, places: &Places, findings: &Findings) {
     }
 }
 
-/// A switch that lets frames pass sooner by the gap lets all of them pass.
+/// Switches with a schedule drop rate-constrained frames that come too soon. One that lets frames pass sooner by the gap
+/// lets all of them pass; and frames that waited in the switch before are not to be dropped.
 fn policing(network: &Network, places: &Places, findings: &Findings) {
     for (flow, place) in network.flows.iter().zip(&places.flows) {
-        if let Traffic::RateConstrained { gap, jitter } = flow.traffic
-            && jitter >= gap
-        {
+        let Traffic::RateConstrained { gap, jitter } = flow.traffic else { continue };
+        if jitter >= gap {
             let message = format!(
                 "switches let every frame of `{}` pass: `jitter` is {jitter}, and `gap` is {gap}",
                 flow.name
             );
             findings.warning(place.of("jitter"), message, "a jitter that is less than the gap");
+            continue;
+        }
+        let mut waits: Vec<Nanos> = Vec::new();
+        for hop in &flow.hops {
+            let shares = |other: &&Flow| {
+                let is_it = |it: &crate::Hop| (it.from, it.link) == (hop.from, hop.link);
+                other.name != flow.name && other.hops.iter().any(is_it)
+            };
+            let link = &network.links[hop.link];
+            let others = network.flows.iter().filter(shares);
+            let here = others.map(|other| link.occupation(other.size)).max().unwrap_or_default();
+            let wait = here + hop.before.map_or(Nanos::ZERO, |before| waits[before]);
+            waits.push(wait);
+            let Role::Switch(switch) = network.nodes[hop.to].role else { continue };
+            let polices = matches!(switch.relaying, Relaying::TimeTriggered(_));
+            // The sender keeps the gap on its own link.
+            if hop.before.is_none() || !polices || here == Nanos::ZERO || wait <= jitter {
+                continue;
+            }
+            let message = format!(
+                "`{}` may drop frames of `{}`, which come up to {wait} closer together if they wait behind one frame of \
+                 another flow on each link on the way; `jitter` is {jitter}",
+                network.nodes[hop.to].name, flow.name,
+            );
+            let hint = format!("jitter = \"{wait}\", and more for each further frame before it");
+            findings.warning(place.of("jitter"), message, hint);
+            break;
         }
     }
 }
