@@ -1,5 +1,6 @@
 //! Sweeps: a latency over an axis of numbers, such as the relay delay of a flow or the load of a link.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use candor_lat::Metric;
@@ -36,7 +37,8 @@ pub fn named<'a>(axes: &'a BTreeSet<String>, name: &str) -> Vec<&'a str> {
     axes.iter().map(String::as_str).filter(|axis| *axis == name || axis.ends_with(&end)).collect()
 }
 
-/// A metric over an axis. Experiments without the axis or the metric are left out.
+/// A metric over an axis. Experiments without the axis or the metric are left out. Sweeps are in the order of the other axes,
+/// those of different experiments as these come.
 #[must_use]
 pub fn sweeps(results: &[&ResultFile], axis: &str, metric: Metric) -> Vec<Sweep> {
     let has_both = |result: &&&ResultFile| {
@@ -45,29 +47,53 @@ pub fn sweeps(results: &[&ResultFile], axis: &str, metric: Metric) -> Vec<Sweep>
     let used: Vec<_> = results.iter().filter(has_both).copied().collect();
     let others = axes(&used);
     let others: Vec<_> = others.iter().filter(|name| *name != axis).collect();
-    let titles: BTreeSet<_> = used.iter().map(|result| &result.title).collect();
-    let mut sweeps: Vec<(String, Vec<(Number, Range)>)> = Vec::new();
+    let mut sweeps: Vec<Points> = Vec::new();
     for group in groups(used) {
         let first = group.runs[0];
-        let title = Some(&first.title).filter(|title| titles.len() > 1 && !title.is_empty());
-        let values = others.iter().filter_map(|name| {
-            let short = name.rsplit('.').next().unwrap_or(name);
-            Some(format!("{short} {}", text_of(first.axes.get(*name)?)))
-        });
-        let name = title.cloned().into_iter().chain(values).collect::<Vec<_>>().join(" · ");
+        let own = others.iter().filter_map(|name| Some((*name, text_of(first.axes.get(*name)?))));
+        let own: Vec<_> =
+            own.map(|(name, value)| (last_part(name).to_owned(), value.to_owned())).collect();
         let value = text_of(&first.axes[axis]).to_owned();
         let Some(range) = range(&group, metric, &value) else { continue };
-        let place = sweeps.iter().position(|(it, _)| *it == name).unwrap_or_else(|| {
-            sweeps.push((name, Vec::new()));
+        // What has no title of its own is named by its values.
+        let is_titled = !first.title.is_empty() && first.title != group.name;
+        let title = if is_titled { first.title.as_str() } else { "" };
+        let place = sweeps.iter().position(|it| {
+            // Two experiments with one title have one value each.
+            it.title == title && it.own == own && !it.ranges.iter().any(|it| it.name == value)
+        });
+        let place = place.unwrap_or_else(|| {
+            sweeps.push(Points { title: title.to_owned(), own, ranges: Vec::new() });
             sweeps.len() - 1
         });
-        sweeps[place].1.push((number_of(&value), range));
+        sweeps[place].ranges.push(range);
     }
-    let sorted = |(name, mut ranges): (String, Vec<(Number, Range)>)| {
-        ranges.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-        Sweep { name, ranges: ranges.into_iter().map(|(_, range)| range).collect() }
+    let titles: BTreeSet<_> = sweeps.iter().map(|it| it.title.clone()).collect();
+    sweeps.sort_by(|one, other| {
+        let numbers = |it: &Points| it.own.iter().map(|(_, value)| number_of(value)).collect();
+        let (one, other): (Vec<Number>, Vec<Number>) = (numbers(one), numbers(other));
+        let pairs = one.iter().zip(&other).map(|(one, other)| one.total_cmp(other));
+        pairs.fold(Ordering::Equal, Ordering::then)
+    });
+    let sweep = |Points { title, own, mut ranges }: Points| {
+        ranges.sort_by(|one, other| number_of(&one.name).total_cmp(&number_of(&other.name)));
+        let title = Some(title).filter(|title| titles.len() > 1 && !title.is_empty());
+        let own = own.iter().map(|(name, value)| format!("{name} {value}"));
+        Sweep { name: title.into_iter().chain(own).collect::<Vec<_>>().join(" · "), ranges }
     };
-    sweeps.into_iter().map(sorted).collect()
+    sweeps.into_iter().map(sweep).collect()
+}
+
+/// A sweep on its way.
+struct Points {
+    title: String,
+    /// The other axes, with their values.
+    own: Vec<(String, String)>,
+    ranges: Vec<Range>,
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
 }
 
 type Number = f64;

@@ -139,7 +139,8 @@ pub fn read_with_places(mut file: Section<'_>) -> Option<(Network, Places)> {
     let precision = file.nanos("precision").unwrap_or(DEFAULT_PRECISION);
     let mut network = Network {
         title,
-        cycle: cycle.unwrap_or(Nanos::from_millis(1)),
+        // Without one there is an error already.
+        cycle: cycle.unwrap_or(Nanos::ZERO),
         precision,
         nodes: Vec::new(),
         links: Vec::new(),
@@ -422,7 +423,10 @@ fn flow(
             send = section.nanos("send").unwrap_or_default();
             let window = section.nanos("window");
             relays = Relays::read(network, &mut section, place);
-            if period == Nanos::ZERO || !network.cycle.as_nanos().is_multiple_of(period.as_nanos())
+            if network.cycle == Nanos::ZERO {
+                // Nothing can be said about the period.
+            } else if period == Nanos::ZERO
+                || !network.cycle.as_nanos().is_multiple_of(period.as_nanos())
             {
                 let message = format!(
                     "`period` is {period}, which does not divide the cycle of {}",
@@ -456,6 +460,11 @@ fn flow(
     let (from, to) = (from??, to.into_iter().collect::<Option<Vec<_>>>()?);
     if to.contains(&from) {
         findings.error(origin, "the sender is among the receivers");
+        return None;
+    }
+    if let Some(twice) = to.iter().enumerate().find(|(at, node)| to[..*at].contains(node)) {
+        let name = &network.nodes[*twice.1].name;
+        findings.error_with_hint(origin, format!("`{name}` is named twice"), "name it once");
         return None;
     }
     let hops = match route(network, from, &to, send, &|switch| relays.of(switch)) {

@@ -34,7 +34,7 @@
 
 use candor_time::Nanos;
 
-use crate::Network;
+use crate::{Flow, Hop, Network, Relaying, Role};
 
 /// Where the latency of a frame begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +57,8 @@ pub struct Latency {
     pub relays: Nanos,
     /// How many switches there are: `n_s`.
     pub switches: u32,
+    /// At how many of them some frames are not ready to leave at their instant, so that they leave a period later.
+    pub misses: u32,
 }
 
 impl Latency {
@@ -87,6 +89,7 @@ impl Network {
             transmission: link.transmission(flow.size),
             relays: Nanos::ZERO,
             switches: 0,
+            misses: 0,
         };
         let mut next = Some(last);
         while let Some(index) = next {
@@ -94,12 +97,31 @@ impl Network {
             latency.wires += self.links[hop.link].delay;
             latency.relays += hop.relay_delay;
             latency.switches += u32::from(hop.before.is_some());
+            latency.misses += u32::from(self.misses_instant(flow, hop));
             if hop.before.is_none() && framing == Framing::Preamble {
                 latency.transmission += self.links[hop.link].preamble();
             }
             next = hop.before;
         }
         Some(latency)
+    }
+}
+
+impl Network {
+    /// Whether a switch with a schedule has not all of a frame, and processed it, at the instant of a hop.
+    fn misses_instant(&self, flow: &Flow, hop: &Hop) -> bool {
+        let Role::Switch(switch) = self.nodes[hop.from].role else { return false };
+        let Some(before) = hop.before.map(|index| &flow.hops[index]) else { return false };
+        let jitter = match self.nodes[before.from].role {
+            Role::EndSystem(end_system) => end_system.jitter,
+            Role::Switch(_) => Nanos::ZERO,
+        };
+        let late = Nanos::from_nanos(jitter.as_nanos().div_ceil(2));
+        let ready = self.links[before.link].transmission(flow.size)
+            + switch.processing
+            + self.links[hop.link].preamble()
+            + late;
+        matches!(switch.relaying, Relaying::TimeTriggered(_)) && hop.relay_delay < ready
     }
 }
 
@@ -135,6 +157,10 @@ mod tests {
             assert_eq!(preamble.total().as_nanos(), latency_ns + 640);
             assert_eq!(network.latency(0, 2, Framing::Frame).unwrap().switches, 0);
             assert_eq!(network.latency(0, 0, Framing::Frame), None);
+            // Too short for a frame to come in and go out.
+            let short = text.replace("350us", "50us");
+            let short = parse("bed.toml", &short).0.unwrap().latency(0, 1, Framing::Frame).unwrap();
+            assert_eq!((latency.misses, short.misses), (0, u32::from(size >= 1_024)), "{size}");
         }
     }
 }

@@ -50,7 +50,12 @@ pub fn departures(network: &Network, flow: &Flow) -> Vec<Departure> {
                 let soonest = arrival + ns(switch.processing) + preamble;
                 match switch.relaying {
                     Relaying::TimeTriggered(_) => (0, Some(0)),
-                    Relaying::CutThrough => (soonest - at, None),
+                    Relaying::CutThrough => {
+                        // On a faster link the last bit has to have come.
+                        let out = network.links[hop.link].transmission(flow.size);
+                        let wait = (ns(link.transmission(flow.size)) - ns(out)).max(0);
+                        (soonest + wait - at, None)
+                    }
                     Relaying::StoreAndForward => {
                         (soonest + ns(link.transmission(flow.size)) - at, None)
                     }

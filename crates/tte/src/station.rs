@@ -117,7 +117,18 @@ impl Station {
         let link = &network.links[network.flows[flow].hops[hop].link];
         let complete = first_bit + link.transmission(network.flows[flow].size);
         let ready = match switch.relaying {
-            Relaying::CutThrough => first_bit,
+            Relaying::CutThrough => {
+                // On a faster link the last bit would leave before it has come.
+                let size = network.flows[flow].size;
+                let next = network.flows[flow].hops_behind(hop);
+                let out = next
+                    .map(|it| network.links[network.flows[flow].hops[it].link].transmission(size));
+                let out = out.min().unwrap_or(link.transmission(size));
+                first_bit
+                    + Nanos::from_nanos(
+                        link.transmission(size).as_nanos().saturating_sub(out.as_nanos()),
+                    )
+            }
             Relaying::StoreAndForward => complete,
             Relaying::TimeTriggered(_) => {
                 let refused = if network.is_outside_window((flow, hop), first_bit) {

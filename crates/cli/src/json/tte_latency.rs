@@ -26,6 +26,8 @@ pub(crate) struct TteLatency<'a> {
     pub(crate) latency_ns: u64,
     /// The same with a transmission for each switch, as equation 3 of Bartols and others (2011) is printed, in ns
     pub(crate) equation_3_ns: u64,
+    /// At how many switches some frames are not ready at their instant: then they are a period later than this
+    pub(crate) misses: u32,
 }
 
 impl Object for TteLatency<'_> {

@@ -24,9 +24,9 @@ pub(crate) struct Show {
     /// Select experiments by name; * stands for any characters, ? for one character
     #[arg(long, value_name = "GLOB")]
     only: Option<String>,
-    /// The metric: total_latency, gateway_latency, egress_wait, ...
-    #[arg(long, default_value = "gateway_latency", value_parser = parse_metric)]
-    metric: Metric,
+    /// The metric: total_latency, egress_wait, ... [default: gateway_latency, or the latency that the results have]
+    #[arg(long, value_parser = parse_metric)]
+    metric: Option<Metric>,
     /// Use a linear time axis instead of a logarithmic one
     #[arg(long)]
     linear: bool,
@@ -53,37 +53,45 @@ pub(super) fn show(arguments: &Show) -> Answer {
         arguments.only.as_deref().is_none_or(|glob| glob::matches(glob, &result.experiment))
     });
     let selected: Vec<_> = selected.collect();
+    let metric = arguments.metric.unwrap_or_else(|| usual(&selected));
     if let Some(axis) = &arguments.over {
-        print(&ranges(arguments, &selected, axis)?)?;
+        print(&ranges(arguments, metric, &selected, axis)?)?;
         return Ok(true);
     }
     let series: Vec<_> = selected
         .iter()
         .filter_map(|result| {
-            let figures = result.metric(arguments.metric)?;
+            let figures = result.metric(metric)?;
             Some(Series { name: &result.experiment, profile: &figures.profile })
         })
         .collect();
     if series.is_empty() {
-        return Err(no_metric(arguments));
+        return Err(no_metric(arguments, metric));
     }
     let time = if arguments.linear { Scale::Linear } else { Scale::Logarithmic };
     let canvas = Canvas { time, height: 18 + series.len(), ..Canvas::default() };
     let text = if arguments.histogram {
         let of = |series: &Series<'_>| {
-            let label = format!("{}: {}", series.name, arguments.metric.label());
+            let label = format!("{}: {}", series.name, metric.label());
             text::histogram(&label, &classic(series.profile, HISTOGRAM_BINS), canvas)
         };
         series.iter().map(of).collect::<Vec<_>>().join("\n")
     } else {
-        text::profile(arguments.metric.label(), &series, canvas)
+        text::profile(metric.label(), &series, canvas)
     };
     print(&text)?;
     Ok(true)
 }
 
-fn no_metric(arguments: &Show) -> String {
-    let key = arguments.metric.key();
+/// The latency that people ask for: that of the gateway, or what the results have in its place.
+fn usual(results: &[&ResultFile]) -> Metric {
+    let usual = [Metric::GatewayLatency, Metric::NetworkLatency, Metric::RoundTrip];
+    let has = |metric: &Metric| results.iter().any(|result| result.metric(*metric).is_some());
+    usual.into_iter().find(has).unwrap_or(Metric::GatewayLatency)
+}
+
+fn no_metric(arguments: &Show, metric: Metric) -> String {
+    let key = metric.key();
     format!(
         "{}: no selected result has the metric {key}; `candor lab report` lists the metrics",
         arguments.dir.display()
@@ -91,7 +99,12 @@ fn no_metric(arguments: &Show) -> String {
 }
 
 /// Latencies over an axis.
-fn ranges(arguments: &Show, results: &[&ResultFile], axis: &str) -> Result<String, String> {
+fn ranges(
+    arguments: &Show,
+    metric: Metric,
+    results: &[&ResultFile],
+    axis: &str,
+) -> Result<String, String> {
     let axes = sweep::axes(results);
     let names = || list_of_names(axes.iter().map(String::as_str), "and");
     let dir = arguments.dir.display();
@@ -108,14 +121,14 @@ fn ranges(arguments: &Show, results: &[&ResultFile], axis: &str) -> Result<Strin
             ));
         }
     };
-    let sweeps = sweep::sweeps(results, axis, arguments.metric);
+    let sweeps = sweep::sweeps(results, axis, metric);
     if sweeps.is_empty() {
-        return Err(no_metric(arguments));
+        return Err(no_metric(arguments, metric));
     }
     let blocks: Vec<_> = sweeps.into_iter().map(|Sweep { name, ranges }| (name, ranges)).collect();
     let time = if arguments.linear { Scale::Linear } else { Scale::Logarithmic };
     let canvas = Canvas { time, ..Canvas::default() };
     let short = axis.rsplit('.').next().unwrap_or(axis);
-    let label = format!("{} over {short}", arguments.metric.label());
+    let label = format!("{} over {short}", metric.label());
     Ok(text::ranges(&label, &blocks, canvas))
 }

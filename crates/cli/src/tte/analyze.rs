@@ -62,7 +62,7 @@ pub(crate) struct AnalyzeArgs {
     #[arg(long, value_name = "TIME", default_value = "1s")]
     wait: Nanos,
     /// The time between two lines
-    #[arg(long, value_name = "TIME", default_value = "1s")]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = live::read_interval)]
     interval: Nanos,
     /// Write each frame to this file
     #[arg(long, value_name = "FILE")]

@@ -1,6 +1,7 @@
 //! `candor tte capture`: the frames of a simulated network, as a capture file.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use candor_diagnostics::{counted, did_you_mean, list_of_names};
 use candor_output::say;
@@ -17,7 +18,8 @@ use clap::Args;
 
 use super::live;
 use crate::Answer;
-use crate::overwrite::Overwriting;
+use crate::bus::live::catch_signals;
+use crate::overwrite::{Overwriting, refusal};
 
 #[derive(Args)]
 pub(crate) struct CaptureArgs {
@@ -42,7 +44,10 @@ pub(super) fn run(args: &CaptureArgs) -> Answer {
     let network = live::network(&args.file)?;
     let link = args.link.as_deref().map(|name| link(&network, &args.file, name)).transpose()?;
     let writer = create(&args.capture, None, args.overwriting.existing());
-    let writer = writer.map_err(|error| error.to_string())?;
+    let writer = writer.map_err(|error| match error.is_existing() {
+        true => refusal(&args.capture),
+        false => error.to_string(),
+    })?;
     if !writer.format().keeps_ethernet {
         return Err(format!(
             "{}: a {} has no Ethernet frames; choose a name that ends in .pcapng",
@@ -52,9 +57,18 @@ pub(super) fn run(args: &CaptureArgs) -> Answer {
     }
     let mut world = World::new(network.clone(), args.seed);
     let mut capture = Capture { network: &network, link, writer, frames: 0, failure: None };
-    // The first frames are those of the second cycle.
-    let end_ns = network.cycle.as_nanos().saturating_mul(args.cycles + 1);
-    world.run_until(Time::from_nanos(end_ns), &mut capture);
+    let stop = catch_signals();
+    // Time-triggered frames begin with the second cycle.
+    for cycle in 1..=args.cycles + 1 {
+        let end_ns = network.cycle.as_nanos().saturating_mul(cycle);
+        world.run_until(Time::from_nanos(end_ns), &mut capture);
+        if stop.load(Ordering::Relaxed) {
+            return Err(format!("{}: interrupted, and not written", args.capture.display()));
+        }
+        if capture.failure.is_some() {
+            break;
+        }
+    }
     let Capture { writer, frames, failure, .. } = capture;
     failure.map_or(Ok(()), Err).and_then(|()| writer.finish()).map_err(|it| it.to_string())?;
     let critical = network.frames.critical;

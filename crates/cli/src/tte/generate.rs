@@ -57,13 +57,13 @@ pub(crate) struct GenerateArgs {
     wait: Nanos,
     /// How long a frame takes from the program to the interface: it is handed over that much earlier [default: found
     /// out from the frames that were sent]
-    #[arg(long, value_name = "TIME", value_parser = crate::duration::read)]
+    #[arg(long, value_name = "TIME", value_parser = live::read_advance)]
     advance: Option<Nanos>,
     /// The seed of the instants of best-effort frames
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The time between two lines
-    #[arg(long, value_name = "TIME", default_value = "1s")]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = live::read_interval)]
     interval: Nanos,
     /// Write each frame to this file
     #[arg(long, value_name = "FILE")]
@@ -91,6 +91,9 @@ pub(super) fn run(args: &GenerateArgs) -> Answer {
             args.file.display(),
             args.node
         ));
+    }
+    if !args.free_running {
+        live::check_pcf_id(&network, &args.file, args.pcf_id)?;
     }
     let socket = live::open(&args.interface, Options::default())?;
     let head = "flow,number,due_ns,stamp_ns,marked,synchronised";

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use candor_linux::ethernet::{EthernetSocket, Options};
 use candor_linux::ethtool;
 use candor_output::Target;
-use candor_tte::{Network, Role};
+use candor_time::Nanos;
+use candor_tte::{Network, Role, Traffic};
 
 use super::model;
 use crate::overwrite::Overwriting;
@@ -95,6 +96,39 @@ pub(super) fn read_id(text: &str) -> Result<u16, String> {
         None => text.parse(),
     };
     number.map_err(|_| "the number of a virtual link is 0 to 65535, such as 7 or 0xFFFF".into())
+}
+
+/// The time between two lines: short ones are no lines to read.
+pub(super) fn read_interval(text: &str) -> Result<Nanos, String> {
+    let interval = crate::duration::read(text)?;
+    match interval >= Nanos::from_millis(10) {
+        true => Ok(interval),
+        false => Err("the time between two lines is 10ms or more".into()),
+    }
+}
+
+/// How much earlier frames are handed over.
+pub(super) fn read_advance(text: &str) -> Result<Nanos, String> {
+    let advance = crate::duration::read(text)?;
+    match advance <= Nanos::from_millis(1) {
+        true => Ok(advance),
+        false => Err("a frame takes 1ms to its interface at most, and some 5us as a rule".into()),
+    }
+}
+
+/// The virtual link of protocol control frames must be no flow's.
+pub(super) fn check_pcf_id(network: &Network, path: &Path, id: u16) -> Result<(), String> {
+    let is_it = |flow: &&candor_tte::Flow| {
+        flow.id == id && !matches!(flow.traffic, Traffic::BestEffort { .. })
+    };
+    match network.flows.iter().find(is_it) {
+        None => Ok(()),
+        Some(flow) => Err(format!(
+            "{}: the virtual link {id} of protocol control frames is that of `{}`; choose another number with --pcf-id",
+            path.display(),
+            flow.name
+        )),
+    }
 }
 
 /// Ends the threads that look at it, however their scope ends.

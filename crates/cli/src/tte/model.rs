@@ -115,6 +115,7 @@ fn json(network: &Network, rows: &[Row]) -> Result<String, String> {
         relays_ns: row.latency.relays.as_nanos(),
         latency_ns: row.latency.total().as_nanos(),
         equation_3_ns: row.latency.equation_3().as_nanos(),
+        misses: row.latency.misses,
     }))
 }
 
@@ -141,7 +142,7 @@ fn text(network: &Network, rows: &[Row], framing: Framing) -> String {
             us(latency.wires),
             us(latency.transmission),
             us(latency.relays),
-            us(latency.total()),
+            format!("{}{}", if latency.misses > 0 { "* " } else { "" }, us(latency.total())),
             us(latency.equation_3()),
         ]
     };
@@ -150,6 +151,12 @@ fn text(network: &Network, rows: &[Row], framing: Framing) -> String {
         Framing::Frame => "behind the preamble",
         Framing::Preamble => "of the preamble",
     };
+    if rows.iter().any(|row| row.latency.misses > 0) {
+        out.push_str(
+            "\n* not so: some frames are not ready to leave a switch at their instant, and leave a period later; see\n  \
+             `candor tte check`\n",
+        );
+    }
     out.push_str(&format!(
         "\nin us, from the first bit {begin} to the last bit; relays: from the first bit into a switch to the\n\
          first bit out of it; equation 3: as printed, a transmission for each switch\n"

@@ -47,13 +47,13 @@ pub(crate) struct SwitchArgs {
     cables: Cables,
     /// How long the first frame takes from the program to the interface: it is handed over that much earlier; then this is
     /// found out from the frames that were sent
-    #[arg(long, value_name = "TIME", default_value = "2us", value_parser = crate::duration::read)]
+    #[arg(long, value_name = "TIME", default_value = "2us", value_parser = live::read_advance)]
     advance: Nanos,
     /// Stop after this time, such as 10s
     #[arg(long)]
     time: Option<Nanos>,
     /// The time between two lines
-    #[arg(long, value_name = "TIME", default_value = "1s")]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = live::read_interval)]
     interval: Nanos,
     #[command(flatten)]
     real_time: RealTimeArgs,
@@ -95,7 +95,10 @@ pub(super) fn run(args: &SwitchArgs) -> Answer {
     let network = live::network(&args.file)?;
     let node = live::node(&network, &args.file, &args.node, Kind::Switch)?;
     let links = links(&network, &args.file, node, &args.ports)?;
-    let options = Options { has_transmit_stamps: false, ..Options::default() };
+    if !args.no_pcf {
+        live::check_pcf_id(&network, &args.file, args.pcf_id)?;
+    }
+    let options = Options::default();
     let opened = args.ports.iter().map(|port| live::open(&port.interface, options));
     let sockets: Vec<EthernetSocket> = opened.collect::<Result<_, _>>()?;
     let has_cable = |port: &PortArg| match args.cables {

@@ -177,6 +177,8 @@ pub struct World {
     actions: Vec<Action>,
     /// The same of links.
     outcomes: Vec<Outcome>,
+    /// Whether the first events are planned.
+    is_planned: bool,
     /// By node.
     clocks: Vec<Clock>,
     random_of_clocks: Vec<Random>,
@@ -233,6 +235,7 @@ impl World {
             behind,
             actions: Vec::new(),
             outcomes: Vec::new(),
+            is_planned: false,
             clocks,
             random_of_clocks,
             agendas,
@@ -290,9 +293,11 @@ impl World {
         true
     }
 
-    /// Lets all flows send until `end`. Frames that are under way then are not told of.
+    /// Lets all flows send until `end`, from where an earlier call ended. Frames that are under way then are not told of.
     pub fn run_until(&mut self, end: Time, observer: &mut dyn Observer) {
-        self.plan();
+        if !self.is_planned {
+            self.plan();
+        }
         while self.core.next_at().is_some_and(|at| at <= end) {
             let Some(event) = self.core.next() else { break };
             self.happen(event, observer);
@@ -301,6 +306,7 @@ impl World {
 
     /// Plans the first event of each flow, station and clock.
     fn plan(&mut self) {
+        self.is_planned = true;
         self.plan_flows();
         for node in 0..self.stations.len() {
             self.plan_station(node);

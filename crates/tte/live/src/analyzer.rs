@@ -10,6 +10,7 @@ use candor_wire::eth::tte::Measurement;
 
 use candor_wire::eth::{Address, FCS_LEN, Frame, ether_type};
 
+use crate::unless_down;
 use candor_tte::frames::Destinations;
 
 /// How often it is looked for frames. Whoever waits for them is woken by the thread that sends, behind its stamp, which costs
@@ -46,12 +47,12 @@ pub struct Arrivals {
 /// Receives until `stop`. Frames whose number of the run is not `run` are strangers.
 ///
 /// # Errors
-/// The interface is down or gone.
+/// The interface is gone.
 pub fn analyze(socket: &EthernetSocket, run: u32, stop: &AtomicBool) -> Result<Arrivals, Error> {
     let mut arrivals = Arrivals::default();
     let mut bytes = [0; 2_048];
     loop {
-        while let Some(received) = socket.receive(&mut bytes)? {
+        while let Some(received) = unless_down(socket.receive(&mut bytes), None)? {
             let frame = Frame::parse(&bytes[..received.len]).ok();
             let measurement = frame.and_then(|frame| Measurement::parse(frame.payload).ok());
             match measurement.filter(|measurement| measurement.run == run) {
@@ -96,7 +97,7 @@ pub enum Heard {
 /// It looks every [`GLANCE`].
 ///
 /// # Errors
-/// The interface is down or gone.
+/// The interface is gone.
 pub fn listen(
     socket: &EthernetSocket,
     network: &Network,
@@ -107,7 +108,7 @@ pub fn listen(
     let mut bytes = [0; 2_048];
     loop {
         let now = clock::now::<Realtime>();
-        while let Some(received) = socket.receive(&mut bytes)? {
+        while let Some(received) = unless_down(socket.receive(&mut bytes), None)? {
             let bytes = &bytes[..received.len];
             let found = destinations.flow_of(bytes);
             let frame = Frame::parse(bytes).ok();

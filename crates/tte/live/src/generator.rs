@@ -21,7 +21,7 @@ use candor_wire::eth::tte::Measurement;
 use crate::feed::{Feed, Next};
 use crate::pace::{ATTENTION, AWAKE, Pace};
 use crate::synchronisation::{Change, Heard, Synchronisation};
-use crate::{Epoch, Stops, Warmer};
+use crate::{Epoch, Stops, Warmer, unless_down};
 
 /// The longest frame without its check sequence and without a tag.
 const MAX_LEN: usize = 1_514;
@@ -153,7 +153,7 @@ impl Generator<'_> {
     /// awake before time-triggered frames; others may leave some 100 us late.
     ///
     /// # Errors
-    /// An interface is down or gone.
+    /// An interface is gone. What one does not take that is down is told as not taken.
     pub fn run(&self, stop: &AtomicBool, tell: &mut dyn FnMut(News)) -> Result<Generated, Error> {
         let cycle = self.network.cycle;
         let first = self.nodes.first().map_or(0, |&(node, _)| node);
@@ -274,7 +274,8 @@ impl Work<'_> {
         let mut bytes = [0; MAX_LEN];
         let len = network.write_frame(socket.address(), &measurement, &mut bytes);
         let kernel_id = socket.next_id();
-        let is_taken = socket.send(&bytes[..len])? == Sent::Taken;
+        let sent = unless_down(socket.send(&bytes[..len]), Sent::WouldBlock)?;
+        let is_taken = sent == Sent::Taken;
         let departure = Departure { flow, number, due, stamp: None, is_taken };
         if is_taken {
             self.unstamped.push_back((place, kernel_id, departure, is_synchronised));
@@ -328,7 +329,7 @@ impl Work<'_> {
         let now = clock::now::<Realtime>();
         let mut bytes = [0; 2_048];
         let Some((_, socket)) = self.generator.nodes.first() else { return Ok(()) };
-        while let Some(received) = socket.receive(&mut bytes)? {
+        while let Some(received) = unless_down(socket.receive(&mut bytes), None)? {
             let Some(synchronisation) = &mut self.synchronisation else {
                 self.strangers += 1;
                 continue;

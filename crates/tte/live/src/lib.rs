@@ -26,6 +26,7 @@ pub mod synchronisation;
 
 pub use pace::Warmer;
 
+use candor_linux::Error;
 use candor_linux::gaps::Gaps;
 use candor_time::{Instant, Nanos, Realtime};
 
@@ -52,6 +53,14 @@ impl Epoch {
     #[must_use]
     pub fn since(self, instant: Instant<Realtime>) -> Nanos {
         Nanos::from_nanos(instant.as_nanos().saturating_sub(self.0.as_nanos()))
+    }
+}
+
+/// An interface that is down for a moment takes and brings nothing, and that is all.
+fn unless_down<T>(outcome: Result<T, Error>, otherwise: T) -> Result<T, Error> {
+    match outcome {
+        Err(error) if error.is_down() => Ok(otherwise),
+        outcome => outcome,
     }
 }
 

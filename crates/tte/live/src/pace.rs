@@ -12,10 +12,41 @@ pub(crate) const AWAKE: Nanos = Nanos::from_micros(500);
 /// How long it sleeps at a time.
 pub(crate) const ATTENTION: Nanos = Nanos::from_millis(50);
 
-/// By how much a frame changes when the next one is handed over, in ns.
-const STEP_NS: i64 = 100;
+/// By how much a frame changes when the next one is handed over, in ns: the first ones, and those behind them.
+const STEPS_NS: [i64; 2] = [500, 100];
+/// How many the first ones are.
+const FIRST: u32 = 24;
 /// No frame takes longer from a program to its interface, but on a machine that is busy otherwise.
 const MOST_ADVANCE: Nanos = Nanos::from_micros(20);
+
+/// How long it takes from the last look at the clock until the kernel has handed a frame to the interface: by so much a
+/// frame goes earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Advance {
+    time: Nanos,
+    learned: u32,
+}
+
+impl Advance {
+    pub(crate) const fn new(time: Nanos) -> Self {
+        Self { time, learned: 0 }
+    }
+
+    /// A frame was to leave at `due`, and did so at `stamp`: the next ones are handed over a little earlier or later, so
+    /// that half of them leave too early. How long a frame takes depends on what the processor did before.
+    pub(crate) fn learn(&mut self, due: Instant<Realtime>, stamp: Instant<Realtime>) {
+        let step_ns = STEPS_NS[usize::from(self.learned >= FIRST)];
+        self.learned = self.learned.saturating_add(1);
+        let step_ns = if stamp > due { step_ns } else { -step_ns };
+        let time_ns = self.time.as_nanos().saturating_add_signed(step_ns);
+        self.time = MOST_ADVANCE.min(Nanos::from_nanos(time_ns));
+    }
+
+    /// When to hand a frame over that is to leave at `instant`.
+    pub(crate) fn earlier(self, instant: Instant<Realtime>) -> Instant<Realtime> {
+        Instant::from_nanos(instant.as_nanos().saturating_sub(self.time.as_nanos()))
+    }
+}
 
 /// From so long before an instant on, until so long before it, frames keep the way through the kernel warm, and how often.
 const WARM: Nanos = Nanos::from_micros(100);
@@ -53,9 +84,7 @@ impl<'a> Warmer<'a> {
 
 /// The waiting of a thread.
 pub(crate) struct Pace<'a> {
-    /// How long it takes from the last look at the clock until the kernel has handed a frame to the interface: by so
-    /// much a frame goes earlier.
-    advance: Nanos,
+    advance: Advance,
     /// When it was stopped while it was awake.
     pub(crate) gaps: Gaps<Realtime>,
     warmer: Option<Warmer<'a>>,
@@ -63,7 +92,7 @@ pub(crate) struct Pace<'a> {
 
 impl<'a> Pace<'a> {
     pub(crate) fn new(advance: Nanos, warmer: Option<Warmer<'a>>) -> Self {
-        Self { advance, gaps: Gaps::default(), warmer }
+        Self { advance: Advance::new(advance), gaps: Gaps::default(), warmer }
     }
 
     /// A frame is to be handed over at `instant`, and it is `now`.
@@ -73,17 +102,14 @@ impl<'a> Pace<'a> {
         }
     }
 
-    /// A frame was to leave at `due`, and did so at `stamp`: the next ones are handed over a little earlier or later, so
-    /// that half of them leave too early. How long a frame takes depends on what the processor did before.
+    /// A frame was to leave at `due`, and did so at `stamp`.
     pub(crate) fn learn(&mut self, due: Instant<Realtime>, stamp: Instant<Realtime>) {
-        let step_ns = if stamp > due { STEP_NS } else { -STEP_NS };
-        let advance_ns = self.advance.as_nanos().saturating_add_signed(step_ns);
-        self.advance = MOST_ADVANCE.min(Nanos::from_nanos(advance_ns));
+        self.advance.learn(due, stamp);
     }
 
     /// When to hand a frame over that is to leave at `instant`.
     pub(crate) fn earlier(&self, instant: Instant<Realtime>) -> Instant<Realtime> {
-        Instant::from_nanos(instant.as_nanos().saturating_sub(self.advance.as_nanos()))
+        self.advance.earlier(instant)
     }
 
     /// Reads the clock.

@@ -15,8 +15,8 @@ use candor_tte::station::{Action, Station};
 use candor_tte::{Network, Relaying, Role};
 use candor_wire::eth::tte::Measurement;
 
-use crate::pace::{ATTENTION, AWAKE, Pace};
-use crate::{Epoch, Stops, Warmer};
+use crate::pace::{ATTENTION, AWAKE, Advance, Pace};
+use crate::{Epoch, Stops, Warmer, unless_down};
 
 /// What happens within this is waited for, and no port is looked at meanwhile.
 const IMMINENT: Nanos = Nanos::from_micros(10);
@@ -154,6 +154,8 @@ struct Beat {
     offset: i64,
     /// The number of the next cycle.
     cycle: u64,
+    /// That of its own: the first port of several finds the kernel cold.
+    advance: Advance,
 }
 
 impl Beat {
@@ -188,7 +190,7 @@ impl Switch<'_> {
     /// Relays until `stop`.
     ///
     /// # Errors
-    /// An interface is down or gone.
+    /// An interface is gone. What was to leave by one that is down is dropped.
     pub fn run(&self, stop: &AtomicBool) -> Result<Switched, Error> {
         let mut notes = Notes { frames: Some(Switched::default()), ..Notes::default() };
         let stops = self.relay(stop, None, &mut notes)?;
@@ -198,7 +200,7 @@ impl Switch<'_> {
     /// Relays until `stop`, sends protocol control frames, and counts. It keeps nothing of single frames.
     ///
     /// # Errors
-    /// An interface is down or gone.
+    /// An interface is gone. What was to leave by one that is down is dropped.
     pub fn serve(&self, stop: &AtomicBool, service: &Service<'_>) -> Result<Tally, Error> {
         let mut notes = Notes::default();
         let stops = self.relay(stop, Some(service), &mut notes)?;
@@ -236,7 +238,7 @@ impl Switch<'_> {
         let mut bytes = [0; 2_048];
         while !stop.load(Ordering::Relaxed) {
             for (index, (link, socket)) in self.ports.iter().enumerate() {
-                while let Some(received) = socket.receive(&mut bytes)? {
+                while let Some(received) = unless_down(socket.receive(&mut bytes), None)? {
                     let noticed = pace.now();
                     let found = destinations.flow_of(&bytes[..received.len]);
                     let came = found.and_then(|(flow, measurement)| {
@@ -311,8 +313,9 @@ impl Switch<'_> {
                 if let Some(service) = service {
                     self.beat(&mut beats, service, &mut pace, &mut notes.tally)?;
                 }
-                let beat = beats.iter().map(|beat| beat.at(self.network.cycle)).min();
-                let beat = beat.map(|at| pace.earlier(self.epoch.at(at)));
+                let cycle = self.network.cycle;
+                let beat =
+                    beats.iter().map(|it| it.advance.earlier(self.epoch.at(it.at(cycle)))).min();
                 let departure = departures.peek().map(|it| self.epoch.at(it.0.0));
                 let departure = departure.map(|due| pace.earlier(due));
                 let next = station.next_at().map(|at| self.epoch.at(at));
@@ -353,7 +356,7 @@ impl Switch<'_> {
                 true => -it.preamble().as_nanos().cast_signed(),
                 false => (it.transmission(PCF_SIZE) + it.delay).as_nanos().cast_signed(),
             };
-            Beat { port, offset, cycle: 1 }
+            Beat { port, offset, cycle: 1, advance: Advance::new(self.advance) }
         };
         self.ports.iter().enumerate().map(beat).collect()
     }
@@ -370,7 +373,8 @@ impl Switch<'_> {
         for beat in beats {
             let cycle = self.network.cycle;
             loop {
-                let hand_over = pace.earlier(self.epoch.at(beat.at(cycle)));
+                let due = self.epoch.at(beat.at(cycle));
+                let hand_over = beat.advance.earlier(due);
                 let now = pace.now();
                 if now < hand_over {
                     break;
@@ -385,11 +389,16 @@ impl Switch<'_> {
                 }
                 let pcf = integration(number as u32, late);
                 let frame = self.network.frames.pcf(socket.address(), id, &pcf);
-                match socket.send(&frame)? {
+                match unless_down(socket.send(&frame), Sent::WouldBlock)? {
                     Sent::Taken => tally.pcfs += 1,
                     _ => tally.pcfs_missed += 1,
                 }
-                socket.transmit_stamps(&mut |_, _| ())?;
+                let mut stamp = None;
+                socket.transmit_stamps(&mut |_, it| stamp = Some(it))?;
+                if let Some(stamp) = stamp {
+                    // It says itself how late it was handed over.
+                    beat.advance.learn(due + late, stamp);
+                }
             }
         }
         Ok(())
@@ -456,7 +465,10 @@ impl Switch<'_> {
             leave(inside, id);
             return Ok(());
         };
-        let sent = socket.send(&frame.bytes)?;
+        let sent = match socket.send(&frame.bytes) {
+            Err(error) if error.is_down() => Err(Cause::Down),
+            sent => Ok(sent?),
+        };
         let mut stamp = None;
         socket.transmit_stamps(&mut |_, it| stamp = Some(it))?;
         if let Some(stamp) = stamp {
@@ -464,17 +476,18 @@ impl Switch<'_> {
         }
         let done = stamp.unwrap_or_else(|| pace.now());
         let is_scheduled = self.network.flows[frame.flow].is_time_triggered();
-        if is_scheduled {
-            pace.learn(due, done);
+        if let Some(stamp) = stamp.filter(|_| is_scheduled) {
+            pace.learn(due, stamp);
         }
         let number = frame.measurement.map_or(0, |it| u64::from(it.sequence));
         match (sent, frame.measurement.filter(|_| is_scheduled)) {
-            (Sent::Taken, Some(measurement)) => {
+            (Ok(Sent::Taken), Some(measurement)) => {
                 let Inside { received, noticed, ready, .. } = *frame;
                 notes.relayed(Relayed { measurement, due, done, received, noticed, ready });
             }
-            (Sent::Taken, None) => notes.other(is_scheduled),
-            _ => notes.dropped(frame.flow, number, Cause::QueueFull),
+            (Ok(Sent::Taken), None) => notes.other(is_scheduled),
+            (Ok(_), _) => notes.dropped(frame.flow, number, Cause::QueueFull),
+            (Err(cause), _) => notes.dropped(frame.flow, number, cause),
         }
         leave(inside, id);
         Ok(())
