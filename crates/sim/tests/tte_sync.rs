@@ -270,3 +270,52 @@ fn files_say_what_is_wrong_with_a_synchronisation() {
         assert!(said.contains(part), "{to}: {said}");
     }
 }
+
+/// A best-effort frame that is held back before an instant stays so when the clock is corrected.
+#[test]
+fn corrections_let_no_frame_out_that_is_in_the_way() {
+    const NETWORK: &str = r#"
+        cycle = "3ms"
+        precision = "2us"
+        end_system = { a = {}, b = {}, c = {} }
+        switch = { s0 = { processing = "2us" }, s1 = { processing = "2us" } }
+        link.la = { between = ["a", "s0"], delay = "100ns" }
+        link.lb = { between = ["b", "s0"], delay = "50ns" }
+        link.lc = { between = ["c", "s1"] }
+        link.t = { between = ["s0", "s1"], delay = "500ns" }
+        synchronisation = { period = "1ms", masters = ["a", "b", "c"], compression_master = "s1" }
+        flow.tt = { class = "tt", id = 1, from = "b", to = "c", send = "800us", relay_delay = "20us" }
+        flow.other = { class = "tt", id = 2, from = "a", to = "c", size = 500, period = "1ms", send = "400us", relay_delay = "60us" }
+        flow.be = { class = "be", from = "a", to = "c", size = 1518, load = 60 }
+    "#;
+    /// When frames of the first flow leave each node, behind when they were due.
+    #[derive(Default)]
+    struct Departures(Vec<(usize, u64)>);
+    impl Observer for Departures {
+        fn record(&mut self, record: &Record) {
+            assert!(record.flow != 0 || record.fate.is_ok(), "{record:?}");
+        }
+        fn transmits(&mut self, it: &candor_sim::tte::Transmission) {
+            if it.flow == 0 {
+                self.0.push((it.from, (it.at - it.due).as_nanos()));
+            }
+        }
+    }
+    // Instants around the correction in the second of three integration cycles.
+    for send_us in (700..900).step_by(20) {
+        let text = NETWORK.replace("800us", &format!("{send_us}us"));
+        let network = network(&text);
+        let mut departures = Departures::default();
+        World::new(network.clone(), 1).run_until(Time::from_nanos(300_000_000), &mut departures);
+        assert!(departures.0.len() > 200);
+        for (node, behind_ns) in departures.0 {
+            let hop = network.flows[0].hops.iter().find(|hop| hop.from == node).unwrap();
+            let wanted_ns = (hop.at - network.flows[0].hops[0].at).as_nanos();
+            // Corrections of less than the precision.
+            assert!(
+                behind_ns.abs_diff(wanted_ns) < 2_000,
+                "{send_us}: {node} {behind_ns} {wanted_ns}"
+            );
+        }
+    }
+}

@@ -71,6 +71,67 @@ fn a_schedule_that_works() {
 }
 
 #[test]
+fn clocks() {
+    const SYNCHRONISED: &str = "[synchronisation]\nperiod = \"4ms\"\nmasters = [\"a\", \"b\"]\ncompression_master = \"one\"\n";
+    let drifts = ("a = {}", "a = { drift = 200 }");
+    let with = |more: &str| ("[flow.f]", format!("{SYNCHRONISED}{more}[flow.f]"));
+    changed(
+        &[drifts],
+        expect![[r#"
+        n:4:26: error: clocks run up to 200 ppm apart and nothing corrects them: after 5ms they differ by more than the precision of 1us, and frames miss their instants
+          hint: add a table `synchronisation`, or remove `drift` and `drift_change`
+    "#]],
+    );
+    let (old, new) = with("");
+    changed(&[(old, &new)], expect![[r#""#]]);
+    changed(&[drifts, (old, &new)], expect![[r#""#]]);
+    changed(
+        &[("a = {}", "a = { drift = -100 }"), ("b = {}", "b = { drift = 200 }"), (old, &new)],
+        expect![[r#"
+            n:16:10: error: clocks run up to 300 ppm apart: after 3.333333ms they differ by more than the precision of 1us, but they are corrected every 4ms
+              hint: a period of at most 3.333333ms, or a larger `precision`
+        "#]],
+    );
+    let (old, new) = with("max_transmission_delay = \"1us\"\n");
+    changed(
+        &[(old, &new)],
+        expect![[r#"
+        n:19:26: error: `max_transmission_delay` is 1us, but some protocol control frames take 13.62us at least, so they do not count
+          hint: remove it, or max_transmission_delay = "79.54us"
+    "#]],
+    );
+    let (old, new) = with("max_transmission_delay = \"30us\"\n");
+    changed(
+        &[(old, &new)],
+        expect![[r#"
+        n:19:26: warning: `max_transmission_delay` is 30us, but a protocol control frame may take 79.54us behind other frames, and does not count then
+          hint: remove it, and the longest delay is computed
+    "#]],
+    );
+    let (old, new) = with("");
+    changed(
+        &[("id = 1", "id = 65535"), (old, &new)],
+        expect![[r#"
+        n:21:6: error: `f` has the id 65535 of `protocol control frames`: switches and receivers cannot tell their frames apart
+          hint: give each time-triggered and rate-constrained flow an id of its own
+    "#]],
+    );
+}
+
+#[test]
+fn gaps_that_change_on_the_way() {
+    let rc = "[flow.h]\nclass = \"rc\"\nid = 3\nfrom = \"a\"\nto = \"x\"\ngap = \"1ms\"\n";
+    with(
+        rc,
+        expect![[r#"
+        n:31:7: warning: `two` may drop frames of `h`, which come up to 18.56us closer together if they wait behind one frame of another flow on each link on the way; `jitter` is 0ns
+          hint: jitter = "18.56us", and more for each further frame before it
+    "#]],
+    );
+    with(&format!("{rc}jitter = \"100us\"\n"), expect![[r#""#]]);
+}
+
+#[test]
 fn contention() {
     // One behind the other, to the nanosecond: 64 bytes take 6.72 us.
     changed(&[("\"200us\"", "\"96.72us\"")], expect![[r#""#]]);
