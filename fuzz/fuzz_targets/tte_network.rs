@@ -54,6 +54,7 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     let is_sure = findings.is_empty() && has_schedules && !network.has_clocks();
     if is_sure && is_quick && frames <= MOST_FRAMES && !network.flows.is_empty() {
         let end_ns = network.cycle.as_nanos() * (CYCLES + 1);
-        World::new(network.clone(), 1).run_until(Time::from_nanos(end_ns), &mut Scheduled(&network));
+        World::new(network.clone(), 1)
+            .run_until(Time::from_nanos(end_ns), &mut Scheduled(&network));
     }
 });

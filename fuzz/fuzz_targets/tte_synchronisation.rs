@@ -45,7 +45,10 @@ libfuzzer_sys::fuzz_target!(|steps: Vec<(u8, u32, u32, Vec<u8>)>| {
         let _ = it.next_change();
         // Frames that count are within an eighth of a cycle of where they are to come.
         assert!(it.precision() <= CYCLE, "{}", it.precision());
-        assert!(!it.is_synchronised() || it.begin().0.as_nanos().abs_diff(now_ns) < 5 * CYCLE.as_nanos());
+        assert!(
+            !it.is_synchronised()
+                || it.begin().0.as_nanos().abs_diff(now_ns) < 5 * CYCLE.as_nanos()
+        );
     }
     assert_eq!((it.accepted(), it.refused().values().sum::<u64>()), (accepted, refused));
 });
