@@ -207,6 +207,8 @@ pub struct TimeTriggered {
     pub instrument: TimeStamping,
     /// Where it runs.
     pub testbed: Testbed,
+    /// What is wrong with the schedule: it is measured all the same.
+    pub schedule_errors: Vec<String>,
 }
 
 /// What a driver that takes its time stamp late adds to a latency.

@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::io::Write;
 
 use candor_causes::{Cause, Ending, Endings};
+use candor_diagnostics::counted;
 use candor_lat::{Metric, Tap, TapPath, Taps};
 use candor_time::Nanos;
 use candor_tte::model::Framing;
@@ -212,7 +213,12 @@ impl<'a> Flow<'a> {
             schedule: LinkSchedule::of(network),
             instrument: None,
         };
+        let errors = &self.settings.schedule_errors;
+        let note = errors.first().map(|first| {
+            format!("the schedule has {}: {first}", counted(errors.len() as u64, "error"))
+        });
         Ok(ResultFile {
+            notes: note.into_iter().collect(),
             duration_ns: duration.as_nanos(),
             counts,
             stopped,

@@ -1,6 +1,6 @@
 //! Network files: TOML to a [`Network`]. `docs/time-triggered.md` is their manual.
 //!
-//! Experiments say the same in their table `network`, and use the same reader: [`read`].
+//! Experiments say the same in their table `network`, and use the same reader: [`read_with_places`].
 
 use candor_config::{Entry, Section};
 use candor_diagnostics::{Findings, Origin, Source, did_you_mean, list_of_names};
@@ -115,13 +115,8 @@ pub fn parse_with_places(name: &str, text: &str) -> (Option<(Network, Places)>, 
     (network.filter(|_| !findings.has_errors()), findings)
 }
 
-/// Reads a network from a table; what is wrong with it becomes findings, and then there may be none.
-#[must_use]
-pub fn read(file: Section<'_>) -> Option<Network> {
-    read_with_places(file).map(|(network, _)| network)
-}
-
-/// The same, and where everything stands.
+/// Reads a network from a table, and where everything stands; what is wrong with it becomes findings, and then there may be
+/// none.
 #[must_use]
 pub fn read_with_places(mut file: Section<'_>) -> Option<(Network, Places)> {
     let findings = file.findings();

@@ -22,8 +22,10 @@
 use std::path::Path;
 
 use candor_config::{Section, Table, Value};
-use candor_diagnostics::{Findings, Source, list_of_names};
+use candor_diagnostics::{Findings, Severity, Source, list_of_names};
 use candor_time::Nanos;
+use candor_tte::check::check;
+use candor_tte::file::{Places, read_with_places};
 use candor_tte::model::Framing;
 use candor_tte::{Network, Oscillator, SIZES};
 
@@ -71,7 +73,8 @@ pub(super) fn read(
     let driver_origin = file.origin_of("driver");
     file.finish();
     let value = table.get("network").and_then(Value::as_table)?;
-    let (network, inputs) = network(value, base, findings)?;
+    let ((network, places), inputs) = network(value, base, findings)?;
+    let schedule_errors = schedule_errors(&network, &places);
     let named = |wanted: Option<(&str, &_)>, names: &[&str], what: &str, key: &str| match wanted {
         Some((name, origin)) => {
             let index = names.iter().position(|it| *it == name);
@@ -119,8 +122,16 @@ pub(super) fn read(
         }
     }
     let framing = framing.unwrap_or_default();
-    let time_triggered =
-        TimeTriggered { network, flow, receiver, framing, published, instrument, testbed };
+    let time_triggered = TimeTriggered {
+        network,
+        flow,
+        receiver,
+        framing,
+        published,
+        instrument,
+        testbed,
+        schedule_errors,
+    };
     let conditions = time_triggered.describe();
     let kind = Kind::TimeTriggered(Box::new(time_triggered));
     Some(Examined { kind, conditions, inputs, count: DEFAULT_COUNT })
@@ -146,10 +157,14 @@ fn published_for(size: u16, value: &Value, findings: &Findings) -> Option<Nanos>
 }
 
 /// The network of an experiment: its own table, laid over the file that it names.
-fn network(table: &Table, base: &Path, findings: &Findings) -> Option<(Network, Vec<Input>)> {
+fn network(
+    table: &Table,
+    base: &Path,
+    findings: &Findings,
+) -> Option<((Network, Places), Vec<Input>)> {
     let mut own = table.clone();
     let Some(file) = own.remove("file") else {
-        return Some((candor_tte::file::read(Section::new(&own, findings))?, Vec::new()));
+        return Some((read_with_places(Section::new(&own, findings))?, Vec::new()));
     };
     let Some(name) = file.as_str() else {
         file.wrong_type("file", "the name of a network file", findings);
@@ -170,7 +185,15 @@ fn network(table: &Table, base: &Path, findings: &Findings) -> Option<(Network, 
     let source = Source::new(path.display().to_string(), text);
     let mut whole = candor_config::parse(&source, findings)?;
     whole.merge(own);
-    Some((candor_tte::file::read(Section::new(&whole, findings))?, vec![input]))
+    Some((read_with_places(Section::new(&whole, findings))?, vec![input]))
+}
+
+/// What the checker says is wrong with a schedule.
+fn schedule_errors(network: &Network, places: &Places) -> Vec<String> {
+    let findings = Findings::new();
+    check(network, places, &findings);
+    let errors = findings.sorted().into_iter().filter(|it| it.severity == Severity::Error);
+    errors.map(|finding| finding.message).collect()
 }
 
 impl TimeTriggered {

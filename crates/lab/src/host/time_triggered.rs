@@ -556,7 +556,7 @@ fn evaluate<'a>(
         notes.push(format!("{} belonged to no flow", counted(all, "frame")));
     }
     let mut result = flow.finish(experiment, command, measured.duration, Vec::new())?;
-    result.notes = notes;
+    result.notes.extend(notes);
     if let Some(figures) = &mut result.time_triggered {
         figures.instrument = Some(instrument);
     }
