@@ -65,6 +65,9 @@ fn without_jitter_nothing_is_left_of_the_latency_but_the_model() {
         assert_eq!((figures.model_ns, figures.equation_3_ns), (model_ns, model_ns));
         assert_eq!((figures.published_ns, figures.jitter_ns), (published_ns, Some(0)));
         assert_eq!((figures.late_cycle, figures.relay_delay_ns), (0, 350_000));
+        assert!(result.notes.is_empty(), "{:?}", result.notes);
+        assert_eq!(figures.schedule.len(), 2, "two directions have time-triggered frames");
+        assert!(figures.schedule.iter().all(|it| it.frames.len() == 1));
         let latency = result.metric(Metric::NetworkLatency).unwrap();
         assert_eq!((latency.min_ns, latency.max_ns), (model_ns as i64, model_ns as i64));
         for metric in [Metric::Residual, Metric::Departure, Metric::Arrival] {
@@ -91,6 +94,14 @@ fn what_misses_its_instant_is_a_cycle_late_or_overwritten() {
     assert_eq!(counts.received + counts.lost, 50);
     assert!(result.stopped.iter().all(|it| it.cause == "overwritten"), "{:?}", result.stopped);
     assert!(figures.jitter_ns.unwrap() > 2_900_000);
+}
+
+#[test]
+fn a_schedule_with_errors_is_measured_and_they_are_said() {
+    let results = simulate("[matrix]\nnetwork.flow.measured.relay_delay = [\"1us\"]\n");
+    let note = "the schedule has 1 error: `measured` can leave switch `switch` 10.76us behind";
+    assert!(results[0].notes[0].starts_with(note), "{:?}", results[0].notes);
+    assert_eq!(results[0].time_triggered.as_ref().unwrap().late_cycle, 50);
 }
 
 #[test]
