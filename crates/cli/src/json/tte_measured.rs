@@ -51,6 +51,8 @@ pub(crate) struct TteMeasured<'a> {
     pub(crate) model_ns: Option<i64>,
     /// By how much the median exceeds that, in ns
     pub(crate) residual_ns_p50: Option<i64>,
+    /// Frames that came half a period late or more, so with the next cycle; null where there is no model
+    pub(crate) late: Option<u64>,
 }
 
 impl Object for TteMeasured<'_> {

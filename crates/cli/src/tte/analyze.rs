@@ -404,7 +404,8 @@ impl Analysis<'_> {
             .filter(|(_, (_, it))| it.received + it.lost + it.unmatched > 0)
             .map(|(index, (flow, figures))| {
                 let model_ns = self.model_ns(index, figures);
-                figures::Row { flow: &flow.name, figures, model_ns, is_two_ports }
+                let period_ns = flow.period().map(|it| it.as_nanos().cast_signed());
+                figures::Row { flow: &flow.name, figures, model_ns, period_ns, is_two_ports }
             })
             .collect();
         let (interface, from) = (self.args.interface.as_str(), self.args.from.as_deref());

@@ -166,6 +166,8 @@ pub(super) struct Row<'a> {
     pub(super) flow: &'a str,
     pub(super) figures: &'a Figures,
     pub(super) model_ns: Option<i64>,
+    /// The distance of two frames, if they are time-triggered.
+    pub(super) period_ns: Option<i64>,
     pub(super) is_two_ports: bool,
 }
 
@@ -180,6 +182,13 @@ impl Row<'_> {
 
     fn residual_ns(&self) -> Option<i64> {
         Some(self.latency()?.p50_ns - self.model_ns?)
+    }
+
+    /// Frames that came half a period late or more: with the next cycle.
+    fn late(&self) -> Option<u64> {
+        let bound_ns = self.model_ns? + self.period_ns? / 2;
+        let profile = self.figures.latency.as_ref()?.profile();
+        Some(profile.iter().find(|(ns, _)| *ns > bound_ns).map_or(0, |(_, frames)| *frames))
     }
 }
 
@@ -221,8 +230,16 @@ pub(super) fn text(rows: &[Row<'_>]) -> String {
         cells
     };
     let first = table(&head, &rows.iter().map(cells).collect::<Vec<_>>());
-    let head =
-        ["flow", ">model", ">residual p50", ">IPDV p50", ">IPDV p99", ">IPDV max", ">unmatched"];
+    let head = [
+        "flow",
+        ">model",
+        ">residual p50",
+        ">late",
+        ">IPDV p50",
+        ">IPDV p99",
+        ">IPDV max",
+        ">unmatched",
+    ];
     let cells = |row: &Row<'_>| {
         let ipdv = row.ipdv();
         let ns = |of: fn(&Summary) -> i64| duration_or_dash(ipdv.as_ref().map(of));
@@ -230,6 +247,7 @@ pub(super) fn text(rows: &[Row<'_>]) -> String {
             row.flow.to_owned(),
             duration_or_dash(row.model_ns),
             duration_or_dash(row.residual_ns()),
+            row.late().map_or_else(|| "-".to_owned(), thousands),
             ns(|it| it.p50_ns),
             ns(|it| it.p99_ns),
             ns(|it| it.max_ns),
@@ -271,6 +289,7 @@ pub(super) fn json(
             ipdv_ns_max: ipdv.map(|it| it.max_ns),
             model_ns: row.model_ns,
             residual_ns_p50: row.residual_ns(),
+            late: row.late(),
         }
     }))
 }
@@ -291,11 +310,12 @@ mod tests {
         }
         let Totals { received, lost, duplicated, reordered } = it.totals(false);
         assert_eq!([received, lost, duplicated, reordered], [5, 1, 1, 1]);
-        let row = Row { flow: "f", figures: &it, model_ns: Some(90), is_two_ports: false };
+        let (model_ns, period_ns) = (Some(90), Some(24));
+        let row = Row { flow: "f", figures: &it, model_ns, period_ns, is_two_ports: false };
         let (latency, ipdv) = (row.latency().unwrap(), row.ipdv().unwrap());
         assert_eq!((latency.min_ns, latency.max_ns, latency.p50_ns), (90, 110, 100));
         assert_eq!((ipdv.count, ipdv.min_ns, ipdv.max_ns), (2, 10, 20));
-        assert_eq!(row.residual_ns(), Some(10));
+        assert_eq!((row.residual_ns(), row.late()), (Some(10), Some(1)));
         // Of another run, 1 is no duplicate.
         assert_eq!(it.add(Key { run: 2, stream: 0, sequence: 1 }), Some(Order::Latest));
     }
