@@ -3,7 +3,8 @@
 use candor_diagnostics::Findings;
 use candor_time::Nanos;
 
-use crate::file::{Places, longest_delay};
+use crate::file::Places;
+use crate::file::synchronisation::longest_delay;
 use crate::{Flow, Network, Relaying, Role};
 
 pub(super) fn check(network: &Network, places: &Places, findings: &Findings) {
