@@ -22,7 +22,7 @@ mod gateway;
 mod hidden;
 mod leaves;
 mod machine;
-mod matrix;
+pub(crate) mod matrix;
 mod network;
 mod options;
 mod ping;

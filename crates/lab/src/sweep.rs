@@ -7,6 +7,7 @@ use candor_lat::Metric;
 use candor_lat::text::Range;
 use candor_time::Nanos;
 
+use crate::campaign::matrix::file_name;
 use crate::group::{Group, groups};
 use crate::result::{Figures, ResultFile};
 
@@ -55,29 +56,31 @@ pub fn sweeps(results: &[&ResultFile], axis: &str, metric: Metric) -> Vec<Sweep>
             own.map(|(name, value)| (last_part(name).to_owned(), value.to_owned())).collect();
         let value = text_of(&first.axes[axis]).to_owned();
         let Some(range) = range(&group, metric, &value) else { continue };
-        // What has no title of its own is named by its values.
-        let is_titled = !first.title.is_empty() && first.title != group.name;
-        let title = if is_titled { first.title.as_str() } else { "" };
-        let place = sweeps.iter().position(|it| {
-            // Two experiments with one title have one value each.
-            it.title == title && it.own == own && !it.ranges.iter().any(|it| it.name == value)
-        });
+        let experiment = experiment(&group);
+        let place = sweeps.iter().position(|it| it.experiment == experiment && it.own == own);
         let place = place.unwrap_or_else(|| {
-            sweeps.push(Points { title: title.to_owned(), own, ranges: Vec::new() });
+            // What has no title of its own has the name of its place in the matrix in its place.
+            let is_titled = !first.title.is_empty() && first.title != group.name;
+            let title = if is_titled { &first.title } else { experiment };
+            let (title, experiment) = (title.to_owned(), experiment.to_owned());
+            sweeps.push(Points { title, experiment, own, ranges: Vec::new() });
             sweeps.len() - 1
         });
         sweeps[place].ranges.push(range);
     }
+    let experiments: BTreeSet<_> = sweeps.iter().map(|it| it.experiment.clone()).collect();
     let titles: BTreeSet<_> = sweeps.iter().map(|it| it.title.clone()).collect();
     sweeps.sort_by(|one, other| {
         let numbers = |it: &Points| it.own.iter().map(|(_, value)| number_of(value)).collect();
-        let (one, other): (Vec<Number>, Vec<Number>) = (numbers(one), numbers(other));
+        let (one, other): (Vec<f64>, Vec<f64>) = (numbers(one), numbers(other));
         let pairs = one.iter().zip(&other).map(|(one, other)| one.total_cmp(other));
         pairs.fold(Ordering::Equal, Ordering::then)
     });
-    let sweep = |Points { title, own, mut ranges }: Points| {
+    let sweep = |Points { title, experiment, own, mut ranges }: Points| {
         ranges.sort_by(|one, other| number_of(&one.name).total_cmp(&number_of(&other.name)));
-        let title = Some(title).filter(|title| titles.len() > 1 && !title.is_empty());
+        // Experiments with one title are told apart by their names.
+        let title = if titles.len() < experiments.len() { experiment } else { title };
+        let title = Some(title).filter(|title| experiments.len() > 1 && !title.is_empty());
         let own = own.iter().map(|(name, value)| format!("{name} {value}"));
         Sweep { name: title.into_iter().chain(own).collect::<Vec<_>>().join(" · "), ranges }
     };
@@ -87,16 +90,28 @@ pub fn sweeps(results: &[&ResultFile], axis: &str, metric: Metric) -> Vec<Sweep>
 /// A sweep on its way.
 struct Points {
     title: String,
+    experiment: String,
     /// The other axes, with their values.
     own: Vec<(String, String)>,
     ranges: Vec<Range>,
 }
 
+/// The name of the experiment that a matrix made a group of: without the values of its axes at the end.
+fn experiment<'a>(group: &Group<'a>) -> &'a str {
+    let values: Vec<_> = group.runs[0].axes.values().map(|it| file_name(text_of(it))).collect();
+    let mut name = group.name;
+    while let Some(shorter) =
+        values.iter().find_map(|value| name.strip_suffix(value.as_str())?.strip_suffix('-'))
+    {
+        name = shorter;
+    }
+    // One that has no name has its values only.
+    if values.iter().any(|value| value == name) { "" } else { name }
+}
+
 fn last_part(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
-
-type Number = f64;
 
 /// A value without the quotes of TOML.
 fn text_of(value: &str) -> &str {
@@ -104,7 +119,7 @@ fn text_of(value: &str) -> &str {
 }
 
 /// What a value is ordered by: a duration in ns, a number; what is neither comes first.
-fn number_of(value: &str) -> Number {
+fn number_of(value: &str) -> f64 {
     let duration = || value.parse::<Nanos>().map(|it| it.as_nanos() as f64);
     value.parse::<f64>().or_else(|_| duration()).unwrap_or(f64::NEG_INFINITY)
 }

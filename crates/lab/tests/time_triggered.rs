@@ -8,7 +8,7 @@ use candor_lab::host::Host;
 use candor_lab::result::ResultFile;
 use candor_lab::runner::{Runner, Task, Unwatched};
 use candor_lab::simulate::Simulation;
-use candor_lab::{Campaign, Error};
+use candor_lab::{Campaign, Error, sweep};
 use candor_lat::Metric;
 
 /// One switch between two end systems, and a third one that sends best-effort frames.
@@ -102,6 +102,36 @@ fn a_schedule_with_errors_is_measured_and_they_are_said() {
     let note = "the schedule has 1 error: `measured` can leave switch `switch` 10.76us behind";
     assert!(results[0].notes[0].starts_with(note), "{:?}", results[0].notes);
     assert_eq!(results[0].time_triggered.as_ref().unwrap().late_cycle, 50);
+}
+
+#[test]
+fn sweeps_keep_experiments_apart() {
+    let results = simulate(
+        "[[experiment]]\nname = \"a\"\n[[experiment]]\nname = \"b\"\ntitle = \"Long\"\n\
+         [[experiment]]\nname = \"c\"\ntitle = \"Long\"\nmatrix.network.flow.measured.send = [\"900us\"]\n\
+         [matrix]\nnetwork.flow.measured.size = [512, 64]\n\
+         network.flow.measured.relay_delay = [\"0.2ms\", \"350us\", \"100us\"]\n",
+    );
+    let results: Vec<_> = results.iter().collect();
+    let axes = sweep::axes(&results);
+    let axis = sweep::named(&axes, "relay_delay")[0];
+    let sweeps = sweep::sweeps(&results, axis, Metric::NetworkLatency);
+    let names: Vec<_> = sweeps.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "a · size 64",
+            "b · size 64",
+            "a · size 512",
+            "b · size 512",
+            "c · send 900us · size 64",
+            "c · send 900us · size 512"
+        ]
+    );
+    for it in &sweeps {
+        let values: Vec<_> = it.ranges.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(values, ["100us", "0.2ms", "350us"], "{}", it.name);
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(super) struct Draft {
 }
 
 /// Letters, digits, `.`, `_` and `-`; anything else becomes `-`.
-fn file_name(text: &str) -> String {
+pub(crate) fn file_name(text: &str) -> String {
     let clean: String = text
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' })

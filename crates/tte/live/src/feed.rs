@@ -146,9 +146,8 @@ impl<'a> Feed<'a> {
                 }
             };
             for action in actions {
-                let (Action::Starts { id, .. } | Action::Dropped { id, .. }) = action;
+                let (Action::Starts { id, flow, .. } | Action::Dropped { id, flow, .. }) = action;
                 let due = self.waiting.remove(&id);
-                let (Action::Starts { flow, .. } | Action::Dropped { flow, .. }) = action;
                 if let Some(source) = self.sources.iter_mut().find(|it| it.flow == flow) {
                     let traffic = self.network.flows[flow].traffic;
                     if let (Action::Starts { at, .. }, Some(due)) = (action, due)
@@ -158,7 +157,7 @@ impl<'a> Feed<'a> {
                     }
                     source.is_waiting = false;
                 }
-                if let (Action::Starts { flow, hop, at, .. }, Some(due)) = (action, due) {
+                if let (Action::Starts { hop, at, .. }, Some(due)) = (action, due) {
                     let preamble =
                         self.network.links[self.network.flows[flow].hops[hop].link].preamble();
                     self.ready.push_back(Next { place, flow, due, first_bit: at + preamble });
