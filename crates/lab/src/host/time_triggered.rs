@@ -139,7 +139,10 @@ impl Bed<'_> {
         let is_real_time = realtime::set_policy(Task::This, Policy::Fifo(PRIORITY)).is_ok();
         let period = network.flows[self.settings.flow].period().unwrap_or(network.cycle);
         let (one, other) = (open("cal0")?, open("cal1")?);
-        let warm = open("warm0")?;
+        // One for each thread, by node, and one to calibrate: only one thread may send over a socket.
+        let warm =
+            (0..=network.nodes.len()).map(|_| open("warm0")).collect::<Result<Vec<_>, _>>()?;
+        let (calibrates, warm) = warm.split_last().ok_or_else(panicked)?;
         let sockets = self.sockets()?;
         let watched = Watched::begin();
         let stop = AtomicBool::new(false);
@@ -152,15 +155,11 @@ impl Bed<'_> {
                 scope.spawn(move || keep_awake(cpu, stop));
             }
             let calibrating =
-                scope.spawn(|| calibrate(&one, &other, Warmer::new(&warm), period)).join();
+                scope.spawn(|| calibrate(&one, &other, Warmer::new(calibrates), period)).join();
             let calibration = calibrating.map_err(|_| panicked())??;
             let epoch = Epoch(clock::now::<Realtime>() + LEAD);
-            let measured = self.run_threads(
-                scope,
-                &sockets,
-                (epoch, calibration.advance, Warmer::new(&warm)),
-                &stop,
-            )?;
+            let measured =
+                self.run_threads(scope, &sockets, (epoch, calibration.advance, warm), &stop)?;
             Ok::<_, Error>((calibration, epoch, measured))
         })?;
         let (sent, switched, arrivals) = measured;
@@ -184,7 +183,7 @@ impl Bed<'_> {
         &'scope self,
         scope: &'scope thread::Scope<'scope, 'env>,
         sockets: &'scope BTreeMap<(usize, usize), EthernetSocket>,
-        (epoch, advance, warmer): (Epoch, Nanos, Warmer<'scope>),
+        (epoch, advance, warm): (Epoch, Nanos, &'scope [EthernetSocket]),
         stop: &'scope AtomicBool,
     ) -> Result<(Departures, Vec<Switched>, Arrivals), Error> {
         let TimeTriggered { ref network, flow, receiver, .. } = *self.settings;
@@ -210,7 +209,7 @@ impl Bed<'_> {
                         Some((link, sockets.get(&(link, end))?))
                     });
                     let ports = ports.collect();
-                    let warmer = Some(warmer);
+                    let warmer = warm.get(node).map(Warmer::new);
                     let switch = Switch { network, node, ports, epoch, advance, warmer };
                     switches.push(scope.spawn(move || {
                         settle(PRIORITY, true);
@@ -238,7 +237,7 @@ impl Bed<'_> {
                             run,
                             seed,
                             advance: Advance::Learned(advance),
-                            warmer: Some(warmer),
+                            warmer: warm.get(node).map(Warmer::new),
                             count: Some((vec![flow], count)),
                             most_late: None,
                         };
