@@ -197,6 +197,7 @@ fn serve(port: &str, tick: &str) {
         listen: vec!["127.0.0.1:0".parse().expect("a place")],
         dbus: Vec::new(),
         coalesce: tick.parse().unwrap_or(Nanos::from_millis(10)),
+        allow_origin: Vec::new(),
     });
     let service = service.unwrap_or_else(|error| panic!("{error}"));
     if let Some(Place::Tcp(address)) = service.places().first() {

@@ -58,6 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         listen: vec!["127.0.0.1:0".parse()?],
         dbus: Vec::new(),
         coalesce: "1.5ms".parse()?,
+        allow_origin: Vec::new(),
     })?;
     let mut order = Order::default();
     let mut count = 0;

@@ -24,7 +24,8 @@
 //! counted is added up in one series with `rule="(retired rules)"` and no buses, so that sums over all
 //! rules never fall. A bus that was taken out takes the latencies of its pairs with it.
 //!
-//! Only loopback addresses are served, unless [`Exposure::Public`] is asked for: there is no password.
+//! Only loopback addresses are served, unless [`Exposure::Public`] is asked for: there is no password. There, requests that a page of
+//! somebody else's makes are refused ([`http::check_origin`]).
 //! Each request has a connection of its own, which ends with the answer. A connection has
 //! [`MAX_REQUEST`] bytes and [`PATIENCE`] for its request and as long for the answer. With
 //! [`MAX_CLIENTS`] connections a new one takes the place of the oldest whose request has not come within
@@ -102,6 +103,7 @@ impl std::error::Error for Error {}
 pub struct Listening {
     listener: TcpListener,
     address: SocketAddr,
+    exposure: Exposure,
 }
 
 impl Listening {
@@ -116,7 +118,7 @@ impl Listening {
             ListenError::Io(error) => fail(error),
         })?;
         let address = listener.local_addr().map_err(fail)?;
-        Ok(Self { listener, address })
+        Ok(Self { listener, address, exposure })
     }
 
     /// The address, with the port that it got.
@@ -131,8 +133,10 @@ impl Listening {
         snapshot: impl FnMut() -> Snapshot + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
         let snapshot = Mutex::new(snapshot);
-        let answer =
-            move |request: Request<Incoming>, _: &_| answer(&request, || lock(&snapshot)());
+        let exposure = self.exposure;
+        let answer = move |request: Request<Incoming>, _: &_| {
+            answer(&request, exposure, || lock(&snapshot)())
+        };
         http::serve(self.listener, LIMITS, answer)
     }
 }
@@ -142,12 +146,26 @@ impl Listening {
 /// # Errors
 /// Too many files are open.
 pub fn exchange(pieces: &[&[u8]]) -> io::Result<Vec<u8>> {
-    http::exchange(pieces, LIMITS, |request, _| answer(&request, Snapshot::default))
+    http::exchange(pieces, LIMITS, |request, _| {
+        answer(&request, Exposure::Loopback, Snapshot::default)
+    })
 }
 
 /// What is answered to a request.
-fn answer<T>(request: &Request<T>, snapshot: impl FnOnce() -> Snapshot) -> Response<Full<Bytes>> {
+fn answer<T>(
+    request: &Request<T>,
+    exposure: Exposure,
+    snapshot: impl FnOnce() -> Snapshot,
+) -> Response<Full<Bytes>> {
+    // Whoever is reached from elsewhere has names that nobody here knows.
+    let checked = match exposure {
+        Exposure::Loopback => http::check_origin(request, &[]).map(drop),
+        Exposure::Public => Ok(()),
+    };
     let (status, kind, body) = match (request.uri().path(), request.method()) {
+        _ if checked.is_err() => {
+            refused(StatusCode::FORBIDDEN, "pages and names of others are refused; use localhost\n")
+        }
         ("/metrics", &Method::GET | &Method::HEAD) => {
             (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text(&snapshot()).into())
         }

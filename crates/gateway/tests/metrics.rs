@@ -14,7 +14,7 @@ use candor_time::{Monotonic, Nanos};
 
 /// No test waits longer than this for what must come.
 const PATIENCE: Duration = Duration::from_secs(60);
-const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// Metrics being served, until it is dropped.
 struct Exporter {
@@ -215,7 +215,8 @@ fn five_hundred_scrapes_at_once_are_answered() {
 #[test]
 fn pieces_make_no_difference() {
     for (request, status) in [
-        ("GET /metrics?name[]=candor_up HTTP/1.1\r\nHost: a\r\n\r\n", "1.1 200 OK"),
+        ("GET /metrics?name[]=candor_up HTTP/1.1\r\nHost: [::1]:9464\r\n\r\n", "1.1 200 OK"),
+        ("GET /metrics HTTP/1.1\r\nHost: 127.evil.com\r\n\r\n", "1.1 403 Forbidden"),
         ("GET /metrics HTTP/1.0\r\n\r\n", "1.0 200 OK"),
         ("GET /../metrics HTTP/1.1\r\n\r\n", "1.1 404 Not Found"),
         ("get /metrics HTTP/1.1\r\n\r\n", "1.1 405 Method Not Allowed"),

@@ -6,7 +6,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = "file:examples/recordings/drive.log".parse()?;
     let source = Source { name: "can0".into(), address, database: None, pace: Pace::Subscribers };
     let (listen, dbus) = (Vec::new(), Vec::new());
-    let config = Config { sources: vec![source], listen, dbus, coalesce: "1.5ms".parse()? };
+    let coalesce = "1.5ms".parse()?;
+    let config = Config { sources: vec![source], listen, dbus, coalesce, allow_origin: vec![] };
     let service = Service::start(config)?;
     let mut events = service.local()?;
     events.subscribe(Pattern::Raw, Filter::default(), false);

@@ -13,7 +13,7 @@ use candor_port::{Address, Medium};
 use candor_signals::Database;
 use candor_time::Nanos;
 
-use crate::{BusAddress, Config, Pace, Place, Source, ingest};
+use crate::{BusAddress, Config, Pace, Place, Source, WebOrigin, ingest};
 
 /// Where it is served if nothing else is said.
 pub const LISTEN: &str = "127.0.0.1:1234";
@@ -42,12 +42,19 @@ pub struct Fixed {
     pub dbus: Vec<BusAddress>,
     /// How long frames and events are gathered.
     pub coalesce: Nanos,
+    /// The pages that may use it, beside its own.
+    pub allow_origin: Vec<WebOrigin>,
 }
 
 impl From<&Config> for Fixed {
     fn from(config: &Config) -> Self {
-        let Config { listen, dbus, coalesce, .. } = config;
-        Self { listen: listen.clone(), dbus: dbus.clone(), coalesce: *coalesce }
+        let Config { listen, dbus, coalesce, allow_origin, sources: _ } = config;
+        Self {
+            listen: listen.clone(),
+            dbus: dbus.clone(),
+            coalesce: *coalesce,
+            allow_origin: allow_origin.clone(),
+        }
     }
 }
 
@@ -92,13 +99,14 @@ impl Reader<'_> {
             self.findings.error_with_hint(root.origin_of("bus"), "there is no bus", hint);
         }
         let sources = self.buses(buses);
-        let fixed = Fixed { listen, dbus, coalesce: coalesce.unwrap_or(COALESCE) };
+        let allow_origin = self.allow_origin(&mut root);
+        let fixed = Fixed { listen, dbus, coalesce: coalesce.unwrap_or(COALESCE), allow_origin };
         if let Some(running) = running.filter(|_| !self.findings.has_errors()) {
             self.compare(&root, &fixed, running);
         }
         root.finish();
-        let Fixed { listen, dbus, coalesce } = fixed;
-        Some(Config { sources, listen, dbus, coalesce })
+        let Fixed { listen, dbus, coalesce, allow_origin } = fixed;
+        Some(Config { sources, listen, dbus, coalesce, allow_origin })
     }
 
     /// What cannot be changed is what it was.
@@ -107,6 +115,7 @@ impl Reader<'_> {
             ("listen", fixed.listen != running.listen),
             ("dbus", fixed.dbus != running.dbus),
             ("coalesce", fixed.coalesce != running.coalesce),
+            ("allow_origin", fixed.allow_origin != running.allow_origin),
         ];
         for (key, _) in is_changed.into_iter().filter(|(_, is_changed)| *is_changed) {
             let message = format!("`{key}` cannot be changed while the service runs");
@@ -162,6 +171,20 @@ impl Reader<'_> {
             }
         }
         buses
+    }
+
+    fn allow_origin(&self, root: &mut Section<'_>) -> Vec<WebOrigin> {
+        let mut origins = Vec::new();
+        for (text, origin) in root.strings("allow_origin") {
+            match text.parse::<WebOrigin>() {
+                Err(reason) => {
+                    let message = format!("{} is no origin of a page", quoted(text));
+                    self.findings.error_with_hint(origin, message, reason);
+                }
+                Ok(page) => origins.push(page),
+            }
+        }
+        origins
     }
 
     fn coalesce(&self, value: &Value) -> Option<Nanos> {
@@ -340,17 +363,24 @@ mod tests {
         (config, text.lines().filter(is_reported).map(|line| line.trim().to_owned()).collect())
     }
 
+    /// What holds without a word about it.
+    fn plain() -> Fixed {
+        let listen = vec![LISTEN.parse().unwrap()];
+        Fixed { listen, dbus: Vec::new(), coalesce: COALESCE, allow_origin: Vec::new() }
+    }
+
     #[test]
     fn a_file_says_what_is_served() {
         let text = "listen = [\"127.0.0.1:5\", \"unix:/run/s\"]\ncoalesce = \"2ms\"\n\
-                    [bus]\nraw = \"can2udp:127.0.0.1:0\"\n[bus.car]\nport = \"file:a.log?loop=true\"\n\
+                    allow_origin = \"http://LOCALHOST:5173\"\n[bus]\nraw = \"can2udp:127.0.0.1:0\"\n[bus.car]\nport = \"file:a.log?loop=true\"\n\
                     dbc = [\"car.dbc\", \"door.dbc\"]\n";
         let (config, findings) = read(text, None);
         let config = config.unwrap();
         assert_eq!(findings.len(), 2, "{findings:?}");
-        assert!(findings[0].starts_with("etc/s.toml:7:19: warning: \"door.dbc\""), "{findings:?}");
+        assert!(findings[0].starts_with("etc/s.toml:8:19: warning: \"door.dbc\""), "{findings:?}");
         assert_eq!(config.coalesce, Nanos::from_millis(2));
         assert_eq!(config.listen.len(), 2);
+        assert_eq!(config.allow_origin, ["http://localhost:5173".parse().unwrap()]);
         let [raw, car] = &config.sources[..] else { panic!("{config:?}") };
         assert_eq!((raw.name.as_str(), raw.database.is_none()), ("raw", true));
         let messages = car.database.as_ref().unwrap().messages();
@@ -360,18 +390,14 @@ mod tests {
         );
         let (config, _) = read("bus.a = \"can0\"", None);
         let fixed = Fixed::from(&config.unwrap());
-        assert_eq!(
-            fixed,
-            Fixed { listen: vec![LISTEN.parse().unwrap()], dbus: Vec::new(), coalesce: COALESCE }
-        );
+        assert_eq!(fixed, plain());
         assert!(read("bus.b = \"can1\"\ncoalesce = \"1500us\"", Some(&fixed)).0.is_some());
         assert_eq!(read("bus.a = \"can0\"\ncoalesce = 0", None).0.unwrap().coalesce, Nanos::ZERO);
     }
 
     #[test]
     fn every_mistake_has_its_place_and_a_remedy() {
-        let fixed =
-            Fixed { listen: vec![LISTEN.parse().unwrap()], dbus: Vec::new(), coalesce: COALESCE };
+        let fixed = plain();
         for (text, expected) in [
             ("", &["etc/s.toml:1:1: error: `bus` is missing", "hint: write [bus.NAME]"][..]),
             ("[bus]", &["etc/s.toml:1:1: error: there is no bus", "hint: write [bus.NAME] and"]),
@@ -429,6 +455,13 @@ mod tests {
                 ],
             ),
             (
+                "allow_origin = [\"http://a\", \"localhost:5173\"]\nbus.a = \"can0\"",
+                &[
+                    "etc/s.toml:1:29: error: \"localhost:5173\" is no origin of a page",
+                    "hint: the scheme is missing; write such as http://localhost:5173",
+                ],
+            ),
+            (
                 "coalesce = \"1h\"\nbus.a = \"can0\"",
                 &[
                     "etc/s.toml:1:12: error: `coalesce` is more than 1s",
@@ -452,8 +485,10 @@ mod tests {
                 assert!(finding.starts_with(expected), "{text}: {finding}");
             }
         }
-        let (config, findings) =
-            read("listen = \"127.0.0.1:7\"\nbus.a = \"can0\"\ncoalesce = 0", Some(&fixed));
+        let (config, findings) = read(
+            "listen = \"127.0.0.1:7\"\nbus.a = \"can0\"\ncoalesce = 0\nallow_origin = \"http://a\"",
+            Some(&fixed),
+        );
         assert!(config.is_none());
         assert_eq!(
             findings,
@@ -462,6 +497,8 @@ mod tests {
                 "hint: restart to change listen",
                 "etc/s.toml:3:12: error: `coalesce` cannot be changed while the service runs",
                 "hint: restart to change coalesce",
+                "etc/s.toml:4:16: error: `allow_origin` cannot be changed while the service runs",
+                "hint: restart to change allow_origin",
             ]
         );
     }

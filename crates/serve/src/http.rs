@@ -57,11 +57,15 @@ pub(crate) async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>) {
         let is_open_to_pages = matches!(listener, Listener::Tcp(_));
         let handler = move |request: Request<Incoming>, client: &Client| {
             let checked = match is_open_to_pages {
-                true => check_origin(request.headers()),
-                false => Ok(()),
+                true => http::check_origin(&request, &shared.allow_origin),
+                false => Ok(None),
             };
             match checked {
-                Ok(()) => answer(request, &shared, client),
+                Ok(header) => {
+                    let mut answer = answer(request, &shared, client);
+                    answer.headers_mut().extend(header);
+                    answer
+                }
                 Err(reason) => text(StatusCode::FORBIDDEN, reason),
             }
         };
@@ -161,22 +165,6 @@ fn decoded(text: &str) -> String {
         });
     }
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Refuses pages of others: a browser sends where a page comes from, and what it takes this machine to be.
-fn check_origin(headers: &HeaderMap) -> Result<(), &'static str> {
-    let value = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    let host = value(header::HOST).unwrap_or_default();
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    // Whoever makes his own name lead here would read everything.
-    if !matches!(name, "127.0.0.1" | "localhost" | "[::1]") && !name.starts_with("127.") {
-        return Err("the Host of the request is none of this machine; use http://localhost");
-    }
-    match value(header::ORIGIN) {
-        None => Ok(()),
-        Some(origin) if origin.split_once("://").is_some_and(|(_, from)| from == host) => Ok(()),
-        Some(_) => Err("pages of other origins may not use this service"),
-    }
 }
 
 /// Turns a connection into a WebSocket.

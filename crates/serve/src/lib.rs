@@ -25,7 +25,7 @@
 //! ```
 //!
 //! Only loopback addresses are served, since there is no password, and Unix sockets, which have permissions. Pages of
-//! other origins are refused.
+//! other origins are refused unless [`Config::allow_origin`] has theirs.
 
 pub mod client;
 mod connection;
@@ -53,6 +53,7 @@ use candor_events::{Bus, Hub};
 use candor_linux::clock;
 use candor_port::{Address, Estate};
 use candor_service::Reactor;
+pub use candor_service::http::WebOrigin;
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use tokio::sync::watch;
@@ -100,6 +101,8 @@ pub struct Config {
     pub dbus: Vec<BusAddress>,
     /// How long frames and events are gathered before they are handed on together; 0 for the lowest latency.
     pub coalesce: Nanos,
+    /// The pages that may use it, beside its own.
+    pub allow_origin: Vec<WebOrigin>,
 }
 
 /// Why the service cannot start.
@@ -153,6 +156,8 @@ struct Shared {
     /// How often buses were changed.
     changes: AtomicU64,
     sessions: Sessions,
+    /// The pages that may ask, beside its own.
+    allow_origin: Vec<WebOrigin>,
     /// Whether everything is to end.
     stop: watch::Sender<bool>,
     started: Instant<Monotonic>,
@@ -205,7 +210,7 @@ impl Service {
     /// # Errors
     /// The same.
     pub fn start_with(config: Config, naming: Naming) -> Result<Self, Error> {
-        let Config { sources, listen, dbus, coalesce } = config;
+        let Config { sources, listen, dbus, coalesce, allow_origin } = config;
         let (mut listeners, mut places, mut files) = (Vec::new(), Vec::new(), Vec::new());
         for place in &listen {
             let (listener, place, file) = place::listen(place)?;
@@ -227,6 +232,7 @@ impl Service {
             intakes: Mutex::new(intakes),
             changes: AtomicU64::new(0),
             sessions: Sessions::default(),
+            allow_origin,
             stop: watch::Sender::new(false),
             started: clock::now(),
         });

@@ -108,6 +108,7 @@ impl Bench {
             listen: vec![Place::Unix(folder.path().join("s"))],
             dbus: vec![address_of(&folder)],
             coalesce: Nanos::from_micros(1_500),
+            allow_origin: Vec::new(),
         });
         Self { service: service.unwrap(), daemon: Some(daemon), folder, sender, target }
     }
@@ -341,6 +342,7 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
             listen: Vec::new(),
             dbus: vec![address],
             coalesce: Nanos::ZERO,
+            allow_origin: Vec::new(),
         })
     };
     let error = start(bench.address()).unwrap_err().to_string();

@@ -28,6 +28,7 @@ fn a_port_that_is_removed_is_closed_and_can_come_back() {
         listen: Vec::new(),
         dbus: Vec::new(),
         coalesce: Nanos::from_micros(1_500),
+        allow_origin: Vec::new(),
     };
     let stays = || source("stays", &format!("file:{}", log.display()));
     let mut service = Service::start_with(config, Naming::Always).unwrap();

@@ -53,6 +53,7 @@ impl Bench {
             listen: vec!["127.0.0.1:0".parse().unwrap(), Place::Unix(folder.path().join("s"))],
             dbus: Vec::new(),
             coalesce: Nanos::from_micros(1_500),
+            allow_origin: vec!["http://localhost:5173".parse().unwrap()],
         });
         Self { folder, service: service.unwrap(), sender, target }
     }
@@ -399,6 +400,7 @@ fn a_unix_socket_is_its_users_and_replaced_only_if_nobody_listens() {
             listen,
             dbus: Vec::new(),
             coalesce: Nanos::ZERO,
+            allow_origin: Vec::new(),
         })
     };
     let refused = |place: &Place| start(place).unwrap_err().to_string();
@@ -567,9 +569,19 @@ fn pages_of_others_and_other_machines_are_refused() {
         let answer = bench.get(path, &headers);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path} {headers}: {answer}");
     }
-    let answer =
-        bench.ask("GET / HTTP/1.1\r\nHost: elsewhere.example\r\nConnection: close\r\n\r\n");
-    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    // Names that somebody else can make lead here, also for the WebSocket.
+    for (host, path) in
+        [("elsewhere.example", "/"), ("127.evil.com", "/values"), ("127.0.0.1.evil.com", "/api")]
+    {
+        let upgrade = "Connection: close, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                       Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
+        let answer = bench.ask(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{upgrade}\r\n"));
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{host}: {answer}");
+    }
+    // A page that is allowed gets what it asks for, and the browser lets it have that.
+    let answer = bench.get("/values", "Origin: http://localhost:5173\r\n");
+    let allowed = "\r\naccess-control-allow-origin: http://localhost:5173\r\n";
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains(allowed), "{answer}");
     let answer =
         bench.ask(&format!("POST / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"));
     assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
@@ -578,6 +590,7 @@ fn pages_of_others_and_other_machines_are_refused() {
         listen: vec!["0.0.0.0:0".parse().unwrap()],
         dbus: Vec::new(),
         coalesce: Nanos::ZERO,
+        allow_origin: Vec::new(),
     });
     assert!(refused.unwrap_err().to_string().contains("other machines could reach it"));
 }
@@ -756,6 +769,7 @@ fn recording(lines: &str, dbc: Option<&str>, coalesce: Nanos) -> (Service, TempD
         listen: vec!["127.0.0.1:0".parse().unwrap()],
         dbus: Vec::new(),
         coalesce,
+        allow_origin: Vec::new(),
     });
     (service.unwrap(), folder)
 }

@@ -3,6 +3,7 @@
 //! A request has to come, and its answer has to be taken, within [`Limits::patience`]. The body of an answer may take
 //! as long as it wants to come. What is no request is refused with a reason.
 
+mod origin;
 mod socket;
 
 use std::convert::Infallible;
@@ -24,6 +25,7 @@ use crate::clients::{self, Client, Room};
 use crate::listen::Listener;
 use crate::stream::Stream;
 
+pub use origin::{WebOrigin, check as check_origin};
 pub use socket::Socket;
 
 /// Lines of the head of a request.

@@ -7,7 +7,7 @@ use candor_diagnostics::counted;
 use candor_linux::signal::{Signal, Signals};
 use candor_output::{messages, say};
 use candor_serve::file::{LISTEN, MOST_COALESCE};
-use candor_serve::{BusAddress, Config, Naming, Pace, Place, Service, Source, dbus};
+use candor_serve::{BusAddress, Config, Naming, Pace, Place, Service, Source, WebOrigin, dbus};
 use candor_service::supervise::{Next, Supervised, Supervision};
 use candor_signals::Database;
 use candor_time::Nanos;
@@ -27,7 +27,7 @@ const FILES: u64 = 0;
 pub(crate) struct ServeArgs {
     /// A file that says what is served; it is read again when it changes. It takes the place of all
     /// options
-    #[arg(value_name = "FILE", conflicts_with_all = ["ports", "databases", "listen", "coalesce", "pace"])]
+    #[arg(value_name = "FILE", conflicts_with_all = ["ports", "databases", "listen", "coalesce", "pace", "dbus", "allow_origin"])]
     file: Option<PathBuf>,
     /// A port to receive from, such as can0 or car=can2udp:; may be repeated
     #[arg(long = "port", value_name = "[NAME=]PORT", required_unless_present = "file")]
@@ -51,6 +51,10 @@ pub(crate) struct ServeArgs {
     /// lowest latency, which takes several times as much of the processor; at most 1s
     #[arg(long, value_name = "TIME", default_value = "1.5ms", value_parser = read_coalesce)]
     coalesce: Nanos,
+    /// A page that may use the service beside its own, as scheme, host and port, such as
+    /// http://localhost:5173; may be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<WebOrigin>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -149,6 +153,7 @@ fn serve_options(args: &ServeArgs) -> Answer {
         listen: args.listen.clone(),
         dbus: args.dbus.clone(),
         coalesce: args.coalesce,
+        allow_origin: args.allow_origin.clone(),
     };
     let supervision = Supervision::new(Some(&signals)).map_err(|error| error.to_string())?;
     let service = Service::start(config).map_err(|error| error.to_string())?;

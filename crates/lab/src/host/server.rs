@@ -22,7 +22,13 @@ pub(super) fn serve(
     let source = Source { name: "udpcan".into(), address, database: None, pace: Pace::Received };
     let dbus = dbus.map(str::parse).into_iter().collect::<Result<Vec<_>, _>>()?;
     let listen = vec![Place::Tcp(([127, 0, 0, 1], 0).into())];
-    let service = Service::start(Config { sources: vec![source], listen, dbus, coalesce });
+    let service = Service::start(Config {
+        sources: vec![source],
+        listen,
+        dbus,
+        coalesce,
+        allow_origin: Vec::new(),
+    });
     let service = service.map_err(|error| error.to_string())?;
     let mut subscribers = Vec::new();
     for arrivals in in_process {

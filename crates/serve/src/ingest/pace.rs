@@ -131,6 +131,7 @@ mod tests {
             intakes: Mutex::default(),
             changes: AtomicU64::new(0),
             sessions: Sessions::default(),
+            allow_origin: Vec::new(),
             stop: watch::Sender::new(false),
             started: clock::now(),
         };
