@@ -68,17 +68,17 @@ pub fn set_backlog(listener: &TcpListener, connections: i32) -> Result<(), Error
 ///
 /// # Errors
 /// The kernel refuses.
-pub fn set_unsent_bound(stream: &TcpStream, bytes: u32) -> Result<(), Error> {
+pub fn set_unsent_bound(stream: impl AsFd, bytes: u32) -> Result<(), Error> {
     set_option(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes)
         .map_err(|errno| Error::new("limit the unsent bytes of", "a connection", errno))
 }
 
 /// Bounds what the kernel keeps until the other end has said that it has it (`SO_SNDBUF`). The kernel
-/// takes twice as much, as it counts its own administration too.
+/// takes twice as much, as it counts its own administration too. Sockets that are files have it as well.
 ///
 /// # Errors
 /// The kernel refuses.
-pub fn set_send_buffer(stream: &TcpStream, bytes: u32) -> Result<(), Error> {
+pub fn set_send_buffer(stream: impl AsFd, bytes: u32) -> Result<(), Error> {
     sockopt::set_socket_send_buffer_size(stream, bytes as usize)
         .map_err(|errno| Error::new("limit the bytes in flight on", "a connection", errno.into()))
 }

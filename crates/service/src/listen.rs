@@ -11,6 +11,12 @@ use crate::stream::Stream;
 /// How many connections wait to be taken. The kernel has a limit of its own (`net.core.somaxconn`).
 const WAITING: i32 = 4_096;
 
+/// Bytes that the kernel keeps for a client until that has them; it takes twice as many, as it counts its own administration too.
+/// Without a bound it takes some megabytes for one that reads slowly, which then gets what is long past.
+const MOST_UNDER_WAY: u32 = 64 << 10;
+/// Bytes that the kernel takes before it has sent those it took earlier: what it has not taken can still give way to newer.
+const MOST_UNSENT: u32 = 16 << 10;
+
 /// Who can reach an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exposure {
@@ -91,9 +97,15 @@ impl Taking {
                 let (stream, _) = listener.accept().await?;
                 // What is sent was gathered before, and is not gathered again by the kernel.
                 let _ = stream.set_nodelay(true);
+                let _ = tcp::set_unsent_bound(&stream, MOST_UNSENT);
+                let _ = tcp::set_send_buffer(&stream, MOST_UNDER_WAY);
                 Ok(Stream::Tcp(stream))
             }
-            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let _ = tcp::set_send_buffer(&stream, MOST_UNDER_WAY);
+                Ok(Stream::Unix(stream))
+            }
         }
     }
 }
