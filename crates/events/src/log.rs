@@ -44,6 +44,19 @@ impl Entry {
     }
 }
 
+/// What a log has of a topic.
+#[derive(Clone, Copy, Debug)]
+struct Trace {
+    /// The number of its newest event; [`NONE`] if there was none.
+    newest: u64,
+    /// The ordinal behind the last of its events that was overwritten.
+    overwritten: u64,
+}
+
+impl Trace {
+    const EMPTY: Self = Self { newest: NONE, overwritten: 0 };
+}
+
 /// What [`Log::written`] grows by while the whole log is written once.
 pub(crate) const WHOLE: u64 = 1 << 32;
 
@@ -54,8 +67,8 @@ pub struct Log {
     /// Events: that of number `n` is at `n % entries.capacity`.
     entries: Vec<Entry>,
     most_entries: usize,
-    /// By topic, the number of its newest event.
-    newest: Vec<u64>,
+    /// By topic.
+    traces: Vec<Trace>,
     bytes: Box<[u8]>,
     /// Where the next event begins.
     end: usize,
@@ -78,7 +91,7 @@ impl Log {
             framing,
             entries: Vec::with_capacity(most_entries),
             most_entries,
-            newest: Vec::new(),
+            traces: Vec::new(),
             bytes: vec![0; most_bytes].into(),
             end: 0,
             tail: 0,
@@ -128,7 +141,9 @@ impl Log {
             // Whoever looks for it finds that it is gone.
             let (start, len, header) = (0, 0, 0);
             self.put(Entry { topic, ordinal, time_ns, value, start, len, header, previous });
-            self.tail = self.head;
+            while self.tail < self.head {
+                self.overwrite_oldest();
+            }
             return;
         }
         let start = if self.end + len > self.bytes.len() { 0 } else { self.end };
@@ -145,16 +160,36 @@ impl Log {
     /// The next event is the newest one of this topic. The number of the one before.
     fn replace_newest(&mut self, topic: TopicId) -> u64 {
         let place = topic.0 as usize;
-        if self.newest.len() <= place {
-            self.newest.resize(place + 1, NONE);
+        if self.traces.len() <= place {
+            self.traces.resize(place + 1, Trace::EMPTY);
         }
-        let newest = self.newest.get_mut(place);
-        newest.map_or(NONE, |newest| std::mem::replace(newest, self.head))
+        let trace = self.traces.get_mut(place);
+        trace.map_or(NONE, |trace| std::mem::replace(&mut trace.newest, self.head))
+    }
+
+    fn trace(&self, topic: TopicId) -> Trace {
+        self.traces.get(topic.0 as usize).copied().unwrap_or(Trace::EMPTY)
+    }
+
+    /// The ordinal behind the last event of a topic that was overwritten; 0 if none was.
+    pub(crate) fn overwritten(&self, topic: TopicId) -> u64 {
+        self.trace(topic).overwritten
+    }
+
+    /// Lets the oldest event go.
+    fn overwrite_oldest(&mut self) {
+        let oldest = self.entries.get(self.place(self.tail));
+        if let Some(Entry { topic, ordinal, .. }) = oldest
+            && let Some(trace) = self.traces.get_mut(topic.0 as usize)
+        {
+            trace.overwritten = ordinal + 1;
+        }
+        self.tail += 1;
     }
 
     /// The numbers of the events of a topic that are there, from this number on, newest first.
     pub(crate) fn events_of(&self, topic: TopicId, from: u64) -> impl Iterator<Item = u64> {
-        let mut next = self.newest.get(topic.0 as usize).copied().unwrap_or(NONE);
+        let mut next = self.trace(topic).newest;
         iter::from_fn(move || {
             let number = next;
             if number < from {
@@ -190,7 +225,7 @@ impl Log {
             if !is_in_the_way && !is_skipped && !is_full {
                 break;
             }
-            self.tail += 1;
+            self.overwrite_oldest();
         }
     }
 

@@ -56,7 +56,7 @@ pub struct Counts {
     pub filtered: u64,
     /// Events that were not delivered because a newer one of the same topic was there (*latest value*).
     pub superseded: u64,
-    /// Events that were overwritten before they could be delivered.
+    /// Events that were overwritten before they could be delivered, as far as that was told.
     pub missed: u64,
 }
 
@@ -174,6 +174,15 @@ impl Subscriber {
         self.counts
     }
 
+    /// Events that were overwritten before they could be delivered: those that it was told of ([`Counts::missed`]), and those
+    /// since. It need not come to look.
+    pub fn missed(&mut self, hub: &Hub) -> u64 {
+        self.look_at_new_topics(hub);
+        let Some(log) = hub.log(self.format) else { return self.counts.missed };
+        let untold = |slot: &Slot| log.overwritten(slot.topic).saturating_sub(slot.next);
+        self.counts.missed + self.slots.iter().map(untold).sum::<u64>()
+    }
+
     /// Whether it wants anything.
     #[must_use]
     pub fn is_subscribed(&self) -> bool {
@@ -192,6 +201,13 @@ impl Subscriber {
     pub fn behind(&self, hub: &Hub) -> u64 {
         let head = hub.log(self.format).map_or(0, Log::head);
         self.bell.first().map_or(0, |first| head - first.max(self.cursor))
+    }
+
+    /// How many events there are since the first one that waits, wanted or not, without those that were overwritten.
+    #[must_use]
+    pub fn waiting(&self, hub: &Hub) -> u64 {
+        let held = hub.log(self.format).map_or(0, |log| log.head() - log.tail());
+        self.behind(hub).min(held)
     }
 
     /// Waits until there is something for it: see [`Hub::ring`].

@@ -392,6 +392,10 @@ proptest! {
                 }
                 Step::Deliver(who, bytes) => {
                     let before = subscribers[who].counts();
+                    // What it misses is known before it comes to look, and the rest is in the log.
+                    let untold = subscribers[who].missed(&hub) - before.missed;
+                    let pending = waiting(due[who], before, given_up[who]);
+                    prop_assert!(untold <= pending && pending - untold <= 16, "{} {}", untold, pending);
                     let (delivery, came) =
                         readers[who].take_delivery(&mut subscribers[who], &hub, format, bytes);
                     let after = subscribers[who].counts();
@@ -399,6 +403,7 @@ proptest! {
                     prop_assert_eq!(after.delivered, readers[who].events.len() as u64);
                     prop_assert_eq!(after.missed, readers[who].missed);
                     prop_assert_eq!(after.missed - before.missed, delivery.missed);
+                    prop_assert!(untold <= delivery.missed);
                     if !delivery.has_more {
                         prop_assert_eq!(waiting(due[who], after, given_up[who]), 0);
                     }

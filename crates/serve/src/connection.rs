@@ -4,24 +4,20 @@
 //! events, which have their frame headers already, are put between its frames as they are, and everything
 //! leaves in one write.
 
-use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
 use candor_events::afb::{self, Violation};
 use candor_events::binary::{self, Encoding};
-use candor_events::{Hub, Subscriber};
-use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tungstenite::protocol::frame::{CloseFrame, coding::CloseCode};
 use tungstenite::protocol::{Role, WebSocketConfig, WebSocketContext};
 use tungstenite::{Message, Utf8Bytes};
 
 use crate::Shared;
-use crate::verbs::{Subscriptions, answer, answer_binary};
+use crate::session::Session;
+use crate::verbs::{answer, answer_binary};
 
 /// The longest message of a client.
 const MAX_MESSAGE: usize = 64 << 10;
@@ -31,144 +27,6 @@ const READ_SIZE: usize = 2 << 10;
 const KEPT: usize = 8 << 10;
 /// How much is taken from the log at once.
 pub(crate) const MOST_BYTES: usize = 128 << 10;
-
-/// All connections, and what each has been given.
-#[derive(Default)]
-pub(crate) struct Sessions {
-    open: Mutex<BTreeMap<u64, Arc<Counters>>>,
-    last: AtomicU64,
-    /// How many wait for the progress of subscribers, and what tells them.
-    waiting: AtomicU64,
-    progress: Condvar,
-}
-
-/// The connections, locked.
-pub(crate) type Open<'a> = MutexGuard<'a, BTreeMap<u64, Arc<Counters>>>;
-
-/// What a connection has been given.
-pub(crate) struct Counters {
-    format: &'static str,
-    is_subscribed: AtomicBool,
-    /// [`Hub::changes`] when the topics of the subscribers were counted.
-    known: AtomicU64,
-    topics: AtomicU64,
-    delivered: AtomicU64,
-    missed: AtomicU64,
-    waiting: AtomicU64,
-    /// [`Hub::written`] when nothing waited last.
-    reached: AtomicU64,
-}
-
-impl Counters {
-    /// Notes how many topics subscribers have, after that has changed.
-    pub(crate) fn note_topics(&self, subscriptions: &Subscriptions, hub: &Hub) {
-        let subscribers = || subscriptions.subscribers.iter().map(|(_, subscriber)| subscriber);
-        let topics: usize = subscribers().map(|subscriber| subscriber.topics(hub)).sum();
-        self.topics.store(topics as u64, Ordering::Relaxed);
-        let is_subscribed = subscribers().any(Subscriber::is_subscribed);
-        // Nothing before now is of interest to who begins.
-        if is_subscribed && !self.is_subscribed.swap(is_subscribed, Ordering::Relaxed) {
-            self.reached.store(hub.written(), Ordering::Relaxed);
-        }
-        self.is_subscribed.store(is_subscribed, Ordering::Relaxed);
-    }
-
-    /// Notes what subscribers have got by now.
-    fn note(&self, subscriptions: &Subscriptions, hub: &Hub) {
-        let known = hub.changes();
-        if self.known.swap(known, Ordering::Relaxed) != known {
-            self.note_topics(subscriptions, hub);
-        }
-        let (mut delivered, mut missed, mut waiting) = (0, 0, 0);
-        for (_, subscriber) in &subscriptions.subscribers {
-            let counts = subscriber.counts();
-            delivered += counts.delivered;
-            missed += counts.missed;
-            waiting += subscriber.behind(hub);
-        }
-        self.delivered.store(delivered, Ordering::Relaxed);
-        self.missed.store(missed, Ordering::Relaxed);
-        self.waiting.store(waiting, Ordering::Relaxed);
-        if waiting == 0 {
-            self.reached.store(hub.written(), Ordering::Relaxed);
-        }
-    }
-
-    /// Its progress, if it is subscribed: [`Hub::written`] when nothing waited last, and what waits.
-    pub(crate) fn progress(&self) -> Option<(u64, u64)> {
-        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let progress = (get(&self.reached), get(&self.waiting));
-        self.is_subscribed.load(Ordering::Relaxed).then_some(progress)
-    }
-}
-
-impl Sessions {
-    /// Whether there are connections of clients; those of message buses are others', and who is in this process looks itself.
-    pub(crate) fn has_streams(&self) -> bool {
-        self.open().values().any(|counters| !matches!(counters.format, "dbus" | "plain"))
-    }
-
-    /// Notes what the subscribers of a connection have got by now.
-    pub(crate) fn note(&self, counters: &Counters, subscriptions: &Subscriptions, hub: &Hub) {
-        counters.note(subscriptions, hub);
-        if self.waiting.load(Ordering::SeqCst) > 0 {
-            // Who looks at the counters now begins to wait before it is told.
-            drop(self.open());
-            self.progress.notify_all();
-        }
-    }
-
-    /// Waits until a connection makes progress, or for so long.
-    pub(crate) fn wait<'a>(&'a self, open: Open<'a>, time: Duration) -> Open<'a> {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let waited = self.progress.wait_timeout(open, time);
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
-        waited.unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    /// A number for a connection whose events have the format of this name, and its counters.
-    pub(crate) fn enter(&self, format: &'static str) -> (u64, Arc<Counters>) {
-        let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let count = AtomicU64::default;
-        let counters = Arc::new(Counters {
-            format,
-            is_subscribed: AtomicBool::new(false),
-            known: count(),
-            topics: count(),
-            delivered: count(),
-            missed: count(),
-            waiting: count(),
-            reached: count(),
-        });
-        self.open().insert(id, Arc::clone(&counters));
-        (id, counters)
-    }
-
-    pub(crate) fn open(&self) -> Open<'_> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Those that are subscribed to something.
-    pub(crate) fn stats(&self) -> Value {
-        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let open = self.open();
-        let subscribed =
-            open.iter().filter(|(_, counters)| counters.is_subscribed.load(Ordering::Relaxed));
-        subscribed
-            .map(|(id, counters)| {
-                json!({
-                    "id": id,
-                    "format": counters.format,
-                    "topics": get(&counters.topics),
-                    "delivered": get(&counters.delivered),
-                    "missed": get(&counters.missed),
-                    "waiting": get(&counters.waiting),
-                })
-            })
-            .collect::<Vec<_>>()
-            .into()
-    }
-}
 
 /// What tungstenite reads from and writes to.
 #[derive(Default)]
@@ -200,11 +58,9 @@ impl Write for Memory {
 }
 
 struct Connection {
-    shared: Arc<Shared>,
     protocol: WebSocketContext,
     memory: Memory,
-    subscriptions: Subscriptions,
-    counters: Arc<Counters>,
+    session: Session,
     /// What it speaks; `None` for AGL's protocol.
     encoding: Option<Encoding>,
     /// Something has come that the protocol has not read yet.
@@ -224,27 +80,22 @@ pub(crate) async fn serve(
     config.max_message_size = Some(MAX_MESSAGE);
     config.max_frame_size = Some(MAX_MESSAGE);
     config.read_buffer_size = READ_SIZE;
-    let (id, counters) = shared.sessions.enter(encoding.map_or("json", Encoding::name));
     let mut connection = Connection {
-        shared: Arc::clone(&shared),
         protocol: WebSocketContext::new(Role::Server, Some(config)),
         memory: Memory { input: BytesMut::from(input), output: Vec::new() },
-        subscriptions: Subscriptions::default(),
-        counters,
+        session: Session::enter(&shared, encoding.map_or("json", Encoding::name)),
         encoding,
         has_input: true,
         is_closing: false,
     };
     connection.work(socket).await;
-    connection.subscriptions.leave(&mut shared.hub());
-    shared.sessions.open().remove(&id);
 }
 
 impl Connection {
     /// Reads, answers and delivers until one of both ends.
     async fn work(&mut self, socket: impl AsyncRead + AsyncWrite + Unpin) {
         let (mut from_client, mut to_client) = tokio::io::split(socket);
-        let mut stop = self.shared.stop.subscribe();
+        let mut stop = self.session.shared().stop.subscribe();
         let mut written = 0;
         loop {
             self.take_messages();
@@ -277,7 +128,7 @@ impl Connection {
                 _ = stop.wait_for(|is_over| *is_over), if !self.is_closing => {
                     self.close(CloseCode::Away, "the service ends");
                 }
-                () = self.subscriptions.due(), if !is_writing && !has_more => {}
+                () = self.session.due(), if !is_writing && !has_more => {}
             }
         }
     }
@@ -307,7 +158,7 @@ impl Connection {
     fn take_text(&mut self, text: &Utf8Bytes) {
         match afb::parse(text) {
             Ok(Some(call)) => {
-                let reply = answer(&self.shared, &mut self.subscriptions, &call);
+                let reply = answer(&self.session, &call);
                 self.reply(Message::text(reply));
             }
             Ok(None) => {}
@@ -319,7 +170,7 @@ impl Connection {
         let Some(encoding) = self.encoding else { return };
         match binary::parse(encoding, bytes) {
             Ok(call) => {
-                let reply = answer_binary(&self.shared, &mut self.subscriptions, encoding, &call);
+                let reply = answer_binary(&self.session, encoding, &call);
                 self.reply(Message::binary(reply));
             }
             Err(violation) => self.violate(violation),
@@ -329,7 +180,6 @@ impl Connection {
     fn reply(&mut self, reply: Message) {
         let _ = self.protocol.write(&mut self.memory, reply);
         let _ = self.protocol.flush(&mut self.memory);
-        self.counters.note_topics(&self.subscriptions, &self.shared.hub());
     }
 
     /// Ends the connection as AGL's binder does.
@@ -345,16 +195,17 @@ impl Connection {
 
     /// Puts events behind what is to be written. True if more wait.
     fn deliver(&mut self) -> bool {
-        if self.is_closing || self.subscriptions.subscribers.is_empty() {
+        if self.is_closing {
             return false;
         }
-        let hub = self.shared.hub();
+        let hub = self.session.shared().hub();
+        let mut subscriptions = self.session.subscriptions();
         let mut has_more = false;
-        for (_, subscriber) in &mut self.subscriptions.subscribers {
+        for subscriber in subscriptions.all() {
             let most = self.memory.output.len() + MOST_BYTES;
             has_more |= subscriber.deliver(&hub, most, &mut self.memory.output).has_more;
         }
-        self.shared.sessions.note(&self.counters, &self.subscriptions, &hub);
+        self.session.note(&subscriptions, &hub);
         has_more
     }
 }

@@ -36,6 +36,7 @@ mod http;
 mod ingest;
 mod local;
 mod place;
+mod session;
 mod stream;
 mod verbs;
 
@@ -58,13 +59,13 @@ use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use tokio::sync::watch;
 
-use self::connection::Sessions;
 pub use self::dbus::BusAddress;
 use self::dbus::Link;
 use self::ingest::{Ingest, Intake};
 pub use self::local::Local;
 pub use self::place::Place;
 use self::place::SocketFile;
+use self::session::Sessions;
 
 /// A port whose frames become events.
 #[derive(Debug)]

@@ -6,18 +6,14 @@ use candor_events::{Batch, Counts, Filter, Format, Pattern, TopicId};
 use tokio::sync::watch;
 
 use crate::Shared;
-use crate::connection::Counters;
-use crate::verbs::Subscriptions;
+use crate::session::Session;
 
 /// Events that are taken at once: while they are, the lock of the hub is held.
 const MOST_EVENTS: usize = 1_024;
 
 /// A subscriber in this process. The one of a service that has ended gets what is left.
 pub struct Local {
-    shared: Arc<Shared>,
-    subscriptions: Subscriptions,
-    id: u64,
-    counters: Arc<Counters>,
+    session: Session,
     stopped: watch::Receiver<bool>,
     /// Waits without a reactor.
     runtime: tokio::runtime::Runtime,
@@ -34,27 +30,22 @@ impl Local {
     pub(crate) fn new(shared: &Arc<Shared>) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let stopped = shared.stop.subscribe();
-        let (id, counters) = shared.sessions.enter(Format::Plain.name());
-        let mut subscriptions = Subscriptions::default();
-        subscriptions.of(Format::Plain, &mut shared.hub());
-        Ok(Self {
-            shared: Arc::clone(shared),
-            subscriptions,
-            id,
-            counters,
-            stopped,
-            runtime,
-            names: Vec::new(),
-        })
+        let session = Session::enter(shared, Format::Plain.name());
+        {
+            let mut hub = shared.hub();
+            session.subscriptions().of(Format::Plain, &mut hub);
+        }
+        Ok(Self { session, stopped, runtime, names: Vec::new() })
     }
 
     /// Subscribes to the topics of a pattern, also to those that come up later; with `is_latest` only to the newest event
     /// of each. The number of topics that there are now.
     pub fn subscribe(&mut self, pattern: Pattern, filter: Filter, is_latest: bool) -> usize {
-        let mut hub = self.shared.hub();
-        let subscriber = self.subscriptions.of(Format::Plain, &mut hub);
+        let mut hub = self.session.shared().hub();
+        let mut subscriptions = self.session.subscriptions();
+        let subscriber = subscriptions.of(Format::Plain, &mut hub);
         let topics = subscriber.subscribe(&mut hub, pattern, filter, is_latest);
-        self.counters.note_topics(&self.subscriptions, &hub);
+        self.session.note_change(&subscriptions, &hub);
         topics
     }
 
@@ -64,11 +55,13 @@ impl Local {
         loop {
             // Marked as seen before it is looked: what comes in between ends the next wait.
             let is_over = *self.stopped.borrow_and_update();
-            let hub = self.shared.hub();
-            for (_, subscriber) in &mut self.subscriptions.subscribers {
+            let hub = self.session.shared().hub();
+            let mut subscriptions = self.session.subscriptions();
+            for subscriber in subscriptions.all() {
                 subscriber.gather(&hub, MOST_EVENTS, batch);
             }
-            self.shared.sessions.note(&self.counters, &self.subscriptions, &hub);
+            self.session.note(&subscriptions, &hub);
+            drop(subscriptions);
             for topic in hub.topics().get(self.names.len()..).unwrap_or_default() {
                 self.names.push(topic.name.clone());
             }
@@ -79,11 +72,11 @@ impl Local {
             if is_over {
                 return false;
             }
-            let (subscriptions, stopped) = (&self.subscriptions, &mut self.stopped);
+            let (session, stopped) = (&self.session, &mut self.stopped);
             self.runtime.block_on(async {
                 // An error says that the service has ended.
                 tokio::select! {
-                    () = subscriptions.due() => {}
+                    () = session.due() => {}
                     _ = stopped.changed() => {}
                 }
             });
@@ -99,14 +92,7 @@ impl Local {
     /// What became of the events so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        let mut subscribers = self.subscriptions.subscribers.iter();
-        subscribers.next().map(|(_, subscriber)| subscriber.counts()).unwrap_or_default()
-    }
-}
-
-impl Drop for Local {
-    fn drop(&mut self) {
-        self.subscriptions.leave(&mut self.shared.hub());
-        self.shared.sessions.open().remove(&self.id);
+        let mut subscriptions = self.session.subscriptions();
+        subscriptions.all().next().map(|subscriber| subscriber.counts()).unwrap_or_default()
     }
 }

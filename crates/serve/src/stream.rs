@@ -16,7 +16,8 @@ use tokio::sync::mpsc;
 
 use crate::Shared;
 use crate::connection::MOST_BYTES;
-use crate::verbs::{Subscriptions, has_signals, subscribe};
+use crate::session::Session;
+use crate::verbs::{has_signals, subscribe};
 
 /// The body of an answer.
 pub(crate) enum Content {
@@ -134,35 +135,26 @@ pub(crate) fn read(query: &[(String, String)], has_signals: bool) -> Result<Want
 /// What is wrong with the query, in one sentence.
 pub(crate) fn open(query: &[(String, String)], shared: &Arc<Shared>) -> Result<Content, String> {
     let wanted = read(query, has_signals(&shared.hub()))?;
-    let mut subscriptions = Subscriptions::default();
-    subscribe(shared, &mut subscriptions, Format::Sse, wanted)?;
+    let session = Session::enter(shared, Format::Sse.name());
+    subscribe(&session, Format::Sse, wanted)?;
     let (sender, receiver) = mpsc::channel(1);
-    let shared = Arc::clone(shared);
-    tokio::spawn(async move {
-        send(&shared, &mut subscriptions, &sender).await;
-        subscriptions.leave(&mut shared.hub());
-    });
+    tokio::spawn(async move { send(&session, &sender).await });
     Ok(Content::Events(receiver))
 }
 
 /// Sends until nobody wants it any more. Events are taken when there is room for them, so the log is the queue.
-async fn send(
-    shared: &Arc<Shared>,
-    subscriptions: &mut Subscriptions,
-    sender: &mpsc::Sender<Bytes>,
-) {
-    let (id, counters) = shared.sessions.enter(Format::Sse.name());
-    counters.note_topics(subscriptions, &shared.hub());
-    let mut stop = shared.stop.subscribe();
+async fn send(session: &Session, sender: &mpsc::Sender<Bytes>) {
+    let mut stop = session.shared().stop.subscribe();
     while let Ok(room) = sender.reserve().await {
         let mut bytes = Vec::new();
         let mut has_more = false;
         {
-            let hub = shared.hub();
-            for (_, subscriber) in &mut subscriptions.subscribers {
+            let hub = session.shared().hub();
+            let mut subscriptions = session.subscriptions();
+            for subscriber in subscriptions.all() {
                 has_more |= subscriber.deliver(&hub, MOST_BYTES, &mut bytes).has_more;
             }
-            shared.sessions.note(&counters, subscriptions, &hub);
+            session.note(&subscriptions, &hub);
         }
         if !bytes.is_empty() {
             room.send(bytes.into());
@@ -171,7 +163,7 @@ async fn send(
             continue;
         }
         let is_over = tokio::select! {
-            () = subscriptions.due() => false,
+            () = session.due() => false,
             () = sender.closed() => true,
             _ = stop.wait_for(|is_over| *is_over) => true,
         };
@@ -179,7 +171,6 @@ async fn send(
             break;
         }
     }
-    shared.sessions.open().remove(&id);
 }
 
 #[cfg(test)]

@@ -1,71 +1,28 @@
 //! What clients of the WebSocket may call: the verbs of AGL's `low-can` and of redpesk's `canbus`.
 
 use std::collections::BTreeSet;
-use std::future::poll_fn;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 
 use candor_events::afb::{self, Api, Wanted, wanted};
 use candor_events::binary::{self, Encoding};
-use candor_events::{Format, Hub, Kind, Pattern, Subscriber, Topic, TopicId};
+use candor_events::{Format, Hub, Kind, Pattern, Topic, TopicId};
 use candor_linux::clock;
 use candor_time::Monotonic;
 use candor_wire::can::Id;
 use serde_json::{Map, Value, json};
 
 use crate::Shared;
-use crate::framing::framing;
 use crate::ingest::Totals;
+use crate::session::Session;
 
 /// The most patterns that a connection may subscribe to.
 const MOST_PATTERNS: usize = 1_000;
 
-/// What a connection is subscribed to.
-#[derive(Default)]
-pub(crate) struct Subscriptions {
-    pub(crate) subscribers: Vec<(Format, Subscriber)>,
-    patterns: usize,
-}
-
-impl Subscriptions {
-    /// The subscriber for a format.
-    pub(crate) fn of(&mut self, format: Format, hub: &mut Hub) -> &mut Subscriber {
-        let place = self.subscribers.iter().position(|(other, _)| *other == format);
-        let place = place.unwrap_or_else(|| {
-            hub.open(format, framing(format));
-            self.subscribers.push((format, Subscriber::new(hub, format)));
-            self.subscribers.len() - 1
-        });
-        &mut self.subscribers[place].1
-    }
-
-    /// Waits until there are events for one of them.
-    pub(crate) async fn due(&self) {
-        let poll = |context: &mut Context<'_>| {
-            let polls = self.subscribers.iter().map(|(_, subscriber)| subscriber.poll_due(context));
-            // All of them: each notes whom to wake.
-            if polls.filter(Poll::is_ready).count() > 0 { Poll::Ready(()) } else { Poll::Pending }
-        };
-        poll_fn(poll).await;
-    }
-
-    /// Ends all of them.
-    pub(crate) fn leave(&mut self, hub: &mut Hub) {
-        for (_, subscriber) in &mut self.subscribers {
-            subscriber.leave(hub);
-        }
-    }
-}
-
 /// Answers a call of AGL's protocol.
-pub(crate) fn answer(
-    shared: &Shared,
-    subscriptions: &mut Subscriptions,
-    call: &afb::Call,
-) -> String {
+pub(crate) fn answer(session: &Session, call: &afb::Call) -> String {
     let api = Api::ALL.into_iter().find(|api| api.name() == call.api);
     let outcome = match api {
-        Some(api) => perform(shared, subscriptions, Format::Afb(api), &call.verb, &call.arguments),
+        Some(api) => perform(session, Format::Afb(api), &call.verb, &call.arguments),
         None => {
             Err(format!("`{}` is no api of this service; there are low-can and canbus", call.api))
         }
@@ -74,32 +31,29 @@ pub(crate) fn answer(
 }
 
 /// Answers a call in CBOR or MessagePack.
-pub(crate) fn answer_binary(
-    shared: &Shared,
-    subscriptions: &mut Subscriptions,
-    encoding: Encoding,
-    call: &binary::Call,
-) -> Vec<u8> {
+pub(crate) fn answer_binary(session: &Session, encoding: Encoding, call: &binary::Call) -> Vec<u8> {
     let format = Format::Binary(encoding);
-    let outcome = perform(shared, subscriptions, format, &call.verb, &call.arguments);
+    let outcome = perform(session, format, &call.verb, &call.arguments);
     binary::reply(encoding, &call.id, outcome.as_ref().map_err(String::as_str))
 }
 
 fn perform(
-    shared: &Shared,
-    subscriptions: &mut Subscriptions,
+    session: &Session,
     format: Format,
     verb: &str,
     arguments: &Value,
 ) -> Result<Value, String> {
+    let shared = session.shared();
     match verb {
-        "subscribe" => subscribe(shared, subscriptions, format, wanted(arguments)?),
+        "subscribe" => subscribe(session, format, wanted(arguments)?),
         "unsubscribe" => {
             let Wanted { patterns, .. } = wanted(arguments)?;
             let mut hub = shared.hub();
+            let mut subscriptions = session.subscriptions();
             match subscriptions.of(format, &mut hub).unsubscribe(&mut hub, &patterns) {
                 true => {
                     subscriptions.patterns = subscriptions.patterns.saturating_sub(patterns.len());
+                    session.note_change(&subscriptions, &hub);
                     Ok(Value::Null)
                 }
                 false => Err("there is no such subscription; name it as it was made".to_owned()),
@@ -128,8 +82,7 @@ fn perform(
 /// # Errors
 /// A name that is none, or too much of it, in one sentence.
 pub(crate) fn subscribe(
-    shared: &Shared,
-    subscriptions: &mut Subscriptions,
+    session: &Session,
     format: Format,
     wanted: Wanted,
 ) -> Result<Value, String> {
@@ -137,12 +90,13 @@ pub(crate) fn subscribe(
     if is_batched && !matches!(format, Format::Binary(_)) {
         return Err("`batch` needs the sub-protocol candor.cbor or candor.msgpack".to_owned());
     }
+    let mut hub = session.shared().hub();
+    let mut subscriptions = session.subscriptions();
     if subscriptions.patterns + patterns.len() > MOST_PATTERNS {
         return Err(format!(
             "a connection may subscribe to {MOST_PATTERNS} patterns; use globs, or another one"
         ));
     }
-    let mut hub = shared.hub();
     check_names(&hub, &patterns)?;
     subscriptions.patterns += patterns.len();
     let subscriber = subscriptions.of(format, &mut hub);
@@ -157,6 +111,7 @@ pub(crate) fn subscribe(
         let names = names.into_iter().map(|(number, name)| json!([number.0, name]));
         response["names"] = names.collect::<Vec<_>>().into();
     }
+    session.note_change(&subscriptions, &hub);
     Ok(response)
 }
 
@@ -292,7 +247,7 @@ fn stats(shared: &Shared) -> Value {
     json!({
         "buses": buses,
         "changes": shared.changes.load(Ordering::Relaxed),
-        "subscribers": shared.sessions.stats(),
+        "subscribers": shared.sessions.stats(&hub),
         "uptime_ns": uptime.as_nanos(),
     })
 }

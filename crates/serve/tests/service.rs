@@ -512,6 +512,12 @@ fn a_subscriber_that_does_not_read_is_told_what_it_missed_and_slows_nobody() {
     // The good one is behind by what its thread has not read, and by nothing else.
     let (came, missed) = reader.join().unwrap();
     assert_eq!(came + missed, count);
+    // Others see what it misses while it does not come to look.
+    let stats = bench.client().call("stats", &Value::Null).unwrap();
+    let of_slow = stats["subscribers"].as_array().unwrap().iter().find(|it| it["id"] == 2).unwrap();
+    let number = |key: &str| of_slow[key].as_u64().unwrap();
+    assert!(number("missed") > 0, "{of_slow}");
+    assert_eq!(number("delivered") + number("missed") + number("waiting"), count, "{of_slow}");
     let (mut came, mut missed, mut before) = (0, 0, None);
     while came + missed < count {
         match slow.next_event().unwrap() {

@@ -11,7 +11,8 @@ use zbus::{Connection, OwnedVariant, Variant, fdo, interface};
 
 use super::bus::Registry;
 use super::subscription::{self, Subscription};
-use crate::verbs::{Subscriptions, subscribe};
+use crate::session::Session;
+use crate::verbs::subscribe;
 use crate::{Shared, stream};
 
 /// Subscriptions at once, and of one client.
@@ -66,20 +67,22 @@ impl Interface {
                 "a client may have {MOST_OF_CLIENT} subscriptions, and all together {MOST_SUBSCRIPTIONS}; end some"
             ))
         })?;
-        let mut subscriptions = Subscriptions::default();
-        if let Err(reason) = subscribe(&self.shared, &mut subscriptions, Format::Plain, wanted) {
+        let session = Session::enter(&self.shared, "dbus");
+        if let Err(reason) = subscribe(&session, Format::Plain, wanted) {
             self.registry.leave(handle);
             return Err(fdo::Error::InvalidArgs(reason));
         }
-        let names = subscription::names(&mut subscriptions, &self.shared.hub());
+        let names = {
+            let hub = self.shared.hub();
+            subscription::names(&mut session.subscriptions(), &hub)
+        };
         // Events come after the reply.
         let (reply, replied) = ResponseDispatchNotifier::new((handle, names));
         let subscription = Subscription {
             connection: connection.clone(),
             client,
             handle,
-            subscriptions,
-            shared: Arc::clone(&self.shared),
+            session,
             registry: Arc::clone(&self.registry),
         };
         tokio::spawn(async move {

@@ -12,9 +12,7 @@ use zbus::{Connection, DynamicType, Message, fdo};
 
 use super::bus::Registry;
 use super::{NAME, PATH, WINDOW};
-use crate::Shared;
-use crate::connection::Counters;
-use crate::verbs::Subscriptions;
+use crate::session::{Session, Subscriptions};
 
 /// The most events of a message: up to 12 kB of values.
 const MOST_EVENTS: usize = 512;
@@ -28,15 +26,13 @@ pub(crate) struct Subscription {
     pub(crate) connection: Connection,
     pub(crate) client: String,
     pub(crate) handle: u32,
-    pub(crate) subscriptions: Subscriptions,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) session: Session,
     pub(crate) registry: Arc<Registry>,
 }
 
 /// The topics whose names have not been told yet.
 pub(crate) fn names(subscriptions: &mut Subscriptions, hub: &Hub) -> Vec<(u32, String)> {
-    let subscribers = subscriptions.subscribers.iter_mut();
-    let names = subscribers.flat_map(|(_, subscriber)| subscriber.name_topics(hub));
+    let names = subscriptions.all().flat_map(|subscriber| subscriber.name_topics(hub));
     names.map(|(number, name)| (number.0, name.to_owned())).collect()
 }
 
@@ -200,26 +196,19 @@ impl Recipient<'_> {
 impl Subscription {
     /// Sends events until the client or the connection is gone, or the subscription is to end.
     pub(crate) async fn serve(mut self, stop: oneshot::Receiver<()>) {
-        let (id, counters) = self.shared.sessions.enter("dbus");
-        counters.note_topics(&self.subscriptions, &self.shared.hub());
         // An error is the end of the connection.
         let mut flow = Flow::default();
-        let _ = self.work(stop, &counters, &mut flow).await;
-        self.subscriptions.leave(&mut self.shared.hub());
-        self.shared.sessions.open().remove(&id);
+        let _ = self.work(stop, &mut flow).await;
+        let Self { session, registry, handle, .. } = self;
+        drop(session);
         // Until then its place is taken: a client that never answers is not asked without an end.
         if flow.question.is_some() {
             flow.answer().await;
         }
-        self.registry.leave(self.handle);
+        registry.leave(handle);
     }
 
-    async fn work(
-        &mut self,
-        mut stop: oneshot::Receiver<()>,
-        counters: &Counters,
-        flow: &mut Flow,
-    ) -> zbus::Result<()> {
+    async fn work(&mut self, mut stop: oneshot::Receiver<()>, flow: &mut Flow) -> zbus::Result<()> {
         let bus = fdo::DBusProxy::new(&self.connection).await?;
         let client = zbus::names::BusName::try_from(self.client.as_str())?;
         // It may have gone before its going could be noticed.
@@ -234,16 +223,17 @@ impl Subscription {
             let mut has_more = false;
             if flow.is_open() {
                 {
-                    let hub = self.shared.hub();
-                    for (_, subscriber) in &mut self.subscriptions.subscribers {
+                    let hub = self.session.shared().hub();
+                    let mut subscriptions = self.session.subscriptions();
+                    for subscriber in subscriptions.all() {
                         has_more |= batch.fill(subscriber, &hub);
                     }
                     let is_new = std::mem::replace(&mut known, hub.topics().len()) != known;
                     batch.names.clear();
                     if is_new {
-                        batch.names = names(&mut self.subscriptions, &hub);
+                        batch.names = names(&mut subscriptions, &hub);
                     }
-                    self.shared.sessions.note(counters, &self.subscriptions, &hub);
+                    self.session.note(&subscriptions, &hub);
                 }
                 let messages = batch.messages(&to)?;
                 self.connection.send_all(&messages).await?;
@@ -262,7 +252,7 @@ impl Subscription {
                         return self.connection.send(&message).await;
                     }
                 },
-                () = self.subscriptions.due(), if is_open && !has_more => {}
+                () = self.session.due(), if is_open && !has_more => {}
                 () = tokio::task::yield_now(), if is_open && has_more => {}
             }
         }

@@ -82,8 +82,8 @@ impl Pacer {
             let now = clock::now::<Monotonic>();
             self.seen.retain(|id, _| open.contains_key(id));
             let mut slowest = None::<u64>;
-            for (&id, counters) in &*open {
-                let Some(progress) = counters.progress() else { continue };
+            for (&id, entry) in &*open {
+                let Some(progress) = entry.progress() else { continue };
                 let new = Seen { progress, since: now, is_told: false };
                 let seen = self.seen.entry(id).or_insert(new);
                 let is_done = self.written.saturating_sub(progress.0) < LEAD;
@@ -113,20 +113,19 @@ impl Pacer {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
     use std::sync::atomic::AtomicU64;
+    use std::sync::{Arc, Mutex};
 
     use candor_events::{Bus, Filter, Format, Pattern};
     use tokio::sync::watch;
 
     use super::*;
-    use crate::connection::Sessions;
-    use crate::verbs::Subscriptions;
+    use crate::session::{Session, Sessions};
 
     #[test]
     fn who_takes_nothing_is_told_of_once() {
         let hub = Hub::new(vec![Bus { name: "car".into(), database: None }]);
-        let shared = Shared {
+        let shared = Arc::new(Shared {
             hub: Mutex::new(hub),
             intakes: Mutex::default(),
             changes: AtomicU64::new(0),
@@ -134,14 +133,15 @@ mod tests {
             allow_origin: Vec::new(),
             stop: watch::Sender::new(false),
             started: clock::now(),
-        };
-        let (id, counters) = shared.sessions.enter("json");
-        let mut subscriptions = Subscriptions::default();
+        });
+        let session = Session::enter(&shared, "json");
+        let id = session.id();
         {
             let mut hub = shared.hub();
+            let mut subscriptions = session.subscriptions();
             let subscriber = subscriptions.of(Format::Plain, &mut hub);
             subscriber.subscribe(&mut hub, Pattern::Raw, Filter::default(), false);
-            counters.note_topics(&subscriptions, &hub);
+            session.note_change(&subscriptions, &hub);
         }
         let frame: Frame = "123#0102030405060708".parse().unwrap();
         let mut batch = vec![(1_000_000_000, frame); 1 << 16];
