@@ -88,8 +88,8 @@ fn clocks() {
     changed(
         &[("a = {}", "a = { drift = -100 }"), ("b = {}", "b = { drift = 200 }"), (old, &new)],
         expect![[r#"
-            n:16:10: error: clocks run up to 300 ppm apart: after 3.333333ms they differ by more than the precision of 1us, but they are corrected every 4ms
-              hint: a period of at most 3.333333ms, or a larger `precision`
+            n:16:10: error: clocks may differ by 1.241us, but `precision` is 1us: they run up to 300 ppm apart for 4.075797ms from one protocol control frame to the correction by the next, and a frame that is further from its instant does not correct a clock
+              hint: precision = "1.242us", or a period of at most 3.197191ms
         "#]],
     );
     let (old, new) = with("max_transmission_delay = \"1us\"\n");
