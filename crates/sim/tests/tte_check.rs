@@ -209,7 +209,7 @@ struct Clocks {
     /// By end system: at which switch, its drift, its random change, and the speed and the delay of its link.
     ends: Vec<(usize, i32, u32, usize, u64)>,
     /// Which switch relays frames as they come, and which one compresses.
-    ordinary: Option<usize>,
+    ordinary: Option<(usize, &'static str)>,
     compression_master: usize,
     masters: usize,
     faulty: usize,
@@ -240,7 +240,7 @@ impl Clocks {
             format!("cycle = \"{}us\"\nprecision = \"{precision_ns}ns\"\n", self.cycle_us);
         for (index, (drift, processing, speed, delay)) in self.switches.iter().enumerate() {
             let relaying = match self.ordinary {
-                Some(ordinary) if ordinary == index => "store-and-forward",
+                Some((ordinary, relaying)) if ordinary == index => relaying,
                 _ => "time-triggered",
             };
             text += &format!(
@@ -333,6 +333,7 @@ fn clocks() -> impl Strategy<Value = Clocks> {
         ]
     };
     let speed = || prop::sample::select(vec![0_usize, 1, 1, 1, 2, 3]);
+    let relaying = prop::sample::select(vec!["store-and-forward", "cut-through"]);
     let switch = (drift(), 0..8_000_u64, speed(), 0..5_000_u64);
     let change = prop_oneof![6 => Just(0_u32), 1 => 1..200_u32];
     let end = (0..4_usize, drift(), change, speed(), 0..5_000_u64);
@@ -340,7 +341,7 @@ fn clocks() -> impl Strategy<Value = Clocks> {
         prop::collection::vec(switch, 1..4),
         prop::collection::vec(end, 2..8),
         (
-            prop_oneof![5 => Just(None), 1 => (0..4_usize).prop_map(Some)],
+            prop_oneof![5 => Just(None), 1 => (0..4_usize, relaying).prop_map(Some)],
             0..4_usize,
             1..8_usize,
             0..4_usize,
@@ -373,7 +374,7 @@ fn clocks() -> impl Strategy<Value = Clocks> {
                 let compression_master = center % count;
                 let masters = masters.min(ends.len());
                 Clocks {
-                    ordinary: ordinary.filter(|&it| it < count && it != compression_master),
+                    ordinary: ordinary.filter(|&(it, _)| it < count && it != compression_master),
                     switches,
                     ends,
                     compression_master,

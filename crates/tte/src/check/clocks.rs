@@ -14,7 +14,7 @@
 //!    What each clock measured wrong is its own drift times the time that it measured. So, with `t` from `S` on, a corrected clock
 //!    is ahead of `R` by `ρ (t - l)` for some `ρ` in `[ρ-, ρ+]`. The compression master itself is by `ρ t`.
 //! 2. *The next dispatch.* A master dispatches when its clock shows `(k + 1) P`; its frame becomes permanent at the compression
-//!    master, the instants are compressed to one among them, and the frame leaves `cmd - mtd` behind that. Nobody but links kept the
+//!    master, the instants are compressed to one among them, and the frame leaves `cmd` behind that. Only links kept the
 //!    right time, so the next `R` is ahead of this one by `ρ (P - l)`, `l` being both ways of a master. It does not matter how
 //!    many masters there are, which of them are fast, or where among the instants the compression function finds
 //!    the middle: all of them are between those of the slowest and of the fastest.
@@ -105,7 +105,7 @@ impl Drifts {
 struct Way {
     /// What links take that is counted, in nanoseconds.
     links: i128,
-    /// What nobody counts at most, in nanoseconds.
+    /// What no transparent clock counts, at most, in nanoseconds.
     uncounted: i128,
     hops: i128,
 }
@@ -307,20 +307,22 @@ fn corrected(
     if apart.uncounted > 0 {
         let uncounted = nanos(apart.uncounted);
         message += &format!(
-            "; ordinary switches delay these frames by up to {uncounted}, which nobody counts"
+            "; ordinary switches delay these frames by up to {uncounted}, which no transparent clock counts"
         );
     }
+    // What is needed until all clocks are corrected has to fit into the period.
+    let shortest = |precision: i128| {
+        let timing = apart.with(precision);
+        i128::from(timing.correction_at(timing.scheduled_receive(0))) + precision
+    };
     let needed = least(|precision| apart.holds(precision, period));
-    // A period that is negated grows as it gets shorter.
+    let needed = needed.filter(|&it| shortest(it) < period);
+    // What holds for a period holds for all that are shorter.
     let longest = least(|shorter| apart.holds(precision, MOST_NS - shorter)).map(|it| MOST_NS - it);
-    let timing = &synchronisation.timing;
-    let shortest =
-        ns(Nanos::from_nanos(timing.correction_at(timing.scheduled_receive(0)))) + precision;
+    let longest = longest.filter(|&it| it > shortest(precision));
     let mut remedies = Vec::new();
     remedies.extend(needed.map(|it| format!("precision = \"{}\"", nanos(it))));
-    remedies.extend(
-        longest.filter(|&it| it > shortest).map(|it| format!("a period of at most {}", nanos(it))),
-    );
+    remedies.extend(longest.map(|it| format!("a period of at most {}", nanos(it))));
     if apart.uncounted > 0 {
         remedies.push("relaying = \"time-triggered\" for each switch on their way".into());
     }
