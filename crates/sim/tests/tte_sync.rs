@@ -13,7 +13,7 @@ const FIVE_NODES: &str = include_str!("../../../examples/five-nodes.tte.toml");
 const SPREAD_PPM: u64 = 200;
 
 /// Keeps everything.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct All {
     records: Vec<Record>,
     differences: Vec<u64>,
@@ -113,6 +113,24 @@ fn synchronised_clocks_stay_together_and_frames_on_time() {
         let ahead = world.clock(0).ahead_ns(world.now());
         let most_ns = (world.now() - Time::ZERO).as_nanos() / 10_000;
         assert!(ahead.unsigned_abs() < most_ns, "{ahead}");
+    }
+}
+
+/// A clock that showed nothing yet would hold the first frames until it does.
+#[test]
+fn clocks_begin_ahead_and_the_first_frames_correct_them() {
+    let network = network(&FIVE_NODES.replace("precision = \"10us\"", "precision = \"300us\""));
+    for seed in 1..=20 {
+        let mut all = All::default();
+        let mut world = World::new(network.clone(), seed);
+        let ahead = |world: &World, at: Time| {
+            (0..network.nodes.len()).map(|node| world.clock(node).ahead_ns(at)).collect::<Vec<_>>()
+        };
+        let first = ahead(&world, Time::ZERO);
+        assert!(first.iter().all(|it| (0..=150_000).contains(it)), "{seed}: {first:?}");
+        world.run_until(Time::from_nanos(6_000_000), &mut all);
+        // All are corrected in the first integration cycle.
+        assert!(all.differences[0] <= bound_ns(&network, SPREAD_PPM), "{seed}: {all:?}");
     }
 }
 

@@ -120,18 +120,20 @@ impl Sync {
 }
 
 /// The clocks of a network. With synchronisation the schedule begins on all of them within half of the
-/// precision; without it, at once.
+/// precision; without it, at once. None shows less than nothing at the start: a node that is not there yet would keep the first
+/// frames until it is.
 pub(super) fn clocks(network: &Network, seed: u64) -> (Vec<Clock>, Vec<Random>) {
     let new = |node: usize| {
         let mut random = Random::new(seed, (u64::from(RANDOM_OF_CLOCKS) << 32) + node as u64);
         let oscillator = network.nodes[node].oscillator;
-        let behind = match network.synchronisation {
+        let ahead = match network.synchronisation {
             Some(_) if network.has_schedule(node) => {
-                random.nanos(Nanos::ZERO, Nanos::from_nanos(network.precision.as_nanos() / 2))
+                let half = Nanos::from_nanos(network.precision.as_nanos() / 2);
+                half - random.nanos(Nanos::ZERO, half)
             }
             _ => Nanos::ZERO,
         };
-        (Clock::new(oscillator, -behind.as_nanos().cast_signed()), random)
+        (Clock::new(oscillator, ahead.as_nanos().cast_signed()), random)
     };
     (0..network.nodes.len()).map(new).unzip()
 }

@@ -88,8 +88,47 @@ fn clocks() {
     changed(
         &[("a = {}", "a = { drift = -100 }"), ("b = {}", "b = { drift = 200 }"), (old, &new)],
         expect![[r#"
-            n:16:10: error: clocks run up to 300 ppm apart: after 3.333333ms they differ by more than the precision of 1us, but they are corrected every 4ms
-              hint: a period of at most 3.333333ms, or a larger `precision`
+            n:16:10: error: clocks may differ by 1.241us, but `precision` is 1us: they run up to 300 ppm apart for 4.075797ms from one protocol control frame to the correction by the next, and a frame that is further from its instant does not correct a clock
+              hint: precision = "1.242us", or a period of at most 3.197191ms
+        "#]],
+    );
+    // The start: the way of control frames is most of the integration cycle.
+    let (old, new) = with("max_transmission_delay = \"1900us\"\n");
+    changed(
+        &[drifts, ("\"1us\"", "\"1.5us\""), (old, &new)],
+        expect![[r#"
+        n:16:10: error: clocks may differ by 1.53us until they are first corrected, but `precision` is 1.5us: they begin up to half of it apart, and run up to 200 ppm apart
+          hint: precision = "1.56us"
+    "#]],
+    );
+    // All clocks run apart, but together.
+    let all = [
+        ("a = {}", "a = { drift = 5000 }"),
+        ("b = {}", "b = { drift = 5000 }"),
+        ("c = {}", "c = { drift = 5000 }"),
+        ("x = {}", "x = { drift = 5000 }"),
+        ("one = { ", "one = { drift = 5000, "),
+        ("two = { ", "two = { drift = 5000, "),
+    ];
+    let (old, new) = with("");
+    changed(
+        &[&all[..], &[("\"1us\"", "\"100ns\""), (old, &new)]].concat(),
+        expect![[r#"
+        n:16:10: error: clocks may differ by 105ns, but `precision` is 100ns: they run up to 0 ppm apart for 4.074379ms from one protocol control frame to the correction by the next, and a frame that is further from its instant does not correct a clock
+          hint: precision = "210ns"
+    "#]],
+    );
+    // A switch that counts nothing.
+    let ordinary = ("two = { ", "two = { relaying = \"store-and-forward\", ");
+    changed(
+        &[ordinary, (old, &new)],
+        expect![[r#"
+            n:16:10: error: clocks may differ by 772.258us, but `precision` is 1us: they run up to 0 ppm apart for 4.075781ms from one protocol control frame to the correction by the next, and a frame that is further from its instant does not correct a clock; ordinary switches delay these frames by up to 772.24us, which no transparent clock counts
+              hint: relaying = "time-triggered" for each switch on their way
+            n:19:7: warning: no instant of `f` holds behind `two`, which relays frames as they come
+              hint: use a switch with relaying = "time-triggered"
+            n:27:7: warning: no instant of `g` holds behind `two`, which relays frames as they come
+              hint: use a switch with relaying = "time-triggered"
         "#]],
     );
     let (old, new) = with("max_transmission_delay = \"1us\"\n");
@@ -99,6 +138,21 @@ fn clocks() {
         n:19:26: error: `max_transmission_delay` is 1us, but some protocol control frames take 13.62us at least, so they do not count
           hint: remove it, or max_transmission_delay = "79.54us"
     "#]],
+    );
+    // Jitter before it, and the clocks that count, make the longest delay longer.
+    let before = ("a = {}", "a = { jitter = \"100us\", drift = 200 }");
+    changed(
+        &[before, ("\"10us\"", "\"80us\""), ("\"1us\"", "\"50us\""), (old, &new)],
+        expect![[r#"
+            n:19:26: error: `max_transmission_delay` is 1us, but some protocol control frames take 13.62us at least, so they do not count
+              hint: remove it, or max_transmission_delay = "120.185us"
+            n:27:15: warning: `f` is a period too late at switch `one` if the clocks of `a` and `one` differ by more than 22.24us; `precision` says up to 50us
+              hint: relay_delay = "107.76us" is enough
+            n:35:15: warning: `g` is a period too late at switch `one` if the clocks of `b` and `one` differ by more than 7.12us; `precision` says up to 50us
+              hint: relay_delay = "62.88us" is enough
+            n:35:15: warning: `g` is a period too late at switch `two` if the clocks of `one` and `two` differ by more than 7.12us; `precision` says up to 50us
+              hint: relay_delay = "62.88us" is enough
+        "#]],
     );
     let (old, new) = with("max_transmission_delay = \"30us\"\n");
     changed(

@@ -147,7 +147,8 @@ fn control_flows(
 
 /// The longest delay of a protocol control frame, from its dispatch to its last bit at a receiver. On each link one
 /// frame of another class is on its way already; every time-triggered flow has one frame in front of it, with what
-/// timely block leaves free before it; so have the other control frames.
+/// timely block leaves free before it and the jitter of its sender; so have the other control frames. Clocks that are fast
+/// count more than that.
 pub(crate) fn longest_delay(network: &Network, flows: &[Flow]) -> Nanos {
     let ahead = |from: usize, link: usize| {
         let over = |flow: &&Flow| flow.hops.iter().any(|hop| (hop.from, hop.link) == (from, link));
@@ -156,7 +157,11 @@ pub(crate) fn longest_delay(network: &Network, flows: &[Flow]) -> Nanos {
             network.flows.iter().filter(over).partition(|flow| flow.is_time_triggered());
         let begun = others.into_iter().map(occupation).max().unwrap_or_default();
         let control: Nanos = flows.iter().filter(over).map(occupation).sum();
-        let guard = network.links[link].occupation(*SIZES.start());
+        let jitter = match network.nodes[from].role {
+            Role::EndSystem(end_system) => end_system.jitter,
+            Role::Switch(_) => Nanos::ZERO,
+        };
+        let guard = network.links[link].occupation(*SIZES.start()) + jitter;
         begun + control + scheduled.into_iter().map(|flow| occupation(flow) + guard).sum()
     };
     let mut most = Nanos::ZERO;
@@ -175,5 +180,9 @@ pub(crate) fn longest_delay(network: &Network, flows: &[Flow]) -> Nanos {
             most = most.max(delay);
         }
     }
-    most
+    let scheduled = (0..network.nodes.len()).filter(|&node| network.has_schedule(node));
+    let fastest = scheduled.map(|node| network.nodes[node].oscillator.most_ppm()).max();
+    most + Nanos::from_nanos(
+        (most.as_nanos() * u64::from(fastest.unwrap_or(0))).div_ceil(1_000_000),
+    )
 }
