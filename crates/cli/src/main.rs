@@ -136,6 +136,9 @@ fn command() -> clap::Command {
 }
 
 fn main() -> ExitCode {
+    if let Err(error) = candor_linux::signal::survive_file_size_limit() {
+        return exit_code(Err(error.to_string()));
+    }
     let color = Color::of_arguments(std::env::args_os());
     let matches = command().color(color.for_help()).get_matches();
     if let Some(topic) = help::asked(&matches) {

@@ -46,9 +46,8 @@ impl Error {
 
     /// Lines per frame have no place of their own here: they go wherever the caller sends them.
     pub(crate) fn lines(error: io::Error) -> Self {
-        let reason =
-            format!("the lines per frame cannot be written: {error}; check the free space");
-        Self::Other(reason)
+        let remedy = candor_recording::remedy(&error);
+        Self::Other(format!("the lines per frame cannot be written: {error}; {remedy}"))
     }
 
     /// A testbed was given an experiment of another one.

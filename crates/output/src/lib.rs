@@ -18,7 +18,7 @@
 pub mod messages;
 
 use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -104,6 +104,16 @@ impl Target {
             Out::Stream(_) => None,
             Out::File { grows, .. } => Some(grows.path()),
         }
+    }
+
+    /// Cuts off what was written behind the first `len` bytes, and goes on there. A stream has what it has.
+    ///
+    /// # Errors
+    /// The file cannot be cut off.
+    pub fn truncate(&mut self, len: u64) -> io::Result<()> {
+        let Out::File { grows, .. } = &mut self.0 else { return Ok(()) };
+        grows.as_file_mut().set_len(len)?;
+        grows.as_file_mut().seek(SeekFrom::Start(len)).map(drop)
     }
 
     /// Puts the file in its place.

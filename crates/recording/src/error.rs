@@ -72,12 +72,24 @@ impl RecordingError {
     }
 }
 
+/// What helps when a file cannot be read or written.
+#[must_use]
+pub fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space on its disk",
+        ErrorKind::FileTooLarge => {
+            "raise the limit of file sizes (`ulimit -f`, or LimitFSIZE= of systemd), or split the output"
+        }
+        _ => "check the path, its permissions and the disk",
+    }
+}
+
 impl fmt::Display for RecordingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, problem) = &*self.0;
         match problem {
             Problem::Io(what, error) => {
-                write!(f, "{name}: {what}: {error}; check the path, its permissions and the disk")
+                write!(f, "{name}: {what}: {error}; {}", remedy(error))
             }
             Problem::UnknownContent => {
                 write!(

@@ -64,7 +64,7 @@ pub use decode::{
     DecodeError, Decoder, MAX_LINE_LEN, MAX_RECORD_LEN, PassedOver, Position, Reason, Step,
 };
 pub use encode::{EncodeError, Encoder};
-pub use error::RecordingError;
+pub use error::{RecordingError, remedy};
 pub use format::{CAN2UDP, FORMATS, Format};
 pub use read::{Entry, Recording, Skipped, open};
 pub use record::{

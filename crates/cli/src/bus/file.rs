@@ -1,6 +1,6 @@
 //! [`LogFile`]: a recording that grows, for `record` and `dump --log`.
 
-use std::io::Write as _;
+use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
 use candor_bus::capture::Captured;
@@ -20,6 +20,8 @@ pub(super) struct LogFile {
     target: Target,
     encoder: Box<dyn Encoder>,
     buffer: Vec<u8>,
+    /// Where in the buffer a record ends, or what stands before all of them, and how many frames there are up to there.
+    ends: Vec<(usize, u64)>,
     nanoseconds: bool,
     written: u64,
     frames: u64,
@@ -65,7 +67,9 @@ impl LogFile {
         let encoder = format.encoder(&mut buffer);
         let due = clock::now::<Monotonic>() + KEPT_BACK;
         let nanoseconds = nanoseconds || format.name != CANDUMP;
-        Ok(Self { name, format, target, encoder, buffer, nanoseconds, written: 0, frames: 0, due })
+        let ends = vec![(buffer.len(), 0)];
+        let (written, frames) = (0, 0);
+        Ok(Self { name, format, target, encoder, buffer, ends, nanoseconds, written, frames, due })
     }
 
     /// How many bytes the recording has so far.
@@ -85,6 +89,7 @@ impl LogFile {
             .encode(&record(captured, direction, self.nanoseconds), title, &mut self.buffer)
             .map_err(|error| format!("{}: {error}", self.name))?;
         self.frames += 1;
+        self.ends.push((self.buffer.len(), self.frames));
         if self.buffer.len() >= BUFFER_LEN { self.flush() } else { Ok(()) }
     }
 
@@ -99,21 +104,35 @@ impl LogFile {
     }
 
     fn flush(&mut self) -> Result<(), String> {
-        let written = self.target.write_all(&self.buffer);
-        self.written += self.buffer.len() as u64;
+        let mut done = 0;
+        let outcome = loop {
+            match self.target.write(&self.buffer[done..]) {
+                _ if done == self.buffer.len() => break Ok(()),
+                Ok(0) => break Err(ErrorKind::WriteZero.into()),
+                Ok(count) => done += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        if outcome.is_err() {
+            // Of the record that did not fit, nothing stays.
+            let whole = self.ends.iter().rfind(|(end, _)| *end <= done);
+            let none =
+                (0, self.ends.first().map_or(self.frames, |(_, first)| first.saturating_sub(1)));
+            (done, self.frames) = whole.copied().unwrap_or(none);
+            let _ = self.target.truncate(self.written + done as u64);
+        }
+        self.written += done as u64;
         self.buffer.clear();
-        written.map_err(|error| self.failure(&error))
-    }
-
-    fn failure(&self, error: &std::io::Error) -> String {
-        format!("{}: cannot be written: {error}; is the disk full?", self.name)
+        self.ends.clear();
+        outcome.map_err(|error: io::Error| failure(&self.name, &error))
     }
 
     /// Writes the rest and puts the file in its place.
     pub(super) fn finish(mut self) -> Result<Recording, String> {
         self.flush()?;
         let Self { name, format, target, written, frames, .. } = self;
-        target.finish().map_err(|error| format!("{name}: cannot be written: {error}"))?;
+        target.finish().map_err(|error| failure(&name, &error))?;
         Ok(Recording { file: name, format: format.name, frames, bytes: written })
     }
 }
@@ -131,4 +150,8 @@ pub(super) fn record(
         direction,
         frame: captured.received.frame,
     }
+}
+
+fn failure(name: &str, error: &io::Error) -> String {
+    format!("{name}: cannot be written: {error}; {}", candor_recording::remedy(error))
 }

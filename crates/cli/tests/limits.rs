@@ -1,0 +1,109 @@
+//! A file that reaches the size limit of the process ends no command by a signal, and leaves nothing half-written.
+
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+const RULES: &str = "bus.in = \"file:drive.log?loop=true&speed=max\"\nbus.out = \"file:there.log\"\n\n\
+                     [[rule]]\nfrom = \"in\"\nto = \"out\"\n";
+
+/// `candor WORDS`, whose files have at most 16 blocks of 512 bytes.
+fn start(folder: &Path, words: &str) -> Child {
+    let says = File::create(folder.join("says")).unwrap();
+    Command::new("sh")
+        .args(["-c", "ulimit -f 16; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_candor")])
+        .args(words.split(' '))
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(says)
+        .spawn()
+        .unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn scene() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = (0..2_000).map(|at| format!("({}.000000) can0 123#0102030405060708\n", 1_000 + at));
+    fs::write(folder.path().join("drive.log"), lines.collect::<String>()).unwrap();
+    fs::write(folder.path().join("rules.toml"), RULES).unwrap();
+    folder
+}
+
+/// What it says, once this is in it.
+fn wait_for(folder: &Path, text: &str) -> String {
+    for _ in 0..6_000 {
+        let says = fs::read_to_string(folder.join("says")).unwrap();
+        if says.contains(text) {
+            return says;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("it does not say `{text}`");
+}
+
+#[test]
+fn what_cannot_be_written_is_an_error_with_a_remedy() {
+    // Of a capture, what came up to the failure is kept, in whole records.
+    for (words, is_kept) in [
+        ("log convert drive.log there.pcapng", false),
+        ("bus record can0=file:drive.log?speed=max --output there.log", true),
+        ("bus record can0=file:drive.log?speed=max --output there.pcapng", true),
+        ("bus dump can0=file:drive.log?speed=max --log there.log", true),
+    ] {
+        let scene = scene();
+        let status: ExitStatus = start(scene.path(), words).wait().unwrap();
+        let says = fs::read_to_string(scene.path().join("says")).unwrap();
+        assert_eq!((status.signal(), status.code()), (None, Some(2)), "{words}: {says}");
+        assert!(says.contains("there.") && says.contains("File too large"), "{words}: {says}");
+        assert!(says.contains("raise the limit of file sizes (`ulimit -f`"), "{words}: {says}");
+        let names = names(scene.path());
+        assert_eq!(names.len(), 3 + usize::from(is_kept), "{words}: {names:?}");
+        assert_eq!(&names[..3], ["drive.log", "rules.toml", "says"], "{words}");
+        let Some(name) = names.get(3) else { continue };
+        let info = Command::new(env!("CARGO_BIN_EXE_candor"))
+            .args(["log", "info", name])
+            .current_dir(scene.path())
+            .output()
+            .unwrap();
+        let [info, trouble] =
+            [info.stdout, info.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert!(!trouble.contains("the file ends inside"), "{words}: {trouble}");
+        let number = |text: &str| {
+            let digits = text.trim_start().chars().take_while(char::is_ascii_digit);
+            digits.collect::<String>().parse::<u64>().unwrap()
+        };
+        let frames = number(info.split_once("\nframes").unwrap().1);
+        assert!(frames > 100, "{words}: {info}");
+        if let Some((_, said)) =
+            says.split_once(&format!("{name}: ")).filter(|_| words.contains("record"))
+        {
+            assert_eq!(number(said), frames, "{words}: {says}");
+        }
+    }
+}
+
+#[test]
+fn a_gateway_lives_on_and_says_so() {
+    let scene = scene();
+    let mut gateway = start(scene.path(), "route run rules.toml");
+    let says = wait_for(scene.path(), "File too large");
+    assert!(says.contains("there.log: cannot be written: "), "{says}");
+    assert!(gateway.try_wait().unwrap().is_none(), "{says}");
+    let terminate = Command::new("kill").arg(gateway.id().to_string()).status().unwrap();
+    assert!(terminate.success());
+    let status = gateway.wait().unwrap();
+    assert_eq!(status.signal(), None, "{status}");
+    // Of what was written, all is whole.
+    let written = fs::read_to_string(scene.path().join("there.log")).unwrap();
+    assert!(written.len() <= 16 * 512 && written.ends_with('\n'), "{}", written.len());
+}
