@@ -49,6 +49,16 @@ static void set(struct candor_device *device, int reg, u8 value)
 	iowrite8(value, device->registers + reg);
 }
 
+/*
+ * The controller is in reset mode. QEMU's holds its interrupt line after IER is 0, until IR is read
+ * (hw/net/can/can_sja1000.c, can_sja_update_pel_irq()).
+ */
+static void release_line(void __iomem *registers)
+{
+	iowrite8(0, registers + IER);
+	ioread8(registers + IR);
+}
+
 /* Leaves the controller off the bus, in PeliCAN mode. */
 bool sja1000_present(void __iomem *registers)
 {
@@ -56,7 +66,7 @@ bool sja1000_present(void __iomem *registers)
 	if (!(ioread8(registers + MOD) & MOD_RESET))
 		return false;
 	iowrite8(CDR_VALUE, registers + CDR);
-	iowrite8(0, registers + IER);
+	release_line(registers);
 	return true;
 }
 
@@ -75,10 +85,10 @@ static bool set_mode(struct candor_device *device, u8 mode)
 
 static void stop(struct candor_device *device)
 {
-	set(device, IER, 0);
 	device->enabled = 0;
 	device->pending = 0;
 	set_mode(device, MOD_RESET);
+	release_line(device->registers);
 }
 
 static int start(struct candor_device *device)

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/param.h>
 #include <time.h>
 #include <unistd.h>
 #include "candor_can.h"
@@ -852,6 +853,91 @@ static void burst(int from, int to)
 	CHECK(arrived == 64 * k || told || lost);
 }
 
+/* Sends until `stop`. */
+static void *flood(void *data)
+{
+	struct candor_frame frames[16];
+	int fd = *(int *)data, i;
+
+	for (i = 0; i < 16; i++)
+		frames[i] = frame(0x100 + i, 1);
+	while (!stop) {
+		if (!CHECK(write(fd, frames, sizeof(frames)) == sizeof(frames)))
+			break;
+	}
+	return NULL;
+}
+
+/* The interrupt of a device, by its name in /proc/interrupts; 0: it has none. */
+static unsigned int interrupt_of(const char *name)
+{
+	char line[512], *end;
+	unsigned int irq = 0;
+	FILE *f = fopen("/proc/interrupts", "r");
+
+	while (f && !irq && fgets(line, sizeof(line), f)) {
+		if (strstr(line, name))
+			irq = strtoul(line, &end, 10);
+	}
+	if (f)
+		fclose(f);
+	return irq;
+}
+
+/* Interrupts that nobody cared for. The kernel turns a line off when that are 99,900 of 100,000. */
+static unsigned long unhandled(unsigned int irq)
+{
+	unsigned long count = 0, n = 0;
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/irq/%u/spurious", irq);
+	f = fopen(path, "r");
+	CHECK(f && fscanf(f, "count %lu unhandled %lu", &count, &n) == 2);
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* Frames arrive when the receiver is stopped: its interrupt line is not held. */
+static void stops_in_flood(int from, int to, int also, const char *name)
+{
+	const unsigned int irq = interrupt_of(name), rounds = 30;
+	struct candor_frame got[64];
+	unsigned long before, after, most = 0;
+	pthread_t thread;
+	unsigned int i;
+
+	begin("stops_in_flood");
+	if (!CHECK(irq))
+		return;
+	stop = false;
+	pthread_create(&thread, NULL, flood, &from);
+	for (i = 0; i < rounds; i++) {
+		/* Not before the flood is there. */
+		if (!CHECK(read_until(to, got, 64, now_ns() + 5000000000ULL) > 0))
+			break;
+		CHECK(ioctl(to, CANDOR_STOP) == 0);
+		before = unhandled(irq);
+		sleep_ms(10);
+		after = unhandled(irq);
+		/* The kernel counts from 0 again after 100,000 interrupts. */
+		most = MAX(most, after < before ? after : after - before);
+		while (drain(to, got, 64))
+			;
+		CHECK(ioctl(to, CANDOR_START) == 0);
+	}
+	stop = true;
+	pthread_join(thread, NULL);
+	printf("%u stops: at most %lu interrupts that nobody cared for\n", i, most);
+	CHECK(most < 10);
+	while (statistics(from).waiting)
+		sleep_ms(1);
+	for (sleep_ms(50); drain(to, got, 64) || drain(also, got, 64); sleep_ms(5))
+		;
+	CHECK(send_one(from, 9) && read(to, got, SIZE) == SIZE && got->id == 9);
+}
+
 static void pair(const char *first, const char *second)
 {
 	int a = open_device(first, O_RDWR), b = open_device(second, O_RDWR);
@@ -897,6 +983,8 @@ static void pair(const char *first, const char *second)
 		;
 	CHECK(ioctl(b, CANDOR_START) == 0);
 	CHECK(send_one(a, 9) && read(b, got, SIZE) == SIZE && got->id == 9);
+
+	stops_in_flood(a, b, also, second);
 
 	begin("pair: removal");
 	begin_call(&reading, b, 'r');

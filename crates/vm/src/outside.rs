@@ -206,8 +206,27 @@ pub(crate) fn add_to(
     for record in &records {
         seen.take(record, measurement, listens_on)?;
     }
+    refuse_empty_buses(&seen.wire.buses, measurement)?;
     seen.put_into(report, measurement);
     Ok(())
+}
+
+/// Without a frame on any bus nothing was measured, unless the frames stay on a virtual device.
+fn refuse_empty_buses(buses: &[BusCount], measurement: &Measurement) -> Result<(), Error> {
+    let is_virtual =
+        matches!(measurement.traffic.pace, order::Pace::RoundTrips { is_virtual: true, .. });
+    if is_virtual || buses.iter().any(|bus| bus.frames > 0) {
+        return Ok(());
+    }
+    let errors: u64 = buses.iter().map(|bus| bus.error_frames).sum();
+    let reason = match (errors, measurement.tester) {
+        (0, Tester::Master) => "the guest sent none of its requests; please report it".into(),
+        (0, _) => "the tester sent none of its frames; please report it".into(),
+        (errors, _) => {
+            format!("bit errors destroyed each one, {errors} times in all; lower bit_error_rate")
+        }
+    };
+    Err(Error::Other(format!("no frame passed on a bus: {reason}")))
 }
 
 /// What records say.
@@ -335,6 +354,8 @@ fn number(frame: &Frame) -> Option<u16> {
 /// What the guest writes to and reads from is where the library has it.
 const _: () = {
     assert!(meeting::TESTER_PORT == candor_test_bed::port::TESTER);
+    assert!(meeting::TESTER_START == candor_test_bed::port::START);
+    assert!(meeting::TESTER_OVER == candor_test_bed::port::OVER);
     assert!(meeting::TESTER_IS_THERE == candor_test_bed::port::NOT_DONE);
 };
 
@@ -497,6 +518,45 @@ mod tests {
         add_to(&mut report, &order, &bytes(&records()[1..])).unwrap();
         assert_eq!(report.delivered, [stamp(0, 1_008)]);
         assert_eq!(report.received, report.monitored);
+    }
+
+    #[test]
+    fn buses_that_saw_nothing_are_refused() {
+        let round_trips = |is_virtual| order::Pace::RoundTrips {
+            period_ns: 0,
+            is_open_loop: false,
+            timeout_ns: 1,
+            is_virtual,
+        };
+        let master = |is_virtual| Measurement {
+            tester: Tester::Master,
+            ..measurement(round_trips(is_virtual), Gateway::Slave)
+        };
+        let count = |frames, error_frames| {
+            let it = Statistics { frames, error_frames, ..Statistics::default() };
+            other(SOURCE, Event::Statistics(it))
+        };
+        for (order, frames, errors, says) in [
+            (master(false), 0, 0, Some("the guest sent none")),
+            (master(false), 0, 9, Some("bit errors destroyed each one, 9 times")),
+            (master(false), 1, 9, None),
+            (master(true), 0, 0, None),
+            (measurement(FLOOD, Gateway::Kernel), 0, 0, Some("the tester sent none")),
+            (measurement(ONE_AT_A_TIME, Gateway::Kernel), 1, 0, None),
+        ] {
+            let records = [
+                other(0, Event::Started),
+                count(frames, errors),
+                count(0, 0),
+                other(0, Event::Done),
+            ];
+            let outcome = add_to(&mut Report::default(), &order, &bytes(&records));
+            let reason = outcome.err().map(|it| it.to_string());
+            match says {
+                Some(says) => assert!(reason.as_ref().unwrap().contains(says), "{reason:?}"),
+                None => assert_eq!(reason, None),
+            }
+        }
     }
 
     #[test]

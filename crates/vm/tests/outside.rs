@@ -146,6 +146,35 @@ fn round_trips_take_what_both_frames_take_and_some_more() {
     }
 }
 
+/// A machine with much to do sends its first request late: the tester waits until the master is done.
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn round_trips_of_a_busy_machine_are_all_on_the_wire() {
+    const COUNT: u64 = 200;
+    for kernel in kernels() {
+        let machine = machine(&kernel, Tester::Master);
+        for is_virtual in [false, true] {
+            let pace = Pace::RoundTrips {
+                period_ns: 0,
+                is_open_loop: false,
+                timeout_ns: 1_000_000_000,
+                is_virtual,
+            };
+            let mut order = measurement(Gateway::Slave, pace, COUNT, [1_000_000; 2]);
+            order.tester = Tester::Master;
+            order.wants_frames = false;
+            order.traffic.can_ids = vec![0x77, 0x78];
+            order.settings.gateway_priority = 60;
+            order.load.hackbench_groups = Some(2);
+            let about = format!("Linux {}, {pace:?}", kernel.release);
+            let report = run(&machine, &order);
+            assert_eq!(report.received.len() as u64, COUNT, "{about}");
+            let on_wire = if is_virtual { 0 } else { 2 * COUNT };
+            assert_eq!(report.wire.as_ref().unwrap().buses[0].frames, on_wire, "{about}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "needs QEMU and kernels: see the top of this file"]
 fn the_same_order_gives_the_same_nanoseconds_on_the_wire() {

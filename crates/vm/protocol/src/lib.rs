@@ -84,8 +84,12 @@ pub mod meeting {
     pub const STOP_PORT: u16 = 0x505;
     /// The port of the isa-debug-exit device: QEMU ends with the status `value << 1 | 1`.
     pub const EXIT_PORT: u16 = 0xF4;
-    /// The I/O port of the tester outside: writing starts it.
+    /// The I/O port of the tester outside.
     pub const TESTER_PORT: u16 = 0x540;
+    /// Written to that port, it starts the tester.
+    pub const TESTER_START: u8 = 1;
+    /// Written to that port, it tells a tester that sends nothing itself that the guest has sent everything.
+    pub const TESTER_OVER: u8 = 2;
     /// What that port reads as, if there is such a tester, before it is done.
     pub const TESTER_IS_THERE: u8 = 0x43;
     /// The serial port that gets a line when the tester outside is done.

@@ -35,8 +35,12 @@ mod tester;
 
 /// The I/O port through which the guest and the tester meet.
 pub mod port {
-    /// Its number: writing starts the tester, reading tells how far it is.
+    /// Its number: writing tells the tester what the guest does, reading tells how far the tester is.
     pub const TESTER: u16 = 0x540;
+    /// Written to start the tester.
+    pub const START: u8 = 1;
+    /// Written when the guest has sent everything: the end of a plan without senders.
+    pub const OVER: u8 = 2;
     /// What it reads as until the tester is done. Where there is no such port, 0xFF is read.
     pub const NOT_DONE: u8 = 0x43;
     /// What it reads as when the tester is done.

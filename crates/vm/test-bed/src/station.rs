@@ -162,7 +162,7 @@ impl Station {
         begin_ns
     }
 
-    /// A frame of the guest has arrived; if an answer is whole with it, when its request began.
+    /// A frame of the guest has arrived; if an answer is whole with it before the station is stopped, when its request began.
     pub(crate) fn receive(&mut self, frame: &Outgoing, now_ns: u64) -> Option<u64> {
         self.count.received += 1;
         let reply = Reply::of(frame)?;
@@ -187,7 +187,7 @@ impl Station {
             self.next_ns = self.next_ns.min(now_ns);
         }
         let age = last.wrapping_sub(answer.number);
-        (usize::from(age) < MOST_REQUESTS).then(|| *self.begun_at(answer.number))
+        (self.is_active && usize::from(age) < MOST_REQUESTS).then(|| *self.begun_at(answer.number))
     }
 }
 
@@ -274,6 +274,12 @@ mod tests {
         let count = station.count();
         assert_eq!((count.datagrams, count.answers, count.received), (3, 2, 6));
         assert_eq!(count.frames, 3 + 3 + 1);
+        // An answer after the end is no record.
+        arrivals(&mut station, 11_000_000);
+        station.stop();
+        let late = reply_to(&station.datagram());
+        let answered: Vec<_> = late.iter().map(|it| station.receive(it, 12_000_000)).collect();
+        assert_eq!(answered, [None; 3]);
     }
 
     #[test]

@@ -207,6 +207,11 @@ impl TestBed {
         }
     }
 
+    /// The guest has sent everything: a tester without senders cannot know it otherwise.
+    pub fn guest_is_over(&mut self, now_ns: u64) {
+        self.tester.guest_is_over(now_ns);
+    }
+
     /// Whether the tester is done: nothing comes any more.
     #[must_use]
     pub fn is_done(&self) -> bool {
@@ -260,7 +265,8 @@ impl TestBed {
         }
         for (node, at_ns, notice) in notices.into_iter().flatten() {
             let is_guest = self.deliver(index, node, at_ns, notice);
-            if let Some(event) = event(notice) {
+            // The last record says that the tester is done.
+            if let Some(event) = event(notice).filter(|_| !self.is_done()) {
                 machine.note(Record { at_ns, bus: index, node: node.0, is_guest, event });
             }
             if let Notice::Sent(passage) = notice {
@@ -325,7 +331,9 @@ impl TestBed {
         it.registers.write(address, value, now_ns, bus);
         let bitrate = it.registers.bits_per_second();
         let takes_part = was_in_reset && !it.registers.is_in_reset();
-        if takes_part && self.plan.is_some() && bitrate != bus.timing().nominal.bits_per_second() {
+        let is_other = bitrate != bus.timing().nominal.bits_per_second();
+        if takes_part && is_other && self.plan.is_some() && self.tester.progress() != Progress::Done
+        {
             let (bus, node) = (it.bus, it.registers.node().0);
             let event = Event::OtherBitrate(bitrate);
             machine.note(Record { at_ns: now_ns, bus, node, is_guest: true, event });

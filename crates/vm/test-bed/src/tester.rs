@@ -3,7 +3,10 @@
 //! ```text
 //!  timed           due . sent . due . sent . ...                                   over
 //!  after arrival   due . sent . arrived or given up . a while . due . sent . ...   over
+//!  no senders      the guest sends . the guest says that it has sent everything    over
 //! ```
+//!
+//! Then it waits for frames that are still on their way.
 
 use candor_hardware::{Bus, NodeId, Notice, Request};
 use candor_wire::can::Frame;
@@ -12,7 +15,7 @@ use crate::plan::{Pace, Plan, SenderPlan};
 
 /// How many senders a tester can have.
 pub const MOST_SENDERS: usize = 8;
-/// When no frame has passed for so long after the last one of the plan, in ns, none will.
+/// When everything is sent and no frame has passed for so long, in ns, none will.
 pub const QUIET_NS: u64 = 200_000_000;
 /// But no longer than this after it, in ns.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -59,7 +62,7 @@ pub(crate) struct Tester {
     senders: [Option<Sender>; MOST_SENDERS],
     progress: Progress,
     started_ns: u64,
-    /// Since when all senders have sent everything.
+    /// Since when all senders, or without any the guest, have sent everything.
     over_ns: Option<u64>,
     /// When a frame last passed.
     passed_ns: u64,
@@ -114,10 +117,7 @@ impl Tester {
     /// When it is done if nothing passes until then.
     fn quiet_at_ns(&self) -> Option<u64> {
         let over_ns = self.over_ns?;
-        let quiet_ns = over_ns.max(self.passed_ns) + QUIET_NS;
-        // Without senders the guest sends, for as long as it wants.
-        let has_senders = self.senders.iter().any(Option::is_some);
-        Some(if has_senders { quiet_ns.min(over_ns + PATIENCE_NS) } else { quiet_ns })
+        Some((over_ns.max(self.passed_ns) + QUIET_NS).min(over_ns + PATIENCE_NS))
     }
 
     /// What is due at `now_ns`; whether the tester is done with it.
@@ -233,7 +233,18 @@ impl Tester {
 
     fn note_end(&mut self, now_ns: u64) {
         let is_over = self.senders.iter().flatten().all(|it| it.wait == Wait::Nothing);
-        if is_over && self.over_ns.is_none() {
+        if self.has_senders() && is_over && self.over_ns.is_none() {
+            self.over_ns = Some(now_ns);
+        }
+    }
+
+    fn has_senders(&self) -> bool {
+        self.senders.iter().any(Option::is_some)
+    }
+
+    /// The guest has sent everything. With senders of its own the tester knows its end itself.
+    pub(crate) fn guest_is_over(&mut self, now_ns: u64) {
+        if self.progress == Progress::Running && !self.has_senders() && self.over_ns.is_none() {
             self.over_ns = Some(now_ns);
         }
     }

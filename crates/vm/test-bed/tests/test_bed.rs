@@ -83,13 +83,25 @@ impl Guest {
         bed.advance(Some(plan), now_ns, &mut |record| records.push(record));
     }
 
-    /// Starts the tester and lets the guest work until the tester is done.
-    fn run(&mut self, plan: &Plan<'_>) {
+    /// Starts the tester, unless it has.
+    fn start(&mut self, plan: &Plan<'_>) {
         self.advance(plan, STARTS_NS);
         let Self { bed, records, .. } = self;
         bed.start(plan, STARTS_NS, &mut |record| records.push(record));
+    }
+
+    /// Starts the tester and lets the guest work until the tester is done.
+    fn run(&mut self, plan: &Plan<'_>) {
+        self.start(plan);
         while !self.bed.is_done() {
             let at = self.bed.deadline().expect("a tester that is not done waits for something");
+            self.work(plan, at);
+        }
+    }
+
+    /// Lets the guest work until then.
+    fn work(&mut self, plan: &Plan<'_>, until_ns: u64) {
+        while let Some(at) = self.bed.deadline().filter(|&at| at <= until_ns) {
             self.advance(plan, at);
             let mut now = at;
             for controller in 0..2 {
@@ -273,9 +285,46 @@ fn a_bed_is_set_up_before_the_guest_uses_it() {
     assert_eq!(guest.bed.set_up(&two, 0), Err(TestBedError::InUse));
     assert_eq!(TestBed::new(2).set_up(&one, 0), Err(TestBedError::Buses(1, 2)));
     assert!(guest.bed.is_sound() && TestBed::new(0).is_sound());
-    // A tester without anything to send is done at once.
-    guest.run(&two);
-    assert_eq!(guest.records.last().unwrap().at_ns, STARTS_NS + QUIET_NS);
+}
+
+/// Without senders only the guest knows when everything is sent.
+#[test]
+fn a_tester_without_senders_waits_for_the_guest() {
+    let bytes = write(&["500k", "500k"], &[], &[]);
+    let plan = Plan::read(&bytes).unwrap();
+    let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 0);
+    // Before the start it tells nothing.
+    guest.bed.guest_is_over(0);
+    guest.start(&plan);
+    let frame = |number| {
+        let mut bytes = [0; 13];
+        bytes[..5].copy_from_slice(&[2, 0x24, 0x60, 0, number]);
+        bytes
+    };
+    // The first frame comes after a longer silence than the one at the end, as on a machine with much to do.
+    let mut at = STARTS_NS + 7 * QUIET_NS;
+    guest.advance(&plan, at);
+    assert!(!guest.bed.is_done());
+    guest.queue.push_back(frame(0));
+    guest.serve(1, at);
+    guest.work(&plan, at + 1_000_000);
+    at += 3 * QUIET_NS;
+    guest.advance(&plan, at);
+    // The last one is told to be sent while it is on the bus.
+    guest.queue.push_back(frame(1));
+    guest.serve(1, at);
+    guest.bed.guest_is_over(at);
+    guest.bed.guest_is_over(at + 1);
+    guest.run(&plan);
+    let passed = guest.passed(1);
+    assert_eq!(passed.len(), 2);
+    let last = *guest.records.last().unwrap();
+    assert_eq!((last.event, last.at_ns), (Event::Done, passed[1].2 + QUIET_NS));
+    // What passes afterwards is no longer recorded: the last record is the end.
+    guest.queue.push_back(frame(2));
+    guest.serve(1, last.at_ns + 1);
+    guest.work(&plan, last.at_ns + QUIET_NS);
+    assert_eq!(guest.records.last(), Some(&last));
 }
 
 /// Three nodes with 100,000 frames, at times that overlap, with the seed of the year: each begins and ends when the

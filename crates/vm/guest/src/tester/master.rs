@@ -87,8 +87,10 @@ impl Master {
             candor_ping::Master::new(plan, start).map_err(|error| failed(error.to_string()))?;
         let ran =
             run::master(&mut master, &mut *receiver, &mut *transmitter, &clock::now, &mut trips);
-        set_policy(Task::This, Policy::Other).at(PLACE, FAULT)?;
         ran.map_err(|error| failed(error.to_string()))?;
+        // Before the load takes the processor.
+        outside.guest_is_over()?;
+        set_policy(Task::This, Policy::Other).at(PLACE, FAULT)?;
         outside.wait()?;
         host::counting_ends();
         let mut seen = Seen { overflow: receiver.counters().overflow.get(), ..Seen::default() };

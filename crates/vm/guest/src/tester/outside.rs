@@ -1,5 +1,5 @@
 //! [`Outside`]: the tester is outside of the guest. The guest starts it, and waits until it is done without using the
-//! processor: a line at a serial port wakes it up.
+//! processor: a line at a serial port wakes it up. Where the guest sends all frames, it also says when it has.
 
 use std::fs::File;
 use std::io::Read;
@@ -35,7 +35,12 @@ impl Outside {
 
     /// Lets it begin.
     pub(crate) fn start(&self) -> Result<(), Failure> {
-        start()
+        tell(meeting::TESTER_START)
+    }
+
+    /// Tells it that the guest has sent everything, which only a tester without senders does not know itself.
+    pub(crate) fn guest_is_over(&self) -> Result<(), Failure> {
+        tell(meeting::TESTER_OVER)
     }
 
     /// Returns when nothing comes any more.
@@ -48,15 +53,15 @@ impl Outside {
     }
 }
 
-/// Starts the tester, by a thread of its own: a task with the right to use ports takes longer to switch to.
-fn start() -> Result<(), Failure> {
-    let starter = thread::spawn(|| {
+/// Writes to its port, by a thread of its own: a task with the right to use ports takes longer to switch to.
+fn tell(what: u8) -> Result<(), Failure> {
+    let teller = thread::spawn(move || {
         let ports = Ports::acquire().at(PLACE, "boot without lockdown")?;
         if ports.read_u8(meeting::TESTER_PORT) != meeting::TESTER_IS_THERE {
             return Err(Failure::new(PLACE, "it is not there", "start the guest through candor"));
         }
-        ports.write_u8(meeting::TESTER_PORT, 1);
+        ports.write_u8(meeting::TESTER_PORT, what);
         Ok(())
     });
-    starter.join().unwrap_or_else(|_| Err(Failure::new(PLACE, "the thread panicked", FAULT)))
+    teller.join().unwrap_or_else(|_| Err(Failure::new(PLACE, "the thread panicked", FAULT)))
 }

@@ -1,4 +1,4 @@
-//! What of the machine belongs to the bed: buses, controllers, and the port through which the guest starts the tester.
+//! What of the machine belongs to the bed: buses, controllers, and the port through which guest and tester meet.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
@@ -151,11 +151,13 @@ extern "C" fn read_port(_: *mut c_void, _: u64, _: u32) -> u64 {
     u64::from(if bed().is_done() { port::DONE } else { port::NOT_DONE })
 }
 
-extern "C" fn write_port(_: *mut c_void, _: u64, _: u64, _: u32) {
+extern "C" fn write_port(_: *mut c_void, _: u64, value: u64, _: u32) {
     let (now, bed) = (now_ns(), bed());
     advance(bed, now);
-    if let Some(plan) = plan::plan() {
-        bed.start(&plan, now, &mut Around);
+    match (value as u8, plan::plan()) {
+        (port::START, Some(plan)) => bed.start(&plan, now, &mut Around),
+        (port::OVER, _) => bed.guest_is_over(now),
+        _ => {}
     }
     follow(bed);
 }
