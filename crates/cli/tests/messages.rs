@@ -136,6 +136,49 @@ fn a_gateway_answers_everybody_while_nobody_reads_its_messages() {
 }
 
 #[test]
+fn a_gateway_is_alive_and_answers_while_it_reads_many_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("drive.rules.toml");
+    let rules = |count: u32| {
+        let rule = |number: u32| {
+            format!(
+                "[[rule]]\nfrom = \"a\"\nto = \"b\"\nmatch = [\"0x{:08X}x/0x1FFFF00F\"]\n",
+                number << 12 | 0x1000_0000 | number & 0xF
+            )
+        };
+        let rules: String = (0..count).map(rule).collect();
+        fs::write(&path, format!("[bus]\na = \"sim:a\"\nb = \"sim:b\"\n\n{rules}")).unwrap();
+    };
+    rules(1);
+    let manager = UnixDatagram::bind(folder.path().join("manager")).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let hear = || {
+        let mut datagram = [0; 4096];
+        let count = manager.recv(&mut datagram).unwrap();
+        String::from_utf8_lossy(&datagram[..count]).into_owned()
+    };
+    let gateway =
+        candor(folder.path(), &["route", "run", "drive.rules.toml", "--control", "./drive.sock"])
+            .env("NOTIFY_SOCKET", folder.path().join("manager"))
+            .env("WATCHDOG_USEC", "60000")
+            .stderr(Stdio::null())
+            .spawn();
+    let _gateway = Killed(gateway.unwrap());
+    while !hear().contains("READY=1") {}
+    rules(10_000);
+    while !hear().contains("RELOADING=1") {}
+    // It is alive, and says what it did by the old rules, before the new ones are in use.
+    for _ in 0..3 {
+        assert!(hear().contains("WATCHDOG=1"));
+    }
+    let mut stats =
+        candor(folder.path(), &["route", "stats", "--control", "./drive.sock", "--json"]);
+    let stdout = String::from_utf8(stats.output().unwrap().stdout).unwrap();
+    assert!(stdout.contains("\"generation\":0"), "{stdout}");
+    while !hear().contains("STATUS=10000 rules, changed 1 time") {}
+}
+
+#[test]
 fn the_signal_service_tells_its_manager_how_it_goes() {
     let folder = tempfile::tempdir().unwrap();
     let manager = UnixDatagram::bind(folder.path().join("manager")).unwrap();

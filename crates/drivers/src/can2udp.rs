@@ -21,6 +21,7 @@ use candor_wire::can::tunnel::can2udp::{Datagram, MAX_LEN, PORT, Version};
 
 use super::datagrams::{self, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes};
 use crate::kernel;
+use crate::names::Peer;
 use candor_port::{Address, Capabilities, Endpoint, Error, Estate, Port, ReceiverCounters, Wanted};
 use candor_port::{Driver, Medium};
 
@@ -46,6 +47,7 @@ pub(crate) static DRIVER: Driver = Driver {
         datagrams::BUFFER,
     ],
     check: |address, wanted| settings(address, wanted).map(drop),
+    names: |address| datagrams::names([Some(address.place()), address.option("peer")], PORT),
     open,
 };
 
@@ -92,14 +94,15 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
     let fail = |error| kernel::failure(&*name, &error);
     let Settings { version, interface, has_sender_stamps } = settings(address, wanted)?;
     let listen = datagrams::resolve(&name, address.place(), PORT)?;
-    let peer = match address.option("peer") {
-        Some(peer) => datagrams::resolve(&name, peer, PORT)?,
-        None if listen.is_ipv4() => SocketAddr::from((Ipv4Addr::BROADCAST, listen.port())),
+    let mut peer = match address.option("peer") {
+        Some(peer) => datagrams::peer(&name, peer, PORT)?,
+        None if listen.is_ipv4() => Peer::new((Ipv4Addr::BROADCAST, listen.port()).into(), None),
         None if wanted.transmitter => return Err(no_broadcast(&name)),
-        None => listen,
+        None => Peer::new(listen, None),
     };
+    let to = peer.address();
     // A port that no other socket has, so that what comes back can be recognised.
-    let any: IpAddr = match peer {
+    let any: IpAddr = match to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
@@ -120,7 +123,7 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
             let socket = match estate.take(crate::datagrams::is_at(listen)) {
                 Some(socket) => socket,
                 None => {
-                    let socket = match is_shared(listen, peer).map_err(fail)? {
+                    let socket = match is_shared(listen, to).map_err(fail)? {
                         true => udp::bind_shared(listen),
                         false => udp::bind(listen),
                     };

@@ -39,6 +39,7 @@ pub(crate) static DRIVER: Driver = Driver {
         ("full", "what a full receive queue loses: newest (default) or oldest"),
     ],
     check: |address, _| options(address).map(drop),
+    names: |_| Vec::new(),
     open,
 };
 

@@ -15,7 +15,7 @@
 //! - Each second, the half that receives looks whether both can work in the network as it is, see
 //!   [`Reach`].
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -29,6 +29,7 @@ use candor_wire::can::{Frame, Kind};
 use super::drops::Drops;
 use super::reach::{self, Reach};
 use crate::kernel;
+use crate::names::{self, Peer};
 use crate::wait::{self, Turn, Wait};
 use candor_port::{
     Address, Capabilities, Error, Message, Origin, Progress, Received, Receiver, ReceiverCounters,
@@ -77,7 +78,7 @@ pub(super) fn literal(
         let reason = format!("the port of `{place}` cannot be separated from the address");
         return Err(no_place(name, reason));
     }
-    let whole = if is_bare(place) { format!("{place}:{default_port}") } else { place.to_owned() };
+    let whole = whole(place, default_port);
     if let Ok(address) = whole.parse() {
         return Ok(Some(address));
     }
@@ -98,17 +99,36 @@ pub(super) fn resolve(name: &str, place: &str, default_port: u16) -> Result<Sock
     if let Some(address) = literal(name, place, default_port)? {
         return Ok(address);
     }
-    let fail = |reason| no_place(name, reason);
-    let found = match is_bare(place) {
-        true => format!("{place}:{default_port}").to_socket_addrs(),
-        false => place.to_socket_addrs(),
-    };
-    match found.map(|mut addresses| addresses.next()) {
-        Ok(Some(address)) => Ok(address),
-        Ok(None) => Err(fail(format!("`{place}` has no address")).passing()),
+    names::resolve(&whole(place, default_port)).map_err(|error| {
         // A name server may answer later.
-        Err(error) => Err(fail(format!("`{place}` cannot be resolved: {error}")).passing()),
-    }
+        Error::new(name, format!("`{place}` cannot be resolved: {error}"))
+            .with_remedy(
+                "check the name and the name server, or write an address such as 192.0.2.1",
+            )
+            .passing()
+    })
+}
+
+/// `host:port`; the port may be left out.
+fn whole(place: &str, default_port: u16) -> String {
+    if is_bare(place) { format!("{place}:{default_port}") } else { place.to_owned() }
+}
+
+/// Those of the hosts of a port that have to be looked up, as `host:port`.
+pub(super) fn names<'a>(
+    places: impl IntoIterator<Item = Option<&'a str>>,
+    default_port: u16,
+) -> Vec<String> {
+    let is_name = |place: &&str| matches!(literal("", place, default_port), Ok(None));
+    let names = places.into_iter().flatten().filter(is_name);
+    names.map(|place| whole(place, default_port)).collect()
+}
+
+/// The other end of a tunnel, whose name is looked up again while it works.
+pub(super) fn peer(name: &str, place: &str, default_port: u16) -> Result<Peer, Error> {
+    let address = resolve(name, place, default_port)?;
+    let named = names([Some(place)], default_port).pop();
+    Ok(Peer::new(address, named))
 }
 
 /// Whether this is an address of IPv6 without the brackets that it needs in front of a port.
@@ -410,35 +430,50 @@ impl<R: Reads> Receiver for Inlet<R> {
 pub(super) struct Outlet {
     socket: Arc<UdpSocket>,
     to: Destination,
+    peer: Peer,
+    /// Where that was last.
     address: SocketAddr,
     reach: Arc<Reach>,
     counters: Arc<TransmitterCounters>,
 }
 
 impl Outlet {
-    pub(super) fn new(socket: Arc<UdpSocket>, to: SocketAddr) -> Self {
-        let at = socket.local_addr().unwrap_or_else(|_| udp::any(to.ip()));
-        Self::with_mend(socket, to, move || reach::is_way(at, to))
+    pub(super) fn new(socket: Arc<UdpSocket>, peer: Peer) -> Self {
+        let mut to = peer.clone();
+        let at = socket.local_addr().unwrap_or_else(|_| udp::any(to.address().ip()));
+        Self::with_mend(socket, peer, move || reach::is_way(at, to.address()))
     }
 
     /// The same with something else to be done for the network.
     pub(super) fn with_mend(
         socket: Arc<UdpSocket>,
-        to: SocketAddr,
+        mut peer: Peer,
         mend: impl FnMut() -> Result<(), String> + Send + 'static,
     ) -> Self {
         let counters = Arc::<TransmitterCounters>::default();
         let reach = Reach::new(counters.trouble.clone(), mend);
-        Self { socket, to: Destination::new(to), address: to, reach, counters }
+        let address = peer.address();
+        Self { socket, to: Destination::new(address), peer, address, reach, counters }
     }
 
     /// Sends a datagram, or says why not.
-    pub(super) fn send(&self, bytes: &[u8]) -> Sent {
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Sent {
+        self.follow();
         self.attempt(1, || udp::send(&self.socket, bytes, &self.to))
     }
 
+    /// Sends to where the peer is now.
+    #[inline]
+    fn follow(&mut self) {
+        let address = self.peer.address();
+        if address != self.address {
+            (self.address, self.to) = (address, Destination::new(address));
+        }
+    }
+
     /// Sends several datagrams of this length, all or none; `None` if that cannot be done here.
-    fn send_segments(&self, bytes: &[u8], len: u16) -> Option<Sent> {
+    fn send_segments(&mut self, bytes: &[u8], len: u16) -> Option<Sent> {
+        self.follow();
         let mut is_impossible = false;
         let count = bytes.len() as u64 / u64::from(len.max(1));
         let sent = self.attempt(count, || {
@@ -472,6 +507,9 @@ impl Outlet {
             }
             Err(error) if is_too_large(&error) => Sent::Unsupported,
             Err(error) => {
+                if error.errno().and_then(Errno::name) == Some("ECONNREFUSED") {
+                    self.peer.doubt();
+                }
                 self.reach.refused(self.address, &error);
                 Sent::Down
             }

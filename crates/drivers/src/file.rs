@@ -73,6 +73,7 @@ pub(crate) static DRIVER: Driver = Driver {
         ("replace", "true: an existing file may be replaced"),
     ],
     check,
+    names: |_| Vec::new(),
     open,
 };
 

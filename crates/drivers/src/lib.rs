@@ -28,6 +28,7 @@ mod drops;
 mod file;
 mod kernel;
 mod multicast;
+mod names;
 mod packet;
 mod reach;
 mod sim;
@@ -84,6 +85,13 @@ pub fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
 /// As [`Registry::open`].
 pub fn open_after(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
     REGISTRY.open(address, wanted, estate)
+}
+
+/// Looks up the hosts that these ports name, all at once: to be called where waiting holds nobody up, soon before the ports are
+/// opened, which then wait for no name server. It takes some seconds at most.
+pub fn look_up<'a>(addresses: impl IntoIterator<Item = &'a Address>) {
+    let names = addresses.into_iter().flat_map(|address| REGISTRY.names(address));
+    names::look_up(&names.collect::<Vec<_>>());
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use candor_wire::can::tunnel::multicast::{Datagram, MAX_LEN, PORT};
 use super::datagrams::{self, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes};
 use super::reach::{Group, Membership};
 use crate::kernel;
+use crate::names::Peer;
 use candor_port::{Address, Capabilities, Endpoint, Error, Estate, Port, ReceiverCounters, Wanted};
 use candor_port::{Driver, Medium};
 
@@ -37,6 +38,7 @@ pub(crate) static DRIVER: Driver = Driver {
         datagrams::BUFFER,
     ],
     check: |address, _| settings(address).map(drop),
+    names: |_| Vec::new(),
     open,
 };
 
@@ -94,7 +96,7 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
     let outlet = sender.clone().map(|socket| {
         let (by_name, sender) = (by_name.clone(), Arc::clone(&socket));
         let mend = move || by_name.direct(&sender, hop_limit);
-        Outlet::with_mend(socket, group_address, mend)
+        Outlet::with_mend(socket, Peer::new(group_address, None), mend)
     });
     let mut endpoint = None;
     let receiver = match wanted.receiver {

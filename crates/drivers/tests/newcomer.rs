@@ -32,6 +32,7 @@ static DRIVER: Driver = Driver {
     example: "mailbox:left/right",
     options: &[],
     check: |address, _| names(address).map(|_| ()),
+    names: |_| Vec::new(),
     open,
 };
 

@@ -71,23 +71,23 @@ pub use server::{Listening, Server};
 use crate::Snapshot;
 
 /// Who does what clients ask for: the supervisor of the gateway, or something that passes it on to
-/// the supervisor. It is called by one client's thread at a time.
-pub trait Handler: Send {
+/// the supervisor. Several threads call it at once: a load that takes time holds up no other client.
+pub trait Handler: Send + Sync {
     /// The rule file that the gateway was started with.
     fn file(&self) -> String;
 
     /// What the gateway tells about itself now.
-    fn snapshot(&mut self) -> Snapshot;
+    fn snapshot(&self) -> Snapshot;
 
     /// Reads the rules again, or those of another file, and swaps them if they are right.
     ///
     /// # Errors
     /// They are not; those in use stay.
-    fn load(&mut self, file: Option<&Path>) -> Result<Loaded, Rejected>;
+    fn load(&self, file: Option<&Path>) -> Result<Loaded, Rejected>;
 
     /// Which rule is done where.
-    fn plan(&mut self) -> Vec<PlanLine>;
+    fn plan(&self) -> Vec<PlanLine>;
 
     /// Begins to end the gateway; the client has its answer already. Does not wait for the end.
-    fn stop(&mut self);
+    fn stop(&self);
 }

@@ -1,8 +1,10 @@
 //! [`Gateway`]: the rules of a file, carried out by data planes, and changed while they run.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use candor_engine::Table;
+use candor_engine::program::Program;
 use candor_linux::clock;
 use candor_time::{Instant, Monotonic};
 
@@ -12,7 +14,7 @@ use crate::control::PlanLine;
 use crate::plan::{Choice, Planned, plan};
 #[cfg(feature = "service")]
 use crate::plane::name_of;
-use crate::plane::{Kind, PLANES, Plane, Replays, Report, USER, keys_of};
+use crate::plane::{Kind, PLANES, Plane, Replays, Report, Share, USER, keys_of};
 use crate::snapshot::{RuleSnapshot, Snapshot};
 
 /// How a gateway runs.
@@ -62,6 +64,43 @@ pub struct Rules {
     pub included: Vec<String>,
 }
 
+/// Rules with everything made for them that takes time and needs no gateway.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    rules: Rules,
+    planned: Vec<Planned>,
+    /// By plane of the configuration: its rules, by index, and their program.
+    shares: Vec<(Vec<usize>, Option<Arc<Program>>)>,
+}
+
+impl Compiled {
+    /// Decides who carries out which rule, compiles them, and looks up the hosts that ports name.
+    ///
+    /// # Errors
+    /// A rule cannot be carried out by the plane that shall do it.
+    pub fn new(config: &Config, rules: Rules) -> Result<Self, Error> {
+        let table = &rules.table;
+        let planned = plan(table, config.planes, config.choice).map_err(|refused| {
+            let title = match config.choice {
+                Choice::Only(plane) => plane.title,
+                Choice::Auto => "nothing",
+            };
+            Error::plane(title, table, refused)
+        })?;
+        let share = |kind: &&Kind| {
+            let of_it = planned.iter().filter(|planned| planned.plane == *kind);
+            let rules: Vec<usize> = of_it.map(|planned| planned.rule).collect();
+            let share = Share { table, rules: &rules, program: None };
+            let program = kind.compiles.then(|| Arc::new(Program::new(&share.own_table())));
+            (rules, program)
+        };
+        let shares = config.planes.iter().map(share).collect();
+        let ports = table.buses.iter().filter_map(|bus| bus.port.parse().ok());
+        candor_drivers::look_up(&ports.collect::<Vec<_>>());
+        Ok(Self { rules, planned, shares })
+    }
+}
+
 /// A gateway at work. Dropping it ends it.
 pub struct Gateway {
     config: Config,
@@ -93,7 +132,7 @@ impl Gateway {
             changes: 0,
             rejected: None,
         };
-        gateway.change(rules)?;
+        gateway.change(Compiled::new(&gateway.config, rules)?)?;
         gateway.changes = 0;
         Ok(gateway)
     }
@@ -104,21 +143,18 @@ impl Gateway {
     /// # Errors
     /// As [`Gateway::start`].
     pub fn load(&mut self, rules: Rules) -> Result<(), Error> {
-        match self.change(rules) {
-            Ok(()) => {
-                self.rejected = None;
-                Ok(())
-            }
-            Err(error) => {
-                self.reject(&error);
-                Err(error)
-            }
-        }
+        let compiled = Compiled::new(&self.config, rules);
+        self.load_compiled(compiled)
     }
 
-    /// Notes that the rules on disk are not those in use, and why.
-    pub fn reject(&mut self, error: &Error) {
-        self.rejected = Some(error.to_string());
+    /// The same with rules that were compiled before, or what was wrong with them.
+    ///
+    /// # Errors
+    /// As [`Gateway::load`].
+    pub fn load_compiled(&mut self, compiled: Result<Compiled, Error>) -> Result<(), Error> {
+        let outcome = compiled.and_then(|compiled| self.change(compiled));
+        self.rejected = outcome.as_ref().err().map(Error::to_string);
+        outcome
     }
 
     /// How often the rules were changed.
@@ -139,26 +175,24 @@ impl Gateway {
         &self.planned
     }
 
-    fn change(&mut self, Rules { file, table, .. }: Rules) -> Result<(), Error> {
-        let Config { planes, choice, .. } = self.config;
-        let planned = plan(&table, planes, choice).map_err(|refused| {
-            let title = if let Choice::Only(plane) = choice { plane.title } else { "nothing" };
-            Error::plane(title, &table, refused)
-        })?;
-        let rules_of = |kind: &Kind| -> Vec<usize> {
-            let of_it = planned.iter().filter(|planned| planned.plane == kind);
-            of_it.map(|planned| planned.rule).collect()
-        };
+    fn change(&mut self, compiled: Compiled) -> Result<(), Error> {
+        let Compiled { rules: Rules { file, table, .. }, planned, shares } = compiled;
+        let planes = self.config.planes;
         // First everything that may fail.
-        for (index, &kind) in planes.iter().rev().enumerate() {
-            let is_wanted = index == 0 || !rules_of(kind).is_empty();
+        for (index, (&kind, (rules, _))) in planes.iter().zip(&shares).rev().enumerate() {
+            let is_wanted = index == 0 || !rules.is_empty();
             if is_wanted && self.planes.iter().all(|(running, _)| *running != kind) {
                 self.planes.push((kind, (kind.start)(&self.config)?));
             }
         }
         for index in 0..self.planes.len() {
             let Some((kind, plane)) = self.planes.get_mut(index) else { continue };
-            if let Err(error) = plane.prepare(&table, &rules_of(kind)) {
+            let share = planes.iter().position(|other| other == kind);
+            let Some((rules, program)) = share.and_then(|share| shares.get(share)) else {
+                continue;
+            };
+            let share = Share { table: &table, rules, program: program.as_ref() };
+            if let Err(error) = plane.prepare(&share) {
                 for (_, plane) in self.planes.iter_mut().take(index) {
                     plane.abandon();
                 }

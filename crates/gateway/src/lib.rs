@@ -34,7 +34,7 @@ mod supervisor;
 pub use error::Error;
 #[cfg(feature = "service")]
 pub use gateway::plan_lines;
-pub use gateway::{Config, Gateway, Rules};
+pub use gateway::{Compiled, Config, Gateway, Rules};
 #[cfg(feature = "service")]
 pub use rules::{parse_rules, read_rules};
 pub use snapshot::Snapshot;

@@ -232,6 +232,7 @@ mod tests {
             title: "the fast plane",
             help: "",
             obstacle: |_, rule| only_named('f', rule),
+            compiles: false,
             start,
         };
         static MIDDLE: Kind = Kind {
@@ -239,6 +240,7 @@ mod tests {
             title: "the middle plane",
             help: "",
             obstacle: |_, rule| only_named('f', rule).and(only_named('m', rule)),
+            compiles: false,
             start,
         };
         static THREE: &[&Kind] = &[&FAST, &MIDDLE, &USER];

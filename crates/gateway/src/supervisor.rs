@@ -20,14 +20,14 @@ use candor_linux::netlink::Monitor;
 use candor_linux::realtime;
 use candor_linux::signal::{Signal, Signals};
 use candor_linux::watch::Watch;
-use candor_service::supervise::{Next, Supervised, Supervision};
+use candor_service::supervise::{Load, Next, Supervised, Supervision};
 use candor_time::Nanos;
 
 use self::claim::Claim;
 use self::links::Links;
 use self::operator::{Operator, change};
 use crate::control::place::{Places, name_of};
-use crate::control::{self, Access, Limits, Server};
+use crate::control::{self, Access, Limits, Loaded, Server};
 use crate::lock::lock;
 use crate::metrics::{self, Exposure};
 use crate::plane::Replays;
@@ -111,7 +111,7 @@ pub fn run(
     let listening = Listening::bind(service, &path)?;
 
     let config = Config { file: path.clone(), ..service.gateway.clone() };
-    let gateway = Gateway::start(config, rules)?;
+    let gateway = Gateway::start(config.clone(), rules)?;
     if service.until_end && gateway.replays() == Replays::None {
         return Err(Error::Other(format!(
             "{}: no rule takes frames from a recording, so nothing would end it; remove --until-end",
@@ -119,10 +119,15 @@ pub fn run(
         )));
     }
     observer.tell(&summary(&gateway, "started"));
-    let shared =
-        Arc::new(Shared { gateway: Mutex::new(gateway), is_ending: AtomicBool::new(false) });
-    let operator =
-        Operator { shared: Arc::clone(&shared), file: path.clone(), claim, loaded: None };
+    let shared = Arc::new(Shared {
+        config,
+        gateway: Mutex::new(gateway),
+        loading: Mutex::new(()),
+        is_ending: AtomicBool::new(false),
+        is_stopped: AtomicBool::new(false),
+    });
+    let loaded = Mutex::new(None);
+    let operator = Operator { shared: Arc::clone(&shared), file: path.clone(), claim, loaded };
     let server = listening.serve(operator, observer)?;
     if service.locks_memory {
         lock_memory(service, observer)?;
@@ -140,6 +145,8 @@ pub fn run(
     supervision.run(&mut supervisor, "routing", TICK)?;
     drop(server);
     let mut gateway = lock(&supervisor.shared.gateway);
+    // What is still being read is not put into place any more.
+    supervisor.shared.is_stopped.store(true, Ordering::Relaxed);
     gateway.stop();
     Ok(gateway.snapshot())
 }
@@ -196,8 +203,7 @@ impl Listening {
                 metrics.await;
             }
         };
-        let operator = Arc::new(Mutex::new(operator));
-        let server = self.control.serve(operator, Limits::default(), metrics);
+        let server = self.control.serve(Arc::new(operator), Limits::default(), metrics);
         server.map_err(|error| Error::Other(format!("no thread can be started: {error}")))
     }
 }
@@ -241,6 +247,7 @@ impl Supervisor<'_> {
 
 impl Supervised for Supervisor<'_> {
     type Error = Error;
+    type Loaded = Result<Loaded, Error>;
 
     fn came(&mut self, source: u64) -> Result<Next, Error> {
         if source == LINKS {
@@ -268,9 +275,13 @@ impl Supervised for Supervisor<'_> {
         })
     }
 
-    /// Reads the rules again and puts them into place, or says why not.
-    fn reload(&mut self) -> String {
-        match change(&self.shared, &self.path) {
+    fn reload(&mut self) -> Load<Self::Loaded> {
+        let (shared, path) = (Arc::clone(&self.shared), self.path.clone());
+        Box::new(move || change(&shared, &path))
+    }
+
+    fn loaded(&mut self, loaded: Self::Loaded) -> String {
+        match loaded {
             Ok(loaded) => {
                 let gateway = lock(&self.shared.gateway);
                 self.observer.tell(&summary(&gateway, "changed"));
@@ -316,6 +327,11 @@ fn summary(gateway: &Gateway, what: &str) -> String {
 }
 
 struct Shared {
+    config: Config,
     gateway: Mutex<Gateway>,
+    /// Locked before the gateway: rules are read by one thread at a time.
+    loading: Mutex<()>,
     is_ending: AtomicBool,
+    /// It has ended. Changed with the gateway locked.
+    is_stopped: AtomicBool,
 }

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LockResult, Mutex, MutexGuard};
 use std::time::Duration;
 
 use candor_gateway::Snapshot;
@@ -22,11 +22,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A gateway that counts how often it was asked.
 #[derive(Default)]
-struct Fake {
+struct Fake(Mutex<State>);
+
+#[derive(Default)]
+struct State {
     snapshots: u64,
     loads: Vec<Option<PathBuf>>,
     rules: usize,
     is_stopped: bool,
+}
+
+impl Fake {
+    fn lock(&self) -> LockResult<MutexGuard<'_, State>> {
+        self.0.lock()
+    }
 }
 
 impl Handler for Fake {
@@ -34,53 +43,55 @@ impl Handler for Fake {
         "/etc/candor/drive.rules.toml".into()
     }
 
-    fn snapshot(&mut self) -> Snapshot {
-        self.snapshots += 1;
+    fn snapshot(&self) -> Snapshot {
+        let mut state = self.lock().unwrap();
+        state.snapshots += 1;
         let port =
             PortSnapshot { bus: "powertrain".into(), port: "can0".into(), ..Default::default() };
         let rule = |number| RuleSnapshot { rule: format!("rule {number}"), ..Default::default() };
         Snapshot {
             file: "/etc/candor/night.rules.toml".into(),
             pid: std::process::id(),
-            uptime_ns: self.snapshots,
-            generation: self.loads.len() as u64,
+            uptime_ns: state.snapshots,
+            generation: state.loads.len() as u64,
             ports: vec![port],
-            rules: (0..self.rules).map(rule).collect(),
+            rules: (0..state.rules).map(rule).collect(),
             ..Snapshot::default()
         }
     }
 
-    fn load(&mut self, file: Option<&Path>) -> Result<Loaded, Rejected> {
+    fn load(&self, file: Option<&Path>) -> Result<Loaded, Rejected> {
         if file.is_some_and(|file| file.ends_with("panic.toml")) {
             panic!("on purpose");
         }
         if file.is_some_and(|file| file.ends_with("bad.toml")) {
             return Err(Rejected { message: "bad.toml is not used".into(), findings: Vec::new() });
         }
-        self.loads.push(file.map(Path::to_owned));
-        Ok(Loaded { generation: self.loads.len() as u64, rules: 3, took_us: 1 })
+        let mut state = self.lock().unwrap();
+        state.loads.push(file.map(Path::to_owned));
+        Ok(Loaded { generation: state.loads.len() as u64, rules: 3, took_us: 1 })
     }
 
-    fn plan(&mut self) -> Vec<PlanLine> {
+    fn plan(&self) -> Vec<PlanLine> {
         vec![PlanLine { rule: "speed".into(), plane: "user".into(), ..PlanLine::default() }]
     }
 
-    fn stop(&mut self) {
-        self.is_stopped = true;
+    fn stop(&self) {
+        self.lock().unwrap().is_stopped = true;
     }
 }
 
 struct Scene {
     folder: TempDir,
     path: PathBuf,
-    handler: Arc<Mutex<Fake>>,
+    handler: Arc<Fake>,
     server: Server,
 }
 
 fn scene(limits: Limits) -> Scene {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("candor").join("drive.sock");
-    let handler = Arc::new(Mutex::new(Fake { rules: 2, ..Fake::default() }));
+    let handler = Arc::new(Fake(Mutex::new(State { rules: 2, ..State::default() })));
     let listening = Server::bind(&path, Access::Owner).unwrap();
     let server = listening.serve(Arc::clone(&handler), limits, std::future::ready(())).unwrap();
     Scene { folder, path, handler, server }

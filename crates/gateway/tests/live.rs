@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use candor_engine::Table;
-use candor_gateway::{Config, Error, Gateway, Rules, Snapshot, read_rules};
+use candor_gateway::{Compiled, Config, Error, Gateway, Rules, Snapshot, read_rules};
 use candor_linux::wake::Wake;
 use candor_port::{Progress, Receiver, Sent, Transmitter, Until, Wanted};
 use candor_time::Nanos;
@@ -266,12 +266,14 @@ fn wrong_rules_leave_the_old_ones_at_work() {
     let write = |text: &str| std::fs::write(&path, text).unwrap();
     write(&format!("{}{rule}", fixture.buses));
     let config = Config { file: path.clone(), ..Config::default() };
-    let mut gateway = Gateway::start(config, read_rules(&path).unwrap()).unwrap();
+    let mut gateway = Gateway::start(config.clone(), read_rules(&path).unwrap()).unwrap();
 
     write(&format!("{}{rule}colour = \"red\"\n", fixture.buses));
-    let error = read_rules(&path).unwrap_err();
+    let error = gateway
+        .load_compiled(read_rules(&path).and_then(|rules| Compiled::new(&config, rules)))
+        .unwrap_err();
     assert!(matches!(error, Error::Rules(_)) && error.to_string().contains("colour"), "{error}");
-    gateway.reject(&error);
+    assert!(gateway.snapshot().rejected.unwrap().contains("colour"));
     // Rules that are right, but whose port is not.
     let text =
         format!("{}c = \"no-such-if\"\n{rule}[[rule]]\nfrom = \"c\"\nto = \"a\"\n", fixture.buses);

@@ -2,9 +2,9 @@
 
 use std::sync::Mutex;
 
-use candor_engine::{Rule, Table};
+use candor_engine::Rule;
 use candor_gateway::plan::Choice;
-use candor_gateway::plane::{Kind, Plane, Report, RuleKey, USER, keys_of};
+use candor_gateway::plane::{Kind, Plane, Report, RuleKey, Share, USER, keys_of};
 use candor_gateway::{Config, Error, Gateway, Rules};
 
 /// The list.
@@ -18,6 +18,7 @@ static OFFLOAD: Kind = Kind {
     obstacle: |_, rule: &Rule| {
         (!rule.name.starts_with("offload")).then(|| "the card does not know it".to_owned())
     },
+    compiles: false,
     start: |_| Ok(Box::new(Card::default())),
 };
 
@@ -37,7 +38,8 @@ struct Card {
 }
 
 impl Plane for Card {
-    fn prepare(&mut self, table: &Table, rules: &[usize]) -> Result<(), Error> {
+    fn prepare(&mut self, share: &Share<'_>) -> Result<(), Error> {
+        let Share { table, rules, .. } = *share;
         let keys = keys_of(table, rules);
         log(format!("prepare {}", keys.len()));
         if keys.iter().any(|(rule, ..)| rule == "offload broken") {

@@ -33,6 +33,8 @@ pub struct Driver {
     pub options: &'static [(&'static str, &'static str)],
     /// Refuses a name that cannot be opened, whatever the machine.
     pub check: fn(&Address, Wanted) -> Result<(), Error>,
+    /// Those of the hosts in the name of a port that have to be looked up, as `host:port`. Opening the port waits for that.
+    pub names: fn(&Address) -> Vec<String>,
     /// Opens a port, whose name has been checked.
     pub open: fn(&Address, Wanted, &Estate) -> Result<Port, Error>,
 }
@@ -93,6 +95,12 @@ impl Registry {
         let driver = self.driver(address)?;
         check(driver, address, wanted)?;
         (driver.open)(address, wanted, estate)
+    }
+
+    /// Those of the hosts in the name of a port that have to be looked up, as `host:port`.
+    #[must_use]
+    pub fn names(&self, address: &Address) -> Vec<String> {
+        self.find(address).map_or_else(Vec::new, |driver| (driver.names)(address))
     }
 
     fn find(&self, address: &Address) -> Option<&'static Driver> {

@@ -1,7 +1,7 @@
 //! Programs that are asked line by line, and answer so.
 //!
-//! Requests of a client are answered in their order. What does so may take its time: it runs in a thread of its own,
-//! for one client at a time, and the event loop goes on. A client that does not take an answer in time is
+//! Requests of a client are answered in their order. What does so may take its time: it runs in a thread of its own
+//! for each client, and the event loop goes on. A client that does not take an answer in time is
 //! disconnected; so is one that watches nothing and asks nothing for a long time.
 
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub enum Reply {
     Last(Vec<u8>),
 }
 
-/// What requests mean. It is called by one thread at a time.
+/// What requests mean. Several threads call it at once, one for each client.
 pub trait Protocol: Send + Sync + 'static {
     /// Does what a line asks for.
     fn reply(&self, line: &[u8]) -> Reply;

@@ -2,12 +2,17 @@
 //!
 //! ```text
 //!  signals, files of the program, ticks --> Supervision --> the program: reload, came, tick
-//!                                                |
-//!                                                +--> service manager: ready, reloading, alive, stopping
+//!                                           |     ^ |
+//!                     a thread: what takes time --+ +--> service manager: ready, reloading, alive, stopping
 //! ```
+//!
+//! The loop itself waits for nothing else, so the service manager hears that the program is alive, whatever is being read.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 
+use candor_linux::event::Event;
 use candor_linux::notify::{self, Notifier, State};
 use candor_linux::poll::{Interest, Poll};
 use candor_linux::signal::{Signal, Signals};
@@ -16,6 +21,8 @@ use candor_time::{Monotonic, Nanos};
 
 /// The number of signals among sources.
 const SIGNALS: u64 = u64::MAX;
+/// That of what was read anew.
+const LOADED: u64 = u64::MAX - 1;
 
 /// What is to be done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +35,15 @@ pub enum Next {
     End,
 }
 
+/// Work for a thread of its own.
+pub type Load<T> = Box<dyn FnOnce() -> T + Send>;
+
 /// A program that is supervised.
 pub trait Supervised {
     /// What ends it before its time.
     type Error: From<Error>;
+    /// The configuration, read anew.
+    type Loaded: Send + 'static;
 
     /// There is something at a source.
     ///
@@ -45,8 +57,11 @@ pub trait Supervised {
     /// It cannot go on.
     fn tick(&mut self) -> Result<Next, Self::Error>;
 
-    /// Reads the configuration anew. Returns how it is, in a line for people.
-    fn reload(&mut self) -> String;
+    /// How to read the configuration anew: everything that takes time. It runs in a thread of its own.
+    fn reload(&mut self) -> Load<Self::Loaded>;
+
+    /// It was read. Returns how it is, in a line for people. Does not wait.
+    fn loaded(&mut self, loaded: Self::Loaded) -> String;
 
     /// Whether somebody else asked it to end.
     fn is_over(&self) -> bool;
@@ -95,6 +110,7 @@ impl<'a> Supervision<'a> {
         let alive_every = notify::watchdog().map(|period| Nanos::from_nanos(period.as_nanos() / 3));
         let wait = alive_every.map_or(period, |every| every.min(period));
         let mut next_tick = clock::now::<Monotonic>() + period;
+        let mut loading = Loading::new(&mut self.poll)?;
         let mut is_ending = false;
         self.tell(&[State::Ready, State::Status(state)]);
         while !is_ending && !program.is_over() {
@@ -102,15 +118,19 @@ impl<'a> Supervision<'a> {
             for source in sources {
                 let next = match source {
                     SIGNALS => self.signalled()?,
+                    LOADED => {
+                        self.end_loading(&mut loading, program);
+                        Next::Wait
+                    }
                     source => program.came(source)?,
                 };
-                is_ending |= self.follow(next, program);
+                is_ending |= self.follow(next, &mut loading, program);
             }
             let now = clock::now::<Monotonic>();
             if now >= next_tick {
                 next_tick = now + period;
                 let next = program.tick()?;
-                is_ending |= self.follow(next, program);
+                is_ending |= self.follow(next, &mut loading, program);
             }
             if alive_every.is_some() {
                 self.tell(&[State::Alive]);
@@ -129,13 +149,32 @@ impl<'a> Supervision<'a> {
     }
 
     /// Does what is to be done; tells whether it is to end.
-    fn follow(&self, next: Next, program: &mut impl Supervised) -> bool {
-        if next == Next::Reload {
-            self.tell(&[State::Reloading]);
-            let state = program.reload();
-            self.tell(&[State::Ready, State::Status(&state)]);
+    fn follow<P: Supervised>(
+        &self,
+        next: Next,
+        loading: &mut Loading<P::Loaded>,
+        program: &mut P,
+    ) -> bool {
+        match next {
+            // What is being read may be the earlier contents.
+            Next::Reload if loading.thread.is_some() => loading.is_again = true,
+            Next::Reload => {
+                self.tell(&[State::Reloading]);
+                loading.begin(program.reload());
+            }
+            Next::Wait | Next::End => {}
         }
         next == Next::End
+    }
+
+    fn end_loading<P: Supervised>(&self, loading: &mut Loading<P::Loaded>, program: &mut P) {
+        let Some(loaded) = loading.end() else { return };
+        let state = program.loaded(loaded);
+        if std::mem::take(&mut loading.is_again) {
+            loading.begin(program.reload());
+        } else {
+            self.tell(&[State::Ready, State::Status(&state)]);
+        }
     }
 
     /// A manager that does not listen stops nobody.
@@ -144,22 +183,68 @@ impl<'a> Supervision<'a> {
     }
 }
 
+/// The configuration, while it is read anew.
+struct Loading<T> {
+    thread: Option<JoinHandle<T>>,
+    done: Arc<Event>,
+    /// It has changed since that began.
+    is_again: bool,
+}
+
+impl<T: Send + 'static> Loading<T> {
+    fn new(poll: &mut Poll) -> Result<Self, Error> {
+        let done = Arc::new(Event::new()?);
+        poll.add(&*done, Interest::Read, LOADED)?;
+        Ok(Self { thread: None, done, is_again: false })
+    }
+
+    fn begin(&mut self, load: Load<T>) {
+        let done = Arc::clone(&self.done);
+        self.thread = Some(thread::spawn(move || {
+            // Also if it panics.
+            let _set = Set(done);
+            load()
+        }));
+    }
+
+    /// What was read, if that is over.
+    fn end(&mut self) -> Option<T> {
+        self.done.take();
+        let loaded = self.thread.take()?.join();
+        Some(loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+}
+
+/// Sets an event when it is dropped.
+struct Set(Arc<Event>);
+
+impl Drop for Set {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixStream;
+    use std::sync::mpsc;
 
     use super::*;
 
-    /// Notes what it is told to do, and ends with the third tick.
+    /// Notes what it is told to do, and ends when it has loaded.
     #[derive(Default)]
     struct Program {
         done: Vec<&'static str>,
         ticks: u32,
+        /// What the first reading waits for, and how that comes.
+        begun: Option<mpsc::Receiver<()>>,
+        end: Option<mpsc::Sender<()>>,
     }
 
     impl Supervised for Program {
         type Error = Error;
+        type Loaded = ();
 
         fn came(&mut self, source: u64) -> Result<Next, Error> {
             assert_eq!(source, 7);
@@ -171,11 +256,26 @@ mod tests {
 
         fn tick(&mut self) -> Result<Next, Error> {
             self.ticks += 1;
-            Ok(if self.ticks == 3 { Next::End } else { Next::Wait })
+            if self.ticks == 3 {
+                // Reading takes no end, and it changes once more meanwhile.
+                self.end.take();
+                return Ok(Next::Reload);
+            }
+            let is_over = self.done.iter().filter(|done| **done == "loaded").count() == 2;
+            Ok(if is_over { Next::End } else { Next::Wait })
         }
 
-        fn reload(&mut self) -> String {
+        fn reload(&mut self) -> Load<()> {
             self.done.push("reload");
+            let begun = self.begun.take();
+            Box::new(move || {
+                // As long as the ticks go on.
+                begun.into_iter().for_each(|until| assert!(until.recv().is_err()));
+            })
+        }
+
+        fn loaded(&mut self, (): ()) -> String {
+            self.done.push("loaded");
             String::new()
         }
 
@@ -190,8 +290,10 @@ mod tests {
         writer.write_all(b"x").unwrap();
         let mut supervision = Supervision::new(None).unwrap();
         supervision.add(&reader, 7).unwrap();
-        let mut program = Program::default();
+        let (end, begun) = mpsc::channel();
+        let mut program = Program { begun: Some(begun), end: Some(end), ..Program::default() };
         supervision.run(&mut program, "at work", Nanos::from_millis(5)).unwrap();
-        assert_eq!((program.done, program.ticks), (vec!["came", "reload"], 3));
+        assert!(program.ticks > 3, "ticks come while it is read");
+        assert_eq!(program.done, ["came", "reload", "loaded", "reload", "loaded"]);
     }
 }

@@ -10,6 +10,7 @@ use candor_output::say;
 use candor_rules::file::disk;
 use candor_serve::file::{Fixed, KIND, parse};
 use candor_serve::{Config, Service, Source};
+use candor_service::supervise::Load;
 
 use crate::file_kind::FileKind;
 
@@ -95,9 +96,20 @@ impl Followed {
         Ok(!self.watch.changes()?.is_empty() && self.path.exists())
     }
 
-    /// Reads it anew and changes the service, or says why not. Returns how it is, for the service manager.
-    pub(super) fn reload(&mut self, service: &mut Service) -> String {
-        match self.change(service) {
+    /// How to read it anew. The hosts that its ports name are looked up, so that nobody waits for them afterwards.
+    pub(super) fn reload(&self) -> Load<Result<Read, String>> {
+        let (path, fixed) = (self.path.clone(), self.fixed.clone());
+        Box::new(move || {
+            let read = read(&path, Some(&fixed))?;
+            let sources = read.config.iter().flat_map(|config| &config.sources);
+            candor_drivers::look_up(sources.map(|source| &source.address));
+            Ok(read)
+        })
+    }
+
+    /// Changes the service to what was read, or says why not. Returns how it is, for the service manager.
+    pub(super) fn loaded(&mut self, read: Result<Read, String>, service: &mut Service) -> String {
+        match read.and_then(|read| self.change(read, service)) {
             Ok(()) => {
                 self.changes += 1;
                 say!("changed: {}", summary(service));
@@ -111,8 +123,8 @@ impl Followed {
         }
     }
 
-    fn change(&mut self, service: &mut Service) -> Result<(), String> {
-        let Read { config, findings, included } = read(&self.path, Some(&self.fixed))?;
+    fn change(&mut self, read: Read, service: &mut Service) -> Result<(), String> {
+        let Read { config, findings, included } = read;
         // Also those that are wrong: they may be corrected.
         self.also_watch(included);
         let Some(config) = config else { return Err(findings.to_string()) };

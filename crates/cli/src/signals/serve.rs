@@ -8,7 +8,7 @@ use candor_linux::signal::{Signal, Signals};
 use candor_output::{messages, say};
 use candor_serve::file::{LISTEN, MOST_COALESCE};
 use candor_serve::{BusAddress, Config, Naming, Pace, Place, Service, Source, WebOrigin, dbus};
-use candor_service::supervise::{Next, Supervised, Supervision};
+use candor_service::supervise::{Load, Next, Supervised, Supervision};
 use candor_signals::Database;
 use candor_time::Nanos;
 use clap::{Args, ValueEnum};
@@ -197,6 +197,7 @@ impl Serving {
 
 impl Supervised for Serving {
     type Error = candor_linux::Error;
+    type Loaded = Option<Result<Read, String>>;
 
     fn came(&mut self, _: u64) -> Result<Next, Self::Error> {
         self.look()
@@ -210,11 +211,21 @@ impl Supervised for Serving {
         self.look()
     }
 
-    fn reload(&mut self) -> String {
-        match &mut self.followed {
-            Some(followed) => followed.reload(&mut self.service),
+    fn reload(&mut self) -> Load<Self::Loaded> {
+        match &self.followed {
+            Some(followed) => {
+                let read = followed.reload();
+                Box::new(move || Some(read()))
+            }
+            None => Box::new(|| None),
+        }
+    }
+
+    fn loaded(&mut self, loaded: Self::Loaded) -> String {
+        match (&mut self.followed, loaded) {
+            (Some(followed), Some(read)) => followed.loaded(read, &mut self.service),
             // There is nothing to be read: the terminal has gone.
-            None => {
+            _ => {
                 self.is_over = true;
                 "ending".to_owned()
             }

@@ -16,7 +16,7 @@
 
 use std::cmp::Reverse;
 use std::io::ErrorKind;
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +28,7 @@ use candor_linux::{quick, tcp};
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::tunnel::cannelloni::HELLO;
 
+use crate::names::Peer;
 use crate::wait::{self, Wait};
 use candor_port::{Trouble, Until};
 
@@ -160,7 +161,7 @@ impl Guest {
 pub(super) struct Door {
     listener: Arc<TcpListener>,
     /// The only host that may come in.
-    peer: Option<IpAddr>,
+    peer: Option<Peer>,
     guests: Vec<Guest>,
     /// How many were hung up on since this was asked.
     hung_up: u64,
@@ -171,7 +172,7 @@ pub(super) struct Door {
 }
 
 impl Door {
-    pub(super) fn new(listener: Arc<TcpListener>, peer: Option<IpAddr>) -> Self {
+    pub(super) fn new(listener: Arc<TcpListener>, peer: Option<Peer>) -> Self {
         let guests = Vec::with_capacity(MOST_GUESTS);
         Self { listener, peer, guests, hung_up: 0, displaced: 0, silence: SILENCE }
     }
@@ -233,7 +234,8 @@ impl Door {
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => return Err(error),
             };
-            let is_welcome = self.peer.is_none_or(|peer| peer == source.ip());
+            let is_welcome =
+                self.peer.as_mut().is_none_or(|peer| peer.address().ip() == source.ip());
             if !is_welcome || !prepare(&stream) {
                 self.hung_up += 1;
                 continue;
@@ -292,7 +294,7 @@ fn is_there(stream: &TcpStream) -> bool {
 /// Who connects.
 pub(super) enum Role {
     /// This end, to there.
-    Client(SocketAddr),
+    Client(Peer),
     /// The other one.
     Server(Door),
 }
@@ -318,9 +320,9 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    pub(super) fn new(role: Role, shared: Shared) -> Self {
-        shared.trouble.set(match role {
-            Role::Client(address) => format!("not connected to {address} yet"),
+    pub(super) fn new(mut role: Role, shared: Shared) -> Self {
+        shared.trouble.set(match &mut role {
+            Role::Client(peer) => format!("not connected to {} yet", peer.address()),
             Role::Server(_) => "no client has connected yet".to_owned(),
         });
         let stage = Stage::Apart { until: Instant::ZERO };
@@ -421,7 +423,7 @@ impl Dialer {
 
     fn begin(&mut self, wait: &Wait, until: Until) -> Option<Arc<Link>> {
         match &mut self.role {
-            Role::Client(address) => match tcp::connect(*address) {
+            Role::Client(peer) => match tcp::connect(peer.address()) {
                 Ok(stream) => {
                     let until = clock::now::<Monotonic>() + TO_GREET;
                     self.stage = Stage::Connecting { stream, until };
@@ -470,8 +472,12 @@ impl Dialer {
     fn part(&mut self, reason: &str) {
         let was_up = matches!(self.stage, Stage::Up { .. });
         self.shared.set(None);
-        self.shared.trouble.set(match &self.role {
-            Role::Client(address) => format!("not connected to {address}: {reason}"),
+        self.shared.trouble.set(match &mut self.role {
+            Role::Client(peer) => {
+                // It may be elsewhere by now.
+                peer.doubt();
+                format!("not connected to {}: {reason}", peer.address())
+            }
             Role::Server(_) => format!("no client is connected: {reason}"),
         });
         let is_to_wait = matches!(self.role, Role::Client(_)) || !was_up;

@@ -49,6 +49,7 @@ pub(crate) static DRIVER: Driver = Driver {
         ("peer", "tcp: the only host that may connect to a server"),
     ],
     check,
+    names,
     open,
 };
 
@@ -71,6 +72,15 @@ fn check(address: &Address, _: Wanted) -> Result<(), Error> {
         Transport::Udp(place) => udp::check(address, place),
         Transport::Tcp(place) => tcp::check(address, place),
     }
+}
+
+fn names(address: &Address) -> Vec<String> {
+    let Ok((Transport::Udp(place) | Transport::Tcp(place), _)) = settings(address) else {
+        return Vec::new();
+    };
+    // `listen` may be a port alone.
+    let listen = address.option("listen").filter(|listen| listen.parse::<u16>().is_err());
+    super::datagrams::names([Some(place), listen, address.option("peer")], PORT)
 }
 
 fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {

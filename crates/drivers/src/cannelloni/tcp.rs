@@ -74,13 +74,13 @@ pub(super) fn open(
     estate: &Estate,
 ) -> Result<Port, Error> {
     let name = address.to_string();
-    let end = datagrams::resolve(&name, place, super::PORT)?;
     let mut endpoint = None;
     let role = match role(address)? {
-        RoleName::Client => Role::Client(end),
+        RoleName::Client => Role::Client(datagrams::peer(&name, place, super::PORT)?),
         RoleName::Server => {
+            let end = datagrams::resolve(&name, place, super::PORT)?;
             let peer = match address.option("peer") {
-                Some(host) => Some(datagrams::resolve(&name, host, super::PORT)?.ip()),
+                Some(host) => Some(datagrams::peer(&name, host, super::PORT)?),
                 None => None,
             };
             let listener = match estate

@@ -13,6 +13,7 @@ use candor_wire::can::{Frame, Kind};
 
 use crate::datagrams::{self, Contents, Inlet, Outlet, Own, Patience, Reads};
 use crate::kernel;
+use crate::names::Peer;
 use candor_port::{
     Address, Endpoint, Error, Estate, Port, ReceiverCounters, Sent, Transmitter,
     TransmitterCounters, Wanted,
@@ -46,9 +47,9 @@ pub(super) fn open(
 ) -> Result<Port, Error> {
     let name = address.to_string();
     let fail = |error| kernel::failure(&*name, &error);
-    let peer = datagrams::resolve(&name, place, super::PORT)?;
-    let listener = listener(&name, address, peer)?;
-    let room = payload(&name, address, peer)?;
+    let mut peer = datagrams::peer(&name, place, super::PORT)?;
+    let listener = listener(&name, address, peer.address())?;
+    let room = payload(&name, address, peer.address())?;
     let is_any_peer = super::truth(address, "any_peer")?;
     let socket = match estate.take(crate::datagrams::is_at(listener)) {
         Some(socket) => socket,
@@ -58,10 +59,10 @@ pub(super) fn open(
     socket
         .set_broadcast(true)
         .map_err(|error| Error::new(&*name, format!("cannot broadcast: {error}")))?;
-    let outlet = wanted.transmitter.then(|| Outlet::new(Arc::clone(&socket), peer));
+    let outlet = wanted.transmitter.then(|| Outlet::new(Arc::clone(&socket), peer.clone()));
     let receiver = match wanted.receiver {
         true => {
-            let peer = (!is_any_peer).then_some(peer.ip());
+            let peer = (!is_any_peer).then_some(peer);
             let reads = Unpacker { peer, sequence: Sequence::default() };
             let socket = Arc::clone(&socket);
             let inlet = Inlet::open(address, socket, reads, Own::new(None), wanted)?;
@@ -119,7 +120,7 @@ fn payload(name: &str, address: &Address, peer: SocketAddr) -> Result<usize, Err
 /// Takes datagrams of cannelloni apart.
 struct Unpacker {
     /// Whose they must be.
-    peer: Option<IpAddr>,
+    peer: Option<Peer>,
     sequence: Sequence,
 }
 
@@ -132,7 +133,7 @@ impl Reads for Unpacker {
         take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
     ) -> Contents {
         let source = datagram.source.map(|source| source.ip());
-        if self.peer.is_some_and(|peer| source != Some(peer)) {
+        if self.peer.as_mut().is_some_and(|peer| source != Some(peer.address().ip())) {
             return Contents::Foreign;
         }
         let Ok(datagram) = cannelloni::Datagram::decode(datagram.bytes) else {
@@ -437,7 +438,8 @@ mod tests {
         let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
         // Packets to all need a permission that this socket lacks.
         let nowhere = "255.255.255.255:9".parse().unwrap();
-        let mut packer = Packer::new(Outlet::new(socket, nowhere), 1_472, Nanos::ZERO);
+        let mut packer =
+            Packer::new(Outlet::new(socket, Peer::new(nowhere, None)), 1_472, Nanos::ZERO);
         assert_eq!(packer.transmit(&frame("123#"), false), Sent::Taken);
         assert_eq!(packer.transmit(&frame("124#"), false), Sent::Taken);
         assert_eq!(packer.flush(), Sent::Down);

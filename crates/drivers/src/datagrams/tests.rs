@@ -147,7 +147,7 @@ fn datagrams_of_one_length_leave_together_and_in_order() {
     socket.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
     udp::set_receive_buffer(&socket, 4 << 20).unwrap();
     let sender = Arc::new(udp::bind("127.0.0.1:0".parse().unwrap()).unwrap());
-    let outlet = || Outlet::new(Arc::clone(&sender), socket.local_addr().unwrap());
+    let outlet = || Outlet::new(Arc::clone(&sender), Peer::new(socket.local_addr().unwrap(), None));
     // Runs of one length: longer than what leaves at once, of one, and of none.
     let runs = [(3, 200), (8, 1), (0, 2), (8, 65), (64, 64), (1, 1)];
     for has_segments in [true, false] {

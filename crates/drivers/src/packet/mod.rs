@@ -52,6 +52,7 @@ pub(crate) static DRIVER: Driver = Driver {
         ("past_queue", "true: bypass the queue of the interface; frames go directly to the driver"),
     ],
     check: |address, _| Settings::read(address).map(drop),
+    names: |_| Vec::new(),
     open,
 };
 

@@ -63,6 +63,7 @@ pub(crate) static DRIVER: Driver = Driver {
         ("queue", "the transmit queue in frames, 1 to 128; default 16"),
     ],
     check: |address, _| parse_node(address).map(drop),
+    names: |_| Vec::new(),
     open,
 };
 

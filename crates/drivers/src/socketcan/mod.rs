@@ -54,6 +54,7 @@ pub(crate) static DRIVER: Driver = Driver {
         ("send_buffer", "the send buffer in bytes, about 800 per frame"),
     ],
     check: |address, _| buffers(address).map(drop),
+    names: |_| Vec::new(),
     open,
 };
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use candor_service::Reactor;
 use candor_service::lines::{self, Limits, Protocol, Reply};
@@ -10,7 +10,6 @@ use candor_service::unix::{self, Access, Bound, Kind, SocketFile};
 use candor_time::Nanos;
 
 use super::{Answer, Handler, PROTOCOL, Request, Version};
-use crate::lock::lock;
 
 /// What control sockets are called.
 const SOCKET: Kind = Kind { owner: "gateway", socket: "control socket", option: "--control" };
@@ -34,7 +33,7 @@ impl Listening {
     /// There can be no thread.
     pub fn serve(
         self,
-        handler: Arc<Mutex<impl Handler + 'static>>,
+        handler: Arc<impl Handler + 'static>,
         limits: Limits,
         other: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<Server> {
@@ -78,29 +77,22 @@ impl Server {
 }
 
 /// What clients of the control socket ask for.
-struct Control<H>(Arc<Mutex<H>>);
+struct Control<H>(Arc<H>);
 
 impl<H: Handler> Control<H> {
-    /// The handler, also if it once panicked: what it counts is still there.
-    fn handler(&self) -> MutexGuard<'_, H> {
-        lock(&self.0)
-    }
-
     fn answer(&self, request: &Request) -> Answer {
         match request {
-            Request::Stats | Request::Watch { .. } => {
-                Answer::Snapshot(Box::new(self.handler().snapshot()))
-            }
-            Request::Load { file } => match self.handler().load(file.as_deref()) {
+            Request::Stats | Request::Watch { .. } => Answer::Snapshot(Box::new(self.0.snapshot())),
+            Request::Load { file } => match self.0.load(file.as_deref()) {
                 Ok(loaded) => Answer::Loaded(loaded),
                 Err(rejected) => Answer::Error(rejected),
             },
-            Request::Plan => Answer::Plan { lines: self.handler().plan() },
+            Request::Plan => Answer::Plan { lines: self.0.plan() },
             Request::Version => Answer::Version(Version {
                 protocol: PROTOCOL,
                 candor: env!("CARGO_PKG_VERSION").to_owned(),
                 pid: std::process::id(),
-                file: self.handler().file(),
+                file: self.0.file(),
             }),
             Request::Stop => Answer::Stopping,
         }
@@ -125,7 +117,7 @@ impl<H: Handler + 'static> Protocol for Control<H> {
     }
 
     fn end(&self) {
-        self.handler().stop();
+        self.0.stop();
     }
 
     fn error(message: String) -> Vec<u8> {

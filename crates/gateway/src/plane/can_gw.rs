@@ -14,7 +14,7 @@ use candor_rules::job;
 use candor_rules::netlink::{self as jobs, Counters, Request};
 
 use super::retired::Retired;
-use super::{Kind, Plane, Report, RuleKey, keys_of, name_of};
+use super::{Kind, Plane, Report, RuleKey, Share, keys_of, name_of};
 use crate::{Config, Error};
 
 /// can-gw.
@@ -23,6 +23,7 @@ pub(super) static KIND: Kind = Kind {
     title: "can-gw",
     help: "The kernel's can-gw runs all rules; an error if it cannot run one",
     obstacle,
+    compiles: false,
     start: |_: &Config| Ok(Box::new(Jobs::new()?)),
 };
 
@@ -136,7 +137,8 @@ impl Change {
 }
 
 impl Plane for Jobs {
-    fn prepare(&mut self, table: &Table, rules: &[usize]) -> Result<(), Error> {
+    fn prepare(&mut self, share: &Share<'_>) -> Result<(), Error> {
+        let Share { table, rules, .. } = *share;
         let change = self.add(table, rules)?;
         self.prepared = Some(Prepared { change, table: table.clone(), rules: rules.to_vec() });
         Ok(())

@@ -20,7 +20,9 @@ pub(crate) use user::bad_ports;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
+use candor_engine::program::Program;
 use candor_engine::{BusIndex, Rule, Table};
 
 use crate::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
@@ -43,6 +45,8 @@ pub struct Kind {
     pub help: &'static str,
     /// Why it cannot carry out a rule of a table, and what to do; `None` if it can.
     pub obstacle: fn(&Table, &Rule) -> Option<String>,
+    /// Whether it carries out a [`Program`].
+    pub compiles: bool,
     /// Starts it, without rules. It is started when a rule is to be carried out by it.
     pub start: fn(&Config) -> Result<Box<dyn Plane>, Error>,
 }
@@ -74,14 +78,38 @@ pub enum Replays {
     Going,
 }
 
+/// What a plane is to carry out.
+#[derive(Clone, Copy, Debug)]
+pub struct Share<'a> {
+    /// All rules, and the buses.
+    pub table: &'a Table,
+    /// Those of the plane, by index.
+    pub rules: &'a [usize],
+    /// The same compiled, for a plane that [compiles](Kind::compiles).
+    pub program: Option<&'a Arc<Program>>,
+}
+
+impl Share<'_> {
+    /// Only the rules of the plane. Buses stay where they are.
+    #[must_use]
+    pub fn own_table(&self) -> Table {
+        let Self { table, rules, .. } = self;
+        Table {
+            buses: table.buses.clone(),
+            rules: rules.iter().filter_map(|&rule| table.rules.get(rule).cloned()).collect(),
+            max_hops: table.max_hops,
+            refuses_others: table.refuses_others,
+        }
+    }
+}
+
 /// A data plane at work. Dropping it ends it.
 pub trait Plane: Send {
-    /// Gets ready to carry out these rules of a table, by index, instead of those before; everything that
-    /// can fail. Those before are carried out until [`Plane::commit`].
+    /// Gets ready to carry out these rules instead of those before; everything that can fail. Those before are carried out until [`Plane::commit`].
     ///
     /// # Errors
     /// The rules cannot be carried out. Everything is as it was before.
-    fn prepare(&mut self, table: &Table, rules: &[usize]) -> Result<(), Error>;
+    fn prepare(&mut self, share: &Share<'_>) -> Result<(), Error>;
 
     /// Carries out what was prepared. Counters go on: those of a rule by its name and buses.
     fn commit(&mut self);

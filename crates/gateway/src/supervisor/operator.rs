@@ -1,8 +1,8 @@
 //! [`Operator`]: what the control socket asks for, done.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use candor_linux::clock;
 use candor_time::Monotonic;
@@ -11,7 +11,7 @@ use super::Shared;
 use super::claim::{Claim, names_of};
 use crate::control::{Handler, Loaded, PlanLine, Rejected};
 use crate::lock::lock;
-use crate::{Error, Snapshot, read_rules};
+use crate::{Compiled, Error, Snapshot, read_rules};
 
 /// Answers requests from the control socket.
 pub(super) struct Operator {
@@ -20,13 +20,14 @@ pub(super) struct Operator {
     /// Of the file that the gateway was started with.
     pub(super) claim: Claim,
     /// Of another file that was loaded since.
-    pub(super) loaded: Option<Claim>,
+    pub(super) loaded: Mutex<Option<Claim>>,
 }
 
 impl Operator {
     /// Takes the claim on a file if it is not there yet; returns it if it is one of its own.
     fn claim(&self, file: &Path) -> Result<Option<Claim>, Error> {
-        let claims = [Some(&self.claim), self.loaded.as_ref()];
+        let loaded = lock(&self.loaded);
+        let claims = [Some(&self.claim), loaded.as_ref()];
         let names = names_of(file);
         let is_claimed = claims.into_iter().flatten().any(|claim| !claim.names.is_disjoint(&names));
         if is_claimed { Ok(None) } else { Claim::take(file).map(Some) }
@@ -38,11 +39,11 @@ impl Handler for Operator {
         self.file.display().to_string()
     }
 
-    fn snapshot(&mut self) -> Snapshot {
+    fn snapshot(&self) -> Snapshot {
         lock(&self.shared.gateway).snapshot()
     }
 
-    fn load(&mut self, file: Option<&Path>) -> Result<Loaded, Rejected> {
+    fn load(&self, file: Option<&Path>) -> Result<Loaded, Rejected> {
         let file = file.unwrap_or(&self.file);
         let rejected = |error| match error {
             Error::Rules(findings) => Rejected::new(file, &findings),
@@ -51,16 +52,16 @@ impl Handler for Operator {
         let claim = self.claim(file).map_err(rejected)?;
         let loaded = change(&self.shared, file).map_err(rejected)?;
         if claim.is_some() {
-            self.loaded = claim;
+            *lock(&self.loaded) = claim;
         }
         Ok(loaded)
     }
 
-    fn plan(&mut self) -> Vec<PlanLine> {
+    fn plan(&self) -> Vec<PlanLine> {
         lock(&self.shared.gateway).plan_lines()
     }
 
-    fn stop(&mut self) {
+    fn stop(&self) {
         self.shared.is_ending.store(true, Ordering::Relaxed);
     }
 }
@@ -68,22 +69,17 @@ impl Handler for Operator {
 /// Reads rules and puts them into place.
 pub(super) fn change(shared: &Shared, path: &Path) -> Result<Loaded, Error> {
     let start = clock::now::<Monotonic>();
-    // Read before the gateway is locked: that takes time.
-    let rules = read_rules(path);
+    let _one = lock(&shared.loading);
+    // Everything that takes time comes before the gateway is locked.
+    let compiled = read_rules(path).and_then(|rules| Compiled::new(&shared.config, rules));
     let mut gateway = lock(&shared.gateway);
-    match rules {
-        Err(error) => {
-            gateway.reject(&error);
-            Err(error)
-        }
-        Ok(rules) => {
-            let count = rules.table.rules.len() as u64;
-            gateway.load(rules)?;
-            Ok(Loaded {
-                generation: gateway.changes(),
-                rules: count,
-                took_us: (clock::now::<Monotonic>() - start).as_nanos() / 1_000,
-            })
-        }
+    if shared.is_stopped.load(Ordering::Relaxed) {
+        return Err(Error::Other("the gateway has ended".to_owned()));
     }
+    gateway.load_compiled(compiled)?;
+    Ok(Loaded {
+        generation: gateway.changes(),
+        rules: gateway.table().rules.len() as u64,
+        took_us: (clock::now::<Monotonic>() - start).as_nanos() / 1_000,
+    })
 }

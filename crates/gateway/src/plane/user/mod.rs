@@ -33,7 +33,7 @@ pub(crate) use self::port::bad_ports;
 use self::port::{New, OpenPort, PortId};
 use self::worker::{BusRules, Routes};
 use super::retired::Retired;
-use super::{Kind, Plane, Replays, Report, RuleKey};
+use super::{Kind, Plane, Replays, Report, RuleKey, Share};
 use crate::{Config, Error};
 
 /// Workers in user space.
@@ -42,6 +42,7 @@ pub(super) const KIND: Kind = Kind {
     title: "user space",
     help: "Threads of this process run all rules",
     obstacle: |_, _| None,
+    compiles: true,
     start: |config| Ok(Box::new(Workers::new(config.clone()))),
 };
 
@@ -95,15 +96,9 @@ fn abandon(sources: Vec<Source>) {
 }
 
 impl Plane for Workers {
-    fn prepare(&mut self, table: &Table, rules: &[usize]) -> Result<(), Error> {
-        // Buses stay where they are.
-        let table = Table {
-            buses: table.buses.clone(),
-            rules: rules.iter().filter_map(|&rule| table.rules.get(rule).cloned()).collect(),
-            max_hops: table.max_hops,
-            refuses_others: table.refuses_others,
-        };
-        let program = Arc::new(Program::new(&table));
+    fn prepare(&mut self, share: &Share<'_>) -> Result<(), Error> {
+        let table = share.own_table();
+        let program = share.program.map_or_else(|| Arc::new(Program::new(&table)), Arc::clone);
         let counters = Counters::new(&program);
         let opened = self.open_lines(&table)?;
         self.prepared = Some(Prepared { table, program, counters, opened });
