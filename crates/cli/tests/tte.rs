@@ -155,3 +155,35 @@ fn nodes_links_and_flows_are_those_of_the_file() {
         assert!(stderr.contains(expected), "{words}: {stderr}");
     }
 }
+
+/// A schedule with errors is refused before an interface is opened. With `--unchecked` the next mistake is told.
+#[test]
+fn what_check_finds_is_said_and_errors_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let finding =
+        |relay_delay: &str| ONE_SWITCH.replace("\"350us\"", &format!("\"{relay_delay}\""));
+    fs::write(folder.path().join("error.toml"), finding("15us")).unwrap();
+    fs::write(folder.path().join("warning.toml"), finding("25us")).unwrap();
+    let [switch, generate] =
+        ["--node switch --port inn=none0", "--node analyzer --interface none0"];
+    let error = "error.toml:39:15: error: `measured` can leave switch `switch` 22.76us";
+    let warning = "warning.toml:39:15: warning:";
+    let refusal = "candor: error.toml: the schedule has 1 error; correct what is said above, or use the schedule as it is with --unchecked\n";
+    let [link, flow] = ["has no link `inn`", "no flow begins at `analyzer`"];
+    for (words, options, said, ends) in [
+        ("switch error.toml", switch, error, refusal),
+        ("generate error.toml", generate, error, refusal),
+        ("switch --unchecked error.toml", switch, error, link),
+        ("generate --unchecked error.toml", generate, error, flow),
+        ("switch warning.toml", switch, warning, link),
+        ("generate warning.toml", generate, warning, flow),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+        let words = format!("tte {words} {options}");
+        let output = command.args(words.split(' ')).current_dir(folder.path()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}: {stderr}");
+        assert!(stderr.contains(said) && stderr.contains(ends), "{words}: {stderr}");
+        assert_eq!(stderr.contains(refusal), ends == refusal, "{words}: {stderr}");
+    }
+}

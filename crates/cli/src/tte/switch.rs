@@ -17,7 +17,7 @@ use candor_tte_live::Epoch;
 use candor_tte_live::switch::{Service, Switch, Tally};
 use clap::{Args, ValueEnum};
 
-use super::live::{self, Ending, Kind};
+use super::live::{self, Checking, Ending, Kind};
 use crate::Answer;
 use crate::bus::live::catch_signals;
 use crate::output::{duration, thousands};
@@ -56,6 +56,8 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = live::read_interval)]
     interval: Nanos,
     #[command(flatten)]
+    checking: Checking,
+    #[command(flatten)]
     real_time: RealTimeArgs,
 }
 
@@ -92,7 +94,7 @@ impl FromStr for PortArg {
 
 pub(super) fn run(args: &SwitchArgs) -> Answer {
     let stop = catch_signals();
-    let network = live::network(&args.file)?;
+    let network = args.checking.network(&args.file)?;
     let node = live::node(&network, &args.file, &args.node, Kind::Switch)?;
     let links = links(&network, &args.file, node, &args.ports)?;
     if !args.no_pcf {
