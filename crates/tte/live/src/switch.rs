@@ -251,6 +251,11 @@ impl Switch<'_> {
                         notes.stranger();
                         continue;
                     };
+                    if self.is_oversized(flow, received.len) {
+                        let number = measurement.map_or(0, |it| u64::from(it.sequence));
+                        notes.dropped(flow, number, Cause::Oversized);
+                        continue;
+                    }
                     let stamp = received.stamp.unwrap_or(noticed);
                     let first_bit =
                         self.first_bit(&mut inlets[index], *link, flow, self.epoch.since(stamp));
@@ -419,6 +424,12 @@ impl Switch<'_> {
         let flows = self.network.flows.iter().filter_map(|flow| Some((flow, flow.period()?)));
         let hops = flows.flat_map(|(flow, period)| flow.hops.iter().map(move |hop| (hop, period)));
         hops.filter(|(hop, _)| hop.to == self.node).map(|(hop, period)| (hop.at, period)).collect()
+    }
+
+    /// Whether a frame is longer than those of its flow, for which a schedule has room: the filter by size of
+    /// ARINC 664, part 7. An ordinary switch does not look.
+    fn is_oversized(&self, flow: usize, len: usize) -> bool {
+        self.network.has_schedule(self.node) && len > self.network.flows[flow].byte_len()
     }
 
     /// When the first bit of a frame came that the kernel has had at `stamp`.

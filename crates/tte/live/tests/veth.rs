@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use candor_causes::Cause;
 use candor_linux::ethernet::{EthernetSocket, Options};
 use candor_linux::namespace::Namespace;
 use candor_linux::netlink::Netlink;
@@ -24,6 +25,7 @@ use candor_tte_live::generator::{Advance, Cycles, Generator, News};
 use candor_tte_live::join::{Join, Outcome, Sequences};
 use candor_tte_live::switch::{Service, Switch, Tally};
 use candor_tte_live::synchronisation::{self, Change, Refusal};
+use candor_wire::eth::tte::Measurement;
 
 const NETWORK: &str = r#"
 cycle = "10ms"
@@ -113,10 +115,9 @@ impl Drop for Ending<'_> {
 }
 
 /// Cycles of a switch that begin anywhere.
-fn serve(network: &Network, shift: Nanos, stop: &AtomicBool) -> Tally {
+fn serve(network: &Network, shift: Nanos, stop: &AtomicBool, tally: &Mutex<Tally>) -> Tally {
     prefer_this_thread();
     let (inner, outer) = (open("in"), open("out"));
-    let tally = Mutex::default();
     let epoch = Epoch::of_the_clock(clock::now::<Realtime>(), network.cycle);
     let switch = Switch {
         network,
@@ -126,7 +127,7 @@ fn serve(network: &Network, shift: Nanos, stop: &AtomicBool) -> Tally {
         advance: Nanos::from_micros(2),
         warmer: None,
     };
-    let service = Service { pcf_id: Some(PCF_ID), cables: vec![], tally: &tally };
+    let service = Service { pcf_id: Some(PCF_ID), cables: vec![], tally };
     switch.serve(stop, &service).unwrap()
 }
 
@@ -166,6 +167,7 @@ const fn is_sent(news: &News) -> bool {
 fn all_frames_arrive_in_the_cycles_of_the_switch() {
     in_a_namespace(|network| {
         let (stop, enough) = (AtomicBool::new(false), AtomicBool::new(false));
+        let tally = Mutex::default();
         let socket = open("gen");
         let behind = open("ana");
         let before =
@@ -174,7 +176,7 @@ fn all_frames_arrive_in_the_cycles_of_the_switch() {
         let (tell, heard) = channel();
         thread::scope(|scope| {
             let _ending = Ending(&stop);
-            let switch = scope.spawn(|| serve(network, Nanos::from_micros(3_300), &stop));
+            let switch = scope.spawn(|| serve(network, Nanos::from_micros(3_300), &stop, &tally));
             for (is_behind, port) in [(false, &before), (true, &behind)] {
                 let (tell, stop) = (tell.clone(), &stop);
                 scope.spawn(move || {
@@ -286,17 +288,65 @@ fn all_frames_arrive_in_the_cycles_of_the_switch() {
     });
 }
 
+/// Waits until a switch has counted what is wanted.
+fn until_counted(tally: &Mutex<Tally>, wanted: impl Fn(&Tally) -> bool) {
+    let end = clock::now::<Realtime>() + Nanos::from_nanos(PATIENCE.as_nanos() as u64);
+    while !wanted(&tally.lock().unwrap()) {
+        assert!(clock::now::<Realtime>() < end, "{:?}", tally.lock().unwrap());
+        let _ = clock::sleep_until(clock::now::<Realtime>() + Nanos::from_millis(1));
+    }
+}
+
+#[test]
+fn frames_that_are_longer_than_their_flow_says_are_dropped() {
+    in_a_namespace(|_| {
+        for (relaying, is_policed) in
+            [("buffer = \"queue\"", true), ("relaying = \"store-and-forward\"", false)]
+        {
+            let (network, findings) = parse("n", &NETWORK.replace("buffer = \"queue\"", relaying));
+            let network = network.unwrap_or_else(|| panic!("{findings}"));
+            let (stop, tally) = (AtomicBool::new(false), Mutex::default());
+            let port = open("gen");
+            let ended = thread::scope(|scope| {
+                let _ending = Ending(&stop);
+                let switch = scope.spawn(|| serve(&network, Nanos::ZERO, &stop, &tally));
+                until_counted(&tally, |it| it.pcfs > 0);
+                // 64 bytes too long, one byte, and as long as the flow says.
+                for more in [64, 1, 0] {
+                    for (stream, sequence) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+                        let measurement =
+                            Measurement { run: 1, stream, sequence, scheduled_ns: 0, sent_ns: 0 };
+                        let mut bytes = [0; 256];
+                        let len = network.write_frame(port.address(), &measurement, &mut bytes);
+                        assert_eq!(port.send(&bytes[..len + more]), Ok(Sent::Taken));
+                    }
+                }
+                until_counted(&tally, |it| it.relayed + it.dropped.values().sum::<u64>() == 12);
+                stop.store(true, Ordering::Relaxed);
+                switch.join().unwrap()
+            });
+            let dropped: Vec<_> = ended.dropped.into_iter().collect();
+            let expected = match is_policed {
+                true => (4, vec![(Cause::Oversized, 8)]),
+                false => (12, vec![]),
+            };
+            assert_eq!((ended.relayed, dropped), expected, "{relaying}");
+        }
+    });
+}
+
 #[test]
 fn a_switch_that_vanishes_and_returns_is_followed() {
     in_a_namespace(|network| {
         let (stop, first) = (AtomicBool::new(false), AtomicBool::new(false));
+        let tally = Mutex::default();
         let socket = open("gen");
         thread::scope(|scope| {
             let (_ending, _first) = (Ending(&stop), Ending(&first));
-            let switch = scope.spawn(|| serve(network, Nanos::ZERO, &first));
+            let switch = scope.spawn(|| serve(network, Nanos::ZERO, &first, &tally));
             let (told, news) = channel();
             let sending = generator(network, &socket);
-            let stop = &stop;
+            let (stop, tally) = (&stop, &tally);
             scope.spawn(move || {
                 prefer_this_thread();
                 sending
@@ -315,7 +365,7 @@ fn a_switch_that_vanishes_and_returns_is_followed() {
             let before = until(&news, |it| matches!(it, News::Withheld(_)));
             assert!(!before.iter().any(is_sent));
             // It returns, counts from the begin, and its cycles begin at other instants.
-            scope.spawn(|| serve(network, Nanos::from_micros(6_700), stop));
+            scope.spawn(|| serve(network, Nanos::from_micros(6_700), stop, tally));
             let before = until(&news, |it| *it == News::Changed(Change::Synchronised));
             assert!(!before.iter().any(|it| matches!(it, News::Changed(_))), "said once");
             assert!(!before.iter().any(is_sent));
