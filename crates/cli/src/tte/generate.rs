@@ -127,7 +127,7 @@ pub(super) fn run(args: &GenerateArgs) -> Answer {
     );
     let over = AtomicBool::new(false);
     let mut follower = Follower { csv, ..Follower::new(args, &network) };
-    let generated = thread::scope(|scope| {
+    let (generated, ended) = thread::scope(|scope| {
         let _ending = Ending(&over);
         let (tell, news) = channel();
         let over = &over;
@@ -136,7 +136,7 @@ pub(super) fn run(args: &GenerateArgs) -> Answer {
             let tell = &mut |it| {
                 let _ = tell.send(it);
             };
-            generator.run(over, tell).map_err(|error| error.to_string())
+            Ok::<_, String>(generator.run(over, tell))
         });
         loop {
             match news.recv_timeout(ATTENTION) {
@@ -152,7 +152,9 @@ pub(super) fn run(args: &GenerateArgs) -> Answer {
         }
         work.join().map_err(|_| "the thread that sends has failed".to_owned())?
     })?;
-    follower.finish(&generated)
+    let answer = follower.finish(&generated)?;
+    ended.map_err(|error| error.to_string())?;
+    Ok(answer)
 }
 
 /// What was sent.

@@ -135,11 +135,11 @@ pub(super) fn run(args: &SwitchArgs) -> Answer {
     let ports = counted(sockets.len(), "port");
     say!("switch `{}`: {ports}, a cycle of {}, {pcfs}; Ctrl-C ends it", args.node, network.cycle);
     let over = AtomicBool::new(false);
-    let ended = thread::scope(|scope| {
+    let (counted, ended) = thread::scope(|scope| {
         let _ending = Ending(&over);
         let work = scope.spawn(|| {
             args.real_time.apply()?;
-            switch.serve(&over, &service).map_err(|error| error.to_string())
+            Ok::<_, String>(switch.serve(&over, &service))
         });
         let begin = clock::now::<Monotonic>();
         let (mut last, mut next) = (Tally::default(), begin + args.interval);
@@ -160,8 +160,9 @@ pub(super) fn run(args: &SwitchArgs) -> Answer {
         over.store(true, Ordering::Relaxed);
         work.join().map_err(|_| "the thread that relays has failed".to_owned())?
     })?;
-    summary(&args.node, &ended, args.real_time.is_real_time());
-    Ok(ended.dropped.is_empty() && ended.unheard == 0)
+    summary(&args.node, &counted, args.real_time.is_real_time());
+    ended.map_err(|error| error.to_string())?;
+    Ok(counted.dropped.is_empty() && counted.unheard == 0)
 }
 
 /// The links of the ports.

@@ -128,7 +128,9 @@ fn serve(network: &Network, shift: Nanos, stop: &AtomicBool, tally: &Mutex<Tally
         warmer: None,
     };
     let service = Service { pcf_id: Some(PCF_ID), cables: vec![], tally };
-    switch.serve(stop, &service).unwrap()
+    let (tally, ended) = switch.serve(stop, &service);
+    ended.unwrap();
+    tally
 }
 
 fn generator<'a>(network: &'a Network, socket: &'a EthernetSocket) -> Generator<'a> {
@@ -189,7 +191,8 @@ fn all_frames_arrive_in_the_cycles_of_the_switch() {
             let sending = generator(network, &socket);
             let sending = scope.spawn(move || {
                 prefer_this_thread();
-                sending.run(enough, &mut |it| told.send(it).unwrap())
+                let (generated, ended) = sending.run(enough, &mut |it| told.send(it).unwrap());
+                ended.map(|()| generated)
             });
             let early = until(&news, |it| *it == News::Changed(Change::Synchronised));
             let pcfs = early.iter().filter(|it| matches!(it, News::Heard(..))).count();
@@ -336,6 +339,48 @@ fn frames_that_are_longer_than_their_flow_says_are_dropped() {
 }
 
 #[test]
+fn an_interface_that_goes_ends_all_and_what_was_counted_is_kept() {
+    in_a_namespace(|network| {
+        let (stop, tally) = (AtomicBool::new(false), Mutex::default());
+        let [inner, outer, before, behind] = ["in", "out", "gen", "ana"].map(open);
+        let switch = Switch {
+            network,
+            node: network.node("switch").unwrap(),
+            ports: vec![(0, &inner), (1, &outer)],
+            epoch: Epoch::of_the_clock(clock::now::<Realtime>(), network.cycle),
+            advance: Nanos::from_micros(2),
+            warmer: None,
+        };
+        // It sends nothing by which it would see that a port is gone.
+        let service = Service { pcf_id: None, cables: vec![], tally: &tally };
+        let free = Generator { cycles: Cycles::From(switch.epoch), ..generator(network, &before) };
+        let (told, news) = channel();
+        thread::scope(|scope| {
+            let _ending = Ending(&stop);
+            let (switch, free, stop) = (&switch, &free, &stop);
+            let switching = scope.spawn(|| switch.serve(stop, &service));
+            let sending = scope.spawn(move || free.run(stop, &mut |it| told.send(it).unwrap()));
+            let listening = scope.spawn(|| listen(&behind, network, stop, &mut |_| true));
+            for _ in 0..FRAMES {
+                until(&news, is_sent);
+            }
+            let mut netlink = Netlink::open().unwrap();
+            netlink.delete("ana").unwrap();
+            let (counted, ended) = switching.join().unwrap();
+            let gone = |error: candor_linux::Error| error.to_string().contains("interface is gone");
+            assert!(gone(ended.unwrap_err()));
+            assert!(gone(listening.join().unwrap().unwrap_err()));
+            // Some are inside.
+            assert!(counted.relayed >= FRAMES as u64 / 2, "{counted:?}");
+            netlink.delete("gen").unwrap();
+            let (generated, ended) = sending.join().unwrap();
+            assert!(gone(ended.unwrap_err()));
+            assert!(generated.synchronisation.is_none());
+        });
+    });
+}
+
+#[test]
 fn a_switch_that_vanishes_and_returns_is_followed() {
     in_a_namespace(|network| {
         let (stop, first) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -349,11 +394,10 @@ fn a_switch_that_vanishes_and_returns_is_followed() {
             let (stop, tally) = (&stop, &tally);
             scope.spawn(move || {
                 prefer_this_thread();
-                sending
-                    .run(stop, &mut |it| {
-                        let _ = told.send(it);
-                    })
-                    .unwrap()
+                let (_, ended) = sending.run(stop, &mut |it| {
+                    let _ = told.send(it);
+                });
+                ended.unwrap();
             });
             until(&news, |it| *it == News::Changed(Change::Synchronised));
             for _ in 0..6 {
