@@ -121,6 +121,7 @@ causes! {
     Returning "returning" Refused "it would go back to the bus that it came from";
     OutsideWindow "outside_window" Refused "it came outside of its receive window";
     TooSoon "too_soon" Refused "it came sooner behind the one before than its bandwidth allocation gap";
+    Oversized "oversized" Refused "it is longer than the frames of its flow";
     HopLimit "hop_limit" Refused "it reached the limit of passes through the gateway";
     Deleted "deleted" Refused "can-gw: over the hop limit, or too long after the edit";
     SenderQueueFull "sender_queue_full" Lost "the transmit queue of its sender was full";

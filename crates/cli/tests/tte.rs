@@ -1,5 +1,6 @@
 //! `candor tte check`, as a user sees it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
@@ -154,4 +155,72 @@ fn nodes_links_and_flows_are_those_of_the_file() {
         assert_eq!(output.status.code(), Some(2), "{words}: {stderr}");
         assert!(stderr.contains(expected), "{words}: {stderr}");
     }
+}
+
+/// A schedule with errors is refused before an interface is opened. With `--unchecked` the next mistake is told.
+#[test]
+fn what_check_finds_is_said_and_errors_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let finding =
+        |relay_delay: &str| ONE_SWITCH.replace("\"350us\"", &format!("\"{relay_delay}\""));
+    fs::write(folder.path().join("error.toml"), finding("15us")).unwrap();
+    fs::write(folder.path().join("warning.toml"), finding("25us")).unwrap();
+    let [switch, generate] =
+        ["--node switch --port inn=none0", "--node analyzer --interface none0"];
+    let error = "error.toml:39:15: error: `measured` can leave switch `switch` 22.76us";
+    let warning = "warning.toml:39:15: warning:";
+    let refusal = "candor: error.toml: the schedule has 1 error; correct what is said above, or use the schedule as it is with --unchecked\n";
+    let [link, flow] = ["has no link `inn`", "no flow begins at `analyzer`"];
+    for (words, options, said, ends) in [
+        ("switch error.toml", switch, error, refusal),
+        ("generate error.toml", generate, error, refusal),
+        ("switch --unchecked error.toml", switch, error, link),
+        ("generate --unchecked error.toml", generate, error, flow),
+        ("switch warning.toml", switch, warning, link),
+        ("generate warning.toml", generate, warning, flow),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+        let words = format!("tte {words} {options}");
+        let output = command.args(words.split(' ')).current_dir(folder.path()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}: {stderr}");
+        assert!(stderr.contains(said) && stderr.contains(ends), "{words}: {stderr}");
+        assert_eq!(stderr.contains(refusal), ends == refusal, "{words}: {stderr}");
+    }
+}
+
+/// Two end systems and two switches; the second one is the compression master.
+const CONTROL: &str = r#"
+cycle = "1ms"
+end_system = { a = {}, b = {} }
+switch = { s0 = {}, s1 = {} }
+link.a = { between = ["a", "s0"] }
+link.t = { between = ["s0", "s1"] }
+link.b = { between = ["s1", "b"] }
+synchronisation = { period = "1ms", masters = ["a"], compression_master = "s1" }
+flow.tt = { class = "tt", id = 1, from = "a", to = "b", send = "500us", relay_delay = "50us" }
+"#;
+
+/// The sources of the protocol control frames in a capture of a network, each once: 0 is its first node.
+fn sources_of_control_frames(text: &str) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("n.toml"), text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+    let words = ["tte", "capture", "n.toml", "n.pcapng", "--cycles", "2"];
+    let output = command.args(words).current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bytes = fs::read(folder.path().join("n.pcapng")).unwrap();
+    // Destination 03 04 05 06 FF FF, source 02 00 00 00 00 and a number from 1, EtherType 0x891D.
+    let source = |bytes: &[u8]| match bytes {
+        [3, 4, 5, 6, 0xFF, 0xFF, 2, 0, 0, 0, 0, node, 0x89, 0x1D] => Some(node - 1),
+        _ => None,
+    };
+    let sources: BTreeSet<u8> = bytes.windows(14).filter_map(source).collect();
+    sources.into_iter().collect()
+}
+
+/// The master and the compression master; the switch between them sends none of its own.
+#[test]
+fn control_frames_keep_their_source_over_hops() {
+    assert_eq!(sources_of_control_frames(CONTROL), [0, 3]);
 }

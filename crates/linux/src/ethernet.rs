@@ -309,6 +309,19 @@ impl EthernetSocket {
         poll::wait(self, Interest::Read, Some(until - clock::now::<C>()))
     }
 
+    /// Looks whether the interface is still there. [`EthernetSocket::receive`] does not tell it from one that is down.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn check_interface(&self) -> Result<(), Error> {
+        // `packet_notifier` of Linux (`net/packet/af_packet.c`) sets the index to -1 when the interface goes.
+        match own_address(self.as_fd()) {
+            Ok(address) if address.sll_ifindex < 0 => Err(Errno(libc::ENODEV)),
+            outcome => outcome.map(drop),
+        }
+        .map_err(self.error("use"))
+    }
+
     /// Frames that found no room in the receive buffer since this was last asked.
     ///
     /// # Errors

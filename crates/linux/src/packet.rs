@@ -37,11 +37,16 @@ const SLOT_LEN: usize = 256;
 const BLOCK_LEN: usize = 1 << 16;
 const SLOTS_PER_BLOCK: usize = BLOCK_LEN / SLOT_LEN;
 
+/// What to do without an interface. Sockets do not come back with it.
+const GONE: &str = "the interface is gone: look for it with `ip link`, and start again";
+
 pub(crate) fn fail(attempt: &'static str, interface: &str, errno: Errno) -> Error {
     Error::new(attempt, interface, errno)
         .remedy_if(libc::EPERM, "this needs root or CAP_NET_RAW")
         .remedy_if(libc::EAFNOSUPPORT, "load the module af_packet")
         .remedy_if(libc::ENETDOWN, "the interface is down: `ip link set NAME up`")
+        .remedy_if(libc::ENXIO, GONE)
+        .remedy_if(libc::ENODEV, GONE)
 }
 
 /// The address of an interface for `protocol`.

@@ -1,6 +1,6 @@
 //! [`Port`]: the queues in front of a link, and which frame leaves next.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use candor_time::Nanos;
 
@@ -41,8 +41,7 @@ pub(crate) struct Port {
     free_at: Nanos,
     /// When it looks again, if that is planned.
     looks_at: Option<Nanos>,
-    /// When time-triggered frames may leave, as the begin and the end of a span of the cycle, by their begin.
-    reserved: Vec<(u64, u64)>,
+    reserved: Reserved,
 }
 
 impl Port {
@@ -54,8 +53,10 @@ impl Port {
                 Relaying::StoreAndForward | Relaying::CutThrough => (1, switch.depth, Nanos::ZERO),
             },
         };
-        let reserved =
-            if classes == CLASSES { reserved(network, node, link, jitter) } else { Vec::new() };
+        let reserved = match classes {
+            CLASSES => Reserved::new(network, node, link, jitter),
+            _ => Reserved::default(),
+        };
         let waiting = vec![VecDeque::new(); classes];
         Self { waiting, depth, free_at: Nanos::ZERO, looks_at: None, reserved }
     }
@@ -103,12 +104,7 @@ impl Port {
 
     /// Which frame leaves next; it is taken out of its queue, and the link is occupied by it from now on.
     /// `occupation` says for how long.
-    pub(crate) fn choose(
-        &mut self,
-        now: Nanos,
-        cycle: Nanos,
-        occupation: &dyn Fn(Waiting) -> Nanos,
-    ) -> Next {
+    pub(crate) fn choose(&mut self, now: Nanos, occupation: &dyn Fn(Waiting) -> Nanos) -> Next {
         let class = self.waiting.iter().position(|waiting| !waiting.is_empty());
         let Some(class) = class else { return Next::Nothing };
         if now < self.free_at {
@@ -117,7 +113,7 @@ impl Port {
         let Some(&frame) = self.waiting[class].front() else { return Next::Nothing };
         let occupation = occupation(frame);
         if class != SCHEDULED
-            && let Some(end) = self.in_the_way(now, occupation, cycle)
+            && let Some(end) = self.reserved.in_the_way(now, occupation)
         {
             return Next::Later(end);
         }
@@ -125,45 +121,123 @@ impl Port {
         self.free_at = now + occupation;
         Next::Sends(frame)
     }
+}
+
+/// When time-triggered frames may leave a node over a link.
+///
+/// Frames are not listed: with a long cycle and short periods there are any number of them.
+#[derive(Debug, Default)]
+struct Reserved {
+    /// For each period, when frames may leave in it, in ns, in order. Periods are whole parts of the cycle.
+    begins: BTreeMap<u64, Vec<u64>>,
+    /// For how long they may, in ns: the jitter.
+    width: u64,
+}
+
+impl Reserved {
+    fn new(network: &Network, node: usize, link: usize, jitter: Nanos) -> Self {
+        let half = jitter.as_nanos() / 2;
+        let lead = network.links[link].preamble().as_nanos() + half;
+        let mut begins: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for flow in &network.flows {
+            let Some(period) = flow.period().map(Nanos::as_nanos) else { continue };
+            for hop in flow.hops.iter().filter(|hop| (hop.from, hop.link) == (node, link)) {
+                let begin = (hop.at.as_nanos() % period + period - lead % period) % period;
+                begins.entry(period).or_default().push(begin);
+            }
+        }
+        begins.values_mut().for_each(|begins| begins.sort_unstable());
+        // At the end itself the frame has left its buffer, if it was there.
+        Self { begins, width: 2 * half + 1 }
+    }
 
     /// Whether a frame that begins at `start` would still occupy the link when a time-triggered one may leave:
     /// until when that may be.
-    fn in_the_way(&self, start: Nanos, occupation: Nanos, cycle: Nanos) -> Option<Nanos> {
-        let (cycle, into) = (cycle.as_nanos(), start.as_nanos() % cycle.as_nanos());
-        // A span may reach into the next cycle, and a frame, too.
-        let first = self.reserved.partition_point(|&(begin, _)| begin <= into);
-        let end_of_last = match first.checked_sub(1) {
-            Some(last) => self.reserved[last].1,
-            None => self.reserved.last()?.1.saturating_sub(cycle),
-        };
-        if into < end_of_last {
-            return Some(start + Nanos::from_nanos(end_of_last - into));
+    fn in_the_way(&self, start: Nanos, occupation: Nanos) -> Option<Nanos> {
+        let (mut since_last, mut until_next) = (u64::MAX, u64::MAX);
+        for (period, begins) in &self.begins {
+            let (Some(first), Some(last)) = (begins.first(), begins.last()) else { continue };
+            let into = start.as_nanos() % period;
+            let next = begins.partition_point(|&begin| begin <= into);
+            // The last one may be of the period before, the next one of that behind.
+            let before = next.checked_sub(1).map_or(into + period - last, |it| into - begins[it]);
+            let behind = begins.get(next).map_or(first + period - into, |begin| begin - into);
+            since_last = since_last.min(before);
+            until_next = until_next.min(behind);
         }
-        let (begin, end) = match self.reserved.get(first) {
-            Some(&span) => span,
-            None => self.reserved.first().map(|&(begin, end)| (begin + cycle, end + cycle))?,
-        };
-        (into + occupation.as_nanos() > begin).then(|| start + Nanos::from_nanos(end - into))
+        if since_last < self.width {
+            return Some(start + Nanos::from_nanos(self.width - since_last));
+        }
+        (occupation.as_nanos() > until_next)
+            .then(|| start + Nanos::from_nanos(until_next.saturating_add(self.width)))
     }
 }
 
-/// When time-triggered frames may leave a node over a link, as spans of the cycle.
-fn reserved(network: &Network, node: usize, link: usize, jitter: Nanos) -> Vec<(u64, u64)> {
-    let cycle = network.cycle.as_nanos();
-    let preamble = network.links[link].preamble().as_nanos();
-    let half = jitter.as_nanos() / 2;
-    let mut spans = Vec::new();
-    for flow in &network.flows {
-        let Traffic::TimeTriggered { period, .. } = flow.traffic else { continue };
-        for hop in flow.hops.iter().filter(|hop| (hop.from, hop.link) == (node, link)) {
-            let at = hop.at.as_nanos() % period.as_nanos();
-            for number in 0..cycle / period.as_nanos() {
-                let begin = (at + number * period.as_nanos() + 2 * cycle - preamble - half) % cycle;
-                // At the end itself the frame has left its buffer, if it was there.
-                spans.push((begin, begin + 2 * half + 1));
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The same with every frame of three cycles, of which the one in the middle counts.
+    fn listed(reserved: &Reserved, cycle: u64, start: u64, occupation: u64) -> Option<u64> {
+        let frames = reserved.begins.iter().flat_map(|(period, begins)| {
+            let numbers = 0..3 * cycle / period;
+            numbers.flat_map(move |number| begins.iter().map(move |it| it + number * period))
+        });
+        let mut frames: Vec<_> = frames.collect();
+        frames.sort_unstable();
+        let start = start + cycle;
+        let last = frames.iter().rev().find(|&&begin| begin <= start)?;
+        let next = frames.iter().find(|&&begin| begin > start)?;
+        let end = if start < last + reserved.width {
+            last + reserved.width
+        } else if start + occupation > *next {
+            next + reserved.width
+        } else {
+            return None;
+        };
+        Some(end - cycle)
+    }
+
+    proptest! {
+        #[test]
+        fn no_frame_of_the_cycle_is_forgotten(
+            flows in prop::collection::vec((0_usize..6, 0_u64..60), 0..6),
+            width in 1_u64..8,
+            start in 0_u64..60,
+            occupation in 0_u64..70,
+        ) {
+            let mut reserved = Reserved { width, ..Reserved::default() };
+            for (period, begin) in flows {
+                let period = [1, 5, 12, 20, 30, 60][period];
+                reserved.begins.entry(period).or_default().push(begin % period);
             }
+            reserved.begins.values_mut().for_each(|begins| begins.sort_unstable());
+            let [at, long] = [start, occupation].map(Nanos::from_nanos);
+            let found = reserved.in_the_way(at, long).map(Nanos::as_nanos);
+            prop_assert_eq!(found, listed(&reserved, 60, start, occupation));
         }
     }
-    spans.sort_unstable();
-    spans
+
+    /// 3,600,000,000 frames in a cycle take as much memory as one.
+    #[test]
+    fn a_long_cycle_may_have_a_short_period() {
+        let text = r#"
+            cycle = "3600s"
+            end_system = { a = {}, b = {} }
+            link.one = { between = ["a", "b"], speed = "1G" }
+            [flow]
+            tt = { class = "tt", id = 1, from = "a", to = "b", period = "1us", send = "0s" }
+            be = { class = "be", from = "a", to = "b", load = 1 }
+        "#;
+        let (network, findings) = crate::file::parse("network", text);
+        let network = network.unwrap_or_else(|| panic!("{findings}"));
+        let port = Port::new(&network, 0, 0);
+        // A preamble of 64 ns stands before each instant.
+        let at = |ns| port.reserved.in_the_way(Nanos::from_nanos(ns), Nanos::from_nanos(672));
+        assert_eq!(at(3_599_000_000_936), Some(Nanos::from_nanos(3_599_000_000_937)));
+        assert_eq!(at(3_599_000_000_937), None);
+        assert_eq!(at(3_599_000_001_265), Some(Nanos::from_nanos(3_599_000_001_937)));
+    }
 }

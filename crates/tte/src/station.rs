@@ -225,7 +225,7 @@ impl Station {
             let more_ns = (nominal.as_nanos() * tolerance_ppm).div_ceil(1_000_000);
             nominal + Nanos::from_nanos(more_ns)
         };
-        match port.choose(now, network.cycle, &occupation) {
+        match port.choose(now, &occupation) {
             Next::Nothing => {}
             Next::Later(at) => self.look(index, at),
             Next::Sends(Waiting { id, flow, hop }) => {

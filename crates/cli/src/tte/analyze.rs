@@ -116,7 +116,7 @@ pub(super) fn run(args: &AnalyzeArgs) -> Answer {
         say!("analyze {}: latencies from {from}; Ctrl-C ends it", args.interface);
     }
     let over = AtomicBool::new(false);
-    let unheard = thread::scope(|scope| {
+    let (unheard, ended) = thread::scope(|scope| {
         let _ending = Ending(&over);
         let (tell, heard) = channel();
         let ports = [(Place::Before, before.as_ref()), (Place::Behind, Some(&behind))];
@@ -125,6 +125,8 @@ pub(super) fn run(args: &AnalyzeArgs) -> Answer {
             .map(|(place, socket)| {
                 let (tell, over, network) = (tell.clone(), &over, &network);
                 scope.spawn(move || {
+                    // If one port is gone, the other one has nothing to be joined with.
+                    let _ending = Ending(over);
                     listen(socket, network, over, &mut |it| tell.send((place, it)).is_ok())
                 })
             })
@@ -142,14 +144,18 @@ pub(super) fn run(args: &AnalyzeArgs) -> Answer {
         }
         drop(heard);
         over.store(true, Ordering::Relaxed);
-        let mut unheard = 0;
+        let (mut unheard, mut ended) = (0, Ok(()));
         for thread in threads {
-            let ended = thread.join().map_err(|_| "a thread that receives has failed")?;
-            unheard += u64::from(ended.map_err(|error| error.to_string())?);
+            match thread.join().map_err(|_| "a thread that receives has failed")? {
+                Ok(frames) => unheard += u64::from(frames),
+                Err(error) => ended = Err(error.to_string()),
+            }
         }
-        Ok::<u64, String>(unheard)
+        Ok::<_, String>((unheard, ended))
     })?;
-    analysis.finish(unheard)
+    let answer = analysis.finish(unheard)?;
+    ended?;
+    Ok(answer)
 }
 
 /// The flow that is asked for.

@@ -109,11 +109,13 @@ struct Capture<'a> {
 
 impl Capture<'_> {
     fn write(&mut self, transmission: &Transmission) -> Result<(), RecordingError> {
-        let Transmission { flow, number, link, from, at, due, started, ref pcf } = *transmission;
+        let Transmission { flow, number, link, from, source, at, due, started, ref pcf } =
+            *transmission;
+        let source = address(source);
         let mut bytes = [0; 1_514];
         let bytes = match pcf {
             Some(pcf) => {
-                let frame = self.network.frames.pcf(address(from), PCF_ID, pcf);
+                let frame = self.network.frames.pcf(source, PCF_ID, pcf);
                 bytes[..frame.len()].copy_from_slice(&frame);
                 &bytes[..frame.len()]
             }
@@ -125,7 +127,6 @@ impl Capture<'_> {
                     scheduled_ns: due.as_nanos(),
                     sent_ns: started.as_nanos(),
                 };
-                let source = address(self.network.flows[flow].from);
                 let len = self.network.write_frame(source, &measurement, &mut bytes);
                 &bytes[..len]
             }

@@ -6,16 +6,14 @@ use std::path::PathBuf;
 
 use candor_diagnostics::{Severity, counted};
 use candor_output::say;
-use candor_rules::file::disk;
 use candor_time::Nanos;
 use candor_tte::schedule::{Departure, Direction, departures};
-use candor_tte::{Flow, Hop, Network, check, file};
+use candor_tte::{Flow, Hop, Network, check};
 use clap::{Args, value_parser};
 
-use super::gantt;
+use super::{gantt, model};
 use crate::Answer;
 use crate::color;
-use crate::file_kind::FileKind;
 use crate::json::finding::Finding;
 use crate::json::tte_check_summary::TteCheckSummary;
 use crate::json::tte_direction::TteDirection;
@@ -41,14 +39,8 @@ pub(crate) struct Check {
 
 pub(super) fn run(arguments: &Check) -> Answer {
     let path = &arguments.file;
-    let text = disk::read_text(path, "network file")?;
     let name = path.display().to_string();
-    let (network, findings) = file::parse_with_places(&name, &text);
-    if network.is_none()
-        && let Some(mix_up) = FileKind::TimeTriggered.mix_up(path)
-    {
-        return Err(mix_up);
-    }
+    let (network, findings) = model::read(path)?;
     let checked = network.map(|(network, places)| {
         let directions = check::check(&network, &places, &findings);
         Checked { network, directions }

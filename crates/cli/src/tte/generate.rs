@@ -17,7 +17,7 @@ use candor_tte_live::generator::{Advance, Cycles, Generated, Generator, News};
 use candor_tte_live::synchronisation::{Change, Heard, Synchronisation};
 use clap::Args;
 
-use super::live::{self, Csv, Ending, Kind, cell};
+use super::live::{self, Checking, Csv, Ending, Kind, cell};
 use crate::Answer;
 use crate::bus::live::catch_signals;
 use crate::output::{duration, thousands};
@@ -71,6 +71,8 @@ pub(crate) struct GenerateArgs {
     #[command(flatten)]
     overwriting: Overwriting,
     #[command(flatten)]
+    checking: Checking,
+    #[command(flatten)]
     real_time: RealTimeArgs,
 }
 
@@ -83,7 +85,7 @@ fn counted_flows(network: &Network, node: usize) -> Vec<usize> {
 
 pub(super) fn run(args: &GenerateArgs) -> Answer {
     let stop = catch_signals();
-    let network = live::network(&args.file)?;
+    let network = args.checking.network(&args.file)?;
     let node = live::node(&network, &args.file, &args.node, Kind::EndSystem)?;
     if !network.flows.iter().any(|flow| flow.from == node) {
         return Err(format!(
@@ -125,7 +127,7 @@ pub(super) fn run(args: &GenerateArgs) -> Answer {
     );
     let over = AtomicBool::new(false);
     let mut follower = Follower { csv, ..Follower::new(args, &network) };
-    let generated = thread::scope(|scope| {
+    let (generated, ended) = thread::scope(|scope| {
         let _ending = Ending(&over);
         let (tell, news) = channel();
         let over = &over;
@@ -134,7 +136,7 @@ pub(super) fn run(args: &GenerateArgs) -> Answer {
             let tell = &mut |it| {
                 let _ = tell.send(it);
             };
-            generator.run(over, tell).map_err(|error| error.to_string())
+            Ok::<_, String>(generator.run(over, tell))
         });
         loop {
             match news.recv_timeout(ATTENTION) {
@@ -150,7 +152,9 @@ pub(super) fn run(args: &GenerateArgs) -> Answer {
         }
         work.join().map_err(|_| "the thread that sends has failed".to_owned())?
     })?;
-    follower.finish(&generated)
+    let answer = follower.finish(&generated)?;
+    ended.map_err(|error| error.to_string())?;
+    Ok(answer)
 }
 
 /// What was sent.

@@ -5,13 +5,16 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use candor_diagnostics::{Severity, counted};
 use candor_linux::ethernet::{EthernetSocket, Options};
 use candor_linux::ethtool;
 use candor_output::Target;
 use candor_time::Nanos;
-use candor_tte::{Network, Role, Traffic};
+use candor_tte::{Network, Role, Traffic, check};
+use clap::Args;
 
 use super::model;
+use crate::color;
 use crate::overwrite::Overwriting;
 
 /// Bytes of the receive buffers.
@@ -22,6 +25,38 @@ pub(super) fn network(path: &Path) -> Result<Network, String> {
     model::load(path)?.ok_or_else(|| {
         format!("{}: there is no network to work with; correct the errors above", path.display())
     })
+}
+
+/// Whether a schedule is used that has errors.
+#[derive(Args)]
+pub(super) struct Checking {
+    /// Use the schedule although it has errors
+    #[arg(long)]
+    unchecked: bool,
+}
+
+impl Checking {
+    /// A network file without errors, whose schedule has none either. What `candor tte check` finds is said.
+    pub(super) fn network(&self, path: &Path) -> Result<Network, String> {
+        let (network, findings) = model::read(path)?;
+        let is_readable = network.is_some();
+        if let Some((network, places)) = &network {
+            check::check(network, places, &findings);
+        }
+        color::eprint_findings(&findings);
+        let errors = counted(findings.count(Severity::Error), "error");
+        let path = path.display();
+        match network {
+            Some((network, _)) if self.unchecked || !findings.has_errors() => Ok(network),
+            _ if is_readable => Err(format!(
+                "{path}: the schedule has {errors}; correct what is said above, or use the schedule as it is with \
+                 --unchecked"
+            )),
+            _ => {
+                Err(format!("{path}: there is no network to work with; correct the {errors} above"))
+            }
+        }
+    }
 }
 
 /// What a node is to be.

@@ -2,14 +2,15 @@
 //!
 //! `candor help json tte model` describes what `--json` prints.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use candor_diagnostics::{Severity, counted};
+use candor_diagnostics::{Findings, Severity, counted};
 use candor_output::say;
 use candor_rules::file::disk;
 use candor_time::Nanos;
+use candor_tte::Network;
+use candor_tte::file::{self, Places};
 use candor_tte::model::{Framing, Latency};
-use candor_tte::{Network, file};
 use clap::{Args, ValueEnum};
 
 use crate::Answer;
@@ -79,21 +80,26 @@ pub(super) fn run(arguments: &Model) -> Answer {
     Ok(true)
 }
 
-/// A network file; `None` if it has errors, which were reported.
-pub(super) fn load(path: &std::path::Path) -> Result<Option<Network>, String> {
+/// A network file with its places, and what is wrong with it; there is no network if it has errors.
+pub(super) fn read(path: &Path) -> Result<(Option<(Network, Places)>, Findings), String> {
     let text = disk::read_text(path, "network file")?;
-    let name = path.display().to_string();
-    let (network, findings) = file::parse(&name, &text);
+    let (network, findings) = file::parse_with_places(&path.display().to_string(), &text);
     if network.is_none()
         && let Some(mix_up) = FileKind::TimeTriggered.mix_up(path)
     {
         return Err(mix_up);
     }
+    Ok((network, findings))
+}
+
+/// A network file; `None` if it has errors, which were reported.
+pub(super) fn load(path: &Path) -> Result<Option<Network>, String> {
+    let (network, findings) = read(path)?;
     color::eprint_findings(&findings);
     if network.is_none() {
-        say!("{name}: {}", counted(findings.count(Severity::Error), "error"));
+        say!("{}: {}", path.display(), counted(findings.count(Severity::Error), "error"));
     }
-    Ok(network)
+    Ok(network.map(|(network, _)| network))
 }
 
 /// A flow at one of its receivers.

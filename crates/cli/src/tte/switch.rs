@@ -17,7 +17,7 @@ use candor_tte_live::Epoch;
 use candor_tte_live::switch::{Service, Switch, Tally};
 use clap::{Args, ValueEnum};
 
-use super::live::{self, Ending, Kind};
+use super::live::{self, Checking, Ending, Kind};
 use crate::Answer;
 use crate::bus::live::catch_signals;
 use crate::output::{duration, thousands};
@@ -56,6 +56,8 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = live::read_interval)]
     interval: Nanos,
     #[command(flatten)]
+    checking: Checking,
+    #[command(flatten)]
     real_time: RealTimeArgs,
 }
 
@@ -92,7 +94,7 @@ impl FromStr for PortArg {
 
 pub(super) fn run(args: &SwitchArgs) -> Answer {
     let stop = catch_signals();
-    let network = live::network(&args.file)?;
+    let network = args.checking.network(&args.file)?;
     let node = live::node(&network, &args.file, &args.node, Kind::Switch)?;
     let links = links(&network, &args.file, node, &args.ports)?;
     if !args.no_pcf {
@@ -133,11 +135,11 @@ pub(super) fn run(args: &SwitchArgs) -> Answer {
     let ports = counted(sockets.len(), "port");
     say!("switch `{}`: {ports}, a cycle of {}, {pcfs}; Ctrl-C ends it", args.node, network.cycle);
     let over = AtomicBool::new(false);
-    let ended = thread::scope(|scope| {
+    let (counted, ended) = thread::scope(|scope| {
         let _ending = Ending(&over);
         let work = scope.spawn(|| {
             args.real_time.apply()?;
-            switch.serve(&over, &service).map_err(|error| error.to_string())
+            Ok::<_, String>(switch.serve(&over, &service))
         });
         let begin = clock::now::<Monotonic>();
         let (mut last, mut next) = (Tally::default(), begin + args.interval);
@@ -158,8 +160,9 @@ pub(super) fn run(args: &SwitchArgs) -> Answer {
         over.store(true, Ordering::Relaxed);
         work.join().map_err(|_| "the thread that relays has failed".to_owned())?
     })?;
-    summary(&args.node, &ended, args.real_time.is_real_time());
-    Ok(ended.dropped.is_empty() && ended.unheard == 0)
+    summary(&args.node, &counted, args.real_time.is_real_time());
+    ended.map_err(|error| error.to_string())?;
+    Ok(counted.dropped.is_empty() && counted.unheard == 0)
 }
 
 /// The links of the ports.

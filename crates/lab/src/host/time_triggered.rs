@@ -291,12 +291,13 @@ fn send(
     stop: &AtomicBool,
 ) -> Result<Departures, candor_linux::Error> {
     let mut frames = Vec::with_capacity(usize::try_from(count).unwrap_or(0).min(1 << 24));
-    let sent = generator.run(stop, &mut |news| match news {
+    let (sent, ended) = generator.run(stop, &mut |news| match news {
         News::Sent { departure, is_marked, .. } if departure.flow == flow => {
             frames.push((departure, is_marked));
         }
         _ => {}
-    })?;
+    });
+    ended?;
     // One that the interface did not take is told before those that wait for their stamps.
     frames.sort_by_key(|(departure, _)| departure.number);
     Ok(Departures { frames, stops: sent.stops })

@@ -105,6 +105,8 @@ pub struct Transmission {
     pub link: usize,
     /// Who transmits it.
     pub from: usize,
+    /// Who sent it first, by its index: it keeps that source address over all hops.
+    pub source: usize,
     /// When its first bit leaves.
     pub at: Time,
     /// As [`Record::due`].
@@ -442,6 +444,7 @@ impl World {
             number: copy.number,
             link: hop.link,
             from: hop.from,
+            source: self.network.flows[copy.flow as usize].from,
             at: first_bit,
             due: copy.due,
             started,

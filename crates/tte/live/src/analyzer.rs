@@ -131,6 +131,7 @@ pub fn listen(
         if !tell(Heard::Looked(now)) || stop.load(Ordering::Relaxed) {
             return socket.drops();
         }
+        socket.check_interface()?;
         glance();
     }
 }

@@ -150,11 +150,15 @@ struct Work<'a> {
 
 impl Generator<'_> {
     /// Sends until all frames have been sent, or until `stop`, and tells what happens. Telling must not take long. It is
-    /// awake before time-triggered frames; others may leave some 100 us late.
+    /// awake before time-triggered frames; others may leave some 100 us late. What is left is there however it ended.
     ///
     /// # Errors
     /// An interface is gone. What one does not take that is down is told as not taken.
-    pub fn run(&self, stop: &AtomicBool, tell: &mut dyn FnMut(News)) -> Result<Generated, Error> {
+    pub fn run(
+        &self,
+        stop: &AtomicBool,
+        tell: &mut dyn FnMut(News),
+    ) -> (Generated, Result<(), Error>) {
         let cycle = self.network.cycle;
         let first = self.nodes.first().map_or(0, |&(node, _)| node);
         let way = self.network.links_of(first).next().map_or(Nanos::ZERO, |link| {
@@ -180,10 +184,10 @@ impl Generator<'_> {
             unstamped: VecDeque::new(),
             tell,
         };
-        work.send_all(stop)?;
-        work.settle()?;
+        let sent = work.send_all(stop);
+        let settled = work.settle();
         let Work { pace, synchronisation, strangers, .. } = work;
-        Ok(Generated { stops: pace.gaps, synchronisation, strangers })
+        (Generated { stops: pace.gaps, synchronisation, strangers }, sent.and(settled))
     }
 }
 
@@ -360,20 +364,24 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Waits for the stamps of the last frames.
+    /// Waits for the stamps of the last frames, and tells all.
     fn settle(&mut self) -> Result<(), Error> {
+        let stamped = self.fetch_last_stamps();
+        while let Some((.., departure, is_synchronised)) = self.unstamped.pop_front() {
+            self.told(departure, is_synchronised);
+        }
+        stamped
+    }
+
+    fn fetch_last_stamps(&mut self) -> Result<(), Error> {
         let end = clock::now::<Realtime>() + LAST_STAMPS;
         loop {
             self.fetch_stamps()?;
             if self.unstamped.is_empty() || clock::now::<Realtime>() >= end {
-                break;
+                return Ok(());
             }
             let files: Vec<_> = self.generator.nodes.iter().map(|(_, it)| it.as_fd()).collect();
             poll::wait_any_or_signal(&files, Some(LAST_STAMPS))?;
         }
-        while let Some((.., departure, is_synchronised)) = self.unstamped.pop_front() {
-            self.told(departure, is_synchronised);
-        }
-        Ok(())
     }
 }

@@ -193,28 +193,31 @@ impl Switch<'_> {
     /// An interface is gone. What was to leave by one that is down is dropped.
     pub fn run(&self, stop: &AtomicBool) -> Result<Switched, Error> {
         let mut notes = Notes { frames: Some(Switched::default()), ..Notes::default() };
-        let stops = self.relay(stop, None, &mut notes)?;
-        Ok(Switched { stops, ..notes.frames.unwrap_or_default() })
+        let mut pace = Pace::new(self.advance, self.warmer);
+        self.relay(stop, None, &mut notes, &mut pace)?;
+        Ok(Switched { stops: pace.gaps, ..notes.frames.unwrap_or_default() })
     }
 
-    /// Relays until `stop`, sends protocol control frames, and counts. It keeps nothing of single frames.
+    /// Relays until `stop`, sends protocol control frames, and counts: what it has counted up to its end, and how it
+    /// ended. It keeps nothing of single frames.
     ///
     /// # Errors
     /// An interface is gone. What was to leave by one that is down is dropped.
-    pub fn serve(&self, stop: &AtomicBool, service: &Service<'_>) -> Result<Tally, Error> {
+    pub fn serve(&self, stop: &AtomicBool, service: &Service<'_>) -> (Tally, Result<(), Error>) {
         let mut notes = Notes::default();
-        let stops = self.relay(stop, Some(service), &mut notes)?;
-        self.count(&stops, &mut notes.tally)?;
-        Ok(notes.tally)
+        let mut pace = Pace::new(self.advance, self.warmer);
+        let ended = self.relay(stop, Some(service), &mut notes, &mut pace);
+        let counted = self.count(&pace.gaps, &mut notes.tally);
+        (notes.tally, ended.and(counted))
     }
 
-    /// What is counted elsewhere.
+    /// What is counted elsewhere, if all interfaces are still there.
     fn count(&self, stops: &Stops, tally: &mut Tally) -> Result<(), Error> {
         tally.stops = (stops.count(), stops.longest());
         for (_, socket) in &self.ports {
             tally.unheard += u64::from(socket.drops()?);
         }
-        Ok(())
+        self.ports.iter().try_for_each(|(_, socket)| socket.check_interface())
     }
 
     fn relay(
@@ -222,7 +225,8 @@ impl Switch<'_> {
         stop: &AtomicBool,
         service: Option<&Service<'_>>,
         notes: &mut Notes,
-    ) -> Result<Stops, Error> {
+        pace: &mut Pace<'_>,
+    ) -> Result<(), Error> {
         let mut station = Station::new(self.network, self.node, Nanos::ZERO);
         let destinations = Destinations::new(self.network);
         let has_cable = |link| service.is_some_and(|service| service.cables.contains(&link));
@@ -230,7 +234,6 @@ impl Switch<'_> {
         let mut beats = self.beats(service);
         let mut told_at = Instant::default();
         let arrivals = self.arrivals();
-        let mut pace = Pace::new(self.advance, self.warmer);
         let mut inside: BTreeMap<u32, Inside> = BTreeMap::new();
         let mut next_id = 0_u32;
         let mut departures: BinaryHeap<Reverse<(Nanos, u32, usize)>> = BinaryHeap::new();
@@ -251,6 +254,11 @@ impl Switch<'_> {
                         notes.stranger();
                         continue;
                     };
+                    if self.is_oversized(flow, received.len) {
+                        let number = measurement.map_or(0, |it| u64::from(it.sequence));
+                        notes.dropped(flow, number, Cause::Oversized);
+                        continue;
+                    }
                     let stamp = received.stamp.unwrap_or(noticed);
                     let first_bit =
                         self.first_bit(&mut inlets[index], *link, flow, self.epoch.since(stamp));
@@ -308,10 +316,10 @@ impl Switch<'_> {
                         break;
                     }
                     departures.pop();
-                    self.depart(&mut inside, id, link, due, &mut pace, notes)?;
+                    self.depart(&mut inside, id, link, due, pace, notes)?;
                 }
                 if let Some(service) = service {
-                    self.beat(&mut beats, service, &mut pace, &mut notes.tally)?;
+                    self.beat(&mut beats, service, pace, &mut notes.tally)?;
                 }
                 let cycle = self.network.cycle;
                 let beat =
@@ -340,9 +348,9 @@ impl Switch<'_> {
                     }
                 }
             }
-            self.rest(next, &arrivals, &mut pace)?;
+            self.rest(next, &arrivals, pace)?;
         }
-        Ok(pace.gaps)
+        Ok(())
     }
 
     /// The protocol control frames to come: from the second cycle on.
@@ -419,6 +427,12 @@ impl Switch<'_> {
         let flows = self.network.flows.iter().filter_map(|flow| Some((flow, flow.period()?)));
         let hops = flows.flat_map(|(flow, period)| flow.hops.iter().map(move |hop| (hop, period)));
         hops.filter(|(hop, _)| hop.to == self.node).map(|(hop, period)| (hop.at, period)).collect()
+    }
+
+    /// Whether a frame is longer than those of its flow, for which a schedule has room: the filter by size of
+    /// ARINC 664, part 7. An ordinary switch does not look.
+    fn is_oversized(&self, flow: usize, len: usize) -> bool {
+        self.network.has_schedule(self.node) && len > self.network.flows[flow].byte_len()
     }
 
     /// When the first bit of a frame came that the kernel has had at `stamp`.

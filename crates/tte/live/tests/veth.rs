@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use candor_causes::Cause;
 use candor_linux::ethernet::{EthernetSocket, Options};
 use candor_linux::namespace::Namespace;
 use candor_linux::netlink::Netlink;
@@ -24,6 +25,7 @@ use candor_tte_live::generator::{Advance, Cycles, Generator, News};
 use candor_tte_live::join::{Join, Outcome, Sequences};
 use candor_tte_live::switch::{Service, Switch, Tally};
 use candor_tte_live::synchronisation::{self, Change, Refusal};
+use candor_wire::eth::tte::Measurement;
 
 const NETWORK: &str = r#"
 cycle = "10ms"
@@ -113,10 +115,9 @@ impl Drop for Ending<'_> {
 }
 
 /// Cycles of a switch that begin anywhere.
-fn serve(network: &Network, shift: Nanos, stop: &AtomicBool) -> Tally {
+fn serve(network: &Network, shift: Nanos, stop: &AtomicBool, tally: &Mutex<Tally>) -> Tally {
     prefer_this_thread();
     let (inner, outer) = (open("in"), open("out"));
-    let tally = Mutex::default();
     let epoch = Epoch::of_the_clock(clock::now::<Realtime>(), network.cycle);
     let switch = Switch {
         network,
@@ -126,8 +127,10 @@ fn serve(network: &Network, shift: Nanos, stop: &AtomicBool) -> Tally {
         advance: Nanos::from_micros(2),
         warmer: None,
     };
-    let service = Service { pcf_id: Some(PCF_ID), cables: vec![], tally: &tally };
-    switch.serve(stop, &service).unwrap()
+    let service = Service { pcf_id: Some(PCF_ID), cables: vec![], tally };
+    let (tally, ended) = switch.serve(stop, &service);
+    ended.unwrap();
+    tally
 }
 
 fn generator<'a>(network: &'a Network, socket: &'a EthernetSocket) -> Generator<'a> {
@@ -166,6 +169,7 @@ const fn is_sent(news: &News) -> bool {
 fn all_frames_arrive_in_the_cycles_of_the_switch() {
     in_a_namespace(|network| {
         let (stop, enough) = (AtomicBool::new(false), AtomicBool::new(false));
+        let tally = Mutex::default();
         let socket = open("gen");
         let behind = open("ana");
         let before =
@@ -174,7 +178,7 @@ fn all_frames_arrive_in_the_cycles_of_the_switch() {
         let (tell, heard) = channel();
         thread::scope(|scope| {
             let _ending = Ending(&stop);
-            let switch = scope.spawn(|| serve(network, Nanos::from_micros(3_300), &stop));
+            let switch = scope.spawn(|| serve(network, Nanos::from_micros(3_300), &stop, &tally));
             for (is_behind, port) in [(false, &before), (true, &behind)] {
                 let (tell, stop) = (tell.clone(), &stop);
                 scope.spawn(move || {
@@ -187,7 +191,8 @@ fn all_frames_arrive_in_the_cycles_of_the_switch() {
             let sending = generator(network, &socket);
             let sending = scope.spawn(move || {
                 prefer_this_thread();
-                sending.run(enough, &mut |it| told.send(it).unwrap())
+                let (generated, ended) = sending.run(enough, &mut |it| told.send(it).unwrap());
+                ended.map(|()| generated)
             });
             let early = until(&news, |it| *it == News::Changed(Change::Synchronised));
             let pcfs = early.iter().filter(|it| matches!(it, News::Heard(..))).count();
@@ -286,24 +291,113 @@ fn all_frames_arrive_in_the_cycles_of_the_switch() {
     });
 }
 
+/// Waits until a switch has counted what is wanted.
+fn until_counted(tally: &Mutex<Tally>, wanted: impl Fn(&Tally) -> bool) {
+    let end = clock::now::<Realtime>() + Nanos::from_nanos(PATIENCE.as_nanos() as u64);
+    while !wanted(&tally.lock().unwrap()) {
+        assert!(clock::now::<Realtime>() < end, "{:?}", tally.lock().unwrap());
+        let _ = clock::sleep_until(clock::now::<Realtime>() + Nanos::from_millis(1));
+    }
+}
+
+#[test]
+fn frames_that_are_longer_than_their_flow_says_are_dropped() {
+    in_a_namespace(|_| {
+        for (relaying, is_policed) in
+            [("buffer = \"queue\"", true), ("relaying = \"store-and-forward\"", false)]
+        {
+            let (network, findings) = parse("n", &NETWORK.replace("buffer = \"queue\"", relaying));
+            let network = network.unwrap_or_else(|| panic!("{findings}"));
+            let (stop, tally) = (AtomicBool::new(false), Mutex::default());
+            let port = open("gen");
+            let ended = thread::scope(|scope| {
+                let _ending = Ending(&stop);
+                let switch = scope.spawn(|| serve(&network, Nanos::ZERO, &stop, &tally));
+                until_counted(&tally, |it| it.pcfs > 0);
+                // 64 bytes too long, one byte, and as long as the flow says.
+                for more in [64, 1, 0] {
+                    for (stream, sequence) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+                        let measurement =
+                            Measurement { run: 1, stream, sequence, scheduled_ns: 0, sent_ns: 0 };
+                        let mut bytes = [0; 256];
+                        let len = network.write_frame(port.address(), &measurement, &mut bytes);
+                        assert_eq!(port.send(&bytes[..len + more]), Ok(Sent::Taken));
+                    }
+                }
+                until_counted(&tally, |it| it.relayed + it.dropped.values().sum::<u64>() == 12);
+                stop.store(true, Ordering::Relaxed);
+                switch.join().unwrap()
+            });
+            let dropped: Vec<_> = ended.dropped.into_iter().collect();
+            let expected = match is_policed {
+                true => (4, vec![(Cause::Oversized, 8)]),
+                false => (12, vec![]),
+            };
+            assert_eq!((ended.relayed, dropped), expected, "{relaying}");
+        }
+    });
+}
+
+#[test]
+fn an_interface_that_goes_ends_all_and_what_was_counted_is_kept() {
+    in_a_namespace(|network| {
+        let (stop, tally) = (AtomicBool::new(false), Mutex::default());
+        let [inner, outer, before, behind] = ["in", "out", "gen", "ana"].map(open);
+        let switch = Switch {
+            network,
+            node: network.node("switch").unwrap(),
+            ports: vec![(0, &inner), (1, &outer)],
+            epoch: Epoch::of_the_clock(clock::now::<Realtime>(), network.cycle),
+            advance: Nanos::from_micros(2),
+            warmer: None,
+        };
+        // It sends nothing by which it would see that a port is gone.
+        let service = Service { pcf_id: None, cables: vec![], tally: &tally };
+        let free = Generator { cycles: Cycles::From(switch.epoch), ..generator(network, &before) };
+        let (told, news) = channel();
+        thread::scope(|scope| {
+            let _ending = Ending(&stop);
+            let (switch, free, stop) = (&switch, &free, &stop);
+            let switching = scope.spawn(|| switch.serve(stop, &service));
+            let sending = scope.spawn(move || free.run(stop, &mut |it| told.send(it).unwrap()));
+            let listening = scope.spawn(|| listen(&behind, network, stop, &mut |_| true));
+            for _ in 0..FRAMES {
+                until(&news, is_sent);
+            }
+            let mut netlink = Netlink::open().unwrap();
+            netlink.delete("ana").unwrap();
+            let (counted, ended) = switching.join().unwrap();
+            let gone = |error: candor_linux::Error| error.to_string().contains("interface is gone");
+            assert!(gone(ended.unwrap_err()));
+            assert!(gone(listening.join().unwrap().unwrap_err()));
+            // Some are inside.
+            assert!(counted.relayed >= FRAMES as u64 / 2, "{counted:?}");
+            netlink.delete("gen").unwrap();
+            let (generated, ended) = sending.join().unwrap();
+            assert!(gone(ended.unwrap_err()));
+            assert!(generated.synchronisation.is_none());
+        });
+    });
+}
+
 #[test]
 fn a_switch_that_vanishes_and_returns_is_followed() {
     in_a_namespace(|network| {
         let (stop, first) = (AtomicBool::new(false), AtomicBool::new(false));
+        let tally = Mutex::default();
         let socket = open("gen");
         thread::scope(|scope| {
             let (_ending, _first) = (Ending(&stop), Ending(&first));
-            let switch = scope.spawn(|| serve(network, Nanos::ZERO, &first));
+            let switch = scope.spawn(|| serve(network, Nanos::ZERO, &first, &tally));
             let (told, news) = channel();
             let sending = generator(network, &socket);
-            let stop = &stop;
+            let (stop, tally) = (&stop, &tally);
             scope.spawn(move || {
                 prefer_this_thread();
-                sending
-                    .run(stop, &mut |it| {
-                        let _ = told.send(it);
-                    })
-                    .unwrap()
+                let (_, ended) = sending.run(stop, &mut |it| {
+                    let _ = told.send(it);
+                });
+                ended.unwrap();
             });
             until(&news, |it| *it == News::Changed(Change::Synchronised));
             for _ in 0..6 {
@@ -315,7 +409,7 @@ fn a_switch_that_vanishes_and_returns_is_followed() {
             let before = until(&news, |it| matches!(it, News::Withheld(_)));
             assert!(!before.iter().any(is_sent));
             // It returns, counts from the begin, and its cycles begin at other instants.
-            scope.spawn(|| serve(network, Nanos::from_micros(6_700), stop));
+            scope.spawn(|| serve(network, Nanos::from_micros(6_700), stop, tally));
             let before = until(&news, |it| *it == News::Changed(Change::Synchronised));
             assert!(!before.iter().any(|it| matches!(it, News::Changed(_))), "said once");
             assert!(!before.iter().any(is_sent));
