@@ -42,8 +42,8 @@ static int candor_open(struct inode *inode, struct file *file)
 	handle->filters.count = 1;
 	handle->filters.errors = CANDOR_ERROR_ALL;
 	raw_spin_lock_init(&handle->lock);
-	mutex_init(&handle->reading);
-	mutex_init(&handle->writing);
+	init_waitqueue_head(&handle->reading.waiting);
+	init_waitqueue_head(&handle->writing.waiting);
 	rcuwait_init(&handle->readable);
 	init_swait_queue_head(&handle->writable);
 	init_waitqueue_head(&handle->poll);
@@ -173,17 +173,32 @@ static ssize_t read_frames(struct candor_handle *handle, char __user *to, size_t
 	return done;
 }
 
-/* Lets one thread read, or write, at a time. */
-static int begin(struct candor_handle *handle, struct mutex *one_at_a_time, bool block)
+/* Lets one thread read, or write, at a time. @until_ns: how long it waits for its turn. */
+static int begin(struct candor_handle *handle, struct candor_gate *gate, u64 until_ns)
 {
+	ktime_t most = KTIME_MAX;
+	int err;
+
 	if (is_gone(handle->device))
 		return -ENODEV;
-	if (block)
-		return mutex_lock_interruptible(one_at_a_time) ? -ERESTARTSYS : 0;
-	if (mutex_trylock(one_at_a_time))
+	if (!test_and_set_bit_lock(0, &gate->taken))
 		return 0;
 	/* Another thread sleeps in it, so there is nothing, or it takes it. */
-	return is_gone(handle->device) ? -ENODEV : -EAGAIN;
+	if (!until_ns)
+		return is_gone(handle->device) ? -ENODEV : -EAGAIN;
+	if (until_ns != CANDOR_FOR_EVER)
+		most = max_t(ktime_t, min_t(u64, until_ns, KTIME_MAX) - ktime_get(), 0);
+	err = wait_event_interruptible_hrtimeout(gate->waiting,
+						 !test_and_set_bit_lock(0, &gate->taken), most);
+	return err == -ETIME ? -ETIMEDOUT : err;
+}
+
+static void end(struct candor_gate *gate)
+{
+	clear_bit_unlock(0, &gate->taken);
+	/* Orders the bit before the look at the list. */
+	if (wq_has_sleeper(&gate->waiting))
+		wake_up_interruptible(&gate->waiting);
 }
 
 static ssize_t read_until(struct candor_handle *handle, char __user *to, size_t wanted,
@@ -194,7 +209,7 @@ static ssize_t read_until(struct candor_handle *handle, char __user *to, size_t 
 	if (result)
 		return result;
 	result = read_frames(handle, to, wanted, until_ns);
-	mutex_unlock(&handle->reading);
+	end(&handle->reading);
 	return result;
 }
 
@@ -309,11 +324,11 @@ static ssize_t candor_write(struct file *file, const char __user *from, size_t s
 		return -ENODEV;
 	if (!size || size % sizeof(struct candor_frame))
 		return -EINVAL;
-	result = begin(handle, &handle->writing, block);
+	result = begin(handle, &handle->writing, block ? CANDOR_FOR_EVER : 0);
 	if (result)
 		return result;
 	result = write_frames(handle, from, size / sizeof(struct candor_frame), block);
-	mutex_unlock(&handle->writing);
+	end(&handle->writing);
 	return result;
 }
 

@@ -141,7 +141,7 @@ static struct candor_statistics statistics(int fd)
 struct call {
 	pthread_t thread;
 	int fd;
-	char what;	/* 'r'ead, read 'u'ntil in 5 s, 'w'rite, 'p'oll */
+	char what;	/* 'r'ead, read 'u'ntil in 5 s, with a 'd'eadline in 0.1 s, 'w'rite, 'p'oll */
 	int result, error;
 	short events;
 	volatile bool done;
@@ -166,6 +166,8 @@ static void *carry_out(void *data)
 		call->result = read(call->fd, &call->frame, SIZE);
 	else if (call->what == 'u')
 		call->result = read_until(call->fd, &call->frame, 1, now_ns() + 5000000000ULL);
+	else if (call->what == 'd')
+		call->result = read_until(call->fd, &call->frame, 1, now_ns() + 100000000);
 	else if (call->what == 'w')
 		call->result = write(call->fd, &call->frame, SIZE);
 	else
@@ -246,7 +248,8 @@ static void deadlines(void)
 	struct candor_read bad = { .until_ns = 0, .count = 1 };
 	unsigned long long until;
 	struct candor_frame got[4];
-	struct call call;
+	struct call call, other;
+	bool ended;
 	int i;
 
 	begin("deadlines");
@@ -265,6 +268,20 @@ static void deadlines(void)
 	sleep_ms(20);
 	send_one(a, 9);
 	CHECK(ends(&call) && call.result == 1 && call.frame.id == 9);
+	/* Also while another thread sleeps in read(). */
+	fcntl(b, F_SETFL, 0);
+	begin_call(&other, b, 'r');
+	sleep_ms(20);
+	begin_call(&call, b, 'd');
+	ended = ends(&call);
+	CHECK(ended && call.result == -1 && call.error == ETIMEDOUT && !other.done);
+	send_one(a, 10);
+	CHECK(ends(&other) && other.result == SIZE && other.frame.id == 10);
+	if (!ended) {
+		send_one(a, 11);
+		ends(&call);
+	}
+	fcntl(b, F_SETFL, O_NONBLOCK);
 	FAILS(read_until(writer, got, 1, 0), EBADF);
 	FAILS(read_until(b, got, 0, 0), EINVAL);
 	send_one(a, 1);
