@@ -6,6 +6,7 @@
 #include <linux/hrtimer.h>
 #include <linux/module.h>
 #include <linux/poll.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include "internal.h"
@@ -139,6 +140,13 @@ static bool give(struct candor_frame __user *to, const struct candor_frame *batc
 	return !copy_to_user(to, batch, n * sizeof(*batch));
 }
 
+/* Whoever fills or empties a queue all the time must not keep a caller in the kernel. */
+static bool is_interrupted(void)
+{
+	cond_resched();
+	return signal_pending(current);
+}
+
 /*
  * How many frames; waits for the first. They leave the queue before they are copied to the user,
  * since their slots may be overwritten at any time: with a bad address up to BATCH are lost.
@@ -169,6 +177,8 @@ static ssize_t read_frames(struct candor_handle *handle, char __user *to, size_t
 		if (!give((struct candor_frame __user *)to + done, batch, n))
 			return done ? done : -EFAULT;
 		done += n;
+		if (is_interrupted())
+			break;
 	}
 	return done;
 }
@@ -307,6 +317,8 @@ static ssize_t write_frames(struct candor_handle *handle, const char __user *fro
 			if (!err)
 				done++;
 		}
+		if (is_interrupted())
+			break;
 	}
 	/* That the device is gone is more important than what it took before. */
 	if (err == -ENODEV || !done)

@@ -20,7 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/param.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include "candor_can.h"
@@ -563,6 +565,31 @@ static void waiting(void)
 	close(b);
 }
 
+/* A write to a device that never is full, and that would take a minute. */
+static void killed(void)
+{
+	const size_t size = 20000000 * SIZE;
+	void *frames = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int a = open_device("candor0", O_RDWR), i;
+	unsigned long long before = statistics(a).sent;
+	pid_t child;
+
+	begin("killed");
+	if (!CHECK(frames != MAP_FAILED))
+		return;
+	child = fork();
+	if (child == 0)
+		_exit(write(a, frames, size) < 0);
+	while (statistics(a).sent == before)
+		sched_yield();
+	kill(child, SIGKILL);
+	for (i = 0; i < 300 && !waitpid(child, NULL, WNOHANG); i++)
+		sleep_ms(10);
+	CHECK(i < 300);
+	munmap(frames, size);
+	close(a);
+}
+
 static void many_handles(void)
 {
 	int a = open_device("candor0", O_RDWR), fd[24], i, n;
@@ -793,6 +820,7 @@ static void virtual_devices(void)
 	priorities();
 	full();
 	waiting();
+	killed();
 	many_handles();
 	removal();
 	garbage_while_removed();
