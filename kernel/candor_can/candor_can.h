@@ -18,6 +18,11 @@
 
 #define CANDOR_CAN_VERSION	1
 
+/*
+ * Handles of a device; one more open() gives EBUSY. A frame goes to all of them with interrupts off.
+ */
+#define CANDOR_HANDLES_MOST	64
+
 /* struct candor_frame, flags */
 #define CANDOR_EXTENDED	0x0001	/* the identifier has 29 bits, not 11 */
 #define CANDOR_REMOTE	0x0002	/* a remote frame: a length, but no data */

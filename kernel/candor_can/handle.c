@@ -50,9 +50,20 @@ static int candor_open(struct inode *inode, struct file *file)
 	init_waitqueue_head(&handle->poll);
 	init_irq_work(&handle->poll_work, poll_work);
 	raw_spin_lock_irqsave(&device->lock, flags);
-	handle->number = ++device->next_number ?: ++device->next_number;
-	list_add_tail(&handle->list, &device->handles);
+	if (device->handle_count < CANDOR_HANDLES_MOST) {
+		device->handle_count++;
+		handle->number = ++device->next_number ?: ++device->next_number;
+		list_add_tail(&handle->list, &device->handles);
+	} else {
+		err = -EBUSY;
+	}
 	raw_spin_unlock_irqrestore(&device->lock, flags);
+	if (err) {
+		candor_queue_free(&handle->received);
+		kfree(handle);
+		candor_put(device);
+		return err;
+	}
 	file->private_data = handle;
 	return nonseekable_open(inode, file);
 }
@@ -65,6 +76,7 @@ static int candor_release(struct inode *inode, struct file *file)
 
 	raw_spin_lock_irqsave(&device->lock, flags);
 	list_del(&handle->list);
+	device->handle_count--;
 	raw_spin_unlock_irqrestore(&device->lock, flags);
 	irq_work_sync(&handle->poll_work);
 	candor_queue_free(&handle->received);
@@ -378,7 +390,6 @@ static void get_info(struct candor_device *device, struct candor_info *info)
 static void get_statistics(struct candor_handle *handle, struct candor_statistics *to)
 {
 	struct candor_device *device = handle->device;
-	struct candor_handle *each;
 	int i;
 
 	*to = device->statistics;
@@ -387,8 +398,7 @@ static void get_statistics(struct candor_handle *handle, struct candor_statistic
 	to->waiting = device->sending;
 	for (i = 0; i < CANDOR_PRIORITIES; i++)
 		to->waiting += device->transmit[i].count;
-	list_for_each_entry(each, &device->handles, list)
-		to->handles++;
+	to->handles = device->handle_count;
 	raw_spin_lock(&handle->lock);
 	to->handle_received = handle->received.put;
 	to->handle_lost = handle->received.lost;

@@ -68,6 +68,7 @@ struct candor_device {
 	u32 wanted_mode;	/* of the next start */
 	struct candor_bitrate bitrate;
 	struct list_head handles;
+	u32 handle_count;	/* at most CANDOR_HANDLES_MOST */
 	u32 next_number;
 	/*
 	 * Frames to send. Until a frame has been sent its time_ns is the number of the handle that

@@ -592,7 +592,8 @@ static void killed(void)
 
 static void many_handles(void)
 {
-	int a = open_device("candor0", O_RDWR), fd[24], i, n;
+	int a = open_device("candor0", O_RDWR), fd[CANDOR_HANDLES_MOST], i, n;
+	unsigned long long before, took, shortest = ~0ULL;
 	struct candor_frame got[64];
 
 	begin("many_handles");
@@ -605,6 +606,27 @@ static void many_handles(void)
 		CHECK(drain(fd[i], got, 64) == 50 && got[0].id == 0 && got[49].id == 49);
 		close(fd[i]);
 	}
+	CHECK(statistics(a).handles == 1);
+	/* No more than the bound; one that is closed makes room. */
+	for (i = 0; i < CANDOR_HANDLES_MOST; i++) {
+		fd[i] = open("/dev/candor0", O_RDONLY);
+		if (fd[i] < 0)
+			break;
+	}
+	CHECK(i == CANDOR_HANDLES_MOST - 1 && errno == EBUSY);
+	CHECK(statistics(a).handles == CANDOR_HANDLES_MOST);
+	for (n = 0; n < 100; n++) {
+		before = now_ns();
+		send_one(a, n);
+		took = now_ns() - before;
+		shortest = MIN(shortest, took);
+	}
+	printf("a write to %d handles takes %llu us\n", i, shortest / 1000);
+	close(fd[--i]);
+	fd[i] = open("/dev/candor0", O_RDONLY);
+	CHECK(fd[i++] >= 0);
+	while (i > 0)
+		close(fd[--i]);
 	CHECK(statistics(a).handles == 1);
 	close(a);
 }
