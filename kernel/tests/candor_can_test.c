@@ -1005,6 +1005,69 @@ static void stops_in_flood(int from, int to, int also, const char *name)
 	CHECK(send_one(from, 9) && read(to, got, SIZE) == SIZE && got->id == 9);
 }
 
+/* Runs a thread, or the handler of an interrupt, on the first processor. */
+static void on_first_processor(unsigned int irq)
+{
+	cpu_set_t first;
+	char path[64];
+
+	CPU_ZERO(&first);
+	CPU_SET(0, &first);
+	CHECK(sched_setaffinity(0, sizeof(first), &first) == 0);
+	snprintf(path, sizeof(path), "/proc/irq/%u/smp_affinity", irq);
+	CHECK(put_text(path, "1"));
+}
+
+/*
+ * Whether a timer comes between two frames of one call of the handler, which counts its interrupts
+ * at its end. With handler=thread it does, with handler=hard never. Only PREEMPT_RT runs at once
+ * whom the timer wakes.
+ */
+static void lets_in(int from, int to, const char *name)
+{
+	const bool realtime = access("/sys/kernel/realtime", F_OK) == 0;
+	const struct timespec pause = { .tv_nsec = 10000 };
+	struct sched_param highest = { .sched_priority = 99 }, usual = {};
+	struct candor_statistics last, now;
+	char handler[16] = "";
+	struct candor_frame got[64];
+	bool seen = false, threaded;
+	unsigned long long until;
+	cpu_set_t all;
+	pthread_t thread;
+	FILE *f = fopen(PARAMETERS "handler", "r");
+
+	begin("lets_in");
+	CHECK(f && fscanf(f, "%15s", handler) == 1);
+	if (f)
+		fclose(f);
+	threaded = realtime && !strcmp(handler, "thread");
+	if (!threaded && strcmp(handler, "hard"))
+		return;
+	stop = false;
+	pthread_create(&thread, NULL, flood, &from);
+	CHECK(sched_getaffinity(0, sizeof(all), &all) == 0);
+	on_first_processor(interrupt_of(name));
+	CHECK(sched_setscheduler(0, SCHED_FIFO, &highest) == 0);
+	CHECK(ioctl(to, CANDOR_GET_STATISTICS, &last) == 0);
+	until = now_ns() + (threaded ? 20000000000ULL : 500000000);
+	while (!seen && now_ns() < until) {
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+		ioctl(to, CANDOR_GET_STATISTICS, &now);
+		seen = now.interrupts == last.interrupts && now.received > last.received;
+		last = now;
+	}
+	stop = true;
+	CHECK(sched_setscheduler(0, SCHED_OTHER, &usual) == 0);
+	CHECK(sched_setaffinity(0, sizeof(all), &all) == 0);
+	CHECK(seen == threaded);
+	pthread_join(thread, NULL);
+	while (statistics(from).waiting)
+		sleep_ms(1);
+	for (sleep_ms(50); drain(to, got, 64); sleep_ms(5))
+		;
+}
+
 static void pair(const char *first, const char *second)
 {
 	int a = open_device(first, O_RDWR), b = open_device(second, O_RDWR);
@@ -1052,6 +1115,10 @@ static void pair(const char *first, const char *second)
 	CHECK(send_one(a, 9) && read(b, got, SIZE) == SIZE && got->id == 9);
 
 	stops_in_flood(a, b, also, second);
+	lets_in(a, b, second);
+	while (drain(also, got, 64) || drain(b, got, 64))
+		;
+	CHECK(send_one(a, 9) && read(b, got, SIZE) == SIZE && got->id == 9);
 
 	begin("pair: removal");
 	begin_call(&reading, b, 'r');
