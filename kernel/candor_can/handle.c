@@ -533,6 +533,8 @@ static int carry_out(struct candor_handle *handle, unsigned int command, union a
 		return 0;
 	case CANDOR_SET_PRIORITY:
 		handle->priority = argument->word;
+		/* The new queue may have room. */
+		candor_wake(handle);
 		return 0;
 	case CANDOR_SET_OPTIONS:
 		handle->options = argument->word;

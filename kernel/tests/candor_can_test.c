@@ -514,6 +514,51 @@ static void full(void)
 	close(a);
 }
 
+/* A write that waits goes on at once when its priority becomes one whose queue has room. */
+static void changes_priority(void)
+{
+	int a = open_device("candor0", O_RDWR), other = open_device("candor0", O_RDWR), i;
+	const struct candor_bitrate slow = { .btr0 = 0x3f, .btr1 = 0x7f };
+	__u32 priority, unsent = CANDOR_FLUSH_UNSENT;
+	struct call call;
+	bool soon = false;
+
+	begin("changes_priority");
+	CHECK(put_text(PARAMETERS "paced", "Y"));
+	ioctl(a, CANDOR_STOP);
+	/* 5 kbit/s: a frame of 8 bytes takes 22 ms. */
+	CHECK(ioctl(a, CANDOR_SET_BITRATE, &slow) == 0 && ioctl(a, CANDOR_START) == 0);
+	for (i = 0; i < 50 && !soon; i++) {
+		struct candor_frame f = frame(5, 8);
+
+		priority = 2;
+		CHECK(ioctl(a, CANDOR_SET_PRIORITY, &priority) == 0);
+		fcntl(a, F_SETFL, O_NONBLOCK);
+		while (write(a, &f, SIZE) == SIZE)
+			;
+		fcntl(a, F_SETFL, 0);
+		begin_call(&call, a, 'w');
+		sleep_ms(5);
+		priority = 0;
+		CHECK(ioctl(a, CANDOR_SET_PRIORITY, &priority) == 0);
+		while (!call.done)
+			sched_yield();
+		/* One is being sent, 64 have priority 2: otherwise it waits until one has been sent. */
+		soon = statistics(other).waiting > 65;
+		CHECK(ends(&call) && call.result == SIZE);
+		CHECK(ioctl(a, CANDOR_FLUSH, &unsent) == 0);
+	}
+	CHECK(soon);
+	ioctl(a, CANDOR_STOP);
+	CHECK(put_text(PARAMETERS "paced", "N"));
+	CHECK(ioctl(a, CANDOR_SET_BITRATE, &(struct candor_bitrate){ .bitrate = 500000 }) == 0);
+	CHECK(ioctl(a, CANDOR_START) == 0);
+	/* Until the work has seen it. */
+	sleep_ms(50);
+	close(a);
+	close(other);
+}
+
 static void nothing(int number)
 {
 	(void)number;
@@ -841,6 +886,7 @@ static void virtual_devices(void)
 	commands();
 	priorities();
 	full();
+	changes_priority();
 	waiting();
 	killed();
 	many_handles();
