@@ -13,8 +13,8 @@
  *
  *   -EINVAL           a name, an option or an argument is wrong; a pointer is null
  *   -EBADF            the handle is closed, or was not opened for this
- *   -EBUSY            somebody else has the bus; a recording of this name exists already; another
- *                     thread is in the same half of the handle
+ *   -EBUSY            somebody else has the bus, or it is full; a recording of this name exists
+ *                     already; another thread is in the same half of the handle
  *   -EAGAIN           no room for the frame now: vca_wait(handle, VCA_SEND, ...)
  *   -ECANCELED        vca_wake() ended the waiting
  *   -ENODATA          a recording is at its end, or the peer has closed the connection
