@@ -13,11 +13,12 @@
  *
  *   -EINVAL           a name, an option or an argument is wrong; a pointer is null
  *   -EBADF            the handle is closed, or was not opened for this
- *   -EBUSY            somebody else has the bus; a recording of this name exists already; another
- *                     thread is in the same half of the handle
+ *   -EBUSY            somebody else has the bus, or it is full; a recording of this name exists
+ *                     already; another thread is in the same half of the handle
  *   -EAGAIN           no room for the frame now: vca_wait(handle, VCA_SEND, ...)
  *   -ECANCELED        vca_wake() ended the waiting
- *   -ENODATA          a recording is at its end, or the peer has closed the connection
+ *   -ENODATA          a recording is at its end. Not if a peer closes a connection: cannelloni: makes it
+ *                     again, and nothing is received until then
  *   -ENODEV           no such device, interface or file, or it is gone
  *   -ENETDOWN         the interface is down, or the controller is stopped or bus-off
  *   -EACCES           not permitted

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <vca.h>
 
 static int failures;
@@ -239,6 +240,50 @@ static void threads(const char *name)
 	GIVES((long)result, -EBADF);
 }
 
+/* A recording ends. A connection does not: it is made again when its peer is back. */
+static void ends(void)
+{
+	const struct vca_frame frame = { .id = 0x123 };
+	struct vca_frame frames[4];
+	vca_t *bus, *peer;
+	char log[] = "/tmp/misuse-XXXXXX.log", name[64];
+	FILE *file = fdopen(mkstemps(log, 4), "w");
+
+	fputs("(1.0) can0 123#11\n(1.001) can0 124#22\n", file);
+	fclose(file);
+	snprintf(name, sizeof(name), "file:%s", log);
+	GIVES(vca_open(name, VCA_RECEIVE, &bus), 0);
+	for (int i = 0; i < 2; i++)
+		GIVES(vca_receive(bus, frames, 1, 5000000000), 1);
+	for (int i = 0; i < 2; i++) {
+		GIVES(vca_receive(bus, frames, 4, 5000000000), -ENODATA);
+		GIVES(vca_receive(bus, frames, 4, -1), -ENODATA);
+		GIVES(vca_receive(bus, frames, 4, 0), -ENODATA);
+		GIVES(vca_wait(bus, VCA_RECEIVE, -1), -ENODATA);
+	}
+	GIVES(vca_close(bus), 0);
+	remove(log);
+
+	/* An address that no other process has. */
+	int pid = getpid();
+	snprintf(name, sizeof(name), "cannelloni:tcp://127.%d.%d.%d?role=server", 100 + (pid >> 16 & 63), pid >> 8 & 255, pid & 255);
+	GIVES(vca_open(name, VCA_RECEIVE, &bus), 0);
+	*strchr(name, '?') = 0;
+	for (int i = 0; i < 2; i++) {
+		int n, tries = 0;
+
+		GIVES(vca_open(name, VCA_SEND, &peer), 0);
+		while (((n = vca_send(peer, &frame, 1)) == -ENETDOWN || n == -EAGAIN) && tries++ < 5000)
+			GIVES(vca_receive(bus, frames, 4, 1000000), 0);
+		GIVES(n, 1);
+		GIVES(vca_receive(bus, frames, 4, 5000000000), 1);
+		GIVES(vca_close(peer), 0);
+		GIVES(vca_receive(bus, frames, 4, 10000000), 0);
+		GIVES(vca_wait(bus, VCA_RECEIVE, 10000000), 0);
+	}
+	GIVES(vca_close(bus), 0);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 2)
@@ -248,6 +293,7 @@ int main(int argc, char **argv)
 	handles(argv[1]);
 	arguments(argv[1]);
 	threads(argv[1]);
+	ends();
 	puts(failures ? "failed" : "passed");
 	return failures != 0;
 }

@@ -4,7 +4,8 @@
  *
  * Every open file ("handle") has a receive queue, acceptance filters and a transmit priority of its
  * own. All handles of a device see every frame of its bus. read() and write() take arrays of whole
- * frames; other sizes give EINVAL. After the device is gone every call gives ENODEV, but close().
+ * frames; other sizes give EINVAL. A signal ends both with the frames that they have so far, or with
+ * EINTR. After the device is gone every call gives ENODEV, but close().
  *
  * All structures have the same layout for programs of 32 and 64 bits. Numbers are in the byte order
  * of the machine. Reserved fields must be 0 and are 0.
@@ -16,6 +17,11 @@
 #include <linux/types.h>
 
 #define CANDOR_CAN_VERSION	1
+
+/*
+ * Handles of a device; one more open() gives EBUSY. A frame goes to all of them with interrupts off.
+ */
+#define CANDOR_HANDLES_MOST	64
 
 /* struct candor_frame, flags */
 #define CANDOR_EXTENDED	0x0001	/* the identifier has 29 bits, not 11 */

@@ -139,7 +139,10 @@ int candor_start(struct candor_device *device)
 	candor_stop(device);
 	device->mode = device->wanted_mode;
 	err = device->operations->start(device);
-	if (!err)
+	if (err)
+		/* What it had set: interrupts may be on already. */
+		device->operations->stop(device);
+	else
 		candor_set_state(device, CANDOR_STATE_ACTIVE);
 	return err;
 }

@@ -6,6 +6,7 @@
 #include <linux/hrtimer.h>
 #include <linux/module.h>
 #include <linux/poll.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include "internal.h"
@@ -42,16 +43,27 @@ static int candor_open(struct inode *inode, struct file *file)
 	handle->filters.count = 1;
 	handle->filters.errors = CANDOR_ERROR_ALL;
 	raw_spin_lock_init(&handle->lock);
-	mutex_init(&handle->reading);
-	mutex_init(&handle->writing);
+	init_waitqueue_head(&handle->reading.waiting);
+	init_waitqueue_head(&handle->writing.waiting);
 	rcuwait_init(&handle->readable);
 	init_swait_queue_head(&handle->writable);
 	init_waitqueue_head(&handle->poll);
 	init_irq_work(&handle->poll_work, poll_work);
 	raw_spin_lock_irqsave(&device->lock, flags);
-	handle->number = ++device->next_number ?: ++device->next_number;
-	list_add_tail(&handle->list, &device->handles);
+	if (device->handle_count < CANDOR_HANDLES_MOST) {
+		device->handle_count++;
+		handle->number = ++device->next_number ?: ++device->next_number;
+		list_add_tail(&handle->list, &device->handles);
+	} else {
+		err = -EBUSY;
+	}
 	raw_spin_unlock_irqrestore(&device->lock, flags);
+	if (err) {
+		candor_queue_free(&handle->received);
+		kfree(handle);
+		candor_put(device);
+		return err;
+	}
 	file->private_data = handle;
 	return nonseekable_open(inode, file);
 }
@@ -64,6 +76,7 @@ static int candor_release(struct inode *inode, struct file *file)
 
 	raw_spin_lock_irqsave(&device->lock, flags);
 	list_del(&handle->list);
+	device->handle_count--;
 	raw_spin_unlock_irqrestore(&device->lock, flags);
 	irq_work_sync(&handle->poll_work);
 	candor_queue_free(&handle->received);
@@ -139,6 +152,13 @@ static bool give(struct candor_frame __user *to, const struct candor_frame *batc
 	return !copy_to_user(to, batch, n * sizeof(*batch));
 }
 
+/* Whoever fills or empties a queue all the time must not keep a caller in the kernel. */
+static bool is_interrupted(void)
+{
+	cond_resched();
+	return signal_pending(current);
+}
+
 /*
  * How many frames; waits for the first. They leave the queue before they are copied to the user,
  * since their slots may be overwritten at any time: with a bad address up to BATCH are lost.
@@ -169,21 +189,38 @@ static ssize_t read_frames(struct candor_handle *handle, char __user *to, size_t
 		if (!give((struct candor_frame __user *)to + done, batch, n))
 			return done ? done : -EFAULT;
 		done += n;
+		if (is_interrupted())
+			break;
 	}
 	return done;
 }
 
-/* Lets one thread read, or write, at a time. */
-static int begin(struct candor_handle *handle, struct mutex *one_at_a_time, bool block)
+/* Lets one thread read, or write, at a time. @until_ns: how long it waits for its turn. */
+static int begin(struct candor_handle *handle, struct candor_gate *gate, u64 until_ns)
 {
+	ktime_t most = KTIME_MAX;
+	int err;
+
 	if (is_gone(handle->device))
 		return -ENODEV;
-	if (block)
-		return mutex_lock_interruptible(one_at_a_time) ? -ERESTARTSYS : 0;
-	if (mutex_trylock(one_at_a_time))
+	if (!test_and_set_bit_lock(0, &gate->taken))
 		return 0;
 	/* Another thread sleeps in it, so there is nothing, or it takes it. */
-	return is_gone(handle->device) ? -ENODEV : -EAGAIN;
+	if (!until_ns)
+		return is_gone(handle->device) ? -ENODEV : -EAGAIN;
+	if (until_ns != CANDOR_FOR_EVER)
+		most = max_t(ktime_t, min_t(u64, until_ns, KTIME_MAX) - ktime_get(), 0);
+	err = wait_event_interruptible_hrtimeout(gate->waiting,
+						 !test_and_set_bit_lock(0, &gate->taken), most);
+	return err == -ETIME ? -ETIMEDOUT : err;
+}
+
+static void end(struct candor_gate *gate)
+{
+	clear_bit_unlock(0, &gate->taken);
+	/* Orders the bit before the look at the list. */
+	if (wq_has_sleeper(&gate->waiting))
+		wake_up_interruptible(&gate->waiting);
 }
 
 static ssize_t read_until(struct candor_handle *handle, char __user *to, size_t wanted,
@@ -194,7 +231,7 @@ static ssize_t read_until(struct candor_handle *handle, char __user *to, size_t 
 	if (result)
 		return result;
 	result = read_frames(handle, to, wanted, until_ns);
-	mutex_unlock(&handle->reading);
+	end(&handle->reading);
 	return result;
 }
 
@@ -292,6 +329,8 @@ static ssize_t write_frames(struct candor_handle *handle, const char __user *fro
 			if (!err)
 				done++;
 		}
+		if (is_interrupted())
+			break;
 	}
 	/* That the device is gone is more important than what it took before. */
 	if (err == -ENODEV || !done)
@@ -309,11 +348,11 @@ static ssize_t candor_write(struct file *file, const char __user *from, size_t s
 		return -ENODEV;
 	if (!size || size % sizeof(struct candor_frame))
 		return -EINVAL;
-	result = begin(handle, &handle->writing, block);
+	result = begin(handle, &handle->writing, block ? CANDOR_FOR_EVER : 0);
 	if (result)
 		return result;
 	result = write_frames(handle, from, size / sizeof(struct candor_frame), block);
-	mutex_unlock(&handle->writing);
+	end(&handle->writing);
 	return result;
 }
 
@@ -351,7 +390,6 @@ static void get_info(struct candor_device *device, struct candor_info *info)
 static void get_statistics(struct candor_handle *handle, struct candor_statistics *to)
 {
 	struct candor_device *device = handle->device;
-	struct candor_handle *each;
 	int i;
 
 	*to = device->statistics;
@@ -360,8 +398,7 @@ static void get_statistics(struct candor_handle *handle, struct candor_statistic
 	to->waiting = device->sending;
 	for (i = 0; i < CANDOR_PRIORITIES; i++)
 		to->waiting += device->transmit[i].count;
-	list_for_each_entry(each, &device->handles, list)
-		to->handles++;
+	to->handles = device->handle_count;
 	raw_spin_lock(&handle->lock);
 	to->handle_received = handle->received.put;
 	to->handle_lost = handle->received.lost;
@@ -496,6 +533,8 @@ static int carry_out(struct candor_handle *handle, unsigned int command, union a
 		return 0;
 	case CANDOR_SET_PRIORITY:
 		handle->priority = argument->word;
+		/* The new queue may have room. */
+		candor_wake(handle);
 		return 0;
 	case CANDOR_SET_OPTIONS:
 		handle->options = argument->word;

@@ -2,7 +2,7 @@
 /*
  * Devices and handles.
  *
- * Locks: mutexes of a handle, then device->lock, then handle->lock. Both locks are raw: the hard
+ * Locks: gates of a handle, then device->lock, then handle->lock. Both locks are raw: the hard
  * interrupt handler takes them, on PREEMPT_RT too. So nothing under them may allocate, free or wake
  * a wait_queue. Nobody holds the locks of two devices: who has a device's lock and needs another's
  * drops the first.
@@ -18,7 +18,6 @@
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/miscdevice.h>
-#include <linux/mutex.h>
 #include <linux/rcuwait.h>
 #include <linux/spinlock.h>
 #include <linux/swait.h>
@@ -37,6 +36,12 @@ enum candor_handler {
 };
 
 struct candor_device;
+
+/* Lets in one thread at a time; others wait, with a deadline if need be. */
+struct candor_gate {
+	unsigned long taken;		/* bit 0 */
+	wait_queue_head_t waiting;
+};
 
 /* What a kind of controller can do. Under device->lock and only while it is not gone. */
 struct candor_operations {
@@ -63,6 +68,7 @@ struct candor_device {
 	u32 wanted_mode;	/* of the next start */
 	struct candor_bitrate bitrate;
 	struct list_head handles;
+	u32 handle_count;	/* at most CANDOR_HANDLES_MOST */
 	u32 next_number;
 	/*
 	 * Frames to send. Until a frame has been sent its time_ns is the number of the handle that
@@ -98,10 +104,10 @@ struct candor_handle {
 	raw_spinlock_t lock;		/* received */
 	struct candor_queue received;
 
-	/* Both may have one sleeper only: the mutexes let in one thread at a time. */
-	struct mutex reading;		/* one sleeper in readable */
+	/* Both may have one sleeper only: the gates let in one thread at a time. */
+	struct candor_gate reading;	/* one sleeper in readable */
 	struct rcuwait readable;	/* the shortest way to wake a thread */
-	struct mutex writing;		/* one sleeper in writable */
+	struct candor_gate writing;	/* one sleeper in writable */
 	struct swait_queue_head writable;
 
 	/* For poll(): its lock may sleep on PREEMPT_RT, so only an irq_work wakes it. */

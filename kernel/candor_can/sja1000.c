@@ -227,15 +227,25 @@ static void errors(struct candor_device *device, u8 ir, u8 sr, u64 now)
 		candor_report(device, found, ecc, alc, now);
 }
 
-/* Under device->lock. How many frames it read. */
-static u32 serve(struct candor_device *device, u8 ir, u64 now)
+/*
+ * Under device->lock. How many frames it read. @flags: of the caller's raw_spin_lock_irqsave(). Who
+ * came with interrupts on lets them in after each frame, and other users of the lock.
+ */
+static u32 serve(struct candor_device *device, u8 ir, u64 now, unsigned long flags)
 {
 	u32 frames = 0;
 	u8 sr = get(device, SR);
 
-	while (sr & SR_RECEIVED && frames < FIFO_FRAMES && device->enabled) {
+	while (sr & SR_RECEIVED && frames < FIFO_FRAMES) {
 		receive(device, frames ? ktime_get_ns() : now);
 		frames++;
+		if (!irqs_disabled_flags(flags)) {
+			raw_spin_unlock_irq(&device->lock);
+			raw_spin_lock_irq(&device->lock);
+		}
+		/* Stopped meanwhile. */
+		if (!device->enabled)
+			return frames;
 		sr = get(device, SR);
 	}
 	/* By status, not by cause: a cause is lost that comes while none is enabled. */
@@ -270,7 +280,7 @@ static irqreturn_t handle_interrupt(int irq, void *data)
 
 		if (!turns++)
 			from = now;
-		frames += serve(device, ir, now);
+		frames += serve(device, ir, now, flags);
 		if (turns == TURNS) {
 			device->statistics.storms++;
 			break;
@@ -319,11 +329,16 @@ static void tasklet(struct tasklet_struct *tasklet)
 
 	raw_spin_lock_irqsave(&device->lock, flags);
 	if (device->enabled) {
-		frames = serve(device, device->pending, from);
+		u8 ir = device->pending;
+
 		device->pending = 0;
-		set(device, IER, device->enabled);
-		/* What came before IER was set caused no interrupt. */
-		frames += serve(device, get(device, IR), ktime_get_ns());
+		frames = serve(device, ir, from, flags);
+		/* Unless it was stopped meanwhile. */
+		if (device->enabled) {
+			set(device, IER, device->enabled);
+			/* What came before IER was set caused no interrupt. */
+			frames += serve(device, get(device, IR), ktime_get_ns(), flags);
+		}
 		note(device, frames, from);
 	}
 	if (device->masked) {

@@ -20,7 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/param.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include "candor_can.h"
@@ -141,7 +143,7 @@ static struct candor_statistics statistics(int fd)
 struct call {
 	pthread_t thread;
 	int fd;
-	char what;	/* 'r'ead, read 'u'ntil in 5 s, 'w'rite, 'p'oll */
+	char what;	/* 'r'ead, read 'u'ntil in 5 s, with a 'd'eadline in 0.1 s, 'w'rite, 'p'oll */
 	int result, error;
 	short events;
 	volatile bool done;
@@ -166,6 +168,8 @@ static void *carry_out(void *data)
 		call->result = read(call->fd, &call->frame, SIZE);
 	else if (call->what == 'u')
 		call->result = read_until(call->fd, &call->frame, 1, now_ns() + 5000000000ULL);
+	else if (call->what == 'd')
+		call->result = read_until(call->fd, &call->frame, 1, now_ns() + 100000000);
 	else if (call->what == 'w')
 		call->result = write(call->fd, &call->frame, SIZE);
 	else
@@ -246,7 +250,8 @@ static void deadlines(void)
 	struct candor_read bad = { .until_ns = 0, .count = 1 };
 	unsigned long long until;
 	struct candor_frame got[4];
-	struct call call;
+	struct call call, other;
+	bool ended;
 	int i;
 
 	begin("deadlines");
@@ -265,6 +270,20 @@ static void deadlines(void)
 	sleep_ms(20);
 	send_one(a, 9);
 	CHECK(ends(&call) && call.result == 1 && call.frame.id == 9);
+	/* Also while another thread sleeps in read(). */
+	fcntl(b, F_SETFL, 0);
+	begin_call(&other, b, 'r');
+	sleep_ms(20);
+	begin_call(&call, b, 'd');
+	ended = ends(&call);
+	CHECK(ended && call.result == -1 && call.error == ETIMEDOUT && !other.done);
+	send_one(a, 10);
+	CHECK(ends(&other) && other.result == SIZE && other.frame.id == 10);
+	if (!ended) {
+		send_one(a, 11);
+		ends(&call);
+	}
+	fcntl(b, F_SETFL, O_NONBLOCK);
 	FAILS(read_until(writer, got, 1, 0), EBADF);
 	FAILS(read_until(b, got, 0, 0), EINVAL);
 	send_one(a, 1);
@@ -495,6 +514,51 @@ static void full(void)
 	close(a);
 }
 
+/* A write that waits goes on at once when its priority becomes one whose queue has room. */
+static void changes_priority(void)
+{
+	int a = open_device("candor0", O_RDWR), other = open_device("candor0", O_RDWR), i;
+	const struct candor_bitrate slow = { .btr0 = 0x3f, .btr1 = 0x7f };
+	__u32 priority, unsent = CANDOR_FLUSH_UNSENT;
+	struct call call;
+	bool soon = false;
+
+	begin("changes_priority");
+	CHECK(put_text(PARAMETERS "paced", "Y"));
+	ioctl(a, CANDOR_STOP);
+	/* 5 kbit/s: a frame of 8 bytes takes 22 ms. */
+	CHECK(ioctl(a, CANDOR_SET_BITRATE, &slow) == 0 && ioctl(a, CANDOR_START) == 0);
+	for (i = 0; i < 50 && !soon; i++) {
+		struct candor_frame f = frame(5, 8);
+
+		priority = 2;
+		CHECK(ioctl(a, CANDOR_SET_PRIORITY, &priority) == 0);
+		fcntl(a, F_SETFL, O_NONBLOCK);
+		while (write(a, &f, SIZE) == SIZE)
+			;
+		fcntl(a, F_SETFL, 0);
+		begin_call(&call, a, 'w');
+		sleep_ms(5);
+		priority = 0;
+		CHECK(ioctl(a, CANDOR_SET_PRIORITY, &priority) == 0);
+		while (!call.done)
+			sched_yield();
+		/* One is being sent, 64 have priority 2: otherwise it waits until one has been sent. */
+		soon = statistics(other).waiting > 65;
+		CHECK(ends(&call) && call.result == SIZE);
+		CHECK(ioctl(a, CANDOR_FLUSH, &unsent) == 0);
+	}
+	CHECK(soon);
+	ioctl(a, CANDOR_STOP);
+	CHECK(put_text(PARAMETERS "paced", "N"));
+	CHECK(ioctl(a, CANDOR_SET_BITRATE, &(struct candor_bitrate){ .bitrate = 500000 }) == 0);
+	CHECK(ioctl(a, CANDOR_START) == 0);
+	/* Until the work has seen it. */
+	sleep_ms(50);
+	close(a);
+	close(other);
+}
+
 static void nothing(int number)
 {
 	(void)number;
@@ -546,9 +610,35 @@ static void waiting(void)
 	close(b);
 }
 
+/* A write to a device that never is full, and that would take a minute. */
+static void killed(void)
+{
+	const size_t size = 20000000 * SIZE;
+	void *frames = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int a = open_device("candor0", O_RDWR), i;
+	unsigned long long before = statistics(a).sent;
+	pid_t child;
+
+	begin("killed");
+	if (!CHECK(frames != MAP_FAILED))
+		return;
+	child = fork();
+	if (child == 0)
+		_exit(write(a, frames, size) < 0);
+	while (statistics(a).sent == before)
+		sched_yield();
+	kill(child, SIGKILL);
+	for (i = 0; i < 300 && !waitpid(child, NULL, WNOHANG); i++)
+		sleep_ms(10);
+	CHECK(i < 300);
+	munmap(frames, size);
+	close(a);
+}
+
 static void many_handles(void)
 {
-	int a = open_device("candor0", O_RDWR), fd[24], i, n;
+	int a = open_device("candor0", O_RDWR), fd[CANDOR_HANDLES_MOST], i, n;
+	unsigned long long before, took, shortest = ~0ULL;
 	struct candor_frame got[64];
 
 	begin("many_handles");
@@ -561,6 +651,27 @@ static void many_handles(void)
 		CHECK(drain(fd[i], got, 64) == 50 && got[0].id == 0 && got[49].id == 49);
 		close(fd[i]);
 	}
+	CHECK(statistics(a).handles == 1);
+	/* No more than the bound; one that is closed makes room. */
+	for (i = 0; i < CANDOR_HANDLES_MOST; i++) {
+		fd[i] = open("/dev/candor0", O_RDONLY);
+		if (fd[i] < 0)
+			break;
+	}
+	CHECK(i == CANDOR_HANDLES_MOST - 1 && errno == EBUSY);
+	CHECK(statistics(a).handles == CANDOR_HANDLES_MOST);
+	for (n = 0; n < 100; n++) {
+		before = now_ns();
+		send_one(a, n);
+		took = now_ns() - before;
+		shortest = MIN(shortest, took);
+	}
+	printf("a write to %d handles takes %llu us\n", i, shortest / 1000);
+	close(fd[--i]);
+	fd[i] = open("/dev/candor0", O_RDONLY);
+	CHECK(fd[i++] >= 0);
+	while (i > 0)
+		close(fd[--i]);
 	CHECK(statistics(a).handles == 1);
 	close(a);
 }
@@ -775,7 +886,9 @@ static void virtual_devices(void)
 	commands();
 	priorities();
 	full();
+	changes_priority();
 	waiting();
+	killed();
 	many_handles();
 	removal();
 	garbage_while_removed();
@@ -938,6 +1051,110 @@ static void stops_in_flood(int from, int to, int also, const char *name)
 	CHECK(send_one(from, 9) && read(to, got, SIZE) == SIZE && got->id == 9);
 }
 
+/* Whether the registers of a controller are there for the processor: bit 0 of the PCI command register. */
+static void decode(const char *name, bool on)
+{
+	unsigned short command = 0;
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/class/misc/%s/device/config", name);
+	fd = open(path, O_RDWR);
+	CHECK(pread(fd, &command, 2, 4) == 2);
+	command = on ? command | 1 : command & ~1;
+	CHECK(pwrite(fd, &command, 2, 4) == 2);
+	close(fd);
+}
+
+/*
+ * A controller that does not obey cannot be started, and its handler does nothing then. This one
+ * goes on receiving when its registers are back, which a stop ends.
+ */
+static void fails_to_start(int from, int to, const char *name)
+{
+	struct candor_frame got[64];
+
+	begin("fails_to_start");
+	decode(name, false);
+	FAILS(ioctl(to, CANDOR_START), EIO);
+	decode(name, true);
+	CHECK(send_one(from, 8));
+	/* Not longer: until the stop the interrupt is held, and the kernel turns it off after 100,000. */
+	sleep_ms(2);
+	CHECK(ioctl(to, CANDOR_STOP) == 0);
+	CHECK(drain(to, got, 64) == 0);
+	CHECK(ioctl(to, CANDOR_START) == 0);
+	/* QEMU's FIFO keeps the frame over a reset. */
+	CHECK(send_one(from, 7));
+	do
+		CHECK(read(to, got, SIZE) == SIZE);
+	while (got->id == 8);
+	CHECK(got->id == 7);
+}
+
+/* Runs a thread, or the handler of an interrupt, on the first processor. */
+static void on_first_processor(unsigned int irq)
+{
+	cpu_set_t first;
+	char path[64];
+
+	CPU_ZERO(&first);
+	CPU_SET(0, &first);
+	CHECK(sched_setaffinity(0, sizeof(first), &first) == 0);
+	snprintf(path, sizeof(path), "/proc/irq/%u/smp_affinity", irq);
+	CHECK(put_text(path, "1"));
+}
+
+/*
+ * Whether a timer comes between two frames of one call of the handler, which counts its interrupts
+ * at its end. With handler=thread it does, with handler=hard never. Only PREEMPT_RT runs at once
+ * whom the timer wakes.
+ */
+static void lets_in(int from, int to, const char *name)
+{
+	const bool realtime = access("/sys/kernel/realtime", F_OK) == 0;
+	const struct timespec pause = { .tv_nsec = 10000 };
+	struct sched_param highest = { .sched_priority = 99 }, usual = {};
+	struct candor_statistics last, now;
+	char handler[16] = "";
+	struct candor_frame got[64];
+	bool seen = false, threaded;
+	unsigned long long until;
+	cpu_set_t all;
+	pthread_t thread;
+	FILE *f = fopen(PARAMETERS "handler", "r");
+
+	begin("lets_in");
+	CHECK(f && fscanf(f, "%15s", handler) == 1);
+	if (f)
+		fclose(f);
+	threaded = realtime && !strcmp(handler, "thread");
+	if (!threaded && strcmp(handler, "hard"))
+		return;
+	stop = false;
+	pthread_create(&thread, NULL, flood, &from);
+	CHECK(sched_getaffinity(0, sizeof(all), &all) == 0);
+	on_first_processor(interrupt_of(name));
+	CHECK(sched_setscheduler(0, SCHED_FIFO, &highest) == 0);
+	CHECK(ioctl(to, CANDOR_GET_STATISTICS, &last) == 0);
+	until = now_ns() + (threaded ? 20000000000ULL : 500000000);
+	while (!seen && now_ns() < until) {
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+		ioctl(to, CANDOR_GET_STATISTICS, &now);
+		seen = now.interrupts == last.interrupts && now.received > last.received;
+		last = now;
+	}
+	stop = true;
+	CHECK(sched_setscheduler(0, SCHED_OTHER, &usual) == 0);
+	CHECK(sched_setaffinity(0, sizeof(all), &all) == 0);
+	CHECK(seen == threaded);
+	pthread_join(thread, NULL);
+	while (statistics(from).waiting)
+		sleep_ms(1);
+	for (sleep_ms(50); drain(to, got, 64); sleep_ms(5))
+		;
+}
+
 static void pair(const char *first, const char *second)
 {
 	int a = open_device(first, O_RDWR), b = open_device(second, O_RDWR);
@@ -985,6 +1202,11 @@ static void pair(const char *first, const char *second)
 	CHECK(send_one(a, 9) && read(b, got, SIZE) == SIZE && got->id == 9);
 
 	stops_in_flood(a, b, also, second);
+	lets_in(a, b, second);
+	fails_to_start(a, b, second);
+	while (drain(also, got, 64))
+		;
+	CHECK(send_one(a, 9) && read(b, got, SIZE) == SIZE && got->id == 9);
 
 	begin("pair: removal");
 	begin_call(&reading, b, 'r');

@@ -5,7 +5,7 @@ mod suite;
 
 use candor_drivers::REGISTRY;
 use candor_linux::clock;
-use candor_port::{Port, Progress, Sent, Until, Wanted};
+use candor_port::{ErrorKind, Port, Progress, Sent, Until, Wanted};
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::{Frame, Timing, bits};
 use suite::{Listening, transmit};
@@ -181,6 +181,20 @@ fn the_bit_rates_of_the_bus_hold_until_all_have_left() {
         drop(first);
         assert!(open("bitrate=500k&data_bitrate=8M", Wanted::TRANSMITTER).is_ok());
     }
+}
+
+#[test]
+fn a_full_bus_says_so_and_has_room_again() {
+    let open = || candor_drivers::open(&bus("full", "queue=16").parse().unwrap(), Wanted::BOTH);
+    let mut nodes: Vec<Port> = (0..128).map(|_| open().unwrap()).collect();
+    for _ in 0..100 {
+        let error = open().err().unwrap();
+        let reported = "the bus is full: process ";
+        assert!(error.to_string().contains(reported), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Busy);
+    }
+    nodes.pop();
+    nodes.push(open().unwrap());
 }
 
 #[test]

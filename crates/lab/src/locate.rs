@@ -9,6 +9,18 @@ pub(crate) fn locate(base: &Path, path: &str) -> PathBuf {
     if beside.exists() { beside } else { PathBuf::from(path) }
 }
 
+/// The folder `path` of a checkout that a file in `base`, the working directory or this program is in: the first that is
+/// there, from each of them upwards. `path` itself if there is none.
+pub(crate) fn locate_above(base: &Path, path: &str) -> PathBuf {
+    let program = std::env::current_exe().unwrap_or_default();
+    let starts = [base, Path::new("."), &program];
+    let starts = starts.into_iter().filter_map(|start| std::path::absolute(start).ok());
+    let mut places = starts.flat_map(|start| {
+        start.ancestors().map(|folder| folder.join(path)).collect::<Vec<_>>()
+    });
+    places.find(|place| place.exists()).unwrap_or_else(|| PathBuf::from(path))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -21,5 +33,18 @@ mod tests {
         assert_eq!(beside, folder.path().join("Cargo.toml"));
         // Tests run in the folder of their crate.
         assert_eq!(locate(&folder.path().join("absent"), "Cargo.toml"), Path::new("Cargo.toml"));
+    }
+
+    #[test]
+    fn a_folder_of_a_checkout_is_looked_for_upwards() {
+        let folder = tempfile::tempdir().unwrap();
+        let (deep, sources) = (folder.path().join("a/b"), folder.path().join("kernel/candor_can"));
+        std::fs::create_dir_all(&deep).unwrap();
+        // That of this program, which is in a checkout, or that of the working directory.
+        let own = locate_above(&deep, "kernel/candor_can");
+        assert!(own.join("Kbuild").exists(), "{}", own.display());
+        std::fs::create_dir_all(&sources).unwrap();
+        assert_eq!(locate_above(&deep, "kernel/candor_can"), sources);
+        assert_eq!(locate_above(&deep, "kernel/absent"), Path::new("kernel/absent"));
     }
 }

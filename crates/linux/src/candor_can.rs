@@ -236,6 +236,7 @@ impl Device {
                     "load candor_can and give it a controller, see kernel/README.md",
                 )
                 .remedy_if(libc::EACCES, "this needs root, or the right to read and write it")
+                .remedy_if(libc::EBUSY, "close it elsewhere; a device has at most 64 open files")
         })?;
         Ok(Self { file, name: name.into() })
     }

@@ -145,7 +145,7 @@ pub enum Progress {
     /// None: the time is over, a waker was used, a signal came, or what came was no frame. The caller
     /// looks whether it shall end.
     Nothing,
-    /// None, and none will come: a recording is at its end, a peer closed the connection.
+    /// None, and none will come: a recording is at its end. A connection is made again.
     Ended,
 }
 

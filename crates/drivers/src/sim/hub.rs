@@ -26,7 +26,7 @@ use super::MAX_QUEUED;
 use super::message::{Message, Purpose, Rates, ReadOutcome, Reader};
 
 /// Connections at a time, two per node.
-const MAX_CONNECTIONS: usize = 256;
+pub(super) const MAX_CONNECTIONS: usize = 256;
 /// The hub ends if no node has connected within this time.
 const JOIN_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// Frames that are completed before messages of nodes are read again.
@@ -141,7 +141,11 @@ impl Hub {
             .is_ok_and(|peer| peer.user == peer::own_user() || peer.user == 0);
         let vacant = self.connections.iter().position(Option::is_none);
         let token = vacant.unwrap_or(self.connections.len());
-        if !is_known || token >= MAX_CONNECTIONS || stream.set_nonblocking(true).is_err() {
+        if !is_known || stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        if token >= MAX_CONNECTIONS {
+            let _ = quick::try_send(&stream, &Message::Full.encode());
             return;
         }
         if self.poll.add(&stream, Interest::Read, token as u64).is_err() {

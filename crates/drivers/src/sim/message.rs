@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | node | join | its number; the bit rates it asks for, 0 for any |
 //! | hub | accepted, refused | -; the bit rates of the bus |
+//! | hub | full | - |
 //! | node | transmit | - |
 //! | hub | received | when it was complete (ns since 1970); frames lost so far |
 //! | hub | transmitted | frames of this node so far |
@@ -78,6 +79,7 @@ pub(super) enum Message {
     Transmit(Frame),
     Received { frame: Frame, is_own: bool, time_ns: u64, lost: u64 },
     Transmitted(u64),
+    Full,
 }
 
 impl Message {
@@ -93,6 +95,7 @@ impl Message {
                 (5, u8::from(*is_own), *time_ns, *lost, Some(frame))
             }
             Self::Transmitted(count) => (6, 0, *count, 0, None),
+            Self::Full => (7, 0, 0, 0, None),
         };
         let mut bytes = [0; LEN];
         bytes[0] = kind;
@@ -133,6 +136,7 @@ impl Message {
                 Self::Received { frame: frame()?, is_own, time_ns: first, lost: second }
             }
             6 => Self::Transmitted(first),
+            7 => Self::Full,
             _ => return None,
         })
     }
@@ -204,6 +208,7 @@ mod tests {
             Message::Transmit(frame("7FF#1122334455667788_C")),
             Message::Received { frame: frame("123#R4"), is_own: true, time_ns: 7, lost: 9 },
             Message::Transmitted(12),
+            Message::Full,
         ]
     }
 

@@ -251,9 +251,8 @@ impl Node {
     ) -> Result<bool, Error> {
         stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(|error| self.failure(&error))?;
         let join = Message::Join { node: self.number, purpose, asked: self.asked };
-        if quick::send(stream, &join.encode()).is_err() {
-            return Ok(false);
-        }
+        // A hub that is full has closed the connection, but what it said can be read.
+        let _ = quick::send(stream, &join.encode());
         let begin = clock::now::<Monotonic>();
         let mut reader = Reader::new();
         let answer_timeout = Nanos::from_millis(ANSWER_TIMEOUT.as_millis() as u64);
@@ -291,6 +290,17 @@ impl Node {
                 Err(Error::new(&*self.name, reason)
                     .with_remedy("use the same bit rates, remove them, or choose another name")
                     .of_kind(ErrorKind::Busy))
+            }
+            Ok(Message::Full) => {
+                let reason = format!(
+                    "the bus is full: process {process} has {} connections, two of a node that \
+                     receives and sends",
+                    hub::MAX_CONNECTIONS
+                );
+                Err(Error::new(&*self.name, reason)
+                    .with_remedy("close others, or choose another name")
+                    .of_kind(ErrorKind::Busy)
+                    .passing())
             }
             _ => {
                 let reason = format!("process {process} is the hub, and it is another version");

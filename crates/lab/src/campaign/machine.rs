@@ -25,7 +25,7 @@ use candor_vm::{Spec, Speed};
 
 use super::reader::Reader;
 use crate::experiment::{Driver, KernelChoice};
-use crate::locate::locate;
+use crate::locate::{locate, locate_above};
 
 /// What findings about a kernel of the command line name as their place.
 pub(super) const KERNEL_OPTION: &str = "--kernel";
@@ -131,8 +131,11 @@ impl Reader<'_> {
             }
             return Driver::Kernel;
         }
+        let sources = match named {
+            Some(named) => locate(self.base, named),
+            None => locate_above(self.base, DRIVER_SOURCES),
+        };
         let named = named.unwrap_or(DRIVER_SOURCES);
-        let sources = locate(self.base, named);
         match candor_vm::kernel::driver::files(&sources) {
             Ok(files) => {
                 for file in files.keys() {
