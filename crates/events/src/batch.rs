@@ -17,7 +17,9 @@ pub enum Content<'a> {
 pub struct Event<'a> {
     /// What it is about.
     pub topic: TopicId,
-    /// Which event of its topic it is, from 0.
+    /// The number of the topic: see [`Topic::number`](crate::Topic::number).
+    pub number: u32,
+    /// Which event of its topic it is, from 0 or where its identifier ended before.
     pub ordinal: u64,
     /// When the frame was received, in ns.
     pub time_ns: u64,
@@ -29,7 +31,7 @@ pub struct Event<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// Events, and where their bytes end.
-    events: Vec<(TopicId, u64, u64, Option<f64>, usize)>,
+    events: Vec<(Entry, usize)>,
     bytes: Vec<u8>,
     /// Events that were missed before the first of these.
     pub missed: u64,
@@ -51,17 +53,19 @@ impl Batch {
     /// The events, in the order in which they were created.
     pub fn events(&self) -> impl Iterator<Item = Event<'_>> {
         let mut start = 0;
-        self.events.iter().map(move |&(topic, ordinal, time_ns, value, end)| {
+        self.events.iter().map(move |(entry, end)| {
+            let end = *end;
             let bytes = self.bytes.get(start..end).unwrap_or_default();
             start = end;
-            let content = match value {
+            let &Entry { topic, number, ordinal, time_ns, .. } = entry;
+            let content = match entry.value {
                 None => Content::Data(bytes),
                 Some(value) => {
                     let text = std::str::from_utf8(bytes).ok().filter(|text| !text.is_empty());
                     Content::Value(value, text)
                 }
             };
-            Event { topic, ordinal, time_ns, content }
+            Event { topic, number, ordinal, time_ns, content }
         })
     }
 
@@ -73,12 +77,6 @@ impl Batch {
 
     pub(crate) fn push(&mut self, entry: &Entry, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
-        self.events.push((
-            entry.topic,
-            entry.ordinal,
-            entry.time_ns,
-            entry.value,
-            self.bytes.len(),
-        ));
+        self.events.push((*entry, self.bytes.len()));
     }
 }

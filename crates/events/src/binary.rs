@@ -139,7 +139,7 @@ pub(crate) const fn time_base(time_ns: u64) -> u64 {
 fn begin(encoding: Encoding, items: usize, mark: Mark, out: &mut Vec<u8>) {
     array(encoding, items, out);
     unsigned(encoding, 5, out);
-    unsigned(encoding, mark.topic.0.into(), out);
+    unsigned(encoding, mark.number.into(), out);
     unsigned(encoding, (mark.time_ns / 1_000) & 0xFFFF_FFFF, out);
     unsigned(encoding, mark.ordinal & 0xFF, out);
 }

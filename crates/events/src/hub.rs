@@ -1,6 +1,6 @@
 //! [`Hub`]: the topics, the logs, and the newest frame of each identifier.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use candor_signals::{Database, Message};
 use candor_wire::can::frame::{ERR_FLAG, RTR_FLAG};
@@ -115,6 +115,25 @@ struct Open {
     due: Vec<Bell>,
 }
 
+impl Open {
+    /// Those who want a topic, once for each pattern. Those that mean its identifier or group keep it.
+    fn taking(&self, topic: &mut Topic) -> Vec<Bell> {
+        let mut listeners = Vec::new();
+        for (matcher, bell) in &self.patterns {
+            if matcher.takes(topic) {
+                topic.pinned += u32::from(keeps(matcher));
+                listeners.push(bell.clone());
+            }
+        }
+        listeners
+    }
+}
+
+/// Whether a topic of an identifier stays that a pattern takes.
+fn keeps(matcher: &Matcher) -> bool {
+    matches!(matcher.pattern(), Pattern::Id(_) | Pattern::Group(_))
+}
+
 /// Where frames become events.
 #[derive(Debug)]
 pub struct Hub {
@@ -137,14 +156,103 @@ pub struct Hub {
     frames: u64,
     /// By bus, the frames that became no events.
     unlisted: Vec<u64>,
+    /// By bus, the identifiers that gave way to others.
+    displaced: Vec<u64>,
+    unknown: Unknown,
+    /// The number of the next topic.
+    next_number: u32,
     changes: u64,
+}
+
+/// The topics of identifiers that no database describes.
+#[derive(Debug)]
+struct Unknown {
+    /// How many there may be.
+    most: usize,
+    places: Vec<TopicId>,
+    /// By place of a topic, whether a frame of it came since the hand passed: *second chance*, a way to find one that was not
+    /// seen for long in constant time.
+    is_seen: Vec<bool>,
+    hand: usize,
+    /// For so many frames nothing is looked for, since there was nothing.
+    pause: u32,
+    /// The greatest ordinal of those that gave way, plus 1.
+    next_ordinal: u64,
+    /// The places that others took over, the newest last.
+    renewed: VecDeque<TopicId>,
+    /// How many there were.
+    renewals: u64,
+}
+
+/// What a look in vain at all unknown topics is worth, in frames.
+const PAUSE: u32 = 4_096;
+/// Places that others took over, as far as they are kept: who was away for longer looks at all.
+const MOST_RENEWED: usize = 1 << 12;
+
+impl Unknown {
+    fn new(most: usize) -> Self {
+        Self {
+            most,
+            places: Vec::new(),
+            is_seen: Vec::new(),
+            hand: 0,
+            pause: 0,
+            next_ordinal: 0,
+            renewed: VecDeque::new(),
+            renewals: 0,
+        }
+    }
+
+    /// A frame of a topic has come.
+    fn see(&mut self, id: TopicId) {
+        if let Some(is_seen) = self.is_seen.get_mut(id.0 as usize) {
+            *is_seen = true;
+        }
+    }
+
+    fn add(&mut self, id: TopicId) {
+        self.places.push(id);
+        if self.is_seen.len() <= id.0 as usize {
+            self.is_seen.resize(id.0 as usize + 1, false);
+        }
+    }
+
+    /// One that can give way and was not seen for longest, roughly.
+    fn oldest(&mut self, can_give_way: impl Fn(TopicId) -> bool) -> Option<TopicId> {
+        if self.pause > 0 {
+            self.pause -= 1;
+            return None;
+        }
+        // In the first turn each one may have been seen.
+        for _ in 0..2 * self.places.len() {
+            let id = *self.places.get(self.hand)?;
+            self.hand = (self.hand + 1) % self.places.len();
+            let is_seen = self.is_seen.get_mut(id.0 as usize)?;
+            if !std::mem::replace(is_seen, false) && can_give_way(id) {
+                return Some(id);
+            }
+        }
+        self.pause = PAUSE;
+        None
+    }
+
+    fn renew(&mut self, id: TopicId) {
+        self.renewals += 1;
+        if self.renewed.len() == MOST_RENEWED {
+            self.renewed.pop_front();
+        }
+        self.renewed.push_back(id);
+    }
 }
 
 impl Hub {
     /// A log, as a part of what [`Self::written`] says.
     pub const WHOLE: u64 = crate::log::WHOLE;
-    /// The most identifiers of all buses together. Frames with others become no events, and are counted.
-    pub const MOST_IDS: usize = 1 << 16;
+    /// The most identifiers of all buses together that no database describes. If one more comes, one that was not seen for long
+    /// gives way: its topic ends, and the new one takes over its place with a number of its own. One that somebody is subscribed to
+    /// by its identifier or its group stays; who wants all frames is told what he misses of it. If none can give way, frames with
+    /// others become no events but those of their signals, and are counted.
+    pub const MOST_UNKNOWN: usize = 1 << 16;
 
     /// A hub for these buses. The signals of their databases are its topics; identifiers become topics when they are seen.
     #[must_use]
@@ -168,6 +276,9 @@ impl Hub {
             open: Vec::new(),
             frames: 0,
             unlisted: Vec::new(),
+            displaced: Vec::new(),
+            unknown: Unknown::new(Self::MOST_UNKNOWN),
+            next_number: 0,
             changes: 0,
         };
         for bus in buses {
@@ -249,11 +360,12 @@ impl Hub {
             self.known.push(all);
             self.present.push(true);
             self.unlisted.push(0);
+            self.displaced.push(0);
         }
     }
 
     /// The place of a topic: the one that it had before, if it is gone, or a new one.
-    fn enter(&mut self, topic: Topic) -> TopicId {
+    fn enter(&mut self, mut topic: Topic) -> TopicId {
         self.changes += 1;
         let old = self.gone.get_mut(&topic.name).and_then(|places| {
             let is_same = |id: &TopicId| {
@@ -278,17 +390,91 @@ impl Hub {
             }
             return id;
         }
-        for open in &mut self.open {
-            let taking = open.patterns.iter().filter(|(matcher, _)| matcher.takes(&topic));
-            open.listeners.push(taking.map(|(_, bell)| bell.clone()).collect());
-        }
         let id = TopicId(self.topics.len() as u32);
+        topic.number = self.next_number;
+        self.next_number = self.next_number.saturating_add(1);
         match topic.is_raw() {
             true => self.raw_topics.entry(word(topic.id())).or_default().push(id),
             false => self.signals.push(id),
         }
+        for open in &mut self.open {
+            open.listeners.push(open.taking(&mut topic));
+        }
         self.topics.push(topic);
         id
+    }
+
+    /// The place of an identifier that no database describes: a new one, or that of one that gives way. `None` if none can.
+    fn enter_unknown(&mut self, mut topic: Topic) -> Option<TopicId> {
+        let is_back = self.gone.contains_key(&topic.name);
+        if is_back || self.unknown.places.len() < self.unknown.most {
+            let is_new = self.topics.len();
+            let id = self.enter(topic);
+            if id.0 as usize == is_new {
+                self.unknown.add(id);
+            }
+            return Some(id);
+        }
+        let number = self.next_number;
+        self.next_number = number.checked_add(1)?;
+        let topics = &self.topics;
+        let can_give_way =
+            |id: TopicId| topics.get(id.0 as usize).is_some_and(|topic| topic.pinned == 0);
+        let id = self.unknown.oldest(can_give_way)?;
+        self.changes += 1;
+        let old = self.topics.get(id.0 as usize)?;
+        let (old_word, old_bus) = (word(old.id()), old.bus);
+        self.unknown.next_ordinal = self.unknown.next_ordinal.max(old.created + old.offset);
+        if old.is_gone {
+            let is_empty = self.gone.get_mut(&old.name).is_some_and(|places| {
+                places.retain(|place| *place != id);
+                places.is_empty()
+            });
+            if is_empty {
+                self.gone.remove(&old.name);
+            }
+        }
+        for word in [old_word, old_word | RTR_FLAG] {
+            if self.keys.get(&(old_bus, word)).is_some_and(|key| key.raw == id) {
+                self.keys.remove(&(old_bus, word));
+            }
+        }
+        let is_empty = self.raw_topics.get_mut(&old_word).is_some_and(|places| {
+            places.retain(|place| *place != id);
+            places.is_empty()
+        });
+        if is_empty {
+            self.raw_topics.remove(&old_word);
+        }
+        if let Some(displaced) = self.displaced.get_mut(old_bus) {
+            *displaced += 1;
+        }
+        (topic.number, topic.created, topic.first) = (number, old.created, old.created);
+        topic.offset = self.unknown.next_ordinal - old.created;
+        self.raw_topics.entry(word(topic.id())).or_default().push(id);
+        for open in &mut self.open {
+            let taking = open.taking(&mut topic);
+            if let Some(listeners) = open.listeners.get_mut(id.0 as usize) {
+                *listeners = taking;
+            }
+        }
+        *self.topics.get_mut(id.0 as usize)? = topic;
+        self.unknown.renew(id);
+        Some(id)
+    }
+
+    /// How many places of identifiers were taken over by others.
+    pub(crate) const fn renewals(&self) -> u64 {
+        self.unknown.renewals
+    }
+
+    /// The places that were taken over since there were so many; all that can be if that is long ago.
+    pub(crate) fn renewed(&self, since: u64) -> impl Iterator<Item = TopicId> {
+        let new = (self.unknown.renewals - since) as usize;
+        let kept = &self.unknown.renewed;
+        let all = (new > kept.len()).then(|| self.unknown.places.iter().copied());
+        let some = (new <= kept.len()).then(|| kept.iter().skip(kept.len() - new).copied());
+        all.into_iter().flatten().chain(some.into_iter().flatten())
     }
 
     /// The topics that a pattern takes, also those that are gone, by their place. Only those are looked at that it can mean.
@@ -344,16 +530,22 @@ impl Hub {
         self.topics.get(id.0 as usize)
     }
 
-    /// Frames that became events, and those that did not since too many identifiers had been seen.
+    /// Frames that became events, and those that did not since there was no room for their identifiers.
     #[must_use]
     pub fn frames(&self) -> (u64, u64) {
         (self.frames, self.unlisted.iter().sum())
     }
 
-    /// Frames of a bus that became no events: [`Self::MOST_IDS`] other identifiers had been seen.
+    /// Frames of a bus whose identifier had no room: somebody is subscribed to each of [`Self::MOST_UNKNOWN`] others.
     #[must_use]
     pub fn unlisted(&self, place: usize) -> u64 {
         self.unlisted.get(place).copied().unwrap_or(0)
+    }
+
+    /// Identifiers of a bus that gave way to others: see [`Self::MOST_UNKNOWN`].
+    #[must_use]
+    pub fn displaced(&self, place: usize) -> u64 {
+        self.displaced.get(place).copied().unwrap_or(0)
     }
 
     /// The log of a format, if it is open.
@@ -390,6 +582,12 @@ impl Hub {
         for open in self.open.iter_mut().filter(|open| open.format == format) {
             open.log = Log::new(entries, bytes, framing);
         }
+    }
+
+    /// Lets so many identifiers that no database describes have places.
+    #[cfg(test)]
+    pub(crate) fn bound_unknown(&mut self, most: usize) {
+        self.unknown.most = most;
     }
 
     /// Wakes the subscribers for whom there are events that they have not been told of.
@@ -429,10 +627,13 @@ impl Hub {
         for id in taken {
             let place = id.0 as usize;
             let (Some(topic), Some(listeners)) =
-                (self.topics.get(place), open.listeners.get_mut(place))
+                (self.topics.get_mut(place), open.listeners.get_mut(place))
             else {
                 continue;
             };
+            if keeps(matcher) {
+                change(&mut topic.pinned);
+            }
             if is_wanted {
                 listeners.push(bell.clone());
             } else if let Some(place) = listeners.iter().position(|of| of.is(bell)) {
@@ -454,9 +655,13 @@ impl Hub {
         if frame.kind() == FrameKind::Error || !self.has_bus(bus) {
             return;
         }
-        let Some((raw, message)) = self.note(bus, time_ns, frame) else {
+        let (raw, message) = self.note(bus, time_ns, frame);
+        let Some(raw) = raw else {
             if let Some(unlisted) = self.unlisted.get_mut(bus) {
                 *unlisted += 1;
+            }
+            if let Some(message) = message {
+                self.decode(bus, message, time_ns, frame);
             }
             return;
         };
@@ -474,31 +679,36 @@ impl Hub {
         }
     }
 
-    /// Notes the frame as the newest one of its identifier. Its topic and its message.
+    /// Notes the frame as the newest one of its identifier. Its topic, if there is room for it, and its message.
     fn note(
         &mut self,
         bus: usize,
         time_ns: u64,
         frame: &Frame,
-    ) -> Option<(TopicId, Option<usize>)> {
+    ) -> (Option<TopicId>, Option<usize>) {
         let word = frame.can_id() & !ERR_FLAG;
         let newest = (time_ns, *frame);
         if let Some(key) = self.keys.get_mut(&(bus, word)) {
             key.newest = newest;
-            return Some((key.raw, key.message));
+            self.unknown.see(key.raw);
+            return (Some(key.raw), key.message);
         }
-        let of_bus = self.buses.get(bus)?;
+        let Some(of_bus) = self.buses.get(bus) else { return (None, None) };
         let id = frame.id();
         let name = format!("{}/{}", of_bus.name, afb::id_number(id));
-        if self.topics.len() - self.signals.len() >= Self::MOST_IDS
-            && !self.gone.contains_key(&name)
-        {
-            return None;
+        let database = of_bus.database.as_ref();
+        let message = database.and_then(|database| message_of(database, frame));
+        // A group has messages of any number of identifiers.
+        let described = message.and_then(|message| database?.messages().get(message));
+        let topic = Topic::new(name, bus, Kind::Raw { id });
+        let raw = match described.is_some_and(|message| !message.is_j1939) {
+            true => Some(self.enter(topic)),
+            false => self.enter_unknown(topic),
+        };
+        if let Some(raw) = raw {
+            self.keys.insert((bus, word), Key { raw, message, newest });
         }
-        let message = of_bus.database.as_ref().and_then(|it| message_of(it, frame));
-        let raw = self.enter(Topic::new(name, bus, Kind::Raw { id }));
-        self.keys.insert((bus, word), Key { raw, message, newest });
-        Some((raw, message))
+        (raw, message)
     }
 
     /// Makes events of the signals of a frame, if somebody wants one of them.
@@ -589,7 +799,8 @@ fn append(
     encode: impl Fn(Format, &Topic, Mark, &mut Vec<u8>),
 ) {
     let Some(topic) = topics.get_mut(id.0 as usize) else { return };
-    let mark = Mark { topic: id, ordinal: topic.created, time_ns };
+    let (count, ordinal) = (topic.created, topic.created + topic.offset);
+    let mark = Mark { topic: id, number: topic.number, count, ordinal, time_ns };
     topic.created += 1;
     let topic = &*topic;
     for open in open {

@@ -15,7 +15,11 @@ pub type Framing = fn(usize, &mut Vec<u8>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     pub(crate) topic: TopicId,
-    /// Which event of its topic it is, from 0.
+    /// The number of the topic.
+    pub(crate) number: u32,
+    /// Which event at the place of its topic it is, from 0.
+    pub(crate) count: u64,
+    /// Which event of its topic it is.
     pub(crate) ordinal: u64,
     pub(crate) time_ns: u64,
 }
@@ -24,7 +28,11 @@ pub(crate) struct Mark {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) topic: TopicId,
-    /// Which event of its topic it is, from 0.
+    /// The number of the topic.
+    pub(crate) number: u32,
+    /// Which event at the place of its topic it is, from 0.
+    pub(crate) count: u64,
+    /// Which event of its topic it is.
     pub(crate) ordinal: u64,
     pub(crate) time_ns: u64,
     /// The value of a signal.
@@ -49,7 +57,7 @@ impl Entry {
 struct Trace {
     /// The number of its newest event; [`NONE`] if there was none.
     newest: u64,
-    /// The ordinal behind the last of its events that was overwritten.
+    /// How many of the events at its place were overwritten, or came before one that was.
     overwritten: u64,
 }
 
@@ -128,7 +136,7 @@ impl Log {
         value: Option<f64>,
         encode: impl FnOnce(&mut Vec<u8>),
     ) {
-        let Mark { topic, ordinal, time_ns } = mark;
+        let Mark { topic, number, count, ordinal, time_ns } = mark;
         let previous = self.replace_newest(topic);
         self.scratch.clear();
         encode(&mut self.scratch);
@@ -140,7 +148,18 @@ impl Log {
         if len > self.bytes.len() {
             // Whoever looks for it finds that it is gone.
             let (start, len, header) = (0, 0, 0);
-            self.put(Entry { topic, ordinal, time_ns, value, start, len, header, previous });
+            self.put(Entry {
+                topic,
+                number,
+                count,
+                ordinal,
+                time_ns,
+                value,
+                start,
+                len,
+                header,
+                previous,
+            });
             while self.tail < self.head {
                 self.overwrite_oldest();
             }
@@ -154,7 +173,18 @@ impl Log {
         self.end = start + len;
         // The ring has at most so many bytes.
         let (start, len, header) = (start as u32, len as u32, self.header.len() as u32);
-        self.put(Entry { topic, ordinal, time_ns, value, start, len, header, previous });
+        self.put(Entry {
+            topic,
+            number,
+            count,
+            ordinal,
+            time_ns,
+            value,
+            start,
+            len,
+            header,
+            previous,
+        });
     }
 
     /// The next event is the newest one of this topic. The number of the one before.
@@ -171,7 +201,7 @@ impl Log {
         self.traces.get(topic.0 as usize).copied().unwrap_or(Trace::EMPTY)
     }
 
-    /// The ordinal behind the last event of a topic that was overwritten; 0 if none was.
+    /// How many events at the place of a topic were overwritten, or came before one that was.
     pub(crate) fn overwritten(&self, topic: TopicId) -> u64 {
         self.trace(topic).overwritten
     }
@@ -179,10 +209,10 @@ impl Log {
     /// Lets the oldest event go.
     fn overwrite_oldest(&mut self) {
         let oldest = self.entries.get(self.place(self.tail));
-        if let Some(Entry { topic, ordinal, .. }) = oldest
+        if let Some(Entry { topic, count, .. }) = oldest
             && let Some(trace) = self.traces.get_mut(topic.0 as usize)
         {
-            trace.overwritten = ordinal + 1;
+            trace.overwritten = count + 1;
         }
         self.tail += 1;
     }
@@ -275,7 +305,8 @@ mod tests {
             let mut all = Vec::new();
             for (number, len) in lengths.into_iter().enumerate() {
                 let bytes: Vec<u8> = (0..len).map(|at| (number * 31 + at) as u8).collect();
-                let mark = Mark { topic: TopicId(number as u32), ordinal: 7, time_ns: 0 };
+                let topic = TopicId(number as u32);
+                let mark = Mark { topic, number: 3, count: 7, ordinal: 9, time_ns: 0 };
                 log.append(mark, None, |out| out.extend_from_slice(&bytes));
                 all.push([&[len as u8][..], &bytes].concat());
                 prop_assert_eq!(log.head(), all.len() as u64);

@@ -31,9 +31,11 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     topic: TopicId,
+    /// The number of the topic.
+    number: u32,
     /// The wish that takes it: the last one that does.
     wish: u32,
-    /// The ordinal of the next event of the topic for this subscriber.
+    /// The next event at the place of the topic for this subscriber.
     next: u64,
     memory: Memory,
 }
@@ -81,11 +83,15 @@ pub struct Subscriber {
     bell: Bell,
     /// The numbers of events that were looked up.
     found: Vec<u64>,
-    /// By slot, the first ordinal behind a gap.
+    /// By slot, the first event at its place behind a gap.
     first: Vec<Option<u64>>,
     counts: Counts,
-    /// By topic, whether its name has been told, in formats that have numbers instead.
-    named: Vec<bool>,
+    /// By topic, the number whose name has been told, in formats that have numbers instead.
+    named: Vec<Option<u32>>,
+    /// How many of [`Hub::renewed`] it has looked at.
+    renewals: u64,
+    /// Events of topics that gave way, which it has not been told of.
+    untold: u64,
     /// What times count from, as it was told last.
     base_us: Option<u64>,
     is_batched: bool,
@@ -141,8 +147,9 @@ fn is_there(hub: &Hub, slot: &Slot) -> bool {
 
 impl Slot {
     /// That of a topic of which the events from this one on are wanted.
-    fn new(topic: TopicId, wish: usize, next: u64) -> Self {
-        Self { topic, wish: wish as u32, next, memory: Memory::default() }
+    fn new(id: TopicId, topic: &Topic, wish: usize, next: u64) -> Self {
+        let (number, wish) = (topic.number, wish as u32);
+        Self { topic: id, number, wish, next, memory: Memory::default() }
     }
 }
 
@@ -161,6 +168,8 @@ impl Subscriber {
             cursor: hub.log(format).map_or(0, Log::head),
             counts: Counts::default(),
             named: Vec::new(),
+            renewals: hub.renewals(),
+            untold: 0,
             base_us: None,
             is_batched: false,
             scratch: Vec::new(),
@@ -180,7 +189,7 @@ impl Subscriber {
         self.look_at_new_topics(hub);
         let Some(log) = hub.log(self.format) else { return self.counts.missed };
         let untold = |slot: &Slot| log.overwritten(slot.topic).saturating_sub(slot.next);
-        self.counts.missed + self.slots.iter().map(untold).sum::<u64>()
+        self.counts.missed + self.untold + self.slots.iter().map(untold).sum::<u64>()
     }
 
     /// Whether it wants anything.
@@ -246,19 +255,18 @@ impl Subscriber {
     }
 
     /// The topics that it is subscribed to and whose names it has not been told, by number. From now on, it has.
-    pub fn name_topics<'a>(&mut self, hub: &'a Hub) -> Vec<(TopicId, &'a str)> {
+    pub fn name_topics<'a>(&mut self, hub: &'a Hub) -> Vec<(u32, &'a str)> {
         self.look_at_new_topics(hub);
-        self.named.resize(self.places.len(), false);
+        self.named.resize(self.places.len(), None);
         let mut wanted: Vec<_> = self.slots.iter().map(|slot| slot.topic).collect();
         wanted.sort_unstable();
         let mut names = Vec::new();
         for id in wanted {
-            if let (Some(topic), Some(is_named)) =
-                (hub.topic(id), self.named.get_mut(id.0 as usize))
+            if let (Some(topic), Some(named)) = (hub.topic(id), self.named.get_mut(id.0 as usize))
                 && !topic.is_gone
-                && !std::mem::replace(is_named, true)
+                && named.replace(topic.number) != Some(topic.number)
             {
-                names.push((id, topic.name.as_str()));
+                names.push((topic.number, topic.name.as_str()));
             }
         }
         names
@@ -318,7 +326,7 @@ impl Subscriber {
                 slot.wish = number as u32;
             } else {
                 *place = self.slots.len() as u32;
-                self.slots.push(Slot::new(id, number, topic.created));
+                self.slots.push(Slot::new(id, topic, number, topic.created));
             }
         }
         self.wishes.push(wish);
@@ -341,13 +349,49 @@ impl Subscriber {
     fn look_at_new_topics(&mut self, hub: &Hub) {
         let known = self.places.len();
         let new = hub.topics().get(known..).unwrap_or_default();
+        let renewals = std::mem::replace(&mut self.renewals, hub.renewals());
         if self.wishes.is_empty() {
             self.places.resize(known + new.len(), NONE);
             return;
         }
+        for id in hub.renewed(renewals).filter(|id| (id.0 as usize) < known) {
+            self.look_at_renewed(hub, id);
+        }
+        let wants_all = self.wishes.iter().any(|wish| *wish.matcher.pattern() == Pattern::Raw);
         for (id, topic) in (known as u32..).map(TopicId).zip(new) {
-            let slot = self.wish_of(topic).map(|wish| Slot::new(id, wish, 0));
+            // Of those that had the place before, and gave way.
+            self.untold += if wants_all { topic.first } else { 0 };
+            let slot = self.wish_of(topic).map(|wish| Slot::new(id, topic, wish, topic.first));
             self.put(slot);
+        }
+    }
+
+    /// Another topic has taken over a place. What was not delivered of those before is missed: nobody wanted them by their
+    /// identifiers, so who wanted one of them wants all.
+    fn look_at_renewed(&mut self, hub: &Hub, id: TopicId) {
+        let Some(topic) = hub.topic(id) else { return };
+        let wish = self.wish_of(topic);
+        let Some(place) = self.places.get_mut(id.0 as usize) else { return };
+        match (self.slots.get_mut(*place as usize), wish) {
+            (Some(slot), _) if slot.number == topic.number => {}
+            (Some(slot), Some(wish)) => {
+                self.untold += topic.first.saturating_sub(slot.next);
+                *slot = Slot::new(id, topic, wish, slot.next.max(topic.first));
+            }
+            (Some(slot), None) => {
+                self.untold += topic.first.saturating_sub(slot.next);
+                let freed = std::mem::replace(place, NONE);
+                self.slots.swap_remove(freed as usize);
+                let moved = self.slots.get(freed as usize).map(|slot| slot.topic.0 as usize);
+                if let Some(place) = moved.and_then(|moved| self.places.get_mut(moved)) {
+                    *place = freed;
+                }
+            }
+            (None, Some(wish)) => {
+                *place = self.slots.len() as u32;
+                self.slots.push(Slot::new(id, topic, wish, topic.first));
+            }
+            (None, None) => {}
         }
     }
 
@@ -431,8 +475,9 @@ impl Subscriber {
         self.cursor = first.unwrap_or(log.head()).max(self.cursor);
         if self.cursor < log.tail() {
             delivery.missed = self.catch_up(hub, log);
-            self.counts.missed += delivery.missed;
         }
+        delivery.missed += std::mem::take(&mut self.untold);
+        self.counts.missed += delivery.missed;
         delivery
     }
 
@@ -472,13 +517,13 @@ impl Subscriber {
         let Some(&place) = self.places.get(entry.topic.0 as usize) else { return false };
         let Some(slot) = self.slots.get_mut(place as usize) else { return false };
         let Some(wish) = self.wishes.get(slot.wish as usize) else { return false };
-        if entry.ordinal < slot.next {
-            // From before the subscription.
+        if entry.count < slot.next {
+            // From before the subscription, or of a topic that gave way.
             return false;
         }
-        slot.next = entry.ordinal + 1;
+        slot.next = entry.count + 1;
         let newest = hub.topic(entry.topic).map_or(0, |topic| topic.created);
-        if wish.is_latest && entry.ordinal + 1 < newest {
+        if wish.is_latest && entry.count + 1 < newest {
             self.counts.superseded += 1;
             return false;
         }
@@ -498,15 +543,15 @@ impl Subscriber {
         entry: &Entry,
         parcel: &mut Parcel<'_>,
     ) {
-        let TopicId(number) = entry.topic;
-        if self.named.len() <= number as usize {
-            self.named.resize(self.places.len(), false);
+        let place = entry.topic.0 as usize;
+        if self.named.len() <= place {
+            self.named.resize(self.places.len(), None);
         }
-        if let Some(is_named) = self.named.get_mut(number as usize)
-            && !std::mem::replace(is_named, true)
+        if let Some(named) = self.named.get_mut(place)
+            && named.replace(entry.number) != Some(entry.number)
             && let Some(topic) = hub.topic(entry.topic)
         {
-            parcel.add(|out| binary::name_message(encoding, number, &topic.name, out));
+            parcel.add(|out| binary::name_message(encoding, entry.number, &topic.name, out));
         }
         let base_us = binary::time_base(entry.time_ns);
         if self.base_us.replace(base_us) != Some(base_us) {
@@ -522,7 +567,7 @@ impl Subscriber {
         for entry in (restart..log.head()).filter_map(|number| log.entry(number)) {
             let place = self.places.get(entry.topic.0 as usize);
             if let Some(first) = place.and_then(|&place| self.first.get_mut(place as usize)) {
-                first.get_or_insert(entry.ordinal);
+                first.get_or_insert(entry.count);
             }
         }
         let mut missed = 0;

@@ -426,6 +426,77 @@ proptest! {
         }
     }
 
+    /// More identifiers come than have places. Who wants all frames is told exactly what is missed of those that gave way; who
+    /// wants one by its identifier misses nothing. No number ever has two names, and no ordinal of a name comes twice.
+    #[test]
+    fn identifiers_give_way_and_all_is_counted(
+        steps in prop::collection::vec((0..12_u32, 0..3_usize, 0..400_usize), 0..300),
+        most in 2..6_usize,
+        entries in prop::sample::select(vec![4_usize, 16, 4_096]),
+        format in formats(),
+    ) {
+        let mut hub = hub(&["bus"]);
+        hub.open(format, length);
+        hub.shrink(format, entries, 100 * entries, length);
+        hub.bound_unknown(most);
+        let pinned = frame("200#").id();
+        let wanted = [Pattern::Raw, Pattern::Id(pinned), Pattern::Name("Motor.*".into())];
+        let mut subscribers: Vec<_> = (0..3).map(|_| Subscriber::new(&hub, format)).collect();
+        let mut readers: Vec<_> = (0..3).map(|_| Reader::default()).collect();
+        for (subscriber, pattern) in subscribers.iter_mut().zip(wanted) {
+            subscriber.subscribe(&mut hub, pattern, Filter::default(), false);
+        }
+        let mut due = [0_u64; 3];
+        let mut numbers = HashMap::new();
+        let mut next = HashMap::new();
+        for (id, who, bytes) in steps {
+            // Three of four are frames.
+            if bytes >= 100 {
+                let (before, refused) = hub.frames();
+                let text = match id {
+                    0 => "123#0100000100".to_owned(),
+                    id => format!("{:03X}#{:02X}", 0x1FF + id, id),
+                };
+                hub.publish(0, 0, &frame(&text));
+                prop_assert_eq!(hub.frames(), (before + 1, refused), "one can always give way");
+                due[0] += 1;
+                due[1] += u64::from(id == 1);
+                due[2] += if id == 0 { 2 } else { 0 };
+                prop_assert!(hub.topics().len() <= 3 + 1 + most);
+                for topic in hub.topics() {
+                    prop_assert_eq!(&topic.name, numbers.entry(topic.number).or_insert(topic.name.clone()));
+                    let least = next.entry(topic.name.clone()).or_insert((topic.number, 0));
+                    let ordinals = (topic.number, topic.first + topic.offset);
+                    prop_assert!(least.0 == ordinals.0 || least.1 <= ordinals.1, "{}", topic.name);
+                    *least = (topic.number, topic.created + topic.offset);
+                }
+            } else {
+                let (subscriber, reader) = (&mut subscribers[who], &mut readers[who]);
+                let known = subscriber.missed(&hub);
+                let (delivery, _) = reader.take_delivery(subscriber, &hub, format, bytes);
+                prop_assert!(known <= subscriber.counts().missed);
+                let counts = subscriber.counts();
+                prop_assert_eq!(counts.missed, reader.missed);
+                prop_assert_eq!(counts.delivered, reader.events.len() as u64);
+                if !delivery.has_more {
+                    prop_assert_eq!(counts.delivered + counts.missed, due[who]);
+                }
+                if who > 0 && entries > 16 {
+                    prop_assert_eq!(counts.missed, 0);
+                }
+                for (name, .., contents) in &reader.events {
+                    if let (0, [Generic::Bytes(data)]) = (who, &contents[..])
+                        // JSON has the name elsewhere.
+                        && !name.is_empty()
+                        && name != "bus/291"
+                    {
+                        prop_assert_eq!(name, &format!("bus/{}", 0x1FF + u32::from(data[0])));
+                    }
+                }
+            }
+        }
+    }
+
     /// The same while buses come, go and get other databases. Every topic has one place and goes on counting when it
     /// returns.
     #[test]
@@ -559,7 +630,7 @@ proptest! {
         let mut reader = Reader::default();
         if is_known {
             for (number, name) in subscriber.name_topics(&hub) {
-                reader.names.insert(number.0.into(), name.to_owned());
+                reader.names.insert(number.into(), name.to_owned());
             }
             prop_assert_eq!(reader.names.len(), 3);
         }

@@ -3,7 +3,7 @@
 use candor_wire::can::Id;
 use candor_wire::can::frame::EFF_FLAG;
 
-/// A topic, by its place in the hub.
+/// A topic, by its place in the hub. See [`Hub::MOST_UNKNOWN`](crate::Hub::MOST_UNKNOWN) for places that another one takes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicId(pub u32);
 
@@ -39,8 +39,16 @@ pub struct Topic {
     pub bus: usize,
     /// What its events say.
     pub kind: Kind,
-    /// How many events there were. Those of a signal count only while somebody wants its message.
+    /// What clients call it in formats with numbers. No other topic ever has it, also not one that takes over its place.
+    pub number: u32,
+    /// How many events there were at its place. Those of a signal count only while somebody wants its message.
     pub created: u64,
+    /// How many of them were of topics that had the place before.
+    pub(crate) first: u64,
+    /// What is added to its events at its place for their ordinals: an identifier that comes back begins with none that it had.
+    pub(crate) offset: u64,
+    /// How many subscriptions want it by its identifier or its group.
+    pub(crate) pinned: u32,
     /// Whether no more events of it can come: its bus or its signal is gone. It keeps its place, and has it again if it
     /// returns.
     pub is_gone: bool,
@@ -52,7 +60,9 @@ impl Topic {
     pub(crate) fn new(name: String, bus: usize, kind: Kind) -> Self {
         let quoted = serde_json::Value::from(&*name).to_string();
         let escaped = quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned();
-        Self { name, bus, kind, created: 0, is_gone: false, escaped }
+        let (number, created, first, offset, pinned) = (0, 0, 0, 0, 0);
+        let is_gone = false;
+        Self { name, bus, kind, number, created, first, offset, pinned, is_gone, escaped }
     }
 
     /// The identifier of its frames.

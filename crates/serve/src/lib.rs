@@ -186,8 +186,9 @@ pub struct Service {
     ingests: Vec<(String, Ingest)>,
     /// Those whose ports are not used any more.
     ended: Vec<Ingest>,
-    /// It was said that there are too many identifiers.
+    /// It was said that there are too many identifiers, and that there is no room for more.
     is_full: bool,
+    is_refusing: bool,
     server: Option<Reactor>,
 }
 
@@ -251,6 +252,7 @@ impl Service {
             ingests: Vec::new(),
             ended: Vec::new(),
             is_full: false,
+            is_refusing: false,
             server: None,
         };
         for (name, opened) in receivers {
@@ -399,12 +401,22 @@ impl Service {
         let of_ports = self.ingests.iter_mut().flat_map(|(_, ingest)| ingest.news());
         let mut news: Vec<_> =
             of_ports.chain(self.links.iter().filter_map(|link| link.news())).collect();
-        if !self.is_full && self.shared.hub().frames().1 > 0 {
-            self.is_full = true;
+        let (is_full, is_refusing) = {
+            let hub = self.shared.hub();
+            let displaced = (0..hub.buses().len()).any(|place| hub.displaced(place) > 0);
+            (displaced, hub.frames().1 > 0)
+        };
+        let most = Hub::MOST_UNKNOWN;
+        if is_full && !std::mem::replace(&mut self.is_full, true) {
             news.push(format!(
-                "{} identifiers were seen; frames with others become no events, and `unlisted` of the verb `stats` \
-                 counts them",
-                Hub::MOST_IDS
+                "more than {most} identifiers were seen that no DBC file describes; those not seen for long give way, and \
+                 `displaced` of the verb `stats` counts them"
+            ));
+        }
+        if is_refusing && !std::mem::replace(&mut self.is_refusing, true) {
+            news.push(format!(
+                "there are subscriptions to {most} identifiers that no DBC file describes; frames with others become no \
+                 events, and `unlisted` of the verb `stats` counts them"
             ));
         }
         news

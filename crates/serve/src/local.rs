@@ -17,7 +17,8 @@ pub struct Local {
     stopped: watch::Receiver<bool>,
     /// Waits without a reactor.
     runtime: tokio::runtime::Runtime,
-    names: Vec<String>,
+    /// By topic, its number and its name.
+    names: Vec<(u32, String)>,
 }
 
 impl std::fmt::Debug for Local {
@@ -63,7 +64,16 @@ impl Local {
             self.session.note(&subscriptions, &hub);
             drop(subscriptions);
             for topic in hub.topics().get(self.names.len()..).unwrap_or_default() {
-                self.names.push(topic.name.clone());
+                self.names.push((topic.number, topic.name.clone()));
+            }
+            // Others may have taken over the places of topics.
+            for event in batch.events() {
+                if let Some(named) = self.names.get_mut(event.topic.0 as usize)
+                    && named.0 != event.number
+                    && let Some(topic) = hub.topic(event.topic)
+                {
+                    *named = (topic.number, topic.name.clone());
+                }
             }
             drop(hub);
             if !batch.is_empty() || batch.missed > 0 {
@@ -86,7 +96,7 @@ impl Local {
     /// What a topic of a batch is called; empty if it is of none.
     #[must_use]
     pub fn name(&self, topic: TopicId) -> &str {
-        self.names.get(topic.0 as usize).map_or("", String::as_str)
+        self.names.get(topic.0 as usize).map_or("", |(_, name)| name.as_str())
     }
 
     /// What became of the events so far.

@@ -108,7 +108,7 @@ pub(crate) fn subscribe(
     let mut response = json!({ "topics": topics });
     if let Format::Binary(_) = format {
         let names = subscriber.name_topics(&hub);
-        let names = names.into_iter().map(|(number, name)| json!([number.0, name]));
+        let names = names.into_iter().map(|(number, name)| json!([number, name]));
         response["names"] = names.collect::<Vec<_>>().into();
     }
     session.note_change(&subscriptions, &hub);
@@ -238,6 +238,7 @@ fn stats(shared: &Shared) -> Value {
             "malformed": malformed,
             "foreign": foreign,
             "unlisted": hub.unlisted(intake.bus()),
+            "displaced": hub.displaced(intake.bus()),
             "batches": intake.batches.load(Ordering::Relaxed),
             "trouble": intake.trouble(),
         })

@@ -799,23 +799,27 @@ fn over(service: &mut Service) -> (Client, Vec<String>) {
 }
 
 #[test]
-fn what_becomes_no_event_is_counted_and_told_once() {
-    let identifiers = u32::try_from(candor_events::Hub::MOST_IDS).unwrap();
+fn a_flood_of_identifiers_ends_no_signals_and_is_told_once() {
+    let identifiers = u32::try_from(candor_events::Hub::MOST_UNKNOWN).unwrap();
     let mut lines: String =
         (0..identifiers + 3).map(|id| format!("(1000.0) can0 {:08X}#01\n", id + 0x800)).collect();
-    lines.push_str("(1000.0) can0 hello\n(1000.0) can0 00000800#02\n");
-    let (mut service, _folder) = recording(&lines, None, Nanos::from_micros(1_500));
+    // What the DBC file describes has its place, also after a flood.
+    lines.push_str("(1000.0) can0 hello\n(1000.0) can0 00000800#02\n(1000.0) can0 123#1900\n");
+    let (mut service, _folder) = recording(&lines, Some(DBC), Nanos::from_micros(1_500));
     let (mut client, mut news) = over(&mut service);
     let bus = client.call("stats", &Value::Null).unwrap()["buses"][0].clone();
     assert_eq!(
-        (&bus["unlisted"], &bus["malformed"], &bus["foreign"]),
-        (&3.into(), &1.into(), &0.into())
+        (&bus["unlisted"], &bus["displaced"], &bus["malformed"], &bus["foreign"]),
+        (&0.into(), &4.into(), &1.into(), &0.into()),
+        "three that were new, and the first one that came back"
     );
-    assert_eq!(service.frames(), u64::from(identifiers) + 1);
+    assert_eq!(service.frames(), u64::from(identifiers) + 5);
+    let values = client.call("get", &json!({"event": "*"})).unwrap();
+    assert_eq!(values[0]["value"], 12.5, "{values}");
     news.extend(service.news());
     news.extend(service.news());
     let count = |text: &str| news.iter().filter(|line| line.contains(text)).count();
-    assert_eq!(count("65536 identifiers were seen"), 1, "{news:?}");
+    assert_eq!(count("more than 65536 identifiers were seen"), 1, "{news:?}");
     assert_eq!(count("no more frames come; 1 malformed record passed over"), 1, "{news:?}");
 }
 

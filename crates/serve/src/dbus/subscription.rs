@@ -33,7 +33,7 @@ pub(crate) struct Subscription {
 /// The topics whose names have not been told yet.
 pub(crate) fn names(subscriptions: &mut Subscriptions, hub: &Hub) -> Vec<(u32, String)> {
     let names = subscriptions.all().flat_map(|subscriber| subscriber.name_topics(hub));
-    names.map(|(number, name)| (number.0, name.to_owned())).collect()
+    names.map(|(number, name)| (number, name.to_owned())).collect()
 }
 
 /// What a client said when it was asked for an answer.
@@ -132,7 +132,7 @@ impl Batch {
         self.data.clear();
         let delivery = subscriber.gather(hub, MOST_EVENTS, &mut self.gathered);
         for event in self.gathered.events() {
-            let (time_us, topic) = (event.time_ns / 1_000, event.topic.0);
+            let (time_us, topic) = (event.time_ns / 1_000, event.number);
             // The last bits are enough to see a gap.
             let ordinal = event.ordinal as u32;
             match event.content {
@@ -228,7 +228,7 @@ impl Subscription {
                     for subscriber in subscriptions.all() {
                         has_more |= batch.fill(subscriber, &hub);
                     }
-                    let is_new = std::mem::replace(&mut known, hub.topics().len()) != known;
+                    let is_new = std::mem::replace(&mut known, hub.changes()) != known;
                     batch.names.clear();
                     if is_new {
                         batch.names = names(&mut subscriptions, &hub);
