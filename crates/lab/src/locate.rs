@@ -15,9 +15,8 @@ pub(crate) fn locate_above(base: &Path, path: &str) -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     let starts = [base, Path::new("."), &program];
     let starts = starts.into_iter().filter_map(|start| std::path::absolute(start).ok());
-    let mut places = starts.flat_map(|start| {
-        start.ancestors().map(|folder| folder.join(path)).collect::<Vec<_>>()
-    });
+    let mut places = starts
+        .flat_map(|start| start.ancestors().map(|folder| folder.join(path)).collect::<Vec<_>>());
     places.find(|place| place.exists()).unwrap_or_else(|| PathBuf::from(path))
 }
 
