@@ -69,6 +69,7 @@ impl Bench {
             .arg(program)
             .args(arguments)
             .env("LD_LIBRARY_PATH", self.folder.path())
+            .current_dir(self.folder.path())
             .stdin(Stdio::null());
         command
     }

@@ -246,7 +246,7 @@ static void ends(void)
 	const struct vca_frame frame = { .id = 0x123 };
 	struct vca_frame frames[4];
 	vca_t *bus, *peer;
-	char log[] = "/tmp/misuse-XXXXXX.log", name[64];
+	char log[] = "misuse-XXXXXX.log", name[64];
 	FILE *file = fdopen(mkstemps(log, 4), "w");
 
 	fputs("(1.0) can0 123#11\n(1.001) can0 124#22\n", file);

@@ -308,6 +308,23 @@ fn a_bit_rate_that_the_controller_does_not_have_is_told() {
     assert!(error.contains("on the bus \"source\" of 123456 bit/s"), "{error}");
 }
 
+/// What does not depend on the number of frames is little of it.
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn a_profile_leaves_start_up_out() {
+    let kernel = kernels().remove(0);
+    let machine = machine(&kernel, Tester::Outside);
+    let [few, many] = [100, 200].map(|count| {
+        let order = measurement(Gateway::Reader, ONE_AT_A_TIME, count, [1_000_000; 2]);
+        let order = Order::Measure(Box::new(order));
+        let (_, profile) = machine.profile(&order, &Unwatched).unwrap();
+        profile.instructions
+    });
+    let start_up = (2 * few).saturating_sub(many);
+    println!("Linux {}: {start_up} of {few} instructions are start-up", kernel.release);
+    assert!(start_up < few / 5, "{start_up} of {few}");
+}
+
 #[test]
 #[ignore = "needs QEMU and kernels: see the top of this file"]
 fn machines_with_a_tester_inside_and_outside_are_different() {

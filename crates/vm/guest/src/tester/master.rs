@@ -73,10 +73,9 @@ impl Master {
 
     /// Measures all round trips.
     pub(crate) fn run(self) -> Result<Seen, Failure> {
-        let Self { plan, policy, mut receiver, mut transmitter, outside } = self;
+        let Self { plan, policy, mut receiver, mut transmitter, mut outside } = self;
         let count = plan.count.unwrap_or(0) as usize;
         let failed = |reason: String| Failure::new(PLACE, reason, FAULT);
-        host::counting_begins();
         outside.start()?;
         set_policy(Task::This, policy).at(PLACE, "use a priority from 0 to 99")?;
         let start = clock::now::<Monotonic>();
@@ -85,6 +84,7 @@ impl Master {
         trips.received.reserve_exact(count);
         let mut master =
             candor_ping::Master::new(plan, start).map_err(|error| failed(error.to_string()))?;
+        host::counting_begins();
         let ran =
             run::master(&mut master, &mut *receiver, &mut *transmitter, &clock::now, &mut trips);
         ran.map_err(|error| failed(error.to_string()))?;
