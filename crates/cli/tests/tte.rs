@@ -223,4 +223,6 @@ fn sources_of_control_frames(text: &str) -> Vec<u8> {
 #[test]
 fn control_frames_keep_their_source_over_hops() {
     assert_eq!(sources_of_control_frames(CONTROL), [0, 3]);
+    let without_flows = CONTROL.split("flow.tt").next().unwrap();
+    assert_eq!(sources_of_control_frames(without_flows), [0, 3]);
 }

@@ -89,6 +89,18 @@ pub fn cpu_time_of(process: u32) -> Result<Nanos, Error> {
         .map_err(|errno| Error::new("read the CPU time of process", process.to_string(), errno))
 }
 
+/// CPU time that a thread of this process has used, by its number ([`this_thread`](crate::realtime::this_thread)).
+///
+/// # Errors
+/// There is no such thread.
+pub fn cpu_time_of_thread(thread: u32) -> Result<Nanos, Error> {
+    // CPUCLOCK_SCHED of a thread, see `clock_getcpuclockid(3)`.
+    let clock = !(thread as clockid_t) << 3 | 6;
+    read(clock)
+        .map(Nanos::from_nanos)
+        .map_err(|errno| Error::new("read the CPU time of thread", thread.to_string(), errno))
+}
+
 /// By the C library, which knows where the kernel's code for this is (vDSO) from the start: rustix looks
 /// it up in `/proc`, on kernels before 6.4, and goes without where that is not mounted.
 fn read(clock: clockid_t) -> Result<u64, Errno> {

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use std::num::NonZero;
 
+use candor_time::Nanos;
 use libc::{c_int, pid_t};
 use rustix::mm::{self, Advice, MlockAllFlags};
 use rustix::process::Pid;
@@ -94,6 +95,47 @@ pub fn set_policy(task: Task, policy: Policy) -> Result<(), Error> {
                 .remedy_if(libc::EPERM, "this needs root, CAP_SYS_NICE, or `ulimit -r`")
                 .remedy_if(libc::EINVAL, "real-time priorities are 1 to 99")
         })
+}
+
+/// The number of the calling thread.
+#[must_use]
+pub fn this_thread() -> u32 {
+    thread::gettid().as_raw_pid().unsigned_abs()
+}
+
+/// How much of each processor real-time threads may use (`sched(7)`). From Linux 6.12 on, those that use more are stopped
+/// only if others want the processor (fair server, `kernel/sched/deadline.c`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Throttling {
+    /// So long.
+    pub runtime: Nanos,
+    /// In so long.
+    pub period: Nanos,
+}
+
+impl Throttling {
+    /// What the kernel says now; `None`: there is no limit, or `/proc` is not mounted.
+    #[must_use]
+    pub fn of_the_kernel() -> Option<Self> {
+        let read = |name: &str| fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
+        Self::parse(&read("sched_rt_runtime_us")?, &read("sched_rt_period_us")?)
+    }
+
+    fn parse(runtime_us: &str, period_us: &str) -> Option<Self> {
+        // Negative is no limit.
+        let duration = |text: &str| text.trim().parse().ok().map(Nanos::from_micros);
+        let (runtime, period) = (duration(runtime_us)?, duration(period_us)?);
+        (runtime < period).then_some(Self { runtime, period })
+    }
+
+    /// Whether a thread is stopped, or would be, that used a processor for `used` of `time`. A hundredth is left for what
+    /// delays the measurement; in less than a period nothing can be said.
+    #[must_use]
+    pub fn stops(self, used: Nanos, time: Nanos) -> bool {
+        let [used, time] = [used, time].map(|it| u128::from(it.as_nanos()));
+        let [runtime, period] = [self.runtime, self.period].map(|it| u128::from(it.as_nanos()));
+        time >= period && (used + time / 100) * period >= runtime * time
+    }
 }
 
 /// How `task` is scheduled.
@@ -329,6 +371,40 @@ mod tests {
         assert!(set_policy(Task::This, Policy::Fifo(100)).is_err());
         assert!(policy(Task::Id(0)).unwrap_err().is(libc::ESRCH));
         assert!(policy(Task::Id(u32::MAX)).unwrap_err().is(libc::ESRCH));
+    }
+
+    #[test]
+    fn threads_that_spin_are_throttled() {
+        let ms = Nanos::from_millis;
+        let usual = Throttling::parse("950000\n", "1000000\n").unwrap();
+        assert_eq!(usual, Throttling { runtime: ms(950), period: ms(1_000) });
+        for (runtime, period) in [("-1", "1000000"), ("1000000", "1000000"), ("", "1000000")] {
+            assert_eq!(Throttling::parse(runtime, period), None, "{runtime}");
+        }
+        for (used, time, expected) in [
+            (ms(1_000), ms(1_000), true),
+            // As one that is stopped has it.
+            (ms(950), ms(1_000), true),
+            (ms(1_895), ms(2_000), true),
+            (ms(900), ms(1_000), false),
+            (ms(0), ms(1_000), false),
+            (ms(999), ms(999), false),
+        ] {
+            assert_eq!(usual.stops(used, time), expected, "{used} of {time}");
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_thread_is_its_own() {
+        let own = this_thread();
+        let used = std::thread::spawn(move || {
+            let begin = crate::clock::now::<crate::clock::ThreadCpu>();
+            while crate::clock::now::<crate::clock::ThreadCpu>() < begin + Nanos::from_millis(5) {}
+            assert_ne!(this_thread(), own);
+            crate::clock::cpu_time_of_thread(this_thread()).unwrap()
+        });
+        assert!(used.join().unwrap() >= Nanos::from_millis(5));
+        assert!(crate::clock::cpu_time_of_thread(u32::MAX >> 4).is_err());
     }
 
     #[test]

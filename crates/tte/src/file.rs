@@ -116,7 +116,7 @@ pub fn parse_with_places(name: &str, text: &str) -> (Option<(Network, Places)>, 
 #[must_use]
 pub fn read_with_places(mut file: Section<'_>) -> Option<(Network, Places)> {
     let findings = file.findings();
-    file.require(&["cycle", "end_system", "link", "flow"]);
+    file.require(&["cycle", "end_system", "link"]);
     let title = file.string("title").unwrap_or_default().to_owned();
     let cycle = file.nanos("cycle").filter(|&cycle| {
         let is_usable = cycle > Nanos::ZERO && cycle <= MOST_CYCLE;

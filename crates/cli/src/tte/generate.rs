@@ -1,14 +1,14 @@
 //! `candor tte generate`: the frames of an end system, in schedule.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
 use candor_diagnostics::counted;
-use candor_linux::clock;
 use candor_linux::ethernet::Options;
+use candor_linux::{clock, realtime};
 use candor_output::{messages, say};
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_tte::Network;
@@ -17,7 +17,7 @@ use candor_tte_live::generator::{Advance, Cycles, Generated, Generator, News};
 use candor_tte_live::synchronisation::{Change, Heard, Synchronisation};
 use clap::Args;
 
-use super::live::{self, Checking, Csv, Ending, Kind, cell};
+use super::live::{self, Checking, Csv, Ending, Kind, Spinning, cell};
 use crate::Answer;
 use crate::bus::live::catch_signals;
 use crate::output::{duration, thousands};
@@ -126,13 +126,16 @@ pub(super) fn run(args: &GenerateArgs) -> Answer {
         network.cycle
     );
     let over = AtomicBool::new(false);
+    let thread = AtomicU32::new(0);
+    let mut spinning = Spinning::new(&thread, args.real_time.is_real_time());
     let mut follower = Follower { csv, ..Follower::new(args, &network) };
     let (generated, ended) = thread::scope(|scope| {
         let _ending = Ending(&over);
         let (tell, news) = channel();
-        let over = &over;
+        let (over, thread) = (&over, &thread);
         let work = scope.spawn(move || {
             args.real_time.apply()?;
+            thread.store(realtime::this_thread(), Ordering::Relaxed);
             let tell = &mut |it| {
                 let _ = tell.send(it);
             };
@@ -145,6 +148,7 @@ pub(super) fn run(args: &GenerateArgs) -> Answer {
                 // It has ended, and everything was told.
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            spinning.look(clock::now());
             let is_over = follower.tick(clock::now())?;
             if is_over || stop.load(Ordering::Relaxed) {
                 over.store(true, Ordering::Relaxed);

@@ -3,13 +3,14 @@
 use std::fmt::{Arguments, Display};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use candor_diagnostics::{Severity, counted};
 use candor_linux::ethernet::{EthernetSocket, Options};
-use candor_linux::ethtool;
-use candor_output::Target;
-use candor_time::Nanos;
+use candor_linux::realtime::Throttling;
+use candor_linux::{clock, ethtool};
+use candor_output::{Target, say};
+use candor_time::{Instant, Monotonic, Nanos};
 use candor_tte::{Network, Role, Traffic, check};
 use clap::Args;
 
@@ -172,6 +173,39 @@ pub(super) struct Ending<'a>(pub(super) &'a AtomicBool);
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether a thread with a real-time priority leaves so little of its processor to others that Linux stops it.
+pub(super) struct Spinning<'a> {
+    /// Its number; 0: it has not begun.
+    thread: &'a AtomicU32,
+    begin: Instant<Monotonic>,
+    /// `None`: there is no limit, or it was said.
+    limit: Option<Throttling>,
+}
+
+impl<'a> Spinning<'a> {
+    /// Of a thread that puts its number there when it begins.
+    pub(super) fn new(thread: &'a AtomicU32, is_real_time: bool) -> Self {
+        let limit = Throttling::of_the_kernel().filter(|_| is_real_time);
+        Self { thread, begin: clock::now(), limit }
+    }
+
+    /// Looks once, when the first period of the limit is over.
+    pub(super) fn look(&mut self, now: Instant<Monotonic>) {
+        let time = now.since(self.begin);
+        let Some(limit) = self.limit.take_if(|limit| time >= limit.period) else { return };
+        let used = clock::cpu_time_of_thread(self.thread.load(Ordering::Relaxed));
+        if used.is_ok_and(|used| limit.stops(used, time)) {
+            say!(
+                "the thread with real-time priority never sleeps, and Linux may stop it for {} in each {}: frames are late \
+                 then; run `sudo sysctl -w kernel.sched_rt_runtime_us=-1`, from Linux 6.12 on write 0 to \
+                 /sys/kernel/debug/sched/fair_server/cpu*/runtime, or choose a longer cycle",
+                limit.period - limit.runtime,
+                limit.period
+            );
+        }
     }
 }
 

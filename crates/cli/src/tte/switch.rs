@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
 use candor_diagnostics::counted;
-use candor_linux::clock;
 use candor_linux::ethernet::{EthernetSocket, Options};
+use candor_linux::{clock, realtime};
 use candor_output::{messages, say};
 use candor_time::{Monotonic, Nanos, Realtime};
 use candor_tte::Network;
@@ -17,7 +17,7 @@ use candor_tte_live::Epoch;
 use candor_tte_live::switch::{Service, Switch, Tally};
 use clap::{Args, ValueEnum};
 
-use super::live::{self, Checking, Ending, Kind};
+use super::live::{self, Checking, Ending, Kind, Spinning};
 use crate::Answer;
 use crate::bus::live::catch_signals;
 use crate::output::{duration, thousands};
@@ -135,16 +135,20 @@ pub(super) fn run(args: &SwitchArgs) -> Answer {
     let ports = counted(sockets.len(), "port");
     say!("switch `{}`: {ports}, a cycle of {}, {pcfs}; Ctrl-C ends it", args.node, network.cycle);
     let over = AtomicBool::new(false);
+    let thread = AtomicU32::new(0);
+    let mut spinning = Spinning::new(&thread, args.real_time.is_real_time());
     let (counted, ended) = thread::scope(|scope| {
         let _ending = Ending(&over);
         let work = scope.spawn(|| {
             args.real_time.apply()?;
+            thread.store(realtime::this_thread(), Ordering::Relaxed);
             Ok::<_, String>(switch.serve(&over, &service))
         });
         let begin = clock::now::<Monotonic>();
         let (mut last, mut next) = (Tally::default(), begin + args.interval);
         loop {
             let now = clock::now::<Monotonic>();
+            spinning.look(now);
             let is_over = args.time.is_some_and(|time| now.since(begin) >= time);
             if is_over || stop.load(Ordering::Relaxed) || work.is_finished() {
                 break;
