@@ -55,21 +55,35 @@ impl Signal {
     }
 }
 
+/// Signals that mean nothing to a service, and would end it: somebody takes it for another program, or a timer of a parent
+/// goes on. They stay blocked and are never taken.
+const STRAY: [RawSignal; 8] = [
+    RawSignal::SIGUSR1,
+    RawSignal::SIGUSR2,
+    RawSignal::SIGALRM,
+    RawSignal::SIGVTALRM,
+    RawSignal::SIGPROF,
+    RawSignal::SIGIO,
+    RawSignal::SIGPWR,
+    RawSignal::SIGSTKFLT,
+];
+
 /// Signals to be read. They stay blocked when it is dropped, so that none is lost that is on its
 /// way.
 #[derive(Debug)]
 pub struct Signals(SignalFd);
 
 impl Signals {
-    /// Blocks these signals in the calling thread and in all that it starts from now on, and lets
-    /// them be read. To be called before any other thread is started.
+    /// Blocks these signals, and those that mean nothing to a service such as `SIGUSR1`, in the calling thread and in all
+    /// that it starts from now on, and lets them be read. To be called before any other thread is started.
     ///
     /// # Errors
     /// Too many files are open.
     pub fn open(signals: &[Signal]) -> Result<Self, Error> {
         let fail = |errno: RawErrno| Error::new("wait for", "signals", errno.into());
         let set: SigSet = signals.iter().map(|signal| signal.raw()).collect();
-        set.thread_block().map_err(fail)?;
+        let stray: SigSet = STRAY.into_iter().collect();
+        set.thread_block().and_then(|()| stray.thread_block()).map_err(fail)?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         SignalFd::with_flags(&set, flags).map(Self).map_err(fail)
     }
@@ -140,6 +154,11 @@ mod tests {
                 assert_eq!(signals.take(), Ok(Some(signal)));
                 assert_eq!(signals.take(), Ok(None), "twice counts once");
             }
+            // What means nothing ends nothing.
+            for stray in STRAY {
+                nix::sys::signal::raise(stray).unwrap();
+            }
+            assert_eq!(signals.take(), Ok(None));
             // A thread that is started later blocks them too.
             std::thread::spawn(|| raise(Signal::Terminate)).join().unwrap();
         })

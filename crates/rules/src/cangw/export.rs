@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-use super::words::MODPROBE;
+use super::words::{MODPROBE, is_read};
 use crate::file::{INTERFACE_LEN, show_bytes};
 use crate::job::{Inexpressible, Job, jobs_of};
 use crate::pattern;
@@ -28,7 +28,11 @@ pub fn export(table: &Table) -> Result<String, Vec<Inexpressible>> {
     for (index, rule) in table.rules.iter().enumerate().rev() {
         let name: String =
             rule.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        push(&mut out, format_args!("\n# {name}\n"));
+        // A comment that would be read as more than that is quoted.
+        match is_read(&name) {
+            true => push(&mut out, format_args!("\n# {name:?}\n")),
+            false => push(&mut out, format_args!("\n# {name}\n")),
+        }
         let jobs = jobs_of(rule);
         let commands = jobs.and_then(|jobs| {
             jobs.iter().rev().map(|(_, job)| command(table, job)).collect::<Result<Vec<_>, _>>()
@@ -222,6 +226,25 @@ mod tests {
         ] {
             let table = table(&format!("[[rule]]\nfrom = \"a\"\nto = \"b\"\n{rule}\n"));
             assert_eq!(commands(&table), expected, "{rule}");
+        }
+    }
+
+    #[test]
+    fn names_are_comments_whatever_they_say() {
+        for name in [
+            "modprobe can-gw max_hops=railer, 5",
+            " modprobe can-gw max_hops=3",
+            "1 handled 2 dropped 3 deleted",
+            "a # modprobe can-gw max_hops=2",
+            "# modprobe can-gw max_hops=2",
+            "cangw -F",
+        ] {
+            let table = table(&format!("[[rule]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"b\"\n"));
+            let script = export(&table).unwrap();
+            let (imported, findings) = import("script", &script);
+            let imported = imported.unwrap_or_else(|| panic!("{name}: {findings}"));
+            assert_eq!((imported.max_hops, imported.rules.len()), (0, 1), "{name}");
+            assert!(findings.is_empty(), "{name}: {findings}");
         }
     }
 

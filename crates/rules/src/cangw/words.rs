@@ -51,6 +51,11 @@ pub(super) fn is_counters(comment: &str) -> bool {
     matches!(words[..], [_, "handled", _, "dropped", _, "deleted"])
 }
 
+/// Whether a comment is read: the hop limit, or counters.
+pub(super) fn is_read(comment: &str) -> bool {
+    comment.trim().starts_with(MODPROBE) || is_counters(comment)
+}
+
 /// Enough of a word to recognise it.
 pub(super) fn shorten(text: &str) -> String {
     const LONGEST: usize = 40;
