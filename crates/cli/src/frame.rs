@@ -9,7 +9,7 @@ use clap::Args;
 use crate::Answer;
 use crate::json;
 use crate::json::frame::WireFrame;
-use crate::output::{duration, print, table};
+use crate::output::{duration, note_unusual, print, table};
 
 /// Frames are written as candump and cansend do: 123#DEADBEEF (standard identifier), 12345678#
 /// (extended, 8 digits), 123#R2 (remote), 123##1AABB (CAN FD with flags 1 = bit rate switch).
@@ -34,6 +34,7 @@ pub(crate) struct FrameArguments {
 
 pub(crate) fn run(arguments: &FrameArguments) -> Answer {
     let timing = Timing { nominal: arguments.bitrate, data: arguments.data_bitrate };
+    note_unusual(timing);
     let lines = arguments
         .frames
         .iter()

@@ -6,6 +6,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use candor_diagnostics::visible;
+use candor_output::say;
+use candor_wire::can::Timing;
 
 /// Writes `text` to standard output, when nothing follows. A broken pipe is success: nobody wants to
 /// know more.
@@ -28,6 +30,14 @@ pub(crate) fn print_more(text: &str) -> Result<bool, String> {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(format!("standard output cannot be written: {error}")),
+    }
+}
+
+/// Says so if no CAN bus runs at these bit rates.
+pub(crate) fn note_unusual(timing: Timing) {
+    if let Some(unusual) = timing.unusual() {
+        let meant = unusual.meant().map_or(String::new(), |rate| format!("; did you mean {rate}?"));
+        say!("note: {unusual}{meant}");
     }
 }
 

@@ -30,6 +30,21 @@ frame         bits  of which stuff  at worst  duration  at worst
 }
 
 #[test]
+fn a_bit_rate_that_no_bus_has_is_noted() {
+    for (rate, note) in [
+        (
+            "500",
+            "note: a bit rate of 500 bit/s is not usual for CAN: CAN buses use 5 kbit/s to 1 Mbit/s; did you mean 500k?\n",
+        ),
+        ("500k", ""),
+    ] {
+        let (code, stdout, stderr) = frame(&["--bitrate", rate, "123#"]);
+        assert_eq!((code, stderr.as_str()), (Some(0), note));
+        assert!(stdout.contains("123#"), "{stdout}");
+    }
+}
+
+#[test]
 fn json_has_an_object_per_frame() {
     let stdout = success(&["--json", "--bitrate", "500k", "123#DEADBEEF", "123##1AABB"]);
     let lines: Vec<serde_json::Value> =
@@ -109,7 +124,8 @@ fn an_absurd_bit_rate_is_refused() {
             assert!(stderr.contains(part), "{option}={rate}: {stderr}");
         }
     }
-    assert!(success(&["123#", "--bitrate=1"]).contains("48.0 s"));
+    let (code, stdout, _) = frame(&["123#", "--bitrate=1"]);
+    assert!(code == Some(0) && stdout.contains("48.0 s"), "{stdout}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::json;
 use crate::json::id::LogId;
 use crate::json::log::{Log, LogBus, LogLink};
 use crate::json::stream::LogStream;
+use crate::output::note_unusual;
 
 /// A bus cannot carry more: a second may hold the stamp of one frame more than fits into it.
 const FULL_PERCENT: f64 = 101.0;
@@ -91,11 +92,7 @@ impl Info<'_> {
     /// Says what is wrong with the bit rate.
     fn report_doubts(&self) {
         let Some(timing) = self.timing else { return };
-        if let Some(unusual) = timing.unusual() {
-            let meant =
-                unusual.meant().map_or(String::new(), |rate| format!("; did you mean {rate}?"));
-            say!("note: {unusual}{meant}");
-        }
+        note_unusual(timing);
         for (index, bus) in self.statistics.buses() {
             let [_, _, second] = bus.peaks_percent();
             let highest = second.or_else(|| bus.load_percent(timing)).unwrap_or(0.0);
