@@ -314,6 +314,11 @@ fn a_gateway_ends_with_its_recordings_whatever_other_ports_do() {
     run(folder.path(), &arguments("drive.rules.toml"), 0);
     let copy = fs::read_to_string(folder.path().join("copy.log")).unwrap();
     assert_eq!(copy.lines().count(), 5_000);
+    // A recording that is damaged is replayed as far as that goes, and that is told.
+    write("damaged.log", b"(1.0) can0 123#11\nhello\n(1.1) can0 123#22\n");
+    write("damaged.rules.toml", rules("file:damaged.log?speed=max").as_bytes());
+    let (summary, _) = run(folder.path(), &arguments("damaged.rules.toml"), 1);
+    assert!(summary.contains("1 malformed"), "{summary}");
     for (file, reason) in [
         ("binary.rules.toml", "binary.log: not a recording"),
         ("none.rules.toml", "no rule takes frames from a recording"),

@@ -9,7 +9,7 @@
 //! The loop itself waits for nothing else, so the service manager hears that the program is alive, whatever is being read.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use candor_linux::event::Event;
@@ -157,7 +157,7 @@ impl<'a> Supervision<'a> {
     ) -> bool {
         match next {
             // What is being read may be the earlier contents.
-            Next::Reload if loading.thread.is_some() => loading.is_again = true,
+            Next::Reload if loading.is_under_way() => loading.is_again = true,
             Next::Reload => {
                 self.tell(&[State::Reloading]);
                 loading.begin(program.reload());
@@ -185,7 +185,8 @@ impl<'a> Supervision<'a> {
 
 /// The configuration, while it is read anew.
 struct Loading<T> {
-    thread: Option<JoinHandle<T>>,
+    thread: Option<JoinHandle<Option<T>>>,
+    read_here: Option<T>,
     done: Arc<Event>,
     /// It has changed since that began.
     is_again: bool,
@@ -195,23 +196,43 @@ impl<T: Send + 'static> Loading<T> {
     fn new(poll: &mut Poll) -> Result<Self, Error> {
         let done = Arc::new(Event::new()?);
         poll.add(&*done, Interest::Read, LOADED)?;
-        Ok(Self { thread: None, done, is_again: false })
+        Ok(Self { thread: None, read_here: None, done, is_again: false })
+    }
+
+    const fn is_under_way(&self) -> bool {
+        self.thread.is_some() || self.read_here.is_some()
     }
 
     fn begin(&mut self, load: Load<T>) {
         let done = Arc::clone(&self.done);
-        self.thread = Some(thread::spawn(move || {
+        let load = Arc::new(Mutex::new(Some(load)));
+        let take = |load: &Mutex<Option<Load<T>>>| {
+            load.lock().unwrap_or_else(PoisonError::into_inner).take()
+        };
+        let shared = Arc::clone(&load);
+        let started = thread::Builder::new().name("candor-load".to_owned()).spawn(move || {
             // Also if it panics.
             let _set = Set(done);
-            load()
-        }));
+            take(&shared).map(|load| load())
+        });
+        match started {
+            Ok(thread) => self.thread = Some(thread),
+            // There can be no thread more: then it is read here.
+            Err(_) => {
+                self.read_here = take(&load).map(|load| load());
+                self.done.set();
+            }
+        }
     }
 
     /// What was read, if that is over.
     fn end(&mut self) -> Option<T> {
         self.done.take();
+        if let Some(loaded) = self.read_here.take() {
+            return Some(loaded);
+        }
         let loaded = self.thread.take()?.join();
-        Some(loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 

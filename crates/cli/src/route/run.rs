@@ -9,6 +9,7 @@ use candor_gateway::plane::PLANES;
 use candor_gateway::snapshot::PortSnapshot;
 use candor_gateway::{Config, Service, Snapshot};
 use candor_output::{messages, say};
+use candor_port::Medium;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
@@ -53,7 +54,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     stop_loops: bool,
     /// Stop when all replayed recordings have ended and what they caused has left; one with loop=true
-    /// never ends
+    /// never ends. Exits with 1 if not all of a recording could be read
     #[arg(long)]
     until_end: bool,
 }
@@ -100,7 +101,7 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
     match candor_gateway::run(&service, &signals, &mut tell) {
         Ok(snapshot) => {
             print_within(summary(&snapshot), LAST_PATIENCE)?;
-            Ok(true)
+            Ok(!(args.until_end && snapshot.ports.iter().any(is_damaged)))
         }
         Err(candor_gateway::Error::Rules(findings)) => {
             if let Some(message) = FileKind::Rules.mix_up(&args.file) {
@@ -116,6 +117,12 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
         }
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Whether a port is a recording of which not all could be read.
+fn is_damaged(port: &PortSnapshot) -> bool {
+    let medium = port.port.parse().ok().and_then(|address| candor_drivers::medium(&address));
+    medium == Some(Medium::Recording) && port.malformed_frames > 0
 }
 
 /// What the gateway has done, in two tables.
