@@ -1,24 +1,23 @@
 //! A file that reaches the size limit of the process ends no command by a signal, and leaves nothing half-written.
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
 
 const RULES: &str = "bus.in = \"file:drive.log?loop=true&speed=max\"\nbus.out = \"file:there.log\"\n\n\
                      [[rule]]\nfrom = \"in\"\nto = \"out\"\n";
 
 /// `candor WORDS`, whose files have at most 16 blocks of 512 bytes.
-fn start(folder: &Path, words: &str) -> Child {
-    let says = File::create(folder.join("says")).unwrap();
+fn start(folder: &Path, words: &str, stderr: Stdio) -> Child {
     Command::new("sh")
         .args(["-c", "ulimit -f 16; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_candor")])
         .args(words.split(' '))
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(says)
+        .stderr(stderr)
         .spawn()
         .unwrap()
 }
@@ -39,18 +38,6 @@ fn scene() -> tempfile::TempDir {
     folder
 }
 
-/// What it says, once this is in it.
-fn wait_for(folder: &Path, text: &str) -> String {
-    for _ in 0..6_000 {
-        let says = fs::read_to_string(folder.join("says")).unwrap();
-        if says.contains(text) {
-            return says;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("it does not say `{text}`");
-}
-
 #[test]
 fn what_cannot_be_written_is_an_error_with_a_remedy() {
     // Of a capture, what came up to the failure is kept, in whole records.
@@ -61,7 +48,8 @@ fn what_cannot_be_written_is_an_error_with_a_remedy() {
         ("bus dump can0=file:drive.log?speed=max --log there.log", true),
     ] {
         let scene = scene();
-        let status: ExitStatus = start(scene.path(), words).wait().unwrap();
+        let said = File::create(scene.path().join("says")).unwrap();
+        let status: ExitStatus = start(scene.path(), words, said.into()).wait().unwrap();
         let says = fs::read_to_string(scene.path().join("says")).unwrap();
         assert_eq!((status.signal(), status.code()), (None, Some(2)), "{words}: {says}");
         assert!(says.contains("there.") && says.contains("File too large"), "{words}: {says}");
@@ -95,10 +83,11 @@ fn what_cannot_be_written_is_an_error_with_a_remedy() {
 #[test]
 fn a_gateway_lives_on_and_says_so() {
     let scene = scene();
-    let mut gateway = start(scene.path(), "route run rules.toml");
-    let says = wait_for(scene.path(), "File too large");
-    assert!(says.contains("there.log: cannot be written: "), "{says}");
-    assert!(gateway.try_wait().unwrap().is_none(), "{says}");
+    let mut gateway = start(scene.path(), "route run rules.toml", Stdio::piped());
+    let mut lines = BufReader::new(gateway.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let line = lines.find(|line| line.contains("File too large")).expect("it says so");
+    assert!(line.contains("there.log: cannot be written: "), "{line}");
+    assert!(gateway.try_wait().unwrap().is_none(), "it has ended");
     let terminate = Command::new("kill").arg(gateway.id().to_string()).status().unwrap();
     assert!(terminate.success());
     let status = gateway.wait().unwrap();
