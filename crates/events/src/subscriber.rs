@@ -192,6 +192,11 @@ impl Subscriber {
         self.counts.missed + self.untold + self.slots.iter().map(untold).sum::<u64>()
     }
 
+    /// The patterns that it is subscribed to.
+    pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
+        self.wishes.iter().map(|wish| wish.matcher.pattern())
+    }
+
     /// Whether it wants anything.
     #[must_use]
     pub fn is_subscribed(&self) -> bool {

@@ -341,8 +341,7 @@ function start() {
     $("stats").hidden = false;
     const seconds = (uptime - counted.uptime) / 1e9;
     const rate = (bus) => bus.frames_per_s ?? (bus.frames - counted.frames.get(bus.name)) / seconds;
-    fill($("buses"), buses.map((bus) => [bus.name, whole(rate(bus)),
-      typeof bus.load_percent === "number" ? `${bus.load_percent.toFixed(1)} %` : "–", whole(bus.lost), whole((bus.malformed ?? 0) + (bus.unlisted ?? 0)), bus.trouble ?? "none"]));
+    fill($("buses"), buses.map((bus) => [bus.name, whole(rate(bus)), whole(bus.lost), whole((bus.malformed ?? 0) + (bus.unlisted ?? 0)), bus.trouble ?? "none"]));
     fill($("subscribers"), subscribers.map((one) => [one.id, one.format, whole(one.topics), whole(one.delivered), whole(one.missed), whole(one.waiting)]));
     counted = { uptime, frames: new Map(buses.map(({ name, frames }) => [name, frames])) };
     const missed = subscribers.reduce((sum, one) => sum + (Number(one.missed) || 0), 0);

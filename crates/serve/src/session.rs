@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use candor_events::{Format, Hub, Subscriber};
+use candor_events::{Format, Hub, Pattern, Subscriber};
 use serde_json::{Value, json};
 
 use crate::Shared;
@@ -17,7 +17,6 @@ use crate::framing::framing;
 #[derive(Default)]
 pub(crate) struct Subscriptions {
     pub(crate) subscribers: Vec<(Format, Subscriber)>,
-    pub(crate) patterns: usize,
 }
 
 impl Subscriptions {
@@ -30,6 +29,16 @@ impl Subscriptions {
             self.subscribers.len() - 1
         });
         &mut self.subscribers[place].1
+    }
+
+    /// How many patterns there are when these are added in a format. One that is there already only gets another filter.
+    pub(crate) fn patterns_with(&self, format: Format, added: &[Pattern]) -> usize {
+        let all = self.subscribers.iter();
+        let there: usize = all.map(|(_, subscriber)| subscriber.patterns().count()).sum();
+        let own = self.subscribers.iter().find(|(other, _)| *other == format);
+        let is_there =
+            |new: &Pattern| own.is_some_and(|(_, own)| own.patterns().any(|old| old == new));
+        there + added.iter().filter(|new| !is_there(new)).count()
     }
 
     /// All of them.

@@ -52,12 +52,17 @@ fn perform(
             let mut subscriptions = session.subscriptions();
             match subscriptions.of(format, &mut hub).unsubscribe(&mut hub, &patterns) {
                 true => {
-                    subscriptions.patterns = subscriptions.patterns.saturating_sub(patterns.len());
                     session.note_change(&subscriptions, &hub);
                     Ok(Value::Null)
                 }
                 false => Err("there is no such subscription; name it as it was made".to_owned()),
             }
+        }
+        "list" if !arguments.is_null() => {
+            let hub = shared.hub();
+            let patterns = wanted(arguments)?.patterns;
+            check_names(&hub, &patterns)?;
+            Ok(names(&hub, &patterns).into())
         }
         "list" => Ok(list(&shared.hub())),
         "get" => {
@@ -92,13 +97,12 @@ pub(crate) fn subscribe(
     }
     let mut hub = session.shared().hub();
     let mut subscriptions = session.subscriptions();
-    if subscriptions.patterns + patterns.len() > MOST_PATTERNS {
+    if subscriptions.patterns_with(format, &patterns) > MOST_PATTERNS {
         return Err(format!(
             "a connection may subscribe to {MOST_PATTERNS} patterns; use globs, or another one"
         ));
     }
     check_names(&hub, &patterns)?;
-    subscriptions.patterns += patterns.len();
     let subscriber = subscriptions.of(format, &mut hub);
     let topics: usize = patterns
         .into_iter()
@@ -155,6 +159,13 @@ fn list(hub: &Hub) -> Value {
     json!({ "signals": signals, "frames": frames })
 }
 
+/// The names of the topics that patterns take, as redpesk's canbus-binding lists them.
+fn names(hub: &Hub, patterns: &[Pattern]) -> Vec<Value> {
+    let taken: BTreeSet<_> = patterns.iter().flat_map(|pattern| hub.taken_by(pattern)).collect();
+    let topics = taken.into_iter().filter_map(|id| hub.topic(id)).filter(|topic| !topic.is_gone);
+    topics.map(|topic| topic.name.as_str().into()).collect()
+}
+
 /// All signals, or all frames if there are none.
 pub(crate) fn everything(hub: &Hub) -> Pattern {
     match has_signals(hub) {
@@ -199,7 +210,9 @@ pub(crate) fn values(hub: &Hub, patterns: &[Pattern]) -> Result<Value, String> {
     let (mut frames, signals): (Vec<_>, Vec<_>) = taken.partition(|(_, topic)| topic.is_raw());
     let signals = signals.into_iter().filter_map(|(_, topic)| {
         let latest = hub.latest(topic)?;
+        // Clients of redpesk's canbus-binding look for `event`.
         let mut value = json!({
+            "event": topic.name,
             "name": topic.name,
             "value": latest.value,
             "timestamp": latest.time_ns / 1_000,

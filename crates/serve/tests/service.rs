@@ -466,6 +466,18 @@ fn signals_are_subscribed_to_and_come() {
         json!([{"name": "car/291", "bus": "car", "id": 291, "extended": false}])
     );
     assert_eq!(client.call("get", &json!({"event": "Motor.*"})).unwrap()[0]["value"], 12.5);
+    // As redpesk's canbus-binding answers.
+    let got = client.call("get", &json!({"event": "Motor.Speed"})).unwrap();
+    assert_eq!((&got[0]["event"], &got[0]["value"]), (&json!("Motor.Speed"), &json!(12.5)));
+    let names = client.call("list", &json!({"event": "Motor.*"})).unwrap();
+    assert_eq!(names, json!(["Motor.Speed"]));
+    let refused = client.call("list", &json!({"event": "Motro.*"})).unwrap_err();
+    assert!(refused.to_string().contains("no signal is called"), "{refused}");
+    // A subscription that is made again has another filter, and is no further one.
+    for every in 0..1_100 {
+        let arguments = json!({"event": "Motor.Speed", "filter": {"every": every % 7 + 1}});
+        client.call("subscribe", &arguments).unwrap();
+    }
     let stats = client.call("stats", &Value::Null).unwrap();
     assert_eq!(stats["buses"][0]["frames"], 1);
     assert_eq!(stats["subscribers"][0]["delivered"], 1);
@@ -867,7 +879,7 @@ fn the_newest_frames_are_there_by_identifier() {
     };
     for (query, status, part) in [
         ("", "200", "Motor.Speed"),
-        ("?name=Motor.Speed&name=*.Spee*", "200", "[{\"name\":\"Motor.Speed\""),
+        ("?name=Motor.Speed&name=*.Spee*", "200", "\"name\":\"Motor.Speed\""),
         ("?name=Motor.*&id=292", "200", "},{\"data\":[],\"id\":292"),
         ("?name=Motor.*&name=nope", "400", "no signal is called `nope`"),
         ("?nam=Motor.*", "400", "`nam` is unknown; there are name, id, pgn and raw"),

@@ -1,5 +1,6 @@
 //! `candor signals watch`: the values of signals, as they come.
 
+use candor_diagnostics::visible;
 use candor_output::say;
 use candor_serve::Encoding;
 use candor_serve::client::{Client, Error, Event};
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &WatchArgs) -> Answer {
                 let data: String = data.iter().map(|byte| format!("{byte:02X}")).collect();
                 let line = match args.json {
                     true => json::line(&WatchedFrame { name: &name, data: &data })?,
-                    false => format!("{name}  {data}\n"),
+                    false => format!("{}  {data}\n", visible(&name)),
                 };
                 if !print_more(&line)? {
                     return Ok(is_complete);
@@ -143,8 +144,8 @@ fn connect_dbus(address: &str, _: &WatchArgs) -> Result<Events, String> {
 fn line(signal: &WatchedSignal<'_>) -> String {
     let (seconds, micros) = (signal.timestamp_us / 1_000_000, signal.timestamp_us % 1_000_000);
     let value = signal.value.map_or_else(|| "-".to_owned(), |value| value.to_string());
-    let text = signal.text.map(|text| format!(" {text}")).unwrap_or_default();
-    format!("{seconds}.{micros:06}  {}  {value}{text}\n", signal.name)
+    let text = signal.text.map(|text| format!(" {}", visible(text))).unwrap_or_default();
+    format!("{seconds}.{micros:06}  {}  {value}{text}\n", visible(signal.name))
 }
 
 #[cfg(test)]
@@ -160,6 +161,8 @@ mod tests {
             timestamp_us: 1_000_023,
         };
         assert_eq!(line(&signal), "1.000023  Motor.Gear  1 first\n");
+        let hostile = WatchedSignal { text: Some("\u{1b}[2Jfirst"), ..signal };
+        assert_eq!(line(&hostile), "1.000023  Motor.Gear  1 \\u{1b}[2Jfirst\n");
         let none = WatchedSignal { value: None, text: None, ..signal };
         assert_eq!(line(&none), "1.000023  Motor.Gear  -\n");
     }
