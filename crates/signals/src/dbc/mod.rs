@@ -74,7 +74,12 @@ pub(crate) fn parse(name: &str, bytes: &[u8], findings: &Findings) -> Option<Dat
         is_usable &= reader.read(statement);
     }
     let left_out = reader.left_out;
-    is_usable.then(|| Database::new(name.to_owned(), reader.finish(), left_out))
+    let messages = reader.finish();
+    if is_usable && messages.is_empty() {
+        let hint = "is it the right file? Messages begin with `BO_`";
+        findings.warning(&Origin::whole(&source), "the file describes no message", hint);
+    }
+    is_usable.then(|| Database::new(name.to_owned(), messages, left_out))
 }
 
 #[cfg(test)]

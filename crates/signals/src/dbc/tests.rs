@@ -339,10 +339,15 @@ fn the_default_frame_format_holds_for_messages_without_their_own() {
 
 #[test]
 fn files_are_bounded() {
-    // As much as there may be is read.
-    assert_eq!(good(&"\n".repeat(MAX_BYTES)).messages().len(), 0);
+    // As much as there may be is read. That it says nothing is told.
+    let empty = "t.dbc:1:1: warning: the file describes no message\n";
     let frame = "CM_ \"\";";
-    good(&format!("CM_ \"{}\";", "a".repeat(MAX_STATEMENT - frame.len())));
+    let comment = format!("CM_ \"{}\";", "a".repeat(MAX_STATEMENT - frame.len()));
+    for text in ["\n".repeat(MAX_BYTES), comment, "BU_: A".to_owned()] {
+        let (database, findings) = read(&text);
+        assert_eq!(database.unwrap().messages().len(), 0);
+        assert!(findings.starts_with(empty), "{findings}");
+    }
     let signals = (0..MAX_SIGNALS).map(|n| format!(" SG_ s{n}:0|1@1+(1,0)[0|0]\"\"A\n"));
     let most = good(&format!("BO_ 1 A:8 B\n{}", signals.collect::<String>()));
     assert_eq!(most.messages()[0].signals.len(), MAX_SIGNALS);
