@@ -129,7 +129,7 @@ tests_asked_for() {
         files+=(--test "$1")
         shift
     done
-    linted cargo test --workspace --locked --no-fail-fast "${files[@]}" "$@" |
+    linted cargo test --workspace --locked --no-fail-fast "${files[@]}" "$@" 2>&1 |
         awk '{ print } /^test result: / { ran += $4 + $6 } END { exit ran == 0 }'
 }
 
