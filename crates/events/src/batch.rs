@@ -1,6 +1,6 @@
 //! [`Batch`]: events for subscribers in the same process.
 
-use crate::log::Entry;
+use crate::log::{Entry, Mark};
 use crate::topic::TopicId;
 
 /// What an event says.
@@ -57,7 +57,7 @@ impl Batch {
             let end = *end;
             let bytes = self.bytes.get(start..end).unwrap_or_default();
             start = end;
-            let &Entry { topic, number, ordinal, time_ns, .. } = entry;
+            let Mark { topic, number, ordinal, time_ns, .. } = entry.mark;
             let content = match entry.value {
                 None => Content::Data(bytes),
                 Some(value) => {

@@ -27,14 +27,7 @@ pub(crate) struct Mark {
 /// An event in the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    pub(crate) topic: TopicId,
-    /// The number of the topic.
-    pub(crate) number: u32,
-    /// Which event at the place of its topic it is, from 0.
-    pub(crate) count: u64,
-    /// Which event of its topic it is.
-    pub(crate) ordinal: u64,
-    pub(crate) time_ns: u64,
+    pub(crate) mark: Mark,
     /// The value of a signal.
     pub(crate) value: Option<f64>,
     /// Where its bytes are in the ring.
@@ -136,8 +129,7 @@ impl Log {
         value: Option<f64>,
         encode: impl FnOnce(&mut Vec<u8>),
     ) {
-        let Mark { topic, number, count, ordinal, time_ns } = mark;
-        let previous = self.replace_newest(topic);
+        let previous = self.replace_newest(mark.topic);
         self.scratch.clear();
         encode(&mut self.scratch);
         self.header.clear();
@@ -148,18 +140,7 @@ impl Log {
         if len > self.bytes.len() {
             // Whoever looks for it finds that it is gone.
             let (start, len, header) = (0, 0, 0);
-            self.put(Entry {
-                topic,
-                number,
-                count,
-                ordinal,
-                time_ns,
-                value,
-                start,
-                len,
-                header,
-                previous,
-            });
+            self.put(Entry { mark, value, start, len, header, previous });
             while self.tail < self.head {
                 self.overwrite_oldest();
             }
@@ -173,18 +154,7 @@ impl Log {
         self.end = start + len;
         // The ring has at most so many bytes.
         let (start, len, header) = (start as u32, len as u32, self.header.len() as u32);
-        self.put(Entry {
-            topic,
-            number,
-            count,
-            ordinal,
-            time_ns,
-            value,
-            start,
-            len,
-            header,
-            previous,
-        });
+        self.put(Entry { mark, value, start, len, header, previous });
     }
 
     /// The next event is the newest one of this topic. The number of the one before.
@@ -209,10 +179,10 @@ impl Log {
     /// Lets the oldest event go.
     fn overwrite_oldest(&mut self) {
         let oldest = self.entries.get(self.place(self.tail));
-        if let Some(Entry { topic, count, .. }) = oldest
-            && let Some(trace) = self.traces.get_mut(topic.0 as usize)
+        if let Some(Entry { mark, .. }) = oldest
+            && let Some(trace) = self.traces.get_mut(mark.topic.0 as usize)
         {
-            trace.overwritten = count + 1;
+            trace.overwritten = mark.count + 1;
         }
         self.tail += 1;
     }
@@ -313,7 +283,7 @@ mod tests {
                 let mut sum = 0;
                 for number in log.tail()..log.head() {
                     let entry = log.entry(number).unwrap();
-                    prop_assert_eq!(u64::from(entry.topic.0), number);
+                    prop_assert_eq!(u64::from(entry.mark.topic.0), number);
                     prop_assert_eq!(log.bytes(entry), &*all[number as usize]);
                     prop_assert_eq!(log.message(entry), &all[number as usize][1..]);
                     sum += entry.len as usize;

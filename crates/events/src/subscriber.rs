@@ -519,20 +519,20 @@ impl Subscriber {
     /// Goes past the event at the cursor. Whether it is to be delivered.
     fn take(&mut self, hub: &Hub, entry: &Entry) -> bool {
         self.cursor += 1;
-        let Some(&place) = self.places.get(entry.topic.0 as usize) else { return false };
+        let Some(&place) = self.places.get(entry.mark.topic.0 as usize) else { return false };
         let Some(slot) = self.slots.get_mut(place as usize) else { return false };
         let Some(wish) = self.wishes.get(slot.wish as usize) else { return false };
-        if entry.count < slot.next {
+        if entry.mark.count < slot.next {
             // From before the subscription, or of a topic that gave way.
             return false;
         }
-        slot.next = entry.count + 1;
-        let newest = hub.topic(entry.topic).map_or(0, |topic| topic.created);
-        if wish.is_latest && entry.count + 1 < newest {
+        slot.next = entry.mark.count + 1;
+        let newest = hub.topic(entry.mark.topic).map_or(0, |topic| topic.created);
+        if wish.is_latest && entry.mark.count + 1 < newest {
             self.counts.superseded += 1;
             return false;
         }
-        if !wish.filter.passes(&mut slot.memory, entry.time_ns, entry.value) {
+        if !wish.filter.passes(&mut slot.memory, entry.mark.time_ns, entry.value) {
             self.counts.filtered += 1;
             return false;
         }
@@ -548,17 +548,17 @@ impl Subscriber {
         entry: &Entry,
         parcel: &mut Parcel<'_>,
     ) {
-        let place = entry.topic.0 as usize;
+        let place = entry.mark.topic.0 as usize;
         if self.named.len() <= place {
             self.named.resize(self.places.len(), None);
         }
         if let Some(named) = self.named.get_mut(place)
-            && named.replace(entry.number) != Some(entry.number)
-            && let Some(topic) = hub.topic(entry.topic)
+            && named.replace(entry.mark.number) != Some(entry.mark.number)
+            && let Some(topic) = hub.topic(entry.mark.topic)
         {
-            parcel.add(|out| binary::name_message(encoding, entry.number, &topic.name, out));
+            parcel.add(|out| binary::name_message(encoding, entry.mark.number, &topic.name, out));
         }
-        let base_us = binary::time_base(entry.time_ns);
+        let base_us = binary::time_base(entry.mark.time_ns);
         if self.base_us.replace(base_us) != Some(base_us) {
             parcel.add(|out| binary::base_message(encoding, base_us, out));
         }
@@ -570,9 +570,9 @@ impl Subscriber {
         self.first.clear();
         self.first.resize(self.slots.len(), None);
         for entry in (restart..log.head()).filter_map(|number| log.entry(number)) {
-            let place = self.places.get(entry.topic.0 as usize);
+            let place = self.places.get(entry.mark.topic.0 as usize);
             if let Some(first) = place.and_then(|&place| self.first.get_mut(place as usize)) {
-                first.get_or_insert(entry.count);
+                first.get_or_insert(entry.mark.count);
             }
         }
         let mut missed = 0;
