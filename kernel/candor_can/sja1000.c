@@ -111,6 +111,12 @@ static int start(struct candor_device *device)
 		set(device, setup[i][0], setup[i][1]);
 	get(device, ECC);
 	get(device, ALC);
+	/*
+	 * What came before the stop is over. A reset empties the FIFO of the SJA1000, but not of QEMU's, which
+	 * raises no interrupt for what it kept before the next frame comes.
+	 */
+	for (i = 0; i < FIFO_FRAMES && get(device, SR) & SR_RECEIVED; i++)
+		set(device, CMR, CMR_RELEASE);
 	get(device, IR);
 	if (device->mode & CANDOR_MODE_BUS_ERRORS)
 		enabled |= IR_BUS_ERROR;
