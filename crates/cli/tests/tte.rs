@@ -1,6 +1,5 @@
 //! `candor tte check`, as a user sees it.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
@@ -189,8 +188,15 @@ fn what_check_finds_is_said_and_errors_are_refused() {
     }
 }
 
-/// Two end systems and two switches; the second one is the compression master.
-const CONTROL: &str = r#"
+/// The simulation is a part of the laboratory.
+#[cfg(feature = "lab")]
+mod capture {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Two end systems and two switches; the second one is the compression master.
+    const CONTROL: &str = r#"
 cycle = "1ms"
 end_system = { a = {}, b = {} }
 switch = { s0 = {}, s1 = {} }
@@ -201,28 +207,29 @@ synchronisation = { period = "1ms", masters = ["a"], compression_master = "s1" }
 flow.tt = { class = "tt", id = 1, from = "a", to = "b", send = "500us", relay_delay = "50us" }
 "#;
 
-/// The sources of the protocol control frames in a capture of a network, each once: 0 is its first node.
-fn sources_of_control_frames(text: &str) -> Vec<u8> {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("n.toml"), text).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
-    let words = ["tte", "capture", "n.toml", "n.pcapng", "--cycles", "2"];
-    let output = command.args(words).current_dir(folder.path()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let bytes = fs::read(folder.path().join("n.pcapng")).unwrap();
-    // Destination 03 04 05 06 FF FF, source 02 00 00 00 00 and a number from 1, EtherType 0x891D.
-    let source = |bytes: &[u8]| match bytes {
-        [3, 4, 5, 6, 0xFF, 0xFF, 2, 0, 0, 0, 0, node, 0x89, 0x1D] => Some(node - 1),
-        _ => None,
-    };
-    let sources: BTreeSet<u8> = bytes.windows(14).filter_map(source).collect();
-    sources.into_iter().collect()
-}
+    /// The sources of the protocol control frames in a capture of a network, each once: 0 is its first node.
+    fn sources_of_control_frames(text: &str) -> Vec<u8> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("n.toml"), text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+        let words = ["tte", "capture", "n.toml", "n.pcapng", "--cycles", "2"];
+        let output = command.args(words).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let bytes = fs::read(folder.path().join("n.pcapng")).unwrap();
+        // Destination 03 04 05 06 FF FF, source 02 00 00 00 00 and a number from 1, EtherType 0x891D.
+        let source = |bytes: &[u8]| match bytes {
+            [3, 4, 5, 6, 0xFF, 0xFF, 2, 0, 0, 0, 0, node, 0x89, 0x1D] => Some(node - 1),
+            _ => None,
+        };
+        let sources: BTreeSet<u8> = bytes.windows(14).filter_map(source).collect();
+        sources.into_iter().collect()
+    }
 
-/// The master and the compression master; the switch between them sends none of its own.
-#[test]
-fn control_frames_keep_their_source_over_hops() {
-    assert_eq!(sources_of_control_frames(CONTROL), [0, 3]);
-    let without_flows = CONTROL.split("flow.tt").next().unwrap();
-    assert_eq!(sources_of_control_frames(without_flows), [0, 3]);
+    /// The master and the compression master; the switch between them sends none of its own.
+    #[test]
+    fn control_frames_keep_their_source_over_hops() {
+        assert_eq!(sources_of_control_frames(CONTROL), [0, 3]);
+        let without_flows = CONTROL.split("flow.tt").next().unwrap();
+        assert_eq!(sources_of_control_frames(without_flows), [0, 3]);
+    }
 }
