@@ -1,10 +1,16 @@
-//! A file that reaches the size limit of the process ends no command by a signal, and leaves nothing half-written.
+//! Limits of a process (`ulimit`). A file that reaches its size limit ends no command by a signal, and leaves nothing
+//! half-written. Where no more files can be open, what is open goes on.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+
+use candor_linux::{clock, peer};
+use candor_time::{Monotonic, Nanos};
 
 const RULES: &str = "bus.in = \"file:drive.log?loop=true&speed=max\"\nbus.out = \"file:there.log\"\n\n\
                      [[rule]]\nfrom = \"in\"\nto = \"out\"\n";
@@ -95,4 +101,54 @@ fn a_gateway_lives_on_and_says_so() {
     // Of what was written, all is whole.
     let written = fs::read_to_string(scene.path().join("there.log")).unwrap();
     assert!(written.len() <= 16 * 512 && written.ends_with('\n'), "{}", written.len());
+}
+
+#[test]
+fn a_bus_without_descriptors_does_not_spin_and_leaves_out_who_says_nothing() {
+    let bus = format!("limits-{}", std::process::id());
+    let mut dump = Command::new("sh")
+        .args([
+            "-c",
+            "ulimit -n 24; exec \"$0\" \"$@\"",
+            env!("CARGO_BIN_EXE_candor"),
+            "bus",
+            "dump",
+        ])
+        .arg(format!("sim:{bus}"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let name = format!("candor.sim.{}.{bus}", peer::own_user());
+    let address = SocketAddr::from_abstract_name(name).unwrap();
+    let mut lines = BufReader::new(dump.stdout.take().unwrap()).lines().map(Result::unwrap);
+    while UnixStream::connect_addr(&address).is_err() {
+        assert!(dump.try_wait().unwrap().is_none(), "it has ended");
+    }
+    // Until it receives, some are lost.
+    let mut sender = Command::new(env!("CARGO_BIN_EXE_candor"))
+        .args(["bus", "send", &format!("sim:{bus}"), "122#00", "--count", "6000", "--gap", "10ms"])
+        .spawn()
+        .unwrap();
+    assert!(lines.any(|line| line.contains("122")));
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    let mut mute: Vec<_> = (0..41).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
+    let used = || clock::cpu_time_of(dump.id()).unwrap().as_nanos();
+    let before = used();
+    clock::sleep_until(clock::now::<Monotonic>() + Nanos::from_millis(500)).unwrap();
+    let used = used() - before;
+    assert!(used < 100_000_000, "{used} ns of 500 ms");
+    // Those that still wait to be taken go.
+    mute.truncate(1);
+    mute[0].set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    assert_eq!(mute[0].read(&mut [0]).unwrap(), 0, "it is disconnected");
+    let sent = Command::new(env!("CARGO_BIN_EXE_candor"))
+        .args(["bus", "send", &format!("sim:{bus}"), "123#AA"])
+        .output()
+        .unwrap();
+    assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
+    assert!(lines.any(|line| line.contains("123") && line.contains("AA")));
+    dump.kill().unwrap();
+    dump.wait().unwrap();
 }

@@ -131,6 +131,14 @@ impl Poll {
             .map_err(|errno| failed("a file", errno))
     }
 
+    /// Takes a file out.
+    ///
+    /// # Errors
+    /// It is not in.
+    pub fn remove(&mut self, file: &impl AsFd) -> Result<(), Error> {
+        epoll::delete(&self.epoll, file).map_err(|errno| failed("a file", errno))
+    }
+
     /// Waits until a file is ready, at most `timeout` (`None`: for ever, zero: not at all), and
     /// gives the tokens of those that are, 64 at most: the others come next time. None if time is up.
     ///

@@ -27,8 +27,11 @@ use super::message::{Message, Purpose, Rates, ReadOutcome, Reader};
 
 /// Connections at a time, two per node.
 pub(super) const MAX_CONNECTIONS: usize = 256;
-/// The hub ends if no node has connected within this time.
+/// The hub ends if nobody has connected within this time; who connected and has not joined within it is
+/// disconnected.
 const JOIN_TIMEOUT: Nanos = Nanos::from_secs(5);
+/// How long nobody is let in after the process had no descriptor or memory for one more.
+const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
 /// Frames that are completed before messages of nodes are read again.
 const MAX_PER_TURN: usize = 64;
 const LISTENER: u64 = u64::MAX;
@@ -48,6 +51,8 @@ struct Connection {
     stream: UnixStream,
     reader: Box<Reader>,
     node: u64,
+    /// When it connected.
+    since: Instant<Monotonic>,
     /// `None` until it has joined.
     purpose: Option<Purpose>,
     /// Frames to transmit.
@@ -74,6 +79,10 @@ struct Hub {
     poll: Poll,
     /// Their places are their tokens.
     connections: Vec<Option<Connection>>,
+    /// When to look for connections that have not joined; `None` if all have.
+    overdue: Option<Instant<Monotonic>>,
+    /// Until when the listener is not looked at.
+    accepts_again: Option<Instant<Monotonic>>,
     ready: Vec<u64>,
     current: Option<Current>,
     /// When the bus was free again behind the last frame.
@@ -92,6 +101,8 @@ impl Hub {
             timing,
             poll,
             connections: Vec::new(),
+            overdue: None,
+            accepts_again: None,
             ready: Vec::with_capacity(MAX_CONNECTIONS + 1),
             current: None,
             free: Instant::ZERO,
@@ -102,15 +113,17 @@ impl Hub {
     fn work(&mut self) -> Result<(), candor_linux::Error> {
         let mut was_joined = false;
         loop {
-            let timeout = match &self.current {
-                Some(current) => Some(current.complete.since(clock::now())),
+            let complete = self.current.as_ref().map(|current| current.complete);
+            let next = [complete, self.overdue, self.accepts_again].into_iter().flatten().min();
+            let timeout = match next {
+                Some(next) => Some(next.since(clock::now())),
                 None if was_joined => None,
                 None => Some(JOIN_TIMEOUT),
             };
             self.ready.clear();
             let Self { ready, poll, .. } = self;
             ready.extend(poll.wait(timeout)?);
-            if self.ready.is_empty() && self.current.is_none() && !was_joined {
+            if self.ready.is_empty() && next.is_none() && !was_joined {
                 return Ok(());
             }
             // Those who leave first: who comes when all have left finds a new bus.
@@ -122,20 +135,66 @@ impl Hub {
                     None => {}
                 }
             }
+            self.leave_out_mute();
             if was_joined && self.connections.iter().all(Option::is_none) {
                 return Ok(());
             }
             if is_connecting {
-                self.accept();
-                was_joined = true;
+                was_joined |= self.accept()?;
             }
+            self.look_at_listener()?;
             self.pass_time();
         }
     }
 
-    fn accept(&mut self) {
-        // One at a time: if there are more, the listener stays ready.
-        let Ok((stream, _)) = self.listener.accept() else { return };
+    /// Disconnects who connected long ago and has not joined.
+    fn leave_out_mute(&mut self) {
+        let now = clock::now::<Monotonic>();
+        if self.overdue.is_none_or(|overdue| overdue > now) {
+            return;
+        }
+        let joins_until = |place: &Option<Connection>| {
+            let connection = place.as_ref().filter(|connection| connection.purpose.is_none())?;
+            Some(connection.since + JOIN_TIMEOUT)
+        };
+        for place in &mut self.connections {
+            if joins_until(place).is_some_and(|until| until <= now) {
+                *place = None;
+            }
+        }
+        self.overdue = self.connections.iter().filter_map(joins_until).min();
+    }
+
+    /// Lets nodes in again some time after that was not possible.
+    fn look_at_listener(&mut self) -> Result<(), candor_linux::Error> {
+        if self.accepts_again.is_some_and(|time| time <= clock::now()) {
+            self.accepts_again = None;
+            self.poll.add(&self.listener, Interest::Read, LISTENER)?;
+        }
+        Ok(())
+    }
+
+    /// Takes who connects: one at a time, since the listener stays ready if there are more. Whether there was one.
+    fn accept(&mut self) -> Result<bool, candor_linux::Error> {
+        use ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+        match self.listener.accept() {
+            Ok((stream, _)) => {
+                self.admit(stream);
+                Ok(true)
+            }
+            Err(error) if matches!(error.kind(), ConnectionAborted | Interrupted | WouldBlock) => {
+                Ok(false)
+            }
+            // It stays ready while there is no descriptor for who connects.
+            Err(_) => {
+                self.accepts_again = Some(clock::now::<Monotonic>() + ACCEPT_PAUSE);
+                self.poll.remove(&self.listener)?;
+                Ok(false)
+            }
+        }
+    }
+
+    fn admit(&mut self, stream: UnixStream) {
         // Only programs of the same user and root share a bus: who else listens can read it.
         let is_known = peer::peer_of(&stream)
             .is_ok_and(|peer| peer.user == peer::own_user() || peer.user == 0);
@@ -151,10 +210,13 @@ impl Hub {
         if self.poll.add(&stream, Interest::Read, token as u64).is_err() {
             return;
         }
+        let since = clock::now();
+        self.overdue = self.overdue.or(Some(since + JOIN_TIMEOUT));
         let connection = Some(Connection {
             stream,
             reader: Box::new(Reader::new()),
             node: 0,
+            since,
             purpose: None,
             queue: VecDeque::with_capacity(MAX_QUEUED),
             transmitted: 0,
