@@ -65,7 +65,7 @@ pub const GIVES_WAY: Nanos = Nanos::from_millis(500);
 pub const MAX_REQUEST: usize = http::MIN_HEAD;
 
 const LIMITS: Limits = Limits {
-    room: Room { clients: MAX_CLIENTS, gives_way: GIVES_WAY, waits: true },
+    room: Room { clients: MAX_CLIENTS, gives_way: GIVES_WAY },
     head: MAX_REQUEST,
     patience: PATIENCE,
     keeps_alive: false,

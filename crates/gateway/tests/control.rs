@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LockResult, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use candor_gateway::control::{
     Request, Server,
 };
 use candor_gateway::snapshot::{PortSnapshot, RuleSnapshot};
-use candor_time::Nanos;
+use candor_linux::clock;
+use candor_time::{Monotonic, Nanos};
 use tempfile::TempDir;
 
 /// No test waits longer than this for what must come.
@@ -259,23 +261,26 @@ fn wait_for_hangup(mut stream: &UnixStream) {
 
 #[test]
 fn one_client_too_many_gets_the_reason() {
-    // None of them is idle for so long.
-    let gives_way = Nanos::from_secs(1_000);
+    let gives_way = Nanos::from_millis(100);
     let scene = scene(Limits { clients: 2, gives_way, ..Limits::default() });
     let mut first = Plain::connect(&scene.path);
     let mut second = Plain::connect(&scene.path);
+    // Both wait for an answer.
+    let handler = scene.handler.lock().unwrap();
     for client in [&mut first, &mut second] {
-        client.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
+        client.send("{\"command\":\"stats\"}\n");
     }
     let mut third = Plain::connect(&scene.path);
     assert!(third.receive().unwrap().contains("2 clients are connected"));
     assert_eq!(third.receive(), None);
     let error = Client::connect(&scene.path).unwrap_err();
     assert!(error.to_string().contains("2 clients are connected"), "{error}");
+    drop(handler);
     drop(first);
     // Its place is free as soon as its thread saw the end.
     let fourth = (0..1_000_000).find_map(|_| Client::connect(&scene.path).ok());
     assert!(fourth.is_some());
+    assert!(second.receive().unwrap().contains("\"type\":\"snapshot\""));
     second.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
 }
 
@@ -308,6 +313,59 @@ fn idle_clients_give_way() {
     }
     assert!(snapshots.next().unwrap().is_ok(), "who watches stays");
     drop(late);
+}
+
+#[test]
+fn clients_that_connect_again_and_again_keep_nobody_out() {
+    let gives_way = Nanos::from_millis(200);
+    let scene = scene(Limits { clients: 4, gives_way, ..Limits::default() });
+    let path = scene.path.clone();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let holders: Vec<_> = (0..20)
+        .map(|_| {
+            let (path, is_over) = (path.clone(), Arc::clone(&is_over));
+            std::thread::spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    // Until it has to give way, or is turned away.
+                    let mut client = Plain::connect(&path);
+                    while client.receive().is_some() {}
+                }
+            })
+        })
+        .collect();
+    for _ in 0..3 {
+        let mut client = Client::connect(&scene.path).unwrap();
+        assert!(client.request(&Request::Stats).is_ok());
+    }
+    is_over.store(true, Ordering::Relaxed);
+    drop(scene);
+    for holder in holders {
+        // The last one may find nobody to connect to.
+        let _ = holder.join();
+    }
+}
+
+#[test]
+fn a_socket_that_is_deleted_is_made_again() {
+    let scene = scene(Limits::default());
+    let mut before = Plain::connect(&scene.path);
+    before.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
+    fs::remove_file(&scene.path).unwrap();
+    let deadline = clock::now::<Monotonic>() + Nanos::from_secs(PATIENCE.as_secs());
+    while !scene.path.exists() {
+        let now = clock::now::<Monotonic>();
+        assert!(now < deadline, "it was not made again");
+        clock::sleep_until(now + Nanos::from_millis(10)).unwrap();
+    }
+    assert!(Client::connect(&scene.path).unwrap().request(&Request::Stats).is_ok());
+    before.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
+    // Another file in its place is somebody else's.
+    fs::remove_file(&scene.path).unwrap();
+    fs::write(&scene.path, "precious").unwrap();
+    let Scene { path, server, folder, .. } = scene;
+    drop(server);
+    assert_eq!(fs::read(path).unwrap(), b"precious");
+    drop(folder);
 }
 
 #[test]

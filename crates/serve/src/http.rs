@@ -21,7 +21,7 @@ use crate::stream::{self, Content};
 use crate::{Shared, connection, verbs};
 
 const LIMITS: Limits = Limits {
-    room: Room { clients: 2_048, gives_way: Nanos::from_millis(100), waits: true },
+    room: Room { clients: 2_048, gives_way: Nanos::from_millis(100) },
     head: 64 << 10,
     patience: Nanos::from_secs(5),
     keeps_alive: true,

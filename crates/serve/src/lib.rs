@@ -53,8 +53,8 @@ pub use candor_events::{Batch, Content, Event, Filter, Pattern};
 use candor_events::{Bus, Hub};
 use candor_linux::clock;
 use candor_port::{Address, Estate};
-use candor_service::Reactor;
 pub use candor_service::http::WebOrigin;
+use candor_service::{Reactor, unix};
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use tokio::sync::watch;
@@ -64,7 +64,6 @@ use self::dbus::Link;
 use self::ingest::{Ingest, Intake};
 pub use self::local::Local;
 pub use self::place::Place;
-use self::place::SocketFile;
 use self::session::Sessions;
 
 /// A port whose frames become events.
@@ -111,8 +110,10 @@ pub struct Config {
 pub enum Error {
     /// Others would reach this address.
     NotLoopback(SocketAddr),
-    /// The place cannot be had, and why.
-    Listen(Place, String),
+    /// The address cannot be had.
+    Listen(SocketAddr, io::Error),
+    /// The socket cannot be made.
+    Socket(unix::Error),
     /// A message bus does not let the service in, and why.
     Dbus(BusAddress, String),
     /// A port cannot be opened.
@@ -129,13 +130,10 @@ impl fmt::Display for Error {
                 "--listen {address}: other machines could reach it, and there is no password; use 127.0.0.1:{}",
                 address.port()
             ),
-            Self::Listen(place, reason) => {
-                let other = match place {
-                    Place::Tcp(_) => "choose another address or port",
-                    Place::Unix(_) => "or name another file",
-                };
-                write!(f, "--listen {place}: {reason}; {other}")
+            Self::Listen(address, reason) => {
+                write!(f, "--listen {address}: {reason}; choose another address or port")
             }
+            Self::Socket(error) => write!(f, "{error}"),
             Self::Dbus(address, reason) => write!(f, "--dbus {address}: {reason}"),
             Self::Port(error) => write!(f, "{error}"),
             Self::Kernel(error) => write!(f, "the service cannot start: {error}"),
@@ -179,7 +177,6 @@ impl Shared {
 pub struct Service {
     shared: Arc<Shared>,
     places: Vec<Place>,
-    files: Vec<SocketFile>,
     links: Vec<Arc<Link>>,
     coalesce: Nanos,
     /// By the name of the bus.
@@ -213,12 +210,11 @@ impl Service {
     /// The same.
     pub fn start_with(config: Config, naming: Naming) -> Result<Self, Error> {
         let Config { sources, listen, dbus, coalesce, allow_origin } = config;
-        let (mut listeners, mut places, mut files) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut listeners, mut places) = (Vec::new(), Vec::new());
         for place in &listen {
-            let (listener, place, file) = place::listen(place)?;
+            let (listener, place) = place::listen(place)?;
             listeners.push(listener);
             places.push(place);
-            files.extend(file);
         }
         let mut buses = Vec::new();
         let mut receivers = Vec::new();
@@ -246,7 +242,6 @@ impl Service {
         let mut service = Self {
             shared,
             places,
-            files,
             links,
             coalesce,
             ingests: Vec::new(),
@@ -435,6 +430,5 @@ impl Drop for Service {
         if let Some(server) = self.server.take() {
             server.join();
         }
-        self.files.clear();
     }
 }

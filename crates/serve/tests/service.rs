@@ -410,13 +410,17 @@ fn a_unix_socket_is_its_users_and_replaced_only_if_nobody_listens() {
     let service = start(&place).unwrap();
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let reason = refused(&place);
-    assert!(reason.contains("serves there") && reason.contains("name another file"), "{reason}");
+    assert!(
+        reason.contains("already runs with this")
+            && reason.contains("name another socket with --listen"),
+        "{reason}"
+    );
     drop(service);
     assert!(!path.exists());
     // Somebody else's, in use and then not.
     let other = UnixListener::bind(&path).unwrap();
     let reason = refused(&place);
-    assert!(reason.contains(&format!("process {} serves there", std::process::id())), "{reason}");
+    assert!(reason.contains(&format!("(process {})", std::process::id())), "{reason}");
     drop(other);
     let service = start(&place).unwrap();
     // What is there in the end may be another one.
@@ -424,10 +428,10 @@ fn a_unix_socket_is_its_users_and_replaced_only_if_nobody_listens() {
     std::fs::write(&path, "precious").unwrap();
     drop(service);
     let reason = refused(&place);
-    assert!(reason.contains("there is a file that is no socket"), "{reason}");
+    assert!(reason.contains("a file that is not a socket has this name"), "{reason}");
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     let long = Place::Unix(folder.path().join("x".repeat(100)));
-    assert!(refused(&long).contains("cannot make it"));
+    assert!(refused(&long).contains("cannot create the socket"));
     let deep = Place::Unix(folder.path().join("a/b/s"));
     assert!(refused(&deep).contains("cannot open its folder"));
     for text in ["unix:", "nowhere", "127.0.0.1"] {

@@ -1,9 +1,10 @@
 //! How many clients there are, and which of them gives way to a new one.
 //!
 //! There is room for a number of clients. If one more comes, the one for which nothing was done for the longest time
-//! gives way, once that is long enough; until then the new one waits, or is turned away. So clients that hold connections, or make
+//! gives way, once that is long enough; until then the new one waits, but not longer than it takes any client to be
+//! idle for so long. So clients that hold connections, or make
 //! connections and ask nothing, keep nobody out: who asks at once is answered before it is its turn to give way. If
-//! something is being done for all clients, the new one is turned away.
+//! something is done for all clients again and again, the new one is turned away.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,8 +31,6 @@ pub struct Room {
     pub clients: usize,
     /// For how long nothing was done for a client that gives way to a new one if there is no room.
     pub gives_way: Nanos,
-    /// Whether a new one waits until that is long enough; if not, it is turned away.
-    pub waits: bool,
 }
 
 /// What is done for a client.
@@ -104,8 +103,6 @@ enum Vacancy {
     Wait(u64),
     /// One would give way, if what has come from it in the meantime were looked at first.
     Look,
-    /// All are busy, or none is idle for long enough and nobody waits for that.
-    None,
 }
 
 impl Register {
@@ -127,7 +124,7 @@ impl Register {
         let now = now();
         let idle = open.iter().map(|(&number, status)| (number, status.idle(now)));
         match longest_idle(idle) {
-            None => Vacancy::None,
+            None => Vacancy::Wait(self.room.gives_way.as_nanos()),
             Some((_, idle)) if idle >= self.room.gives_way.as_nanos() && !has_looked => {
                 Vacancy::Look
             }
@@ -137,18 +134,23 @@ impl Register {
                 }
                 Vacancy::Free
             }
-            Some(_) if !self.room.waits => Vacancy::None,
             Some((_, idle)) => Vacancy::Wait(self.room.gives_way.as_nanos() - idle),
         }
     }
 
-    /// Waits until there is room, if there can be some.
-    async fn has_room(&self) -> bool {
+    /// Waits until there is room, if there can be some. `full_since`: since when there was none for anybody.
+    async fn has_room(&self, full_since: &mut Option<u64>) -> bool {
         let mut has_looked = false;
         loop {
             match self.vacancy(has_looked) {
-                Vacancy::Free => return true,
-                Vacancy::None => return false,
+                Vacancy::Free => {
+                    *full_since = None;
+                    return true;
+                }
+                // Whoever asks nothing would have given way: something is done for all of them.
+                Vacancy::Wait(_) if full_since.is_some_and(|since| self.was_full_long(since)) => {
+                    return false;
+                }
                 // The event loop reads what can be read before its timers: on a loaded machine a request may have
                 // come long ago, and nobody gives way because nobody looked.
                 Vacancy::Look => {
@@ -157,11 +159,16 @@ impl Register {
                 }
                 Vacancy::Wait(time) => {
                     has_looked = false;
+                    full_since.get_or_insert_with(now);
                     let left = self.left.notified();
                     let _ = tokio::time::timeout(Duration::from_nanos(time), left).await;
                 }
             }
         }
+    }
+
+    fn was_full_long(&self, since: u64) -> bool {
+        now().saturating_sub(since) >= 2 * self.room.gives_way.as_nanos()
     }
 
     fn enter(self: &Arc<Self>) -> Client {
@@ -189,11 +196,12 @@ pub(crate) async fn take<F: Future<Output = ()> + Send + 'static>(
     serve: impl Fn(Stream, Client) -> F,
     turned_away: &[u8],
 ) {
-    let Ok(listener) = Taking::new(listener) else { return };
+    let Ok(mut listener) = Taking::new(listener) else { return };
     let register = Register::new(room);
+    let mut full_since = None;
     loop {
         match listener.take().await {
-            Ok(stream) if register.has_room().await => {
+            Ok(stream) if register.has_room(&mut full_since).await => {
                 tokio::spawn(serve(stream, register.enter()));
             }
             Ok(stream) => stream.dismiss(turned_away).await,
@@ -292,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_was_done_decides_who_is_idle() {
-        let room = Room { clients: 2, gives_way: Nanos::ZERO, waits: true };
+        let room = Room { clients: 2, gives_way: Nanos::ZERO };
         let register = Register::new(room);
         let (one, two) = (register.enter(), register.enter());
         assert!(one.had_nothing() && one.asks_nothing());
@@ -306,12 +314,12 @@ mod tests {
         one.keep();
         one.answered();
         two.busy();
-        assert!(matches!(register.vacancy(true), Vacancy::None));
+        assert!(matches!(register.vacancy(true), Vacancy::Wait(_)));
         two.answered();
         assert!(matches!(register.vacancy(true), Vacancy::Free), "the second gives way");
         let third = register.enter();
         third.busy();
-        assert!(matches!(register.vacancy(true), Vacancy::None));
+        assert!(matches!(register.vacancy(true), Vacancy::Wait(_)));
         drop(one);
         assert!(matches!(register.vacancy(true), Vacancy::Free));
     }

@@ -75,7 +75,7 @@ pub async fn serve<P: Protocol>(listener: impl Into<Listener>, limits: Limits, p
     let turned_away = P::error(format!(
         "{limit} clients are connected, which is the limit; disconnect one of them"
     ));
-    let room = Room { clients: limit, gives_way: limits.gives_way, waits: false };
+    let room = Room { clients: limit, gives_way: limits.gives_way };
     let protocol = Arc::new(protocol);
     let converse = move |stream, client| converse(stream, client, limits, Arc::clone(&protocol));
     clients::take(listener.into(), room, converse, &turned_away).await;

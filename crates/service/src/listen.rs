@@ -3,10 +3,12 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
+use std::time::Duration;
 
 use candor_linux::tcp;
 
 use crate::stream::Stream;
+use crate::unix::{Bound, SocketFile};
 
 /// How many connections wait to be taken. The kernel has a limit of its own (`net.core.somaxconn`).
 const WAITING: i32 = 4_096;
@@ -16,6 +18,9 @@ const WAITING: i32 = 4_096;
 const MOST_UNDER_WAY: u32 = 64 << 10;
 /// Bytes that the kernel takes before it has sent those it took earlier: what it has not taken can still give way to newer.
 const MOST_UNSENT: u32 = 16 << 10;
+
+/// How often it is looked whether the file of a socket is still there.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Who can reach an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,8 +60,8 @@ pub fn tcp(address: SocketAddr, exposure: Exposure) -> Result<TcpListener, Error
 pub enum Listener {
     /// By an address.
     Tcp(TcpListener),
-    /// By a file.
-    Unix(UnixListener),
+    /// By a file, which is made again if it is ours and somebody deletes it.
+    Unix(UnixListener, Option<SocketFile>),
 }
 
 impl From<TcpListener> for Listener {
@@ -67,14 +72,20 @@ impl From<TcpListener> for Listener {
 
 impl From<UnixListener> for Listener {
     fn from(listener: UnixListener) -> Self {
-        Self::Unix(listener)
+        Self::Unix(listener, None)
+    }
+}
+
+impl From<Bound> for Listener {
+    fn from(Bound { listener, file }: Bound) -> Self {
+        Self::Unix(listener, Some(file))
     }
 }
 
 /// A listener in the event loop.
 pub(crate) enum Taking {
     Tcp(tokio::net::TcpListener),
-    Unix(tokio::net::UnixListener),
+    Unix(tokio::net::UnixListener, Option<SocketFile>),
 }
 
 impl Taking {
@@ -84,14 +95,11 @@ impl Taking {
                 listener.set_nonblocking(true)?;
                 Self::Tcp(tokio::net::TcpListener::from_std(listener)?)
             }
-            Listener::Unix(listener) => {
-                listener.set_nonblocking(true)?;
-                Self::Unix(tokio::net::UnixListener::from_std(listener)?)
-            }
+            Listener::Unix(listener, file) => Self::Unix(in_loop(listener)?, file),
         })
     }
 
-    pub(crate) async fn take(&self) -> io::Result<Stream> {
+    pub(crate) async fn take(&mut self) -> io::Result<Stream> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
@@ -101,11 +109,30 @@ impl Taking {
                 let _ = tcp::set_send_buffer(&stream, MOST_UNDER_WAY);
                 Ok(Stream::Tcp(stream))
             }
-            Self::Unix(listener) => {
-                let (stream, _) = listener.accept().await?;
-                let _ = tcp::set_send_buffer(&stream, MOST_UNDER_WAY);
-                Ok(Stream::Unix(stream))
-            }
+            Self::Unix(listener, file) => loop {
+                match tokio::time::timeout(LOOK, listener.accept()).await {
+                    Ok(accepted) => {
+                        let (stream, _) = accepted?;
+                        let _ = tcp::set_send_buffer(&stream, MOST_UNDER_WAY);
+                        return Ok(Stream::Unix(stream));
+                    }
+                    Err(_) => {
+                        let Some(mut lost) = file.take() else { continue };
+                        // It may wait for another program that is about to make the same.
+                        let look = move || (lost.renew(), lost);
+                        let (made, kept) = tokio::task::spawn_blocking(look).await?;
+                        *file = Some(kept);
+                        if let Some(made) = made {
+                            *listener = in_loop(made)?;
+                        }
+                    }
+                }
+            },
         }
     }
+}
+
+fn in_loop(listener: UnixListener) -> io::Result<tokio::net::UnixListener> {
+    listener.set_nonblocking(true)?;
+    tokio::net::UnixListener::from_std(listener)
 }

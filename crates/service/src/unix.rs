@@ -1,7 +1,7 @@
 //! Sockets that are files: made so that nobody else gets at them, and never two of the same name.
 //!
 //! A socket that nobody listens to any more is replaced. A folder in which other users could replace the socket is
-//! refused. The file is removed in the end.
+//! refused. A file that somebody deletes is made again, and it is removed in the end.
 
 use std::fmt;
 use std::fs::{self, Metadata, Permissions};
@@ -140,7 +140,9 @@ impl Kind {
 
     fn bind_in(self, parent: &Path, path: &Path, access: Access) -> Result<Bound, Error> {
         let fail = |reason| Error { kind: self, path: path.to_owned(), reason };
-        attempt_in(self, parent, path, access).map_err(fail)
+        let (listener, identity) = attempt_in(self, parent, path, access).map_err(fail)?;
+        let (parent, path) = (parent.to_owned(), path.to_owned());
+        Ok(Bound { listener, file: SocketFile { kind: self, access, parent, path, identity } })
     }
 
     /// Makes the socket in the first of these places where that is possible. A folder that is a
@@ -165,8 +167,13 @@ impl Kind {
     }
 }
 
-/// Tries one place.
-fn attempt_in(kind: Kind, parent: &Path, path: &Path, access: Access) -> Result<Bound, Reason> {
+/// Tries one place. Gives what tells the file from others, too.
+fn attempt_in(
+    kind: Kind,
+    parent: &Path,
+    path: &Path,
+    access: Access,
+) -> Result<(UnixListener, Identity), Reason> {
     let fail = |attempt| move |error| Reason::Io { attempt, error };
     let folder = Folder::open_or_make(parent, mode_of(parent, access.folder_mode()));
     let folder = folder.map_err(fail("open its folder"))?;
@@ -180,7 +187,7 @@ fn attempt_in(kind: Kind, parent: &Path, path: &Path, access: Access) -> Result<
     look(path)?;
     let listener = make(&folder, path, access).map_err(fail("create the socket"))?;
     let metadata = fs::symlink_metadata(path).map_err(fail("read the new socket"))?;
-    Ok(Bound { listener, file: SocketFile::new(path, &metadata) })
+    Ok((listener, identity_of(&metadata)))
 }
 
 /// Lets the group of this process find the socket. A folder of another group has to be open to all for
@@ -269,11 +276,21 @@ fn make(folder: &Folder, path: &Path, access: Access) -> io::Result<UnixListener
     }
 }
 
+/// The device and the number of a file.
+type Identity = (u64, u64);
+
+fn identity_of(metadata: &Metadata) -> Identity {
+    (metadata.dev(), metadata.ino())
+}
+
 /// The file of a socket, removed in the end unless it is another one by then.
 #[derive(Debug)]
 pub struct SocketFile {
+    kind: Kind,
+    access: Access,
+    parent: PathBuf,
     path: PathBuf,
-    identity: (u64, u64),
+    identity: Identity,
 }
 
 impl SocketFile {
@@ -283,15 +300,24 @@ impl SocketFile {
         &self.path
     }
 
-    fn new(path: &Path, metadata: &Metadata) -> Self {
-        Self { path: path.to_owned(), identity: (metadata.dev(), metadata.ino()) }
+    /// Makes the socket again if somebody has deleted its file; clients that are connected stay so. `None` if it is
+    /// there, another file has its name, or it cannot be made.
+    pub fn renew(&mut self) -> Option<UnixListener> {
+        let error = fs::symlink_metadata(&self.path).err()?;
+        if error.kind() != ErrorKind::NotFound {
+            return None;
+        }
+        let made = attempt_in(self.kind, &self.parent, &self.path, self.access);
+        let (listener, identity) = made.ok()?;
+        self.identity = identity;
+        Some(listener)
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
         let metadata = fs::symlink_metadata(&self.path);
-        if metadata.is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity) {
+        if metadata.is_ok_and(|metadata| identity_of(&metadata) == self.identity) {
             let _ = fs::remove_file(&self.path);
         }
     }

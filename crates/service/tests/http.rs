@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const REQUEST: &[u8] = b"GET /some HTTP/1.1\r\n\r\n";
 
 fn limits(clients: usize, patience: Nanos) -> Limits {
-    let room = Room { clients, gives_way: Nanos::from_millis(50), waits: true };
+    let room = Room { clients, gives_way: Nanos::from_millis(50) };
     Limits { room, head: MIN_HEAD, patience, keeps_alive: false }
 }
 
@@ -102,7 +102,7 @@ fn an_answer_that_is_not_taken_ends_too() {
     let listener = listen::tcp((Ipv4Addr::LOCALHOST, 0).into(), Exposure::Loopback).unwrap();
     let address = listener.local_addr().unwrap();
     // A second client is let in when the first has left.
-    let room = Room { clients: 1, gives_way: Nanos::from_secs(3_600), waits: true };
+    let room = Room { clients: 1, gives_way: Nanos::from_secs(3_600) };
     let limits = Limits { room, ..limits(1, Nanos::from_millis(300)) };
     let _reactor = Reactor::start("http", http::serve(listener, limits, huge)).unwrap();
     let mut first = connect(address);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use candor_service::Reactor;
 use candor_service::lines::{self, Limits, Protocol, Reply};
-use candor_service::unix::{self, Access, Bound, Kind, SocketFile};
+use candor_service::unix::{self, Access, Bound, Kind};
 use candor_time::Nanos;
 
 use super::{Answer, Handler, PROTOCOL, Request, Version};
@@ -37,19 +37,19 @@ impl Listening {
         limits: Limits,
         other: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<Server> {
-        let Bound { listener, file } = self.0;
-        let control = lines::serve(listener, limits, Control(handler));
+        let path = self.0.file.path().to_owned();
+        let control = lines::serve(self.0, limits, Control(handler));
         let reactor = Reactor::start("service", candor_service::both(control, other))?;
-        Ok(Server { _reactor: reactor, file })
+        Ok(Server { _reactor: reactor, path })
     }
 }
 
-/// The control socket in operation. When it is dropped clients are disconnected and its file is
-/// removed. Whoever drops it may hold the lock of the handler.
+/// The control socket in operation. A file that somebody deletes is made again. When it is dropped clients are
+/// disconnected and its file is removed. Whoever drops it may hold the lock of the handler.
 #[derive(Debug)]
 pub struct Server {
     _reactor: Reactor,
-    file: SocketFile,
+    path: PathBuf,
 }
 
 impl Server {
@@ -72,7 +72,7 @@ impl Server {
     /// Where the socket is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.file.path()
+        &self.path
     }
 }
 
