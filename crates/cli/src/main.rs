@@ -136,7 +136,7 @@ fn command() -> clap::Command {
 }
 
 fn main() -> ExitCode {
-    if let Err(error) = candor_linux::signal::survive_file_size_limit() {
+    if let Err(error) = candor_linux::limits::live_with() {
         return exit_code(Err(error.to_string()));
     }
     let color = Color::of_arguments(std::env::args_os());

@@ -340,7 +340,7 @@ fn rules_that_are_too_large_for_the_process_leave_the_old_ones_in_use() {
     write(&rule);
     let program = env!("CARGO_BIN_EXE_candor");
     let line = format!(
-        "ulimit -v 200000; MALLOC_ARENA_MAX=1 exec {program} route run drive.rules.toml --control ./drive.sock"
+        "ulimit -v 200000; exec {program} route run drive.rules.toml --control ./drive.sock"
     );
     let mut child = Command::new("sh")
         .args(["-c", &line])

@@ -152,3 +152,46 @@ fn a_bus_without_descriptors_does_not_spin_and_leaves_out_who_says_nothing() {
     dump.kill().unwrap();
     dump.wait().unwrap();
 }
+
+#[test]
+fn a_gateway_survives_rules_that_its_memory_does_not_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("many.toml");
+    let mut outcomes = Vec::new();
+    for limit_kb in (60_000..=150_000).step_by(10_000) {
+        let bus = format!("limits-{}-{limit_kb}", std::process::id());
+        let buses = format!("[bus]\na = \"sim:{bus}-a\"\nb = \"sim:{bus}-b\"\n");
+        fs::write(&path, format!("{buses}[[rule]]\nfrom = \"a\"\nto = \"b\"\n")).unwrap();
+        let line = format!("ulimit -v {limit_kb}; exec \"$0\" route run many.toml --control ./s");
+        let mut gateway = Command::new("sh")
+            .args(["-c", &line, env!("CARGO_BIN_EXE_candor")])
+            .current_dir(folder.path())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(gateway.stderr.take().unwrap()).lines().map(Result::unwrap);
+        if !lines.any(|line| line.contains("control socket")) {
+            let status = gateway.wait().unwrap();
+            assert_eq!((status.signal(), status.code()), (None, Some(2)), "{limit_kb} kB");
+            continue;
+        }
+        let rules = (0..4_000).map(|rule| {
+            format!("[[rule]]\nfrom = \"a\"\nto = \"b\"\nmatch = [\"0x{rule:08X}x\"]\n")
+        });
+        // Two changes, one by the file that was written and one that is asked for.
+        fs::write(&path, buses + &rules.collect::<String>()).unwrap();
+        let load = Command::new(env!("CARGO_BIN_EXE_candor"))
+            .args(["route", "load", "many.toml", "--control", "./s"])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&load.stderr);
+        let is_loaded = load.status.success();
+        assert!(is_loaded || said.contains("these rules may take"), "{limit_kb} kB: {said}");
+        assert!(gateway.try_wait().unwrap().is_none(), "{limit_kb} kB: it has ended");
+        outcomes.push(is_loaded);
+        gateway.kill().unwrap();
+        gateway.wait().unwrap();
+    }
+    assert!(outcomes.contains(&false) && outcomes.contains(&true), "{outcomes:?}");
+}

@@ -44,6 +44,7 @@ pub mod event;
 pub mod folder;
 pub mod gaps;
 pub mod icmp;
+pub mod limits;
 pub mod lock;
 pub mod module;
 pub mod mount;

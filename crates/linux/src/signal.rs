@@ -12,24 +12,10 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::errno::Errno as RawErrno;
-use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal as RawSignal};
+use nix::sys::signal::{SigSet, Signal as RawSignal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use crate::Error;
-
-/// From now on, writing beyond the limit of file sizes (`ulimit -f`) fails with `EFBIG`; by default, `SIGXFSZ` ends the process
-/// (`setrlimit(2)`). Programs that are started have the default back: `execve(2)` keeps what is ignored, but no handlers.
-///
-/// # Errors
-/// The kernel refuses.
-pub fn survive_file_size_limit() -> Result<(), Error> {
-    extern "C" fn nothing(_: libc::c_int) {}
-    let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
-    // SAFETY: the handler does nothing, so it may run at any time.
-    unsafe { signal::sigaction(RawSignal::SIGXFSZ, &action) }
-        .map(drop)
-        .map_err(|errno| Error::new("survive", "the limit of file sizes", errno.into()))
-}
 
 /// A signal that a service lives with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,20 +110,6 @@ mod tests {
     fn raise(signal: Signal) {
         // It goes to the calling thread, which blocks it.
         nix::sys::signal::raise(signal.raw()).unwrap();
-    }
-
-    #[test]
-    fn a_program_that_is_started_has_the_default_back() {
-        use std::os::unix::process::ExitStatusExt;
-        survive_file_size_limit().unwrap();
-        let folder = std::env::temp_dir().join(format!("candor-limit-{}", std::process::id()));
-        // The shell itself writes too much.
-        let script =
-            "ulimit -f 1; while :; do echo 0123456789abcdef0123456789abcdef; done > \"$0\"";
-        let status =
-            std::process::Command::new("sh").args(["-c", script]).arg(&folder).status().unwrap();
-        std::fs::remove_file(&folder).unwrap();
-        assert_eq!(status.signal(), Some(libc::SIGXFSZ), "{status}");
     }
 
     /// In a thread of its own, since the others of this process block nothing.
