@@ -11,7 +11,7 @@
  * Results. Functions that return int return 0 or a number if all is well, and a negative errno if not
  * (-EINVAL, ...). vca_last_error() tells place, reason and remedy.
  *
- *   -EINVAL           a name, an option or an argument is wrong; a pointer is null
+ *   -EINVAL           a name, an option or an argument is wrong; a pointer is null or not aligned
  *   -EBADF            the handle is closed, or was not opened for this
  *   -EBUSY            somebody else has the bus, or it is full; a recording of this name exists
  *                     already; another thread is in the same half of the handle

@@ -63,15 +63,17 @@ fn bus_of(handle: *mut Vca) -> Result<Arc<Bus>, Failure> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vca_open(name: *const c_char, flags: c_uint, out: *mut *mut Vca) -> c_int {
     guarded(|| {
-        let null =
-            || Failure::invalid("a pointer is null", "pass a name and a place for the handle");
-        if out.is_null() {
-            return Err(null());
+        let unusable = || {
+            let reason = "`name` or `out` is null, or `out` is not aligned";
+            Failure::invalid(reason, "pass a name and a place for the handle")
+        };
+        if !is_usable(out) {
+            return Err(unusable());
         }
-        // SAFETY: `out` is not null, so the caller has a place there.
+        // SAFETY: the caller has a place for a pointer at this address, which is not null and aligned.
         unsafe { out.write(ptr::null_mut()) };
         if name.is_null() {
-            return Err(null());
+            return Err(unusable());
         }
         // SAFETY: `name` is not null, so it is a string with a zero at its end, which lives during this call.
         let name = unsafe { CStr::from_ptr(name) };

@@ -213,6 +213,32 @@ fn frames_go_through_and_are_counted() {
 }
 
 #[test]
+fn a_frame_is_passed_on_as_often_as_max_hops_says_and_then_refused() {
+    for max_hops in [1, 2, 5] {
+        let mut fixture = Fixture::new();
+        let capture = Capture::new(fixture.output.take().unwrap());
+        // What is sent with echo the rules of that bus see too.
+        fixture.buses = format!("max_hops = {max_hops}\n{}", fixture.buses);
+        let mut gateway = fixture.start(
+            "[[rule]]\nname = \"in\"\nfrom = \"a\"\nto = \"b\"\necho = true\n\
+             [[rule]]\nname = \"again\"\nfrom = \"b\"\nto = \"b\"\necho = true\n\
+             allow_return = true\n",
+        );
+        fixture.send(&numbered(7));
+        fixture.flush();
+        assert_eq!(capture.wait_for(max_hops), vec![numbered(7); max_hops as usize]);
+        // It may come before it is counted.
+        gateway.stop();
+        let snapshot = gateway.snapshot();
+        let [once, again] = &*snapshot.rules else { panic!("{:?}", snapshot.rules) };
+        assert_eq!((once.handled, once.refused()), (1, 0), "{max_hops}: {once:?}");
+        assert_eq!((again.handled, again.refused()), (max_hops - 1, 1), "{max_hops}: {again:?}");
+        assert_eq!(again.stopped["hop_limit"], 1, "{max_hops}: {again:?}");
+        assert_eq!(capture.count(), max_hops, "no copy beyond the limit");
+    }
+}
+
+#[test]
 fn a_change_of_rules_loses_and_reorders_nothing() {
     const CHANGES: u64 = 50;
     /// So many frames may be under way: fewer than fit into the buffers of the sockets.

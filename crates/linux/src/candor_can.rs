@@ -1,6 +1,7 @@
 //! The character devices of the driver `candor_can`: its interface for programs, as `kernel/candor_can/candor_can.h` has it.
 
 use std::fs::{File, OpenOptions};
+use std::marker::PhantomData;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -110,6 +111,7 @@ struct Queue {
     policy: u32,
 }
 
+/// The only structure with a pointer: `frames` has room for `count` of them.
 #[repr(C)]
 struct Read {
     until_ns: u64,
@@ -187,15 +189,48 @@ const NONE: c_ulong = 0;
 const WRITE: c_ulong = 1;
 const READ: c_ulong = 2;
 
-const GET_STATISTICS: c_ulong = number(READ, size_of::<Statistics>(), 1);
-const GET_BITRATE: c_ulong = number(READ, size_of::<BitRate>(), 2);
-const SET_BITRATE: c_ulong = number(WRITE, size_of::<BitRate>(), 3);
-const START: c_ulong = number(NONE, 0, 5);
-const STOP: c_ulong = number(NONE, 0, 6);
-const SET_FILTERS: c_ulong = number(WRITE, size_of::<Filters>(), 7);
-const SET_QUEUE: c_ulong = number(WRITE, size_of::<Queue>(), 8);
-const SET_PRIORITY: c_ulong = number(WRITE, size_of::<u32>(), 9);
-const SET_OPTIONS: c_ulong = number(WRITE, size_of::<u32>(), 10);
+/// What a request reads or writes.
+///
+/// # Safety
+/// Any bits are a valid value and none are a pointer; and no structure with a pointer is as long, since the length is part
+/// of the number by which the driver tells requests.
+unsafe trait Argument {}
+
+// SAFETY: nothing.
+unsafe impl Argument for () {}
+// SAFETY: a number.
+unsafe impl Argument for u32 {}
+// SAFETY: numbers.
+unsafe impl Argument for Statistics {}
+// SAFETY: numbers.
+unsafe impl Argument for BitRate {}
+// SAFETY: numbers.
+unsafe impl Argument for Filters {}
+// SAFETY: numbers.
+unsafe impl Argument for Queue {}
+
+/// A request with its argument.
+struct Request<T> {
+    number: c_ulong,
+    argument: PhantomData<T>,
+}
+
+impl<T: Argument> Request<T> {
+    const fn new(direction: c_ulong, which: c_ulong) -> Self {
+        assert!(size_of::<T>() != size_of::<Read>());
+        Self { number: number(direction, size_of::<T>(), which), argument: PhantomData }
+    }
+}
+
+const GET_STATISTICS: Request<Statistics> = Request::new(READ, 1);
+const GET_BITRATE: Request<BitRate> = Request::new(READ, 2);
+const SET_BITRATE: Request<BitRate> = Request::new(WRITE, 3);
+const START: Request<()> = Request::new(NONE, 5);
+const STOP: Request<()> = Request::new(NONE, 6);
+const SET_FILTERS: Request<Filters> = Request::new(WRITE, 7);
+const SET_QUEUE: Request<Queue> = Request::new(WRITE, 8);
+const SET_PRIORITY: Request<u32> = Request::new(WRITE, 9);
+const SET_OPTIONS: Request<u32> = Request::new(WRITE, 10);
 const READ_UNTIL: c_ulong = number(WRITE, size_of::<Read>(), 12);
 
 /// What this handle sends comes back to it.
@@ -241,17 +276,23 @@ impl Device {
         Ok(Self { file, name: name.into() })
     }
 
-    /// One call; `argument` is what `request` takes.
-    fn control<T>(
+    /// One call.
+    fn control<T: Argument>(
         &self,
         attempt: &'static str,
-        request: c_ulong,
-        argument: *mut T,
-    ) -> Result<i32, Error> {
-        // SAFETY: `argument` is a valid place for the structure that `request` reads or writes: each caller below passes a
-        // reference to one whose size is in the request. The driver keeps no pointer.
-        check(unsafe { libc::ioctl(self.file.as_raw_fd(), request as _, argument) })
-            .map_err(|errno| Error::new(attempt, &*self.name, errno))
+        request: Request<T>,
+        argument: &mut T,
+    ) -> Result<(), Error> {
+        let argument: *mut T = argument;
+        // SAFETY: the driver reads or writes as many bytes as the number says, which are those of `T`, and any are
+        // valid; it follows and keeps no pointer.
+        check(unsafe { libc::ioctl(self.file.as_raw_fd(), request.number as _, argument) })
+            .map(drop)
+            .map_err(|errno| self.error(attempt, errno))
+    }
+
+    fn error(&self, attempt: &'static str, errno: Errno) -> Error {
+        Error::new(attempt, &*self.name, errno)
     }
 
     /// Reads frames, at least one, until the limit; none if it is over, or a signal came.
@@ -266,16 +307,14 @@ impl Device {
             Limit::Never => u64::MAX,
         };
         let frames = room.as_mut_ptr().expose_provenance() as u64;
-        let mut read = Read { until_ns, frames, count: room.len() as u32, reserved: 0 };
-        // The driver writes `count` frames to `frames` at most, which `room` is.
-        match self.control("read from", READ_UNTIL, &raw mut read) {
+        let count = u32::try_from(room.len()).unwrap_or(u32::MAX);
+        let mut read = Read { until_ns, frames, count, reserved: 0 };
+        let place = &raw mut read;
+        // SAFETY: a `Read`; the driver writes `count` frames to `frames` at most, which `room` has.
+        match check(unsafe { libc::ioctl(self.file.as_raw_fd(), READ_UNTIL as _, place) }) {
             Ok(count) => Ok(count.unsigned_abs() as usize),
-            Err(error)
-                if [libc::EAGAIN, libc::ETIMEDOUT, libc::EINTR].iter().any(|&it| error.is(it)) =>
-            {
-                Ok(0)
-            }
-            Err(error) => Err(error),
+            Err(Errno(libc::EAGAIN | libc::ETIMEDOUT | libc::EINTR)) => Ok(0),
+            Err(errno) => Err(self.error("read from", errno)),
         }
     }
 
@@ -301,7 +340,7 @@ impl Device {
     /// The device is gone.
     pub fn statistics(&self) -> Result<Statistics, Error> {
         let mut statistics = Statistics::default();
-        self.control("read the statistics of", GET_STATISTICS, &raw mut statistics)?;
+        self.control("read the statistics of", GET_STATISTICS, &mut statistics)?;
         Ok(statistics)
     }
 
@@ -311,7 +350,7 @@ impl Device {
     /// The device is gone.
     pub fn bit_rate(&self) -> Result<BitRate, Error> {
         let mut rate = BitRate::default();
-        self.control("read the bit rate of", GET_BITRATE, &raw mut rate)?;
+        self.control("read the bit rate of", GET_BITRATE, &mut rate)?;
         Ok(rate)
     }
 
@@ -320,10 +359,10 @@ impl Device {
     /// # Errors
     /// The device is gone, or knows no such bit rate.
     pub fn restart(&self, bitrate: u32) -> Result<(), Error> {
-        self.control::<u32>("stop", STOP, std::ptr::null_mut())?;
+        self.control("stop", STOP, &mut ())?;
         let mut rate = BitRate { bitrate, ..BitRate::default() };
-        self.control("set the bit rate of", SET_BITRATE, &raw mut rate)?;
-        self.control::<u32>("start", START, std::ptr::null_mut()).map(drop)
+        self.control("set the bit rate of", SET_BITRATE, &mut rate)?;
+        self.control("start", START, &mut ())
     }
 
     /// Which frames are received: those that one of at most [`MOST_FILTERS`] filters takes, and which
@@ -339,7 +378,7 @@ impl Device {
         };
         room.copy_from_slice(filters);
         let mut filters = Filters { count: filters.len() as u32, errors, filters: all };
-        self.control("set the filters of", SET_FILTERS, &raw mut filters).map(drop)
+        self.control("set the filters of", SET_FILTERS, &mut filters)
     }
 
     /// A new receive queue with so many slots; with `overwrites`, a frame that comes to a full one replaces the oldest.
@@ -348,8 +387,7 @@ impl Device {
     /// The device is gone, or there are 0 or more than 4,096 slots.
     pub fn set_queue(&self, slots: u32, overwrites: bool) -> Result<(), Error> {
         let mut queue = Queue { slots, policy: overwrites.into() };
-        self.control("set the queue of", SET_QUEUE, &raw mut queue)
-            .map(drop)
+        self.control("set the queue of", SET_QUEUE, &mut queue)
             .map_err(|error| error.remedy_if(libc::EINVAL, "a queue has 1 to 4,096 slots"))
     }
 
@@ -359,7 +397,7 @@ impl Device {
     /// The device is gone, or there is no such queue.
     pub fn set_priority(&self, priority: u32) -> Result<(), Error> {
         let mut priority = priority;
-        self.control("set the priority of", SET_PRIORITY, &raw mut priority).map(drop)
+        self.control("set the priority of", SET_PRIORITY, &mut priority)
     }
 
     /// A mask of [`RECEIVE_OWN`] and [`NO_LOCAL`].
@@ -368,7 +406,7 @@ impl Device {
     /// The device is gone.
     pub fn set_options(&self, options: u32) -> Result<(), Error> {
         let mut options = options;
-        self.control("set the options of", SET_OPTIONS, &raw mut options).map(drop)
+        self.control("set the options of", SET_OPTIONS, &mut options)
     }
 }
 
@@ -394,12 +432,12 @@ mod tests {
     #[test]
     fn requests_have_the_numbers_of_the_header() {
         // As a C compiler prints them.
-        assert_eq!(GET_STATISTICS, 0x8088_C501);
-        assert_eq!((GET_BITRATE, SET_BITRATE), (0x8008_C502, 0x4008_C503));
-        assert_eq!((START, STOP), (0xC505, 0xC506));
-        assert_eq!((SET_FILTERS, SET_QUEUE), (0x4188_C507, 0x4008_C508));
+        assert_eq!(GET_STATISTICS.number, 0x8088_C501);
+        assert_eq!((GET_BITRATE.number, SET_BITRATE.number), (0x8008_C502, 0x4008_C503));
+        assert_eq!((START.number, STOP.number), (0xC505, 0xC506));
+        assert_eq!((SET_FILTERS.number, SET_QUEUE.number), (0x4188_C507, 0x4008_C508));
         assert_eq!(
-            (SET_PRIORITY, SET_OPTIONS, READ_UNTIL),
+            (SET_PRIORITY.number, SET_OPTIONS.number, READ_UNTIL),
             (0x4004_C509, 0x4004_C50A, 0x4018_C50C)
         );
     }

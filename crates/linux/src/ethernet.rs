@@ -158,7 +158,7 @@ impl EthernetSocket {
         let fd = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(fail(attempt))?;
         let index = interface_index(interface)?;
         let set = |level, option, value: c_int| {
-            socket::set_option(fd.as_fd(), level, option, &value)
+            socket::set_option(fd.as_fd(), level, option, value)
                 .map_err(fail("set up an Ethernet socket on"))
         };
         let ignores_outgoing = c_int::from(!options.hears_outgoing);
@@ -190,8 +190,7 @@ impl EthernetSocket {
                 mr_alen: 0,
                 mr_address: [0; 8],
             };
-            let option = libc::PACKET_ADD_MEMBERSHIP;
-            socket::set_option(fd.as_fd(), libc::SOL_PACKET, option, &membership)
+            socket::set_structures(fd.as_fd(), &[membership])
                 .map_err(fail("receive the frames for all addresses on"))?;
         }
         let [a, b, c, d, e, f, _, _] = address.sll_addr;

@@ -111,7 +111,7 @@ impl Ring {
             .map_err(fail("open a packet socket on"))?;
         let attempt = "set up the receive ring of";
         let set = |option, value: c_int| {
-            socket::set_option(fd.as_fd(), libc::SOL_PACKET, option, &value).map_err(fail(attempt))
+            socket::set_option(fd.as_fd(), libc::SOL_PACKET, option, value).map_err(fail(attempt))
         };
         set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as c_int)?;
         set(libc::PACKET_IGNORE_OUTGOING, 1)?;
@@ -123,7 +123,7 @@ impl Ring {
             tp_frame_size: SLOT_LEN as u32,
             tp_frame_nr: slots as u32,
         };
-        socket::set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+        socket::set_structures(fd.as_fd(), &[request])
             .map_err(fail(attempt))
             .map_err(|error| error.remedy_if(libc::ENOMEM, "ask for fewer frames"))?;
         let memory = Memory::map(fd.as_fd(), blocks * BLOCK_LEN).map_err(fail(attempt))?;
@@ -148,7 +148,7 @@ impl Ring {
     pub fn ignore_mark(&self, mark: u32) -> Result<(), Error> {
         // load the mark; if it is this one, keep no byte, else all of them
         let instruction = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
-        let mut program = [
+        let program = [
             instruction(
                 libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
                 0,
@@ -159,8 +159,7 @@ impl Ring {
             instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
             instruction(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
         ];
-        let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-        socket::set_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+        socket::attach_filter(self.as_fd(), &program)
             .map_err(|errno| fail("filter the frames of", &self.interface, errno))
     }
 
@@ -354,7 +353,7 @@ impl Sender {
         let index = interface_index(interface)?;
         let fd = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(fail)?;
         let bypass = c_int::from(past_queue);
-        socket::set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &bypass)
+        socket::set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, bypass)
             .map_err(fail)?;
         // Not bound, and of protocol 0: receives nothing.
         Ok(Self { fd, interface: interface.into(), index })

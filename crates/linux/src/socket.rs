@@ -69,7 +69,7 @@ pub(crate) fn open(domain: c_int, kind: c_int, protocol: c_int) -> Result<OwnedF
     Ok(rustix::net::socket_with(domain, kind, SocketFlags::CLOEXEC, protocol)?)
 }
 
-/// Binds to an address, one of the `sockaddr` structures.
+/// Binds to an address, one of the `sockaddr` structures. The kernel copies it, and follows no pointer in it.
 pub(crate) fn bind<T: Copy>(fd: BorrowedFd<'_>, address: &T) -> Result<(), Errno> {
     let address: *const T = address;
     let len = size_of::<T>() as socklen_t;
@@ -77,18 +77,63 @@ pub(crate) fn bind<T: Copy>(fd: BorrowedFd<'_>, address: &T) -> Result<(), Errno
     check(unsafe { libc::bind(fd.as_raw_fd(), address.cast(), len) }).map(drop)
 }
 
-/// Sets an option to a plain value.
-pub(crate) fn set_option<T: Copy>(
+/// Sets an option to a number. In four bytes is no pointer: options that take structures refuse them.
+pub(crate) fn set_option(
     fd: BorrowedFd<'_>,
     level: c_int,
     option: c_int,
-    value: &T,
+    value: c_int,
 ) -> Result<(), Errno> {
-    set_option_list(fd, level, option, std::slice::from_ref(value))
+    // SAFETY: no structure with a pointer is as short.
+    unsafe { set_bytes(fd, level, option, std::slice::from_ref(&value)) }
 }
 
-/// Sets an option to a list of plain values.
-pub(crate) fn set_option_list<T: Copy>(
+/// A structure that is the value of an option, or one of the values.
+///
+/// # Safety
+/// For this option the kernel reads structures of this type, and there is no pointer in them.
+pub(crate) unsafe trait Structure: Copy {
+    /// The level of the option.
+    const LEVEL: c_int;
+    /// Its number.
+    const OPTION: c_int;
+}
+
+// SAFETY: `packet_set_ring` of net/packet/af_packet.c; four numbers.
+unsafe impl Structure for libc::tpacket_req {
+    const LEVEL: c_int = libc::SOL_PACKET;
+    const OPTION: c_int = libc::PACKET_RX_RING;
+}
+
+// SAFETY: `packet_mc_add` of net/packet/af_packet.c; numbers and the bytes of an address.
+unsafe impl Structure for libc::packet_mreq {
+    const LEVEL: c_int = libc::SOL_PACKET;
+    const OPTION: c_int = libc::PACKET_ADD_MEMBERSHIP;
+}
+
+/// Sets the option of these structures.
+pub(crate) fn set_structures<T: Structure>(fd: BorrowedFd<'_>, values: &[T]) -> Result<(), Errno> {
+    // SAFETY: this is what `Structure` means.
+    unsafe { set_bytes(fd, T::LEVEL, T::OPTION, values) }
+}
+
+/// Receives only what a program of the classic BPF keeps (`SO_ATTACH_FILTER`). The kernel copies it.
+pub(crate) fn attach_filter(
+    fd: BorrowedFd<'_>,
+    program: &[libc::sock_filter],
+) -> Result<(), Errno> {
+    let len = u16::try_from(program.len()).map_err(|_| Errno(libc::EINVAL))?;
+    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    let values = std::slice::from_ref(&program);
+    // SAFETY: the pointer in it is to `len` instructions, which outlive the call; the kernel only reads them.
+    unsafe { set_bytes(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, values) }
+}
+
+/// Sets an option to the bytes of values.
+///
+/// # Safety
+/// Pointers that the kernel follows for this option are valid.
+unsafe fn set_bytes<T: Copy>(
     fd: BorrowedFd<'_>,
     level: c_int,
     option: c_int,
@@ -96,7 +141,7 @@ pub(crate) fn set_option_list<T: Copy>(
 ) -> Result<(), Errno> {
     let len = size_of_val(values) as socklen_t;
     let values = values.as_ptr().cast();
-    // SAFETY: `values` points to `len` readable bytes.
+    // SAFETY: `values` points to `len` readable bytes; the caller knows what is in them.
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, values, len) }).map(drop)
 }
 
@@ -124,7 +169,7 @@ fn buffer_size(bytes: u32) -> usize {
 
 /// Marks what is sent, for rules and filters of this machine; the mark is not sent along.
 pub(crate) fn set_mark(fd: BorrowedFd<'_>, mark: u32) -> Result<(), Errno> {
-    set_option(fd, libc::SOL_SOCKET, libc::SO_MARK, &mark)
+    set_option(fd, libc::SOL_SOCKET, libc::SO_MARK, mark.cast_signed())
 }
 
 /// Whether calls wait.
@@ -207,6 +252,8 @@ pub(crate) fn sent(outcome: Result<Option<usize>, Errno>) -> Result<Sent, Errno>
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
 
     #[test]
@@ -215,5 +262,31 @@ mod tests {
         let error = interface_index("no-such-if").unwrap_err();
         assert!(error.is(libc::ENODEV) && error.to_string().contains("ip link"), "{error}");
         assert!(interface_index("a\0b").unwrap_err().is(libc::EINVAL));
+    }
+
+    #[test]
+    fn a_filter_keeps_what_its_program_says_and_numbers_are_no_program() {
+        let to = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let from = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        to.set_nonblocking(true).unwrap();
+        let keep = |bytes| libc::sock_filter {
+            code: (libc::BPF_RET | libc::BPF_K) as u16,
+            jt: 0,
+            jf: 0,
+            k: bytes,
+        };
+        for (bytes, expected) in [(u32::MAX, Some(3)), (0, None)] {
+            attach_filter(to.as_fd(), &[keep(bytes)]).unwrap();
+            from.send_to(b"abc", to.local_addr().unwrap()).unwrap();
+            assert_eq!(to.recv(&mut [0; 8]).ok(), expected);
+        }
+        // More than the length of a program can say, and none.
+        let long = vec![keep(0); (1 << 16) + 1];
+        assert_eq!(attach_filter(to.as_fd(), &long), Err(Errno(libc::EINVAL)));
+        assert_eq!(attach_filter(to.as_fd(), &[]), Err(Errno(libc::EINVAL)));
+        for option in [libc::SO_ATTACH_FILTER, libc::SO_ATTACH_REUSEPORT_CBPF] {
+            let refused = set_option(to.as_fd(), libc::SOL_SOCKET, option, 1);
+            assert_eq!(refused, Err(Errno(libc::EINVAL)), "{option}");
+        }
     }
 }

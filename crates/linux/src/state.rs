@@ -36,7 +36,7 @@ pub fn set_receive_timeout(socket: &impl AsFd, timeout: Option<Nanos>) -> Result
 /// The kernel refuses.
 pub fn set_stamps(socket: &impl AsFd, are_wanted: bool) -> Result<(), Error> {
     let value = c_int::from(are_wanted);
-    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &value)
+    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, value)
         .map_err(|errno| Error::new("stamp what arrives for", "a socket", errno))
 }
 

@@ -69,7 +69,7 @@ pub fn set_backlog(listener: &TcpListener, connections: i32) -> Result<(), Error
 /// # Errors
 /// The kernel refuses.
 pub fn set_unsent_bound(stream: impl AsFd, bytes: u32) -> Result<(), Error> {
-    set_option(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes)
+    set_option(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes.cast_signed())
         .map_err(|errno| Error::new("limit the unsent bytes of", "a connection", errno))
 }
 

@@ -315,7 +315,7 @@ impl Inbox {
 /// # Errors
 /// The kernel refuses.
 pub fn count_overflow(socket: &UdpSocket) -> Result<(), Error> {
-    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &1_i32)
+    set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
         .map_err(|errno| Error::new("count what is dropped by", "a socket", errno))
 }
 

@@ -380,3 +380,155 @@ impl Worker {
         self.opened.receiver = receiver;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::UdpSocket;
+    use std::os::fd::{AsFd, BorrowedFd};
+    use std::os::unix::net::UnixStream;
+
+    use candor_events::{Bus, Hub};
+    use candor_port::{Origin, Received, Sent, Stamp, Waker};
+    use candor_time::Monotonic;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::session::Sessions;
+
+    fn pause() {
+        clock::sleep_until(clock::now::<Monotonic>() + Nanos::from_millis(1)).unwrap();
+    }
+
+    /// A port that makes errors, and then receives a frame a millisecond.
+    struct Failing {
+        errors: u64,
+        counters: Arc<ReceiverCounters>,
+        /// Something to read at one end, always.
+        ends: [UnixStream; 2],
+    }
+
+    impl Failing {
+        fn new(errors: u64) -> Self {
+            let (one, mut other) = UnixStream::pair().unwrap();
+            other.write_all(&[0]).unwrap();
+            Self { errors, counters: Arc::default(), ends: [one, other] }
+        }
+    }
+
+    impl Receiver for Failing {
+        fn receive(
+            &mut self,
+            _: Until,
+            take: &mut dyn FnMut(&Received),
+        ) -> Result<Progress, Error> {
+            if let Some(left) = self.errors.checked_sub(1) {
+                self.errors = left;
+                return Err(Error::new("the port", "it is broken"));
+            }
+            pause();
+            let frame = "123#01".parse().unwrap();
+            take(&Received { frame, stamp: Stamp::default(), origin: Origin::Bus });
+            Ok(Progress::Frames(1))
+        }
+
+        fn waker(&self) -> Option<Waker> {
+            None
+        }
+
+        fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+            Some(self.ends[0].as_fd())
+        }
+
+        fn counters(&self) -> Arc<ReceiverCounters> {
+            Arc::clone(&self.counters)
+        }
+    }
+
+    fn shared() -> Arc<Shared> {
+        Arc::new(Shared {
+            hub: Mutex::new(Hub::new(vec![Bus { name: "car".into(), database: None }])),
+            intakes: Mutex::default(),
+            changes: AtomicU64::new(0),
+            sessions: Sessions::default(),
+            allow_origin: Vec::new(),
+            stop: watch::Sender::new(false),
+            started: clock::now(),
+        })
+    }
+
+    /// A worker whose port makes so many errors.
+    fn worker(address: &str, errors: u64) -> Worker {
+        let receiver = Box::new(Failing::new(errors));
+        let intake = Arc::new(Intake { port: address.into(), ..Intake::default() });
+        intake.set_bus(0);
+        intake.adopt(&*receiver, None);
+        let address = address.parse().unwrap();
+        let opened = Opened { address, pace: Pace::Received, receiver, intake };
+        let (open, _) = mpsc::channel();
+        Worker { opened, coalesce: Nanos::ZERO, shared: shared(), _open: open }
+    }
+
+    /// Lets a thread or a task work until frames were published behind the errors; `poke` is called when the first one
+    /// was told, and again. How many receivers there were, and whether it was told.
+    fn mended(address: &str, errors: u64, is_task: bool, mut poke: impl FnMut()) -> (usize, bool) {
+        let worker = worker(address, errors);
+        let intake = Arc::clone(&worker.opened.intake);
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (thread, task) = match is_task {
+            true => (None, Some(runtime.spawn(task::Task::new(worker).work()))),
+            false => (Some(thread::start(worker, Arc::clone(&is_ending)).unwrap()), None),
+        };
+        let abort = task.as_ref().map(tokio::task::JoinHandle::abort_handle);
+        let task = task.map(|task| std::thread::spawn(move || runtime.block_on(task)));
+        let mut is_told = false;
+        let end = clock::now::<Monotonic>() + Nanos::from_secs(20);
+        while intake.batches.load(Ordering::Relaxed) == 0 || intake.trouble().is_some() {
+            assert!(clock::now::<Monotonic>() < end, "still {:?}", intake.trouble());
+            is_told |= intake.trouble().is_some_and(|trouble| trouble.contains("it is broken"));
+            if is_told {
+                poke();
+            }
+            pause();
+        }
+        is_ending.store(true, Ordering::Relaxed);
+        if let Some(thread) = thread {
+            thread.wake();
+            thread.join();
+        }
+        if let Some((task, abort)) = task.zip(abort) {
+            abort.abort();
+            assert!(task.join().unwrap().unwrap_err().is_cancelled());
+        }
+        (intake.counters.lock().unwrap().len(), is_told)
+    }
+
+    #[test]
+    fn a_port_that_makes_errors_is_opened_again() {
+        for is_task in [false, true] {
+            let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+            let [here, there] = sockets.map(|socket| socket.local_addr().unwrap());
+            let name = format!("can2udp:{there}?peer={here}").parse().unwrap();
+            let sender = candor_drivers::open(&name, Wanted::TRANSMITTER).unwrap().transmitter;
+            let mut sender = sender.unwrap();
+            let frame: Frame = "123#AA".parse().unwrap();
+            let poke = || assert_eq!(sender.transmit(&frame, true), Sent::Taken);
+            // It never works by itself.
+            let address = format!("can2udp:{here}?peer={there}");
+            let mended = mended(&address, u64::MAX, is_task, poke);
+            assert_eq!(mended, (2, true), "{is_task}");
+        }
+    }
+
+    #[test]
+    fn a_recording_that_makes_an_error_goes_on_where_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("a.log");
+        std::fs::write(&log, "(1.0) can0 321#\n").unwrap();
+        for is_task in [false, true] {
+            let address = format!("file:{}?speed=max", log.display());
+            assert_eq!(mended(&address, 1, is_task, || ()), (1, true), "{is_task}");
+        }
+    }
+}

@@ -269,6 +269,23 @@ fn control_frames_pass_two_switches_and_count_what_they_waited() {
 }
 
 #[test]
+fn a_control_frame_that_took_longer_than_is_possible_corrects_nothing() {
+    // Over a link each takes 5.81 us at least: 64 bytes, the preamble, and 50 ns.
+    for (most, is_together) in [("1us", false), ("5.8us", false), ("100us", true)] {
+        let faulty = format!("faulty = 1\nmax_transmission_delay = \"{most}\"\n");
+        let network = network(&FIVE_NODES.replacen("faulty = 1", &faulty, 1));
+        let mut world = World::new(network.clone(), 1);
+        let end = Time::from_nanos(1_000_000_000);
+        world.run_until(end, &mut All::default());
+        let ahead: Vec<_> = (0..5).map(|node| world.clock(node).ahead_ns(end)).collect();
+        let apart = ahead.iter().max().unwrap() - ahead.iter().min().unwrap();
+        // In a second, clocks that nobody corrects are apart by their drift.
+        let drifted = 1_000_000_000 * SPREAD_PPM / 1_000_000;
+        assert_eq!(apart.unsigned_abs() < drifted / 2, is_together, "{most}: {ahead:?}");
+    }
+}
+
+#[test]
 fn files_say_what_is_wrong_with_a_synchronisation() {
     for (from, to, part) in [
         ("period = \"3ms\"", "period = \"2ms\"", "neither a whole part nor a multiple"),

@@ -356,12 +356,29 @@ fn settle(priority: u8, is_switch: bool) {
 }
 
 /// What the instrument itself takes, as medians.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Calibration {
     /// By how much the stamps at both ends of a pair of interfaces differ.
     bias: Nanos,
     /// From the last look at the clock to the stamp of the sent frame.
     advance: Nanos,
+}
+
+impl Calibration {
+    /// From what single frames took, in nanoseconds: between the stamps at both ends, and to the first of them.
+    fn of(times: Vec<i64>, ways: Vec<i64>) -> Result<Self, Error> {
+        if times.len() < CALIBRATION as usize / 2 {
+            return Err(Error::Other(
+                "the kernel does not stamp the frames of virtual interfaces; Linux 4.20 or newer is needed"
+                    .into(),
+            ));
+        }
+        let median = |mut times: Vec<i64>| {
+            times.sort_unstable();
+            Nanos::from_nanos(times[times.len() / 2].max(0).unsigned_abs())
+        };
+        Ok(Self { bias: median(times), advance: median(ways) })
+    }
 }
 
 /// Sends frames over a pair of interfaces without a switch, from the processor of the switches and as far apart as the
@@ -404,17 +421,7 @@ fn calibrate(
         ways.extend(left.map(|left| left.signed_nanos_since(begin)));
         times.extend(left.zip(came).map(|(left, came)| came.signed_nanos_since(left)));
     }
-    if times.len() < CALIBRATION as usize / 2 {
-        return Err(Error::Other(
-            "the kernel does not stamp the frames of virtual interfaces; Linux 4.20 or newer is needed"
-                .into(),
-        ));
-    }
-    let median = |mut times: Vec<i64>| {
-        times.sort_unstable();
-        Nanos::from_nanos(times[times.len() / 2].max(0).unsigned_abs())
-    };
-    Ok(Calibration { bias: median(times), advance: median(ways) })
+    Calibration::of(times, ways)
 }
 
 /// What switches did with a frame.
@@ -561,4 +568,234 @@ fn evaluate<'a>(
         figures.instrument = Some(instrument);
     }
     Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use candor_lat::Metric;
+    use candor_tte_live::analyzer::Arrival;
+    use candor_tte_live::switch::Relayed;
+    use candor_wire::eth::tte::Measurement;
+
+    use super::*;
+    use crate::campaign::{self, Options};
+    use crate::experiment::Kind;
+
+    const COUNT: u64 = 20;
+    const NETWORK: &str = r#"
+        kind = "time-triggered"
+        count = 20
+        [network]
+        cycle = "3ms"
+        end_system = { server = {}, analyzer = {} }
+        switch.switch.processing = "5us"
+        link.in = { between = ["server", "switch"] }
+        link.out = { between = ["switch", "analyzer"] }
+        [network.flow.measured]
+        class = "tt"
+        id = 1
+        from = "server"
+        to = "analyzer"
+        send = "800us"
+        relay_delay = "350us"
+    "#;
+    const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
+    const PERIOD_NS: u64 = 3_000_000;
+    /// From the stamp of the sent frame to that at the switch, and from that of the relayed frame to the last one.
+    const WIRE_NS: u64 = 1_000;
+    /// From the stamp at the switch to when it relays.
+    const RELAY_NS: u64 = 355_000;
+
+    fn at(ns: u64) -> Instant<Realtime> {
+        Instant::from_nanos(EPOCH_NS + ns)
+    }
+
+    /// The first frame that counts leaves here.
+    fn left_ns(number: u64) -> u64 {
+        number * PERIOD_NS + 800_000
+    }
+
+    /// Those of a thread that read the clock at these times.
+    fn stops(readings: &[u64]) -> Stops {
+        let mut stops = Stops::default();
+        readings.iter().for_each(|&reading| stops.tick(at(reading)));
+        stops
+    }
+
+    /// What threads see of frames that all take the same time, those of the warm-up included.
+    fn recorded(bias_ns: u64) -> Measured {
+        let measurement = |number: u64| Measurement {
+            run: 1,
+            stream: 0,
+            sequence: number as u32,
+            scheduled_ns: 0,
+            sent_ns: 0,
+        };
+        let numbers = 0..WARM_UP + COUNT;
+        let departure = |number: u64| {
+            let due = at(left_ns(number));
+            let stamp = Some(due);
+            (Departure { flow: 0, number, due, stamp, is_taken: true }, false)
+        };
+        let relayed = |number: u64| {
+            let received = left_ns(number) + WIRE_NS;
+            Relayed {
+                measurement: measurement(number),
+                due: at(received + RELAY_NS),
+                done: at(received + RELAY_NS),
+                received: at(received),
+                noticed: at(received + 2_000),
+                ready: at(received + 10_000),
+            }
+        };
+        let arrival = |number: u64| {
+            let stamp = Some(at(left_ns(number) + WIRE_NS + RELAY_NS + WIRE_NS));
+            Arrival { measurement: measurement(number), stamp, size: 64 }
+        };
+        Measured {
+            calibration: Calibration { bias: Nanos::from_nanos(bias_ns), advance: Nanos::ZERO },
+            sent: Departures {
+                frames: numbers.clone().map(departure).collect(),
+                stops: Stops::default(),
+            },
+            switched: vec![Switched {
+                relayed: numbers.clone().map(relayed).collect(),
+                ..Switched::default()
+            }],
+            arrivals: Arrivals { frames: numbers.map(arrival).collect(), ..Arrivals::default() },
+            machine: HostMachine::default(),
+            duration: Nanos::from_secs(1),
+            is_real_time: true,
+        }
+    }
+
+    fn evaluated(measured: &Measured) -> ResultFile {
+        let campaign = campaign::parse("t.toml", NETWORK, Path::new("."), &Options::default());
+        let campaign = campaign.unwrap_or_else(|error| panic!("{error}"));
+        let experiment = &campaign.experiments[0];
+        let Kind::TimeTriggered(settings) = &experiment.kind else { panic!("another kind") };
+        evaluate(experiment, settings, measured, String::new(), None).unwrap()
+    }
+
+    fn marked(result: &ResultFile) -> u64 {
+        result.time_triggered.as_ref().unwrap().instrument.as_ref().unwrap().marked
+    }
+
+    #[test]
+    fn the_bias_is_the_median_of_what_frames_took_without_a_switch() {
+        let enough = CALIBRATION as usize / 2;
+        let of = |times: &[i64], ways: &[i64]| {
+            let repeated = |it: &[i64]| it.iter().copied().cycle().take(enough + 1).collect();
+            Calibration::of(repeated(times), repeated(ways)).map(|it| [it.bias, it.advance])
+        };
+        let nanos = |values: [u64; 2]| values.map(Nanos::from_nanos);
+        assert_eq!(of(&[900, 700, 90_000], &[3_000, 1, 2_000]).unwrap(), nanos([900, 2_000]));
+        // Stamps that are the wrong way round say nothing.
+        assert_eq!(of(&[-5], &[-7]).unwrap(), nanos([0, 0]));
+        assert!(Calibration::of(vec![900; enough], vec![0]).is_ok());
+        let few = Calibration::of(vec![900; enough - 1], vec![0; enough]).unwrap_err();
+        assert!(few.to_string().contains("does not stamp"), "{few}");
+    }
+
+    #[test]
+    fn the_bias_is_taken_off_each_latency() {
+        for bias_ns in [0, 1, 700, 40_000] {
+            let result = evaluated(&recorded(bias_ns));
+            let latency = result.metric(Metric::NetworkLatency).unwrap();
+            let expected = (RELAY_NS + 2 * WIRE_NS - bias_ns) as i64;
+            assert_eq!((latency.min_ns, latency.max_ns), (expected, expected), "{bias_ns}");
+            let instrument = result.time_triggered.as_ref().unwrap().instrument.as_ref().unwrap();
+            assert_eq!(instrument.bias_ns, bias_ns);
+            let unmarked = &instrument.unmarked[Metric::NetworkLatency.key()];
+            assert_eq!((unmarked.min_ns, unmarked.count), (expected, COUNT));
+            assert_eq!((result.counts.sent, result.counts.received), (COUNT, COUNT));
+            assert!(result.notes.is_empty(), "{:?}", result.notes);
+        }
+    }
+
+    #[test]
+    fn with_more_than_a_quarter_of_the_frames_marked_there_is_no_verdict() {
+        for (count, percent) in [(0, None), (5, None), (6, Some("30 %")), (20, Some("100 %"))] {
+            let mut measured = recorded(0);
+            // Those of the warm-up do not count.
+            let frames = measured.sent.frames.iter_mut().take(WARM_UP as usize + count);
+            frames.for_each(|(_, is_marked)| *is_marked = true);
+            let result = evaluated(&measured);
+            assert_eq!(marked(&result), count as u64);
+            let notes: Vec<_> = result.notes.iter().map(|it| it.split(" of the").next()).collect();
+            let expected = percent.map(|percent| format!("no verdict: {percent}"));
+            assert_eq!(notes, Vec::from_iter(expected.as_deref().map(Some)), "{count}");
+        }
+    }
+
+    #[test]
+    fn a_frame_is_marked_if_a_thread_was_stopped_when_it_mattered() {
+        let left = left_ns(WARM_UP);
+        let received = left + WIRE_NS;
+        let done = received + RELAY_NS;
+        type Change = fn(&mut Measured, u64);
+        let late: Change = |it, ns| {
+            let step = &mut it.switched[0].relayed[WARM_UP as usize];
+            step.done += Nanos::from_nanos(ns);
+            let arrival = &mut it.arrivals.frames[WARM_UP as usize];
+            arrival.stamp = arrival.stamp.map(|stamp| stamp + Nanos::from_nanos(ns));
+        };
+        let noticed: Change = |it, ns| {
+            let step = &mut it.switched[0].relayed[WARM_UP as usize];
+            step.noticed = step.received + Nanos::from_nanos(ns);
+        };
+        let first_wire: Change = |it, ns| {
+            it.switched[0].relayed[WARM_UP as usize].received = at(left_ns(WARM_UP) + ns);
+        };
+        let last_wire: Change = |it, ns| {
+            let step = it.switched[0].relayed[WARM_UP as usize];
+            let stamp = step.done + Nanos::from_nanos(ns);
+            it.arrivals.frames[WARM_UP as usize].stamp = Some(stamp);
+        };
+        let threshold = Stops::THRESHOLD.as_nanos();
+        for (what, change, ns, readings, expected) in [
+            ("nothing", late, 0, &[][..], 0),
+            ("late without a stop", late, 50_000, &[], 0),
+            ("stopped when it was due", late, 50_000, &[done, done + 50_000], 1),
+            ("stopped later", late, 0, &[done + 100_000, done + 200_000], 0),
+            (
+                "stopped, and noticed early enough",
+                noticed,
+                10_000,
+                &[received, received + 30_000],
+                0,
+            ),
+            ("stopped, and noticed late", noticed, 10_001, &[received, received + 30_000], 1),
+            ("noticed late without a stop", noticed, 10_001, &[], 0),
+            ("in between on the first wire", first_wire, threshold + 1, &[], 1),
+            ("not yet on the first wire", first_wire, threshold, &[], 0),
+            ("in between on the last wire", last_wire, threshold + 1, &[], 1),
+            ("not yet on the last wire", last_wire, threshold, &[], 0),
+        ] {
+            let mut measured = recorded(0);
+            change(&mut measured, ns);
+            measured.switched[0].stops = stops(readings);
+            assert_eq!(marked(&evaluated(&measured)), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn frames_without_a_stamp_and_frames_that_do_not_arrive_have_no_latency() {
+        let mut measured = recorded(0);
+        let frames = &mut measured.arrivals.frames;
+        frames[WARM_UP as usize].stamp = None;
+        frames.remove(WARM_UP as usize + 1);
+        frames.remove(WARM_UP as usize + 1);
+        measured.sent.frames[WARM_UP as usize + 2].0.is_taken = false;
+        frames.remove(WARM_UP as usize + 1);
+        measured.switched[0].dropped = vec![(0, WARM_UP + 3, Cause::Overwritten)];
+        let result = evaluated(&measured);
+        let stopped: Vec<_> = result.stopped.iter().map(|it| (&*it.cause, it.frames)).collect();
+        let expected = [("overwritten", 1), ("sender_queue_full", 1), ("unexplained", 2)];
+        assert_eq!(BTreeMap::from_iter(stopped), BTreeMap::from(expected));
+        assert_eq!(result.metric(Metric::NetworkLatency).unwrap().count, COUNT - 4);
+        assert_eq!(result.notes, ["1 frame has no time stamp of the kernel"]);
+    }
 }

@@ -41,6 +41,12 @@ pub struct Filter {
     pub mask: u32,
 }
 
+// SAFETY: `raw_setsockopt` of net/can/raw.c reads an array of them; two numbers.
+unsafe impl socket::Structure for Filter {
+    const LEVEL: c_int = libc::SOL_CAN_RAW;
+    const OPTION: c_int = libc::CAN_RAW_FILTER;
+}
+
 impl Filter {
     /// Every frame but error reports: what a new socket has.
     pub const ANY: Self = Self { can_id: 0, mask: 0 };
@@ -134,13 +140,13 @@ impl Socket {
             .remedy_if(libc::ENETDOWN, "the interface is down: `ip link set NAME up`")
     }
 
-    fn set<T: Copy>(&self, attempt: &'static str, option: c_int, value: &T) -> Result<(), Error> {
+    fn set(&self, attempt: &'static str, option: c_int, value: c_int) -> Result<(), Error> {
         socket::set_option(self.as_fd(), libc::SOL_CAN_RAW, option, value)
             .map_err(|errno| self.error(attempt, errno))
     }
 
     fn set_common(&self, attempt: &'static str, option: c_int, value: c_int) -> Result<(), Error> {
-        socket::set_option(self.as_fd(), libc::SOL_SOCKET, option, &value)
+        socket::set_option(self.as_fd(), libc::SOL_SOCKET, option, value)
             .map_err(|errno| self.error(attempt, errno))
     }
 
@@ -155,7 +161,7 @@ impl Socket {
     /// # Errors
     /// The kernel refuses.
     pub fn accept_fd(&self) -> Result<(), Error> {
-        self.set("accept CAN FD frames on", libc::CAN_RAW_FD_FRAMES, &c_int::from(true))
+        self.set("accept CAN FD frames on", libc::CAN_RAW_FD_FRAMES, 1)
     }
 
     /// Which error reports to take: bits of the error classes, `0x1FFF_FFFF` for all, 0 for none.
@@ -163,7 +169,7 @@ impl Socket {
     /// # Errors
     /// The kernel refuses.
     pub fn set_error_mask(&self, classes: u32) -> Result<(), Error> {
-        self.set("choose the error reports of", libc::CAN_RAW_ERR_FILTER, &classes)
+        self.set("choose the error reports of", libc::CAN_RAW_ERR_FILTER, classes.cast_signed())
     }
 
     /// Whether other sockets of this machine see what is sent here; they do at first.
@@ -171,7 +177,7 @@ impl Socket {
     /// # Errors
     /// The kernel refuses.
     pub fn set_loopback(&self, is_seen: bool) -> Result<(), Error> {
-        self.set("set the loopback of", libc::CAN_RAW_LOOPBACK, &c_int::from(is_seen))
+        self.set("set the loopback of", libc::CAN_RAW_LOOPBACK, is_seen.into())
     }
 
     /// Whether this socket sees what it sends itself, when it has been sent; not at first.
@@ -179,7 +185,7 @@ impl Socket {
     /// # Errors
     /// The kernel refuses.
     pub fn set_receive_own(&self, is_seen: bool) -> Result<(), Error> {
-        self.set("receive own frames of", libc::CAN_RAW_RECV_OWN_MSGS, &c_int::from(is_seen))
+        self.set("receive own frames of", libc::CAN_RAW_RECV_OWN_MSGS, is_seen.into())
     }
 
     /// Takes what passes any of these filters; with none of them, nothing.
@@ -187,13 +193,10 @@ impl Socket {
     /// # Errors
     /// There are more than the kernel takes, 512.
     pub fn set_filters(&self, filters: &[Filter]) -> Result<(), Error> {
-        let fd = self.as_fd();
-        socket::set_option_list(fd, libc::SOL_CAN_RAW, libc::CAN_RAW_FILTER, filters).map_err(
-            |errno| {
-                self.error("set the filters of", errno)
-                    .remedy_if(libc::EINVAL, "the kernel takes at most 512 filters for a socket")
-            },
-        )
+        socket::set_structures(self.as_fd(), filters).map_err(|errno| {
+            self.error("set the filters of", errno)
+                .remedy_if(libc::EINVAL, "the kernel takes at most 512 filters for a socket")
+        })
     }
 
     /// Sets the receive buffer, above the limit for ordinary users if permitted; returns the bytes

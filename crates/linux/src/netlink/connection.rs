@@ -45,7 +45,7 @@ impl Netlink {
         socket::bind(fd.as_fd(), &address).map_err(fail)?;
         for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
             // Kernels before 4.12 have no words of their own; they are not missed.
-            let _ = socket::set_option(fd.as_fd(), libc::SOL_NETLINK, option, &1_i32);
+            let _ = socket::set_option(fd.as_fd(), libc::SOL_NETLINK, option, 1);
         }
         Ok(Self { fd, sequence: 0, buffer: vec![0; BUFFER_LEN].into() })
     }

@@ -187,7 +187,7 @@ fn modules_come_and_go() {
 /// data at 0x511), the memory of the clock (0x70, 0x71), and the PCI bus (0xCF8, 0xCFC) with Intel's
 /// bridge in its first slot.
 fn ports_answer() {
-    let ports = port::Ports::acquire().unwrap();
+    let ports = port::Ports::acquire(0x510..=0x511).unwrap();
     ports.write_u16(0x510, 0);
     let mut signature = [0; 4];
     ports.read_all(0x511, &mut signature);
@@ -196,6 +196,11 @@ fn ports_answer() {
     let one_by_one = [(); 4].map(|()| ports.read_u8(0x511));
     assert_eq!(&one_by_one, b"QEMU");
 
+    #[expect(clippy::reversed_empty_ranges, reason = "an empty range is what is meant")]
+    let empty = port::Ports::acquire(0x511..=0x510);
+    assert!(empty.unwrap_err().is(libc::EINVAL));
+
+    let ports = port::Ports::acquire(0x70..=0x71).unwrap();
     // Bytes of that memory that nobody uses.
     for (at, byte) in [(0x50, 0xA5), (0x51, 0x5A)] {
         ports.write_u8(0x70, at);
@@ -206,6 +211,7 @@ fn ports_answer() {
         assert_eq!(ports.read_u8(0x71), byte, "the last one that was written");
     }
 
+    let ports = port::Ports::acquire(0xCF8..=0xCFF).unwrap();
     ports.write_u32(0xCF8, 0x8000_0000);
     assert_eq!([0xCFC, 0xCFD].map(|port| ports.read_u8(port)), [0x86, 0x80]);
 }

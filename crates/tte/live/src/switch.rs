@@ -13,7 +13,7 @@ use candor_time::{Instant, Nanos, Realtime};
 use candor_tte::frames::{Destinations, PCF_SIZE, integration};
 use candor_tte::station::{Action, Station};
 use candor_tte::{Network, Relaying, Role};
-use candor_wire::eth::tte::Measurement;
+use candor_wire::eth::tte::{Measurement, Pcf};
 
 use crate::pace::{ATTENTION, AWAKE, Advance, Pace};
 use crate::{Epoch, Stops, Warmer, unless_down};
@@ -162,6 +162,31 @@ impl Beat {
     fn at(&self, cycle: Nanos) -> Nanos {
         let begin = self.cycle.saturating_mul(cycle.as_nanos());
         Nanos::from_nanos(begin.saturating_add_signed(self.offset))
+    }
+
+    /// The frame to hand over at `now`, if its time has come, and when it leaves: it says itself how late it is. One
+    /// that is late by more than half a cycle is missed.
+    fn next(
+        &mut self,
+        epoch: Epoch,
+        cycle: Nanos,
+        now: Instant<Realtime>,
+        tally: &mut Tally,
+    ) -> Option<(Pcf, Instant<Realtime>)> {
+        loop {
+            let due = epoch.at(self.at(cycle));
+            let hand_over = self.advance.earlier(due);
+            if now < hand_over {
+                return None;
+            }
+            let number = self.cycle;
+            self.cycle += 1;
+            let late = now - hand_over;
+            if late <= Nanos::from_nanos(cycle.as_nanos() / 2) {
+                return Some((integration(number as u32, late), due + late));
+            }
+            tally.pcfs_missed += 1;
+        }
     }
 }
 
@@ -379,23 +404,9 @@ impl Switch<'_> {
     ) -> Result<(), Error> {
         let Some(id) = service.pcf_id else { return Ok(()) };
         for beat in beats {
+            let Some((_, socket)) = self.ports.get(beat.port) else { continue };
             let cycle = self.network.cycle;
-            loop {
-                let due = self.epoch.at(beat.at(cycle));
-                let hand_over = beat.advance.earlier(due);
-                let now = pace.now();
-                if now < hand_over {
-                    break;
-                }
-                let number = beat.cycle;
-                beat.cycle += 1;
-                let late = now - hand_over;
-                let Some((_, socket)) = self.ports.get(beat.port) else { break };
-                if late > Nanos::from_nanos(cycle.as_nanos() / 2) {
-                    tally.pcfs_missed += 1;
-                    continue;
-                }
-                let pcf = integration(number as u32, late);
+            while let Some((pcf, leaves)) = beat.next(self.epoch, cycle, pace.now(), tally) {
                 let frame = self.network.frames.pcf(socket.address(), id, &pcf);
                 match unless_down(socket.send(&frame), Sent::WouldBlock)? {
                     Sent::Taken => tally.pcfs += 1,
@@ -404,8 +415,7 @@ impl Switch<'_> {
                 let mut stamp = None;
                 socket.transmit_stamps(&mut |_, it| stamp = Some(it))?;
                 if let Some(stamp) = stamp {
-                    // It says itself how late it was handed over.
-                    beat.advance.learn(due + late, stamp);
+                    beat.advance.learn(leaves, stamp);
                 }
             }
         }
@@ -548,4 +558,41 @@ fn leave(inside: &mut BTreeMap<u32, Inside>, id: u32) -> Option<Option<Measureme
         inside.remove(&id);
     }
     Some(measurement)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_frame_says_how_late_it_is_and_is_missed_behind_half_a_cycle() {
+        const CYCLE: Nanos = Nanos::from_millis(1);
+        const OFFSET: u64 = 5_000;
+        const ADVANCE: u64 = 2_000;
+        let epoch = Epoch(Instant::from_nanos(1_000_000_000_000));
+        let at = |ns: u64| epoch.at(Nanos::from_nanos(ns));
+        // When it is looked at the clock, the number of the frame that is handed over and how late it is, and those missed.
+        for (now_ns, expected, missed) in [
+            (1_002_999, None, 0),
+            (1_003_000, Some((1, 0)), 0),
+            (1_003_001, Some((1, 1)), 0),
+            (1_503_000, Some((1, 500_000)), 0),
+            (1_503_001, None, 1),
+            (2_002_999, None, 1),
+            (2_003_000, Some((2, 0)), 1),
+            (9_403_000, Some((9, 400_000)), 8),
+            (9_503_001, None, 9),
+        ] {
+            let advance = Advance::new(Nanos::from_nanos(ADVANCE));
+            let mut beat = Beat { port: 0, offset: OFFSET.cast_signed(), cycle: 1, advance };
+            let mut tally = Tally::default();
+            let next = beat.next(epoch, CYCLE, at(now_ns), &mut tally);
+            let said = next.map(|(pcf, _)| (pcf.integration_cycle, pcf.transparent_clock_ns()));
+            assert_eq!((said, tally.pcfs_missed), (expected, missed), "{now_ns}");
+            // What was handed over at `now` is on the link after the advance.
+            let leaves = next.map(|(_, leaves)| leaves);
+            assert_eq!(leaves, said.map(|_| at(now_ns + ADVANCE)), "{now_ns}");
+            assert_eq!(beat.next(epoch, CYCLE, at(now_ns), &mut tally), None, "{now_ns}");
+        }
+    }
 }

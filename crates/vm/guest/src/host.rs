@@ -14,6 +14,7 @@
 
 use std::hint::black_box;
 use std::io::{Read, Write, pipe};
+use std::ops::RangeInclusive;
 use std::thread;
 
 use candor_linux::clock;
@@ -25,7 +26,7 @@ use candor_time::{Instant, Monotonic, Nanos};
 
 use crate::failure::{Context, FAULT, Failure};
 
-/// fw_cfg: the key of an item is written here,
+/// fw_cfg: the key of an item, of two bytes, is written here,
 const SELECTOR: u16 = 0x510;
 /// and its bytes are read from here.
 const DATA: u16 = 0x511;
@@ -41,14 +42,7 @@ pub(crate) fn next_order() -> Result<Order, Failure> {
     let place = "the order";
     let (mut order, mut writer) = pipe().at(place, FAULT)?;
     let child = fork(|| {
-        let fetched = Ports::acquire().at(place, "boot without lockdown").and_then(|ports| {
-            before_a_timer(|time| {
-                ports.write_all(meeting::REPORT_PORT, &time.as_nanos().to_le_bytes());
-                ports.write_u8(meeting::STOP_PORT, 1);
-            })?;
-            fetch(ports)
-        });
-        let (status, bytes) = match fetched {
+        let (status, bytes) = match stop_and_fetch(place) {
             Ok(bytes) => (0, bytes),
             Err(failure) => (1, failure.to_string().into_bytes()),
         };
@@ -69,6 +63,24 @@ pub(crate) fn next_order() -> Result<Order, Failure> {
         Some((order, _)) => Ok(order),
         None => Err(Failure::new(place, "it is empty", "start the guest through candor")),
     }
+}
+
+/// Stops the machine; the bytes of the order, when it goes on.
+fn stop_and_fetch(place: &str) -> Result<Vec<u8>, Failure> {
+    let acquire = |ports| Ports::acquire(ports).at(place, "boot without lockdown");
+    let report = acquire(only(meeting::REPORT_PORT))?;
+    let stop = acquire(only(meeting::STOP_PORT))?;
+    let firmware = acquire(SELECTOR..=DATA)?;
+    before_a_timer(|time| {
+        report.write_all(meeting::REPORT_PORT, &time.as_nanos().to_le_bytes());
+        stop.write_u8(meeting::STOP_PORT, 1);
+    })?;
+    fetch(firmware)
+}
+
+/// The range of one port.
+pub(crate) const fn only(port: u16) -> RangeInclusive<u16> {
+    port..=port
 }
 
 /// The bytes of the order.
@@ -152,13 +164,14 @@ fn wait_busily(end: Instant<Monotonic>) {
 
 /// Sends messages and ends the machine. Nothing comes after this.
 pub(crate) fn end(messages: &[Message]) -> ! {
-    if let Ok(ports) = Ports::acquire() {
+    let acquire = |port| Ports::acquire(only(port));
+    if let (Ok(report), Ok(exit)) = (acquire(meeting::REPORT_PORT), acquire(meeting::EXIT_PORT)) {
         for message in messages {
-            ports.write_all(meeting::REPORT_PORT, &channel::encode(message));
+            report.write_all(meeting::REPORT_PORT, &channel::encode(message));
         }
         let is_done = messages.last() == Some(&Message::Done);
         let status = if is_done { meeting::EXIT_DONE } else { meeting::EXIT_FAILED };
-        ports.write_u8(meeting::EXIT_PORT, status);
+        exit.write_u8(meeting::EXIT_PORT, status);
     }
     // Without ports there is no way to say anything: the end of the first process makes the kernel
     // panic, which the host tells.

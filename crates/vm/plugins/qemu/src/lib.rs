@@ -4,13 +4,15 @@
 //! |---|---|
 //! | [`c`] | functions of the C library |
 //! | [`devices`] | devices, memory, timers and clocks of QEMU |
+//! | [`exclusive`] | statics that one call at a time may change |
 //!
 //! A library that QEMU loads with `-plugin` runs on its threads. Nothing may unwind into QEMU, so panics end it.
 
-#![no_std]
+#![cfg_attr(not(test), no_std)]
 
 pub mod c;
 pub mod devices;
+pub mod exclusive;
 
 use core::ffi::{CStr, c_char, c_int};
 
@@ -52,5 +54,6 @@ pub fn number(value: &CStr) -> u64 {
 }
 
 /// The parts of the core library that are compiled for unwinding name it. Nothing unwinds here.
+#[cfg(not(test))]
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}

@@ -18,7 +18,7 @@ use candor_qemu::devices::{self as qemu, MemoryRegion, MemoryRegionOps, NetClien
 use candor_test_bed::MOST_CARDS;
 
 use crate::machine::lay;
-use crate::{Around, advance, bed, follow, give_up, now_ns};
+use crate::{Around, give_up, with_bed, with_bed_now};
 
 /// The kind of device that is a card, and its registers.
 const CARD: (&CStr, &CStr) = (c"e1000", c"e1000-mmio[0]");
@@ -127,14 +127,11 @@ extern "C" fn visit(object: *mut Object, _: *mut c_void) -> c_int {
 }
 
 extern "C" fn read_tail(card: *mut c_void, _: u64, _: u32) -> u64 {
-    bed().tail(card.addr() as u8).into()
+    with_bed(|bed| bed.tail(card.addr() as u8)).into()
 }
 
 extern "C" fn write_tail(card: *mut c_void, _: u64, value: u64, _: u32) {
-    let (now, bed) = (now_ns(), bed());
-    advance(bed, now);
-    bed.send(card.addr() as u8, value as u16, now, &mut Around);
-    follow(bed);
+    with_bed_now(|bed, now| bed.send(card.addr() as u8, value as u16, now, &mut Around));
 }
 
 impl Card {

@@ -1,31 +1,26 @@
 //! The self test: does QEMU understand the structures of this library as it should?
 
-use core::cell::Cell;
 use core::ffi::{c_uint, c_void};
 use core::ptr;
 
 use candor_qemu::devices::{self as qemu, MemoryRegionOps, Timer};
+use candor_qemu::exclusive::Exclusive;
 
 use crate::{REGION_BYTES, memory, now_ns};
 
 /// What the probe saw last.
-struct Seen(Cell<(usize, u64, u64, u32)>);
-
-// SAFETY: QEMU calls from one thread at a time.
-unsafe impl Sync for Seen {}
-
-static SEEN: Seen = Seen(Cell::new((0, 0, 0, 0)));
+static SEEN: Exclusive<(usize, u64, u64, u32)> = Exclusive::new((0, 0, 0, 0));
 /// A byte, with attributes that are not told.
 const BYTE: (c_uint, u64) = (0, 1);
 const BYTES: u64 = 0x20;
 
 extern "C" fn read(context: *mut c_void, address: u64, size: u32) -> u64 {
-    SEEN.0.set((context.addr(), address, 0, size));
+    SEEN.with(|seen| *seen = (context.addr(), address, 0, size));
     0x5A
 }
 
 extern "C" fn write(context: *mut c_void, address: u64, value: u64, size: u32) {
-    SEEN.0.set((context.addr(), address, value, size));
+    SEEN.with(|seen| *seen = (context.addr(), address, value, size));
 }
 
 /// Memory regions and timers do what they are told; else what does not.
@@ -47,12 +42,12 @@ pub(crate) fn layouts(timer: *mut Timer) -> Result<(), &'static str> {
     unsafe {
         qemu::memory_region_dispatch_read(region, 0x13, &raw mut value, operation, attributes)
     };
-    if (value, SEEN.0.get()) != (0x5A, (0x1234, 0x13, 0, 1)) {
+    if (value, SEEN.with(|seen| *seen)) != (0x5A, (0x1234, 0x13, 0, 1)) {
         return Err("how a memory region is read");
     }
     // SAFETY: a region of this library.
     unsafe { qemu::memory_region_dispatch_write(region, 0x11, 0xA5, operation, attributes) };
-    if SEEN.0.get() != (0x1234, 0x11, 0xA5, 1) {
+    if SEEN.with(|seen| *seen) != (0x1234, 0x11, 0xA5, 1) {
         return Err("how a memory region is written");
     }
     let at = i64::try_from(now_ns()).unwrap_or(0) + 123_456_789;

@@ -1,10 +1,10 @@
 //! The file of records, and standard error.
 
-use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int};
 use core::fmt::{self, Write};
 
 use candor_qemu::c;
+use candor_qemu::exclusive::Exclusive;
 
 /// Written out when it is full, when the tester is done, and when the machine stops.
 struct Buffer {
@@ -13,45 +13,43 @@ struct Buffer {
     bytes: [u8; 1 << 16],
 }
 
-struct Shared(UnsafeCell<Buffer>);
+static RECORDS: Exclusive<Buffer> =
+    Exclusive::new(Buffer { file: -1, used: 0, bytes: [0; 1 << 16] });
 
-// SAFETY: QEMU calls from one thread at a time.
-unsafe impl Sync for Shared {}
-
-static RECORDS: Shared = Shared(UnsafeCell::new(Buffer { file: -1, used: 0, bytes: [0; 1 << 16] }));
-
-fn buffer() -> &'static mut Buffer {
-    // SAFETY: QEMU calls from one thread at a time, and no two references are kept.
-    unsafe { &mut *RECORDS.0.get() }
+impl Buffer {
+    fn flush(&mut self) {
+        if self.file >= 0 && !write_all(self.file, &self.bytes[..self.used]) {
+            // The disk is full, or the file is gone: candor misses the last record.
+            self.file = -1;
+        }
+        self.used = 0;
+    }
 }
 
 /// Records go to this file from now on; whether it can be written.
 pub(crate) fn open(path: &CStr) -> bool {
     // SAFETY: a path.
-    buffer().file = unsafe { c::creat(path.as_ptr(), 0o600) };
-    buffer().file >= 0
+    let file = unsafe { c::creat(path.as_ptr(), 0o600) };
+    RECORDS.with(|buffer| buffer.file = file);
+    file >= 0
 }
 
 /// Adds bytes.
 pub(crate) fn write(bytes: &[u8]) {
-    if buffer().used + bytes.len() > buffer().bytes.len() {
-        flush();
-    }
-    let buffer = buffer();
-    if let Some(room) = buffer.bytes.get_mut(buffer.used..buffer.used + bytes.len()) {
-        room.copy_from_slice(bytes);
-        buffer.used += bytes.len();
-    }
+    RECORDS.with(|buffer| {
+        if buffer.used + bytes.len() > buffer.bytes.len() {
+            buffer.flush();
+        }
+        if let Some(room) = buffer.bytes.get_mut(buffer.used..buffer.used + bytes.len()) {
+            room.copy_from_slice(bytes);
+            buffer.used += bytes.len();
+        }
+    });
 }
 
 /// Writes out what is there.
 pub(crate) fn flush() {
-    let buffer = buffer();
-    if buffer.file >= 0 && !write_all(buffer.file, &buffer.bytes[..buffer.used]) {
-        // The disk is full, or the file is gone: candor misses the last record.
-        buffer.file = -1;
-    }
-    buffer.used = 0;
+    RECORDS.with(Buffer::flush);
 }
 
 /// Whether all could be written.

@@ -21,7 +21,8 @@
 //! All that must survive saving and restoring a machine is in [`TestBed`], which lies in a block of memory that QEMU
 //! saves and restores with the machine. What belongs to this process (devices, timer, plan) is in statics.
 //!
-//! Everything runs on the threads of QEMU under its lock, so there is never more than one call at a time.
+//! Everything runs on the threads of QEMU under its lock, so there is never more than one call at a time; should there be, the
+//! second one ends QEMU ([`Exclusive`]).
 
 #![no_std]
 
@@ -38,6 +39,7 @@ use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use candor_hardware::ethernet::Outgoing;
 use candor_qemu::devices::{self as qemu, MemoryRegion, Notifier, Timer};
+use candor_qemu::exclusive::Exclusive;
 use candor_qemu::{c, options};
 use candor_test_bed::{Event, Machine, Record, TestBed};
 
@@ -46,7 +48,8 @@ const REGION_BYTES: usize = 8_192;
 /// See [`REGION_BYTES`].
 const TIMER_BYTES: usize = 512;
 
-static BED: AtomicPtr<TestBed> = AtomicPtr::new(ptr::null_mut());
+/// In memory of the machine; null until [`ready`].
+static BED: Exclusive<AtomicPtr<TestBed>> = Exclusive::new(AtomicPtr::new(ptr::null_mut()));
 static BED_REGION: AtomicPtr<MemoryRegion> = AtomicPtr::new(ptr::null_mut());
 static TIMER: AtomicPtr<Timer> = AtomicPtr::new(ptr::null_mut());
 /// The name of the character device that says when the tester is done.
@@ -100,10 +103,24 @@ pub unsafe extern "C" fn qemu_plugin_install(
     0
 }
 
-/// The bed; there is one as soon as QEMU calls anything but [`ready`].
-fn bed() -> &'static mut TestBed {
-    // SAFETY: QEMU calls from one thread at a time, each call takes it once, and it stays as long as QEMU runs.
-    unsafe { &mut *BED.load(Relaxed) }
+/// Lends the bed; there is one as soon as QEMU calls anything but [`ready`].
+fn with_bed<R>(body: impl FnOnce(&mut TestBed) -> R) -> R {
+    BED.with(|bed| {
+        // SAFETY: null, or a bed that stays as long as QEMU runs; who has the pointer has the bed.
+        let bed = unsafe { bed.get_mut().as_mut() };
+        bed.map_or_else(|| give_up(format_args!("the timed buses are not there yet")), body)
+    })
+}
+
+/// Lends the bed when everything until now has happened; what it has changed takes effect.
+fn with_bed_now<R>(body: impl FnOnce(&mut TestBed, u64) -> R) -> R {
+    let now = now_ns();
+    with_bed(|bed| {
+        bed.advance(plan::plan().as_ref(), now, &mut Around);
+        let result = body(bed, now);
+        follow(bed);
+        result
+    })
 }
 
 fn now_ns() -> u64 {
@@ -145,7 +162,7 @@ extern "C" fn ready(_: *mut Notifier, _: *mut c_void) {
     BED_REGION.store(region, Relaxed);
     // SAFETY: the block is as long as the bed, aligned to a page, and nobody else has it.
     unsafe { block.write(TestBed::new(machine::bus_count())) };
-    BED.store(block, Relaxed);
+    BED.with(|bed| *bed.get_mut() = block);
     machine::find();
     cards::find();
     // SAFETY: a function that stays.
@@ -154,14 +171,7 @@ extern "C" fn ready(_: *mut Notifier, _: *mut c_void) {
 
 /// The timer: it was set for the next deadline, and may come a little late.
 extern "C" fn tick(_: *mut c_void) {
-    let bed = bed();
-    advance(bed, now_ns());
-    follow(bed);
-}
-
-/// Everything that happens until now.
-fn advance(bed: &mut TestBed, now_ns: u64) {
-    bed.advance(plan::plan().as_ref(), now_ns, &mut Around);
+    with_bed_now(|_, _| ());
 }
 
 /// What is around the bed: a file for records, and the cards of the guest.
@@ -231,11 +241,14 @@ fn arm(bed: &TestBed) {
 
 /// The machine runs or stops; it may have been restored.
 extern "C" fn running(_: *mut c_void, is_running: bool, _: c_int) {
-    let bed = bed();
     file::flush();
-    if !is_running {
-        return;
+    if is_running {
+        with_bed(go_on);
     }
+}
+
+/// The machine runs (again).
+fn go_on(bed: &mut TestBed) {
     if !bed.is_sound() {
         give_up(format_args!("this machine was saved with another library of timed buses"));
     }

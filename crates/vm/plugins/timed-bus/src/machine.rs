@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use candor_qemu::devices::{self as qemu, MemoryRegion, MemoryRegionOps, Object};
 use candor_test_bed::{MOST_BUSES, MOST_CONTROLLERS, port};
 
-use crate::{Around, REGION_BYTES, advance, bed, follow, give_up, memory, now_ns, plan};
+use crate::{Around, REGION_BYTES, give_up, memory, plan, with_bed, with_bed_now};
 
 /// The kind of device that is a controller, and its window.
 const CARD: (&CStr, &CStr) = (c"kvaser_pci", c"kvaser_pci-sja[0]");
@@ -57,7 +57,7 @@ pub(crate) fn find() {
     unsafe {
         qemu::object_child_foreach_recursive(qemu::object_get_root(), visit, ptr::null_mut())
     };
-    for controller in 0..bed().controller_count() {
+    for controller in 0..with_bed(|bed| bed.controller_count()) {
         overlay(controller);
     }
     add_port();
@@ -78,7 +78,8 @@ extern "C" fn visit(object: *mut Object, _: *mut c_void) -> c_int {
     };
     let is_it = |it: &AtomicPtr<Object>| it.load(Relaxed) == bus;
     let Some(bus) = BUSES.iter().take(bus_count()).position(is_it) else { return 0 };
-    let Some(at) = bed().add_controller(bus as u8, (address >> 3) as u8) else {
+    let added = with_bed(|bed| bed.add_controller(bus as u8, (address >> 3) as u8));
+    let Some(at) = added else {
         give_up(format_args!("the machine has more than {MOST_CONTROLLERS} controllers"));
     };
     // Those behind it move.
@@ -133,33 +134,25 @@ pub(crate) fn lay(
 }
 
 extern "C" fn read(controller: *mut c_void, address: u64, _: u32) -> u64 {
-    let (now, bed) = (now_ns(), bed());
-    advance(bed, now);
-    let value = bed.read(controller.addr(), address as u8, now);
-    follow(bed);
-    u64::from(value)
+    with_bed_now(|bed, now| bed.read(controller.addr(), address as u8, now)).into()
 }
 
 extern "C" fn write(controller: *mut c_void, address: u64, value: u64, _: u32) {
-    let (now, bed) = (now_ns(), bed());
-    advance(bed, now);
-    bed.write(controller.addr(), address as u8, value as u8, now, &mut Around);
-    follow(bed);
+    with_bed_now(|bed, now| {
+        bed.write(controller.addr(), address as u8, value as u8, now, &mut Around);
+    });
 }
 
 extern "C" fn read_port(_: *mut c_void, _: u64, _: u32) -> u64 {
-    u64::from(if bed().is_done() { port::DONE } else { port::NOT_DONE })
+    u64::from(if with_bed(|bed| bed.is_done()) { port::DONE } else { port::NOT_DONE })
 }
 
 extern "C" fn write_port(_: *mut c_void, _: u64, value: u64, _: u32) {
-    let (now, bed) = (now_ns(), bed());
-    advance(bed, now);
-    match (value as u8, plan::plan()) {
+    with_bed_now(|bed, now| match (value as u8, plan::plan()) {
         (port::START, Some(plan)) => bed.start(&plan, now, &mut Around),
         (port::OVER, _) => bed.guest_is_over(now),
         _ => {}
-    }
-    follow(bed);
+    });
 }
 
 /// Sets the interrupt line of a controller.
