@@ -70,22 +70,32 @@ impl Circle {
 
     /// Notes a frame. True if it comes as often as only frames do that go round.
     pub(crate) fn note(&mut self, frame: &Frame) -> bool {
-        self.until_clock -= 1;
-        if self.until_clock == 0 {
-            self.look(clock::now());
-        }
-        self.count(frame)
+        self.note_at(frame, clock::now)
     }
 
-    /// After a second everything begins anew. It lasts longer when so few frames come that it does not
-    /// matter.
-    fn look(&mut self, now: Instant<Monotonic>) {
+    fn note_at(&mut self, frame: &Frame, now: impl Fn() -> Instant<Monotonic>) -> bool {
+        self.until_clock -= 1;
+        if self.until_clock == 0 {
+            self.look(now());
+        }
+        let is_round = self.count(frame);
+        // Since the last look more than a second may have passed.
+        if is_round && self.look(now()) {
+            return self.count(frame);
+        }
+        is_round
+    }
+
+    /// After a second everything begins anew: whether it does.
+    fn look(&mut self, now: Instant<Monotonic>) -> bool {
         self.until_clock = CLOCK_EVERY;
-        if now - self.since >= Nanos::from_secs(1) {
+        let is_over = now - self.since >= Nanos::from_secs(1);
+        if is_over {
             self.places.fill(Place::default());
             self.ids.fill(Place::default());
             (self.repeats, self.since) = (0, now);
         }
+        is_over
     }
 
     fn count(&mut self, frame: &Frame) -> bool {
@@ -182,6 +192,32 @@ mod tests {
             }
         }
         assert!((MOST_OF_AN_ID * 8 / 10..=MOST_OF_AN_ID).contains(&reported), "{reported}");
+    }
+
+    #[test]
+    fn the_rate_decides_whatever_comes_beside() {
+        // One frame so often in a second, and so many others; how many of it are reported in 20 s.
+        for (rate, others, expected) in [
+            (1_800, 0, 0..=0),
+            (1_999, 0, 0..=0),
+            (1_999, 37, 0..=0),
+            (2_200, 0, 20 * 190..=20 * 200),
+        ] {
+            let mut circle = Circle::new();
+            let begin = circle.since;
+            let at =
+                |number: u64, rate: u64| begin + Nanos::from_nanos(number * 1_000_000_000 / rate);
+            let mut other = 0;
+            let mut reported = 0_u64;
+            for number in 1..=20 * rate {
+                while others > 0 && at(other, others) < at(number, rate) {
+                    assert!(!circle.note_at(&frame(0x200, other), || at(other, others)));
+                    other += 1;
+                }
+                reported += u64::from(circle.note_at(&frame(0x100, 1), || at(number, rate)));
+            }
+            assert!(expected.contains(&reported), "{rate} and {others} in a second: {reported}");
+        }
     }
 
     #[test]
