@@ -407,6 +407,35 @@ mod tests {
     }
 
     #[test]
+    fn a_loop_survives_a_file_that_is_missing_or_empty_for_a_while() {
+        let (folder, name) = recording("(1000.000000) can0 123#11\n(1000.010000) can0 124#22\n");
+        let path = folder.path().join("drive.log");
+        let mut port = port(&format!("{name}?loop=true"), Wanted::RECEIVER).unwrap();
+        let receiver = port.receiver.as_mut().unwrap();
+        let trouble = receiver.counters().trouble.clone();
+        let mut last = String::new();
+        let mut receive = |is_over: &dyn Fn(&str) -> bool| {
+            while !is_over(&last) {
+                let take = &mut |received: &Received| last = received.frame.to_string();
+                let until = Until::Instant(clock::now::<Monotonic>() + Nanos::from_millis(5));
+                assert_ne!(receiver.receive(until, take).unwrap(), Progress::Ended);
+            }
+        };
+        let away = folder.path().join("away.log");
+        fs::rename(&path, &away).unwrap();
+        receive(&|_| trouble.get().is_some_and(|why| why.contains("No such file")));
+        fs::write(&path, "").unwrap();
+        receive(&|_| trouble.get().is_some_and(|why| why.contains("is empty now")));
+        fs::write(&path, "(5.000000) can0 125#33\n").unwrap();
+        receive(&|last| last == "125#33");
+        assert!(!trouble.is_there());
+        // Its thread ends with it: the file may go for ever.
+        fs::remove_file(&path).unwrap();
+        receive(&|_| trouble.is_there());
+        drop(port);
+    }
+
+    #[test]
     fn rounds_that_end_with_a_batch_go_on() {
         let log = "(1000.0) can0 123#11\n".repeat(super::BATCH);
         let (_folder, name) = recording(&log);

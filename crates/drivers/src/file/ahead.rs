@@ -17,9 +17,11 @@ use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
+use candor_linux::clock;
 use candor_linux::event::Event;
 use candor_port::{Error, ReceiverCounters};
 use candor_recording::{CanUdp, Record, Recording};
+use candor_time::{Monotonic, Nanos};
 use candor_wire::can::Kind;
 
 use super::{OPENING, failure, lock};
@@ -28,6 +30,10 @@ use crate::kernel;
 /// Records of a batch, and batches that go round. What a pipe brings comes record by record.
 const MOST_RECORDS: usize = 256;
 const BATCHES: usize = 4;
+/// How often a recording that is to begin again, and cannot be read now, is looked for.
+const LOOK: Nanos = Nanos::from_millis(200);
+/// What the trouble is when nothing is in it.
+const EMPTY: &str = "the recording, which is to begin again, is empty now";
 /// The stack of the thread: a program may keep all its memory in RAM.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -203,13 +209,30 @@ impl Reader {
         let mut rounds = Rounds::default();
         loop {
             let before = rounds.records;
-            let is_taken = self.read_once(&mut rounds)?;
-            // A round without a record ends it, else nothing would be read for ever.
-            if !is_taken || !self.request.is_loop || rounds.records == before {
-                return Ok(());
+            match self.read_once(&mut rounds) {
+                Ok(false) => return Ok(()),
+                Ok(true) if !self.request.is_loop => return Ok(()),
+                Ok(true) if rounds.records > before => {}
+                // It was there before: somebody may be about to replace it.
+                outcome if !rounds.is_first() => {
+                    let why = outcome.err().map(|error| error.to_string());
+                    self.counters.trouble.set(why.unwrap_or_else(|| EMPTY.to_owned()));
+                    if !self.pause() {
+                        return Ok(());
+                    }
+                }
+                // Nothing would be read for ever.
+                outcome => return outcome.map(drop),
             }
             rounds.begin_next();
         }
+    }
+
+    /// Waits a little. False if nobody takes what is read any more.
+    fn pause(&self) -> bool {
+        // It is shorter when the kernel does not let it wait.
+        let _ = clock::sleep_until(clock::now::<Monotonic>() + LOOK);
+        self.batches.recv().is_ok_and(|batch| self.tell(Message::Records(batch)))
     }
 
     /// What a pipe brought is gone. It is not opened for this: that would wait for its writer.
@@ -243,6 +266,9 @@ impl Reader {
         loop {
             let Ok(mut batch) = self.batches.recv() else { return Ok(false) };
             let outcome = self.fill(&mut recording, &mut batch, most, malformed);
+            if !batch.is_empty() && !rounds.is_first() {
+                self.counters.trouble.clear();
+            }
             for record in &mut batch {
                 record.time_ns = rounds.place(record.time_ns);
             }
