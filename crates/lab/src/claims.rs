@@ -18,7 +18,7 @@
 //! is no loss. Of the signal service a value may be `EXPERIMENT PROCESS cpu_per_event` (in us) or
 //! `EXPERIMENT PROCESS cpu_percent` (of all processors), where a process is `server`, `subscriber`, `dbus-daemon` or `all`, or
 //! `EXPERIMENT bytes_per_event`. Of time-triggered Ethernet on this machine a value may be `EXPERIMENT unmarked METRIC FIGURE`: of the
-//! frames that are not marked.
+//! frames that are not marked. Where clocks drift it may be `EXPERIMENT clock_difference FIGURE`.
 //!
 //! `each = ["6.1", "6.12"]` makes a claim of each, in which `{each}` stands for one of them. `{sent}` in
 //! `says` stands for the number of frames that the experiment sent.
@@ -87,10 +87,15 @@ enum Figure {
     CpuPercent(String),
     /// Bytes that a subscriber got for each event.
     BytesPerEvent,
+    /// How far clocks were apart, in microseconds.
+    ClockDifference(String),
 }
 
 /// Stands in place of a message for time-triggered frames that are not marked.
 const UNMARKED: &str = "unmarked";
+
+/// Stands in place of a metric for the largest difference of two clocks in an integration cycle.
+const CLOCK_DIFFERENCE: &str = "clock_difference";
 
 /// The figures of processes.
 const CPU_PER_EVENT: &str = "cpu_per_event";
@@ -99,9 +104,10 @@ const CPU_PERCENT: &str = "cpu_percent";
 impl Figure {
     const fn unit(&self) -> Unit {
         match self {
-            Self::Latency(..) | Self::MessageLatency(..) | Self::CpuPerEvent(_) => {
-                Unit::Microseconds
-            }
+            Self::Latency(..)
+            | Self::MessageLatency(..)
+            | Self::CpuPerEvent(_)
+            | Self::ClockDifference(_) => Unit::Microseconds,
             Self::Ended(_) | Self::Sent => Unit::Frames,
             Self::EndedPercent(_) | Self::CpuPercent(_) => Unit::Percent,
             Self::BytesPerEvent => Unit::Bytes,
@@ -209,20 +215,15 @@ impl Term {
             [experiment, process, CPU_PERCENT] => {
                 (experiment, Figure::CpuPercent(process.to_owned()))
             }
+            [experiment, CLOCK_DIFFERENCE, figure] => {
+                (experiment, Figure::ClockDifference(known_figure(figure)?))
+            }
             [experiment, metric, figure] | [experiment, _, metric, figure] => {
                 let known = Metric::from_key(metric).ok_or_else(|| {
                     let known: Vec<_> = Metric::ALL.iter().map(|metric| metric.key()).collect();
                     format!("unknown metric `{metric}`; the metrics are {}", known.join(", "))
                 })?;
-                const FIGURES: [&str; 8] =
-                    ["min", "p50", "p90", "p99", "p999", "max", "mean", "stddev"];
-                if !FIGURES.contains(&figure) {
-                    return Err(format!(
-                        "unknown figure `{figure}`; the figures are {}",
-                        FIGURES.join(", ")
-                    ));
-                }
-                let figure = figure.to_owned();
+                let figure = known_figure(figure)?;
                 let figure = match words[..] {
                     [_, message, _, _] => Figure::MessageLatency(message.to_owned(), known, figure),
                     _ => Figure::Latency(known, figure),
@@ -264,6 +265,10 @@ impl Term {
             Figure::CpuPerEvent(process) => result.service.as_ref()?.cpu_us_per_event(process)?,
             Figure::CpuPercent(process) => result.service.as_ref()?.cpu_percent(process)?,
             Figure::BytesPerEvent => result.service.as_ref()?.event_bytes?,
+            Figure::ClockDifference(figure) => {
+                let figures = result.time_triggered.as_ref()?;
+                figures.clock_difference.as_ref()?.figure_ns(figure)? / 1_000.0
+            }
         })
     }
 
@@ -281,6 +286,15 @@ impl Term {
         };
         result.testbed == Testbed::Vm.name() && (!is_exact || result.is_loaded())
     }
+}
+
+/// The name of a figure of latencies.
+fn known_figure(name: &str) -> Result<String, String> {
+    const FIGURES: [&str; 8] = ["min", "p50", "p90", "p99", "p999", "max", "mean", "stddev"];
+    if FIGURES.contains(&name) {
+        return Ok(name.to_owned());
+    }
+    Err(format!("unknown figure `{name}`; the figures are {}", FIGURES.join(", ")))
 }
 
 impl Claim {
@@ -472,6 +486,7 @@ mod tests {
             ("flood not_routed", Figure::Ended(Ending::NotRouted)),
             ("flood received", Figure::Ended(Ending::Received)),
             ("flood sent", Figure::Sent),
+            ("drift clock_difference max", Figure::ClockDifference("max".into())),
         ] {
             assert_eq!(Term::parse(text).unwrap().figure, figure, "{text}");
         }
@@ -482,6 +497,7 @@ mod tests {
             "simple sent_percent",
             "simple speed p99",
             "simple gateway_latency p98",
+            "drift clock_difference p98",
             "a b c d",
         ] {
             assert!(Term::parse(text).is_err(), "{text}");

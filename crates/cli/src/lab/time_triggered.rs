@@ -14,6 +14,7 @@ pub(super) fn overview(finished: &[&Ran]) -> String {
     let figures = || finished.iter().filter_map(|ran| ran.result.time_triggered.as_ref());
     let has_published = figures().any(|it| it.published_ns.is_some());
     let has_equation = figures().any(|it| it.equation_3_ns != it.model_ns);
+    let has_clocks = figures().any(|it| it.clock_difference.is_some());
     let has_runs = groups.iter().any(|group| group.runs.len() > 1);
     let mut head = vec!["experiment"];
     head.extend(has_runs.then_some(">runs"));
@@ -22,6 +23,7 @@ pub(super) fn overview(finished: &[&Ran]) -> String {
     head.push(">model");
     head.extend(has_equation.then_some(">equation 3"));
     head.push(">residual p50");
+    head.extend(has_clocks.then_some(">clocks apart"));
     let row = |group: &Group<'_>| {
         let us = |of: &dyn Fn(&ResultFile) -> Option<f64>| {
             let range = group.range(|run| of(run).map(|ns| ns / 1_000.0));
@@ -46,6 +48,7 @@ pub(super) fn overview(finished: &[&Ran]) -> String {
         row.push(figure(&|it| Some(it.model_ns)));
         row.extend(has_equation.then(|| figure(&|it| Some(it.equation_3_ns))));
         row.push(us(&|run| run.metric(Metric::Residual)?.figure_ns("p50")));
+        row.extend(has_clocks.then(|| us(&|run| clock_difference(run)?.figure_ns("max"))));
         row
     };
     let rows: Vec<_> = groups.iter().map(row).collect();
@@ -55,10 +58,19 @@ pub(super) fn overview(finished: &[&Ran]) -> String {
          late: a period late or more than half of one; model: wires + transmission + relay delays\n\
          residual: measured - model\n",
     );
+    if has_clocks {
+        out.push_str(
+            "clocks apart: the largest difference of two clocks in any integration cycle\n",
+        );
+    }
     if has_runs {
         out.push_str("a..b: the smallest and the largest value over the runs\n");
     }
     out
+}
+
+fn clock_difference(run: &ResultFile) -> Option<&Figures> {
+    run.time_triggered.as_ref()?.clock_difference.as_ref()
 }
 
 /// What else is known of one experiment; nothing of other kinds.

@@ -947,7 +947,7 @@ function startPage() {
       chart,
       h("p", { className: "hint thinned" }),
       h("div", { className: "halves" },
-        h("div", {}, metricsTable(experiment)),
+        h("div", {}, metricsTable(experiment), clocksTable(experiment)),
         h("div", {}, stoppedTable(experiment), busesTable(experiment), rulesTable(experiment), machineTable(experiment))),
       scheduleChart(experiment),
       messagesTable(experiment),
@@ -970,6 +970,14 @@ function startPage() {
       ...["min", "p50", "p99", "max"].map((name) => time(figure(experiment, key, name))),
     ]);
     return part("Where the time goes", ["Metric", "min", "p50", "p99", "max"], rows);
+  }
+
+  /** How far clocks were apart in each integration cycle, beside the precision that the network states. */
+  function clocksTable({ time_triggered: figures }) {
+    const apart = figures?.clock_difference;
+    if (!apart) return null;
+    const times = [apart.min_ns, apart.p50_ns, apart.p99_ns, apart.max_ns, figures.precision_ns].map(time);
+    return part("Clocks", ["Largest difference", "min", "p50", "p99", "max", "Stated precision"], [[counted(apart.count, "cycle"), ...times]]);
   }
 
   /** What stopped frames: not routed first, losses last, as in the sum above. */
