@@ -133,13 +133,13 @@ impl Error {
         self
     }
 
-    /// What to do about it.
     /// Whether it is that the interface is down (`ENETDOWN`), which may end.
     #[must_use]
     pub fn is_down(&self) -> bool {
         self.is(libc::ENETDOWN)
     }
 
+    /// What to do about it.
     pub(crate) fn with_remedy(mut self, remedy: &'static str) -> Self {
         self.0.remedy = Some(remedy);
         self
