@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use candor_serve::client::{Client, Event};
 use candor_serve::{
-    Batch, Config, Content, Encoding, Filter, Pace, Pattern, Place, Service, Source,
+    Batch, Config, Content, Encoding, Filter, Pace, Patience, Pattern, Place, Service, Source,
 };
 use serde_json::json;
 
@@ -59,6 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         dbus: Vec::new(),
         coalesce: "1.5ms".parse()?,
         allow_origin: Vec::new(),
+        patience: Patience::default(),
     })?;
     let mut order = Order::default();
     let mut count = 0;

@@ -55,7 +55,9 @@ impl FileKind {
             Some(Self::Experiment)
         } else if has_table(&["end_system"]) && has_table(&["flow", "link"]) {
             Some(Self::TimeTriggered)
-        } else if has_table(&["bus"]) && has_table(&["listen", "coalesce", "allow_origin"]) {
+        } else if has_table(&["bus"])
+            && has_table(&["listen", "coalesce", "allow_origin", "websocket_silence", "sse_unread"])
+        {
             Some(Self::Signals)
         } else if has_table(&["bus"]) && has_table(&["nodes", "message", "dbc"]) {
             Some(Self::Network)

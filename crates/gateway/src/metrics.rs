@@ -68,6 +68,7 @@ const LIMITS: Limits = Limits {
     room: Room { clients: MAX_CLIENTS, gives_way: GIVES_WAY },
     head: MAX_REQUEST,
     patience: PATIENCE,
+    unread: PATIENCE,
     keeps_alive: false,
 };
 

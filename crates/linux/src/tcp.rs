@@ -40,15 +40,16 @@ pub fn send(stream: &TcpStream, bytes: &[u8]) -> Result<Option<usize>, Error> {
         .map_err(|errno| Error::new("send on", "a connection", errno))
 }
 
-/// Bytes that were sent and that the other end has not said it has.
+/// Bytes that were sent and that the other end has not said it has (`SIOCOUTQ`). Of a Unix socket, the memory of what
+/// the other end has not read, which is more than its bytes.
 ///
 /// # Errors
 /// The kernel refuses.
-pub fn unsent(stream: &TcpStream) -> Result<u32, Error> {
+pub fn unsent(stream: impl AsFd) -> Result<u32, Error> {
     let mut count: c_int = 0;
     let place: *mut c_int = &mut count;
     // SAFETY: the request writes a number to `place`.
-    check(unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, place) })
+    check(unsafe { libc::ioctl(stream.as_fd().as_raw_fd(), libc::TIOCOUTQ, place) })
         .map_err(|errno| Error::new("read the unsent bytes of", "a connection", errno))?;
     Ok(count.unsigned_abs())
 }

@@ -4,13 +4,20 @@
 //! events, which have their frame headers already, are put between its frames as they are, and everything
 //! leaves in one write.
 
+use std::future::poll_fn;
 use std::io::{self, Read, Write};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use candor_events::afb::{self, Violation};
 use candor_events::binary::{self, Encoding};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use candor_linux::clock;
+use candor_time::{Instant, Monotonic, Nanos};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::time::sleep;
 use tungstenite::protocol::frame::{CloseFrame, coding::CloseCode};
 use tungstenite::protocol::{Role, WebSocketConfig, WebSocketContext};
 use tungstenite::{Message, Utf8Bytes};
@@ -57,6 +64,75 @@ impl Write for Memory {
     }
 }
 
+/// What a client that is silent is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chance {
+    /// More time.
+    Time,
+    /// A ping to answer.
+    Ping,
+    /// Nothing: it is gone.
+    None,
+}
+
+/// For how long nothing came from a client.
+#[derive(Debug)]
+struct Silence {
+    limit: Nanos,
+    since: Instant<Monotonic>,
+    /// When it was sent a ping, and whether what had come by the end was looked at.
+    asked: Option<Instant<Monotonic>>,
+    has_looked: bool,
+}
+
+/// How long the event loop gets to look at what has come: its shortest time.
+const LOOK: Nanos = Nanos::from_millis(1);
+
+impl Silence {
+    fn new(limit: Nanos) -> Self {
+        Self { limit, since: clock::now(), asked: None, has_looked: false }
+    }
+
+    /// Something came.
+    fn end(&mut self) {
+        *self = Self::new(self.limit);
+    }
+
+    /// When to decide.
+    fn due(&self) -> Instant<Monotonic> {
+        let half = Nanos::from_nanos(self.limit.as_nanos() / 2);
+        match (self.asked, self.has_looked) {
+            (None, _) => self.since + half,
+            (Some(asked), false) => asked + half,
+            (Some(asked), true) => asked + half + LOOK,
+        }
+    }
+
+    /// How long that is.
+    fn left(&self) -> Duration {
+        let (due, now) = (self.due().as_nanos(), clock::now::<Monotonic>().as_nanos());
+        Duration::from_nanos(due.saturating_sub(now))
+    }
+
+    fn decide(&mut self, now: Instant<Monotonic>) -> Chance {
+        if now < self.due() {
+            return Chance::Time;
+        }
+        match (self.asked, self.has_looked) {
+            (None, _) => {
+                self.asked = Some(now);
+                Chance::Ping
+            }
+            // After this process was stopped for a while, an answer may be there.
+            (Some(_), false) => {
+                self.has_looked = true;
+                Chance::Time
+            }
+            (Some(_), true) => Chance::None,
+        }
+    }
+}
+
 struct Connection {
     protocol: WebSocketContext,
     memory: Memory,
@@ -97,6 +173,10 @@ impl Connection {
         let (mut from_client, mut to_client) = tokio::io::split(socket);
         let mut stop = self.session.shared().stop.subscribe();
         let mut written = 0;
+        let limit = self.session.shared().patience.websocket_silence;
+        let mut silence = Silence::new(limit);
+        let mut alarm = pin!(sleep(silence.left()));
+        let mut is_behind = false;
         loop {
             self.take_messages();
             let has_more = written == 0 && self.memory.output.is_empty() && self.deliver();
@@ -109,11 +189,22 @@ impl Connection {
             tokio::select! {
                 count = from_client.read_buf(input), if !self.is_closing && !is_full => match count {
                     Ok(0) | Err(_) => return,
-                    Ok(_) => self.has_input = true,
+                    Ok(_) => {
+                        self.has_input = true;
+                        silence.end();
+                    }
                 },
-                count = to_client.write(&output[written..]), if is_writing => match count {
+                count = poll_fn(|context| {
+                    let outcome = Pin::new(&mut to_client).poll_write(context, &output[written..]);
+                    is_behind |= outcome.is_pending();
+                    outcome
+                }), if is_writing => match count {
                     Ok(0) | Err(_) => return,
                     Ok(count) => {
+                        // The answer to a ping may be far behind what it reads now.
+                        if std::mem::take(&mut is_behind) {
+                            silence.end();
+                        }
                         written += count;
                         if written == output.len() {
                             output.clear();
@@ -129,8 +220,17 @@ impl Connection {
                     self.close(CloseCode::Away, "the service ends");
                 }
                 () = self.session.due(), if !is_writing && !has_more => {}
+                () = alarm.as_mut() => {
+                    match silence.decide(clock::now()) {
+                        Chance::Time => {}
+                        Chance::Ping => self.reply(Message::Ping(Bytes::new())),
+                        Chance::None => break,
+                    }
+                    alarm.set(sleep(silence.left()));
+                }
             }
         }
+        self.leave(&mut to_client).await;
     }
 
     /// Does what the messages say that have come.
@@ -193,6 +293,19 @@ impl Connection {
         self.is_closing = true;
     }
 
+    /// Ends the connection to a client that is gone, or sees this when it goes on.
+    async fn leave(&mut self, to_client: &mut (impl AsyncWrite + Unpin)) {
+        if self.memory.output.is_empty() {
+            self.close(CloseCode::Policy, "no answer to a ping");
+            let output = &self.memory.output;
+            poll_fn(|context| {
+                let _ = Pin::new(&mut *to_client).poll_write(context, output);
+                Poll::Ready(())
+            })
+            .await;
+        }
+    }
+
     /// Puts events behind what is to be written. True if more wait.
     fn deliver(&mut self) -> bool {
         if self.is_closing {
@@ -207,5 +320,34 @@ impl Connection {
         }
         self.session.note(&subscriptions, &hub);
         has_more
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_client_gets_a_ping_and_then_half_of_the_time_to_answer() {
+        let mut silence = Silence::new(Nanos::from_secs(20));
+        let since = silence.since;
+        let at = |ms: u64| since + Nanos::from_millis(ms);
+        for (ms, expected) in [
+            (9_999, Chance::Time),
+            (10_000, Chance::Ping),
+            (19_999, Chance::Time),
+            // What has come is looked at first.
+            (20_000, Chance::Time),
+            (20_001, Chance::None),
+        ] {
+            assert_eq!(silence.decide(at(ms)), expected, "{ms} ms");
+        }
+        // This process was stopped: no client is gone for that.
+        let mut silence = Silence { since, ..Silence::new(silence.limit) };
+        assert_eq!(silence.decide(at(100_000)), Chance::Ping);
+        assert_eq!(silence.decide(at(109_999)), Chance::Time);
+        assert_eq!(silence.decide(at(110_000)), Chance::Time);
+        silence.end();
+        assert_eq!(silence.asked, None);
     }
 }

@@ -13,7 +13,7 @@ use candor_port::{Address, Medium};
 use candor_signals::Database;
 use candor_time::Nanos;
 
-use crate::{BusAddress, Config, Pace, Place, Source, WebOrigin, ingest};
+use crate::{BusAddress, Config, Pace, Patience, Place, Source, WebOrigin, ingest};
 
 /// Where it is served if nothing else is said.
 pub const LISTEN: &str = "127.0.0.1:1234";
@@ -21,6 +21,10 @@ pub const LISTEN: &str = "127.0.0.1:1234";
 pub const COALESCE: Nanos = Nanos::from_micros(1_500);
 /// The longest time for which they may be gathered.
 pub const MOST_COALESCE: Nanos = Nanos::from_secs(1);
+/// The shortest and the longest time for which a client may be gone.
+pub const LEAST_PATIENCE: Nanos = Nanos::from_secs(1);
+/// See [`LEAST_PATIENCE`].
+pub const MOST_PATIENCE: Nanos = Nanos::from_secs(3_600);
 /// What such files are called.
 pub const KIND: &str = "file of the signal service";
 
@@ -44,16 +48,19 @@ pub struct Fixed {
     pub coalesce: Nanos,
     /// The pages that may use it, beside its own.
     pub allow_origin: Vec<WebOrigin>,
+    /// How long clients may be gone before their places are free again.
+    pub patience: Patience,
 }
 
 impl From<&Config> for Fixed {
     fn from(config: &Config) -> Self {
-        let Config { listen, dbus, coalesce, allow_origin, sources: _ } = config;
+        let Config { listen, dbus, coalesce, allow_origin, patience, sources: _ } = config;
         Self {
             listen: listen.clone(),
             dbus: dbus.clone(),
             coalesce: *coalesce,
             allow_origin: allow_origin.clone(),
+            patience: *patience,
         }
     }
 }
@@ -100,22 +107,28 @@ impl Reader<'_> {
         }
         let sources = self.buses(buses);
         let allow_origin = self.allow_origin(&mut root);
-        let fixed = Fixed { listen, dbus, coalesce: coalesce.unwrap_or(COALESCE), allow_origin };
+        let patience = self.patience(&mut root);
+        let coalesce = coalesce.unwrap_or(COALESCE);
+        let fixed = Fixed { listen, dbus, coalesce, allow_origin, patience };
         if let Some(running) = running.filter(|_| !self.findings.has_errors()) {
             self.compare(&root, &fixed, running);
         }
         root.finish();
-        let Fixed { listen, dbus, coalesce, allow_origin } = fixed;
-        Some(Config { sources, listen, dbus, coalesce, allow_origin })
+        let Fixed { listen, dbus, coalesce, allow_origin, patience } = fixed;
+        Some(Config { sources, listen, dbus, coalesce, allow_origin, patience })
     }
 
     /// What cannot be changed is what it was.
     fn compare(&self, root: &Section<'_>, fixed: &Fixed, running: &Fixed) {
+        let (silence, unread) =
+            (|it: &Fixed| it.patience.websocket_silence, |it: &Fixed| it.patience.sse_unread);
         let is_changed = [
             ("listen", fixed.listen != running.listen),
             ("dbus", fixed.dbus != running.dbus),
             ("coalesce", fixed.coalesce != running.coalesce),
             ("allow_origin", fixed.allow_origin != running.allow_origin),
+            ("websocket_silence", silence(fixed) != silence(running)),
+            ("sse_unread", unread(fixed) != unread(running)),
         ];
         for (key, _) in is_changed.into_iter().filter(|(_, is_changed)| *is_changed) {
             let message = format!("`{key}` cannot be changed while the service runs");
@@ -185,6 +198,26 @@ impl Reader<'_> {
             }
         }
         origins
+    }
+
+    fn patience(&self, root: &mut Section<'_>) -> Patience {
+        let default = Patience::default();
+        let mut time = |key: &'static str, default: Nanos| {
+            let Some(value) = root.value(key) else { return default };
+            let Some(time) = value.nanos(key, self.findings) else { return default };
+            if !(LEAST_PATIENCE..=MOST_PATIENCE).contains(&time) {
+                let message = format!("`{key}` is {time}");
+                let hint = format!(
+                    "use {LEAST_PATIENCE} to {MOST_PATIENCE}; {default} if it is not given"
+                );
+                self.findings.error_with_hint(&value.origin, message, hint);
+            }
+            time
+        };
+        Patience {
+            websocket_silence: time("websocket_silence", default.websocket_silence),
+            sse_unread: time("sse_unread", default.sse_unread),
+        }
     }
 
     fn coalesce(&self, value: &Value) -> Option<Nanos> {
@@ -366,21 +399,29 @@ mod tests {
     /// What holds without a word about it.
     fn plain() -> Fixed {
         let listen = vec![LISTEN.parse().unwrap()];
-        Fixed { listen, dbus: Vec::new(), coalesce: COALESCE, allow_origin: Vec::new() }
+        Fixed {
+            listen,
+            dbus: Vec::new(),
+            coalesce: COALESCE,
+            allow_origin: Vec::new(),
+            patience: Patience::default(),
+        }
     }
 
     #[test]
     fn a_file_says_what_is_served() {
         let text = "listen = [\"127.0.0.1:5\", \"unix:/run/s\"]\ncoalesce = \"2ms\"\n\
-                    allow_origin = \"http://LOCALHOST:5173\"\n[bus]\nraw = \"can2udp:127.0.0.1:0\"\n[bus.car]\nport = \"file:a.log?loop=true\"\n\
+                    allow_origin = \"http://LOCALHOST:5173\"\nwebsocket_silence = \"5s\"\n[bus]\nraw = \"can2udp:127.0.0.1:0\"\n[bus.car]\nport = \"file:a.log?loop=true\"\n\
                     dbc = [\"car.dbc\", \"door.dbc\"]\n";
         let (config, findings) = read(text, None);
         let config = config.unwrap();
         assert_eq!(findings.len(), 2, "{findings:?}");
-        assert!(findings[0].starts_with("etc/s.toml:8:19: warning: \"door.dbc\""), "{findings:?}");
+        assert!(findings[0].starts_with("etc/s.toml:9:19: warning: \"door.dbc\""), "{findings:?}");
         assert_eq!(config.coalesce, Nanos::from_millis(2));
         assert_eq!(config.listen.len(), 2);
         assert_eq!(config.allow_origin, ["http://localhost:5173".parse().unwrap()]);
+        let patience = Patience { websocket_silence: Nanos::from_secs(5), ..Patience::default() };
+        assert_eq!(config.patience, patience);
         let [raw, car] = &config.sources[..] else { panic!("{config:?}") };
         assert_eq!((raw.name.as_str(), raw.database.is_none()), ("raw", true));
         let messages = car.database.as_ref().unwrap().messages();
@@ -469,6 +510,15 @@ mod tests {
                 ],
             ),
             (
+                "websocket_silence = \"999ms\"\nsse_unread = \"2h\"\nbus.a = \"can0\"",
+                &[
+                    "etc/s.toml:1:21: error: `websocket_silence` is 999ms",
+                    "hint: use 1s to 3600s; 20s if it is not given",
+                    "etc/s.toml:2:14: error: `sse_unread` is 7200s",
+                    "hint: use 1s to 3600s; 60s if it is not given",
+                ],
+            ),
+            (
                 "[bus.a]\nport = \"can0\"\ndbc = \"no.dbc\"",
                 &[
                     "etc/no.dbc:1:1: error: this is not a DBC file",
@@ -486,7 +536,8 @@ mod tests {
             }
         }
         let (config, findings) = read(
-            "listen = \"127.0.0.1:7\"\nbus.a = \"can0\"\ncoalesce = 0\nallow_origin = \"http://a\"",
+            "listen = \"127.0.0.1:7\"\nbus.a = \"can0\"\ncoalesce = 0\nallow_origin = \"http://a\"\n\
+             websocket_silence = \"21s\"\nsse_unread = \"1min\"",
             Some(&fixed),
         );
         assert!(config.is_none());
@@ -499,6 +550,8 @@ mod tests {
                 "hint: restart to change coalesce",
                 "etc/s.toml:4:16: error: `allow_origin` cannot be changed while the service runs",
                 "hint: restart to change allow_origin",
+                "etc/s.toml:5:21: error: `websocket_silence` cannot be changed while the service runs",
+                "hint: restart to change websocket_silence",
             ]
         );
     }

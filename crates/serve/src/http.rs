@@ -18,14 +18,17 @@ use hyper_util::rt::TokioIo;
 use tungstenite::handshake::derive_accept_key;
 
 use crate::stream::{self, Content};
-use crate::{Shared, connection, verbs};
+use crate::{Patience, Shared, connection, verbs};
 
-const LIMITS: Limits = Limits {
-    room: Room { clients: 2_048, gives_way: Nanos::from_millis(100) },
-    head: 64 << 10,
-    patience: Nanos::from_secs(5),
-    keeps_alive: true,
-};
+const fn limits(patience: Patience) -> Limits {
+    Limits {
+        room: Room { clients: 2_048, gives_way: Nanos::from_millis(100) },
+        head: 64 << 10,
+        patience: Nanos::from_secs(5),
+        unread: patience.sse_unread,
+        keeps_alive: true,
+    }
+}
 
 /// What the page consists of: type and contents.
 fn page(path: &str) -> Option<(&'static str, &'static str)> {
@@ -51,6 +54,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Serves until it is told to stop. Subscribers are told so; what is open after that ends with the reactor.
 pub(crate) async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>) {
     let mut stop = shared.stop.subscribe();
+    let limits = limits(shared.patience);
     for listener in listeners {
         let shared = Arc::clone(&shared);
         // A web page could be behind an address, but not behind a file.
@@ -69,7 +73,7 @@ pub(crate) async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>) {
                 Err(reason) => text(StatusCode::FORBIDDEN, reason),
             }
         };
-        tokio::spawn(http::serve(listener, LIMITS, handler));
+        tokio::spawn(http::serve(listener, limits, handler));
     }
     let _ = stop.wait_for(|is_over| *is_over).await;
     let gone = async {

@@ -452,6 +452,7 @@ mod tests {
             changes: AtomicU64::new(0),
             sessions: Sessions::default(),
             allow_origin: Vec::new(),
+            patience: crate::Patience::default(),
             stop: watch::Sender::new(false),
             started: clock::now(),
         })

@@ -103,6 +103,24 @@ pub struct Config {
     pub coalesce: Nanos,
     /// The pages that may use it, beside its own.
     pub allow_origin: Vec<WebOrigin>,
+    /// How long clients may be gone before their places are free again.
+    pub patience: Patience,
+}
+
+/// How long clients may be gone, without a word, before their places are free again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// For how long a client of the WebSocket may neither send anything, such as a pong, nor read anything if it is behind.
+    /// After half of it, it is sent a ping.
+    pub websocket_silence: Nanos,
+    /// For how long a client of Server-Sent Events may take nothing of what was sent to it.
+    pub sse_unread: Nanos,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { websocket_silence: Nanos::from_secs(20), sse_unread: Nanos::from_secs(60) }
+    }
 }
 
 /// Why the service cannot start.
@@ -157,6 +175,7 @@ struct Shared {
     sessions: Sessions,
     /// The pages that may ask, beside its own.
     allow_origin: Vec<WebOrigin>,
+    patience: Patience,
     /// Whether everything is to end.
     stop: watch::Sender<bool>,
     started: Instant<Monotonic>,
@@ -209,7 +228,7 @@ impl Service {
     /// # Errors
     /// The same.
     pub fn start_with(config: Config, naming: Naming) -> Result<Self, Error> {
-        let Config { sources, listen, dbus, coalesce, allow_origin } = config;
+        let Config { sources, listen, dbus, coalesce, allow_origin, patience } = config;
         let (mut listeners, mut places) = (Vec::new(), Vec::new());
         for place in &listen {
             let (listener, place) = place::listen(place)?;
@@ -231,6 +250,7 @@ impl Service {
             changes: AtomicU64::new(0),
             sessions: Sessions::default(),
             allow_origin,
+            patience,
             stop: watch::Sender::new(false),
             started: clock::now(),
         });

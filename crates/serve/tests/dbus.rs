@@ -11,7 +11,7 @@ use candor_diagnostics::Findings;
 use candor_linux::clock;
 use candor_serve::client::Error;
 use candor_serve::dbus::client::{Client, Content, Options};
-use candor_serve::{BusAddress, Config, Pace, Place, Service, Source, client};
+use candor_serve::{BusAddress, Config, Pace, Patience, Place, Service, Source, client};
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use serde_json::Value;
@@ -109,6 +109,7 @@ impl Bench {
             dbus: vec![address_of(&folder)],
             coalesce: Nanos::from_micros(1_500),
             allow_origin: Vec::new(),
+            patience: Patience::default(),
         });
         Self { service: service.unwrap(), daemon: Some(daemon), folder, sender, target }
     }
@@ -343,6 +344,7 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
             dbus: vec![address],
             coalesce: Nanos::ZERO,
             allow_origin: Vec::new(),
+            patience: Patience::default(),
         })
     };
     let error = start(bench.address()).unwrap_err().to_string();

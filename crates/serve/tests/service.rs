@@ -6,13 +6,18 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use candor_diagnostics::Findings;
 use candor_events::binary::{self, Encoding};
 use candor_linux::clock;
 use candor_serve::client::{Client, Error, Event};
-use candor_serve::{Batch, Config, Content, Filter, Pace, Pattern, Place, Service, Source};
+use candor_serve::{
+    Batch, Config, Content, Filter, Pace, Patience, Pattern, Place, Service, Source,
+};
 use candor_signals::Database;
 use candor_time::{Monotonic, Nanos};
 use serde_json::{Value, json};
@@ -36,11 +41,15 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(DBC, Patience::default())
+    }
+
+    fn with(dbc: &str, patience: Patience) -> Self {
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         // Free a moment ago; the kernel gives out others first.
         let target = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let address = format!("can2udp:127.0.0.1:{}?version=1&buffer=8000000", target.port());
-        let database = Database::parse("car.dbc", DBC.as_bytes(), &Findings::new());
+        let database = Database::parse("car.dbc", dbc.as_bytes(), &Findings::new());
         let source = Source {
             name: "car".into(),
             address: address.parse().unwrap(),
@@ -54,6 +63,7 @@ impl Bench {
             dbus: Vec::new(),
             coalesce: Nanos::from_micros(1_500),
             allow_origin: vec!["http://localhost:5173".parse().unwrap()],
+            patience,
         });
         Self { folder, service: service.unwrap(), sender, target }
     }
@@ -401,6 +411,7 @@ fn a_unix_socket_is_its_users_and_replaced_only_if_nobody_listens() {
             dbus: Vec::new(),
             coalesce: Nanos::ZERO,
             allow_origin: Vec::new(),
+            patience: Patience::default(),
         })
     };
     let refused = |place: &Place| start(place).unwrap_err().to_string();
@@ -619,6 +630,7 @@ fn pages_of_others_and_other_machines_are_refused() {
         dbus: Vec::new(),
         coalesce: Nanos::ZERO,
         allow_origin: Vec::new(),
+        patience: Patience::default(),
     });
     assert!(refused.unwrap_err().to_string().contains("other machines could reach it"));
 }
@@ -781,6 +793,99 @@ fn subscribers_are_told_that_the_service_ends() {
     }
 }
 
+/// A subscriber that takes something and then waits, until it is told to end. Whether it was let go on all the time.
+fn slow(
+    mut take: impl FnMut() -> bool + Send + 'static,
+    is_over: &Arc<AtomicBool>,
+) -> JoinHandle<bool> {
+    let is_over = Arc::clone(is_over);
+    std::thread::spawn(move || {
+        while !is_over.load(Ordering::Relaxed) {
+            if !take() {
+                return false;
+            }
+            clock::sleep_until(clock::now::<Monotonic>() + Nanos::from_millis(100)).unwrap();
+        }
+        true
+    })
+}
+
+#[test]
+fn who_is_gone_without_a_word_leaves_and_who_is_slow_stays() {
+    let limit = Nanos::from_secs(4);
+    let bench = Bench::with(DBC, Patience { websocket_silence: limit, sse_unread: limit });
+    let call = r#"[2,"1","low-can/subscribe",{"id":"*"}]"#;
+    let subscribed = || {
+        let mut socket = bench.socket();
+        socket.send(Message::text(call)).unwrap();
+        assert!(socket.read().unwrap().to_text().unwrap().starts_with("[3,\"1\""));
+        socket
+    };
+    let streamed = |query| Stream::new(&bench, query).0.into_inner();
+    let mut watcher = bench.client();
+    // Those that are gone read nothing more: with events that wait for them, and without any.
+    let mut gone: Vec<_> = [subscribed(), subscribed()].map(WebSocket::into_inner).into();
+    gone.push(streamed("?raw"));
+    let mut idle = bench.socket();
+    idle.send(Message::text(call.replace("\"*\"", "9"))).unwrap();
+    assert!(idle.read().unwrap().to_text().unwrap().starts_with("[3,\"1\""));
+    gone.push(idle.into_inner());
+    // Those that stay read little at once; one answers pings and has no events; nothing is to be read in a stream.
+    let is_over = Arc::new(AtomicBool::new(false));
+    // Its ping comes behind events; not far behind, as the buffers of such a socket are small.
+    let stream = UnixStream::connect(bench.socket_file()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut socket = tungstenite::client(bench.url(), stream).unwrap().0;
+    socket.send(Message::text(call)).unwrap();
+    let by_messages = move || (0..500).all(|_| socket.read().is_ok());
+    let mut stream = streamed("?raw");
+    let by_bytes = move || matches!(stream.read(&mut [0; 64 << 10]), Ok(1..));
+    let slow = [slow(by_messages, &is_over), slow(by_bytes, &is_over)];
+    let mut patient = bench.socket();
+    patient.send(Message::text(call.replace("\"*\"", "9"))).unwrap();
+    let patient = std::thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            let mut pings = 0;
+            while let Ok(message) = patient.read() {
+                pings += u32::from(message.is_ping());
+                if message.is_ping() && is_over.load(Ordering::Relaxed) {
+                    return pings;
+                }
+            }
+            0
+        }
+    });
+    let quiet = streamed("?id=9");
+    let begin = clock::now::<Monotonic>();
+    let subscribers = loop {
+        bench.flood(5, 2_000);
+        let stats = watcher.call("stats", &Value::Null).unwrap();
+        let subscribers = stats["subscribers"].as_array().unwrap().len();
+        // Long enough for who stays to be hung up on.
+        let took = clock::now::<Monotonic>() - begin;
+        if subscribers <= 4 && took > Nanos::from_secs(10) || took > Nanos::from_secs(60) {
+            break subscribers;
+        }
+    };
+    assert_eq!(subscribers, 4);
+    is_over.store(true, Ordering::Relaxed);
+    // Who waits for events goes on.
+    bench.flood(5, 1_000);
+    for slow in slow {
+        assert!(slow.join().unwrap(), "who reads slowly stays");
+    }
+    assert!(patient.join().unwrap() > 1, "who answers pings stays");
+    drop(quiet);
+    for mut stream in gone {
+        // The end is there, whatever came before it.
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let end = stream.read_to_end(&mut Vec::new());
+        let is_reset = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
+        assert!(end.is_ok() || end.as_ref().is_err_and(is_reset), "{end:?}");
+    }
+}
+
 /// A service of a recording, served at an address, and its folder.
 fn recording(lines: &str, dbc: Option<&str>, coalesce: Nanos) -> (Service, TempDir) {
     let folder = tempfile::tempdir().unwrap();
@@ -798,6 +903,7 @@ fn recording(lines: &str, dbc: Option<&str>, coalesce: Nanos) -> (Service, TempD
         dbus: Vec::new(),
         coalesce,
         allow_origin: Vec::new(),
+        patience: Patience::default(),
     });
     (service.unwrap(), folder)
 }

@@ -1,7 +1,8 @@
 //! HTTP/1.1 for a program that says what the answers are.
 //!
 //! A request has to come, and its answer has to be taken, within [`Limits::patience`]. The body of an answer may take
-//! as long as it wants to come. What is no request is refused with a reason.
+//! as long as it wants to come; a client that takes nothing of it for [`Limits::unread`] is hung up on. What is no
+//! request is refused with a reason.
 
 mod origin;
 mod socket;
@@ -42,6 +43,8 @@ pub struct Limits {
     pub head: usize,
     /// How long the head of a request may take to come, and an answer to be taken.
     pub patience: Nanos,
+    /// For how long a client may take nothing of what was sent to it while the body of an answer comes.
+    pub unread: Nanos,
     /// Whether a connection may have several requests. If not, a client may end its half of the connection after the
     /// request.
     pub keeps_alive: bool,
@@ -168,6 +171,7 @@ async fn converse<B>(
 {
     let stream = Arc::new(stream);
     let socket = Socket::new(Arc::clone(&stream), client.clone());
+    let gauge = socket.gauge();
     let service = {
         let client = client.clone();
         service_fn(move |request| {
@@ -186,10 +190,11 @@ async fn converse<B>(
         .auto_date_header(false)
         .serve_connection(TokioIo::new(socket), service)
         .with_upgrades();
-    let (refusal, is_displaced) = tokio::select! {
+    let (refusal, is_hurried) = tokio::select! {
         outcome = connection => (outcome.err().as_ref().and_then(Refusal::of), false),
         () = client.displaced() => (Some(Refusal::TooSlow), true),
         () = client.overdue(limits.patience) => (Some(Refusal::TooSlow), false),
+        () = gauge.stuck(limits.unread) => (None, true),
     };
     let is_due = match refusal {
         Some(Refusal::TooSlow) => client.had_nothing(),
@@ -198,7 +203,7 @@ async fn converse<B>(
     let last = refusal.filter(|_| is_due).map_or("", Refusal::answer).as_bytes();
     // After an upgrade the connection is somebody else's.
     let Some(stream) = Arc::into_inner(stream) else { return };
-    match is_displaced {
+    match is_hurried {
         true => stream.dismiss(last).await,
         false => stream.finish(last).await,
     }

@@ -4,6 +4,7 @@ use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use candor_linux::{Error, tcp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -54,6 +55,12 @@ impl Stream {
 
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         each!(self, stream => stream.try_write(bytes))
+    }
+
+    /// How much of what was written the client has not taken: of TCP, bytes that its kernel has not acknowledged; of a Unix
+    /// socket, the memory of what the client has not read.
+    pub(crate) fn unread(&self) -> Result<u32, Error> {
+        each!(self, stream => tcp::unsent(stream))
     }
 
     /// Sends last words and their end, and waits a moment until the client has seen them: what it sent and nobody

@@ -1,8 +1,11 @@
 //! The HTTP server over real connections.
 
+use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +16,7 @@ use candor_service::http::{self, Limits, MIN_HEAD};
 use candor_service::listen::{self, Exposure, Listener};
 use candor_time::{Instant, Monotonic, Nanos};
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body, Frame, Incoming};
 use hyper::{Request, Response};
 
 /// No test waits longer than this for what must come.
@@ -22,7 +25,7 @@ const REQUEST: &[u8] = b"GET /some HTTP/1.1\r\n\r\n";
 
 fn limits(clients: usize, patience: Nanos) -> Limits {
     let room = Room { clients, gives_way: Nanos::from_millis(50) };
-    Limits { room, head: MIN_HEAD, patience, keeps_alive: false }
+    Limits { room, head: MIN_HEAD, patience, unread: Nanos::from_secs(60), keeps_alive: false }
 }
 
 /// Answers with the path; keeps a connection if it is asked for `/keep`.
@@ -198,3 +201,70 @@ fn only_loopback_is_listened_at_unless_asked_for() {
         assert!(matches!(refused, Err(listen::Error::NotLoopback)), "{address}");
     }
 }
+
+/// A body without an end.
+struct Endless;
+
+impl Body for Endless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b'x'; 4_096])))))
+    }
+}
+
+#[test]
+fn who_reads_nothing_of_an_endless_answer_gives_its_place_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let unix = || UnixStream::connect(&path).unwrap();
+    for is_unix in [false, true] {
+        let tcp = listen::tcp((Ipv4Addr::LOCALHOST, 0).into(), Exposure::Loopback).unwrap();
+        let address = tcp.local_addr().unwrap();
+        let listener: Listener = match is_unix {
+            true => UnixListener::bind(&path).unwrap().into(),
+            false => tcp.into(),
+        };
+        let room = Room { clients: 1, gives_way: Nanos::from_secs(60) };
+        let unread = Nanos::from_secs(1);
+        let limits = Limits { room, unread, ..limits(1, Nanos::from_secs(60)) };
+        let endless = |_: Request<Incoming>, _: &Client| Response::new(Endless);
+        let _reactor = Reactor::start("http", http::serve(listener, limits, endless)).unwrap();
+        let connect = || -> Box<dyn ReadWrite> {
+            match is_unix {
+                true => Box::new(unix()),
+                false => Box::new(connect(address)),
+            }
+        };
+        let status = |stream: &mut Box<dyn ReadWrite>| {
+            // It may be turned away before it has asked.
+            let _ = stream.write_all(REQUEST);
+            let mut status = [0; 12];
+            stream.read_exact(&mut status).map(|()| String::from_utf8_lossy(&status).into_owned())
+        };
+        let mut slow = connect();
+        assert_eq!(status(&mut slow).unwrap(), "HTTP/1.1 200");
+        // Who reads a little keeps its place for much longer than it may read nothing.
+        let begin = now();
+        while now() < begin + Nanos::from_secs(3) {
+            slow.read_exact(&mut [0; 32 << 10]).unwrap();
+            clock::sleep_until(now() + Nanos::from_millis(50)).unwrap();
+        }
+        // Once it stops, somebody else has it.
+        loop {
+            let mut other = connect();
+            match status(&mut other).as_deref() {
+                Ok("HTTP/1.1 200") => break,
+                _ => assert!(now() < begin + Nanos::from_secs(60), "its place is never free"),
+            }
+        }
+    }
+}
+
+trait ReadWrite: Read + Write {}
+
+impl<T: Read + Write> ReadWrite for T {}

@@ -6,8 +6,10 @@ use candor_bus::named::{NamedPort, titles};
 use candor_diagnostics::counted;
 use candor_linux::signal::{Signal, Signals};
 use candor_output::{messages, say};
-use candor_serve::file::{LISTEN, MOST_COALESCE};
-use candor_serve::{BusAddress, Config, Naming, Pace, Place, Service, Source, WebOrigin, dbus};
+use candor_serve::file::{LEAST_PATIENCE, LISTEN, MOST_COALESCE, MOST_PATIENCE};
+use candor_serve::{
+    BusAddress, Config, Naming, Pace, Patience, Place, Service, Source, WebOrigin, dbus,
+};
 use candor_service::supervise::{Load, Next, Supervised, Supervision};
 use candor_signals::Database;
 use candor_time::Nanos;
@@ -27,7 +29,7 @@ const FILES: u64 = 0;
 pub(crate) struct ServeArgs {
     /// A file that says what is served; it is read again when it changes. It takes the place of all
     /// options
-    #[arg(value_name = "FILE", conflicts_with_all = ["ports", "databases", "listen", "coalesce", "pace", "dbus", "allow_origin"])]
+    #[arg(value_name = "FILE", conflicts_with_all = ["ports", "databases", "listen", "coalesce", "pace", "dbus", "allow_origin", "websocket_silence", "sse_unread"])]
     file: Option<PathBuf>,
     /// A port to receive from, such as can0 or car=can2udp:; may be repeated
     #[arg(long = "port", value_name = "[NAME=]PORT", required_unless_present = "file")]
@@ -55,6 +57,12 @@ pub(crate) struct ServeArgs {
     /// http://localhost:5173; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<WebOrigin>,
+    /// For how long a client of the WebSocket may send nothing, and answer no ping, before it is closed; 1s to 1h
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = read_patience)]
+    websocket_silence: Nanos,
+    /// For how long a client of Server-Sent Events may take nothing of what it was sent before it is closed; 1s to 1h
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = read_patience)]
+    sse_unread: Nanos,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -76,6 +84,14 @@ fn read_coalesce(text: &str) -> Result<Nanos, String> {
     let time = duration::read(text)?;
     if time > MOST_COALESCE {
         return Err(format!("frames would wait for too long; use at most {MOST_COALESCE}"));
+    }
+    Ok(time)
+}
+
+fn read_patience(text: &str) -> Result<Nanos, String> {
+    let time = duration::read(text)?;
+    if !(LEAST_PATIENCE..=MOST_PATIENCE).contains(&time) {
+        return Err(format!("use {LEAST_PATIENCE} to {MOST_PATIENCE}"));
     }
     Ok(time)
 }
@@ -154,6 +170,10 @@ fn serve_options(args: &ServeArgs) -> Answer {
         dbus: args.dbus.clone(),
         coalesce: args.coalesce,
         allow_origin: args.allow_origin.clone(),
+        patience: Patience {
+            websocket_silence: args.websocket_silence,
+            sse_unread: args.sse_unread,
+        },
     };
     let supervision = Supervision::new(Some(&signals)).map_err(|error| error.to_string())?;
     let service = Service::start(config).map_err(|error| error.to_string())?;
@@ -279,6 +299,16 @@ mod tests {
             read_coalesce("1h").unwrap_err(),
             "frames would wait for too long; use at most 1s"
         );
+    }
+
+    #[test]
+    fn patience_has_bounds() {
+        let times = ["1s", "20s", "1h", "0", "999ms", "61min"];
+        let are_right = times.map(|time| read_patience(time).is_ok());
+        assert_eq!(are_right, [true, true, true, false, false, false]);
+        let default = Patience::default();
+        assert_eq!(read_patience("20s"), Ok(default.websocket_silence));
+        assert_eq!(read_patience("60s"), Ok(default.sse_unread));
     }
 
     #[test]

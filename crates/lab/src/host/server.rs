@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use candor_serve::{Batch, Config, Content, Filter, Local, Pace, Pattern, Place, Service, Source};
+use candor_serve::{
+    Batch, Config, Content, Filter, Local, Pace, Patience, Pattern, Place, Service, Source,
+};
 use candor_time::Nanos;
 
 use super::subscriber::arrived;
@@ -28,6 +30,7 @@ pub(super) fn serve(
         dbus,
         coalesce,
         allow_origin: Vec::new(),
+        patience: Patience::default(),
     });
     let service = service.map_err(|error| error.to_string())?;
     let mut subscribers = Vec::new();

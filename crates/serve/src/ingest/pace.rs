@@ -120,6 +120,7 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
+    use crate::Patience;
     use crate::session::{Session, Sessions};
 
     #[test]
@@ -131,6 +132,7 @@ mod tests {
             changes: AtomicU64::new(0),
             sessions: Sessions::default(),
             allow_origin: Vec::new(),
+            patience: Patience::default(),
             stop: watch::Sender::new(false),
             started: clock::now(),
         });
