@@ -178,7 +178,7 @@ impl Connection {
         let mut alarm = pin!(sleep(silence.left()));
         let mut is_behind = false;
         loop {
-            self.take_messages();
+            self.take_messages().await;
             let has_more = written == 0 && self.memory.output.is_empty() && self.deliver();
             if self.is_closing && self.memory.output.is_empty() {
                 return;
@@ -234,12 +234,16 @@ impl Connection {
     }
 
     /// Does what the messages say that have come.
-    fn take_messages(&mut self) {
+    async fn take_messages(&mut self) {
         // Who does not read the answers gets no more of them.
         while self.has_input && !self.is_closing && self.memory.output.len() < MOST_BYTES {
             match self.protocol.read(&mut self.memory) {
-                Ok(Message::Text(text)) if self.encoding.is_none() => self.take_text(&text),
-                Ok(Message::Binary(bytes)) if self.encoding.is_some() => self.take_binary(&bytes),
+                Ok(Message::Text(text)) if self.encoding.is_none() => {
+                    self.take_text(&text).await;
+                }
+                Ok(Message::Binary(bytes)) if self.encoding.is_some() => {
+                    self.take_binary(&bytes).await;
+                }
                 Ok(Message::Text(_) | Message::Binary(_)) => {
                     self.violate(Violation::InvalidFrame);
                 }
@@ -255,25 +259,33 @@ impl Connection {
         let _ = self.protocol.flush(&mut self.memory);
     }
 
-    fn take_text(&mut self, text: &Utf8Bytes) {
+    async fn take_text(&mut self, text: &Utf8Bytes) {
         match afb::parse(text) {
             Ok(Some(call)) => {
-                let reply = answer(&self.session, &call);
-                self.reply(Message::text(reply));
+                let reply = answer(&self.session, call).await;
+                self.reply_with(reply.map(Message::text));
             }
             Ok(None) => {}
             Err(violation) => self.violate(violation),
         }
     }
 
-    fn take_binary(&mut self, bytes: &[u8]) {
+    async fn take_binary(&mut self, bytes: &[u8]) {
         let Some(encoding) = self.encoding else { return };
         match binary::parse(encoding, bytes) {
             Ok(call) => {
-                let reply = answer_binary(&self.session, encoding, &call);
-                self.reply(Message::binary(reply));
+                let reply = answer_binary(&self.session, encoding, call).await;
+                self.reply_with(reply.map(Message::binary));
             }
             Err(violation) => self.violate(violation),
+        }
+    }
+
+    /// Answers a call, or ends with the service.
+    fn reply_with(&mut self, reply: Option<Message>) {
+        match reply {
+            Some(reply) => self.reply(reply),
+            None => self.is_closing = true,
         }
     }
 

@@ -15,9 +15,11 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use tokio::sync::mpsc;
 use tungstenite::handshake::derive_accept_key;
 
 use crate::stream::{self, Content};
+use crate::verbs::Response as Outcome;
 use crate::{Patience, Shared, connection, verbs};
 
 const fn limits(patience: Patience) -> Limits {
@@ -116,9 +118,7 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> 
     }
     if path == "/values" {
         return match values(&query, shared) {
-            Ok(values) => {
-                with_type(StatusCode::OK, "application/json", whole(format!("{values}\n")))
-            }
+            Ok(values) => with_type(StatusCode::OK, "application/json", values),
             Err(reason) => text(StatusCode::BAD_REQUEST, &reason),
         };
     }
@@ -132,14 +132,22 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> 
 ///
 /// # Errors
 /// What is wrong with it, in one sentence.
-fn values(query: &[(String, String)], shared: &Shared) -> Result<serde_json::Value, String> {
+fn values(query: &[(String, String)], shared: &Shared) -> Result<Content, String> {
     let is_known = |key: &str| matches!(key, "name" | "id" | "pgn" | "raw");
     if let Some((key, _)) = query.iter().find(|(key, _)| !is_known(key)) {
         return Err(format!("`{key}` is unknown; there are name, id, pgn and raw"));
     }
     let hub = shared.hub();
     let wanted = stream::read(query, verbs::has_signals(&hub))?;
-    verbs::values(&hub, &wanted.patterns)
+    let values = Outcome::Values(verbs::values(&hub, &wanted.patterns)?);
+    let text = |values| format!("{values}\n");
+    if values.is_short() {
+        return Ok(whole(text(values.into_value())));
+    }
+    let (sender, receiver) = mpsc::channel(1);
+    // There is room for it; or nobody wants it any more.
+    tokio::task::spawn_blocking(move || sender.try_send(text(values.into_value()).into()));
+    Ok(Content::Pieces(receiver))
 }
 
 /// The keys and values of a query.

@@ -23,8 +23,8 @@ use crate::verbs::{has_signals, subscribe};
 pub(crate) enum Content {
     /// All of it is known.
     Whole(Full<Bytes>),
-    /// Events as they come.
-    Events(mpsc::Receiver<Bytes>),
+    /// Events as they come, or what another thread makes.
+    Pieces(mpsc::Receiver<Bytes>),
 }
 
 impl Default for Content {
@@ -43,8 +43,8 @@ impl Body for Content {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut *self {
             Self::Whole(body) => Pin::new(body).poll_frame(context),
-            Self::Events(events) => {
-                Poll::Ready(ready!(events.poll_recv(context)).map(|bytes| Ok(Frame::data(bytes))))
+            Self::Pieces(pieces) => {
+                Poll::Ready(ready!(pieces.poll_recv(context)).map(|bytes| Ok(Frame::data(bytes))))
             }
         }
     }
@@ -52,14 +52,14 @@ impl Body for Content {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(body) => body.is_end_stream(),
-            Self::Events(_) => false,
+            Self::Pieces(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => body.size_hint(),
-            Self::Events(_) => SizeHint::default(),
+            Self::Pieces(_) => SizeHint::default(),
         }
     }
 }
@@ -139,7 +139,7 @@ pub(crate) fn open(query: &[(String, String)], shared: &Arc<Shared>) -> Result<C
     subscribe(&session, Format::Sse, wanted)?;
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move { send(&session, &sender).await });
-    Ok(Content::Events(receiver))
+    Ok(Content::Pieces(receiver))
 }
 
 /// Sends until nobody wants it any more. Events are taken when there is room for them, so the log is the queue.

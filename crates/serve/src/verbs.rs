@@ -8,7 +8,7 @@ use candor_events::binary::{self, Encoding};
 use candor_events::{Format, Hub, Kind, Pattern, Topic, TopicId};
 use candor_linux::clock;
 use candor_time::Monotonic;
-use candor_wire::can::Id;
+use candor_wire::can::{Frame, Id};
 use serde_json::{Map, Value, json};
 
 use crate::Shared;
@@ -18,8 +18,65 @@ use crate::session::Session;
 /// The most patterns that a connection may subscribe to.
 const MOST_PATTERNS: usize = 1_000;
 
-/// Answers a call of AGL's protocol.
-pub(crate) fn answer(session: &Session, call: &afb::Call) -> String {
+/// An answer of up to so many entries is made at once; a longer one, which takes some milliseconds, by another thread.
+const FEW_ENTRIES: usize = 64;
+
+/// What is answered.
+pub(crate) enum Response {
+    /// As it is.
+    Plain(Value),
+    /// What there is.
+    Listed(Vec<Listed>),
+    /// Newest values.
+    Values(Vec<Newest>),
+}
+
+impl From<Value> for Response {
+    fn from(value: Value) -> Self {
+        Self::Plain(value)
+    }
+}
+
+impl Response {
+    /// Whether it is made in no time.
+    pub(crate) fn is_short(&self) -> bool {
+        self.entries() <= FEW_ENTRIES
+    }
+
+    fn entries(&self) -> usize {
+        match self {
+            Self::Plain(_) => 0,
+            Self::Listed(entries) => entries.len(),
+            Self::Values(entries) => entries.len(),
+        }
+    }
+
+    pub(crate) fn into_value(self) -> Value {
+        match self {
+            Self::Plain(value) => value,
+            Self::Listed(entries) => listing(entries),
+            Self::Values(entries) => {
+                entries.into_iter().map(Newest::into_value).collect::<Vec<_>>().into()
+            }
+        }
+    }
+
+    /// Encodes it, and does not hold up the event loop with that. `None` while the service ends.
+    pub(crate) async fn encode<T: Send + 'static>(
+        outcome: Result<Self, String>,
+        encode: impl FnOnce(Result<Value, String>) -> T + Send + 'static,
+    ) -> Option<T> {
+        let is_short = outcome.as_ref().map_or(true, Self::is_short);
+        let encode = move || encode(outcome.map(Self::into_value));
+        match is_short {
+            true => Some(encode()),
+            false => tokio::task::spawn_blocking(encode).await.ok(),
+        }
+    }
+}
+
+/// Answers a call of AGL's protocol. `None` while the service ends.
+pub(crate) async fn answer(session: &Session, call: afb::Call) -> Option<String> {
     let api = Api::ALL.into_iter().find(|api| api.name() == call.api);
     let outcome = match api {
         Some(api) => perform(session, Format::Afb(api), &call.verb, &call.arguments),
@@ -27,14 +84,24 @@ pub(crate) fn answer(session: &Session, call: &afb::Call) -> String {
             Err(format!("`{}` is no api of this service; there are low-can and canbus", call.api))
         }
     };
-    afb::reply(&call.id, outcome.as_ref().map_err(String::as_str).cloned())
+    let encode = move |outcome: Result<_, String>| {
+        afb::reply(&call.id, outcome.as_ref().map_err(String::as_str).cloned())
+    };
+    Response::encode(outcome, encode).await
 }
 
-/// Answers a call in CBOR or MessagePack.
-pub(crate) fn answer_binary(session: &Session, encoding: Encoding, call: &binary::Call) -> Vec<u8> {
+/// Answers a call in CBOR or MessagePack. `None` while the service ends.
+pub(crate) async fn answer_binary(
+    session: &Session,
+    encoding: Encoding,
+    call: binary::Call,
+) -> Option<Vec<u8>> {
     let format = Format::Binary(encoding);
     let outcome = perform(session, format, &call.verb, &call.arguments);
-    binary::reply(encoding, &call.id, outcome.as_ref().map_err(String::as_str))
+    let encode = move |outcome: Result<_, String>| {
+        binary::reply(encoding, &call.id, outcome.as_ref().map_err(String::as_str))
+    };
+    Response::encode(outcome, encode).await
 }
 
 fn perform(
@@ -42,10 +109,10 @@ fn perform(
     format: Format,
     verb: &str,
     arguments: &Value,
-) -> Result<Value, String> {
+) -> Result<Response, String> {
     let shared = session.shared();
     match verb {
-        "subscribe" => subscribe(session, format, wanted(arguments)?),
+        "subscribe" => subscribe(session, format, wanted(arguments)?).map(Response::from),
         "unsubscribe" => {
             let Wanted { patterns, .. } = wanted(arguments)?;
             let mut hub = shared.hub();
@@ -53,7 +120,7 @@ fn perform(
             match subscriptions.of(format, &mut hub).unsubscribe(&mut hub, &patterns) {
                 true => {
                     session.note_change(&subscriptions, &hub);
-                    Ok(Value::Null)
+                    Ok(Value::Null.into())
                 }
                 false => Err("there is no such subscription; name it as it was made".to_owned()),
             }
@@ -62,20 +129,20 @@ fn perform(
             let hub = shared.hub();
             let patterns = wanted(arguments)?.patterns;
             check_names(&hub, &patterns)?;
-            Ok(names(&hub, &patterns).into())
+            Ok(Value::from(names(&hub, &patterns)).into())
         }
-        "list" => Ok(list(&shared.hub())),
+        "list" => Ok(Response::Listed(list(&shared.hub()))),
         "get" => {
             let hub = shared.hub();
             let patterns = match arguments {
                 Value::Null => vec![everything(&hub)],
                 arguments => wanted(arguments)?.patterns,
             };
-            values(&hub, &patterns)
+            values(&hub, &patterns).map(Response::Values)
         }
-        "stats" => Ok(stats(shared)),
+        "stats" => Ok(stats(shared).into()),
         // There is nothing to be authorised for.
-        "auth" => Ok(Value::Null),
+        "auth" => Ok(Value::Null.into()),
         verb => Err(format!(
             "`{verb}` is no verb; there are subscribe, unsubscribe, list, get, stats and auth"
         )),
@@ -127,34 +194,55 @@ fn number(id: Id) -> (u32, bool) {
     }
 }
 
+/// A signal, or an identifier that was seen.
+pub(crate) struct Listed {
+    name: String,
+    bus: String,
+    id: u32,
+    is_extended: bool,
+    /// Of a signal: its unit, and what its values are called.
+    signal: Option<(String, Vec<(i128, String)>)>,
+}
+
 /// All signals, and the identifiers seen so far.
-fn list(hub: &Hub) -> Value {
-    let bus = |topic: &Topic| hub.buses().get(topic.bus).map_or("", |bus| bus.name.as_str());
-    let mut signals = Vec::new();
-    let mut frames = Vec::new();
-    for topic in hub.topics().iter().filter(|topic| !topic.is_gone) {
+fn list(hub: &Hub) -> Vec<Listed> {
+    let entry = |topic: &Topic| {
+        let bus = hub.buses().get(topic.bus);
         let (id, is_extended) = number(topic.id());
-        match &topic.kind {
-            Kind::Raw { .. } => frames.push(
-                json!({ "name": topic.name, "bus": bus(topic), "id": id, "extended": is_extended }),
-            ),
+        let signal = match &topic.kind {
+            Kind::Raw { .. } => None,
             Kind::Signal { unit, message, signal, .. } => {
-                let mut entry =
-                    json!({ "name": topic.name, "bus": bus(topic), "unit": unit, "id": id });
-                let database = hub.buses().get(topic.bus).and_then(|bus| bus.database.as_ref());
+                let database = bus.and_then(|bus| bus.database.as_ref());
                 let signal = database
                     .and_then(|database| database.messages().get(*message))
                     .and_then(|message| message.signals.get(*signal));
-                let names =
-                    signal.map(|signal| &signal.value_names).filter(|names| !names.is_empty());
-                if let Some(names) = names {
-                    let names: Map<_, _> =
-                        names.iter().map(|(raw, name)| (raw.to_string(), name.into())).collect();
-                    entry["values"] = names.into();
-                }
-                signals.push(entry);
+                let names = signal.iter().flat_map(|signal| signal.value_names.iter());
+                let names = names.map(|(raw, name)| (raw, name.to_owned())).collect();
+                Some((unit.clone(), names))
             }
+        };
+        let bus = bus.map_or_else(String::new, |bus| bus.name.clone());
+        Listed { name: topic.name.clone(), bus, id, is_extended, signal }
+    };
+    hub.topics().iter().filter(|topic| !topic.is_gone).map(entry).collect()
+}
+
+/// The same as it is answered.
+fn listing(entries: Vec<Listed>) -> Value {
+    let mut signals = Vec::new();
+    let mut frames = Vec::new();
+    for Listed { name, bus, id, is_extended, signal } in entries {
+        let Some((unit, names)) = signal else {
+            frames.push(json!({ "name": name, "bus": bus, "id": id, "extended": is_extended }));
+            continue;
+        };
+        let mut entry = json!({ "name": name, "bus": bus, "unit": unit, "id": id });
+        if !names.is_empty() {
+            let names: Map<_, _> =
+                names.into_iter().map(|(raw, name)| (raw.to_string(), name.into())).collect();
+            entry["values"] = names.into();
         }
+        signals.push(entry);
     }
     json!({ "signals": signals, "frames": frames })
 }
@@ -198,11 +286,43 @@ fn check_names(hub: &Hub, patterns: &[Pattern]) -> Result<(), String> {
     }
 }
 
+/// The newest value of a signal, or the newest frame of an identifier.
+pub(crate) struct Newest {
+    name: String,
+    time_us: u64,
+    content: Content,
+}
+
+enum Content {
+    Value(f64, Option<String>),
+    Frame(u32, Frame),
+}
+
+impl Newest {
+    fn into_value(self) -> Value {
+        let Self { name, time_us, content } = self;
+        match content {
+            // Clients of redpesk's canbus-binding look for `event`.
+            Content::Value(value, text) => {
+                let mut entry =
+                    json!({ "event": name, "name": name, "value": value, "timestamp": time_us });
+                if let Some(text) = text {
+                    entry["text"] = text.into();
+                }
+                entry
+            }
+            Content::Frame(id, frame) => {
+                json!({ "name": name, "id": id, "data": frame.data(), "timestamp": time_us })
+            }
+        }
+    }
+}
+
 /// The newest values of the signals that one of the patterns takes, and the newest frames of the identifiers.
 ///
 /// # Errors
 /// A name that is none, in one sentence.
-pub(crate) fn values(hub: &Hub, patterns: &[Pattern]) -> Result<Value, String> {
+pub(crate) fn values(hub: &Hub, patterns: &[Pattern]) -> Result<Vec<Newest>, String> {
     check_names(hub, patterns)?;
     let taken: BTreeSet<_> = patterns.iter().flat_map(|pattern| hub.taken_by(pattern)).collect();
     let taken = taken.into_iter().filter_map(|id| Some((id, hub.topic(id)?)));
@@ -210,31 +330,16 @@ pub(crate) fn values(hub: &Hub, patterns: &[Pattern]) -> Result<Value, String> {
     let (mut frames, signals): (Vec<_>, Vec<_>) = taken.partition(|(_, topic)| topic.is_raw());
     let signals = signals.into_iter().filter_map(|(_, topic)| {
         let latest = hub.latest(topic)?;
-        // Clients of redpesk's canbus-binding look for `event`.
-        let mut value = json!({
-            "event": topic.name,
-            "name": topic.name,
-            "value": latest.value,
-            "timestamp": latest.time_ns / 1_000,
-        });
-        if let Some(text) = latest.text {
-            value["text"] = text.into();
-        }
-        Some(value)
+        let content = Content::Value(latest.value, latest.text.map(str::to_owned));
+        Some(Newest { name: topic.name.clone(), time_us: latest.time_ns / 1_000, content })
     });
     frames.sort_by_key(|(_, topic)| (topic.bus, number(topic.id())));
     let frames = frames.into_iter().filter_map(|(id, topic)| {
         let (time_ns, frame) = hub.newest_frame(id)?;
-        let (id, _) = number(topic.id());
-        Some(json!({
-            "name": topic.name,
-            "id": id,
-            "data": frame.data(),
-            "timestamp": time_ns / 1_000,
-        }))
+        let content = Content::Frame(number(topic.id()).0, *frame);
+        Some(Newest { name: topic.name.clone(), time_us: time_ns / 1_000, content })
     });
-    let values: Vec<_> = signals.chain(frames).collect();
-    Ok(values.into())
+    Ok(signals.chain(frames).collect())
 }
 
 /// What the service has done so far.

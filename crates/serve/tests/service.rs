@@ -793,6 +793,72 @@ fn subscribers_are_told_that_the_service_ends() {
     }
 }
 
+/// A DBC file of so many messages with ten signals each, from identifier 256 on.
+fn large(messages: u32) -> String {
+    let signal =
+        |number: u32| format!(" SG_ Signal{number} : 0|16@1+ (0.5,{number}) [0|0] \"rpm\" A\n");
+    let signals: String = (0..10).map(signal).collect();
+    let message = |number: u32| format!("\nBO_ {} Message{number}: 8 A\n{signals}", 256 + number);
+    format!("BU_: A\n{}", (0..messages).map(message).collect::<String>())
+}
+
+#[test]
+fn long_answers_hold_up_nobody_and_are_what_short_ones_say() {
+    const MESSAGES: u32 = 500;
+    let bench = Bench::with(&large(MESSAGES), Patience::default());
+    for id in 0..MESSAGES {
+        bench.send(256 + id, id as u16);
+    }
+    while bench.service.frames() < u64::from(MESSAGES) {
+        std::thread::yield_now();
+    }
+    let mut client = bench.client();
+    let all = client.call("get", &json!({"event": "*"})).unwrap();
+    let all = all.as_array().unwrap();
+    assert_eq!(all.len(), 5_000);
+    for (id, long) in all.chunks(10).enumerate() {
+        let short = client.call("get", &json!({"event": format!("Message{id}.*")})).unwrap();
+        assert_eq!(short.as_array().unwrap(), long);
+    }
+    let listed = client.call("list", &Value::Null).unwrap();
+    assert_eq!(listed["signals"].as_array().unwrap().len(), 5_000);
+    let address = bench.address();
+    for (verb, arguments) in [("list", Value::Null), ("get", json!({"event": "*"}))] {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let mut greedy = bench.socket();
+        let call = json!([2, "1", format!("low-can/{verb}"), arguments]).to_string();
+        let answers = std::thread::spawn({
+            let is_over = Arc::clone(&is_over);
+            move || {
+                let mut answers = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    greedy.send(Message::text(call.clone())).unwrap();
+                    while !greedy.read().unwrap().is_text() {}
+                    answers += 1;
+                }
+                answers
+            }
+        });
+        let begin = clock::now::<Monotonic>();
+        let mut requests = 0;
+        while clock::now::<Monotonic>() < begin + Nanos::from_secs(2) {
+            client.call("get", &json!({"event": "Message1.Signal1"})).unwrap();
+            requests += 1;
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let answers = answers.join().unwrap();
+        // If long answers held it up, there would be one request for each of them.
+        assert!(answers > 0 && requests > 3 * answers, "{verb}: {requests} {answers}");
+    }
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET /values?name=* HTTP/1.0\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert_eq!(serde_json::from_str::<Value>(body).unwrap().as_array().unwrap(), all);
+}
+
 /// A subscriber that takes something and then waits, until it is told to end. Whether it was let go on all the time.
 fn slow(
     mut take: impl FnMut() -> bool + Send + 'static,
