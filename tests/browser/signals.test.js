@@ -115,6 +115,13 @@ test("messages that are none of the protocol are passed over", () => {
   assert.deepEqual(app.read("[3,\"7\",{}]"), { reply: "7", response: undefined });
 });
 
+test("of many rows some are there: those that are seen, and some around them", () => {
+  for (const [at, rows, expected] of [[0, 0, [0, 0]], [119, 120, [0, 120]], [0, 5_000, [0, 120]], [59, 5_000, [0, 120]],
+    [60, 5_000, [20, 140]], [79, 5_000, [20, 140]], [2_500, 5_000, [2_460, 2_580]], [4_999, 5_000, [4_880, 5_000]]]) {
+    assert.deepEqual(app.span(at, rows), expected, `${at} of ${rows}`);
+  }
+});
+
 test("a plot keeps its window, and one point before it", () => {
   const points = [[0, 1], [10_000, 2], [70_000, 3]];
   app.forget(points, 75_000);
@@ -126,7 +133,7 @@ test("a plot keeps its window, and one point before it", () => {
 test("signals are shown as they come, and grow old", async () => {
   await open();
   await connected();
-  assert.deepEqual(service.calls.find(([call]) => call === "low-can/subscribe")[1], { event: "*", latest: true, filter: { frequency: 10 } });
+  assert.deepEqual(service.calls.find(([call]) => call === "low-can/subscribe")[1], { event: SIGNALS.map(({ name }) => name), latest: true, filter: { frequency: 10 } });
   await shows(await cell("Engine.Mode", "value"), "1 (on)");
   assert.equal(await (await cell("Engine.Mode", "age")).textContent(), "–");
   value("Engine.Speed", 1234.5);

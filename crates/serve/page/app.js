@@ -8,6 +8,7 @@ const PROTOCOL = "x-afb-ws-json1";
 const API = "low-can";
 /** Events per second and signal that the page asks for. */
 const FREQUENCY = 10;
+const NEWEST = { latest: true, filter: { frequency: FREQUENCY } };
 /** How often the page is drawn, how often it asks for statistics, and how long a reply may take: milliseconds. */
 const DRAW_MS = 200;
 const STATS_MS = 1_000;
@@ -15,6 +16,12 @@ const PATIENCE_MS = 5_000;
 /** When a value is old, and what the plot shows: milliseconds. */
 const OLD_MS = 2_000;
 const WINDOW_MS = 60_000;
+/** Rows of the table that are there at once, how many of them are before the first one that is seen, and by how many they change. */
+const MOST_ROWS = 120;
+const ROWS_BEFORE = 40;
+const ROWS_STEP = 20;
+/** How long the table has to rest before the page asks for the values of other rows: milliseconds. */
+const REST_MS = 100;
 /** Signals in the plot. */
 const MOST_PLOTTED = 6;
 const BACK_OFF_MS = [1_000, 2_000, 4_000, 5_000];
@@ -53,6 +60,13 @@ function ageText(ms) {
 function matches(text, search) {
   const lower = text.toLowerCase();
   return search.toLowerCase().split(/\s+/).every((word) => lower.includes(word));
+}
+
+/** Which rows are there, from the first to before the last, if the row at this place is the first one that is seen. */
+function span(at, rows) {
+  if (rows <= MOST_ROWS) return [0, rows];
+  const first = Math.min(Math.max(0, Math.floor((at - ROWS_BEFORE) / ROWS_STEP) * ROWS_STEP), rows - MOST_ROWS);
+  return [first, first + MOST_ROWS];
 }
 
 const count = (number, what) => `${number.toLocaleString("en-US")} ${what}${number === 1 ? "" : "s"}`;
@@ -144,20 +158,31 @@ function start() {
   const write = (node, text) => { if (node.textContent !== text) node.textContent = text; };
   const tell = (text) => write(Object.assign($("trouble"), { hidden: text === "" }), text);
 
-  /** All rows by name; those of the plot in their order. */
+  /** All rows by name; those that the search leaves; those that are in the document; those of the plot in their order. */
   const rows = new Map();
+  let found = [];
+  let there = [];
   const plotted = [];
   let isRaw = false;
   let isStale = false;
+  let isFound = true;
   let colours = [];
   let nextPlot = 0;
 
   /* rows */
 
   function makeRow(name, { bus = "", unit = "", id, extended, values = {} } = {}) {
-    const row = { name, unit: String(unit ?? ""), values, value: undefined, text: undefined, came: null, points: [], isChanged: true };
+    const row = { name, unit: String(unit ?? ""), values, value: undefined, text: undefined, came: null, points: [], isChanged: true, height: null };
     row.about = [bus, idText(id, extended)].filter(Boolean).join(" ");
-    row.box = element("input", "", { type: "checkbox", ariaLabel: `Plot ${name}` });
+    rows.set(name, row);
+    return row;
+  }
+
+  /** Makes the elements of a row. */
+  function show(row) {
+    const { name } = row;
+    row.box = element("input", "", { type: "checkbox", ariaLabel: `Plot ${name}`, checked: plotted.includes(row) });
+    row.box.disabled = plotted.length === MOST_PLOTTED && !row.box.checked;
     row.box.addEventListener("change", () => (row.box.checked ? plot(row) : unplot(row)));
     row.shown = element("td", "", { className: "value" });
     row.number = row.shown.appendChild(document.createTextNode(""));
@@ -171,20 +196,58 @@ function start() {
     if (row.about !== "") title.append(element("small", row.about));
     row.tr = element("tr");
     row.tr.append(pick, title, row.shown, row.age);
-    rows.set(name, row);
-    $("rows").append(row.tr);
-    filter(row);
-    return row;
+    row.isChanged = true;
   }
 
-  function filter(row) {
-    row.tr.hidden = !matches(`${row.name} ${row.about} ${row.unit}`, $("search").value);
-  }
-
-  function showCount() {
-    const shown = [...rows.values()].filter(({ tr }) => !tr.hidden).length;
+  /** Finds the rows that the search leaves. */
+  function search() {
+    const wanted = $("search").value;
+    found = [...rows.values()].filter((row) => matches(`${row.name} ${row.about} ${row.unit}`, wanted));
     const all = count(rows.size, isRaw ? "identifier" : "signal");
-    write($("count"), shown === rows.size ? all : `${shown} of ${all}`);
+    write($("count"), found.length === rows.size ? all : `${found.length} of ${all}`);
+    render();
+  }
+
+  /** The mean height of the rows that were in the document: pixels. */
+  function usualHeight() {
+    const known = found.filter(({ height }) => height !== null);
+    return known.reduce((sum, { height }) => sum + height, 0) / known.length || 1;
+  }
+
+  /** Puts the rows into the document that are seen, and some around them; space is in the place of the others. */
+  function render() {
+    let usual = usualHeight();
+    const top = $("rows-frame").scrollTop;
+    let at = 0;
+    for (let down = 0; at < found.length; at += 1) {
+      down += found[at].height ?? usual;
+      if (down > top) break;
+    }
+    const [first, last] = span(at, found.length);
+    const next = found.slice(first, last);
+    const stays = new Set(next);
+    for (const row of there) {
+      if (stays.has(row)) continue;
+      row.tr.remove();
+      row.tr = undefined;
+    }
+    let behind = $("rows").firstChild;
+    for (const row of next) {
+      if (row.tr === undefined) show(row);
+      if (row.tr === behind) behind = behind.nextSibling;
+      else $("rows").insertBefore(row.tr, behind);
+    }
+    there = next;
+    draw();
+    // Names may break into several lines.
+    for (const row of there) row.height = row.tr.offsetHeight;
+    usual = usualHeight();
+    const height = (some) => some.reduce((sum, row) => sum + (row.height ?? usual), 0);
+    for (const [id, some] of [["above", found.slice(0, first)], ["below", found.slice(last)]]) {
+      $(id).hidden = some.length === 0;
+      $(id).firstElementChild.firstElementChild.style.height = `${height(some)}px`;
+    }
+    follow();
   }
 
   /** Shows what the service has, and keeps what is plotted as far as it is still there. */
@@ -192,6 +255,7 @@ function start() {
     const chosen = plotted.map(({ name, points }) => ({ name, points }));
     for (const row of [...plotted]) unplot(row);
     rows.clear();
+    there = [];
     $("rows").replaceChildren();
     isRaw = signals.length === 0;
     for (const one of isRaw ? frames : signals) makeRow(String(one.name), one);
@@ -204,7 +268,7 @@ function start() {
     $("hint").hidden = !isRaw;
     write($("hint"), "No bus has a DBC file, so there are no signals. These are the data of the frames, in hexadecimal digits.");
     write($("list-title"), isRaw ? "All frames" : "All signals");
-    showCount();
+    search();
   }
 
   /** A value, with the time when it came if it is new. */
@@ -227,7 +291,7 @@ function start() {
       const known = rows.size;
       const row = rows.get(name) ?? makeRow(name, { id: data.id });
       take(row, undefined, hex(data.data), performance.now());
-      if (rows.size !== known) showCount();
+      if (rows.size !== known) isFound = false;
     } else if (rows.has(String(data.name))) {
       take(rows.get(String(data.name)), data.value, data.text, performance.now());
     }
@@ -237,7 +301,6 @@ function start() {
 
   function plot(row) {
     plotted.push(row);
-    row.box.checked = true;
     row.points = typeof row.value === "number" && row.came !== null ? [[row.came, row.value]] : [];
     plotChanged();
     return row;
@@ -245,19 +308,21 @@ function start() {
 
   function unplot(row) {
     plotted.splice(plotted.indexOf(row), 1);
-    row.box.checked = false;
     row.points = [];
     plotChanged();
   }
 
   function plotChanged() {
-    for (const row of rows.values()) row.box.disabled = plotted.length === MOST_PLOTTED && !row.box.checked;
+    for (const row of there) {
+      row.box.checked = plotted.includes(row);
+      row.box.disabled = plotted.length === MOST_PLOTTED && !row.box.checked;
+    }
     $("legend").replaceChildren(...plotted.map((row, index) => {
       row.chip = element("button", "", { type: "button", ariaLabel: `Remove ${row.name} from the plot` });
       row.chip.style.borderLeftColor = colours[index];
       row.chip.addEventListener("click", () => {
         unplot(row);
-        ($("legend").querySelector("button") ?? row.box).focus();
+        ($("legend").querySelector("button") ?? (row.tr && row.box) ?? $("rows-frame")).focus();
       });
       row.isChanged = true;
       const item = element("li");
@@ -268,6 +333,7 @@ function start() {
       : `${plotted.length} of at most ${MOST_PLOTTED}, the last 60 s as they came here`);
     $("plot").hidden = plotted.length === 0;
     isStale = true;
+    follow();
   }
 
   function readColours() {
@@ -310,16 +376,21 @@ function start() {
 
   function draw() {
     if (document.hidden) return;
+    if (!isFound) {
+      isFound = true;
+      search();
+    }
     const now = performance.now();
-    for (const row of rows.values()) {
+    for (const row of new Set([...there, ...plotted])) {
+      const text = isRaw ? row.text ?? "–" : valueText(row.value, row.text);
+      if (row.chip?.isConnected && row.isChanged) write(row.chip, `${row.name}: ${text} ${row.unit}`.trimEnd() + " ×");
+      if (row.tr === undefined) continue;
       const age = row.came === null ? null : now - row.came;
       row.tr.classList.toggle("old", age === null || age >= OLD_MS);
       write(row.age, ageText(age));
       if (!row.isChanged) continue;
       row.isChanged = false;
-      const text = isRaw ? row.text ?? "–" : valueText(row.value, row.text);
       if (row.number.data !== text) row.number.data = text;
-      if (row.chip?.isConnected) write(row.chip, `${row.name}: ${text} ${row.unit}`.trimEnd() + " ×");
     }
     if (!isStale && (now < nextPlot || plotted.every(({ came }) => came === null))) return;
     isStale = false;
@@ -353,18 +424,60 @@ function start() {
   let polling;
   const state = (name, text) => write(Object.assign($("state"), { className: name }), text);
 
-  /** Looks what the service has, and subscribes to that. */
+  /** The connection, and the names that it is subscribed to. */
+  let link = null;
+  let subscribed = new Set();
+  let isFollowing = false;
+  let resting;
+
+  /** Looks what the service has, and subscribes to what is shown of that. */
   async function look(call) {
     setSignals(await call("list") ?? {});
-    const topics = isRaw ? { id: "*" } : { event: "*" };
-    const newest = isRaw ? [] : await call("get", { event: "*" }) ?? [];
-    for (const { name, value, text } of newest) if (rows.has(name)) take(rows.get(name), value, text, null);
-    await call("subscribe", { ...topics, latest: true, filter: { frequency: FREQUENCY } });
+    if (isRaw) await call("subscribe", { id: "*", ...NEWEST });
+    else await subscribe(call, true);
+  }
+
+  /** Subscribes to the rows that are there and in the plot, and to no others. */
+  async function subscribe(call, isNew = false) {
+    const rowsNow = new Set([...there, ...plotted]);
+    const names = new Set([...rowsNow].map(({ name }) => name));
+    const gone = [...subscribed].filter((name) => !names.has(name));
+    const added = [...names].filter((name) => !subscribed.has(name));
+    subscribed = names;
+    // Nobody knows how old the values of others are.
+    for (const name of gone) if (rows.has(name)) Object.assign(rows.get(name), { came: null });
+    if (added.length > 0) await call("subscribe", { event: added, ...NEWEST });
+    const unknown = isNew ? [...names] : added;
+    if (unknown.length > 0) {
+      const newest = await call("get", { event: unknown }) ?? [];
+      for (const { name, value, text } of newest) {
+        if (rows.get(name)?.came === null) take(rows.get(name), value, text, null);
+      }
+    }
+    if (gone.length > 0) await call("unsubscribe", { event: gone });
+  }
+
+  /** Does so once the table rests. */
+  function follow() {
+    clearTimeout(resting);
+    resting = setTimeout(async () => {
+      if (link === null || isRaw) return;
+      if (isFollowing) return follow();
+      isFollowing = true;
+      try {
+        await subscribe(link);
+      } catch (error) {
+        if (error.message !== "not connected") tell(`The service refused: ${error.message}`);
+      }
+      isFollowing = false;
+    }, REST_MS);
   }
 
   async function opened(call, succeeded) {
+    subscribed = new Set();
     try {
       await look(call);
+      link = call;
       succeeded();
       $("missed").hidden = true;
       state("open", "Connected");
@@ -389,6 +502,7 @@ function start() {
 
   function closed(wait) {
     clearTimeout(polling);
+    link = null;
     counted = { frames: new Map() };
     // Nobody knows the values until it is back: a gap in the lines.
     for (const row of plotted) row.points.push([performance.now(), null]);
@@ -396,8 +510,21 @@ function start() {
   }
 
   $("search").addEventListener("input", () => {
-    for (const row of rows.values()) filter(row);
-    showCount();
+    $("rows-frame").scrollTop = 0;
+    search();
+  });
+  let isScrolled = false;
+  $("rows-frame").addEventListener("scroll", () => {
+    if (isScrolled) return;
+    isScrolled = true;
+    requestAnimationFrame(() => {
+      isScrolled = false;
+      render();
+    });
+  });
+  addEventListener("resize", () => {
+    for (const row of rows.values()) row.height = null;
+    render();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", readColours);
   readColours();
@@ -406,4 +533,4 @@ function start() {
 }
 
 if (typeof module === "undefined") start();
-else module.exports = { ageText, backOff, forget, hex, idText, matches, numberText, read, valueText };
+else module.exports = { ageText, backOff, forget, hex, idText, matches, numberText, read, span, valueText };
