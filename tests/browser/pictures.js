@@ -56,7 +56,7 @@ const PICTURES = {
     await shoot();
   } },
 
-  schedule: { height: 815, async show(page, shoot, scratch) {
+  schedule: { height: 960, async show(page, shoot, scratch) {
     await report(page, scratch, ["tte", "run", "campaigns/tte-sync.toml", "--set", "count=100"], "#show=synchronised-rarely");
     const panel = page.locator(".detail");
     await panel.evaluate((node) => node.scrollIntoView());

@@ -36,9 +36,9 @@ impl Pattern {
         match self {
             Self::Name(_) if topic.is_raw() => false,
             Self::Name(pattern) => {
-                let name = match topic.name.split_once('/') {
-                    Some((_, name)) if !pattern.contains('/') => name,
-                    _ => &topic.name,
+                let name = match pattern.contains('/') {
+                    true => &topic.name,
+                    false => topic.plain_name(),
                 };
                 is_meant(name, pattern)
             }

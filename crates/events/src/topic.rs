@@ -52,6 +52,8 @@ pub struct Topic {
     /// Whether no more events of it can come: its bus or its signal is gone. It keeps its place, and has it again if it
     /// returns.
     pub is_gone: bool,
+    /// Where the name without that of the bus begins in `name`.
+    plain_at: usize,
     /// The name, as it stands between the quotation marks of JSON.
     pub(crate) escaped: String,
 }
@@ -62,7 +64,13 @@ impl Topic {
         let escaped = quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned();
         let (number, created, first, offset, pinned) = (0, 0, 0, 0, 0);
         let is_gone = false;
-        Self { name, bus, kind, number, created, first, offset, pinned, is_gone, escaped }
+        let plain_at = name.find('/').map_or(0, |at| at + 1);
+        Self { name, bus, kind, number, created, first, offset, pinned, is_gone, plain_at, escaped }
+    }
+
+    /// The name without that of the bus.
+    pub(crate) fn plain_name(&self) -> &str {
+        self.name.get(self.plain_at..).unwrap_or_default()
     }
 
     /// The identifier of its frames.

@@ -1,6 +1,5 @@
 //! What clients of the WebSocket may call: the verbs of AGL's `low-can` and of redpesk's `canbus`.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use candor_events::afb::{self, Api, Wanted, wanted};
@@ -128,8 +127,7 @@ fn perform(
         "list" if !arguments.is_null() => {
             let hub = shared.hub();
             let patterns = wanted(arguments)?.patterns;
-            check_names(&hub, &patterns)?;
-            Ok(Value::from(names(&hub, &patterns)).into())
+            names(&hub, &patterns).map(|names| Value::from(names).into())
         }
         "list" => Ok(Response::Listed(list(&shared.hub()))),
         "get" => {
@@ -169,7 +167,7 @@ pub(crate) fn subscribe(
             "a connection may subscribe to {MOST_PATTERNS} patterns; use globs, or another one"
         ));
     }
-    check_names(&hub, &patterns)?;
+    taken_by(&hub, &patterns)?;
     let subscriber = subscriptions.of(format, &mut hub);
     let topics: usize = patterns
         .into_iter()
@@ -248,10 +246,13 @@ fn listing(entries: Vec<Listed>) -> Value {
 }
 
 /// The names of the topics that patterns take, as redpesk's canbus-binding lists them.
-fn names(hub: &Hub, patterns: &[Pattern]) -> Vec<Value> {
-    let taken: BTreeSet<_> = patterns.iter().flat_map(|pattern| hub.taken_by(pattern)).collect();
-    let topics = taken.into_iter().filter_map(|id| hub.topic(id)).filter(|topic| !topic.is_gone);
-    topics.map(|topic| topic.name.as_str().into()).collect()
+///
+/// # Errors
+/// As [`taken_by`].
+fn names(hub: &Hub, patterns: &[Pattern]) -> Result<Vec<Value>, String> {
+    let taken = taken_by(hub, patterns)?.into_iter().filter_map(|id| hub.topic(id));
+    let topics = taken.filter(|topic| !topic.is_gone);
+    Ok(topics.map(|topic| topic.name.as_str().into()).collect())
 }
 
 /// All signals, or all frames if there are none.
@@ -272,18 +273,22 @@ fn is_there(hub: &Hub, id: TopicId) -> bool {
     hub.topic(id).is_some_and(|topic| !topic.is_gone)
 }
 
-/// A name that no signal has can only be a mistake; identifiers may still come up.
-fn check_names(hub: &Hub, patterns: &[Pattern]) -> Result<(), String> {
-    let unknown = patterns.iter().find(|pattern| {
-        matches!(pattern, Pattern::Name(_))
-            && !hub.taken_by(pattern).iter().any(|id| is_there(hub, *id))
-    });
-    match unknown {
-        Some(Pattern::Name(name)) => {
-            Err(format!("no signal is called `{name}`; the verb `list` shows all names"))
+/// The topics that one of the patterns takes, each once. A name that no signal has can only be a mistake; identifiers may
+/// still come up.
+fn taken_by(hub: &Hub, patterns: &[Pattern]) -> Result<Vec<TopicId>, String> {
+    let mut all = Vec::new();
+    for pattern in patterns {
+        let taken = hub.taken_by(pattern);
+        if let Pattern::Name(name) = pattern
+            && !taken.iter().any(|id| is_there(hub, *id))
+        {
+            return Err(format!("no signal is called `{name}`; the verb `list` shows all names"));
         }
-        _ => Ok(()),
+        all.extend(taken);
     }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
 }
 
 /// The newest value of a signal, or the newest frame of an identifier.
@@ -323,9 +328,7 @@ impl Newest {
 /// # Errors
 /// A name that is none, in one sentence.
 pub(crate) fn values(hub: &Hub, patterns: &[Pattern]) -> Result<Vec<Newest>, String> {
-    check_names(hub, patterns)?;
-    let taken: BTreeSet<_> = patterns.iter().flat_map(|pattern| hub.taken_by(pattern)).collect();
-    let taken = taken.into_iter().filter_map(|id| Some((id, hub.topic(id)?)));
+    let taken = taken_by(hub, patterns)?.into_iter().filter_map(|id| Some((id, hub.topic(id)?)));
     let taken = taken.filter(|(_, topic)| !topic.is_gone);
     let (mut frames, signals): (Vec<_>, Vec<_>) = taken.partition(|(_, topic)| topic.is_raw());
     let signals = signals.into_iter().filter_map(|(_, topic)| {
