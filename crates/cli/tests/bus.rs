@@ -206,6 +206,37 @@ fn dump_says_once_that_the_dbc_file_is_of_another_bus() {
 }
 
 #[test]
+fn the_time_of_a_recording_is_that_of_its_stamps() {
+    let log: String = (0..30).map(|n| format!("({n}.000000) can0 123#00\n")).collect();
+    // Its stamps are others, and so is its first one.
+    let late: String = (0..30).map(|n| format!("({}.500000) can0 124#00\n", 500 + n)).collect();
+    let scene = Scene::new(&[("a.log", &log), ("late.log", &late)]);
+    let one = "file:a.log?speed=max";
+    let two = "a=file:a.log?speed=max b=file:late.log?speed=max";
+    for (ports, time, expected) in [
+        (one, "10s", 10),
+        (one, "10001ms", 11),
+        (one, "1min", 30),
+        ("file:a.log?speed=1000", "10s", 10),
+        ("file:a.log?speed=max&loop=true", "100s", 100),
+        (two, "10s", 20),
+    ] {
+        scene.success(&format!("record {ports} --time {time} --output out.log --force"));
+        assert_eq!(scene.frames("out.log").len(), expected, "{ports} --time {time}");
+        let stdout = scene.success(&format!("dump {ports} --time {time} -L"));
+        assert_eq!(stdout.lines().count(), expected, "{ports} --time {time}");
+        let stdout = scene.success(&format!("load {ports} --time {time} --json"));
+        let totals = json(&stdout).into_iter().filter(|object| object["type"] == "total");
+        let frames: u64 = totals.map(|total| total["data"]["frames"].as_u64().unwrap()).sum();
+        assert_eq!(frames, expected as u64, "{ports} --time {time}");
+    }
+    // A bus ends by the clock of this machine, and the recording beside it, too.
+    let simulated = bench("recorded");
+    scene.success(&format!("record {simulated} file:a.log --time 100ms --output out.log --force"));
+    assert_eq!(scene.frames("out.log").len(), 1);
+}
+
+#[test]
 fn dump_selects_by_pattern_and_by_name() {
     let log = "(1.000000) c 123#0FA0010000000000\n(1.000000) c 124#00\n(1.000000) c 00000123#\n";
     let scene = Scene::new(&[("a.log", log), ("car.dbc", DBC)]);

@@ -52,7 +52,7 @@ pub(crate) struct DumpArgs {
     /// Stop after this many shown frames
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Stop after this time, such as 10s
+    /// Stop after this time, such as 10s; of a recording (file:), by its stamps
     #[arg(long)]
     time: Option<Nanos>,
     /// How to show times; the letters of candump work too
@@ -144,7 +144,7 @@ pub(super) fn run(args: &DumpArgs) -> Answer {
         }
         None => None,
     };
-    let mut capture = live::capture(&args.ports, errors)?;
+    let mut capture = live::capture(&args.ports, errors, args.time)?;
     let shape = if args.json {
         Shape::Json
     } else if args.log_lines {
@@ -173,7 +173,7 @@ pub(super) fn run(args: &DumpArgs) -> Answer {
         line: String::new(),
         has_colors: color::on_stdout(),
     };
-    let followed = live::follow(&mut capture, End::after(args.time), stop, &mut dump);
+    let followed = live::follow(&mut capture, End::after(args.time, &args.ports), stop, &mut dump);
     let finished = dump.finish(&capture);
     followed.and(finished)
 }
