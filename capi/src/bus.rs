@@ -169,6 +169,7 @@ impl Bus {
             stamps: flags & STAMPS != 0,
             sparse_stamps: false,
             waker: flags & WAKE != 0,
+            recorded: None,
         };
         let address: Address = name.parse().map_err(candor_port::Error::from)?;
         let port = candor_drivers::open(&address, wanted)?;

@@ -23,6 +23,7 @@ A command is a line that begins with `$ ` in a fenced block marked `console`:
   commands that need root belong in a block marked `sh`, which is not run.
 * All commands of a file run in one scratch copy of the repository, in their order. Nothing else is
   beside it: what a reader does not have, no command may need.
+* At the end there is nothing in the copy that git would show as changed or new.
 * Each file shows at least one command, or a table that tests/tables/tables.py makes again.
 
 Exit code 0 if all is as shown, 1 if not.
@@ -267,6 +268,27 @@ def copy_repository(target):
             shutil.copy2(source, target / name)
 
 
+def git(folder, *arguments):
+    """Git without the settings of whoever runs this."""
+    name = ["-c", "user.name=check", "-c", "user.email=check@example.org", "-c", "commit.gpgsign=false"]
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    done = subprocess.run(["git", *name, *arguments], cwd=folder, check=True, capture_output=True, text=True,
+                          env=environment)
+    return done.stdout
+
+
+def commit(folder):
+    """Makes a repository of a folder, in which everything is committed."""
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all", "--force")
+    git(folder, "commit", "--quiet", "--message", "as it was")
+
+
+def left_behind(folder):
+    """What differs from the commit and is not ignored, as `git status` shows it."""
+    return git(folder, "status", "--porcelain").splitlines()
+
+
 def main(arguments):
     if not arguments:
         print(__doc__, file=sys.stderr)
@@ -289,9 +311,16 @@ def main(arguments):
             scratch = Path(folder) / "candor"
             scratch.mkdir()
             copy_repository(scratch)
+            commit(scratch)
             of_file = check(file.name, file.read_text(), scratch, environment)
+            left = left_behind(scratch)
         total += of_file[0]
         failed += of_file[1]
+        if left:
+            failed += 1
+            print(f"FAIL {file.name}: its commands leave these behind; let them write into a folder that .gitignore has,\n"
+                  "    or remove them")
+            print("\n".join(f"    {line}" for line in left))
     print(f"{total} commands, {failed} failed")
     return 1 if failed else 0
 

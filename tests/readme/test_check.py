@@ -144,6 +144,22 @@ class Running(unittest.TestCase):
         self.assertEqual(check.check("a.md", table, self.scratch, self.environment), (0, 0))
 
 
+class Leaving(unittest.TestCase):
+    def test_what_is_left_behind_is_named_unless_it_is_ignored(self):
+        with tempfile.TemporaryDirectory() as folder:
+            scratch = Path(folder)
+            (scratch / ".gitignore").write_text("/*-report\n")
+            (scratch / "kept").write_text("1\n")
+            check.commit(scratch)
+            self.assertEqual(check.left_behind(scratch), [])
+            (scratch / "own-report").mkdir()
+            (scratch / "own-report" / "index.html").write_text("")
+            self.assertEqual(check.left_behind(scratch), [])
+            (scratch / "kept").write_text("2\n")
+            (scratch / "new").write_text("")
+            self.assertEqual(check.left_behind(scratch), [" M kept", "?? new"])
+
+
 class TwoCommands(unittest.TestCase):
     def test_they_stand_below_their_heading(self):
         block = "```console\n$ cargo run -- demo  # a comment\n$ ./test\n```\n"

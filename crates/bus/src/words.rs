@@ -47,6 +47,12 @@ impl View {
         Ok(Self { database, messages: messages.to_vec(), signals: found })
     }
 
+    /// The database.
+    #[must_use]
+    pub const fn database(&self) -> &Database {
+        &self.database
+    }
+
     /// Whether every frame is of interest.
     #[must_use]
     pub fn is_everything(&self) -> bool {

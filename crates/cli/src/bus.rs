@@ -30,6 +30,8 @@ pub(crate) enum BusCommand {
     List(list::ListArgs),
     /// Show frames as they arrive, in the format of candump
     ///
+    /// Exits with 1 if the DBC file describes none of the frames that came.
+    ///
     /// Examples:
     ///   candor bus dump can0
     ///   candor bus dump can0 can1 --id 0x120/0x7F0 --id '!0x123' --errors

@@ -16,6 +16,7 @@ use candor_recording::{
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::Answer;
 use crate::can_udp::CanUdpArgs;
 use crate::file_kind::FileKind;
 use crate::overwrite::{Overwriting, refusal};
@@ -32,6 +33,8 @@ pub(crate) enum LogCommand {
     /// Example: candor log convert drive.log drive.pcapng
     Convert(ConvertArgs),
     /// Decode the signals in a recording with a DBC file
+    ///
+    /// Exits with 1 if the DBC file describes none of the frames.
     ///
     /// Example: candor log decode drive.log --dbc car.dbc
     Decode(decode::DecodeArgs),
@@ -81,17 +84,16 @@ fn parse_written(name: &str) -> Result<&'static Format, String> {
     parse_format(name).map_err(|error| format!("{error}, {}", CAN2UDP.name))
 }
 
-/// Runs `candor log`; there is no question to which it could answer no.
+/// Runs `candor log`. The answer is no if a DBC file describes none of the frames that are to be decoded.
 ///
 /// # Errors
 /// One sentence that names the file, the place in it, the reason and the remedy.
-pub(crate) fn run(command: LogCommand) -> Result<bool, String> {
+pub(crate) fn run(command: LogCommand) -> Answer {
     match command {
-        LogCommand::Info(args) => info::run(&args)?,
-        LogCommand::Convert(args) => convert(&args)?,
-        LogCommand::Decode(args) => decode::run(&args)?,
+        LogCommand::Info(args) => info::run(&args).map(|()| true),
+        LogCommand::Convert(args) => convert(&args).map(|()| true),
+        LogCommand::Decode(args) => decode::run(&args),
     }
-    Ok(true)
 }
 
 fn convert(args: &ConvertArgs) -> Result<(), String> {

@@ -15,6 +15,8 @@ use crate::output::print;
 pub(crate) enum SignalsCommand {
     /// Serve what ports receive: a page, WebSocket as AGL has it, CBOR, MessagePack, event streams
     ///
+    /// Exits with 1 if frames came and the DBC files describe none of them.
+    ///
     /// To change the buses and DBC files of a file while it is served: save the file, or send SIGHUP.
     ///
     /// Examples:

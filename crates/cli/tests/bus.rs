@@ -175,6 +175,68 @@ fn dump_writes_a_log_as_it_was() {
 }
 
 #[test]
+fn dump_says_once_that_the_dbc_file_is_of_another_bus() {
+    let log = "(1.000) c 125#00\n(1.001) c 124#00\n(1.002) c 20000004#0020000000009000\n";
+    let scene = Scene::new(&[("a.log", log), ("car.dbc", DBC)]);
+    let words = "(identifiers 0x125, 0x124); give the DBC file of this bus\n";
+    for arguments in ["", " --errors", " --id 0x124", " --message EngineData", " --json"] {
+        let (code, _, stderr) =
+            scene.run(&format!("dump c=file:a.log?speed=max --dbc car.dbc{arguments}"));
+        assert_eq!(code, Some(1), "{stderr}");
+        let expected = format!("car.dbc describes none of the 2 frames of c {words}");
+        assert!(stderr.ends_with(&expected), "{stderr}");
+    }
+    // Of two ports, one fits.
+    let both = "dump c=file:a.log?speed=max d=file:b.log?speed=max --dbc car.dbc";
+    fs::write(scene.path("b.log"), "(1.0) c 123#00\n").unwrap();
+    let (code, _, stderr) = scene.run(both);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(!stderr.contains("give the DBC file"), "{stderr}");
+    // What does not end says it before its end.
+    let mut child = scene.start("dump c=file:a.log?loop=true --dbc car.dbc --message EngineData");
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.starts_with("car.dbc describes none of the ") && line.ends_with(words), "{line}");
+    let (code, ..) = interrupt(child);
+    let mut rest = String::new();
+    stderr.read_to_string(&mut rest).unwrap();
+    assert_eq!(code, Some(1), "{rest}");
+    assert!(!rest.contains("give the DBC file"), "{rest}");
+}
+
+#[test]
+fn the_time_of_a_recording_is_that_of_its_stamps() {
+    let log: String = (0..30).map(|n| format!("({n}.000000) can0 123#00\n")).collect();
+    // Its stamps are others, and so is its first one.
+    let late: String = (0..30).map(|n| format!("({}.500000) can0 124#00\n", 500 + n)).collect();
+    let scene = Scene::new(&[("a.log", &log), ("late.log", &late)]);
+    let one = "file:a.log?speed=max";
+    let two = "a=file:a.log?speed=max b=file:late.log?speed=max";
+    for (ports, time, expected) in [
+        (one, "10s", 10),
+        (one, "10001ms", 11),
+        (one, "1min", 30),
+        ("file:a.log?speed=1000", "10s", 10),
+        ("file:a.log?speed=max&loop=true", "100s", 100),
+        (two, "10s", 20),
+    ] {
+        scene.success(&format!("record {ports} --time {time} --output out.log --force"));
+        assert_eq!(scene.frames("out.log").len(), expected, "{ports} --time {time}");
+        let stdout = scene.success(&format!("dump {ports} --time {time} -L"));
+        assert_eq!(stdout.lines().count(), expected, "{ports} --time {time}");
+        let stdout = scene.success(&format!("load {ports} --time {time} --json"));
+        let totals = json(&stdout).into_iter().filter(|object| object["type"] == "total");
+        let frames: u64 = totals.map(|total| total["data"]["frames"].as_u64().unwrap()).sum();
+        assert_eq!(frames, expected as u64, "{ports} --time {time}");
+    }
+    // A bus ends by the clock of this machine, and the recording beside it, too.
+    let simulated = bench("recorded");
+    scene.success(&format!("record {simulated} file:a.log --time 100ms --output out.log --force"));
+    assert_eq!(scene.frames("out.log").len(), 1);
+}
+
+#[test]
 fn dump_selects_by_pattern_and_by_name() {
     let log = "(1.000000) c 123#0FA0010000000000\n(1.000000) c 124#00\n(1.000000) c 00000123#\n";
     let scene = Scene::new(&[("a.log", log), ("car.dbc", DBC)]);

@@ -427,6 +427,26 @@ fn decode_shows_the_signals_of_each_frame() {
 }
 
 #[test]
+fn a_dbc_file_of_another_bus_is_told_and_the_answer_is_no() {
+    let (_folder, dbc) = dbc();
+    for (recording, words) in [
+        ("(1.0) can0 124#00\n", "does not describe the 1 frame of - (identifier 0x124)"),
+        (
+            "(1.0) can0 00000123#00\n(1.1) can0 124#00\n(1.2) can0 20000004#0020000000009000\n(1.3) can0 124#01\n",
+            "describes none of the 4 frames of - (identifiers 0x00000123, 0x124)",
+        ),
+    ] {
+        let output = candor(&["decode", "-", "--dbc", &dbc], recording);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let expected = format!("{dbc} {words}; give the DBC file of this bus\n");
+        assert!(stderr.ends_with(&expected), "{stderr}");
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        // The frames themselves are shown all the same.
+        assert!(String::from_utf8(output.stdout).unwrap().contains("124#00"));
+    }
+}
+
+#[test]
 fn decode_prints_json_lines() {
     let (_folder, dbc) = dbc();
     let (stdout, _) = success(&["decode", "-", "--dbc", &dbc, "--json"], DRIVE);

@@ -208,3 +208,49 @@ fn the_signal_service_tells_its_manager_how_it_goes() {
     hears("STOPPING=1");
     assert_eq!(service.0.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn every_command_has_the_same_remedy_for_an_interface_that_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = "[bus]\na = \"nope0\"\nb = \"sim:other\"\n\n[[rule]]\nfrom = \"a\"\nto = \"b\"\n";
+    fs::write(folder.path().join("a.rules.toml"), rules).unwrap();
+    fs::write(folder.path().join("a.log"), "(1.0) can0 123#00\n").unwrap();
+    let example = |name: &str| format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));
+    let (one, two) = (example("one-switch.tte.toml"), example("two-ports.tte.toml"));
+    let generate = format!("tte generate {one} --node server --interface nope0");
+    let switch =
+        format!("tte switch {two} --unchecked --node switch --port middle=nope0 --port out=nope1");
+    let analyze = format!("tte analyze {two} --interface nope0");
+    for commands in [
+        // Of CAN.
+        &[
+            "bus dump nope0",
+            "bus dump packet:nope0",
+            "bus load nope0@500k",
+            "bus record nope0 --output b.log",
+            "bus send nope0 123#00",
+            "bus generate nope0 --count 1",
+            "bus replay a.log nope0",
+            "ping nope0",
+            "pong nope0",
+            "signals serve --port nope0 --listen unix:socket",
+            "route run a.rules.toml --plane user",
+        ][..],
+        // Of any kind of packets.
+        &["bus dump multicast:239.74.163.2?interface=nope0", &generate, &switch, &analyze],
+    ] {
+        let mut first = None;
+        for command in commands {
+            let arguments: Vec<_> = command.split(' ').collect();
+            let output = candor(folder.path(), &arguments).output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+            let (reason, remedy) = said.lines().last().unwrap().split_once("; ").unwrap();
+            assert!(reason.contains("nope0: E"), "{command}: {said}");
+            let first = first.get_or_insert_with(|| remedy.to_owned());
+            assert_eq!(remedy, first, "{command}");
+        }
+        let remedy = first.unwrap();
+        assert!(["ip link", "can-raw"].iter().any(|part| remedy.contains(part)), "{remedy}");
+    }
+}

@@ -133,6 +133,30 @@ fn buses_come_and_go_while_it_runs_and_mistakes_change_nothing() {
 }
 
 #[test]
+fn a_dbc_file_of_another_bus_is_told_and_the_answer_is_no() {
+    let mut scene = Scene::new(BODY);
+    scene.says("serving ");
+    // Another file describes nothing of what was received so far, or comes.
+    fs::write(scene.folder.path().join("car.dbc"), DBC.replace("291", "292")).unwrap();
+    scene.says("changed: 1 signal, body = ");
+    let dbc = scene.folder.path().join("car.dbc").display().to_string();
+    let words = scene.says(&format!("{dbc} describes none of the "));
+    assert!(
+        words.ends_with(" of body (identifier 0x123); give the DBC file of this bus"),
+        "{words}"
+    );
+    // A bus that fits makes it a service of signals.
+    fs::write(scene.folder.path().join("other.dbc"), DBC).unwrap();
+    write(&scene.folder, &format!("{BODY}{}", DRIVE.replace("car.dbc", "other.dbc")));
+    scene.says("changed: 2 signals, body = ");
+    scene.watch("drive/*");
+    write(&scene.folder, BODY);
+    scene.says("changed: 1 signal, body = ");
+    scene.signal("-TERM");
+    assert_eq!(scene.service.wait().unwrap().code(), Some(1));
+}
+
+#[test]
 fn a_file_is_checked_without_a_port_being_opened() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("car.dbc"), DBC).unwrap();

@@ -27,6 +27,12 @@ impl Files {
         Self { root: root.to_owned() }
     }
 
+    /// The folder that is taken for the root.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The beginning of a file; `None` if it cannot be read.
     #[must_use]
     pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {

@@ -15,6 +15,9 @@
 //! A capture of Ethernet is a recording of CAN if it has datagrams of can2udp: those to UDP port 4858, or to the one
 //! that `can_udp=5000` names. Its interfaces are called `udp4858.0`, by that port and can2udp's number.
 //!
+//! [`Wanted::recorded`] ends the replay so long after the first frame, by the stamps: at once, without waiting for a frame that comes
+//! later.
+//!
 //! A file that ends inside a record, since its recorder was stopped, ends there for the replay too,
 //! and that record counts as malformed.
 //!
@@ -147,6 +150,7 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
             ahead: ReadAhead::open(request, Arc::clone(&counters), PATIENCE)?,
             speed: speed(address)?,
             wants_stamps: wanted.stamps,
+            most: wanted.recorded,
             start: None,
             failure: None,
             wait: Wait::new(&name, wanted)?,
@@ -209,6 +213,8 @@ struct Replay {
     ahead: ReadAhead,
     speed: Speed,
     wants_stamps: bool,
+    /// How long after the first record it ends, by the stamps.
+    most: Option<Nanos>,
     /// When the replay began, and at which time of the recording.
     start: Option<(Instant<Monotonic>, u64)>,
     /// What has ended the replay, to be reported after what could be read.
@@ -239,6 +245,9 @@ impl Replay {
         };
         let (start, first) = *self.start.get_or_insert((now, record.time_ns));
         let since_first = Nanos::from_nanos(record.time_ns.saturating_sub(first));
+        if self.most.is_some_and(|most| since_first >= most) {
+            return Ok(Turn::Ended);
+        }
         let due = self.speed.due(start, since_first);
         if due > now {
             return Ok(Turn::At(due));
@@ -394,6 +403,33 @@ mod tests {
                 let since = Nanos::from_nanos((stamp - 1_000_000_000_000) / speed);
                 assert!(*came >= begin + since, "{text} at {speed}");
             }
+        }
+    }
+
+    #[test]
+    fn a_replay_ends_by_the_stamps() {
+        let day = "(1000.0) can0 123#11\n(1000.5) can0 124#22\n(87400.0) can0 125#33\n";
+        for (log, options, most, expected) in [
+            (day, "speed=max", None, 3),
+            (day, "speed=max", Some(Nanos::from_secs(100_000)), 3),
+            (day, "speed=max", Some(Nanos::from_secs(86_400)), 2),
+            (day, "speed=max", Some(Nanos::from_millis(500)), 1),
+            (day, "speed=max", Some(Nanos::from_nanos(500_000_001)), 2),
+            (day, "speed=max", Some(Nanos::ZERO), 0),
+            // It does not wait a day for a frame that is too late.
+            (day, "speed=100", Some(Nanos::from_secs(1)), 2),
+            // Rounds of 1 s: 500 ms, and a gap as long.
+            (
+                "(1.0) can0 001#\n(1.5) can0 002#\n",
+                "loop=true&speed=max",
+                Some(Nanos::from_secs(10)),
+                20,
+            ),
+        ] {
+            let (_folder, name) = recording(log);
+            let wanted = Wanted { recorded: most, ..Wanted::RECEIVER };
+            let ((frames, end), _) = replay(&format!("{name}?{options}"), wanted);
+            assert_eq!((frames.len(), end), (expected, None), "{options}, {most:?}");
         }
     }
 

@@ -163,11 +163,7 @@ impl Group {
         let via = match self.via() {
             Ok(via) => via,
             Err(error) if is_unknown(&error) => return Ok(None),
-            Err(_) => {
-                let name = self.interface.as_deref().unwrap_or_default();
-                let remedy = "list the interfaces with `ip link`";
-                return Err(self.fail(format!("there is no interface `{name}`; {remedy}")));
-            }
+            Err(error) => return Err(self.fail(error)),
         };
         let source = match udp::source(self.address, via) {
             Ok(source) => source,

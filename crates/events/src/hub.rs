@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use candor_signals::{Database, Message};
+use candor_signals::{Database, Fit, Message};
 use candor_wire::can::frame::{ERR_FLAG, RTR_FLAG};
 use candor_wire::can::{Frame, Kind as FrameKind};
 
@@ -158,6 +158,8 @@ pub struct Hub {
     unlisted: Vec<u64>,
     /// By bus, the identifiers that gave way to others.
     displaced: Vec<u64>,
+    /// By bus, whether its database is that of its frames.
+    fits: Vec<Fit>,
     unknown: Unknown,
     /// The number of the next topic.
     next_number: u32,
@@ -277,6 +279,7 @@ impl Hub {
             frames: 0,
             unlisted: Vec::new(),
             displaced: Vec::new(),
+            fits: Vec::new(),
             unknown: Unknown::new(Self::MOST_UNKNOWN),
             next_number: 0,
             changes: 0,
@@ -341,8 +344,10 @@ impl Hub {
             all.push(Known { wanted: wanted.sum(), topics, newest: None });
         }
         // What is known of the frames is seen with the new database.
+        let mut fit = Fit::default();
         for (_, key) in self.keys.iter_mut().filter(|((bus, _), _)| *bus == place) {
             key.message = database.as_ref().and_then(|it| message_of(it, &key.newest.1));
+            fit.see(key.newest.1.id(), key.message.is_some());
             let known = key.message.and_then(|message| all.get_mut(message));
             if let Some(known) = known
                 && known.newest.is_none_or(|(time_ns, _)| time_ns < key.newest.0)
@@ -351,16 +356,20 @@ impl Hub {
             }
         }
         let bus = Bus { name, database };
-        if let (Some(old), Some(known), Some(present)) =
-            (self.buses.get_mut(place), self.known.get_mut(place), self.present.get_mut(place))
-        {
-            (*old, *known, *present) = (bus, all, true);
+        if let (Some(old), Some(known), Some(present), Some(old_fit)) = (
+            self.buses.get_mut(place),
+            self.known.get_mut(place),
+            self.present.get_mut(place),
+            self.fits.get_mut(place),
+        ) {
+            (*old, *known, *present, *old_fit) = (bus, all, true, fit);
         } else {
             self.buses.push(bus);
             self.known.push(all);
             self.present.push(true);
             self.unlisted.push(0);
             self.displaced.push(0);
+            self.fits.push(fit);
         }
     }
 
@@ -542,6 +551,13 @@ impl Hub {
         self.unlisted.get(place).copied().unwrap_or(0)
     }
 
+    /// Whether the database of a bus is that of its frames; `None` without one.
+    #[must_use]
+    pub fn fit(&self, place: usize) -> Option<(&Fit, &Database)> {
+        let database = self.buses.get(place)?.database.as_ref()?;
+        Some((self.fits.get(place)?, database))
+    }
+
     /// Identifiers of a bus that gave way to others: see [`Self::MOST_UNKNOWN`].
     #[must_use]
     pub fn displaced(&self, place: usize) -> u64 {
@@ -698,6 +714,9 @@ impl Hub {
         let name = format!("{}/{}", of_bus.name, afb::id_number(id));
         let database = of_bus.database.as_ref();
         let message = database.and_then(|database| message_of(database, frame));
+        if let Some(fit) = self.fits.get_mut(bus) {
+            fit.see(id, message.is_some());
+        }
         // A group has messages of any number of identifiers.
         let described = message.and_then(|message| database?.messages().get(message));
         let topic = Topic::new(name, bus, Kind::Raw { id });

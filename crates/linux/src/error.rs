@@ -1,5 +1,6 @@
 //! [`Error`]: what was tried on what, the kernel's reason, and a remedy.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
@@ -106,7 +107,7 @@ struct Parts {
     subject: String,
     errno: Option<Errno>,
     detail: Option<String>,
-    remedy: Option<&'static str>,
+    remedy: Option<Cow<'static, str>>,
 }
 
 impl Error {
@@ -140,14 +141,19 @@ impl Error {
     }
 
     /// What to do about it.
-    pub(crate) fn with_remedy(mut self, remedy: &'static str) -> Self {
-        self.0.remedy = Some(remedy);
+    pub(crate) fn with_remedy(mut self, remedy: impl Into<Cow<'static, str>>) -> Self {
+        self.0.remedy = Some(remedy.into());
         self
     }
 
     /// What to do about it if the number is `errno`.
     pub(crate) fn remedy_if(self, errno: i32, remedy: &'static str) -> Self {
         if self.errno() == Some(Errno(errno)) { self.with_remedy(remedy) } else { self }
+    }
+
+    /// The same with a remedy that is found out only then.
+    pub(crate) fn remedy_with(self, errno: i32, remedy: impl FnOnce() -> String) -> Self {
+        if self.is(errno) { self.with_remedy(remedy()) } else { self }
     }
 
     /// The kernel's number; `None` if the reason lies elsewhere.
@@ -164,8 +170,8 @@ impl Error {
 
     /// What to do about it.
     #[must_use]
-    pub fn remedy(&self) -> Option<&'static str> {
-        self.0.remedy
+    pub fn remedy(&self) -> Option<&str> {
+        self.0.remedy.as_deref()
     }
 }
 

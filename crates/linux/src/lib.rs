@@ -44,6 +44,7 @@ pub mod event;
 pub mod folder;
 pub mod gaps;
 pub mod icmp;
+mod interface;
 pub mod limits;
 pub mod lock;
 pub mod module;
@@ -70,4 +71,5 @@ pub mod wake;
 pub mod watch;
 
 pub use error::{Errno, Error};
-pub use socket::{Sent, interface_index};
+pub use interface::interface_index;
+pub use socket::Sent;

@@ -71,6 +71,27 @@ pub fn is_there(name: &str) -> bool {
     Path::new("/sys/module").join(name).exists()
 }
 
+/// Whether a module of this kernel can be loaded from its file. The name has underscores: `can_gw`.
+#[must_use]
+pub fn is_available(name: &str) -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    ["/lib/modules", "/usr/lib/modules"].iter().any(|folder| {
+        let list = Path::new(folder).join(&release).join("modules.dep");
+        std::fs::read_to_string(list).is_ok_and(|list| is_listed(&list, name))
+    })
+}
+
+/// Whether a list such as `modules.dep` or `modules.builtin` has a module. The name has underscores: `can_gw`.
+#[must_use]
+pub fn is_listed(list: &str, name: &str) -> bool {
+    // File names have dashes where the kernel has underscores: can-raw.ko, can_raw.
+    list.lines().any(|line| {
+        let path = line.split(':').next().unwrap_or_default();
+        let file = path.rsplit('/').next().unwrap_or_default();
+        file.split(".ko").next().is_some_and(|file| file.replace('-', "_") == name)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,5 +105,16 @@ mod tests {
         );
         assert!(unload("no_such_module").unwrap_err().remedy().is_some());
         assert!(!is_there("no_such_module"));
+        assert!(!is_available("no_such_module"));
+    }
+
+    #[test]
+    fn modules_are_found_in_lists() {
+        let list = "kernel/net/can/can-raw.ko.xz: kernel/net/can/can.ko.xz\nkernel/lib/crc8.ko\n";
+        for (name, expected) in
+            [("can_raw", true), ("crc8", true), ("can", false), ("can-raw", false), ("crc", false)]
+        {
+            assert_eq!(is_listed(list, name), expected, "{name}");
+        }
     }
 }

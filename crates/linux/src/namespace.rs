@@ -1,12 +1,27 @@
 //! Network namespaces. Interfaces, addresses, sockets and can-gw jobs belong to one each; which one
 //! a new socket belongs to is a property of the thread that opens it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 use crate::{Errno, Error};
+
+/// The kind of container that a system whose root is here tells that it is, such as `docker`; `None` without a sign.
+///
+/// The marks are those of [systemd](https://systemd.io/CONTAINER_INTERFACE/), podman and docker.
+#[must_use]
+pub fn container(root: &Path) -> Option<String> {
+    let reported = fs::read_to_string(root.join("run/systemd/container")).unwrap_or_default();
+    if !reported.trim().is_empty() {
+        return Some(reported.trim().to_owned());
+    }
+    let marks = [("run/.containerenv", "podman"), (".dockerenv", "docker")];
+    let found = marks.iter().find(|(mark, _)| root.join(mark).exists());
+    found.map(|(_, name)| (*name).to_owned())
+}
 
 /// A network namespace, kept alive as long as the value.
 #[derive(Debug)]

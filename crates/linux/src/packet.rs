@@ -22,9 +22,10 @@ use candor_wire::can::socketcan::CANFD_MTU;
 use libc::{c_int, c_void};
 
 use crate::error::check;
+use crate::interface::can_interface_index;
 use crate::poll::{self, Interest};
 use crate::socket::{self, retry, sent};
-use crate::{Errno, Error, Sent, interface_index};
+use crate::{Errno, Error, Sent};
 
 /// `ETH_P_ALL`: every protocol, frames that are sent included.
 pub(crate) const ALL_PROTOCOLS: u16 = 0x0003;
@@ -105,7 +106,7 @@ impl Ring {
     /// As [`Ring::open`].
     pub fn prepare(interface: &str, frames: usize) -> Result<Self, Error> {
         let fail = |attempt| move |errno| fail(attempt, interface, errno);
-        let index = interface_index(interface)?;
+        let index = can_interface_index(interface)?;
         // Protocol 0 receives nothing until it is bound, so that nothing of other interfaces comes.
         let fd = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)
             .map_err(fail("open a packet socket on"))?;
@@ -350,7 +351,7 @@ impl Sender {
     /// No permission, no such interface.
     pub fn open(interface: &str, past_queue: bool) -> Result<Self, Error> {
         let fail = |errno| fail("open a packet socket on", interface, errno);
-        let index = interface_index(interface)?;
+        let index = can_interface_index(interface)?;
         let fd = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(fail)?;
         let bypass = c_int::from(past_queue);
         socket::set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, bypass)

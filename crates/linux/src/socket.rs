@@ -6,11 +6,11 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::{c_int, socklen_t};
 use rustix::io::Errno as RawErrno;
-use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, netdevice, sockopt};
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, sockopt};
 
+use crate::Errno;
 use crate::control::Control;
 use crate::error::check;
-use crate::{Errno, Error};
 
 /// What became of something that was to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,25 +22,6 @@ pub enum Sent {
     QueueFull,
     /// The socket does not block and has no room (`EAGAIN`).
     WouldBlock,
-}
-
-/// The index of an interface of this network namespace.
-///
-/// # Errors
-/// There is none of that name.
-pub fn interface_index(name: &str) -> Result<u32, Error> {
-    let fail = |errno| {
-        Error::new("find the interface", name, errno)
-            .with_remedy("list the interfaces with `ip link`")
-    };
-    if name.contains('\0') {
-        return Err(fail(Errno(libc::EINVAL)));
-    }
-    // Any socket will do to ask.
-    let fd = open(libc::AF_UNIX, libc::SOCK_DGRAM, 0)
-        .or_else(|_| open(libc::AF_INET, libc::SOCK_DGRAM, 0))
-        .map_err(fail)?;
-    netdevice::name_to_index(fd, name).map_err(|errno| fail(errno.into()))
 }
 
 /// A request about an interface, for `ioctl` (`netdevice(7)`).
@@ -255,14 +236,6 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
-
-    #[test]
-    fn the_loopback_interface_has_an_index() {
-        assert_eq!(interface_index("lo").ok(), Some(1));
-        let error = interface_index("no-such-if").unwrap_err();
-        assert!(error.is(libc::ENODEV) && error.to_string().contains("ip link"), "{error}");
-        assert!(interface_index("a\0b").unwrap_err().is(libc::EINVAL));
-    }
 
     #[test]
     fn a_filter_keeps_what_its_program_says_and_numbers_are_no_program() {

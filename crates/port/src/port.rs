@@ -29,6 +29,8 @@ pub struct Wanted {
     /// To end the waiting of the receiver from another thread ([`Receiver::waker`]). Each wait then takes
     /// one more system call.
     pub waker: bool,
+    /// To receive of a recording only what it tells of so long a time after its first frame, by its stamps; `None`: all.
+    pub recorded: Option<Nanos>,
 }
 
 impl Wanted {
@@ -41,6 +43,7 @@ impl Wanted {
         stamps: false,
         sparse_stamps: false,
         waker: false,
+        recorded: None,
     };
     /// The receiver with time stamps.
     pub const RECEIVER: Self = Self { transmitter: false, stamps: true, ..Self::BOTH };

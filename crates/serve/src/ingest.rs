@@ -22,7 +22,7 @@ use candor_port::{
     Address, Endpoint, Error, Estate, Medium, Progress, Receiver, ReceiverCounters, Until, Wanted,
 };
 use candor_service::Reactor;
-use candor_time::{Instant, Nanos, Realtime};
+use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::Frame;
 use tokio::task::AbortHandle;
 
@@ -214,6 +214,15 @@ pub(crate) struct Ingest {
     /// Hangs up when the port is closed.
     closed: Mutex<mpsc::Receiver<()>>,
     reported: Option<String>,
+    pub(crate) misfit: Misfit,
+}
+
+/// What was said of a database that describes none of the frames of a port.
+#[derive(Default)]
+pub(crate) struct Misfit {
+    /// When the first of them was looked at.
+    pub(crate) first: Option<Instant<Monotonic>>,
+    pub(crate) is_told: bool,
 }
 
 impl Opened {
@@ -235,7 +244,17 @@ impl Opened {
             false => (Some(thread::start(worker, Arc::clone(&is_ending))?), None),
         };
         let closed = Mutex::new(closed);
-        Ok(Ingest { address, pace, intake, is_ending, thread, task, closed, reported: None })
+        Ok(Ingest {
+            address,
+            pace,
+            intake,
+            is_ending,
+            thread,
+            task,
+            closed,
+            reported: None,
+            misfit: Misfit::default(),
+        })
     }
 }
 

@@ -61,7 +61,7 @@ use tokio::sync::watch;
 
 pub use self::dbus::BusAddress;
 use self::dbus::Link;
-use self::ingest::{Ingest, Intake};
+use self::ingest::{Ingest, Intake, Misfit};
 pub use self::local::Local;
 pub use self::place::Place;
 use self::session::Sessions;
@@ -342,8 +342,10 @@ impl Service {
                 Some((_, ingest)) => Some(ingest),
                 None => started.next(),
             };
-            let Some(ingest) = ingest else { continue };
+            let Some(mut ingest) = ingest else { continue };
             ingest.intake.set_bus(place);
+            // It may be another database.
+            ingest.misfit = Misfit::default();
             self.ingests.push((name, ingest));
         }
         for place in (0..hub.buses().len()).filter(|place| !places.contains(place)) {
@@ -411,7 +413,8 @@ impl Service {
     }
 
     /// What has gone wrong with ports and message buses since this was asked last, and what is right again; subscribers that
-    /// hold up a recording no more, and that there are too many identifiers: a line for each.
+    /// hold up a recording no more, that there are too many identifiers, and that a database describes none of the frames: a
+    /// line for each.
     pub fn news(&mut self) -> Vec<String> {
         let of_ports = self.ingests.iter_mut().flat_map(|(_, ingest)| ingest.news());
         let mut news: Vec<_> =
@@ -421,6 +424,7 @@ impl Service {
             let displaced = (0..hub.buses().len()).any(|place| hub.displaced(place) > 0);
             (displaced, hub.frames().1 > 0)
         };
+        news.extend(self.misfits(false));
         let most = Hub::MOST_UNKNOWN;
         if is_full && !std::mem::replace(&mut self.is_full, true) {
             news.push(format!(
@@ -435,6 +439,40 @@ impl Service {
             ));
         }
         news
+    }
+
+    /// The buses whose databases describe none of their frames, as far as that was not said by [`Self::news`]: a line for
+    /// each. For the end of a service, which has no time to see whether others come.
+    pub fn last_news(&mut self) -> Vec<String> {
+        self.misfits(true)
+    }
+
+    /// Whether there are frames on a bus with a database, and no database describes any frame of its bus.
+    #[must_use]
+    pub fn describes_nothing(&self) -> bool {
+        let hub = self.shared.hub();
+        let fits = || self.ingests.iter().filter_map(|(_, it)| hub.fit(it.intake.bus()));
+        fits().any(|(fit, _)| fit.is_none()) && !fits().any(|(fit, _)| fit.is_any())
+    }
+
+    fn misfits(&mut self, is_end: bool) -> Vec<String> {
+        let hub = self.shared.hub();
+        let now = clock::now::<Monotonic>();
+        let mut misfits = Vec::new();
+        for (name, ingest) in &mut self.ingests {
+            let Ingest { intake, misfit, .. } = ingest;
+            let Some((fit, database)) = hub.fit(intake.bus()) else { continue };
+            if misfit.is_told || !fit.is_none() {
+                continue;
+            }
+            let first = *misfit.first.get_or_insert(now);
+            let frames = intake.totals().frames;
+            if is_end || fit.is_evident(frames, now - first) {
+                misfits.push(fit.words(database, frames, name));
+                misfit.is_told = true;
+            }
+        }
+        misfits
     }
 }
 

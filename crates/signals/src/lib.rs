@@ -5,6 +5,7 @@
 //! | [`Database`] | a DBC file: its messages, by identifier and by name |
 //! | [`Message`] | a frame's layout: its signals, decoded without an allocation, and encoded |
 //! | [`Signal`] | a number in a frame: its field, scale, offset, unit and names of values |
+//! | [`Fit`] | whether the frames that come are those of a database |
 //! | [`NotFound`], [`EncodeError`] | names that do not exist, values that do not fit |
 //!
 //! ```
@@ -45,11 +46,13 @@
 mod database;
 mod dbc;
 mod error;
+mod fit;
 mod message;
 mod signal;
 
 pub use database::Database;
 pub use dbc::{MAX_BYTES, MAX_MESSAGES, MAX_SIGNALS};
 pub use error::{EncodeError, NotFound};
+pub use fit::Fit;
 pub use message::{MAX_NESTING, Message};
 pub use signal::{Decoded, Selection, Signal, ValueNames, ValueType};

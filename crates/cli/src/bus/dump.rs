@@ -14,9 +14,12 @@ use candor_bus::report;
 use candor_bus::select::Selection;
 use candor_bus::words::View;
 use candor_diagnostics::counted;
+use candor_linux::clock;
 use candor_output::say;
 use candor_recording::{Encoder, Format};
-use candor_time::Nanos;
+use candor_signals::Fit;
+use candor_time::{Instant, Monotonic, Nanos};
+use candor_wire::can::{Frame, Kind};
 use clap::{Args, ValueEnum};
 
 use super::file::{LogFile, record};
@@ -49,7 +52,7 @@ pub(crate) struct DumpArgs {
     /// Stop after this many shown frames
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Stop after this time, such as 10s
+    /// Stop after this time, such as 10s; of a recording (file:), by its stamps
     #[arg(long)]
     time: Option<Nanos>,
     /// How to show times; the letters of candump work too
@@ -141,7 +144,7 @@ pub(super) fn run(args: &DumpArgs) -> Answer {
         }
         None => None,
     };
-    let mut capture = live::capture(&args.ports, errors)?;
+    let mut capture = live::capture(&args.ports, errors, args.time)?;
     let shape = if args.json {
         Shape::Json
     } else if args.log_lines {
@@ -156,6 +159,10 @@ pub(super) fn run(args: &DumpArgs) -> Answer {
     let out = Out::new();
     let mut dump = Dump {
         titles,
+        fit: Fit::default(),
+        seen: 0,
+        first: None,
+        is_told: false,
         selection,
         view,
         shape,
@@ -166,10 +173,9 @@ pub(super) fn run(args: &DumpArgs) -> Answer {
         line: String::new(),
         has_colors: color::on_stdout(),
     };
-    let followed = live::follow(&mut capture, End::after(args.time), stop, &mut dump);
+    let followed = live::follow(&mut capture, End::after(args.time, &args.ports), stop, &mut dump);
     let finished = dump.finish(&capture);
-    followed.and(finished)?;
-    Ok(true)
+    followed.and(finished)
 }
 
 /// How frames are written.
@@ -184,6 +190,13 @@ struct Dump {
     titles: Vec<String>,
     selection: Selection,
     view: Option<View>,
+    /// Whether the database is that of the frames.
+    fit: Fit,
+    /// Frames that came, shown or not, without error reports.
+    seen: u64,
+    /// When the first one was looked at.
+    first: Option<Instant<Monotonic>>,
+    is_told: bool,
     shape: Shape,
     log: Option<LogFile>,
     out: Out,
@@ -197,6 +210,7 @@ struct Dump {
 impl Follower for Dump {
     fn take(&mut self, captured: &Captured) -> Result<ControlFlow<()>, String> {
         let frame = &captured.received.frame;
+        self.see(frame);
         let is_wanted =
             self.selection.takes(frame) && self.view.as_ref().is_none_or(|view| view.takes(frame));
         if !is_wanted {
@@ -215,6 +229,7 @@ impl Follower for Dump {
     }
 
     fn pause(&mut self) -> Result<ControlFlow<()>, String> {
+        self.look();
         self.out.flush()?;
         if let Some(log) = &mut self.log {
             log.pause()?;
@@ -224,6 +239,34 @@ impl Follower for Dump {
 }
 
 impl Dump {
+    /// Notes whether the database describes a frame.
+    fn see(&mut self, frame: &Frame) {
+        if let Some(view) = &self.view
+            && frame.kind() != Kind::Error
+        {
+            self.seen += 1;
+            self.fit.see(frame.id(), view.message(frame).is_some());
+        }
+    }
+
+    /// Says, when it is evident, that the database describes none of the frames that come.
+    fn look(&mut self) {
+        if self.is_told || !self.fit.is_none() {
+            return;
+        }
+        let now = clock::now::<Monotonic>();
+        let first = *self.first.get_or_insert(now);
+        if self.fit.is_evident(self.seen, now - first) {
+            self.tell_misfit();
+        }
+    }
+
+    fn tell_misfit(&mut self) {
+        let Some(view) = &self.view else { return };
+        say!("{}", self.fit.words(view.database(), self.seen, &self.titles.join(", ")));
+        self.is_told = true;
+    }
+
     fn write(&mut self, captured: &Captured) -> Result<(), String> {
         let frame = &captured.received.frame;
         let title = &self.titles[captured.port];
@@ -255,7 +298,8 @@ impl Dump {
         self.out.write(&self.line)
     }
 
-    fn finish(mut self, capture: &Capture) -> Result<(), String> {
+    /// True unless the database describes none of the frames.
+    fn finish(mut self, capture: &Capture) -> Answer {
         if matches!(self.shape, Shape::Json) {
             for (port, name) in capture.names().enumerate() {
                 let totals = PortTotals::new(name, &capture.totals(port));
@@ -268,10 +312,15 @@ impl Dump {
         if !self.selection.is_everything() || !shows_all {
             say!("shown: {}", counted(self.shown, "frame"));
         }
-        match self.log {
-            Some(log) => log.finish().map(drop),
-            None => Ok(()),
+        // Who reads no further does not ask.
+        let is_misfit = self.fit.is_none() && self.out.is_open();
+        if is_misfit && !self.is_told {
+            self.tell_misfit();
         }
+        if let Some(log) = self.log {
+            log.finish()?;
+        }
+        Ok(!is_misfit)
     }
 }
 

@@ -12,7 +12,7 @@ use candor_bus::outlet::Stop;
 use candor_diagnostics::Findings;
 use candor_linux::clock;
 use candor_output::say;
-use candor_port::Wanted;
+use candor_port::{Medium, Wanted};
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::Frame;
@@ -76,9 +76,13 @@ impl Out {
     }
 }
 
-/// Opens ports to receive from.
-pub(super) fn capture(ports: &[NamedPort], errors: bool) -> Result<Capture, String> {
-    let wanted = Wanted { error_reports: errors, ..Wanted::RECEIVER };
+/// Opens ports to receive from: of recordings, so long a time by their stamps.
+pub(super) fn capture(
+    ports: &[NamedPort],
+    errors: bool,
+    time: Option<Nanos>,
+) -> Result<Capture, String> {
+    let wanted = Wanted { error_reports: errors, recorded: time, ..Wanted::RECEIVER };
     Capture::open(ports, wanted).map_err(|error| error.to_string())
 }
 
@@ -89,7 +93,11 @@ pub(super) struct End {
 }
 
 impl End {
-    pub(super) fn after(time: Option<Nanos>) -> Self {
+    /// So long after now; recordings end by themselves, by their stamps.
+    pub(super) fn after(time: Option<Nanos>, ports: &[NamedPort]) -> Self {
+        let is_recorded =
+            |port: &NamedPort| candor_drivers::medium(&port.address) == Some(Medium::Recording);
+        let time = time.filter(|_| !ports.iter().all(is_recorded));
         Self { at: time.map(|time| clock::now::<Monotonic>() + time) }
     }
 

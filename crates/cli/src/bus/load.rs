@@ -34,7 +34,7 @@ pub(crate) struct LoadArgs {
     /// The time between two lines
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = read_interval)]
     interval: Nanos,
-    /// Stop after this time, such as 1min
+    /// Stop after this time, such as 1min; of a recording (file:), by its stamps
     #[arg(long)]
     time: Option<Nanos>,
     /// How many identifiers to list at the end
@@ -59,7 +59,7 @@ const HANDED_OVER: Nanos = Nanos::from_millis(20);
 pub(super) fn run(args: &LoadArgs) -> Answer {
     let stop = live::catch_signals();
     let named: Vec<NamedPort> = args.ports.iter().map(|port| port.port.clone()).collect();
-    let mut capture = live::capture(&named, true)?;
+    let mut capture = live::capture(&named, true, args.time)?;
     let ports: Vec<_> = args
         .ports
         .iter()
@@ -81,7 +81,7 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
         .collect();
     let width = ports.iter().map(|port| port.title.chars().count()).max().unwrap_or(0);
     let mut load = Load { ports, width, out: Out::new(), json: args.json };
-    let followed = live::follow(&mut capture, End::after(args.time), stop, &mut load);
+    let followed = live::follow(&mut capture, End::after(args.time, &named), stop, &mut load);
     let finished = load.finish(args.top);
     live::tell_totals(&capture);
     followed.and(finished)?;

@@ -38,7 +38,7 @@ pub(crate) struct RecordArgs {
     /// Stop after this many frames
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Stop after this time, such as 10min
+    /// Stop after this time, such as 10min; of a recording (file:), by its stamps
     #[arg(long)]
     time: Option<Nanos>,
     /// Stop after this many bytes, such as 100M
@@ -73,7 +73,7 @@ pub(super) fn run(args: &RecordArgs) -> Answer {
         overwriting: args.overwriting,
     };
     let file = files.next()?;
-    let mut capture = live::capture(&args.ports, errors)?;
+    let mut capture = live::capture(&args.ports, errors, args.time)?;
     let mut recorder = Recorder {
         titles,
         selection,
@@ -83,7 +83,8 @@ pub(super) fn run(args: &RecordArgs) -> Answer {
         frames_left: args.count.unwrap_or(u64::MAX),
         bytes_left: args.size.unwrap_or(u64::MAX),
     };
-    let followed = live::follow(&mut capture, End::after(args.time), stop, &mut recorder);
+    let followed =
+        live::follow(&mut capture, End::after(args.time, &args.ports), stop, &mut recorder);
     // What came up to a failure is kept.
     let finished = recorder.finish_file();
     let totals: Vec<Totals> = (0..args.ports.len()).map(|port| capture.totals(port)).collect();

@@ -9,10 +9,11 @@ use candor_bus::words::{View, number};
 use candor_diagnostics::counted;
 use candor_output::say;
 use candor_recording::{Encoder, Format, Record, Recording};
-use candor_signals::Decoded;
-use candor_wire::can::Frame;
+use candor_signals::{Decoded, Fit};
+use candor_wire::can::{Frame, Kind};
 use clap::Args;
 
+use crate::Answer;
 use crate::bus::database;
 use crate::json;
 use crate::json::log_frame::{LogFrame, LogSignal};
@@ -46,9 +47,11 @@ struct Counts {
     frames: u64,
     shown: u64,
     known: u64,
+    fit: Fit,
 }
 
-pub(super) fn run(args: &DecodeArgs) -> Result<(), String> {
+/// True unless the DBC file describes none of the frames.
+pub(super) fn run(args: &DecodeArgs) -> Answer {
     let database = database(&args.dbc)?;
     let view = View::new(database, &args.message, &args.signal);
     let view = view.map_err(|error| error.to_string())?;
@@ -61,12 +64,16 @@ pub(super) fn run(args: &DecodeArgs) -> Result<(), String> {
             if ethernet_frames > 0 {
                 say!("note: Ethernet frames passed over: {ethernet_frames}");
             }
-            let Counts { frames, shown, known } = counts;
-            let frames = counted(frames, "frame");
-            say!("{frames}: {known} described by the DBC file, {shown} shown");
-            Ok(())
+            let Counts { frames, shown, known, fit } = counts;
+            let counted = counted(frames, "frame");
+            say!("{counted}: {known} described by the DBC file, {shown} shown");
+            if fit.is_none() {
+                let place = args.file.display().to_string();
+                say!("{}", fit.words(view.database(), frames, &place));
+            }
+            Ok(!fit.is_none())
         }
-        Err(Stop::Reader) => Ok(()),
+        Err(Stop::Reader) => Ok(true),
         Err(Stop::Error(error)) => Err(error),
     }
 }
@@ -107,7 +114,11 @@ fn decode(
             .map_err(|error| Stop::Error(explain_malformed(error, counts.frames, &args.file)))?;
         let frame = &record.frame;
         counts.frames += 1;
-        counts.known += u64::from(view.message(frame).is_some());
+        let is_known = view.message(frame).is_some();
+        counts.known += u64::from(is_known);
+        if frame.kind() != Kind::Error {
+            counts.fit.see(frame.id(), is_known);
+        }
         progress.show(recording, counts.frames);
         if !view.takes(frame) {
             continue;

@@ -180,7 +180,7 @@ fn serve_options(args: &ServeArgs) -> Answer {
     serve(supervision, Serving { service, followed: None, is_over: false }, &names, &args.dbus)
 }
 
-/// Serves until the end.
+/// Serves until the end. True unless the DBC files describe none of the frames that came.
 fn serve(
     supervision: Supervision<'_>,
     mut serving: Serving,
@@ -196,8 +196,11 @@ fn serve(
     let places: Vec<_> = service.places().iter().map(reached).chain(buses).collect();
     say!("serving {what} of {}: {}", names.join(", "), places.join(", "));
     supervision.run(&mut serving, "serving", ATTENTION).map_err(|error| error.to_string())?;
+    for line in serving.service.last_news() {
+        say!("{line}");
+    }
     say!("{} served", counted(serving.service.frames(), "frame"));
-    Ok(true)
+    Ok(!serving.service.describes_nothing())
 }
 
 /// The service, its file, and whether to end it.

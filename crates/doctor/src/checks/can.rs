@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use candor_linux::module;
 use candor_linux::probe::Kind;
 
 use crate::system::{self, Distribution};
@@ -81,20 +82,14 @@ impl Lists {
     }
 
     fn module(&self, files: &Files, name: &str, option: &str) -> Module {
-        // File names have dashes where the kernel has underscores: can-raw.ko, can_raw.
-        let is_listed = |list: &str| {
-            list.lines().any(|line| {
-                let path = line.split(':').next().unwrap_or_default();
-                let file = path.rsplit('/').next().unwrap_or_default();
-                file.split(".ko").next().is_some_and(|file| file.replace('-', "_") == name)
-            })
-        };
         let is_option = format!("{option}=y");
-        if is_listed(&self.built_in) || self.options.lines().any(|line| line == is_option) {
+        if module::is_listed(&self.built_in, name)
+            || self.options.lines().any(|line| line == is_option)
+        {
             Module::BuiltIn
         } else if files.is_there(&format!("sys/module/{name}")) {
             Module::Loaded
-        } else if is_listed(&self.available) {
+        } else if module::is_listed(&self.available, name) {
             Module::Available
         } else {
             Module::Absent

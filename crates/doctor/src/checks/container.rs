@@ -1,5 +1,7 @@
 //! Whether this process sees the network of the host.
 
+use candor_linux::namespace;
+
 use crate::{Files, Item, Sources};
 
 /// The number of the first namespace of processes, `linux/proc_ns.h` (`PROC_PID_INIT_INO`).
@@ -18,15 +20,12 @@ pub(super) fn examine(sources: &Sources) -> Vec<Item> {
 }
 
 fn collect(files: &Files) -> Facts {
-    let marks = [("run/.containerenv", "podman"), (".dockerenv", "docker")];
-    let mark = || marks.iter().find(|(path, _)| files.is_there(path)).map(|(_, name)| *name);
-    let reported = files.text("run/systemd/container").filter(|name| !name.is_empty());
     // Process 1 is that of the host if this is the host's namespace of processes.
     let sees_host = files.inode("proc/self/ns/pid") == Some(FIRST_PID_NAMESPACE);
     let first = files.inode("proc/1/ns/net").filter(|_| sees_host);
     let own = files.inode("proc/self/ns/net");
     Facts {
-        container: reported.or_else(|| mark().map(str::to_owned)),
+        container: namespace::container(files.root()),
         is_host: first.zip(own).map(|(first, own)| first == own),
     }
 }

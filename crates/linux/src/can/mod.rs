@@ -28,8 +28,9 @@ use libc::{c_int, c_uint, c_void};
 
 use crate::control::CONTROL_WORDS;
 use crate::error::check;
+use crate::interface::{self, Use, can_interface_index};
 use crate::socket::{self, retry, sent};
-use crate::{Errno, Error, Sent, interface_index};
+use crate::{Errno, Error, Sent};
 
 /// A receive filter: a frame passes if `frame & mask == can_id & mask` (`struct can_filter`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +74,6 @@ pub struct Socket {
     interface: Box<str>,
 }
 
-/// The index of an interface that may have to be made first.
-fn can_interface_index(name: &str) -> Result<u32, Error> {
-    interface_index(name).map_err(|error| {
-        error.with_remedy("list the interfaces with `ip link`; CAN drivers may need to be loaded")
-    })
-}
-
 impl Socket {
     /// Opens one in the network namespace of this thread.
     ///
@@ -114,13 +108,13 @@ impl Socket {
     }
 
     fn unbound(interface: &str) -> Result<Self, Error> {
-        let remedy = "load the modules can and can-raw: `modprobe can-raw`";
+        let remedy = || interface::remedy(interface, Use::Can);
         socket::open(libc::PF_CAN, libc::SOCK_RAW, libc::CAN_RAW)
             .map(|fd| Self { fd, interface: interface.into() })
             .map_err(|errno| {
                 Error::new("open a CAN socket on", interface, errno)
-                    .remedy_if(libc::EAFNOSUPPORT, remedy)
-                    .remedy_if(libc::EPROTONOSUPPORT, remedy)
+                    .remedy_with(libc::EAFNOSUPPORT, remedy)
+                    .remedy_with(libc::EPROTONOSUPPORT, remedy)
             })
     }
 
@@ -435,7 +429,7 @@ mod tests {
         match Socket::open("no-such-can") {
             // The kernel has CAN: then the interface is what is missing.
             Err(error) if error.is(libc::ENODEV) => assert!(error.remedy().is_some()),
-            Err(error) => assert!(error.to_string().contains("modprobe can-raw"), "{error}"),
+            Err(error) => assert!(error.to_string().contains("can-raw"), "{error}"),
             Ok(_) => panic!("there is no such interface"),
         }
     }

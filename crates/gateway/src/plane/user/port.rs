@@ -105,6 +105,7 @@ pub(super) fn wanted(table: &Table, bus: BusIndex, named: &Named, measures: bool
         sparse_stamps: true,
         // A worker blocks in the call that reads, which is the fastest way; a signal ends that.
         waker: false,
+        recorded: None,
     }
 }
 
