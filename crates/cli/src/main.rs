@@ -135,6 +135,9 @@ fn command() -> clap::Command {
     help::with_help(Arguments::command())
 }
 
+#[global_allocator]
+static ALLOCATOR: candor_linux::limits::Allocator = candor_linux::limits::Allocator;
+
 fn main() -> ExitCode {
     if let Err(error) = candor_linux::limits::live_with() {
         return exit_code(Err(error.to_string()));

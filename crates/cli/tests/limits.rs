@@ -153,45 +153,127 @@ fn a_bus_without_descriptors_does_not_spin_and_leaves_out_who_says_nothing() {
     dump.wait().unwrap();
 }
 
+/// `candor WORDS` with so many kilobytes of addresses.
+fn limited(folder: &Path, limit_kb: usize, words: &str) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &format!("ulimit -v {limit_kb}; exec \"$0\" \"$@\"")])
+        .arg(env!("CARGO_BIN_EXE_candor"))
+        .args(words.split(' '))
+        .current_dir(folder);
+    command
+}
+
+fn many_rules(count: usize, steps: usize) -> String {
+    let edit = match steps {
+        0 => String::new(),
+        _ => format!("edit = [{}]\n", "{ xor = { data = \"FF\" } }, ".repeat(steps)),
+    };
+    (0..count)
+        .map(|rule| {
+            format!("[[rule]]\nfrom = \"a\"\nto = \"b\"\nmatch = [\"0x{rule:08X}x\"]\n{edit}")
+        })
+        .collect()
+}
+
 #[test]
 fn a_gateway_survives_rules_that_its_memory_does_not_hold() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("many.toml");
+    for (rules, limits) in [
+        (many_rules(4_000, 0), (60_000..=150_000).step_by(15_000)),
+        (many_rules(500, 20), (60_000..=150_000).step_by(15_000)),
+    ] {
+        let mut outcomes = Vec::new();
+        for limit_kb in limits {
+            let bus = format!("limits-{}-{limit_kb}", std::process::id());
+            let buses = format!("[bus]\na = \"sim:{bus}-a\"\nb = \"sim:{bus}-b\"\n");
+            fs::write(&path, format!("{buses}[[rule]]\nfrom = \"a\"\nto = \"b\"\n")).unwrap();
+            let mut gateway = limited(folder.path(), limit_kb, "route run many.toml --control ./s")
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut lines =
+                BufReader::new(gateway.stderr.take().unwrap()).lines().map(Result::unwrap);
+            if !lines.any(|line| line.contains("control socket")) {
+                let status = gateway.wait().unwrap();
+                assert_eq!((status.signal(), status.code()), (None, Some(2)), "{limit_kb} kB");
+                continue;
+            }
+            // Two changes, one by the file that was written and one that is asked for.
+            fs::write(&path, buses + &rules).unwrap();
+            let load = Command::new(env!("CARGO_BIN_EXE_candor"))
+                .args(["route", "load", "many.toml", "--control", "./s"])
+                .current_dir(folder.path())
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&load.stderr);
+            let is_loaded = load.status.success();
+            assert!(is_loaded || said.contains("raise"), "{limit_kb} kB: {said}");
+            assert!(gateway.try_wait().unwrap().is_none(), "{limit_kb} kB: it has ended");
+            outcomes.push(is_loaded);
+            gateway.kill().unwrap();
+            gateway.wait().unwrap();
+        }
+        assert!(outcomes.contains(&false) && outcomes.contains(&true), "{outcomes:?}");
+    }
+}
+
+#[test]
+fn a_service_survives_a_file_that_its_memory_does_not_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.toml");
+    let mut dbc = "BU_: A\n".to_owned();
+    for message in 0..400 {
+        dbc += &format!("\nBO_ {message} Message{message}: 8 A\n");
+        for signal in 0..64 {
+            dbc += &format!(" SG_ Signal{signal} : {signal}|1@1+ (1,0) [0|0] \"\" A\n");
+        }
+    }
+    fs::write(folder.path().join("large.dbc"), dbc).unwrap();
     let mut outcomes = Vec::new();
-    for limit_kb in (60_000..=150_000).step_by(10_000) {
-        let bus = format!("limits-{}-{limit_kb}", std::process::id());
-        let buses = format!("[bus]\na = \"sim:{bus}-a\"\nb = \"sim:{bus}-b\"\n");
-        fs::write(&path, format!("{buses}[[rule]]\nfrom = \"a\"\nto = \"b\"\n")).unwrap();
-        let line = format!("ulimit -v {limit_kb}; exec \"$0\" route run many.toml --control ./s");
-        let mut gateway = Command::new("sh")
-            .args(["-c", &line, env!("CARGO_BIN_EXE_candor")])
-            .current_dir(folder.path())
+    for limit_kb in (60_000..=160_000).step_by(20_000) {
+        let bus = format!("sim:limits-s-{}-{limit_kb}", std::process::id());
+        let listen = "listen = \"unix:s\"\n";
+        fs::write(&path, format!("{listen}[bus]\ncar = \"{bus}\"\n")).unwrap();
+        let mut service = limited(folder.path(), limit_kb, "signals serve s.toml")
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(gateway.stderr.take().unwrap()).lines().map(Result::unwrap);
-        if !lines.any(|line| line.contains("control socket")) {
-            let status = gateway.wait().unwrap();
-            assert_eq!((status.signal(), status.code()), (None, Some(2)), "{limit_kb} kB");
-            continue;
-        }
-        let rules = (0..4_000).map(|rule| {
-            format!("[[rule]]\nfrom = \"a\"\nto = \"b\"\nmatch = [\"0x{rule:08X}x\"]\n")
-        });
-        // Two changes, one by the file that was written and one that is asked for.
-        fs::write(&path, buses + &rules.collect::<String>()).unwrap();
-        let load = Command::new(env!("CARGO_BIN_EXE_candor"))
-            .args(["route", "load", "many.toml", "--control", "./s"])
-            .current_dir(folder.path())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&load.stderr);
-        let is_loaded = load.status.success();
-        assert!(is_loaded || said.contains("these rules may take"), "{limit_kb} kB: {said}");
-        assert!(gateway.try_wait().unwrap().is_none(), "{limit_kb} kB: it has ended");
-        outcomes.push(is_loaded);
-        gateway.kill().unwrap();
-        gateway.wait().unwrap();
+        let mut lines = BufReader::new(service.stderr.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains("serving")), "{limit_kb} kB");
+        let large = format!("{listen}[bus.car]\nport = \"{bus}\"\ndbc = \"large.dbc\"\n");
+        fs::write(&path, large).unwrap();
+        let said = lines.find(|line| line.contains("changed: ") || line.contains("stay in use"));
+        let said = said.unwrap_or_else(|| panic!("{limit_kb} kB: it has ended"));
+        let is_changed = said.contains("changed: ");
+        assert!(is_changed || said.contains("raise"), "{limit_kb} kB: {said}");
+        assert!(service.try_wait().unwrap().is_none(), "{limit_kb} kB: it has ended");
+        outcomes.push(is_changed);
+        service.kill().unwrap();
+        service.wait().unwrap();
     }
     assert!(outcomes.contains(&false) && outcomes.contains(&true), "{outcomes:?}");
+}
+
+#[test]
+fn a_command_that_gets_no_memory_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let buses = "[bus]\na = \"sim:a\"\nb = \"sim:b\"\n";
+    fs::write(folder.path().join("many.toml"), buses.to_owned() + &many_rules(1_000, 20)).unwrap();
+    let mut codes = Vec::new();
+    for limit_kb in (40_000..=240_000).step_by(20_000) {
+        // Less than the program itself is the kernel's affair.
+        if !limited(folder.path(), limit_kb, "--version").output().unwrap().status.success() {
+            continue;
+        }
+        let check = limited(folder.path(), limit_kb, "route check many.toml").output().unwrap();
+        let said = String::from_utf8_lossy(&check.stderr);
+        assert_eq!(check.status.signal(), None, "{limit_kb} kB: {said}");
+        if check.status.code() != Some(0) {
+            assert!(said.contains("raise its limit (`ulimit -v`)"), "{limit_kb} kB: {said}");
+        }
+        codes.push(check.status.code().unwrap());
+    }
+    assert!(codes.contains(&0) && codes.contains(&2), "{codes:?}");
 }

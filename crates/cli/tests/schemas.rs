@@ -12,7 +12,8 @@ use candor_diagnostics::{Findings, Source};
 use serde_json::{Map, Value};
 
 /// What reads a key: a method of a section, or a function that calls one.
-const READERS: [&str; 25] = [
+const READERS: [&str; 26] = [
+    " time",
     ".string",
     ".boolean",
     ".integer",

@@ -36,7 +36,7 @@ pub use error::Error;
 pub use gateway::plan_lines;
 pub use gateway::{Compiled, Config, Gateway, Rules};
 #[cfg(feature = "service")]
-pub use rules::{parse_rules, read_rules};
+pub use rules::{parse_rules, read_rules, rehearse};
 pub use snapshot::Snapshot;
 #[cfg(feature = "service")]
 pub use supervisor::{Observer, Service, run, signals};

@@ -20,6 +20,7 @@ use candor_linux::netlink::Monitor;
 use candor_linux::realtime;
 use candor_linux::signal::{Signal, Signals};
 use candor_linux::watch::Watch;
+use candor_service::rehearsal::Rehearsal;
 use candor_service::supervise::{Load, Next, Supervised, Supervision};
 use candor_time::Nanos;
 
@@ -52,6 +53,8 @@ pub struct Service {
     pub metrics_are_public: bool,
     /// End when all recordings have been replayed and what they caused has left, whatever other ports do.
     pub until_end: bool,
+    /// How to find out, where memory is limited, whether changed rules fit in.
+    pub rehearsal: Option<Rehearsal>,
 }
 
 /// Who is informed of what happens.
@@ -121,6 +124,7 @@ pub fn run(
     observer.tell(&summary(&gateway, "started"));
     let shared = Arc::new(Shared {
         config,
+        rehearsal: service.rehearsal.clone(),
         gateway: Mutex::new(gateway),
         loading: Mutex::new(()),
         is_ending: AtomicBool::new(false),
@@ -328,6 +332,7 @@ fn summary(gateway: &Gateway, what: &str) -> String {
 
 struct Shared {
     config: Config,
+    rehearsal: Option<Rehearsal>,
     gateway: Mutex<Gateway>,
     /// Locked before the gateway: rules are read by one thread at a time.
     loading: Mutex<()>,

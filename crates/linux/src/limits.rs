@@ -1,6 +1,10 @@
 //! The limits of a process (`setrlimit(2)`, `ulimit`): what to do so that one that is reached is an error and not the end.
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
 use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal};
+use rustix::process::{Resource, getrlimit};
 
 use crate::Error;
 
@@ -10,7 +14,100 @@ use crate::Error;
 /// The kernel refuses.
 pub fn live_with() -> Result<(), Error> {
     share_arena();
+    explain_exhaustion()?;
     survive_file_size()
+}
+
+/// Whether an allocation may fail: the addresses of the process are limited, or its memory is locked, for which there is a
+/// limit, too. Elsewhere the kernel promises more than it has.
+#[must_use]
+pub fn memory_is_limited() -> bool {
+    let is_locked = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        status.lines().any(|line| line.starts_with("VmLck:") && !line.ends_with(" 0 kB"))
+    };
+    getrlimit(Resource::As).current.is_some() || is_locked()
+}
+
+/// Resident memory of this process in bytes: at present, and at its most.
+///
+/// # Errors
+/// `/proc` is not mounted.
+pub fn resident_bytes() -> Result<(usize, usize), Error> {
+    let status = std::fs::read_to_string("/proc/self/status")
+        .map_err(|error| Error::other("read", "/proc/self/status", error.to_string()))?;
+    let kilobytes = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+        line.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok()
+    };
+    let bytes = |key| kilobytes(key).unwrap_or_default() << 10;
+    Ok((bytes("VmRSS:"), bytes("VmHWM:")))
+}
+
+thread_local! {
+    /// The size of what this thread could not allocate last; 0 if it never happened.
+    static REFUSED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The allocator of the system, which notes what it cannot give: so that [`live_with`] can say why a process ends.
+#[derive(Debug)]
+pub struct Allocator;
+
+/// Notes it if there is no memory of that size.
+fn noted(place: *mut u8, size: usize) -> *mut u8 {
+    if place.is_null() {
+        REFUSED.set(size);
+    }
+    place
+}
+
+// SAFETY: all of it is what the system's allocator does; a number is noted beside, which allocates nothing.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: what the caller promises is passed on.
+        noted(unsafe { System.alloc(layout) }, layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the same.
+        noted(unsafe { System.alloc_zeroed(layout) }, layout.size())
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: the same.
+        unsafe { System.dealloc(place, layout) }
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the same.
+        noted(unsafe { System.realloc(place, layout, size) }, size)
+    }
+}
+
+/// From now on, a process that aborts since there is no more memory ends with exit code 2 and says what to do; by default,
+/// SIGABRT kills it. It needs [`Allocator`] as the allocator of the program.
+///
+/// # Errors
+/// The kernel refuses.
+fn explain_exhaustion() -> Result<(), Error> {
+    extern "C" fn explain(_: libc::c_int) {
+        if REFUSED.get() == 0 {
+            // It aborts for another reason: the default is back, and the signal comes again.
+            return;
+        }
+        let words = b"candor: the process gets no more memory; raise its limit (`ulimit -v`), or give it less to do\n";
+        // SAFETY: both functions may be called in a handler (`signal-safety(7)`), and the bytes are there.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len());
+            libc::_exit(2);
+        }
+    }
+    // `abort(3)` raises the signal again with the default action when a handler returns.
+    let action = SigAction::new(SigHandler::Handler(explain), SaFlags::empty(), SigSet::empty());
+    // SAFETY: the handler does only what a handler may do.
+    unsafe { signal::sigaction(Signal::SIGABRT, &action) }
+        .map(drop)
+        .map_err(|errno| Error::new("handle", "an abort", errno.into()))
 }
 
 /// Where the addresses of the process are limited (`ulimit -v`), all its threads allocate from one arena.
@@ -20,8 +117,6 @@ pub fn live_with() -> Result<(), Error> {
 /// 100 MB, until there are too many mappings (`arena_get2` and `sysmalloc` in `malloc/arena.c` and `malloc/malloc.c`).
 #[cfg(target_env = "gnu")]
 fn share_arena() {
-    use rustix::process::{Resource, getrlimit};
-
     if getrlimit(Resource::As).current.is_some() {
         // SAFETY: no pointers; it may be called at any time.
         unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };

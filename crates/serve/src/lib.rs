@@ -214,6 +214,13 @@ impl fmt::Debug for Service {
     }
 }
 
+/// Makes of a configuration what a service has of it in memory, and drops it. For a
+/// [`Rehearsal`](candor_service::rehearsal::Rehearsal).
+pub fn rehearse(config: Config) {
+    let bus = |source: Source| Bus { name: source.name, database: source.database };
+    drop(Hub::with_naming(config.sources.into_iter().map(bus).collect(), Naming::Always));
+}
+
 impl Service {
     /// Opens the ports and begins to serve.
     ///

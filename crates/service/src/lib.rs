@@ -13,6 +13,7 @@
 //! | [`clients`] | how many clients there are, and which of them gives way to a new one |
 //! | [`http`] | HTTP/1.1 |
 //! | [`supervise`] | the loop of a program until its end; the service manager |
+//! | [`rehearsal`] | whether a change fits into the memory that a service may have |
 //! | [`lines`] | requests and answers that are lines |
 //!
 //! A client costs a task and its buffers, but no thread. Handlers of HTTP run in the event loop, so they must not
@@ -24,6 +25,7 @@ pub mod lines;
 pub mod listen;
 pub mod place;
 mod reactor;
+pub mod rehearsal;
 mod stream;
 pub mod supervise;
 pub mod unix;

@@ -31,9 +31,16 @@ pub(crate) struct CheckArgs {
     /// rule, then one of type "summary"
     #[arg(long)]
     json: bool,
+    /// Print how much memory a gateway needs to read the rules, in bytes
+    #[arg(long, hide = true)]
+    rehearse: bool,
 }
 
 pub(super) fn run(args: &CheckArgs) -> Answer {
+    if args.rehearse {
+        let bytes = candor_gateway::rehearse(&args.file).map_err(|error| error.to_string())?;
+        return print(&format!("{bytes}\n")).map(|()| true);
+    }
     let Rules { name, table, findings, .. } = read_rules(&args.file)?;
     let (errors, warnings) = counts(&findings);
     let rules = table.as_ref().map(|table| table.rules.len());

@@ -10,6 +10,7 @@ use candor_gateway::snapshot::PortSnapshot;
 use candor_gateway::{Config, Service, Snapshot};
 use candor_output::{messages, say};
 use candor_port::Medium;
+use candor_service::rehearsal::Rehearsal;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
@@ -96,6 +97,9 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
         metrics: args.metrics,
         metrics_are_public: args.metrics_public,
         until_end: args.until_end,
+        rehearsal: Some(Rehearsal {
+            arguments: ["route", "check", "--rehearse"].map(Into::into).into(),
+        }),
     };
     let mut tell = |line: &str| say!("{line}");
     match candor_gateway::run(&service, &signals, &mut tell) {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use candor_diagnostics::{Severity, counted};
 use candor_output::say;
+use candor_service::rehearsal;
 use clap::Args;
 
 use super::file::{self, Read};
@@ -15,9 +16,21 @@ use crate::output::print;
 pub(crate) struct CheckArgs {
     /// The file
     file: PathBuf,
+    /// Print how much memory a service needs to read it, in bytes
+    #[arg(long, hide = true)]
+    rehearse: bool,
 }
 
 pub(super) fn run(args: &CheckArgs) -> Answer {
+    if args.rehearse {
+        let (_, bytes) = rehearsal::measure(|| {
+            let config = file::read(&args.file, None).ok()?.config?;
+            candor_serve::rehearse(config);
+            Some(())
+        })
+        .map_err(|error| error.to_string())?;
+        return print(&format!("{bytes}\n")).map(|()| true);
+    }
     let Read { config, findings, .. } = file::read(&args.file, None)?;
     print(&color::findings(&findings, color::on_stdout()))?;
     let count = |severity, word| counted(findings.count(severity), word);

@@ -10,6 +10,7 @@ use candor_output::say;
 use candor_rules::file::disk;
 use candor_serve::file::{Fixed, KIND, parse};
 use candor_serve::{Config, Service, Source};
+use candor_service::rehearsal::Rehearsal;
 use candor_service::supervise::Load;
 
 use crate::file_kind::FileKind;
@@ -100,6 +101,9 @@ impl Followed {
     pub(super) fn reload(&self) -> Load<Result<Read, String>> {
         let (path, fixed) = (self.path.clone(), self.fixed.clone());
         Box::new(move || {
+            let arguments = ["signals", "check", "--rehearse"].map(Into::into).into();
+            let rehearsed = Rehearsal { arguments }.check(&path);
+            rehearsed.map_err(|why| format!("{}: {why}", path.display()))?;
             let read = read(&path, Some(&fixed))?;
             let sources = read.config.iter().flat_map(|config| &config.sources);
             candor_drivers::look_up(sources.map(|source| &source.address));

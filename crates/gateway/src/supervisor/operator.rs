@@ -71,7 +71,14 @@ pub(super) fn change(shared: &Shared, path: &Path) -> Result<Loaded, Error> {
     let start = clock::now::<Monotonic>();
     let _one = lock(&shared.loading);
     // Everything that takes time comes before the gateway is locked.
-    let compiled = read_rules(path).and_then(|rules| Compiled::new(&shared.config, rules));
+    let rehearsed = match &shared.rehearsal {
+        Some(rehearsal) => {
+            rehearsal.check(path).map_err(|why| Error::File(format!("{}: {why}", path.display())))
+        }
+        None => Ok(()),
+    };
+    let rules = rehearsed.and_then(|()| read_rules(path));
+    let compiled = rules.and_then(|rules| Compiled::new(&shared.config, rules));
     let mut gateway = lock(&shared.gateway);
     if shared.is_stopped.load(Ordering::Relaxed) {
         return Err(Error::Other("the gateway has ended".to_owned()));
