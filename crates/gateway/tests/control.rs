@@ -431,8 +431,11 @@ fn a_socket_is_there_once_and_only_for_its_owner() {
     let listening = Server::bind(&path, Access::Group).unwrap();
     assert_eq!(mode(&path), 0o660);
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing left behind");
-    // One that takes the place later is not removed.
+    // Nobody else gets the socket while its file is not there.
     fs::remove_file(&path).unwrap();
+    let error = Server::bind(&path, Access::Owner).unwrap_err();
+    assert!(matches!(error.reason, Reason::InUse(process) if process == Some(own)), "{error}");
+    // One that takes the place later is not removed.
     fs::write(&path, "something else").unwrap();
     drop(listening);
     assert!(path.exists());

@@ -118,7 +118,7 @@ impl Taking {
                     }
                     Err(_) => {
                         let Some(mut lost) = file.take() else { continue };
-                        // It may wait for another program that is about to make the same.
+                        // Files may take their time.
                         let look = move || (lost.renew(), lost);
                         let (made, kept) = tokio::task::spawn_blocking(look).await?;
                         *file = Some(kept);
