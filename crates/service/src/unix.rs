@@ -10,6 +10,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use candor_linux::clock;
 use candor_linux::folder::{Folder, Writers};
@@ -145,7 +147,10 @@ impl Kind {
         let lock = hold(parent, path).map_err(fail)?;
         let (listener, identity) = make(&folder, path, access).map_err(fail)?;
         let (parent, path) = (parent.to_owned(), path.to_owned());
-        Ok(Bound { listener, file: SocketFile { access, parent, path, identity, _lock: lock } })
+        let is_hidden = Arc::default();
+        let file =
+            SocketFile { kind: self, access, parent, path, identity, is_hidden, _lock: lock };
+        Ok(Bound { listener, file })
     }
 
     /// Makes the socket in the first of these places where that is possible. A folder that is a
@@ -290,11 +295,39 @@ fn identity_of(metadata: &Metadata) -> Identity {
 /// The file of a socket, removed in the end unless it is another one by then. Nobody else can have the socket before.
 #[derive(Debug)]
 pub struct SocketFile {
+    kind: Kind,
     access: Access,
     parent: PathBuf,
     path: PathBuf,
     identity: Identity,
+    /// Another file has its name.
+    is_hidden: Arc<AtomicBool>,
     _lock: Lock,
+}
+
+/// What people are to hear of the file of a socket while that is served.
+#[derive(Debug)]
+pub struct SocketWatch {
+    kind: Kind,
+    path: PathBuf,
+    is_hidden: Arc<AtomicBool>,
+    was_hidden: bool,
+}
+
+impl SocketWatch {
+    /// That another file has got the name of the socket since this was asked last.
+    pub fn news(&mut self) -> Option<String> {
+        let is_hidden = self.is_hidden.load(Ordering::Relaxed);
+        let was_hidden = std::mem::replace(&mut self.was_hidden, is_hidden);
+        (is_hidden && !was_hidden).then(|| {
+            format!(
+                "{}: another file has the name of this {}, so nobody can connect to it; delete that file, and it is \
+                 made again",
+                self.path.display(),
+                self.kind.socket
+            )
+        })
+    }
 }
 
 impl SocketFile {
@@ -304,11 +337,20 @@ impl SocketFile {
         &self.path
     }
 
+    /// What tells what happens to it.
+    #[must_use]
+    pub fn watch(&self) -> SocketWatch {
+        let (path, is_hidden) = (self.path.clone(), Arc::clone(&self.is_hidden));
+        SocketWatch { kind: self.kind, path, is_hidden, was_hidden: false }
+    }
+
     /// Makes the socket again if somebody has deleted its file; clients that are connected stay so. `None` if it is
     /// there, another file has its name, or it cannot be made.
     pub fn renew(&mut self) -> Option<UnixListener> {
-        let error = fs::symlink_metadata(&self.path).err()?;
-        if error.kind() != ErrorKind::NotFound {
+        let found = fs::symlink_metadata(&self.path);
+        let is_other = |found: &Metadata| identity_of(found) != self.identity;
+        self.is_hidden.store(found.as_ref().is_ok_and(is_other), Ordering::Relaxed);
+        if found.err()?.kind() != ErrorKind::NotFound {
             return None;
         }
         let folder = open(&self.parent, self.access).ok()?;
