@@ -145,7 +145,11 @@ impl Kind {
         let fail = |reason| Error { kind: self, path: path.to_owned(), reason };
         let folder = open(parent, access).map_err(fail)?;
         let lock = hold(parent, path).map_err(fail)?;
-        let (listener, identity) = make(&folder, path, access).map_err(fail)?;
+        let made = make(&folder, path, access);
+        let (listener, identity) = made.map_err(|error| {
+            let attempt = "create the socket";
+            fail(Reason::Io { attempt, error })
+        })?;
         let (parent, path) = (parent.to_owned(), path.to_owned());
         let is_hidden = Arc::default();
         let file =
@@ -255,21 +259,15 @@ fn look(path: &Path) -> Result<(), Reason> {
 }
 
 /// Makes the socket where nobody else gets at it before it has its mode, and then moves it. Gives what tells its file
-/// from others, too.
-fn make(folder: &Folder, path: &Path, access: Access) -> Result<(UnixListener, Identity), Reason> {
-    let fail = |attempt| move |error| Reason::Io { attempt, error };
-    let listener = make_file(folder, path, access).map_err(fail("create the socket"))?;
-    let metadata = fs::symlink_metadata(path).map_err(fail("read the new socket"))?;
-    Ok((listener, identity_of(&metadata)))
-}
-
-fn make_file(folder: &Folder, path: &Path, access: Access) -> io::Result<UnixListener> {
+/// from others, too: read before it is moved, since it may be replaced afterwards.
+fn make(folder: &Folder, path: &Path, access: Access) -> io::Result<(UnixListener, Identity)> {
     let private = folder.make_private()?;
     let inside = private.path().join("s");
     let made = UnixListener::bind(&inside).and_then(|listener| {
         fs::set_permissions(&inside, Permissions::from_mode(access.socket_mode()))?;
+        let identity = identity_of(&fs::symlink_metadata(&inside)?);
         fs::rename(&inside, path)?;
-        Ok(listener)
+        Ok((listener, identity))
     });
     if made.is_err() {
         let _ = fs::remove_file(&inside);
