@@ -65,7 +65,7 @@ pub const GIVES_WAY: Nanos = Nanos::from_millis(500);
 pub const MAX_REQUEST: usize = http::MIN_HEAD;
 
 const LIMITS: Limits = Limits {
-    room: Room { clients: MAX_CLIENTS, gives_way: GIVES_WAY },
+    room: Room { clients: MAX_CLIENTS, gives_way: GIVES_WAY, asks_within: GIVES_WAY },
     head: MAX_REQUEST,
     patience: PATIENCE,
     unread: PATIENCE,

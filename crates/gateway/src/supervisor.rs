@@ -28,7 +28,7 @@ use self::claim::Claim;
 use self::links::Links;
 use self::operator::{Operator, change};
 use crate::control::place::{Places, name_of};
-use crate::control::{self, Access, Limits, Loaded, Server};
+use crate::control::{self, Access, Limits, Loaded, Server, SocketWatch};
 use crate::lock::lock;
 use crate::metrics::{self, Exposure};
 use crate::plane::Replays;
@@ -132,6 +132,7 @@ pub fn run(
     });
     let loaded = Mutex::new(None);
     let operator = Operator { shared: Arc::clone(&shared), file: path.clone(), claim, loaded };
+    let socket = listening.control.watch();
     let server = listening.serve(operator, observer)?;
     if service.locks_memory {
         lock_memory(service, observer)?;
@@ -142,6 +143,7 @@ pub fn run(
         monitor,
         links,
         watch,
+        socket,
         until_end: service.until_end,
         leaving_ticks: 0,
         observer,
@@ -231,6 +233,8 @@ struct Supervisor<'a> {
     monitor: Monitor,
     links: Links,
     watch: Watch,
+    /// The file of the control socket.
+    socket: SocketWatch,
     until_end: bool,
     /// For how long the recordings have been over while something still waits to leave.
     leaving_ticks: u32,
@@ -270,6 +274,9 @@ impl Supervised for Supervisor<'_> {
             }
             gateway.replays()
         };
+        if let Some(line) = self.socket.news() {
+            self.observer.tell(&line);
+        }
         // A folder that went away and returned is noticed by looking.
         let is_changed = !self.watch.changes()?.is_empty() && self.path.exists();
         Ok(match is_changed {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use candor_gateway::Snapshot;
 use candor_gateway::control::{
     Access, Answer, Client, ClientError, Handler, Limits, Loaded, PlanLine, Reason, Rejected,
-    Request, Server,
+    Request, Server, SocketWatch,
 };
 use candor_gateway::snapshot::{PortSnapshot, RuleSnapshot};
 use candor_linux::clock;
@@ -88,6 +88,7 @@ struct Scene {
     path: PathBuf,
     handler: Arc<Fake>,
     server: Server,
+    socket: SocketWatch,
 }
 
 fn scene(limits: Limits) -> Scene {
@@ -95,8 +96,9 @@ fn scene(limits: Limits) -> Scene {
     let path = folder.path().join("candor").join("drive.sock");
     let handler = Arc::new(Fake(Mutex::new(State { rules: 2, ..State::default() })));
     let listening = Server::bind(&path, Access::Owner).unwrap();
+    let socket = listening.watch();
     let server = listening.serve(Arc::clone(&handler), limits, std::future::ready(())).unwrap();
-    Scene { folder, path, handler, server }
+    Scene { folder, path, handler, server, socket }
 }
 
 /// A client that speaks without the library.
@@ -345,23 +347,41 @@ fn clients_that_connect_again_and_again_keep_nobody_out() {
     }
 }
 
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = clock::now::<Monotonic>() + Nanos::from_secs(PATIENCE.as_secs());
+    while !is_so() {
+        let now = clock::now::<Monotonic>();
+        assert!(now < deadline, "not so: {what}");
+        clock::sleep_until(now + Nanos::from_millis(10)).unwrap();
+    }
+}
+
 #[test]
 fn a_socket_that_is_deleted_is_made_again() {
-    let scene = scene(Limits::default());
+    let mut scene = scene(Limits::default());
     let mut before = Plain::connect(&scene.path);
     before.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
     fs::remove_file(&scene.path).unwrap();
-    let deadline = clock::now::<Monotonic>() + Nanos::from_secs(PATIENCE.as_secs());
-    while !scene.path.exists() {
-        let now = clock::now::<Monotonic>();
-        assert!(now < deadline, "it was not made again");
-        clock::sleep_until(now + Nanos::from_millis(10)).unwrap();
-    }
+    wait_until("it is made again", || scene.path.exists());
     assert!(Client::connect(&scene.path).unwrap().request(&Request::Stats).is_ok());
     before.ask("{\"command\":\"plan\"}\n", "\"type\":\"plan\"");
-    // Another file in its place is somebody else's.
-    fs::remove_file(&scene.path).unwrap();
-    fs::write(&scene.path, "precious").unwrap();
+    // Another file in its place is somebody else's. It is told once, and again of the next one.
+    for _ in 0..2 {
+        fs::remove_file(&scene.path).unwrap();
+        wait_until("it is made again", || scene.path.exists());
+        assert_eq!(scene.socket.news(), None);
+        let other = scene.folder.path().join("other");
+        fs::write(&other, "precious").unwrap();
+        fs::rename(&other, &scene.path).unwrap();
+        let mut told = None;
+        wait_until("it is told", || {
+            told = told.take().or_else(|| scene.socket.news());
+            told.is_some()
+        });
+        let told = told.unwrap();
+        assert!(told.contains("another file has the name of this control socket"), "{told}");
+        assert_eq!(scene.socket.news(), None);
+    }
     let Scene { path, server, folder, .. } = scene;
     drop(server);
     assert_eq!(fs::read(path).unwrap(), b"precious");
@@ -397,7 +417,7 @@ fn a_handler_that_panics_takes_one_client_with_it() {
 
 #[test]
 fn a_socket_is_there_once_and_only_for_its_owner() {
-    let Scene { folder, path, server, handler } = scene(Limits::default());
+    let Scene { folder, path, server, handler, .. } = scene(Limits::default());
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
     assert_eq!(server.path(), path);
@@ -431,8 +451,11 @@ fn a_socket_is_there_once_and_only_for_its_owner() {
     let listening = Server::bind(&path, Access::Group).unwrap();
     assert_eq!(mode(&path), 0o660);
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing left behind");
-    // One that takes the place later is not removed.
+    // Nobody else gets the socket while its file is not there.
     fs::remove_file(&path).unwrap();
+    let error = Server::bind(&path, Access::Owner).unwrap_err();
+    assert!(matches!(error.reason, Reason::InUse(process) if process == Some(own)), "{error}");
+    // One that takes the place later is not removed.
     fs::write(&path, "something else").unwrap();
     drop(listening);
     assert!(path.exists());

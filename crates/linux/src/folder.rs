@@ -26,8 +26,8 @@ const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// How often such a name is drawn until there is no file of that name.
 const ATTEMPTS: usize = 100;
 
-/// How many entries are looked at to find the folders of users.
-const MAX_ENTRIES: usize = 10_000;
+/// How many folders of users are found at most in one place.
+const MAX_FOLDERS: usize = 10_000;
 
 /// The folders in which users have their locks and sockets, for root, who sees all of them: `UID/candor` in
 /// `run` (`/run/user`), and `candor-UID` in `temporary`. A folder that does not belong to that user is left
@@ -35,7 +35,7 @@ const MAX_ENTRIES: usize = 10_000;
 #[must_use]
 pub fn of_users(run: &Path, temporary: &Path) -> Vec<(PathBuf, u32)> {
     let within = |folder: &Path, prefix: &str, rest: &str| -> Vec<(PathBuf, u32)> {
-        let entries = fs::read_dir(folder).into_iter().flatten().take(MAX_ENTRIES).flatten();
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let named = entries.filter_map(|entry| {
             let user = entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok()?;
             Some((entry.path().join(rest), user))
@@ -43,7 +43,7 @@ pub fn of_users(run: &Path, temporary: &Path) -> Vec<(PathBuf, u32)> {
         let is_own = |(path, user): &(PathBuf, u32)| {
             fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == *user)
         };
-        named.filter(is_own).collect()
+        named.filter(is_own).take(MAX_FOLDERS).collect()
     };
     [within(run, "", "candor"), within(temporary, "candor-", "")].concat()
 }

@@ -7,7 +7,11 @@
 //! change: a folder that belongs to another user, that others can write to, or that is a symbolic link
 //! is passed over. Lock files have mode 0600, so that no other user can open one, and whoever cannot open
 //! it cannot lock it. For the same reason the locks of other users are not seen, except by root, who sees all of them: in `/run/candor`, in the folders of services
-//! within it, and in those of users. The file stays when the lock is given back: that it is there means nothing.
+//! within it, and in those of users.
+//!
+//! Whoever gives a lock back removes its file. A process that is killed leaves it: that it is there means nothing. A
+//! process may have opened a file before it was removed, and lock it afterwards. So a lock counts only if its path
+//! still leads to the locked file; otherwise the file is opened, or made, again.
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -22,10 +26,11 @@ use crate::{Errno, Error};
 const MAX_LEN: u64 = 4096;
 /// Folders within a place that are looked into at most.
 const MAX_FOLDERS: usize = 1000;
-/// How often a file is opened again that was removed before it could be locked.
-const ATTEMPTS: usize = 10;
+/// How often a file is opened again that was removed before it could be locked: each time another process had the
+/// lock, and gave it back, between two system calls of this one.
+const ATTEMPTS: usize = 1_000;
 
-/// The lock, held until it is dropped.
+/// The lock, held until it is dropped, which removes its file.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
@@ -102,6 +107,15 @@ impl Lock {
     }
 }
 
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // While it is locked only its holder removes it; somebody who tidies up may have done so before.
+        if is_at(&self.file, &self.path) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
 /// Tries one place.
 fn attempt(place: &Path, key: &str) -> io::Result<Outcome> {
     let folder = Folder::open_or_make(place, mode_of(place, 0o700))?;
@@ -114,8 +128,8 @@ fn attempt(place: &Path, key: &str) -> io::Result<Outcome> {
         let mut file = folder.open_own_file(&name)?;
         let path = place.join(&name);
         match file.try_lock() {
-            // Somebody who tidies up may have removed it in between: then it locks nothing.
-            Ok(()) if !is_same(&file, &folder.open_file(&name)) => {}
+            // Whoever had the lock may have removed the file in between: then it locks nothing.
+            Ok(()) if !is_at(&file, &path) => {}
             Ok(()) => {
                 let mut lock = Lock { file, path };
                 lock.write(key)?;
@@ -128,17 +142,20 @@ fn attempt(place: &Path, key: &str) -> io::Result<Outcome> {
     Err(io::Error::other("the lock file is removed again and again"))
 }
 
-/// Whether both are the same file.
-fn is_same(file: &File, other: &io::Result<File>) -> bool {
-    let identity = |file: &File| file.metadata().ok().map(|found| (found.dev(), found.ino()));
-    other.as_ref().is_ok_and(|other| identity(file) == identity(other))
+/// Whether the path leads to this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |found: Metadata| (found.dev(), found.ino());
+    let found = fs::symlink_metadata(path).map(identity);
+    found.is_ok_and(|found| file.metadata().map(identity).is_ok_and(|own| own == found))
 }
 
 /// Who holds the lock in a folder within a place: services have theirs in `/run/candor/NAME`. Only the
 /// owner of a place makes folders in it, and only the owner of such a folder files in that.
 fn held_within(place: &Folder, name: &str) -> Option<Holder> {
-    let folders = fs::read_dir(place.path()).ok()?.take(MAX_FOLDERS).flatten();
-    folders.filter_map(|entry| held(&Folder::open(&entry.path()).ok()?, name)).next()
+    let entries = fs::read_dir(place.path()).ok()?.flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut folders = folders.take(MAX_FOLDERS);
+    folders.find_map(|entry| held(&Folder::open(&entry.path()).ok()?, name))
 }
 
 /// Which user holds the lock, if any does: root sees their folders. A user could keep root from something by such a
@@ -197,6 +214,8 @@ mod tests {
     use std::env;
     use std::fs::{DirBuilder, Permissions};
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
 
     use super::*;
 
@@ -235,10 +254,59 @@ mod tests {
         }
         assert!(matches!(take(&places, "/etc/truck.toml"), Outcome::Taken(_)), "another key");
         drop(lock);
-        assert!(path.exists());
-        assert!(matches!(take(&places, "/etc/car.toml"), Outcome::Taken(_)));
-        let text = fs::read_to_string(path).unwrap();
+        assert!(!path.exists());
+        // A file that somebody left who was killed.
+        fs::write(&path, "999999999\nkey of a process that was killed\n").unwrap();
+        let Outcome::Taken(lock) = take(&places, "/etc/car.toml") else { panic!("nobody else") };
+        let text = fs::read_to_string(&path).unwrap();
         assert_eq!(text, format!("{}\n/etc/car.toml\n", std::process::id()));
+        drop(lock);
+        assert_eq!(fs::read_dir(&places[0]).unwrap().count(), 0, "left behind");
+    }
+
+    /// All of them open, lock, and remove the same file all the time. Locks of `flock(2)` belong to open files, so
+    /// threads exclude each other as processes do.
+    #[test]
+    fn a_lock_that_changes_hands_has_one_holder_and_leaves_nothing() {
+        const ROUNDS: usize = 1_000;
+        let folder = Folder::new("lock-hands");
+        let places = [folder.0.join("candor")];
+        let (holders, held) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let compete = || {
+            for _ in 0..ROUNDS {
+                let Outcome::Taken(lock) = take(&places, "key") else { continue };
+                assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "held twice");
+                thread::yield_now();
+                holders.fetch_sub(1, Ordering::SeqCst);
+                held.fetch_add(1, Ordering::SeqCst);
+                drop(lock);
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(compete);
+            }
+        });
+        assert!(held.load(Ordering::SeqCst) > 0);
+        assert_eq!(fs::read_dir(&places[0]).unwrap().count(), 0, "left behind");
+    }
+
+    /// However many files are beside its folder.
+    #[test]
+    fn files_hide_no_folder_of_a_service() {
+        let folder = Folder::new("lock-many");
+        for number in 0..=MAX_FOLDERS {
+            fs::write(folder.0.join(format!("{number}.lock")), "").unwrap();
+        }
+        // Wherever the folder comes among the entries, most of these come after 1,000 files.
+        let services: Vec<_> = (0..20).map(|number| folder.0.join(number.to_string())).collect();
+        for service in &services {
+            let Outcome::Taken(_lock) = take(std::slice::from_ref(service), "key") else {
+                panic!("nobody else")
+            };
+            let outcome = take(std::slice::from_ref(&folder.0), "key");
+            assert!(matches!(outcome, Outcome::Held(_)), "{outcome:?}");
+        }
     }
 
     #[test]
@@ -327,9 +395,11 @@ mod tests {
         let places = [folder.0.join("candor")];
         let Outcome::Taken(lock) = take(&places, "key") else { panic!() };
         fs::remove_file(lock.path()).unwrap();
-        assert!(matches!(take(&places, "key"), Outcome::Taken(_)));
-        let (old, new) = (lock.file, File::open(&lock.path).map_err(io::Error::other));
-        assert!(!is_same(&old, &new) && new.is_ok());
+        let Outcome::Taken(new) = take(&places, "key") else { panic!() };
+        assert!(!is_at(&lock.file, &lock.path) && is_at(&new.file, &lock.path));
+        // Whoever had the old one leaves the new one where it is.
+        drop(lock);
+        assert!(is_at(&new.file, new.path()));
     }
 
     #[test]

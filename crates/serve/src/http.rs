@@ -22,9 +22,12 @@ use crate::stream::{self, Content};
 use crate::verbs::Response as Outcome;
 use crate::{Patience, Shared, connection, verbs};
 
+/// A client for which nothing was done for so long gives way to a new one if there is no room.
+const GIVES_WAY: Nanos = Nanos::from_millis(100);
+
 const fn limits(patience: Patience) -> Limits {
     Limits {
-        room: Room { clients: 2_048, gives_way: Nanos::from_millis(100) },
+        room: Room { clients: 2_048, gives_way: GIVES_WAY, asks_within: GIVES_WAY },
         head: 64 << 10,
         patience: Nanos::from_secs(5),
         unread: patience.sse_unread,

@@ -53,8 +53,9 @@ pub use candor_events::{Batch, Content, Event, Filter, Pattern};
 use candor_events::{Bus, Hub};
 use candor_linux::clock;
 use candor_port::{Address, Estate};
+use candor_service::Reactor;
 pub use candor_service::http::WebOrigin;
-use candor_service::{Reactor, unix};
+use candor_service::unix::{self, SocketWatch};
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use tokio::sync::watch;
@@ -196,6 +197,7 @@ impl Shared {
 pub struct Service {
     shared: Arc<Shared>,
     places: Vec<Place>,
+    sockets: Vec<SocketWatch>,
     links: Vec<Arc<Link>>,
     coalesce: Nanos,
     /// By the name of the bus.
@@ -236,9 +238,10 @@ impl Service {
     /// The same.
     pub fn start_with(config: Config, naming: Naming) -> Result<Self, Error> {
         let Config { sources, listen, dbus, coalesce, allow_origin, patience } = config;
-        let (mut listeners, mut places) = (Vec::new(), Vec::new());
+        let (mut listeners, mut places, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
         for place in &listen {
             let (listener, place) = place::listen(place)?;
+            sockets.extend(listener.watch());
             listeners.push(listener);
             places.push(place);
         }
@@ -269,6 +272,7 @@ impl Service {
         let mut service = Self {
             shared,
             places,
+            sockets,
             links,
             coalesce,
             ingests: Vec::new(),
@@ -420,8 +424,8 @@ impl Service {
     }
 
     /// What has gone wrong with ports and message buses since this was asked last, and what is right again; subscribers that
-    /// hold up a recording no more, that there are too many identifiers, and that a database describes none of the frames: a
-    /// line for each.
+    /// hold up a recording no more, that there are too many identifiers, that a database describes none of the frames, and
+    /// that another file has the name of a socket: a line for each.
     pub fn news(&mut self) -> Vec<String> {
         let of_ports = self.ingests.iter_mut().flat_map(|(_, ingest)| ingest.news());
         let mut news: Vec<_> =
@@ -432,6 +436,7 @@ impl Service {
             (displaced, hub.frames().1 > 0)
         };
         news.extend(self.misfits(false));
+        news.extend(self.sockets.iter_mut().filter_map(SocketWatch::news));
         let most = Hub::MOST_UNKNOWN;
         if is_full && !std::mem::replace(&mut self.is_full, true) {
             news.push(format!(

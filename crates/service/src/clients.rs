@@ -1,8 +1,8 @@
 //! How many clients there are, and which of them gives way to a new one.
 //!
-//! There is room for a number of clients. If one more comes, the one for which nothing was done for the longest time
-//! gives way, once that is long enough; until then the new one waits, but not longer than it takes any client to be
-//! idle for so long. So clients that hold connections, or make
+//! There is room for a number of clients. If one more comes, the one that has been due to give way for the longest time
+//! does so: nothing was done for it for long enough, or it never had an answer and did not ask soon enough. Until one
+//! is due the new one waits, but not longer than it takes any client to be. So clients that hold connections, or make
 //! connections and ask nothing, keep nobody out: who asks at once is answered before it is its turn to give way. If
 //! something is done for all clients again and again, the new one is turned away.
 
@@ -31,6 +31,9 @@ pub struct Room {
     pub clients: usize,
     /// For how long nothing was done for a client that gives way to a new one if there is no room.
     pub gives_way: Nanos,
+    /// The same of a client that never had an answer: so soon it has to ask, counted from when it got its place. What
+    /// it sent before that time is read first.
+    pub asks_within: Nanos,
 }
 
 /// What is done for a client.
@@ -55,6 +58,18 @@ struct Status {
 impl Status {
     fn phase(&self) -> MutexGuard<'_, Phase> {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From when on it gives way to a new client; `None` while something is done for it.
+    fn due(&self, room: Room) -> Option<u64> {
+        let (since, patience) = match *self.phase() {
+            Phase::Silent { since, again: false } => (since, room.asks_within),
+            Phase::Silent { since, again: true } | Phase::Sending { since } => {
+                (since, room.gives_way)
+            }
+            Phase::Busy | Phase::Kept => return None,
+        };
+        Some(since.saturating_add(patience.as_nanos()))
     }
 
     /// For how long nothing has been done; `None` if something is.
@@ -115,34 +130,31 @@ impl Register {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `has_looked`: what has come from clients is known.
-    fn vacancy(&self, has_looked: bool) -> Vacancy {
+    /// `looked`: what came from clients before this instant has been read.
+    fn vacancy(&self, now: u64, looked: u64) -> Vacancy {
         let mut open = self.open();
         if open.len() < self.room.clients {
             return Vacancy::Free;
         }
-        let now = now();
-        let idle = open.iter().map(|(&number, status)| (number, status.idle(now)));
-        match longest_idle(idle) {
+        let due = open.iter().map(|(&number, status)| (number, status.due(self.room)));
+        match first_due(due) {
             None => Vacancy::Wait(self.room.gives_way.as_nanos()),
-            Some((_, idle)) if idle >= self.room.gives_way.as_nanos() && !has_looked => {
-                Vacancy::Look
-            }
-            Some((number, idle)) if idle >= self.room.gives_way.as_nanos() => {
+            Some((number, due)) if due <= looked => {
                 if let Some(status) = open.remove(&number) {
                     status.displaced.notify_one();
                 }
                 Vacancy::Free
             }
-            Some((_, idle)) => Vacancy::Wait(self.room.gives_way.as_nanos() - idle),
+            Some((_, due)) if due <= now => Vacancy::Look,
+            Some((_, due)) => Vacancy::Wait(due - now),
         }
     }
 
     /// Waits until there is room, if there can be some. `full_since`: since when there was none for anybody.
-    async fn has_room(&self, full_since: &mut Option<u64>) -> bool {
-        let mut has_looked = false;
+    async fn has_room(&self, full_since: &mut Option<u64>, looked: &mut u64) -> bool {
         loop {
-            match self.vacancy(has_looked) {
+            let now = now();
+            match self.vacancy(now, *looked) {
                 Vacancy::Free => {
                     *full_since = None;
                     return true;
@@ -151,15 +163,16 @@ impl Register {
                 Vacancy::Wait(_) if full_since.is_some_and(|since| self.was_full_long(since)) => {
                     return false;
                 }
-                // The event loop reads what can be read before its timers: on a loaded machine a request may have
-                // come long ago, and nobody gives way because nobody looked.
+                // On a loaded machine a request may have come long ago, and nobody gives way because nobody looked.
+                // After its timers the event loop asks the kernel once more, and runs the tasks that have something
+                // to read before it comes back here.
                 Vacancy::Look => {
                     tokio::time::sleep(LOOK).await;
-                    has_looked = true;
+                    tokio::task::yield_now().await;
+                    *looked = now;
                 }
                 Vacancy::Wait(time) => {
-                    has_looked = false;
-                    full_since.get_or_insert_with(now);
+                    full_since.get_or_insert(now);
                     let left = self.left.notified();
                     let _ = tokio::time::timeout(Duration::from_nanos(time), left).await;
                 }
@@ -180,9 +193,9 @@ impl Register {
     }
 }
 
-/// Of clients with the time for which nothing was done for them, the one with the longest.
-fn longest_idle(idle: impl Iterator<Item = (u64, Option<u64>)>) -> Option<(u64, u64)> {
-    idle.filter_map(|(number, idle)| Some((number, idle?))).max_by_key(|&(_, idle)| idle)
+/// Of clients with the instant from which on they give way, the one with the first.
+fn first_due(due: impl Iterator<Item = (u64, Option<u64>)>) -> Option<(u64, u64)> {
+    due.filter_map(|(number, due)| Some((number, due?))).min_by_key(|&(_, due)| due)
 }
 
 fn now() -> u64 {
@@ -198,10 +211,10 @@ pub(crate) async fn take<F: Future<Output = ()> + Send + 'static>(
 ) {
     let Ok(mut listener) = Taking::new(listener) else { return };
     let register = Register::new(room);
-    let mut full_since = None;
+    let (mut full_since, mut looked) = (None, 0);
     loop {
         match listener.take().await {
-            Ok(stream) if register.has_room(&mut full_since).await => {
+            Ok(stream) if register.has_room(&mut full_since, &mut looked).await => {
                 tokio::spawn(serve(stream, register.enter()));
             }
             Ok(stream) => stream.dismiss(turned_away).await,
@@ -241,7 +254,10 @@ impl Client {
 
     /// All that it asked for is done.
     pub(crate) fn rests(&self) {
-        self.turn(|_| Phase::Silent { since: now(), again: true });
+        self.turn(|phase| match phase {
+            Phase::Silent { .. } => phase,
+            _ => Phase::Silent { since: now(), again: true },
+        });
     }
 
     /// What there was to send it has taken.
@@ -285,25 +301,54 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_one_that_was_idle_longest_gives_way() {
-        for (idle, expected) in [
+    fn the_one_that_is_due_first_gives_way() {
+        for (due, expected) in [
             (&[][..], None),
             (&[(1, Some(5))], Some((1, 5))),
-            (&[(1, Some(5)), (2, Some(90)), (3, Some(7))], Some((2, 90))),
+            (&[(1, Some(5)), (2, Some(3)), (3, Some(7))], Some((2, 3))),
             // What is busy stays, whatever the time.
             (&[(1, None)], None),
-            (&[(1, None), (2, Some(0))], Some((2, 0))),
+            (&[(1, None), (2, Some(90))], Some((2, 90))),
         ] {
-            assert_eq!(longest_idle(idle.iter().copied()), expected, "{idle:?}");
+            assert_eq!(first_due(due.iter().copied()), expected, "{due:?}");
+        }
+    }
+
+    #[test]
+    fn who_never_had_an_answer_is_due_sooner() {
+        let room = Room {
+            clients: 1,
+            gives_way: Nanos::from_nanos(1_000),
+            asks_within: Nanos::from_nanos(50),
+        };
+        for (phase, due) in [
+            (Phase::Silent { since: 7, again: false }, Some(57)),
+            (Phase::Silent { since: 7, again: true }, Some(1_007)),
+            (Phase::Sending { since: 7 }, Some(1_007)),
+            (Phase::Busy, None),
+            (Phase::Kept, None),
+        ] {
+            let register = Register::new(room);
+            let client = register.enter();
+            *client.0.status.phase() = phase;
+            assert_eq!(client.0.status.due(room), due, "{phase:?}");
+            let Some(due) = due else { continue };
+            // Not before it is due, and then what came before that is read first.
+            assert!(matches!(register.vacancy(due - 3, 0), Vacancy::Wait(3)), "{phase:?}");
+            assert!(matches!(register.vacancy(due, due - 1), Vacancy::Look), "{phase:?}");
+            assert!(matches!(register.vacancy(due, due), Vacancy::Free), "{phase:?}");
         }
     }
 
     #[test]
     fn what_was_done_decides_who_is_idle() {
-        let room = Room { clients: 2, gives_way: Nanos::ZERO };
+        let room = Room { clients: 2, gives_way: Nanos::ZERO, asks_within: Nanos::ZERO };
         let register = Register::new(room);
+        let vacancy = || register.vacancy(now(), now());
         let (one, two) = (register.enter(), register.enter());
         assert!(one.had_nothing() && one.asks_nothing());
+        one.rests();
+        assert!(one.had_nothing(), "what came was no request yet");
         one.busy();
         one.sent();
         assert!(!one.asks_nothing(), "only an answer is sent");
@@ -314,13 +359,13 @@ mod tests {
         one.keep();
         one.answered();
         two.busy();
-        assert!(matches!(register.vacancy(true), Vacancy::Wait(_)));
+        assert!(matches!(vacancy(), Vacancy::Wait(_)));
         two.answered();
-        assert!(matches!(register.vacancy(true), Vacancy::Free), "the second gives way");
+        assert!(matches!(vacancy(), Vacancy::Free), "the second gives way");
         let third = register.enter();
         third.busy();
-        assert!(matches!(register.vacancy(true), Vacancy::Wait(_)));
+        assert!(matches!(vacancy(), Vacancy::Wait(_)));
         drop(one);
-        assert!(matches!(register.vacancy(true), Vacancy::Free));
+        assert!(matches!(vacancy(), Vacancy::Free));
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use candor_linux::tcp;
 
 use crate::stream::Stream;
-use crate::unix::{Bound, SocketFile};
+use crate::unix::{Bound, SocketFile, SocketWatch};
 
 /// How many connections wait to be taken. The kernel has a limit of its own (`net.core.somaxconn`).
 const WAITING: i32 = 4_096;
@@ -62,6 +62,17 @@ pub enum Listener {
     Tcp(TcpListener),
     /// By a file, which is made again if it is ours and somebody deletes it.
     Unix(UnixListener, Option<SocketFile>),
+}
+
+impl Listener {
+    /// What tells what happens to its file.
+    #[must_use]
+    pub fn watch(&self) -> Option<SocketWatch> {
+        match self {
+            Self::Unix(_, file) => file.as_ref().map(SocketFile::watch),
+            Self::Tcp(_) => None,
+        }
+    }
 }
 
 impl From<TcpListener> for Listener {
@@ -118,7 +129,7 @@ impl Taking {
                     }
                     Err(_) => {
                         let Some(mut lost) = file.take() else { continue };
-                        // It may wait for another program that is about to make the same.
+                        // Files may take their time.
                         let look = move || (lost.renew(), lost);
                         let (made, kept) = tokio::task::spawn_blocking(look).await?;
                         *file = Some(kept);

@@ -17,8 +17,9 @@ use candor_linux::runtime::Folders;
 
 /// How sockets end.
 const ENDING: &str = "sock";
-/// How many entries of a folder are looked at.
-const MAX_ENTRIES: usize = 1_000;
+/// How many sockets of a folder are looked at, and how many folders of services. Other files do not count, of
+/// which the locks of programs are some.
+const MAX_LOOKED_AT: usize = 1_000;
 
 /// Folders for sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,22 +59,19 @@ impl Places {
 
     /// The programs that are running, by name. Sockets that nobody listens to are left out.
     #[must_use]
-    pub fn running(&self) -> Vec<Running> {
-        let mut folders = self.0.sockets();
-        let within = entries(self.0.system()).filter(|path| path.is_dir());
-        folders.extend(within);
-        let mut running: Vec<_> = folders
-            .iter()
-            .filter(|folder| self.trusts(folder))
-            .flat_map(|folder| entries(folder))
-            .filter_map(|path| look(path, self.0.user()))
-            .collect();
-        for (folder, user) in self.0.of_users() {
-            running.extend(entries(&folder).filter_map(|path| look(path, user)));
+    pub fn search(&self) -> Found {
+        let mut found = Found::default();
+        let own = self.0.user();
+        let within = found.entries(self.0.system(), Path::is_dir);
+        let folders = self.0.sockets().into_iter().chain(within);
+        let trusted = folders.filter(|folder| self.trusts(folder)).map(|folder| (folder, own));
+        for (folder, user) in trusted.chain(self.0.of_users()) {
+            let sockets = found.entries(&folder, is_called_socket);
+            found.running.extend(sockets.into_iter().filter_map(|path| look(path, user)));
         }
-        running.sort();
-        running.dedup();
-        running
+        found.running.sort();
+        found.running.dedup();
+        found
     }
 
     fn trusts(&self, folder: &Path) -> bool {
@@ -82,11 +80,12 @@ impl Places {
     }
 }
 
+fn is_called_socket(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == ENDING)
+}
+
 /// The program with this socket, if it is one of `user` or root.
 fn look(path: PathBuf, user: u32) -> Option<Running> {
-    if path.extension()? != ENDING {
-        return None;
-    }
     let metadata = fs::symlink_metadata(&path).ok()?;
     if !metadata.file_type().is_socket() || !is_trusted(&metadata, user) {
         return None;
@@ -106,9 +105,40 @@ pub(crate) fn is_trusted(metadata: &Metadata, user: u32) -> bool {
     metadata.uid() == user || metadata.uid() == 0
 }
 
-fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let entries = fs::read_dir(folder).into_iter().flatten().take(MAX_ENTRIES);
-    entries.filter_map(|entry| Some(entry.ok()?.path()))
+/// What a search found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The programs that are running.
+    pub running: Vec<Running>,
+    /// Folders with more sockets, or folders of services, than are looked at: there may be more programs in them.
+    pub crowded: Vec<PathBuf>,
+}
+
+impl Found {
+    /// The entries of a folder that are `meant`, as many as are looked at.
+    fn entries(&mut self, folder: &Path, meant: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut entries = entries.map(|entry| entry.path()).filter(|path| meant(path));
+        let taken = entries.by_ref().take(MAX_LOOKED_AT).collect();
+        if entries.next().is_some() && !self.crowded.iter().any(|crowded| crowded == folder) {
+            self.crowded.push(folder.to_owned());
+        }
+        taken
+    }
+
+    /// What is to be said of folders in which not all was looked at: a sentence with the remedy.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let folders: Vec<_> =
+            self.crowded.iter().map(|folder| folder.display().to_string()).collect();
+        (!folders.is_empty()).then(|| {
+            format!(
+                "not all of {} was searched, since {MAX_LOOKED_AT} sockets or folders of services are looked at; \
+                 delete those that nobody uses",
+                folders.join(", ")
+            )
+        })
+    }
 }
 
 /// A program that is running.

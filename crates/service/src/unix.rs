@@ -1,7 +1,8 @@
 //! Sockets that are files: made so that nobody else gets at them, and never two of the same name.
 //!
 //! A socket that nobody listens to any more is replaced. A folder in which other users could replace the socket is
-//! refused. A file that somebody deletes is made again, and it is removed in the end.
+//! refused. A file that somebody deletes is made again, and it is removed in the end. Whoever has a socket holds a
+//! [lock](candor_linux::lock) on its path until the end, so nobody else gets it while its file is not there.
 
 use std::fmt;
 use std::fs::{self, Metadata, Permissions};
@@ -9,6 +10,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use candor_linux::clock;
 use candor_linux::folder::{Folder, Writers};
@@ -20,8 +23,8 @@ use candor_time::{Monotonic, Nanos};
 
 use crate::place::is_trusted;
 
-/// How often, and how long each time, to wait for another program that is about to make the same
-/// socket.
+/// How often, and how long each time, to wait for another program that is about to end, or that looks whether the
+/// lock is held.
 const ATTEMPTS: u32 = 200;
 const PAUSE: Nanos = Nanos::from_millis(5);
 
@@ -140,9 +143,18 @@ impl Kind {
 
     fn bind_in(self, parent: &Path, path: &Path, access: Access) -> Result<Bound, Error> {
         let fail = |reason| Error { kind: self, path: path.to_owned(), reason };
-        let (listener, identity) = attempt_in(self, parent, path, access).map_err(fail)?;
+        let folder = open(parent, access).map_err(fail)?;
+        let lock = hold(parent, path).map_err(fail)?;
+        let made = make(&folder, path, access);
+        let (listener, identity) = made.map_err(|error| {
+            let attempt = "create the socket";
+            fail(Reason::Io { attempt, error })
+        })?;
         let (parent, path) = (parent.to_owned(), path.to_owned());
-        Ok(Bound { listener, file: SocketFile { kind: self, access, parent, path, identity } })
+        let is_hidden = Arc::default();
+        let file =
+            SocketFile { kind: self, access, parent, path, identity, is_hidden, _lock: lock };
+        Ok(Bound { listener, file })
     }
 
     /// Makes the socket in the first of these places where that is possible. A folder that is a
@@ -167,13 +179,8 @@ impl Kind {
     }
 }
 
-/// Tries one place. Gives what tells the file from others, too.
-fn attempt_in(
-    kind: Kind,
-    parent: &Path,
-    path: &Path,
-    access: Access,
-) -> Result<(UnixListener, Identity), Reason> {
+/// Opens the folder for a socket, made if it is not there.
+fn open(parent: &Path, access: Access) -> Result<Folder, Reason> {
     let fail = |attempt| move |error| Reason::Io { attempt, error };
     let folder = Folder::open_or_make(parent, mode_of(parent, access.folder_mode()));
     let folder = folder.map_err(fail("open its folder"))?;
@@ -181,13 +188,7 @@ fn attempt_in(
     if access == Access::Group {
         let_group_in(&folder).map_err(fail("give the group access to its folder"))?;
     }
-    // While it is looked whether the socket there is in use nobody else may replace it.
-    let _held =
-        hold(kind, &parent.join(path.file_name().unwrap_or_default())).map_err(fail("lock it"))?;
-    look(path)?;
-    let listener = make(&folder, path, access).map_err(fail("create the socket"))?;
-    let metadata = fs::symlink_metadata(path).map_err(fail("read the new socket"))?;
-    Ok((listener, identity_of(&metadata)))
+    Ok(folder)
 }
 
 /// Lets the group of this process find the socket. A folder of another group has to be open to all for
@@ -202,20 +203,24 @@ fn let_group_in(folder: &Folder) -> io::Result<()> {
     folder.set_mode(mode | needed)
 }
 
-/// The right to make this socket, for as long as it is kept: others of this user that start at
-/// this moment wait. The lock is a file that no other user can open, see [`candor_linux::lock`].
-fn hold(kind: Kind, socket: &Path) -> io::Result<Lock> {
-    let key = format!("{} {}", kind.socket, socket.display());
+/// The right to this socket, for as long as it is kept, if what is there may be replaced. One lock for sockets of all
+/// kinds: only one program can have the path.
+fn hold(parent: &Path, path: &Path) -> Result<Lock, Reason> {
+    let fail = |error| Reason::Io { attempt: "lock it", error };
+    let key = format!("socket {}", parent.join(path.file_name().unwrap_or_default()).display());
+    let mut has_it = None;
     for _ in 0..ATTEMPTS {
-        match Lock::take(&key).map_err(io::Error::other)? {
+        let outcome = Lock::take(&key).map_err(|error| fail(io::Error::other(error)))?;
+        // Whoever listens has it.
+        look(path)?;
+        match outcome {
             Outcome::Taken(lock) => return Ok(lock),
-            Outcome::Held(_) => {
-                let then = clock::now::<Monotonic>() + PAUSE;
-                clock::sleep_until(then).map_err(io::Error::other)?;
-            }
+            Outcome::Held(holder) => has_it = holder.process,
         }
+        let then = clock::now::<Monotonic>() + PAUSE;
+        clock::sleep_until(then).map_err(|error| fail(io::Error::other(error)))?;
     }
-    Err(io::Error::other(format!("another {} has held the lock for a second", kind.owner)))
+    Err(Reason::InUse(has_it))
 }
 
 /// Whether what is at `path` may be replaced.
@@ -253,14 +258,16 @@ fn look(path: &Path) -> Result<(), Reason> {
     }
 }
 
-/// Makes the socket where nobody else gets at it before it has its mode, and then moves it.
-fn make(folder: &Folder, path: &Path, access: Access) -> io::Result<UnixListener> {
+/// Makes the socket where nobody else gets at it before it has its mode, and then moves it. Gives what tells its file
+/// from others, too: read before it is moved, since it may be replaced afterwards.
+fn make(folder: &Folder, path: &Path, access: Access) -> io::Result<(UnixListener, Identity)> {
     let private = folder.make_private()?;
     let inside = private.path().join("s");
     let made = UnixListener::bind(&inside).and_then(|listener| {
         fs::set_permissions(&inside, Permissions::from_mode(access.socket_mode()))?;
+        let identity = identity_of(&fs::symlink_metadata(&inside)?);
         fs::rename(&inside, path)?;
-        Ok(listener)
+        Ok((listener, identity))
     });
     if made.is_err() {
         let _ = fs::remove_file(&inside);
@@ -283,7 +290,7 @@ fn identity_of(metadata: &Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
 }
 
-/// The file of a socket, removed in the end unless it is another one by then.
+/// The file of a socket, removed in the end unless it is another one by then. Nobody else can have the socket before.
 #[derive(Debug)]
 pub struct SocketFile {
     kind: Kind,
@@ -291,6 +298,34 @@ pub struct SocketFile {
     parent: PathBuf,
     path: PathBuf,
     identity: Identity,
+    /// Another file has its name.
+    is_hidden: Arc<AtomicBool>,
+    _lock: Lock,
+}
+
+/// What people are to hear of the file of a socket while that is served.
+#[derive(Debug)]
+pub struct SocketWatch {
+    kind: Kind,
+    path: PathBuf,
+    is_hidden: Arc<AtomicBool>,
+    was_hidden: bool,
+}
+
+impl SocketWatch {
+    /// That another file has got the name of the socket since this was asked last.
+    pub fn news(&mut self) -> Option<String> {
+        let is_hidden = self.is_hidden.load(Ordering::Relaxed);
+        let was_hidden = std::mem::replace(&mut self.was_hidden, is_hidden);
+        (is_hidden && !was_hidden).then(|| {
+            format!(
+                "{}: another file has the name of this {}, so nobody can connect to it; delete that file, and it is \
+                 made again",
+                self.path.display(),
+                self.kind.socket
+            )
+        })
+    }
 }
 
 impl SocketFile {
@@ -300,15 +335,24 @@ impl SocketFile {
         &self.path
     }
 
+    /// What tells what happens to it.
+    #[must_use]
+    pub fn watch(&self) -> SocketWatch {
+        let (path, is_hidden) = (self.path.clone(), Arc::clone(&self.is_hidden));
+        SocketWatch { kind: self.kind, path, is_hidden, was_hidden: false }
+    }
+
     /// Makes the socket again if somebody has deleted its file; clients that are connected stay so. `None` if it is
     /// there, another file has its name, or it cannot be made.
     pub fn renew(&mut self) -> Option<UnixListener> {
-        let error = fs::symlink_metadata(&self.path).err()?;
-        if error.kind() != ErrorKind::NotFound {
+        let found = fs::symlink_metadata(&self.path);
+        let is_other = |found: &Metadata| identity_of(found) != self.identity;
+        self.is_hidden.store(found.as_ref().is_ok_and(is_other), Ordering::Relaxed);
+        if found.err()?.kind() != ErrorKind::NotFound {
             return None;
         }
-        let made = attempt_in(self.kind, &self.parent, &self.path, self.access);
-        let (listener, identity) = made.ok()?;
+        let folder = open(&self.parent, self.access).ok()?;
+        let (listener, identity) = make(&folder, &self.path, self.access).ok()?;
         self.identity = identity;
         Some(listener)
     }

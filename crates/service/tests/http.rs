@@ -24,7 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const REQUEST: &[u8] = b"GET /some HTTP/1.1\r\n\r\n";
 
 fn limits(clients: usize, patience: Nanos) -> Limits {
-    let room = Room { clients, gives_way: Nanos::from_millis(50) };
+    let gives_way = Nanos::from_millis(50);
+    let room = Room { clients, gives_way, asks_within: gives_way };
     Limits { room, head: MIN_HEAD, patience, unread: Nanos::from_secs(60), keeps_alive: false }
 }
 
@@ -105,7 +106,8 @@ fn an_answer_that_is_not_taken_ends_too() {
     let listener = listen::tcp((Ipv4Addr::LOCALHOST, 0).into(), Exposure::Loopback).unwrap();
     let address = listener.local_addr().unwrap();
     // A second client is let in when the first has left.
-    let room = Room { clients: 1, gives_way: Nanos::from_secs(3_600) };
+    let gives_way = Nanos::from_secs(3_600);
+    let room = Room { clients: 1, gives_way, asks_within: gives_way };
     let limits = Limits { room, ..limits(1, Nanos::from_millis(300)) };
     let _reactor = Reactor::start("http", http::serve(listener, limits, huge)).unwrap();
     let mut first = connect(address);
@@ -229,7 +231,8 @@ fn who_reads_nothing_of_an_endless_answer_gives_its_place_back() {
             true => UnixListener::bind(&path).unwrap().into(),
             false => tcp.into(),
         };
-        let room = Room { clients: 1, gives_way: Nanos::from_secs(60) };
+        let gives_way = Nanos::from_secs(60);
+        let room = Room { clients: 1, gives_way, asks_within: gives_way };
         let unread = Nanos::from_secs(1);
         let limits = Limits { room, unread, ..limits(1, Nanos::from_secs(60)) };
         let endless = |_: Request<Incoming>, _: &Client| Response::new(Endless);

@@ -123,6 +123,40 @@ fn what_takes_time_stops_no_client_from_coming_and_going() {
 }
 
 #[test]
+fn connections_that_ask_nothing_keep_nobody_out() {
+    // Who had an answer does not give way within the time of this test.
+    let gives_way = Nanos::from_secs(3_600);
+    let scene = Scene::new("idle", Limits { gives_way, ..Limits::default() });
+    let mut first = scene.connect();
+    send(&mut first, "one\n");
+    assert_eq!(receive(&mut first), "one\n");
+    let idle: Vec<_> = (0..300)
+        .map(|number| {
+            let mut client = scene.connect();
+            if number % 2 == 0 {
+                send(&mut client, "half a line");
+            }
+            client
+        })
+        .collect();
+    // A request that is there when its client gets a place is answered, however many wait behind it.
+    let mut asking: Vec<_> = (0..30)
+        .map(|_| {
+            let mut client = scene.connect();
+            send(&mut client, "here\n");
+            client
+        })
+        .collect();
+    let behind: Vec<_> = (0..30).map(|_| scene.connect()).collect();
+    for client in asking.iter_mut().take(15) {
+        assert_eq!(receive(client), "here\n");
+    }
+    send(&mut first, "two\n");
+    assert_eq!(receive(&mut first), "two\n", "who had an answer stays");
+    drop((idle, behind));
+}
+
+#[test]
 fn the_end_waits_for_nobody() {
     let mut scene = Scene::new("end", Limits::default());
     let mut client = scene.connect();

@@ -53,7 +53,8 @@ pub fn find(places: &Places, wanted: Wanted<'_>) -> Result<PathBuf, String> {
         Wanted::File(file) => (Some(name_of(file)), Some(file)),
         Wanted::Any => (None, None),
     };
-    let running = places.running();
+    let found = places.search();
+    let running = &found.running;
     let start = match start {
         Some(file) if file.is_file() => format!("candor route run {}", file.display()),
         _ => "candor route run FILE".into(),
@@ -62,32 +63,37 @@ pub fn find(places: &Places, wanted: Wanted<'_>) -> Result<PathBuf, String> {
         .iter()
         .filter(|running| name.as_ref().is_none_or(|name| running.name == *name))
         .collect();
-    match (meant.as_slice(), name) {
-        ([one], _) if !one.is_permitted => Err(format!(
+    let error = match (meant.as_slice(), name) {
+        ([one], _) if !one.is_permitted => format!(
             "the gateway `{}` belongs to another user ({}); try sudo",
             one.name,
             one.path.display()
-        )),
-        ([one], _) => Ok(one.path.clone()),
-        ([], Some(name)) if running.is_empty() => Err(format!(
+        ),
+        ([one], name) if name.is_some() || found.crowded.is_empty() => return Ok(one.path.clone()),
+        ([], Some(name)) if running.is_empty() => format!(
             "no gateway `{name}` is running, and no other gateway (searched {}); start it with: {start}",
             places.shown("gateways")
-        )),
-        ([], Some(name)) => Err(format!(
+        ),
+        ([], Some(name)) => format!(
             "no gateway `{name}` is running; start it with: {start}; or choose a running one \
                  with --control: {}",
             list(&running.iter().collect::<Vec<_>>())
-        )),
-        ([], None) => Err(format!(
+        ),
+        ([], None) => format!(
             "no gateway is running (searched {}); start one with: {start}",
             places.shown("gateways")
-        )),
-        (several, _) => Err(format!(
+        ),
+        ([one], None) => format!(
+            "the gateway {} is running, and perhaps others are; choose one with --control",
+            list(&[*one])
+        ),
+        (several, _) => format!(
             "{} gateways are running: {}; choose one with --control",
             several.len(),
             list(several)
-        )),
-    }
+        ),
+    };
+    Err([Some(error), found.warning()].into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
 /// `drive (/run/candor/drive.sock), rack (/run/candor/rack.sock)`
@@ -128,6 +134,35 @@ mod tests {
         ] {
             assert_eq!(name_of(Path::new(file)), name, "{file}");
         }
+    }
+
+    #[test]
+    fn what_else_is_in_a_folder_hides_no_gateway() {
+        let folder = tempfile::tempdir().unwrap();
+        let (system, temporary) = (folder.path().join("run"), folder.path().join("tmp"));
+        let places = Places::from(Folders::new(|_| None, &system, &temporary, own_user()));
+        let service = system.join("service");
+        fs::create_dir_all(&service).unwrap();
+        let fill = |ending: &str, count: usize| {
+            for number in 0..count {
+                fs::write(system.join(format!("{number}.{ending}")), "").unwrap();
+            }
+        };
+        fill("lock", 2_000);
+        let (drive, rack) = (system.join("drive.sock"), service.join("rack.sock"));
+        let _listening = [&drive, &rack].map(|path| UnixListener::bind(path).unwrap());
+        for (name, path) in [("drive", &drive), ("rack", &rack)] {
+            assert_eq!(find(&places, Wanted::File(Path::new(name))).as_ref(), Ok(path));
+        }
+        assert_eq!(places.search().warning(), None);
+        // Of more sockets than are looked at it is said.
+        fill("sock", 2_000);
+        for wanted in [Wanted::File(Path::new("none")), Wanted::Any] {
+            let error = find(&places, wanted).unwrap_err();
+            let warning = format!("not all of {} was searched, since 1000", system.display());
+            assert!(error.contains(&warning), "{wanted:?}: {error}");
+        }
+        assert_eq!(find(&places, Wanted::File(Path::new("rack"))), Ok(rack));
     }
 
     #[test]
@@ -175,7 +210,7 @@ mod tests {
         fs::create_dir_all(&users).unwrap();
         let _users = UnixListener::bind(users.join("users.sock")).unwrap();
         let root = of_user(0);
-        let sees = || root.running().iter().any(|running| running.name == "users");
+        let sees = || root.search().running.iter().any(|running| running.name == "users");
         for path in [users.join("users.sock"), users] {
             assert_eq!(sees(), user == own_user());
             chown(&path, Some(user), None).unwrap();
@@ -184,6 +219,6 @@ mod tests {
 
         // Nobody else's folders.
         let stranger = of_user(own_user() + 1);
-        assert_eq!(stranger.running().len(), usize::from(own_user() == 0));
+        assert_eq!(stranger.search().running.len(), usize::from(own_user() == 0));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use candor_service::Reactor;
 use candor_service::lines::{self, Limits, Protocol, Reply};
-use candor_service::unix::{self, Access, Bound, Kind};
+use candor_service::unix::{self, Access, Bound, Kind, SocketWatch};
 use candor_time::Nanos;
 
 use super::{Answer, Handler, PROTOCOL, Request, Version};
@@ -23,6 +23,12 @@ impl Listening {
     #[must_use]
     pub fn path(&self) -> &Path {
         self.0.file.path()
+    }
+
+    /// What tells what happens to its file.
+    #[must_use]
+    pub fn watch(&self) -> SocketWatch {
+        self.0.file.watch()
     }
 
     /// Begins to answer, in an event loop of its own, until the server is dropped. What else is served is served

@@ -25,7 +25,6 @@ fn out_of_reach() {
     let places = [shared.path("candor")];
     let Outcome::Taken(lock) = take(&places, "key") else { panic!("nobody else") };
     let file = lock.path().to_owned();
-    drop(lock);
     let nothing_to_hold = as_stranger(|| {
         for path in [&file, &places[0]] {
             assert!(File::open(path).is_err(), "{path:?} can be opened, and so be locked");
@@ -36,6 +35,7 @@ fn out_of_reach() {
         assert!(Lock::take_in(&places, "key").is_err());
     });
     assert!(nothing_to_hold);
+    drop(lock);
     assert!(matches!(take(&places, "key"), Outcome::Taken(_)));
 }
 
