@@ -256,6 +256,18 @@ fn mistakes_in_options_are_named() {
             &["serve", "--port", "can0", "--coalesce", "1h"],
             "frames would wait for too long; use at most 1s",
         ),
+        (
+            &["serve", "--port", "can0", "--coalesce", "-5ms"],
+            "'-5ms' for '--coalesce <TIME>': a duration is a number and a unit",
+        ),
+        (
+            &["serve", "--port", "can0", "--websocket-silence", "-5s"],
+            "'-5s' for '--websocket-silence <TIME>': use 1s to 1h",
+        ),
+        (
+            &["serve", "--port", "can0", "--sse-unread", "2h"],
+            "'2h' for '--sse-unread <TIME>': use 1s to 1h",
+        ),
     ] {
         let output = candor(&[&["signals"], arguments].concat());
         let stderr = String::from_utf8(output.stderr).unwrap();

@@ -460,8 +460,21 @@ mod tests {
         let away = folder.path().join("away.log");
         fs::rename(&path, &away).unwrap();
         receive(&|_| trouble.get().is_some_and(|why| why.contains("No such file")));
-        fs::write(&path, "").unwrap();
-        receive(&|_| trouble.get().is_some_and(|why| why.contains("is empty now")));
+        for nothing in ["", "half a line", "(1000.00", "text\nof two lines\n"] {
+            trouble.clear();
+            fs::write(&path, nothing).unwrap();
+            let expected = format!(
+                "{} has no frame of a recording now; it is looked for again",
+                path.display()
+            );
+            receive(&|_| trouble.get().is_some_and(|why| why == expected));
+        }
+        // Nobody writes into it.
+        fs::remove_file(&path).unwrap();
+        let is_made = Command::new("mkfifo").arg(&path).status().unwrap().success();
+        assert!(is_made);
+        receive(&|_| trouble.get().is_some_and(|why| why.contains("not a pipe or a device")));
+        fs::remove_file(&path).unwrap();
         fs::write(&path, "(5.000000) can0 125#33\n").unwrap();
         receive(&|last| last == "125#33");
         assert!(!trouble.is_there());

@@ -546,6 +546,9 @@ fn frames_that_go_round_between_gateways_end_if_that_is_asked_for() {
         rule(&snapshot, "round").stopped.get("hop_limit").copied().unwrap_or(0)
     };
     until("all of them are refused", || refused(&near) + refused(&far) == 20);
+    let news = [near.news(), far.news()].concat().join("\n");
+    assert!(news.contains("in a loop; this gateway refuses them, as `hop_limit`; "), "{news}");
+    assert!(!news.contains("--stop-loops"), "{news}");
     let before = port(&near.snapshot(), "two").received;
     pause(Nanos::from_millis(20));
     assert_eq!(port(&near.snapshot(), "two").received, before, "nothing goes round any more");

@@ -37,6 +37,7 @@ mod traffic;
 mod vm;
 mod vm_limits;
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -132,6 +133,8 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         check_alone(hidden, base, &findings);
     }
     let only = options.only.as_deref();
+    // What a claim may be about: also what is not chosen now, by name or by seed.
+    let mut names: BTreeSet<_> = drafts.iter().flat_map(seeds::names).collect();
     let mut repeated = Vec::with_capacity(drafts.len());
     for mut draft in drafts {
         let is_meant = only.is_none_or(|glob| seeds::is_meant(&draft, glob));
@@ -144,6 +147,8 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
             Err(_) => {}
         }
     }
+    names.extend(repeated.iter().map(|draft| draft.name.clone()));
+    crate::claims::refuse_unknown(&claims, &names, &findings);
     matrix::refuse_equal_names(&repeated, &findings);
     if repeated.is_empty() && findings.has_errors() {
         return Err(Error::Findings(findings));

@@ -31,15 +31,18 @@ use std::collections::BTreeSet;
 
 use candor_causes::Ending;
 use candor_config::{Section, Table, Value};
-use candor_diagnostics::Findings;
+use candor_diagnostics::{Findings, Origin, did_you_mean};
 use candor_lat::Metric;
 
-use crate::experiment::Testbed;
+use crate::experiment::{Experiment, Testbed};
 use crate::group::Range;
 use crate::result::ResultFile;
 
 /// Seeds from which on a claim about chance has a verdict.
 const ENOUGH_SEEDS: usize = 3;
+
+/// Experiments that a hint names at most.
+const MOST_NAMES: usize = 10;
 
 /// A statement about results.
 #[derive(Clone, Debug)]
@@ -63,10 +66,13 @@ pub struct Claim {
 }
 
 /// A figure of an experiment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 struct Term {
     experiment: String,
     figure: Figure,
+    /// As it stands in the file.
+    text: String,
+    origin: Origin,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -202,13 +208,18 @@ impl Verdict {
 }
 
 impl Term {
-    fn parse(text: &str) -> Result<Self, String> {
+    /// # Errors
+    /// What is wrong, and a hint.
+    fn parse(text: &str, origin: &Origin) -> Result<Self, (String, Option<String>)> {
         let expected = "write `EXPERIMENT METRIC FIGURE`, such as `simple gateway_latency min`, \
                         `EXPERIMENT MESSAGE METRIC FIGURE`, such as `car EngineSpeed response_time \
                         max`, or `EXPERIMENT lost_percent`";
         let words: Vec<_> = text.split_whitespace().collect();
         let (experiment, figure) = match words[..] {
-            [experiment, figure] => (experiment, Figure::of_frames(figure).ok_or(expected)?),
+            [experiment, figure] => {
+                let figure = Figure::of_frames(figure);
+                (experiment, figure.ok_or_else(|| (expected.to_owned(), None))?)
+            }
             [experiment, process, CPU_PER_EVENT] => {
                 (experiment, Figure::CpuPerEvent(process.to_owned()))
             }
@@ -220,8 +231,9 @@ impl Term {
             }
             [experiment, metric, figure] | [experiment, _, metric, figure] => {
                 let known = Metric::from_key(metric).ok_or_else(|| {
-                    let known: Vec<_> = Metric::ALL.iter().map(|metric| metric.key()).collect();
-                    format!("unknown metric `{metric}`; the metrics are {}", known.join(", "))
+                    let mut known: Vec<_> = Metric::ALL.iter().map(|metric| metric.key()).collect();
+                    known.push(CLOCK_DIFFERENCE);
+                    unknown("metric", metric, &known)
                 })?;
                 let figure = known_figure(figure)?;
                 let figure = match words[..] {
@@ -230,9 +242,10 @@ impl Term {
                 };
                 (experiment, figure)
             }
-            _ => return Err(expected.into()),
+            _ => return Err((expected.to_owned(), None)),
         };
-        Ok(Self { experiment: experiment.into(), figure })
+        let (experiment, text) = (experiment.to_owned(), words.join(" "));
+        Ok(Self { experiment, figure, text, origin: origin.clone() })
     }
 
     /// The runs of its experiment.
@@ -272,6 +285,20 @@ impl Term {
         })
     }
 
+    /// Why no result has such a figure, if that is so.
+    fn why_missing(&self, results: &[ResultFile]) -> Option<String> {
+        let runs = self.runs(results);
+        if runs.iter().any(|run| self.value(run).is_some()) {
+            return None;
+        }
+        let Self { experiment, text, .. } = self;
+        Some(match self.figure {
+            _ if runs.is_empty() => format!("there is no result of `{experiment}`"),
+            Figure::ClockDifference(_) => format!("no clock drifts in `{experiment}`"),
+            _ => format!("the results have no `{text}`"),
+        })
+    }
+
     /// Whether another seed may give another value: in `vm`, everything under load, and all latencies
     /// but the shortest and the median; in `host`, all but sizes. A simulation is what its seed makes it.
     fn is_chance(&self, result: &ResultFile) -> bool {
@@ -289,12 +316,21 @@ impl Term {
 }
 
 /// The name of a figure of latencies.
-fn known_figure(name: &str) -> Result<String, String> {
+fn known_figure(name: &str) -> Result<String, (String, Option<String>)> {
     const FIGURES: [&str; 8] = ["min", "p50", "p90", "p99", "p999", "max", "mean", "stddev"];
     if FIGURES.contains(&name) {
         return Ok(name.to_owned());
     }
-    Err(format!("unknown figure `{name}`; the figures are {}", FIGURES.join(", ")))
+    Err(unknown("figure", name, &FIGURES))
+}
+
+/// That a name is none of the known ones, and a hint.
+fn unknown(what: &str, name: &str, known: &[&str]) -> (String, Option<String>) {
+    let hint = match did_you_mean(name, known.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("the {what}s are {}", known.join(", ")),
+    };
+    (format!("unknown {what} `{name}`"), Some(hint))
 }
 
 impl Claim {
@@ -359,17 +395,26 @@ impl Claim {
         self.value.runs(results).first().map(|run| run.counts.sent)
     }
 
-    /// Whether it says something about the experiment of that name.
+    /// Why it has no value, if there is a reason: that of the first figure that no result has.
     #[must_use]
-    pub fn is_about(&self, experiment: &str) -> bool {
-        self.terms().into_iter().flatten().any(|term| term.experiment == experiment)
+    pub fn why_missing(&self, results: &[ResultFile]) -> Option<String> {
+        self.terms().into_iter().flatten().find_map(|term| term.why_missing(results))
+    }
+
+    /// Whether it says something about an experiment: about all of its seeds, or this one.
+    #[must_use]
+    pub fn is_about(&self, experiment: &Experiment) -> bool {
+        let names = [&experiment.group, &experiment.name];
+        self.terms().into_iter().flatten().any(|term| names.contains(&&term.experiment))
     }
 
     /// Whether all experiments that it says something about are among these.
     #[must_use]
-    pub fn is_within(&self, experiments: &[&str]) -> bool {
-        let mut terms = self.terms().into_iter().flatten();
-        terms.all(|term| experiments.contains(&term.experiment.as_str()))
+    pub fn is_within(&self, experiments: &[Experiment]) -> bool {
+        let is_there = |term: &Term| {
+            experiments.iter().any(|it| [&it.group, &it.name].contains(&&term.experiment))
+        };
+        self.terms().into_iter().flatten().all(is_there)
     }
 
     /// The unit of its values and bounds; `None` for a ratio.
@@ -407,6 +452,26 @@ pub(crate) fn read(value: Option<&Value>, findings: &Findings) -> Vec<Claim> {
     tables.iter().flat_map(read).collect()
 }
 
+/// Reports figures of experiments that are none of these.
+pub(crate) fn refuse_unknown(claims: &[Claim], names: &BTreeSet<String>, findings: &Findings) {
+    for term in claims.iter().flat_map(Claim::terms).flatten() {
+        if names.contains(&term.experiment) {
+            continue;
+        }
+        let message = format!("unknown experiment `{}`", term.experiment);
+        let names = || names.iter().map(String::as_str);
+        let hint = match did_you_mean(&term.experiment, names()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => {
+                let more = if names().count() > MOST_NAMES { ", ..." } else { "" };
+                let first: Vec<_> = names().take(MOST_NAMES).collect();
+                format!("the experiments of this file are {}{more}", first.join(", "))
+            }
+        };
+        findings.error_with_hint(&term.origin, message, hint);
+    }
+}
+
 /// What stands for one of several.
 const EACH: &str = "{each}";
 
@@ -434,9 +499,14 @@ fn read_one(mut section: Section<'_>, each: Option<&str>) -> Option<Claim> {
     let filled = |text: &str| text.replace(EACH, each.unwrap_or(EACH));
     let term = |section: &mut Section<'_>, key| {
         let text = section.string(key)?;
-        let term = Term::parse(&filled(text));
-        if let Err(reason) = &term {
-            section.findings().error(section.origin_of(key), format!("`{key}`: {reason}"));
+        let origin = section.origin_of(key);
+        let term = Term::parse(&filled(text), origin);
+        if let Err((reason, hint)) = &term {
+            let message = format!("`{key}`: {reason}");
+            match hint {
+                Some(hint) => section.findings().error_with_hint(origin, message, hint),
+                None => section.findings().error(origin, message),
+            }
         }
         term.ok()
     };
@@ -474,11 +544,15 @@ fn read_one(mut section: Section<'_>, each: Option<&str>) -> Option<Claim> {
 
 #[cfg(test)]
 mod tests {
+    use candor_diagnostics::Source;
+
     use super::*;
 
     #[test]
     fn terms_are_read_or_refused_with_the_reason() {
-        let term = Term::parse("simple gateway_latency p99").unwrap();
+        let origin = Origin::new(&Source::new("t.toml", ""), 0..0);
+        let parse = |text: &str| Term::parse(text, &origin);
+        let term = parse("simple gateway_latency p99").unwrap();
         assert_eq!(term.figure, Figure::Latency(Metric::GatewayLatency, "p99".into()));
         for (text, figure) in [
             ("flood lost_percent", Figure::EndedPercent(Ending::Lost)),
@@ -488,7 +562,7 @@ mod tests {
             ("flood sent", Figure::Sent),
             ("drift clock_difference max", Figure::ClockDifference("max".into())),
         ] {
-            assert_eq!(Term::parse(text).unwrap().figure, figure, "{text}");
+            assert_eq!(parse(text).unwrap().figure, figure, "{text}");
         }
         for text in [
             "",
@@ -500,7 +574,19 @@ mod tests {
             "drift clock_difference p98",
             "a b c d",
         ] {
-            assert!(Term::parse(text).is_err(), "{text}");
+            assert!(parse(text).is_err(), "{text}");
         }
+        for (text, reason, hint) in [
+            (
+                "drift clock_differnce max",
+                "unknown metric `clock_differnce`",
+                "did you mean `clock_difference`?",
+            ),
+            ("simple gateway_latency p9", "unknown figure `p9`", "did you mean `p90`?"),
+        ] {
+            assert_eq!(parse(text).unwrap_err(), (reason.to_owned(), Some(hint.to_owned())));
+        }
+        let (_, hint) = parse("simple speed p99").unwrap_err();
+        assert!(hint.unwrap().ends_with(", clock_difference"));
     }
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use candor_lab::campaign::{self, Options};
+use candor_lab::Error;
+use candor_lab::campaign::{self, Campaign, Options};
 use candor_lab::claims::Agreement;
 use candor_lab::result::{Counts, Effort, Figures, ResultFile};
 use candor_lab::simulate::{self, Unwatched};
@@ -15,6 +16,13 @@ bus.out.bitrate = '1M'
 gateway.delay = '35us'
 traffic.kind = 'one-at-a-time'
 ";
+
+/// More experiments, of which there may be results.
+fn campaign(claims: &str) -> Result<Campaign, Error> {
+    let others = "[[experiment]]\nname = 'one'\n[[experiment]]\nname = 'two'\n[[experiment]]\nname = 'three'\n";
+    let text = format!("{EXPERIMENT}{others}{claims}");
+    campaign::parse("t.toml", &text, Path::new("."), &Options::default())
+}
 
 /// Results of the experiments `one` and `two` with figures that are easy to reckon with.
 fn results() -> Vec<ResultFile> {
@@ -36,8 +44,7 @@ fn results() -> Vec<ResultFile> {
 
 /// The value of a claim, and whether it agrees.
 fn judge(claim: &str) -> (Option<f64>, bool) {
-    let text = format!("{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'so'\n{claim}\n");
-    let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default());
+    let campaign = campaign(&format!("[[claim]]\nid = 'C'\nsays = 'so'\n{claim}\n"));
     let campaign = campaign.unwrap_or_else(|error| panic!("{error}"));
     let verdict = campaign.claims[0].judge(&results());
     (verdict.value(), verdict.agrees())
@@ -100,11 +107,11 @@ fn an_experiment_that_sent_nothing_lost_no_percent() {
 
 #[test]
 fn a_claim_of_each_is_several() {
-    let text = format!(
-        "{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'so'\neach = ['one', 'two', 'three']\n\
-         value = '{{each}} gateway_latency max'\nover = '{{each}} gateway_latency min'\nat_most = 3\n"
-    );
-    let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+    let campaign = campaign(
+        "[[claim]]\nid = 'C'\nsays = 'so'\neach = ['one', 'two', 'three']\n\
+         value = '{each} gateway_latency max'\nover = '{each} gateway_latency min'\nat_most = 3\n",
+    )
+    .unwrap();
     let judged: Vec<_> = campaign
         .claims
         .iter()
@@ -119,16 +126,17 @@ fn a_claim_of_each_is_several() {
         (Some("three"), None, false),
     ];
     assert_eq!(judged, expected);
-    assert!(campaign.claims[1].is_about("two") && !campaign.claims[1].is_about("one"));
+    let [one, two, _] = &campaign.experiments[..] else { panic!("three experiments") };
+    assert!(campaign.claims[1].is_about(two) && !campaign.claims[1].is_about(one));
 }
 
 #[test]
 fn instructions_are_a_figure_where_they_are_counted() {
-    let text = format!(
-        "{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one gateway_instructions'\n\
-         over = 'two gateway_instructions'\nat_most = 0.6\n"
-    );
-    let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+    let campaign = campaign(
+        "[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one gateway_instructions'\n\
+         over = 'two gateway_instructions'\nat_most = 0.6\n",
+    )
+    .unwrap();
     let mut results = results();
     assert_eq!(campaign.claims[0].judge(&results).value(), None);
     for (result, instructions) in results.iter_mut().zip([3_000.0, 6_000.0]) {
@@ -251,15 +259,15 @@ fn no_verdict_comes_from_one_draw() {
 fn seeds_are_held_against_their_own() {
     let mut results = seeded("cpu", &[100_000, 200_000, 300_000]);
     let others = seeded("none", &[50_000, 100_000, 150_000]).into_iter().map(|mut other| {
-        other.group = Some("other".into());
+        other.group = Some("two".into());
         other
     });
     results.extend(others);
-    let text = format!(
-        "{EXPERIMENT}[[claim]]\nid = 'C'\nsays = 'of {{sent}}'\nvalue = 'one gateway_latency max'\n\
-         over = 'other gateway_latency max'\nat_least = 2\n"
-    );
-    let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+    let campaign = campaign(
+        "[[claim]]\nid = 'C'\nsays = 'of {sent}'\nvalue = 'one gateway_latency max'\n\
+         over = 'two gateway_latency max'\nat_least = 2\n",
+    )
+    .unwrap();
     let claim = &campaign.claims[0];
     let verdict = claim.judge(&results);
     assert_eq!((verdict.value(), verdict.agreement), (Some(2.0), Agreement::Yes));
@@ -269,4 +277,82 @@ fn seeds_are_held_against_their_own() {
     let verdict = claim.judge(&results);
     let found = verdict.found.unwrap();
     assert_eq!((found.least, found.most, verdict.agreement), (2.0, 6.0, Agreement::Yes));
+}
+
+#[test]
+fn a_claim_about_no_experiment_of_the_file_is_refused() {
+    let plain = "\
+name = 'one'\ncount = 10\nbus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\ngateway.delay = '35us'\n\
+traffic.kind = 'one-at-a-time'\n[[experiment]]\nname = 'one'\n[[experiment]]\nname = 'loaded'\nseeds = 3\n\
+[matrix]\ntraffic.id = [1, 2]\n[[claim]]\nid = 'C'\nsays = 'so'\nat_most = 1\n";
+    let parse = |claim: &str, only: Option<&str>, seed| {
+        let options = Options { only: only.map(str::to_owned), seed, ..Options::default() };
+        campaign::parse("t.toml", &format!("{plain}{claim}\n"), Path::new("."), &options)
+    };
+    let names: Vec<_> = parse("value = 'one-1 lost'", None, None)
+        .map(|campaign| campaign.experiments.into_iter().map(|it| it.name).collect())
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert!(names.iter().any(|name| name == "loaded-2-seed-3"), "{names:?}");
+    // It does not matter what is chosen.
+    let choices = [(None, None), (Some("one-2"), None), (Some("loaded*"), None), (None, Some(7))];
+    for (only, seed) in choices {
+        for right in [
+            "value = 'one-1 lost'",
+            "value = 'loaded-1 lost'",
+            "value = 'loaded-2-seed-3 lost'",
+            "each = ['1', '2']\nvalue = 'one-{each} lost'\nminus = 'loaded-{each} lost'",
+        ] {
+            let parsed = parse(right, only, seed);
+            assert!(parsed.is_ok(), "{right}: {}", parsed.unwrap_err());
+        }
+        for (wrong, place, name, hint) in [
+            ("value = 'oen-1 lost'", "18:9", "oen-1", "did you mean `one-1`?"),
+            (
+                "value = 'other lost'",
+                "18:9",
+                "other",
+                "the experiments of this file are loaded-1, loaded-1-seed-1",
+            ),
+            ("value = 'loaded-1-seed-4 lost'", "18:9", "loaded-1-seed-4", "did you mean `"),
+            (
+                "value = 'one-1 lost'\nminus = 'one-3 lost'",
+                "19:9",
+                "one-3",
+                "did you mean `one-1`?",
+            ),
+            ("value = 'one-1 lost'\nover = 'on-2 lost'", "19:8", "on-2", "did you mean `one-2`?"),
+            (
+                "value = 'one-1 lost'\nover = 'one-2 lost'\nover_minus = 'x lost'",
+                "20:14",
+                "x",
+                "the experiments of",
+            ),
+            (
+                "each = ['1', '3']\nvalue = 'one-{each} lost'",
+                "19:9",
+                "one-3",
+                "did you mean `one-1`?",
+            ),
+        ] {
+            let error = parse(wrong, only, seed).unwrap_err().to_string();
+            let found = format!("t.toml:{place}: error: unknown experiment `{name}`");
+            assert!(error.contains(&found), "{wrong}: {error}");
+            assert!(error.contains(&format!("hint: {hint}")), "{wrong}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_value_has_a_reason() {
+    let claims = [
+        ("one clock_difference max", Some("no clock drifts in `one`")),
+        ("three lost", Some("there is no result of `three`")),
+        ("one gateway_instructions", Some("the results have no `one gateway_instructions`")),
+        ("one lost", None),
+    ];
+    for (value, reason) in claims {
+        let claim = format!("[[claim]]\nid = 'C'\nsays = ''\nvalue = '{value}'\nat_most = 1\n");
+        let campaign = campaign(&claim).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(campaign.claims[0].why_missing(&results()).as_deref(), reason, "{value}");
+    }
 }

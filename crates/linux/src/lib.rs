@@ -41,6 +41,7 @@ mod error;
 pub mod ethernet;
 pub mod ethtool;
 pub mod event;
+pub mod file;
 pub mod folder;
 pub mod gaps;
 pub mod icmp;

@@ -66,7 +66,7 @@ pub use decode::{
 pub use encode::{EncodeError, Encoder};
 pub use error::{RecordingError, remedy};
 pub use format::{CAN2UDP, FORMATS, Format};
-pub use read::{Entry, Recording, Skipped, open};
+pub use read::{Entry, Recording, Skipped, open, open_file};
 pub use record::{
     AnyRecord, Direction, InterfaceError, InterfaceIndex, Interfaces, MAX_INTERFACE_NAME_LEN,
     MAX_INTERFACES, Packet, PacketSpan, Record,

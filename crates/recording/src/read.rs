@@ -24,9 +24,21 @@ pub fn open(path: &Path, format: Option<&'static Format>) -> Result<Recording, R
     if path.as_os_str() == "-" {
         return Recording::new("standard input", io::stdin(), format);
     }
+    open_file(path, File::open(path), format)
+}
+
+/// The same of a file that was opened, or not, at `path`.
+///
+/// # Errors
+/// As for [`open`].
+pub fn open_file(
+    path: &Path,
+    file: io::Result<File>,
+    format: Option<&'static Format>,
+) -> Result<Recording, RecordingError> {
     let name = path.display().to_string();
     let fail = |error| RecordingError::io(&name, "cannot be read", error);
-    let file = File::open(path).map_err(fail)?;
+    let file = file.map_err(fail)?;
     let len = file.metadata().map_err(fail)?.len();
     let mut recording = Recording::new(&name, file, format)?;
     recording.len_bytes = (len > 0).then_some(len);

@@ -25,6 +25,8 @@ pub const MOST_COALESCE: Nanos = Nanos::from_secs(1);
 pub const LEAST_PATIENCE: Nanos = Nanos::from_secs(1);
 /// See [`LEAST_PATIENCE`].
 pub const MOST_PATIENCE: Nanos = Nanos::from_secs(3_600);
+/// Both, as people write them.
+pub const PATIENCE: &str = "1s to 1h";
 /// What such files are called.
 pub const KIND: &str = "file of the signal service";
 
@@ -207,9 +209,7 @@ impl Reader<'_> {
             let Some(time) = value.nanos(key, self.findings) else { return default };
             if !(LEAST_PATIENCE..=MOST_PATIENCE).contains(&time) {
                 let message = format!("`{key}` is {time}");
-                let hint = format!(
-                    "use {LEAST_PATIENCE} to {MOST_PATIENCE}; {default} if it is not given"
-                );
+                let hint = format!("use {PATIENCE}; {default} if it is not given");
                 self.findings.error_with_hint(&value.origin, message, hint);
             }
             time
@@ -513,9 +513,9 @@ mod tests {
                 "websocket_silence = \"999ms\"\nsse_unread = \"2h\"\nbus.a = \"can0\"",
                 &[
                     "etc/s.toml:1:21: error: `websocket_silence` is 999ms",
-                    "hint: use 1s to 3600s; 20s if it is not given",
+                    "hint: use 1s to 1h; 20s if it is not given",
                     "etc/s.toml:2:14: error: `sse_unread` is 7200s",
-                    "hint: use 1s to 3600s; 60s if it is not given",
+                    "hint: use 1s to 1h; 60s if it is not given",
                 ],
             ),
             (

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use candor_diagnostics::{by_count, part_of};
+use candor_diagnostics::{by_count, counted, part_of};
 use candor_lab::claims::{Agreement, Claim, Verdict};
 use candor_lab::experiment::Testbed;
 use candor_lab::glob;
@@ -64,9 +64,7 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
         }
     }
     let chosen = &campaign.claims;
-    campaign
-        .experiments
-        .retain(|experiment| chosen.iter().any(|claim| claim.is_about(&experiment.group)));
+    campaign.experiments.retain(|experiment| chosen.iter().any(|claim| claim.is_about(experiment)));
     let outcome = match arguments.no_run {
         true => {
             arguments.running.overwriting.folder(&arguments.running.out)?;
@@ -80,7 +78,7 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
         true => print(&lines(&judged)?)?,
         false => print(&text(&judged, value_head(&results), arguments.markdown))?,
     }
-    tell(&judged);
+    tell(&judged, &results);
     let wanted = if arguments.no_run { results.len() } else { campaign.experiments.len() };
     let is_same = finish(&arguments.running.out, &outcome, wanted, !arguments.no_run);
     let answer = is_same.map(|is_same| is_same && agrees(&judged));
@@ -96,15 +94,14 @@ pub(crate) fn run_with_claims(arguments: &Run) -> Answer {
     let outcome = run_and_show(arguments, &campaign)?;
     let results = outcome.results();
     // Claims about experiments that were not selected have nothing to say here.
-    let names: Vec<_> = campaign.experiments.iter().map(|it| it.group.as_str()).collect();
-    campaign.claims.retain(|claim| claim.is_within(&names));
+    campaign.claims.retain(|claim| claim.is_within(&campaign.experiments));
     let judged: Vec<_> = campaign.claims.iter().map(|claim| Judged::new(claim, &results)).collect();
     if !judged.is_empty() && !results.is_empty() {
         match arguments.json {
             true => print(&lines(&judged)?)?,
             false => print(&format!("\n{}", text(&judged, value_head(&results), false)))?,
         }
-        tell(&judged);
+        tell(&judged, &results);
     }
     let is_same = finish(&arguments.running.out, &outcome, campaign.experiments.len(), true);
     is_same.map(|is_same| is_same && agrees(&judged))
@@ -149,6 +146,8 @@ fn value_head(results: &[ResultFile]) -> &'static str {
     }
 }
 
+/// Reasons for missing values that are told at most.
+const MOST_REASONS: usize = 10;
 /// Decimals at most.
 const MOST_DIGITS: usize = 6;
 
@@ -231,8 +230,8 @@ fn text(judged: &[Judged<'_>], value_head: &str, is_markdown: bool) -> String {
     format!("{}\n{}", plain(&head, &rows), plain(&aligned(group_head), &group_rows))
 }
 
-/// On standard error: how many hold.
-fn tell(judged: &[Judged<'_>]) {
+/// On standard error: how many hold, and why there is no value of others.
+fn tell(judged: &[Judged<'_>], results: &[ResultFile]) {
     let counts = Counts::of_all(judged.iter());
     let yes = counts.count(Agreement::Yes);
     say!("{}", part_of(yes, judged.len(), "claim", ("agrees", "agree")));
@@ -247,6 +246,20 @@ fn tell(judged: &[Judged<'_>]) {
             by_count(some, "varies", "vary"),
             by_count(some, "has", "have")
         ),
+    }
+    let is_missing = |judged: &&Judged<'_>| judged.verdict.agreement == Agreement::Missing;
+    let mut reasons: Vec<_> = judged
+        .iter()
+        .filter(is_missing)
+        .filter_map(|it| Some(format!("{}: {}", it.claim.id, it.claim.why_missing(results)?)))
+        .collect();
+    reasons.dedup();
+    for reason in reasons.iter().take(MOST_REASONS) {
+        say!("{reason}");
+    }
+    match reasons.len().saturating_sub(MOST_REASONS) {
+        0 => {}
+        more => say!("{} in all have no value", counted(more + MOST_REASONS, "claim")),
     }
 }
 

@@ -6,7 +6,7 @@ use candor_bus::named::{NamedPort, titles};
 use candor_diagnostics::counted;
 use candor_linux::signal::{Signal, Signals};
 use candor_output::{messages, say};
-use candor_serve::file::{LEAST_PATIENCE, LISTEN, MOST_COALESCE, MOST_PATIENCE};
+use candor_serve::file::{LEAST_PATIENCE, LISTEN, MOST_COALESCE, MOST_PATIENCE, PATIENCE};
 use candor_serve::{
     BusAddress, Config, Naming, Pace, Patience, Place, Service, Source, WebOrigin, dbus,
 };
@@ -51,17 +51,17 @@ pub(crate) struct ServeArgs {
     dbus: Vec<BusAddress>,
     /// How long frames and events are gathered before they are handed on together; 0 for the
     /// lowest latency, which takes several times as much of the processor; at most 1s
-    #[arg(long, value_name = "TIME", default_value = "1.5ms", value_parser = read_coalesce)]
+    #[arg(long, value_name = "TIME", default_value = "1.5ms", allow_hyphen_values = true, value_parser = read_coalesce)]
     coalesce: Nanos,
     /// A page that may use the service beside its own, as scheme, host and port, such as
     /// http://localhost:5173; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<WebOrigin>,
     /// For how long a client of the WebSocket may send nothing, and answer no ping, before it is closed; 1s to 1h
-    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = read_patience)]
+    #[arg(long, value_name = "TIME", default_value = "20s", allow_hyphen_values = true, value_parser = read_patience)]
     websocket_silence: Nanos,
     /// For how long a client of Server-Sent Events may take nothing of what it was sent before it is closed; 1s to 1h
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = read_patience)]
+    #[arg(long, value_name = "TIME", default_value = "60s", allow_hyphen_values = true, value_parser = read_patience)]
     sse_unread: Nanos,
 }
 
@@ -89,9 +89,10 @@ fn read_coalesce(text: &str) -> Result<Nanos, String> {
 }
 
 fn read_patience(text: &str) -> Result<Nanos, String> {
-    let time = duration::read(text)?;
+    let is_negative = text.starts_with('-');
+    let time = if is_negative { Nanos::ZERO } else { duration::read(text)? };
     if !(LEAST_PATIENCE..=MOST_PATIENCE).contains(&time) {
-        return Err(format!("use {LEAST_PATIENCE} to {MOST_PATIENCE}"));
+        return Err(format!("use {PATIENCE}"));
     }
     Ok(time)
 }

@@ -9,7 +9,7 @@
 //! thread that hangs in the kernel when the replay is over is left behind: it ends with the process.
 
 use std::fs;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use candor_linux::clock;
 use candor_linux::event::Event;
+use candor_linux::file;
 use candor_port::{Error, ReceiverCounters};
 use candor_recording::{CanUdp, Record, Recording};
 use candor_time::{Monotonic, Nanos};
@@ -32,8 +33,6 @@ const MOST_RECORDS: usize = 256;
 const BATCHES: usize = 4;
 /// How often a recording that is to begin again, and cannot be read now, is looked for.
 const LOOK: Nanos = Nanos::from_millis(200);
-/// What the trouble is when nothing is in it.
-const EMPTY: &str = "the recording, which is to begin again, is empty now";
 /// The stack of the thread: a program may keep all its memory in RAM.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -203,9 +202,6 @@ impl Reader {
     }
 
     fn read(&self) -> Result<(), Error> {
-        if self.request.is_loop {
-            self.refuse_pipe()?;
-        }
         let mut rounds = Rounds::default();
         loop {
             let before = rounds.records;
@@ -215,8 +211,16 @@ impl Reader {
                 Ok(true) if rounds.records > before => {}
                 // It was there before: somebody may be about to replace it.
                 outcome if !rounds.is_first() => {
-                    let why = outcome.err().map(|error| error.to_string());
-                    self.counters.trouble.set(why.unwrap_or_else(|| EMPTY.to_owned()));
+                    let why = outcome.err().map_or_else(
+                        || {
+                            format!(
+                                "{} has no frame of a recording now",
+                                self.request.path.display()
+                            )
+                        },
+                        |error| error.to_string(),
+                    );
+                    self.counters.trouble.set(format!("{why}; it is looked for again"));
                     if !self.pause() {
                         return Ok(());
                     }
@@ -235,16 +239,31 @@ impl Reader {
         self.batches.recv().is_ok_and(|batch| self.tell(Message::Records(batch)))
     }
 
-    /// What a pipe brought is gone. It is not opened for this: that would wait for its writer.
-    fn refuse_pipe(&self) -> Result<(), Error> {
-        let Request { name, path, .. } = &self.request;
-        let may_be_read_again = path.as_os_str() != "-"
-            && fs::metadata(path).map_or(true, |found| found.is_file() || found.is_dir());
-        if may_be_read_again {
-            return Ok(());
-        }
-        Err(Error::new(&**name, "only a file can begin again, not a pipe or a device")
-            .with_remedy("write it to a file first, or remove loop=true"))
+    /// Opens what is to be read. Of what begins again only a file can be read: what a pipe brought is gone. A pipe is not opened
+    /// to find out, since its writer would notice; nor is one waited for that comes into place meanwhile.
+    fn open(&self) -> Result<Recording, Error> {
+        let Request { name, path, is_loop, .. } = &self.request;
+        let opened = match is_loop {
+            false => candor_recording::open(path, None),
+            true => {
+                let refuse = || {
+                    Error::new(&**name, "only a file can begin again, not a pipe or a device")
+                        .with_remedy("write it to a file first, or remove loop=true")
+                };
+                let is_one = |found: &Metadata| found.is_file() || found.is_dir();
+                if path.as_os_str() == "-" || fs::metadata(path).is_ok_and(|found| !is_one(&found))
+                {
+                    return Err(refuse());
+                }
+                match file::open_at_once(path) {
+                    Ok(file) if file.metadata().is_ok_and(|found| !is_one(&found)) => {
+                        return Err(refuse());
+                    }
+                    file => candor_recording::open_file(path, file, None),
+                }
+            }
+        };
+        opened.map_err(|error| failure(name, &error))
     }
 
     /// Reads the recording from its beginning to its end. False if nobody takes it any more.
@@ -253,9 +272,7 @@ impl Reader {
         let locked = lock::for_reading(path).map_err(|reason| {
             Error::new(&**name, reason).with_remedy("read and write different recordings")
         })?;
-        let recording =
-            candor_recording::open(path, None).map_err(|error| failure(name, &error))?;
-        let mut recording = recording.skip_malformed(true).can_udp(self.request.can_udp);
+        let mut recording = self.open()?.skip_malformed(true).can_udp(self.request.can_udp);
         // Of a pipe it is not known when more comes.
         let most = if recording.len_bytes().is_some() { MOST_RECORDS } else { 1 };
         if rounds.is_first() && !self.tell(Message::Opened(locked)) {

@@ -90,7 +90,7 @@ pub(super) fn for_reading(path: &Path) -> Result<Option<File>, &'static str> {
         return Ok(None);
     }
     // Whoever opens it to read says why it cannot be read.
-    let Ok(file) = File::open(path) else { return Ok(None) };
+    let Ok(file) = candor_linux::file::open_at_once(path) else { return Ok(None) };
     if matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
         && identity(&file)
             .is_ok_and(|identity| written().get(&identity).is_some_and(|ports| ports.replacing > 0))

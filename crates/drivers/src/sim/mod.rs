@@ -265,8 +265,8 @@ impl Node {
                 ReadOutcome::Nothing => {
                     let reason = format!("the hub of the bus (process {process}) does not answer");
                     return Err(Error::new(&*self.name, reason).with_remedy(
-                        "continue this process, or \
-                                                                     stop it",
+                        "continue this process, stop it, or raise its limit of open files \
+                         (`ulimit -n`)",
                     ));
                 }
             }

@@ -1,6 +1,8 @@
 //! Several seeds: an experiment under load runs several times, because which of its frames are slow
 //! is a matter of which frames meet the load.
 
+use std::ops::RangeInclusive;
+
 use candor_config::{Table, Value};
 
 use super::matrix::Draft;
@@ -16,21 +18,38 @@ pub(super) const MOST: u64 = 100;
 
 /// One draft for each seed. With `only_seed`, for that seed alone.
 pub(super) fn repeat(draft: Draft, only_seed: Option<u64>) -> Vec<Draft> {
-    let seeds = seeds_of(&draft.table);
-    let first = integer(&draft.table, "seed").unwrap_or(1);
-    if seeds == 1 {
+    let Some(seeds) = several(&draft.table) else {
         return vec![Draft { seed: only_seed, ..draft }];
-    }
+    };
     let seeds = match only_seed {
         Some(seed) => seed..=seed,
-        None => first..=first.saturating_add(seeds - 1),
+        None => seeds,
     };
     seeds.map(|seed| with_seed(&draft, seed)).collect()
 }
 
+/// What a draft is called, and each of its seeds that the file says.
+pub(super) fn names(draft: &Draft) -> impl Iterator<Item = String> {
+    let seeds = several(&draft.table).into_iter().flatten();
+    std::iter::once(draft.group.clone()).chain(seeds.map(|seed| name(&draft.group, seed)))
+}
+
+/// The seeds, if there is more than one.
+fn several(table: &Table) -> Option<RangeInclusive<u64>> {
+    let first = integer(table, "seed").unwrap_or(1);
+    match seeds_of(table) {
+        1 => None,
+        seeds => Some(first..=first.saturating_add(seeds - 1)),
+    }
+}
+
+fn name(group: &str, seed: u64) -> String {
+    format!("{group}-seed-{seed}")
+}
+
 fn with_seed(draft: &Draft, seed: u64) -> Draft {
     let mut draft = draft.clone();
-    draft.name = format!("{}-seed-{seed}", draft.group);
+    draft.name = name(&draft.group, seed);
     draft.seed = Some(seed);
     draft.axes.push(("seed".into(), seed.to_string()));
     draft

@@ -138,7 +138,7 @@ impl Plane for Workers {
     fn news(&mut self) -> Vec<String> {
         let mut news = Vec::new();
         for port in &mut self.ports {
-            port.news(&mut news);
+            port.news(self.config.stops_loops, &mut news);
         }
         news
     }

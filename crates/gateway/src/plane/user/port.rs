@@ -139,7 +139,7 @@ pub(super) struct PortId(pub(super) u64);
 
 impl OpenPort {
     /// What has gone wrong since this was asked last, and what is right again.
-    pub(super) fn news(&mut self, news: &mut Vec<String>) {
+    pub(super) fn news(&mut self, stops_loops: bool, news: &mut Vec<String>) {
         let looping = self.live_bus.looping.load(Ordering::Relaxed);
         let more = looping - std::mem::replace(&mut self.reported.looping, looping);
         let was_looping = std::mem::replace(&mut self.reported.is_looping, more > 0);
@@ -147,8 +147,11 @@ impl OpenPort {
         match (was_looping, more) {
             (false, 1..) => news.push(format!(
                 "bus `{name}`: frames arrive again and again, {more} in a second: gateways \
-                 seem to forward them in a loop; remove one of the rules, or run this gateway with \
-                 --stop-loops"
+                 seem to forward them in a loop; {}",
+                match stops_loops {
+                    true => "this gateway refuses them, as `hop_limit`; remove one of the rules",
+                    false => "remove one of the rules, or run this gateway with --stop-loops",
+                }
             )),
             (true, 0) => news.push(format!("bus `{name}`: no more frames run in a loop")),
             _ => {}

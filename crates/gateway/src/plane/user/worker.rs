@@ -362,6 +362,11 @@ impl Forwarder {
         }
     }
 
+    /// Whether frames that go round are counted anew as soon as nothing waits.
+    fn is_window_over(&self) -> bool {
+        self.circle.as_ref().is_some_and(Circle::is_over)
+    }
+
     /// After a batch: what ports kept back for it leaves now.
     fn flush(&mut self) {
         let touched = std::mem::take(&mut self.touched);
@@ -392,12 +397,18 @@ impl Worker {
             routes: None,
         };
         while !live_bus.is_ending.load(Ordering::Relaxed) || receiver.has_more() {
-            match receiver.receive(Until::Woken, &mut |received| forwarder.decide(received)) {
+            let asked = forwarder.is_window_over().then(clock::now);
+            let until = if asked.is_some() { Until::Now } else { Until::Woken };
+            match receiver.receive(until, &mut |received| forwarder.decide(received)) {
                 Ok(Progress::Frames(_)) => {
                     forwarder.flush();
                     continue;
                 }
-                Ok(Progress::Nothing) => {}
+                Ok(Progress::Nothing) => {
+                    if let (Some(asked), Some(circle)) = (asked, &mut forwarder.circle) {
+                        circle.begin(asked);
+                    }
+                }
                 Ok(Progress::Ended) => {
                     // If it ended by an error, that is the trouble.
                     lock(&live_bus.trouble).get_or_insert_with(|| "no more frames come".into());
