@@ -1,0 +1,577 @@
+//! The hot paths, one at a time, for counting their instructions: `tests/instructions.py` does that, under callgrind.
+//!
+//!     instructions --list            the names of all cases, and how many operations each does
+//!     instructions NAME              does them once to warm up, and once in [`measured`]
+//!
+//! Inputs are fixed, so the counts are those of the compiler and the code alone.
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::process::ExitCode;
+
+use candor_diagnostics::Findings;
+use candor_engine::counters::Outcome;
+use candor_engine::{Bus, BusIndex, Engine, Filter, Forward, Passage, Rule, Table};
+use candor_events::afb::Api;
+use candor_events::binary::Encoding;
+use candor_events::{Batch, Format, Hub, Pattern, Subscriber};
+use candor_lab::campaign::{self, Options};
+use candor_lab::simulate::{self, Unwatched};
+use candor_queue::user::Config;
+use candor_queue::{Acceptance, Bands, ByPriority, Egress, Fifo, Policy, User, spsc};
+use candor_recording::Statistics;
+use candor_signals::Database;
+use candor_time::Nanos;
+use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, RTR_FLAG, SFF_MASK};
+use candor_wire::can::tunnel::{can2udp, cannelloni};
+use candor_wire::can::{Frame, bits};
+
+/// What is counted: one round of the operations of a case.
+type Work = Box<dyn FnMut()>;
+
+/// A hot path.
+struct Case {
+    name: String,
+    /// What the count is divided by.
+    operations: u64,
+    make: Box<dyn Fn() -> Work>,
+}
+
+/// Callgrind collects in here alone.
+#[inline(never)]
+fn measured(work: &mut dyn FnMut()) {
+    work();
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|it| it != "--bench").collect();
+    let cases = cases();
+    match arguments.first().map(String::as_str) {
+        Some("--list") => {
+            for case in &cases {
+                println!("{} {}", case.name, case.operations);
+            }
+        }
+        Some(name) => {
+            let Some(case) = cases.iter().find(|case| case.name == name) else {
+                eprintln!("no case is called {name}; --list shows all");
+                return ExitCode::from(2);
+            };
+            let mut work = (case.make)();
+            work();
+            measured(&mut *work);
+        }
+        // `cargo test --benches` runs this, too.
+        None => cases.iter().for_each(|case| (case.make)()()),
+    }
+    ExitCode::SUCCESS
+}
+
+fn cases() -> Vec<Case> {
+    [lengths(), decisions(), decoding(), recordings(), simulations(), events(), queues(), tunnels()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn case(name: impl Into<String>, operations: u64, make: impl Fn() -> Work + 'static) -> Case {
+    Case { name: name.into(), operations, make: Box::new(make) }
+}
+
+/// A multiplicative generator: enough to spread identifiers and data.
+struct Spread(u64);
+
+impl Spread {
+    fn next(&mut self) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 16
+    }
+}
+
+const FRAMES: usize = 2_048;
+
+fn frames(make: impl Fn(&mut Spread) -> (u32, usize, Option<u8>)) -> Vec<Frame> {
+    let mut spread = Spread(1);
+    let frame = |_| {
+        let (can_id, len, fd) = make(&mut spread);
+        let mut data = [0; 64];
+        data.chunks_mut(8).for_each(|chunk| {
+            let word = spread.next() & spread.next().rotate_left(7);
+            chunk.copy_from_slice(&word.to_le_bytes());
+        });
+        Frame::from_parts(can_id, &data[..len], fd).expect("a legal frame")
+    };
+    (0..FRAMES).map(frame).collect()
+}
+
+/// Frames of both formats with 0 to 8 bytes.
+fn mixed() -> Vec<Frame> {
+    frames(|spread| {
+        let id = spread.next() as u32;
+        let can_id = if id & 1 == 0 { id >> 4 & SFF_MASK } else { id >> 1 & EFF_MASK | EFF_FLAG };
+        (can_id, (spread.next() % 9) as usize, None)
+    })
+}
+
+fn full_fd() -> Vec<Frame> {
+    frames(|spread| ((spread.next() as u32) & SFF_MASK, 64, Some(1)))
+}
+
+/// The exact length of a frame, in bits.
+fn lengths() -> Vec<Case> {
+    let of = |frames: fn() -> Vec<Frame>| {
+        move || -> Work {
+            let frames = frames();
+            Box::new(move || {
+                for frame in &frames {
+                    let _ = black_box(bits::length(black_box(frame)));
+                }
+            })
+        }
+    };
+    let operations = FRAMES as u64;
+    vec![
+        case("length/classical", operations, of(mixed)),
+        case("length/fd_64", operations, of(full_fd)),
+    ]
+}
+
+fn table(filters: impl Iterator<Item = Filter>) -> Table {
+    let bus = |name: &str| Bus { name: name.into(), port: name.into(), is_virtual: false };
+    let rules = filters.enumerate().map(|(index, filter)| Rule {
+        filters: vec![filter],
+        ..Rule::new(format!("{index}"), BusIndex(0), BusIndex(1))
+    });
+    Table { buses: vec![bus("can0"), bus("can1")], rules: rules.collect(), ..Table::default() }
+}
+
+/// What rules decide about a frame.
+fn decisions() -> Vec<Case> {
+    type Filters = fn() -> Vec<Filter>;
+    let decide = |name: &str, filters: Filters, frames: fn() -> Vec<Frame>| {
+        case(format!("decide/{name}"), FRAMES as u64, move || -> Work {
+            let mut engine = Engine::new(&table(filters().into_iter()));
+            let frames = frames();
+            Box::new(move || {
+                for frame in &frames {
+                    let mut take = |copy: Forward<'_>| {
+                        black_box(copy.frame);
+                        Outcome::Handled
+                    };
+                    let passage = Passage::received_on(BusIndex(0));
+                    engine.handle(Nanos::ZERO, BusIndex(0), black_box(frame), passage, &mut take);
+                }
+            })
+        })
+    };
+    let standard = || frames(|spread| (spread.next() as u32 & SFF_MASK, 8, None));
+    let extended = || frames(|spread| ((spread.next() as u32 % 2_048) << 8 | EFF_FLAG, 8, None));
+    let anything = || frames(|spread| (spread.next() as u32 & EFF_MASK | EFF_FLAG, 8, None));
+    vec![
+        decide("1_standard", || vec![Filter::standard(0x123)], || frames(|_| (0x123, 8, None))),
+        decide(
+            "1_extended",
+            || vec![Filter::extended(0x1234_5678)],
+            || frames(|_| (0x1234_5678 | EFF_FLAG, 8, None)),
+        ),
+        decide("2048_standard", || (0..2_048).map(Filter::standard).collect(), standard),
+        decide(
+            "2048_extended",
+            || (0..2_048).map(|index| Filter::extended(index << 8)).collect(),
+            extended,
+        ),
+        decide("256_masked_standard", disjoint, standard),
+        decide("2048_masked", masked, extended),
+        decide("2048_masked_nothing_matches", masked, anything),
+        decide("2048_masked_without_a_common_bit", scattered, anything),
+    ]
+}
+
+/// 256 filters that each take eight standard identifiers of their own.
+fn disjoint() -> Vec<Filter> {
+    let mask = SFF_MASK & !7 | EFF_FLAG | RTR_FLAG;
+    (0..2_048).step_by(8).map(|can_id| Filter { can_id, mask, inverted: false }).collect()
+}
+
+/// 2,048 filters with eight different masks, for extended identifiers.
+fn masked() -> Vec<Filter> {
+    let filter = |index: u32| {
+        let mask = EFF_MASK & !((1 << (index % 8)) - 1) | EFF_FLAG | RTR_FLAG;
+        Filter { can_id: (index << 8 | EFF_FLAG) & mask, mask, inverted: false }
+    };
+    (0..2_048).map(filter).collect()
+}
+
+/// 2,048 filters with eight masks that have no bit in common: the worst case of the engine.
+fn scattered() -> Vec<Filter> {
+    let filter = |index: u32| {
+        let window =
+            |bits: u32| (bits << (index % 8 * 4) | bits >> (29 - index % 8 * 4)) & EFF_MASK;
+        let mask = window(0x7FF) | EFF_FLAG | RTR_FLAG;
+        let can_id = window(index / 8 * 7 % 2_048) | EFF_FLAG;
+        Filter { can_id, mask, inverted: false }
+    };
+    (0..2_048).map(filter).collect()
+}
+
+/// A database of 64 messages with eight signals of 8 bits each.
+fn database(scale: &str, has_names: bool) -> Database {
+    let mut text = "BU_: A\n".to_owned();
+    for id in 0..64 {
+        let _ = write!(text, "\nBO_ {id} Message{id}: 8 A\n");
+        for signal in 0..8 {
+            let at = signal * 8;
+            let _ = writeln!(text, " SG_ Signal{signal} : {at}|8@1+ {scale} [0|0] \"rpm\" A");
+        }
+    }
+    for id in (0..64).filter(|_| has_names) {
+        for signal in 0..8 {
+            let _ = write!(text, "VAL_ {id} Signal{signal}");
+            for raw in 0..256 {
+                let _ = write!(text, " {raw} \"State {raw}\"");
+            }
+            text.push_str(" ;\n");
+        }
+    }
+    let findings = Findings::new();
+    Database::parse("counted.dbc", text.as_bytes(), &findings).expect("a DBC file")
+}
+
+/// The values of all signals of a frame.
+fn decoding() -> Vec<Case> {
+    let decode = |name: &str, scale: &'static str, has_names: bool| {
+        case(format!("decode/{name}"), FRAMES as u64, move || -> Work {
+            let database = database(scale, has_names);
+            let frames = frames(|spread| (spread.next() as u32 % 64, 8, None));
+            Box::new(move || {
+                for frame in &frames {
+                    let (_, values) = database.decode(black_box(frame)).expect("it is described");
+                    for value in values {
+                        black_box(value.physical);
+                        if has_names {
+                            black_box(value.value_name());
+                        }
+                    }
+                }
+            })
+        })
+    };
+    vec![
+        decode("whole", "(1,0)", false),
+        decode("binary", "(0.25,0)", false),
+        decode("decimal", "(0.1,-40)", false),
+        decode("decimal_with_names", "(0.1,-40)", true),
+    ]
+}
+
+/// Lines of candump, and what `candor log info` adds up of each.
+fn recordings() -> Vec<Case> {
+    let log = || {
+        let mut text = String::new();
+        for (number, frame) in mixed().iter().enumerate() {
+            let _ = writeln!(
+                text,
+                "({}.{:06}) can{} {frame}",
+                1_000 + number / 500,
+                number,
+                number % 2
+            );
+        }
+        text
+    };
+    let read = move || -> Work {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("counted.log");
+        std::fs::write(&path, log()).expect("a file");
+        Box::new(move || {
+            let _kept = &folder;
+            let recording = candor_recording::open(&path, None).expect("it opens");
+            let lines = recording.inspect(|record| assert!(record.is_ok(), "it is malformed"));
+            assert_eq!(lines.count(), FRAMES);
+        })
+    };
+    let add = move || -> Work {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("counted.log");
+        std::fs::write(&path, log()).expect("a file");
+        let recording = candor_recording::open(&path, None).expect("it opens");
+        let records: Vec<_> = recording.map(|record| record.expect("it is right")).collect();
+        let timing = Some(candor_wire::can::Timing {
+            nominal: "500k".parse().expect("a rate"),
+            data: "2M".parse().expect("a rate"),
+        });
+        Box::new(move || {
+            let mut statistics = Statistics::with_timing(timing);
+            records.iter().for_each(|record| statistics.add(black_box(record)));
+            black_box(statistics.frames());
+        })
+    };
+    let operations = FRAMES as u64;
+    vec![case("candump/read", operations, read), case("statistics/add", operations, add)]
+}
+
+/// Frames of a simulated gateway.
+fn simulations() -> Vec<Case> {
+    const COUNT: u64 = 20_000;
+    let simulate = |name: &str, gateway: &'static str, kind: &'static str| {
+        case(format!("simulate/{name}"), COUNT, move || -> Work {
+            let text = format!(
+                "count = {COUNT}\nper_frame = false\n[bus.in]\nbitrate = \"1M\"\n[bus.out]\n\
+                 bitrate = \"1M\"\n[gateway]\n{gateway}\n[traffic]\nkind = \"{kind}\"\n"
+            );
+            let folder = std::path::Path::new(".");
+            let campaign = campaign::parse("counted", &text, folder, &Options::default())
+                .unwrap_or_else(|error| panic!("{error}"));
+            Box::new(move || {
+                let experiment = &campaign.experiments[0];
+                let result = simulate::run(experiment, String::new(), None, &Unwatched);
+                let result = result.unwrap_or_else(|error| panic!("{error}"));
+                assert_eq!(result.counts.sent, COUNT);
+            })
+        })
+    };
+    let board = "profile = \"mpc5200-2.6.33\"";
+    vec![
+        simulate("constant_delay", "delay = \"35us\"", "half"),
+        simulate("host_half_load", board, "half"),
+        simulate("host_one_at_a_time", board, "one-at-a-time"),
+        simulate("host_flood", board, "flood"),
+    ]
+}
+
+/// Events of frames and signals: created alone, and created, encoded and delivered.
+fn events() -> Vec<Case> {
+    fn header(len: usize, out: &mut Vec<u8>) {
+        out.extend((len as u32).to_be_bytes());
+    }
+    let hub = |has_signals: bool| {
+        let database = has_signals.then(|| database("(0.1,-40)", false));
+        Hub::new(vec![candor_events::Bus { name: "car".into(), database }])
+    };
+    let publish = |hub: &mut Hub, frames: &[Frame]| {
+        for (number, frame) in frames.iter().enumerate() {
+            hub.publish(0, number as u64 * 1_000, black_box(frame));
+        }
+    };
+    let of_64 = || frames(|spread| (spread.next() as u32 % 64, 8, None));
+    let create = move || -> Work {
+        let (mut hub, frames) = (hub(false), of_64());
+        Box::new(move || publish(&mut hub, &frames))
+    };
+    let deliver = move |name: &str, format: Format, has_signals: bool| {
+        case(format!("event/{name}"), FRAMES as u64, move || -> Work {
+            let (mut hub, frames) = (hub(has_signals), of_64());
+            hub.open(format, header);
+            let mut subscriber = Subscriber::new(&hub, format);
+            let pattern = if has_signals { Pattern::Name("*".into()) } else { Pattern::Raw };
+            subscriber.subscribe(&mut hub, pattern, candor_events::Filter::default(), false);
+            let (mut out, mut batch) = (Vec::new(), Batch::default());
+            Box::new(move || {
+                publish(&mut hub, &frames);
+                match format {
+                    Format::Plain => {
+                        subscriber.gather(&hub, usize::MAX, &mut batch);
+                    }
+                    _ => {
+                        out.clear();
+                        subscriber.deliver(&hub, usize::MAX, &mut out);
+                    }
+                }
+            })
+        })
+    };
+    let formats = [
+        ("json", Format::Afb(Api::LowCan)),
+        ("cbor", Format::Binary(Encoding::Cbor)),
+        ("msgpack", Format::Binary(Encoding::MessagePack)),
+        ("plain", Format::Plain),
+    ];
+    let mut cases = vec![case("event/created", FRAMES as u64, create)];
+    for (name, format) in formats {
+        cases.push(deliver(name, format, false));
+        cases.push(deliver(&format!("{name}_of_8_signals"), format, true));
+    }
+    cases
+}
+
+type Item = [u32; 4];
+const SLOTS: usize = 1_024;
+const BATCH: usize = 256;
+
+/// Inserts into queues that are half full, and extracts.
+fn queues() -> Vec<Case> {
+    fn queue<Q: 'static>(
+        name: &str,
+        make: impl Fn() -> Q + Copy + 'static,
+        put: impl Fn(&mut Q, u32, Item) + Copy + 'static,
+        take: impl Fn(&mut Q) -> Option<Item> + Copy + 'static,
+    ) -> [Case; 2] {
+        let keys = || {
+            let mut spread = Spread(1);
+            let keys: Vec<u32> = (0..BATCH).map(|_| spread.next() as u32 & SFF_MASK).collect();
+            keys
+        };
+        let half_full = move || {
+            let (mut queue, mut spread) = (make(), Spread(2));
+            (0..SLOTS / 2).for_each(|_| put(&mut queue, spread.next() as u32 & SFF_MASK, [1; 4]));
+            queue
+        };
+        let operations = BATCH as u64;
+        // The round before leaves as many as there is room for in this one.
+        [
+            case(format!("queue/{name}/insert"), operations, move || -> Work {
+                let (mut queue, keys) = (half_full(), keys());
+                Box::new(move || {
+                    keys.iter().for_each(|&key| put(&mut queue, black_box(key), [key; 4]));
+                })
+            }),
+            case(format!("queue/{name}/extract"), operations, move || -> Work {
+                let mut queue = half_full();
+                Box::new(move || {
+                    (0..BATCH).for_each(|_| {
+                        let _ = black_box(take(&mut queue));
+                    })
+                })
+            }),
+        ]
+    }
+    let user = || {
+        let accepts = [0x400, 0x200, 0].map(|mask| Acceptance { code: 0, mask });
+        User::<Item>::new(&Config {
+            transmit: accepts.into(),
+            transmit_slots: SLOTS,
+            ..Config::default()
+        })
+    };
+    let mut cases = Vec::new();
+    cases.extend(queue(
+        "fifo",
+        || Fifo::with_policy(SLOTS, Policy::RefuseNewest),
+        |queue, _, item| {
+            let _ = black_box(queue.push(item));
+        },
+        Fifo::pop,
+    ));
+    cases.extend(queue(
+        "bands",
+        || Bands::new(8, SLOTS, Policy::RefuseNewest),
+        |queue, key, item| {
+            let _ = black_box(queue.push((key >> 8) as usize, item));
+        },
+        Bands::pop,
+    ));
+    cases.extend(queue(
+        "user",
+        user,
+        |queue, key, item| {
+            let _ = black_box(queue.send(key, item));
+        },
+        User::next_to_transmit,
+    ));
+    for (name, policy) in
+        [("spsc_refusing", Policy::RefuseNewest), ("spsc_overwriting", Policy::OverwriteOldest)]
+    {
+        cases.extend(queue(
+            name,
+            move || spsc::queue::<4>(SLOTS as u32, policy),
+            |queue, _, item| {
+                let _ = black_box(queue.0.push(&item));
+            },
+            |queue| queue.1.pop(),
+        ));
+    }
+    cases.extend(queue(
+        "by_priority",
+        || ByPriority::new(SLOTS),
+        |queue, key, item| {
+            let _ = black_box(queue.push(key, item));
+        },
+        ByPriority::pop,
+    ));
+    cases.extend(queue(
+        "egress",
+        || Egress::new(SLOTS),
+        |queue, key, item| {
+            let _ = black_box(queue.push(key, None, item));
+        },
+        Egress::pop,
+    ));
+    cases
+}
+
+fn can2udp_of(frame: Frame) -> can2udp::Datagram {
+    let version = can2udp::Version::V1;
+    can2udp::Datagram { version, interface: 0, frame: Some(frame), time_ns: None }
+}
+
+/// Frames into datagrams, and out of them.
+fn tunnels() -> Vec<Case> {
+    let operations = FRAMES as u64;
+    let datagrams = || {
+        let mut outgoing = cannelloni::Outgoing::new([0; 1_400]);
+        let mut datagrams = Vec::new();
+        for frame in &mixed() {
+            if outgoing.push(frame).is_err() {
+                datagrams.push(outgoing.finish(0).to_vec());
+                outgoing.clear();
+                outgoing.push(frame).expect("it is empty");
+            }
+        }
+        datagrams.push(outgoing.finish(0).to_vec());
+        datagrams
+    };
+    vec![
+        case("cannelloni/encode", operations, || -> Work {
+            let (frames, mut outgoing) = (mixed(), cannelloni::Outgoing::new([0; 1_400]));
+            Box::new(move || {
+                for frame in &frames {
+                    if outgoing.push(black_box(frame)).is_err() {
+                        black_box(outgoing.finish(0));
+                        outgoing.clear();
+                        outgoing.push(frame).expect("it is empty");
+                    }
+                }
+                black_box(outgoing.finish(0));
+                outgoing.clear();
+            })
+        }),
+        case("cannelloni/decode", operations, move || -> Work {
+            let datagrams = datagrams();
+            Box::new(move || {
+                for datagram in &datagrams {
+                    let datagram = cannelloni::Datagram::decode(black_box(datagram));
+                    datagram.expect("it is right").frames().for_each(|frame| {
+                        black_box(frame);
+                    });
+                }
+            })
+        }),
+        case("can2udp/encode", operations, || -> Work {
+            let datagrams: Vec<_> = mixed().into_iter().map(can2udp_of).collect();
+            Box::new(move || {
+                for datagram in &datagrams {
+                    let mut out = [0; can2udp::MAX_LEN];
+                    black_box(black_box(datagram).encode(&mut out));
+                    black_box(out);
+                }
+            })
+        }),
+        case("can2udp/decode", operations, || -> Work {
+            let mut out = [0; can2udp::MAX_LEN];
+            let datagrams: Vec<Vec<u8>> = mixed()
+                .into_iter()
+                .filter_map(|frame| {
+                    let len = can2udp_of(frame).encode(&mut out)?;
+                    Some(out[..len].to_vec())
+                })
+                .collect();
+            assert_eq!(datagrams.len(), FRAMES);
+            Box::new(move || {
+                for datagram in &datagrams {
+                    let _ = black_box(can2udp::Datagram::decode(black_box(datagram)));
+                }
+            })
+        }),
+    ]
+}
