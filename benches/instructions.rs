@@ -431,7 +431,7 @@ fn queues() -> Vec<Case> {
                 Box::new(move || {
                     (0..BATCH).for_each(|_| {
                         let _ = black_box(take(&mut queue));
-                    })
+                    });
                 })
             }),
         ]
