@@ -122,9 +122,13 @@ fn a_bus_without_descriptors_does_not_spin_and_leaves_out_who_says_nothing() {
     let name = format!("candor.sim.{}.{bus}", peer::own_user());
     let address = SocketAddr::from_abstract_name(name).unwrap();
     let mut lines = BufReader::new(dump.stdout.take().unwrap()).lines().map(Result::unwrap);
-    while UnixStream::connect_addr(&address).is_err() {
-        assert!(dump.try_wait().unwrap().is_none(), "it has ended");
-    }
+    // Its bus ends with its last connection: this one stays until it has joined.
+    let first = loop {
+        match UnixStream::connect_addr(&address) {
+            Ok(stream) => break stream,
+            Err(_) => assert!(dump.try_wait().unwrap().is_none(), "it has ended"),
+        }
+    };
     // Until it receives, some are lost.
     let mut sender = Command::new(env!("CARGO_BIN_EXE_candor"))
         .args(["bus", "send", &format!("sim:{bus}"), "122#00", "--count", "6000", "--gap", "10ms"])
@@ -133,6 +137,7 @@ fn a_bus_without_descriptors_does_not_spin_and_leaves_out_who_says_nothing() {
     assert!(lines.any(|line| line.contains("122")));
     sender.kill().unwrap();
     sender.wait().unwrap();
+    drop(first);
     let mut mute: Vec<_> = (0..41).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
     let used = || clock::cpu_time_of(dump.id()).unwrap().as_nanos();
     let before = used();
