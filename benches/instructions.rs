@@ -5,13 +5,16 @@
 //!
 //! Inputs are fixed, so the counts are those of the compiler and the code alone.
 
+#[path = "shared.rs"]
+mod shared;
+
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::process::ExitCode;
 
 use candor_diagnostics::Findings;
 use candor_engine::counters::Outcome;
-use candor_engine::{Bus, BusIndex, Engine, Filter, Forward, Passage, Rule, Table};
+use candor_engine::{BusIndex, Engine, Filter, Forward, Passage};
 use candor_events::afb::Api;
 use candor_events::binary::Encoding;
 use candor_events::{Batch, Format, Hub, Pattern, Subscriber};
@@ -25,6 +28,7 @@ use candor_time::Nanos;
 use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, RTR_FLAG, SFF_MASK};
 use candor_wire::can::tunnel::{can2udp, cannelloni};
 use candor_wire::can::{Frame, bits};
+use shared::{Spread, masked, scattered, table};
 
 /// What is counted: one round of the operations of a case.
 type Work = Box<dyn FnMut()>;
@@ -78,31 +82,10 @@ fn case(name: impl Into<String>, operations: u64, make: impl Fn() -> Work + 'sta
     Case { name: name.into(), operations, make: Box::new(make) }
 }
 
-/// A multiplicative generator: enough to spread identifiers and data.
-struct Spread(u64);
-
-impl Spread {
-    fn next(&mut self) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 16
-    }
-}
-
 const FRAMES: usize = 2_048;
 
 fn frames(make: impl Fn(&mut Spread) -> (u32, usize, Option<u8>)) -> Vec<Frame> {
-    let mut spread = Spread(1);
-    let frame = |_| {
-        let (can_id, len, fd) = make(&mut spread);
-        let mut data = [0; 64];
-        data.chunks_mut(8).for_each(|chunk| {
-            let word = spread.next() & spread.next().rotate_left(7);
-            chunk.copy_from_slice(&word.to_le_bytes());
-        });
-        Frame::from_parts(can_id, &data[..len], fd).expect("a legal frame")
-    };
-    (0..FRAMES).map(frame).collect()
+    shared::frames(FRAMES, make)
 }
 
 /// Frames of both formats with 0 to 8 bytes.
@@ -135,15 +118,6 @@ fn lengths() -> Vec<Case> {
         case("length/classical", operations, of(mixed)),
         case("length/fd_64", operations, of(full_fd)),
     ]
-}
-
-fn table(filters: impl Iterator<Item = Filter>) -> Table {
-    let bus = |name: &str| Bus { name: name.into(), port: name.into(), is_virtual: false };
-    let rules = filters.enumerate().map(|(index, filter)| Rule {
-        filters: vec![filter],
-        ..Rule::new(format!("{index}"), BusIndex(0), BusIndex(1))
-    });
-    Table { buses: vec![bus("can0"), bus("can1")], rules: rules.collect(), ..Table::default() }
 }
 
 /// What rules decide about a frame.
@@ -182,9 +156,9 @@ fn decisions() -> Vec<Case> {
             extended,
         ),
         decide("256_masked_standard", disjoint, standard),
-        decide("2048_masked", masked, extended),
-        decide("2048_masked_nothing_matches", masked, anything),
-        decide("2048_masked_without_a_common_bit", scattered, anything),
+        decide("2048_masked", || masked().collect(), extended),
+        decide("2048_masked_nothing_matches", || masked().collect(), anything),
+        decide("2048_masked_without_a_common_bit", || scattered().collect(), anything),
     ]
 }
 
@@ -192,27 +166,6 @@ fn decisions() -> Vec<Case> {
 fn disjoint() -> Vec<Filter> {
     let mask = SFF_MASK & !7 | EFF_FLAG | RTR_FLAG;
     (0..2_048).step_by(8).map(|can_id| Filter { can_id, mask, inverted: false }).collect()
-}
-
-/// 2,048 filters with eight different masks, for extended identifiers.
-fn masked() -> Vec<Filter> {
-    let filter = |index: u32| {
-        let mask = EFF_MASK & !((1 << (index % 8)) - 1) | EFF_FLAG | RTR_FLAG;
-        Filter { can_id: (index << 8 | EFF_FLAG) & mask, mask, inverted: false }
-    };
-    (0..2_048).map(filter).collect()
-}
-
-/// 2,048 filters with eight masks that have no bit in common: the worst case of the engine.
-fn scattered() -> Vec<Filter> {
-    let filter = |index: u32| {
-        let window =
-            |bits: u32| (bits << (index % 8 * 4) | bits >> (29 - index % 8 * 4)) & EFF_MASK;
-        let mask = window(0x7FF) | EFF_FLAG | RTR_FLAG;
-        let can_id = window(index / 8 * 7 % 2_048) | EFF_FLAG;
-        Filter { can_id, mask, inverted: false }
-    };
-    (0..2_048).map(filter).collect()
 }
 
 /// A database of 64 messages with eight signals of 8 bits each.

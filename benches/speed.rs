@@ -4,17 +4,21 @@
 //! only ever adds; ratios within one run say more than the figures themselves.
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+#[path = "shared.rs"]
+mod shared;
+
 use std::hint::black_box;
 use std::time::Instant;
 
 use candor_engine::counters::Outcome;
-use candor_engine::{Bus, BusIndex, Filter, Rule, Table};
+use candor_engine::{BusIndex, Filter, Table};
 use candor_engine::{Engine, Forward, Passage};
 use candor_lab::campaign::{self, Options};
 use candor_lab::simulate::{self, Unwatched};
 use candor_time::Nanos;
 use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, RTR_FLAG, SFF_MASK};
 use candor_wire::can::{Frame, bits};
+use shared::{Spread, frames, masked, scattered, table};
 
 const ROUNDS: usize = 7;
 
@@ -35,31 +39,6 @@ fn show(what: &str, rate_per_s: f64, compared: &str) {
         rate => format!("{:.0} k/s", rate / 1e3),
     };
     println!("| {what:<58} | {rate:>11} | {:>8.1} ns | {compared:<34} |", 1e9 / rate_per_s);
-}
-
-/// A multiplicative generator: enough to spread identifiers and data.
-struct Spread(u64);
-impl Spread {
-    fn next(&mut self) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 16
-    }
-}
-
-fn frames(count: usize, make: impl Fn(&mut Spread) -> (u32, usize, Option<u8>)) -> Vec<Frame> {
-    let mut spread = Spread(1);
-    (0..count)
-        .map(|_| {
-            let (can_id, len, fd) = make(&mut spread);
-            let mut data = [0; 64];
-            data.chunks_mut(8).for_each(|chunk| {
-                let word = spread.next() & spread.next().rotate_left(7);
-                chunk.copy_from_slice(&word.to_le_bytes());
-            });
-            Frame::from_parts(can_id, &data[..len], fd).expect("a legal frame")
-        })
-        .collect()
 }
 
 fn lengths() {
@@ -95,15 +74,6 @@ fn lengths() {
         &format!("{:.0} times building bit by bit", built / counted),
     );
     show("exact length, CAN FD, 64 bytes", per_frame(&fd, fd_counted), "");
-}
-
-fn table(filters: impl Iterator<Item = Filter>) -> Table {
-    let bus = |name: &str| Bus { name: name.into(), port: name.into(), is_virtual: false };
-    let rules = filters.enumerate().map(|(index, filter)| Rule {
-        filters: vec![filter],
-        ..Rule::new(format!("{index}"), BusIndex(0), BusIndex(1))
-    });
-    Table { buses: vec![bus("can0"), bus("can1")], rules: rules.collect(), ..Table::default() }
 }
 
 /// A set of rules and the frames it decides about.
@@ -149,27 +119,6 @@ fn compare(what: &str, many: &mut Scene, one: &mut Scene) {
         of_many = of_many.min(many.decide());
     }
     show(what, 1.0 / of_many, &format!("{:.2} times the cost of 1 rule", of_many / of_one));
-}
-
-/// 2048 filters with eight different masks, for extended identifiers. Each takes
-/// frames of its own: the masks leave out low bits, and the high ones differ.
-fn masked() -> impl Iterator<Item = Filter> {
-    (0..2_048_u32).map(|index| {
-        let mask = EFF_MASK & !((1 << (index % 8)) - 1) | EFF_FLAG | RTR_FLAG;
-        Filter { can_id: (index << 8 | EFF_FLAG) & mask, mask, inverted: false }
-    })
-}
-
-/// 2048 filters with eight masks that have no bit in common: nothing tells beforehand which may
-/// match. The worst case of the engine.
-fn scattered() -> impl Iterator<Item = Filter> {
-    (0..2_048_u32).map(|index| {
-        let window =
-            |bits: u32| (bits << (index % 8 * 4) | bits >> (29 - index % 8 * 4)) & EFF_MASK;
-        let mask = window(0x7FF) | EFF_FLAG | RTR_FLAG;
-        let can_id = window(index / 8 * 7 % 2_048) | EFF_FLAG;
-        Filter { can_id, mask, inverted: false }
-    })
 }
 
 fn rules() {

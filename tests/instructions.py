@@ -25,7 +25,7 @@ TOLERANCE = 0.02
 PART = 0.02
 HEAD = """\
 # Instructions per operation of the hot paths (benches/instructions.rs), and of which functions they are.
-# Written by `python3 tests/instructions.py --write`; checked by `./test --only instructions`.
+# Written by `python3 tests/instructions.py --write`; compared by `python3 tests/instructions.py`.
 """
 
 
