@@ -38,14 +38,15 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
                 assert_eq!(signal.field.get(&written), Some(decoded.raw));
                 if signal.value_type == ValueType::Integer
                     && signal.field.bits() <= 32
-                    && (1e-6..1e6).contains(&signal.scale.abs())
-                    && signal.offset.abs() < 1e6 * signal.scale.abs()
+                    && (1e-6..1e6).contains(&signal.scaling.scale().abs())
+                    && signal.scaling.offset().abs() < 1e6 * signal.scaling.scale().abs()
                 {
                     assert_eq!(signal.raw(decoded.physical), Ok(decoded.raw));
                 }
             }
         }
-        let _ = message.encode(message.signals.iter().map(|it| (it.name.as_str(), it.offset)));
+        let _ = message
+            .encode(message.signals.iter().map(|it| (it.name.as_str(), it.scaling.offset())));
     }
     // Traffic out of it.
     if let Ok(dbc) = candor_network::file::dbc_messages("fuzz", bytes, "[[message]]") {

@@ -144,6 +144,7 @@ impl Database {
     }
 
     /// The values of the signals in a frame, if it is one of the messages.
+    #[inline]
     pub fn decode<'a>(
         &'a self,
         frame: &'a Frame,

@@ -48,6 +48,7 @@ mod dbc;
 mod error;
 mod fit;
 mod message;
+mod scaling;
 mod signal;
 
 pub use database::Database;
@@ -55,4 +56,5 @@ pub use dbc::{MAX_BYTES, MAX_MESSAGES, MAX_SIGNALS};
 pub use error::{EncodeError, NotFound};
 pub use fit::Fit;
 pub use message::{MAX_NESTING, Message};
+pub use scaling::Scaling;
 pub use signal::{Decoded, Selection, Signal, ValueNames, ValueType};

@@ -36,16 +36,18 @@ impl Message {
     ///
     /// Signals that are not selected are left out, and so are those after the end of the data. A
     /// remote frame has no data. Nothing is allocated.
+    #[inline]
     pub fn decode<'a>(&'a self, frame: &'a Frame) -> impl Iterator<Item = Decoded<'a>> {
         self.decode_data(frame.data())
     }
 
     /// The same from the data of a frame.
+    #[inline]
     pub fn decode_data<'a>(&'a self, data: &'a [u8]) -> impl Iterator<Item = Decoded<'a>> {
-        self.signals
-            .iter()
-            .filter(|signal| signal.selection.is_none() || self.is_selected(signal, data))
-            .filter_map(|signal| signal.read(data))
+        self.signals.iter().filter_map(move |signal| {
+            let is_there = signal.selection.is_none() || self.is_selected(signal, data);
+            if is_there { signal.read(data) } else { None }
+        })
     }
 
     /// Whether the selectors in the data select the signal.

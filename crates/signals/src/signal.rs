@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use candor_wire::can::Field;
 use candor_wire::can::field::PutError;
 
-use crate::{EncodeError, NotFound};
+use crate::{EncodeError, NotFound, Scaling};
 
 /// What the bits of a signal are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,10 +28,8 @@ pub struct Signal {
     pub field: Field,
     /// What the bits are.
     pub value_type: ValueType,
-    /// What one step of the raw value is worth.
-    pub scale: f64,
-    /// The physical value of the raw value 0.
-    pub offset: f64,
+    /// What raw values are worth.
+    pub scaling: Scaling,
     /// The physical values it is said to have, if the file says so (`[0|0]` says nothing). Values
     /// outside are decoded and encoded all the same.
     pub limits: Option<RangeInclusive<f64>>,
@@ -80,8 +78,15 @@ impl ValueNames {
     /// The name of a raw value.
     #[must_use]
     pub fn get(&self, raw: i128) -> Option<&str> {
-        let index = self.0.binary_search_by_key(&raw, |&(raw, _)| raw).ok()?;
-        self.0.get(index).map(|(_, name)| name.as_str())
+        let (first, _) = self.0.first()?;
+        // Most have no gaps: then the place follows from the value.
+        let place = usize::try_from(raw.checked_sub(*first)?).ok()?;
+        let at_place = self.0.get(place).filter(|&&(at_place, _)| at_place == raw);
+        let found = || {
+            let index = self.0.binary_search_by_key(&raw, |&(raw, _)| raw).ok()?;
+            self.0.get(index)
+        };
+        at_place.or_else(found).map(|(_, name)| name.as_str())
     }
 
     /// All of them, by raw value.
@@ -118,20 +123,6 @@ impl<'a> Decoded<'a> {
     }
 }
 
-/// Whole numbers up to this one are exact as `f64`.
-const EXACT: i64 = 1 << f64::MANTISSA_DIGITS;
-/// What numbers of so many decimal places are multiples of the inverse of.
-const POWERS: [f64; 13] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12];
-
-/// How many times `1 / power` a number is, if it is the `f64` next to such a multiple.
-#[inline]
-fn as_multiple(number: f64, power: f64) -> Option<i64> {
-    // A number too large ends outside.
-    let multiple = (number * power + 0.5_f64.copysign(number)) as i64;
-    let is_exact = (-EXACT..=EXACT).contains(&multiple) && multiple as f64 / power == number;
-    is_exact.then_some(multiple)
-}
-
 impl Signal {
     /// The signal's value in the data of a frame, or `None` if the data is too short. Whether the
     /// signal is selected is not looked at: [`Message::decode`](crate::Message::decode) does.
@@ -145,41 +136,17 @@ impl Signal {
 
     #[inline]
     fn physical_of_bits(&self, bits: u64) -> f64 {
-        let number = match self.value_type {
+        match self.value_type {
             ValueType::Integer if self.field.is_signed() => {
-                let raw = self.field.extend_sign(bits);
-                return self.scaled(raw as f64, Some(raw));
+                self.scaling.of_whole(self.field.extend_sign(bits))
             }
-            ValueType::Integer => return self.scaled(bits as f64, i64::try_from(bits).ok()),
-            ValueType::F32 => f64::from(f32::from_bits(bits as u32)),
-            ValueType::F64 => f64::from_bits(bits),
-        };
-        number * self.scale + self.offset
-    }
-
-    /// The physical value of a whole number, which is there as `i64`, too, if that has it. Where scale and offset are decimal numbers of few digits, it is the number
-    /// next to the exact result, 12.78 and not 12.780000000000001; elsewhere the result of computing with them.
-    #[inline]
-    fn scaled(&self, number: f64, raw: Option<i64>) -> f64 {
-        let computed = || number * self.scale + self.offset;
-        for (places, power) in (0..).zip(POWERS) {
-            let (Some(scale), Some(offset)) =
-                (as_multiple(self.scale, power), as_multiple(self.offset, power))
-            else {
-                continue;
-            };
-            // Whole numbers have no error.
-            if places == 0 {
-                return computed();
-            }
-            let steps = raw.and_then(|raw| raw.checked_mul(scale)?.checked_add(offset));
-            // Of two exact numbers, the quotient is rounded once.
-            return match steps {
-                Some(steps) if steps.unsigned_abs() <= EXACT as u64 => steps as f64 / power,
-                _ => computed(),
-            };
+            ValueType::Integer => match i64::try_from(bits) {
+                Ok(raw) => self.scaling.of_whole(raw),
+                Err(_) => self.scaling.of_float(bits as f64),
+            },
+            ValueType::F32 => self.scaling.of_float(f32::from_bits(bits as u32).into()),
+            ValueType::F64 => self.scaling.of_float(f64::from_bits(bits)),
         }
-        computed()
     }
 
     /// The physical value of a raw one.
@@ -193,10 +160,11 @@ impl Signal {
     /// # Errors
     /// The signal's bits do not hold it, or it is no number.
     pub fn raw(&self, physical: f64) -> Result<i128, EncodeError> {
-        if self.scale == 0.0 {
+        let (scale, offset) = (self.scaling.scale(), self.scaling.offset());
+        if scale == 0.0 {
             return Err(EncodeError::NoScale { signal: self.name.clone() });
         }
-        let unscaled = (physical - self.offset) / self.scale;
+        let unscaled = (physical - offset) / scale;
         match self.value_type {
             ValueType::Integer if !unscaled.is_finite() => {
                 Err(EncodeError::NotFinite { signal: self.name.clone() })
@@ -213,7 +181,7 @@ impl Signal {
             ValueType::F32 => {
                 let raw = unscaled as f32;
                 if raw.is_infinite() && unscaled.is_finite() {
-                    let end = |raw: f32| f64::from(raw) * self.scale + self.offset;
+                    let end = |raw: f32| self.scaling.of_float(raw.into());
                     return Err(self.out_of_range(physical, [end(f32::MIN), end(f32::MAX)]));
                 }
                 Ok(self.field.number(u64::from(raw.to_bits())))
@@ -270,8 +238,7 @@ mod tests {
             name: "S".to_owned(),
             field: Field::new(0, bits, Intel, is_signed).unwrap(),
             value_type: ValueType::Integer,
-            scale,
-            offset,
+            scaling: Scaling::new(scale, offset),
             limits: None,
             unit: String::new(),
             value_names: ValueNames::default(),
@@ -334,7 +301,10 @@ mod tests {
             let end = f64::from(f32::MAX) * scale;
             let (min, max) = (offset - end, offset + end);
             let error = EncodeError::OutOfRange { signal: "S".into(), value, min, max };
-            assert_eq!(Signal { scale, offset, ..single.clone() }.raw(value), Err(error));
+            assert_eq!(
+                Signal { scaling: Scaling::new(scale, offset), ..single.clone() }.raw(value),
+                Err(error)
+            );
         }
 
         let double = Signal { value_type: ValueType::F64, ..signal(64, false, 1.0, 0.0) };
@@ -455,7 +425,7 @@ mod tests {
                 prop_assert_eq!(physical, decimal(steps, most));
             } else {
                 // Nothing but what computing gives, which is near.
-                let computed = raw as f64 * signal.scale + signal.offset;
+                let computed = signal.scaling.of_float(raw as f64);
                 let exact = decimal(steps, most);
                 prop_assert!((physical - exact).abs() <= (computed - exact).abs());
             }

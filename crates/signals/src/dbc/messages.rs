@@ -10,7 +10,7 @@ use super::grammar::{MessagePart, SignalPart};
 use super::multiplex::{self, DraftSignal, Indicator};
 use super::reader::{Draft, Reader};
 use super::token::Token;
-use crate::{Message, Signal, ValueNames, ValueType};
+use crate::{Message, Scaling, Signal, ValueNames, ValueType};
 
 /// The most messages in a file.
 pub const MAX_MESSAGES: usize = 1 << 16;
@@ -172,8 +172,7 @@ impl<'a> Reader<'a> {
             name: name.to_owned(),
             field,
             value_type: ValueType::Integer,
-            scale,
-            offset,
+            scaling: Scaling::new(scale, offset),
             limits: (min != max).then_some(min..=max),
             unit: part.unit.unescaped().into_owned(),
             value_names: ValueNames::default(),

@@ -36,7 +36,10 @@ fn messages_and_signals_are_read_as_written() {
     assert_eq!((id_word(other.id), &other.sender, other.is_fd), (0x8000_0123, &None, true));
     let [speed, gear] = motor.signals.as_slice() else { panic!("two signals") };
     assert_eq!(speed.field, Field::new(7, 16, ByteOrder::Motorola, true).unwrap());
-    assert_eq!((speed.scale, speed.offset, speed.unit.as_str()), (0.25, -30.0, "rpm"));
+    assert_eq!(
+        (speed.scaling.scale(), speed.scaling.offset(), speed.unit.as_str()),
+        (0.25, -30.0, "rpm")
+    );
     assert_eq!((speed.limits.clone(), gear.limits.clone()), (Some(-10.5..=16000.0), None));
     assert_eq!(speed.receivers, ["B", "C"]);
     assert_eq!(gear.field, Field::new(16, 4, ByteOrder::Intel, false).unwrap());

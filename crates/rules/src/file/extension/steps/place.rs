@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use candor_config::{Data, Section, Value};
-use candor_signals::{Message as DbcMessage, Signal as DbcSignal, ValueType};
+use candor_signals::{Message as DbcMessage, Scaling, Signal as DbcSignal, ValueType};
 use candor_wire::can::frame::fd_dlc;
 use candor_wire::can::{ByteOrder, Field};
 
@@ -118,7 +118,7 @@ impl StepReader<'_> {
                         Message.Signal";
             return fail(message, hint.into());
         };
-        let of = |signal: &DbcSignal| (signal.field, signal.scale, signal.offset);
+        let of = |signal: &DbcSignal| (signal.field, signal.scaling);
         if found.iter().any(|other| of(other) != of(signal)) {
             let message = format!("signal `{name}` differs between the messages of this rule");
             return fail(message, "write a rule for each".into());
@@ -158,7 +158,8 @@ impl StepReader<'_> {
         };
         let others = databases.iter().skip(1).filter_map(|other| other.signal_named(name).ok());
         let is_same = |signal: &DbcSignal| {
-            (signal.field, signal.scale, signal.offset) == (place.field, place.scale, place.offset)
+            let Place { field, scale, offset, .. } = place;
+            (signal.field, signal.scaling) == (field, Scaling::new(scale, offset))
         };
         if others.into_iter().any(|(_, signal)| !is_same(signal)) {
             let message = format!("signal `{name}` differs between the destinations");
@@ -181,14 +182,14 @@ impl StepReader<'_> {
         if signal.selection.is_some() {
             return refuse("is multiplexed, and rules cannot compute with those");
         }
-        if signal.scale == 0.0 {
+        if signal.scaling.scale() == 0.0 {
             return refuse("has the scale 0, so all its values are the same");
         }
         Some(Place {
             name: signal.name.clone(),
             field: signal.field,
-            scale: signal.scale,
-            offset: signal.offset,
+            scale: signal.scaling.scale(),
+            offset: signal.scaling.offset(),
             range: signal.limits.as_ref().map(|limits| (*limits.start(), *limits.end())),
         })
     }
