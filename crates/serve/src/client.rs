@@ -1,5 +1,6 @@
 //! [`Client`]: a subscriber over WebSocket, for programs that may wait.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -11,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use candor_events::afb;
 use candor_events::binary::{self, Content, Encoding};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::handshake::HandshakeError;
@@ -136,6 +138,8 @@ pub struct Client {
     /// What topics are called, and what times count from.
     names: HashMap<u32, Arc<str>>,
     base_us: u64,
+    /// How long the socket waits for what is read, as it was last told.
+    patience: Option<Duration>,
 }
 
 impl Client {
@@ -190,6 +194,7 @@ impl Client {
             events: VecDeque::new(),
             names: HashMap::new(),
             base_us: 0,
+            patience: Some(PATIENCE),
         })
     }
 
@@ -250,10 +255,18 @@ impl Client {
             if let Some(event) = self.events.pop_front() {
                 return Ok(event);
             }
-            let stream = self.socket.get_ref();
-            stream.set_patience(None).map_err(|error| Error::Ended(error.to_string()))?;
+            self.wait_for_ever()?;
             self.receive()?;
         }
+    }
+
+    /// What is read from now on may take as long as it takes.
+    fn wait_for_ever(&mut self) -> Result<(), Error> {
+        if self.patience.take().is_some() {
+            let stream = self.socket.get_ref();
+            stream.set_patience(None).map_err(|error| Error::Ended(error.to_string()))?;
+        }
+        Ok(())
     }
 
     /// The bytes of the next message, for who decodes it otherwise. Waits as long as it takes. Events that came before
@@ -262,8 +275,7 @@ impl Client {
     /// # Errors
     /// The connection ends.
     pub fn next_bytes(&mut self) -> Result<Bytes, Error> {
-        let stream = self.socket.get_ref();
-        stream.set_patience(None).map_err(|error| Error::Ended(error.to_string()))?;
+        self.wait_for_ever()?;
         loop {
             match self.socket.read().map_err(ended)? {
                 Message::Text(text) => return Ok(text.into()),
@@ -279,10 +291,7 @@ impl Client {
         loop {
             match (self.socket.read().map_err(ended)?, self.encoding) {
                 (Message::Text(text), None) => {
-                    let message = serde_json::from_str(&text)
-                        .map_err(|error| Error::Ended(format!("a message is no JSON: {error}")))?;
-                    self.take_json(&message);
-                    return Ok(());
+                    return self.take_json(&text);
                 }
                 (Message::Binary(bytes), Some(encoding)) => {
                     let message = binary::read(encoding, &bytes).ok_or_else(|| {
@@ -297,20 +306,25 @@ impl Client {
         }
     }
 
-    fn take_json(&mut self, message: &Value) {
+    fn take_json(&mut self, text: &str) -> Result<(), Error> {
+        if let Ok(EventMessage(5, name, body)) = serde_json::from_str(text) {
+            self.events.extend(event(&name, body.data));
+            return Ok(());
+        }
+        let message: Value = serde_json::from_str(text)
+            .map_err(|error| Error::Ended(format!("a message is no JSON: {error}")))?;
         let kind = message.get(0).and_then(Value::as_u64);
         let is_reply = matches!(kind, Some(3 | 4))
             && message.get(1).and_then(Value::as_str) == Some(&*self.calls.to_string());
-        if !is_reply {
-            self.events.extend(event(message));
-            return;
+        if is_reply {
+            let reply = message.get(2).cloned().unwrap_or_default();
+            let info = || reply.pointer("/request/info").and_then(Value::as_str);
+            self.reply = Some(match kind {
+                Some(3) => Ok(reply.get("response").cloned().unwrap_or_default()),
+                _ => Err(info().unwrap_or("it says no reason").to_owned()),
+            });
         }
-        let reply = message.get(2).cloned().unwrap_or_default();
-        let info = || reply.pointer("/request/info").and_then(Value::as_str);
-        self.reply = Some(match kind {
-            Some(3) => Ok(reply.get("response").cloned().unwrap_or_default()),
-            _ => Err(info().unwrap_or("it says no reason").to_owned()),
-        });
+        Ok(())
     }
 
     fn take_binary(&mut self, message: binary::Message) {
@@ -364,28 +378,42 @@ fn ended(error: tungstenite::Error) -> Error {
     })
 }
 
-/// An event, if the message is one.
-fn event(message: &Value) -> Option<Event> {
-    if message.get(0)?.as_u64()? != 5 {
-        return None;
-    }
-    let name = message.get(1)?.as_str()?;
-    let data = message.get(2)?.get("data")?;
+/// An event of JSON: 5, its name, and what it has. Nothing of it is kept that need not be.
+#[derive(Deserialize)]
+struct EventMessage<'a>(u64, #[serde(borrow)] Cow<'a, str>, #[serde(borrow)] EventBody<'a>);
+
+#[derive(Deserialize)]
+struct EventBody<'a> {
+    #[serde(borrow)]
+    data: EventData<'a>,
+}
+
+#[derive(Deserialize)]
+struct EventData<'a> {
+    #[serde(borrow)]
+    name: Option<Name<'a>>,
+    value: Option<Value>,
+    text: Option<Value>,
+    timestamp: Option<u64>,
+    data: Option<Vec<u8>>,
+    missed: Option<u64>,
+}
+
+/// Of its own, since serde borrows no `Cow` within an `Option`.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+fn event(name: &str, data: EventData<'_>) -> Option<Event> {
     if name == "candor/missed" {
-        return Some(Event::Missed(data.get("missed")?.as_u64()?));
+        return Some(Event::Missed(data.missed?));
     }
-    let number = |key: &str| data.get(key).and_then(Value::as_u64);
-    match data.get("name") {
-        Some(signal) => Some(Event::Signal {
-            name: signal.as_str()?.into(),
-            value: data.get("value").and_then(Value::as_f64),
-            text: data.get("text").and_then(Value::as_str).map(str::to_owned),
-            timestamp_us: number("timestamp")?,
-        }),
-        None => {
-            let bytes = data.get("data")?.as_array()?.iter();
-            let data = bytes.filter_map(|byte| u8::try_from(byte.as_u64()?).ok()).collect();
-            Some(Event::Frame { name: name.into(), data })
-        }
-    }
+    Some(match data.name {
+        Some(Name(signal)) => Event::Signal {
+            name: signal.into(),
+            value: data.value.and_then(|value| value.as_f64()),
+            text: data.text.and_then(|text| text.as_str().map(str::to_owned)),
+            timestamp_us: data.timestamp?,
+        },
+        None => Event::Frame { name: name.into(), data: data.data? },
+    })
 }
