@@ -64,14 +64,16 @@ struct Facts {
     /// The names of the interfaces that could be used; `None` if they cannot be listed.
     interfaces: Option<Vec<String>>,
     container: Option<String>,
+    /// Whether a file has that name.
+    is_file: bool,
 }
 
 /// What to do if there is no interface of this name for this use in the network namespace of this thread.
 pub(crate) fn remedy(name: &str, wanted: Use) -> String {
-    judge(name, wanted, &collect(wanted))
+    judge(name, wanted, &collect(name, wanted))
 }
 
-fn collect(wanted: Use) -> Facts {
+fn collect(name: &str, wanted: Use) -> Facts {
     let socket = match wanted {
         Use::Packets => Ok(()),
         // Trying it loads the modules, if the kernel may.
@@ -88,6 +90,7 @@ fn collect(wanted: Use) -> Facts {
         socket,
         interfaces: links.map(|links| names(links).collect()),
         container: namespace::container(Path::new("/")),
+        is_file: Path::new(name).is_file(),
     }
 }
 
@@ -95,11 +98,14 @@ fn collect(wanted: Use) -> Facts {
 const MOST_NAMES: usize = 8;
 
 fn judge(name: &str, wanted: Use, facts: &Facts) -> String {
-    let Facts { socket, interfaces, container } = facts;
+    let Facts { socket, interfaces, container, is_file } = facts;
+    if *is_file {
+        return format!("a file has this name: the port that plays it is file:{name}");
+    }
     let without =
         "sim:NAME and file:LOG are ports without the kernel, and `candor doctor` tells more";
-    match socket {
-        Ok(()) => {}
+    let remedy = match socket {
+        Ok(()) => among(name, wanted, interfaces.as_deref()),
         Err(NoSocket::Forbidden) => {
             return format!(
                 "the kernel has CAN, but this process may not use it: allow the address family, such as with \
@@ -107,16 +113,28 @@ fn judge(name: &str, wanted: Use, facts: &Facts) -> String {
             );
         }
         Err(NoSocket::NotLoaded) => {
-            return format!("load CAN into the kernel: `sudo modprobe can-raw`; {without}");
+            format!("load CAN into the kernel: `sudo modprobe can-raw`; {without}")
         }
-        Err(NoSocket::NoModule) => {
-            return format!(
-                "this kernel was built or packaged without CAN: there is no module can-raw; {without}"
-            );
+        Err(NoSocket::NoModule) => format!(
+            "this kernel was built or packaged without CAN: there is no module can-raw; {without}"
+        ),
+    };
+    let Some(container) = container else { return remedy };
+    match socket {
+        Ok(()) => format!(
+            "{remedy}; this is a container ({container}), which has interfaces of the host only if it shares its network, or \
+             if they are moved here"
+        ),
+        Err(_) => {
+            format!("{remedy}; this is a container ({container}): modules are loaded on its host")
         }
     }
+}
+
+/// What to do where the kernel has interfaces, but none of this name.
+fn among(name: &str, wanted: Use, interfaces: Option<&[String]>) -> String {
     let kind = if wanted == Use::Can { "CAN interfaces" } else { "interfaces" };
-    let mut remedy = match interfaces.as_deref() {
+    let mut remedy = match interfaces {
         None => "list the interfaces with `ip link`".to_owned(),
         Some([]) => format!("there are no {kind} here: connect a controller and load its driver"),
         Some(names) => {
@@ -128,12 +146,6 @@ fn judge(name: &str, wanted: Use, facts: &Facts) -> String {
     if wanted == Use::Can && socket::interface_request(name).is_ok() {
         remedy.push_str(&format!(
             ", or make a virtual one: `sudo ip link add {name} type vcan && sudo ip link set {name} up`"
-        ));
-    }
-    if let Some(container) = container {
-        remedy.push_str(&format!(
-            "; this is a container ({container}), which has interfaces of the host only if it shares its network, or if \
-             they are moved here"
         ));
     }
     remedy
@@ -213,7 +225,8 @@ mod tests {
                 names(&[]),
                 Some("docker"),
                 format!(
-                    "this kernel was built or packaged without CAN: there is no module can-raw; {without}"
+                    "this kernel was built or packaged without CAN: there is no module can-raw; {without}; this is a \
+                     container (docker): modules are loaded on its host"
                 ),
             ),
             (
@@ -229,8 +242,12 @@ mod tests {
             ),
         ] {
             let container = container.map(str::to_owned);
-            let facts = Facts { socket, interfaces, container };
+            let facts = Facts { socket, interfaces, container, is_file: false };
             assert_eq!(judge(name, wanted, &facts), expected);
+            assert_eq!(
+                judge("drive.log", wanted, &Facts { is_file: true, ..facts }),
+                "a file has this name: the port that plays it is file:drive.log"
+            );
         }
     }
 }
