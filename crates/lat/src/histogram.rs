@@ -277,15 +277,23 @@ impl Histogram {
 
     /// The buckets that hold something, in rising order, cut to the minimum and the maximum.
     fn buckets(&self) -> impl Iterator<Item = Bin> + '_ {
-        let negative = self.negative.iter().enumerate().rev().map(|(index, &count)| {
-            let (low, high) = bucket_range(index).into_inner();
-            (0_i64.saturating_sub_unsigned(high), 0_i64.saturating_sub_unsigned(low), count)
-        });
-        let positive = self.positive.iter().enumerate().map(|(index, &count)| {
+        fn is_filled(&(_, &count): &(usize, &u64)) -> bool {
+            count > 0
+        }
+        // All others lie beyond the minimum and the maximum.
+        let lowest = bucket_index(self.min_ns.max(0).unsigned_abs());
+        let behind = u64::try_from(self.max_ns).map_or(0, |max_ns| bucket_index(max_ns) + 1);
+        let positive = self.positive.iter().enumerate().take(behind).skip(lowest);
+        let positive = positive.filter(is_filled).map(|(index, &count)| {
             let (low, high) = bucket_range(index).into_inner();
             (0_i64.saturating_add_unsigned(low), 0_i64.saturating_add_unsigned(high), count)
         });
-        negative.chain(positive).filter(|&(_, _, count)| count > 0).map(|(from, to, count)| Bin {
+        let negative = self.negative.iter().enumerate().rev();
+        let negative = negative.filter(is_filled).map(|(index, &count)| {
+            let (low, high) = bucket_range(index).into_inner();
+            (0_i64.saturating_sub_unsigned(high), 0_i64.saturating_sub_unsigned(low), count)
+        });
+        negative.chain(positive).map(|(from, to, count)| Bin {
             from_ns: from.max(self.min_ns),
             to_ns: to.min(self.max_ns),
             count,

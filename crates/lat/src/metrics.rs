@@ -73,6 +73,7 @@ pub enum Metric {
 }
 
 /// The one definition of a metric: `to - from`, some without what is known of the frame before it is sent.
+#[derive(Clone, Copy)]
 struct Definition {
     key: &'static str,
     label: &'static str,
@@ -114,7 +115,21 @@ impl Metric {
         Self::NetworkLatency,
     ];
 
-    const fn definition(self) -> Definition {
+    /// The definition, one look-up in a table that the compiler makes.
+    const fn definition(self) -> &'static Definition {
+        const TABLE: [Definition; Metric::ALL.len()] = {
+            let mut table = [Metric::ALL[0].define(); Metric::ALL.len()];
+            let mut index = 0;
+            while index < table.len() {
+                table[Metric::ALL[index] as usize] = Metric::ALL[index].define();
+                index += 1;
+            }
+            table
+        };
+        &TABLE[self as usize]
+    }
+
+    const fn define(self) -> Definition {
         const fn wait(key: &'static str, label: &'static str, to: Tap, from: Tap) -> Definition {
             Definition { key, label, to, from, known: None }
         }
@@ -191,7 +206,7 @@ impl Metric {
     /// The formula over [`Tap::name`]s, made of the definition that [`Metric::value`] computes.
     #[must_use]
     pub fn formula(self) -> String {
-        let Definition { to, from, known, .. } = self.definition();
+        let &Definition { to, from, known, .. } = self.definition();
         let rest = known.map_or_else(String::new, |known| format!(" - {known}"));
         format!("{} - {}{rest}", to.name(), from.name())
     }
@@ -207,9 +222,10 @@ impl Metric {
     /// `known_ns` is what is known of the frame before it is sent: on CAN its transmission on the target bus, start
     /// of frame to the end of the end-of-frame field; with a schedule the latency of the model. The result saturates at the ends of `i64` and is
     /// negative where the instrument is inaccurate.
+    #[inline]
     #[must_use]
     pub const fn value(self, taps: &Taps, known_ns: u64) -> Option<i64> {
-        let Definition { to, from, known, .. } = self.definition();
+        let &Definition { to, from, known, .. } = self.definition();
         match taps.distance_ns(from, to) {
             Some(distance_ns) if known.is_some() => {
                 Some(distance_ns.saturating_sub_unsigned(known_ns))

@@ -110,6 +110,7 @@ impl TapPath {
     }
 
     /// Where a tap is on this path, counted from 0.
+    #[inline]
     #[must_use]
     pub const fn place(&self, tap: Tap) -> Option<usize> {
         match self.places[tap as usize] {

@@ -28,6 +28,7 @@ impl Taps {
     }
 
     /// When the frame passed `tap`, if that is known.
+    #[inline]
     #[must_use]
     pub const fn at(&self, tap: Tap) -> Option<u64> {
         let Some(place) = self.path.place(tap) else { return None };
@@ -41,6 +42,7 @@ impl Taps {
     ///
     /// # Panics
     /// The tap is not on the path.
+    #[inline]
     pub const fn set(&mut self, tap: Tap, time_ns: u64) {
         match self.path.place(tap) {
             Some(place) => self.times_ns[place] = time_ns,
@@ -57,16 +59,14 @@ impl Taps {
 
     /// The time from one tap to another, if both are known: negative if `to` came first, which
     /// happens where the instrument is inaccurate.
+    #[inline]
     #[must_use]
     pub const fn distance_ns(&self, from: Tap, to: Tap) -> Option<i64> {
         let (Some(from), Some(to)) = (self.at(from), self.at(to)) else { return None };
-        let distance = to as i128 - from as i128;
-        Some(if distance > i64::MAX as i128 {
-            i64::MAX
-        } else if distance < i64::MIN as i128 {
-            i64::MIN
-        } else {
-            distance as i64
+        Some(match to.checked_signed_diff(from) {
+            Some(distance_ns) => distance_ns,
+            None if from < to => i64::MAX,
+            None => i64::MIN,
         })
     }
 }

@@ -20,7 +20,7 @@ pub struct PassageTag {
 }
 
 /// A frame on its way, or a copy of one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Flight {
     /// The number of the frame it began as, counted over all senders.
     pub(crate) identity: u64,

@@ -29,6 +29,19 @@ impl<T> Slab<T> {
         (self.slots.len() - 1) as u32
     }
 
+    /// One more thing that is like another.
+    #[inline]
+    pub(crate) fn duplicate(&mut self, id: u32) -> u32
+    where
+        T: Copy,
+    {
+        let Some(copy) = self.free.pop() else { return self.insert(self.slots[id as usize]) };
+        let id = id as usize;
+        self.slots.copy_within(id..=id, copy as usize);
+        self.is_live[copy as usize] = true;
+        copy
+    }
+
     #[inline]
     pub(crate) fn remove(&mut self, id: u32) {
         let was_live = std::mem::replace(&mut self.is_live[id as usize], false);
@@ -75,5 +88,8 @@ mod tests {
         assert_eq!((slab.insert('d'), slab[1]), (1, 'd'));
         slab[1] = 'e';
         assert_eq!((slab.len(), slab[1], slab.insert('f')), (3, 'e', 3));
+        slab.remove(0);
+        assert_eq!([slab.duplicate(1), slab.duplicate(2)], [0, 4]);
+        assert_eq!((slab.len(), slab[0], slab[4]), (5, 'e', 'c'));
     }
 }

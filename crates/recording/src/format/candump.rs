@@ -22,6 +22,7 @@ use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
 use crate::record::{Direction, InterfaceError, Interfaces, Record};
 use candor_wire::can::FrameError;
 use candor_wire::can::notation::{self, NotationError};
+use memchr::memchr;
 
 pub(super) static FORMAT: Format = Format {
     name: "candump",
@@ -76,7 +77,7 @@ type LineError = (usize, Reason);
 impl Decoder for CandumpDecoder {
     fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
         let window = input.get(..=MAX_LINE_LEN).unwrap_or(input);
-        let (line, consumed) = match window.iter().position(|&byte| byte == b'\n') {
+        let (line, consumed) = match memchr(b'\n', window) {
             Some(len) => (&window[..len], len + 1),
             None if window.len() > MAX_LINE_LEN => {
                 return Err(self.error((MAX_LINE_LEN, LONG_LINE), None));
@@ -156,11 +157,13 @@ impl CandumpDecoder {
     }
 }
 
-const fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\r')
+const BLANKS: [u8; 3] = [b' ', b'\t', b'\r'];
+
+fn is_blank(byte: u8) -> bool {
+    BLANKS.contains(&byte)
 }
 
-const fn is_space(byte: u8) -> bool {
+fn is_space(byte: u8) -> bool {
     is_blank(byte) || byte == b'\n'
 }
 
@@ -173,39 +176,92 @@ fn skip_blanks(line: &[u8], mut at: usize) -> usize {
 
 /// The bytes from `from` up to the next blank, and where they end.
 fn token(line: &[u8], from: usize) -> (&[u8], usize) {
-    let mut end = from;
-    while line.get(end).is_some_and(|&byte| !is_blank(byte)) {
-        end += 1;
+    let mut at = from;
+    loop {
+        // A byte below 0x21 borrows, and so its highest bit is set; what is borrowed changes no byte before it.
+        let bytes = eight_bytes(line, at);
+        let below = bytes.wrapping_sub(eight(0x21)) & !bytes & eight(0x80);
+        at += (below.trailing_zeros() / 8) as usize;
+        // Zeros behind the end are below, too.
+        match line.get(at) {
+            Some(&byte) if !is_blank(byte) => at += usize::from(byte < 0x21),
+            _ => {
+                let end = at.min(line.len());
+                return (line.get(from..end).unwrap_or_default(), end);
+            }
+        }
     }
-    (line.get(from..end).unwrap_or_default(), end)
 }
 
 /// Reads `12.500000)`; returns nanoseconds and where it ends.
-fn parse_time(line: &[u8], mut at: usize) -> Result<(u64, usize), LineError> {
-    let start = at;
-    let digit = |at: usize| line.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|&d| d < 10);
-    let mut seconds: u64 = 0;
-    while let Some(digit) = digit(at) {
-        // A saturated number of seconds is more than 64-bit nanoseconds hold, too.
-        seconds = seconds.saturating_mul(10).saturating_add(u64::from(digit));
-        at += 1;
+fn parse_time(line: &[u8], start: usize) -> Result<(u64, usize), LineError> {
+    const SCALES: [u64; 10] =
+        [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
+    let bad = |at| Err((at, Reason::Text(BAD_TIME)));
+    let (seconds, point) = digits(line, start);
+    if point == start || line.get(point) != Some(&b'.') {
+        return bad(point);
     }
-    if at == start || line.get(at) != Some(&b'.') {
-        return Err((at, Reason::Text(BAD_TIME)));
+    let (fraction, end) = digits(line, point + 1);
+    let places = end - point - 1;
+    let Some(&scale) = SCALES.get(places).filter(|_| places > 0) else {
+        return bad(if places > 0 { point + SCALES.len() } else { end });
+    };
+    if line.get(end) != Some(&b')') {
+        return bad(end);
     }
-    at += 1;
-    let mut nanos: u64 = 0;
-    let mut scale = NANOS_PER_SECOND;
-    while let Some(digit) = digit(at).filter(|_| scale > 1) {
-        scale /= 10;
-        nanos += u64::from(digit) * scale;
-        at += 1;
+    let time =
+        seconds.checked_mul(NANOS_PER_SECOND).and_then(|ns| ns.checked_add(fraction * scale));
+    time.map(|time| (time, end + 1)).ok_or((start, Reason::Text(LATE_TIME)))
+}
+
+/// The number that the decimal digits from `at` on make, and where they end. A saturated number is more
+/// seconds than 64-bit nanoseconds hold, too.
+fn digits(line: &[u8], mut at: usize) -> (u64, usize) {
+    const POWERS: [u64; 9] =
+        [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+    let mut number: u64 = 0;
+    loop {
+        let (part, len) = up_to_eight_digits(eight_bytes(line, at));
+        number = number.saturating_mul(POWERS[len]).saturating_add(part);
+        at += len;
+        if len < 8 {
+            return (number, at);
+        }
     }
-    if scale == NANOS_PER_SECOND || line.get(at) != Some(&b')') {
-        return Err((at, Reason::Text(BAD_TIME)));
-    }
-    let time = seconds.checked_mul(NANOS_PER_SECOND).and_then(|ns| ns.checked_add(nanos));
-    time.map(|time| (time, at + 1)).ok_or((start, Reason::Text(LATE_TIME)))
+}
+
+/// The bytes from `at` on, the first one lowest; zeros behind the end.
+fn eight_bytes(line: &[u8], at: usize) -> u64 {
+    let rest = line.get(at..).unwrap_or_default();
+    u64::from_le_bytes(rest.first_chunk().copied().unwrap_or_else(|| {
+        let mut padded = [0; 8];
+        padded[..rest.len()].copy_from_slice(rest);
+        padded
+    }))
+}
+
+/// The same byte eight times.
+const fn eight(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
+
+/// The number that the decimal digits at the beginning of eight bytes make, and how many there are.
+///
+/// All eight are added up at once: neighbours to numbers below 100, those to numbers below 10,000, and those to one.
+/// The first digit is in the lowest byte, so it is the left one that is multiplied before the right one is moved
+/// to its place and added.
+fn up_to_eight_digits(text: u64) -> (u64, usize) {
+    let digits = text ^ eight(b'0');
+    // The upper half of a byte is 0 for 0x30 to 0x3F, and 6 more reaches it from 0x3A on. What is carried beyond a
+    // byte changes none before it.
+    let others = (digits | digits.wrapping_add(eight(6))) & eight(0xF0);
+    let len = (others.trailing_zeros() / 8) as usize;
+    // As if zeros stood before them.
+    let digits = digits.checked_shl(64 - 8 * len as u32).unwrap_or(0);
+    let pairs = (digits * 10 + (digits >> 8)) & 0x00FF_00FF_00FF_00FF;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
+    ((fours * 10_000 + (fours >> 32)) & 0xFFFF_FFFF, len)
 }
 
 fn parse_direction(line: &[u8], at: usize) -> Result<Option<Direction>, LineError> {
@@ -317,6 +373,38 @@ mod tests {
         ] {
             let expected = vec![(time_ns, name.into(), direction, frame.parse().unwrap())];
             assert_eq!(decode(&FORMAT, line.as_bytes()), Ok(expected), "{line}");
+        }
+    }
+
+    proptest::proptest! {
+        /// Eight digits at once are what one after the other is, wherever something else is among them.
+        #[test]
+        fn digits_make_a_number(before in ".{0,3}", text in "[0-9]{0,22}", behind in "([^0-9].{0,9})?") {
+            let line = format!("{before}{text}{behind}");
+            let expected = text.bytes().fold(0_u64, |sum, digit| {
+                sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'))
+            });
+            let found = digits(line.as_bytes(), before.len());
+            proptest::prop_assert_eq!(found, (expected, before.len() + text.len()));
+        }
+
+        /// Only digits are digits, in any of eight places.
+        #[test]
+        fn only_digits_are_digits(place in 0..8_usize, byte: u8) {
+            let mut text = *b"12345678";
+            text[place] = byte;
+            let len = if byte.is_ascii_digit() { 8 } else { place };
+            let number = str::from_utf8(&text[..len]).unwrap().parse().unwrap_or(0);
+            proptest::prop_assert_eq!(up_to_eight_digits(u64::from_le_bytes(text)), (number, len));
+        }
+
+        /// A token is what stands before the next blank, whatever its bytes are.
+        #[test]
+        fn tokens_end_at_blanks(line in "[\x00-\x22a-cé]{0,40}", from in 0..40_usize) {
+            let line = line.as_bytes();
+            let from = from.min(line.len());
+            let len = line[from..].iter().position(|&byte| is_blank(byte)).unwrap_or(line.len() - from);
+            proptest::prop_assert_eq!(token(line, from), (&line[from..from + len], from + len));
         }
     }
 

@@ -10,7 +10,7 @@ use crate::event::{Random, Time};
 pub(super) const ERROR_TAIL_BITS: u32 = 8 + INTERMISSION_BITS;
 /// The recessive end of a frame without its intermission, in bits: acknowledge delimiter (1) and end of
 /// frame (7). The acknowledge slot before it is dominant.
-pub(super) const FRAME_TAIL_BITS: u32 = 1 + 7;
+const FRAME_TAIL_BITS: u32 = 1 + 7;
 /// An error flag, in bits; up to as many again follow where flags of several nodes overlap, so that
 /// 6 to 12 dominant bits are seen.
 const ERROR_FLAG_BITS: u32 = 6;
@@ -84,12 +84,18 @@ pub(super) struct Bus {
     pub(super) random: Random,
     /// Good bits before the next bad one.
     pub(super) until_error: u64,
+    /// How long the recessive end of a frame takes, and the intermission behind it.
+    pub(super) tail: Nanos,
+    pub(super) intermission: Nanos,
 }
 
 impl Bus {
     pub(super) fn new(config: BusConfig, mut random: Random) -> Self {
         let until_error = random.geometric(config.bit_error_rate);
+        let bits = |bits| Nanos::from_nanos(config.timing.nominal.duration_ns(bits));
         Self {
+            tail: bits(FRAME_TAIL_BITS),
+            intermission: bits(INTERMISSION_BITS),
             config,
             controllers: Vec::new(),
             on_wire: None,

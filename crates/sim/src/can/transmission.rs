@@ -3,9 +3,9 @@
 use candor_causes::Cause;
 use candor_time::Nanos;
 use candor_wire::can::ErrorState;
-use candor_wire::can::bits::{INTERMISSION_BITS, Length};
+use candor_wire::can::bits::Length;
 
-use super::bus::{ERROR_TAIL_BITS, FRAME_TAIL_BITS, SUSPEND_BITS, Transmission};
+use super::bus::{ERROR_TAIL_BITS, SUSPEND_BITS, Transmission};
 use super::controller::Slot;
 use super::{Can, Event};
 use crate::event::{Core, Includes, Time};
@@ -126,7 +126,7 @@ impl Can {
         // The intermission of an error frame is within.
         let (pause, tail) = match flagged_at {
             Some(_) => (Nanos::ZERO, bus_ref.bits(ERROR_TAIL_BITS)),
-            None => (bus_ref.bits(INTERMISSION_BITS), bus_ref.bits(FRAME_TAIL_BITS)),
+            None => (bus_ref.intermission, bus_ref.tail),
         };
         bus_ref.idle_at = now + pause;
         bus_ref.recessive_since = Time::from_nanos(now.as_nanos() - tail.as_nanos());
@@ -146,11 +146,10 @@ impl Can {
             }
         }
         let bus_ref = &self.buses[bus as usize];
-        let suspended_until = bus_ref.idle_at + bus_ref.bits(SUSPEND_BITS);
         for &sender in &senders {
             let controller = &mut self.controllers[sender as usize];
             if controller.state() == ErrorState::Passive {
-                controller.suspended_until = suspended_until;
+                controller.suspended_until = bus_ref.idle_at + bus_ref.bits(SUSPEND_BITS);
             }
         }
         self.ended = senders;

@@ -5,7 +5,7 @@ use candor_lat::{Tap, TapPath, Taps};
 
 use super::{Owner, World};
 use crate::event::Time;
-use crate::flight::{Flight, FlightId, Leg, PassageTag};
+use crate::flight::{FlightId, Leg, PassageTag};
 use crate::host::{Gateway, HostKind};
 use crate::medium::{ControllerId, Outcome};
 use crate::record::{Fate, Observer};
@@ -113,9 +113,9 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         }
         hearing.is_heard = true;
         let stamp = self.stamp(from, hearing);
-        let mut flight = self.copy_for(id, port);
-        flight.taps.set(Tap::SourceEnd, stamp.as_nanos());
-        Some(self.flights.insert(flight))
+        let copy = self.copy_for(id, port);
+        self.flights[copy].taps.set(Tap::SourceEnd, stamp.as_nanos());
+        Some(copy)
     }
 
     /// The stamp of a frame that ends now, the same for all that receive it.
@@ -134,8 +134,9 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// The copy of a frame on the wire that a host receives. What came from another gateway begins
     /// a new measurement, with the bus it came from as its source.
-    fn copy_for(&self, id: FlightId, port: u32) -> Flight {
-        let mut flight = self.flights[id].clone();
+    fn copy_for(&mut self, id: FlightId, port: u32) -> FlightId {
+        let copy = self.flights.duplicate(id);
+        let flight = &mut self.flights[copy];
         if let (Leg::Forwarded { .. }, Some(start)) = (flight.leg, flight.taps.at(Tap::TargetStart))
         {
             let queued = flight.taps.at(Tap::Enqueued).unwrap_or(start);
@@ -144,7 +145,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 .with(Tap::SourceStart, start);
         }
         flight.leg = Leg::Received { passage: PassageTag { origin: port, hops: 0 } };
-        flight
+        copy
     }
 
     /// A frame has been sent, and all receivers have it.

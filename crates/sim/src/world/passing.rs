@@ -27,7 +27,8 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// A copy of a received frame begins its way out.
     pub(super) fn fork(&mut self, id: FlightId, copy: &Copy) -> FlightId {
-        let mut flight: Flight = self.flights[id].clone();
+        let forked = self.flights.duplicate(id);
+        let flight = &mut self.flights[forked];
         flight.rewrite(&copy.frame);
         flight.leg = Leg::Forwarded {
             port: copy.port,
@@ -35,7 +36,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             passage: copy.passage,
             echo: copy.echo,
         };
-        self.flights.insert(flight)
+        forked
     }
 
     /// A received frame has been decided about: it ends, its copies live on.
@@ -52,10 +53,9 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             return self.refuse(id, cause, observer);
         }
         for &(job, cause) in &decision.refused {
-            let mut refused = self.flights[id].clone();
-            refused.leg =
+            let refused = self.flights.duplicate(id);
+            self.flights[refused].leg =
                 Leg::Forwarded { port: 0, job, passage: PassageTag::default(), echo: false };
-            let refused = self.flights.insert(refused);
             self.refuse(refused, cause, observer);
         }
         self.flights.remove(id);

@@ -130,6 +130,17 @@ pub fn parse(text: &[u8]) -> Result<Frame, NotationError> {
     } else {
         let mut data = [0; 64];
         let mut len = 0;
+        // As far as there are no points between the bytes, two digits at a time.
+        let (pairs, _) = text.get(at..).unwrap_or_default().as_chunks();
+        for (byte, &[high, low]) in data.iter_mut().zip(pairs) {
+            let (high, low) = (HEX[usize::from(high)], HEX[usize::from(low)]);
+            if (high | low) == 0xFF {
+                break;
+            }
+            *byte = high << 4 | low;
+            len += 1;
+        }
+        at += 2 * len;
         loop {
             if len > 0 && text.get(at) == Some(&b'.') {
                 at += 1;
