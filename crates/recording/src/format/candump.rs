@@ -76,6 +76,10 @@ type LineError = (usize, Reason);
 
 impl Decoder for CandumpDecoder {
     fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
+        if let Some((consumed, record)) = self.usual_line(input) {
+            self.lines += 1;
+            return Ok(Step::Record { consumed, record });
+        }
         let window = input.get(..=MAX_LINE_LEN).unwrap_or(input);
         let (line, consumed) = match memchr(b'\n', window) {
             Some(len) => (&window[..len], len + 1),
@@ -112,6 +116,35 @@ impl CandumpDecoder {
     fn error(&self, (at, reason): LineError, resume: Option<usize>) -> DecodeError {
         let position = Position::Text { line: self.lines + 1, column: at + 1 };
         DecodeError { position, reason, resume }
+    }
+
+    /// A whole line as candump writes it, of a classical data frame: `(1436509052.249713) can0 123#DEADBEEF`. `None` for
+    /// anything else that is a line, and for what is none.
+    #[inline]
+    fn usual_line(&mut self, input: &[u8]) -> Option<(usize, Record)> {
+        const TIME_LEN: usize = "(1436509052.249713) ".len();
+        let head: &[u8; TIME_LEN] = input.first_chunk()?;
+        let (seconds, micros) = match (digits(head, 1), digits(head, 12)) {
+            ((seconds, 11), (micros, 18)) => (seconds, micros),
+            _ => return None,
+        };
+        if (head[0], head[11], head[18], head[19]) != (b'(', b'.', b')', b' ') {
+            return None;
+        }
+        let at = first_below_0x21(input, TIME_LEN);
+        if input.get(at) != Some(&b' ') || at == TIME_LEN {
+            return None;
+        }
+        let name = &input[TIME_LEN..at];
+        let (frame, len) = notation::data_frame(&input[at + 1..])?;
+        let end = at + 1 + len;
+        if input.get(end) != Some(&b'\n') || end > MAX_LINE_LEN {
+            return None;
+        }
+        // Ten digits and six of them are less than 64 bits hold.
+        let time_ns = seconds * NANOS_PER_SECOND + micros * 1_000;
+        let interface = self.interfaces.intern(name).ok()?;
+        Some((end + 1, Record { time_ns, interface, direction: None, frame }))
     }
 
     fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError> {
@@ -176,19 +209,23 @@ fn skip_blanks(line: &[u8], mut at: usize) -> usize {
 
 /// The bytes from `from` up to the next blank, and where they end.
 fn token(line: &[u8], from: usize) -> (&[u8], usize) {
-    let mut at = from;
+    let mut end = first_below_0x21(line, from);
+    while line.get(end).is_some_and(|&byte| !is_blank(byte)) {
+        end = first_below_0x21(line, end + 1);
+    }
+    (line.get(from..end).unwrap_or_default(), end)
+}
+
+/// Where the first byte that is a blank or a control character is, from `at` on; the end, if there is none.
+fn first_below_0x21(line: &[u8], mut at: usize) -> usize {
     loop {
-        // A byte below 0x21 borrows, and so its highest bit is set; what is borrowed changes no byte before it.
+        // A byte below 0x21 borrows, and so its highest bit is set; what is borrowed changes no byte before it. The zeros
+        // behind the end do, too.
         let bytes = eight_bytes(line, at);
         let below = bytes.wrapping_sub(eight(0x21)) & !bytes & eight(0x80);
         at += (below.trailing_zeros() / 8) as usize;
-        // Zeros behind the end are below, too.
-        match line.get(at) {
-            Some(&byte) if !is_blank(byte) => at += usize::from(byte < 0x21),
-            _ => {
-                let end = at.min(line.len());
-                return (line.get(from..end).unwrap_or_default(), end);
-            }
+        if below != 0 {
+            return at;
         }
     }
 }
@@ -396,6 +433,34 @@ mod tests {
             let len = if byte.is_ascii_digit() { 8 } else { place };
             let number = str::from_utf8(&text[..len]).unwrap().parse().unwrap_or(0);
             proptest::prop_assert_eq!(up_to_eight_digits(u64::from_le_bytes(text)), (number, len));
+        }
+
+        /// Whatever is read as a usual line is what the line is.
+        #[test]
+        fn what_seems_usual_is_right(
+            time in "[0-9]{9,11}\\.[0-9]{5,7}|[ -~]{17}", between in " {1,2}|\t",
+            name in "[ -~]{0,9}|can[0-9]|c\nn", id in "[0-9A-Fa-f]{3}|[0-9A-Fa-f]{8}|[ -~]{0,9}",
+            data in "[0-9A-Fa-f.]{0,19}|[ -~]{0,20}", end in "( R|\r|| )\n[ -~]{0,9}",
+        ) {
+            let line = format!("({time}){between}{name} {id}#{data}{end}");
+            let (whole, _) = line.split_once('\n').unwrap();
+            let usual = CandumpDecoder::default().usual_line(line.as_bytes());
+            let parsed = CandumpDecoder::default().parse_line(whole.as_bytes());
+            if let Some((consumed, record)) = usual {
+                proptest::prop_assert_eq!((consumed, Ok(Some(record))), (whole.len() + 1, parsed));
+            }
+        }
+
+        /// What candump writes of classical data frames is a usual line.
+        #[test]
+        fn usual_lines_are_usual(
+            time in "[0-9]{10}\\.[0-9]{6}", name in "[!-~]{1,15}", id in "[0-7][0-9A-F]{2}|[01][0-9A-F]{7}",
+            data in "([0-9A-F]{2}){0,8}",
+        ) {
+            let line = format!("({time}) {name} {id}#{data}");
+            let usual = CandumpDecoder::default().usual_line(format!("{line}\n").as_bytes());
+            let parsed = CandumpDecoder::default().parse_line(line.as_bytes());
+            proptest::prop_assert_eq!(usual.map(|(_, record)| Ok(Some(record))), Some(parsed));
         }
 
         /// A token is what stands before the next blank, whatever its bytes are.

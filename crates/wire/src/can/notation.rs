@@ -173,6 +173,46 @@ pub fn parse(text: &[u8]) -> Result<Frame, NotationError> {
     ending(text, at, frame)
 }
 
+/// The classical data frame at the beginning, without points between its bytes, and how many bytes of the text it is: what nearly all
+/// of a recording is. `None` for anything else, of which [`parse`] knows more. What stands behind it is not looked at.
+#[inline]
+#[must_use]
+pub fn data_frame(text: &[u8]) -> Option<(Frame, usize)> {
+    let (can_id, at) = match text {
+        [_, _, _, b'#', ..] => (digits(&text[..3])?, 4),
+        [_, _, _, _, _, _, _, _, b'#', ..] => (digits(&text[..8])? | EFF_FLAG, 9),
+        _ => return None,
+    };
+    if can_id & ERR_FLAG != 0 {
+        return None;
+    }
+    let (pairs, _) = text[at..].as_chunks();
+    let mut data = [0; 8];
+    let mut len = 0;
+    for (byte, &[high, low]) in data.iter_mut().zip(pairs) {
+        let (high, low) = (HEX[usize::from(high)], HEX[usize::from(low)]);
+        if (high | low) == 0xFF {
+            break;
+        }
+        *byte = high << 4 | low;
+        len += 1;
+    }
+    Some((Frame::classical(can_id, data, len)?, at + 2 * usize::from(len)))
+}
+
+/// The number that hex digits make.
+#[inline]
+fn digits(text: &[u8]) -> Option<u32> {
+    let mut number = 0;
+    let mut all = 0;
+    for &byte in text {
+        let digit = HEX[usize::from(byte)];
+        all |= digit;
+        number = number << 4 | u32::from(digit);
+    }
+    (all != 0xFF).then_some(number)
+}
+
 /// The identifier word at the beginning, and where it ends.
 #[inline]
 fn identifier(text: &[u8]) -> Result<(u32, usize), NotationError> {
