@@ -507,9 +507,6 @@ impl Outlet {
             }
             Err(error) if is_too_large(&error) => Sent::Unsupported,
             Err(error) => {
-                if error.errno().and_then(Errno::name) == Some("ECONNREFUSED") {
-                    self.peer.doubt();
-                }
                 self.reach.refused(self.address, &error);
                 Sent::Down
             }

@@ -1,7 +1,7 @@
 //! Programs that are asked line by line, and answer so.
 //!
-//! Requests of a client are answered in their order. What does so may take its time: it runs in a thread of its own
-//! for each client, and the event loop goes on. A client that does not take an answer in time is
+//! Requests of a client are answered in their order. What does so may take its time: it runs in a thread of its own,
+//! one request at a time, and the event loop goes on. Requests that take long have another thread ([`THREADS`]). A client that does not take an answer in time is
 //! disconnected; so is one that watches nothing and asks nothing for a long time.
 
 use std::sync::Arc;
@@ -62,8 +62,17 @@ pub enum Reply {
     Last(Vec<u8>),
 }
 
-/// What requests mean. Several threads call it at once, one for each client.
+/// The threads that answer: one for requests that take long, one for all others.
+pub const THREADS: usize = 2;
+
+/// What requests mean. Up to [`THREADS`] threads call it at once.
 pub trait Protocol: Send + Sync + 'static {
+    /// Whether what a line asks for takes long: it is done after all others of that kind, beside those of the other.
+    fn takes_long(&self, line: &[u8]) -> bool {
+        let _ = line;
+        false
+    }
+
     /// Does what a line asks for.
     fn reply(&self, line: &[u8]) -> Reply;
 
@@ -86,14 +95,26 @@ pub async fn serve<P: Protocol>(listener: impl Into<Listener>, limits: Limits, p
     let Limits { gives_way, asks_within, .. } = limits;
     let room = Room { clients: limit, gives_way, asks_within };
     let protocol = Arc::new(protocol);
-    let converse = move |stream, client| converse(stream, client, limits, Arc::clone(&protocol));
+    let long = Arc::<Turn>::default();
+    let converse = move |stream, client| {
+        converse(stream, client, limits, Arc::clone(&protocol), Arc::clone(&long))
+    };
     clients::take(listener.into(), room, converse, &turned_away).await;
 }
 
-async fn converse<P: Protocol>(stream: Stream, client: Client, limits: Limits, protocol: Arc<P>) {
+/// Who has it does what takes long.
+type Turn = tokio::sync::Mutex<()>;
+
+async fn converse<P: Protocol>(
+    stream: Stream,
+    client: Client,
+    limits: Limits,
+    protocol: Arc<P>,
+    long: Arc<Turn>,
+) {
     let lines = Lines::new(limits.line_bytes);
     let mut session =
-        Session { stream, client: client.clone(), limits, protocol, lines, watch: None };
+        Session { stream, client: client.clone(), limits, protocol, long, lines, watch: None };
     tokio::select! {
         _ = session.run() => {}
         () = client.displaced() => {
@@ -116,6 +137,7 @@ struct Session<P> {
     client: Client,
     limits: Limits,
     protocol: Arc<P>,
+    long: Arc<Turn>,
     lines: Lines,
     watch: Option<Watch>,
 }
@@ -168,6 +190,11 @@ impl<P: Protocol> Session<P> {
                 }
             };
             self.client.busy();
+            let long = self.protocol.takes_long(&line).then(|| Arc::clone(&self.long));
+            let _turn = match &long {
+                Some(long) => Some(long.lock().await),
+                None => None,
+            };
             match self.ask(move |protocol| protocol.reply(&line)).await? {
                 Reply::Line(line) => self.send(&line).await?,
                 Reply::Watch(interval) => {

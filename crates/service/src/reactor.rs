@@ -23,10 +23,21 @@ impl Reactor {
     /// # Errors
     /// There can be no thread, or too many files are open.
     pub fn start(name: &str, serve: impl Future<Output = ()> + Send + 'static) -> io::Result<Self> {
-        // What may take its time is done for one client at a time.
+        Self::start_with(name, 1, serve)
+    }
+
+    /// The same with so many threads for what may take its time, instead of one.
+    ///
+    /// # Errors
+    /// As [`Reactor::start`].
+    pub fn start_with(
+        name: &str,
+        threads: usize,
+        serve: impl Future<Output = ()> + Send + 'static,
+    ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(1)
+            .max_blocking_threads(threads)
             .thread_name(name)
             .build()?;
         let handle = runtime.handle().clone();

@@ -37,6 +37,10 @@ struct Echo {
 }
 
 impl Protocol for Echo {
+    fn takes_long(&self, line: &[u8]) -> bool {
+        line == b"door"
+    }
+
     fn reply(&self, line: &[u8]) -> Reply {
         match line {
             b"door" => {
@@ -75,7 +79,8 @@ impl Scene {
         let listener = UnixListener::bind(&path).unwrap();
         let (door, arrived) = (Door::default(), Door::default());
         let echo = Echo { door: door.clone(), arrived: arrived.clone() };
-        let reactor = Reactor::start("lines", lines::serve(listener, limits, echo)).unwrap();
+        let serve = lines::serve(listener, limits, echo);
+        let reactor = Reactor::start_with("lines", lines::THREADS, serve).unwrap();
         Self { path, door, arrived, reactor }
     }
 
@@ -120,6 +125,21 @@ fn what_takes_time_stops_no_client_from_coming_and_going() {
     scene.door.open();
     assert_eq!(receive(&mut first), "passed\n");
     assert_eq!(receive(&mut third), "passed\n");
+}
+
+#[test]
+fn who_asks_for_little_waits_for_nothing_that_takes_long() {
+    let scene = Scene::new("long", Limits::default());
+    let mut long: Vec<_> = (0..3).map(|_| scene.connect()).collect();
+    long.iter_mut().for_each(|client| send(client, "door\n"));
+    scene.arrived.pass();
+    let mut client = scene.connect();
+    for _ in 0..3 {
+        send(&mut client, "here\n");
+        assert_eq!(receive(&mut client), "here\n");
+    }
+    scene.door.open();
+    long.iter_mut().for_each(|client| assert_eq!(receive(client), "passed\n"));
 }
 
 #[test]

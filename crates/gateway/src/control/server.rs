@@ -45,7 +45,8 @@ impl Listening {
     ) -> io::Result<Server> {
         let path = self.0.file.path().to_owned();
         let control = lines::serve(self.0, limits, Control(handler));
-        let reactor = Reactor::start("service", candor_service::both(control, other))?;
+        let served = candor_service::both(control, other);
+        let reactor = Reactor::start_with("service", lines::THREADS, served)?;
         Ok(Server { _reactor: reactor, path })
     }
 }
@@ -106,6 +107,11 @@ impl<H: Handler> Control<H> {
 }
 
 impl<H: Handler + 'static> Protocol for Control<H> {
+    /// Hosts are looked up and rules compiled: nobody who asks for counts waits for that.
+    fn takes_long(&self, line: &[u8]) -> bool {
+        matches!(Request::decode(line), Ok(Request::Load { .. }))
+    }
+
     fn reply(&self, line: &[u8]) -> Reply {
         match Request::decode(line) {
             Err(message) => Reply::Line(Self::error(message)),
