@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Counts the instructions of the hot paths under callgrind, and compares them with tests/instructions.txt.
+"""Counts the instructions of the hot paths under callgrind, and compares them with the table beside this file.
 
-    tests/instructions.py [--program FILE] [--write] [CASE...]
+    tests/instructions/count.py [--program FILE] [--write] [CASE...]
 
 A case is one of benches/instructions.rs. Each runs in a process of its own: a first time to warm up, then counted. The
 table has, for each case, instructions per operation and of which functions they are. Without --write, a case that differs
@@ -17,15 +17,16 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-TABLE = ROOT / "tests/instructions.txt"
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+TABLE = HERE / "table.txt"
 # By how much a count may differ from its line.
 TOLERANCE = 0.02
 # Functions of a case with a smaller part of its instructions than this stand together as "others".
 PART = 0.02
 HEAD = """\
 # Instructions per operation of the hot paths (benches/instructions.rs), and of which functions they are.
-# Written by `python3 tests/instructions.py --write`; compared by `python3 tests/instructions.py`.
+# Written by `python3 tests/instructions/count.py --write`; compared by `python3 tests/instructions/count.py`.
 """
 
 
@@ -35,11 +36,12 @@ class Failure(Exception):
 
 def build():
     """Compiles the cases as users' programs are compiled; the program."""
-    command = ["cargo", "bench", "--quiet", "-p", "candor-lab", "--bench", "instructions", "--no-run", "--message-format=json"]
+    command = ["cargo", "build", "--quiet", "--release", "-p", "candor-cli", "-p", "candor-counted"]
+    command += ["--message-format=json"]
     built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if built.returncode != 0:
         raise Failure("benches/instructions.rs does not compile")
-    found = re.findall(r'"executable":"([^"]*/instructions-[^"]*)"', built.stdout)
+    found = re.findall(r'"executable":"([^"]*/instructions)"', built.stdout)
     return found[-1]
 
 
@@ -163,14 +165,15 @@ def main():
         kept = {name: functions for name, functions in old.items() if name in known and made_by == version}
         TABLE.write_text(written(version, {**kept, **new}))
         return 0
-    if made_by != version:
-        raise Failure(f"{TABLE.name} is of {made_by}, and this is {version}; write it anew with --write")
     beside = set() if arguments.case else set(old) - known
     said = [f"{name}: the table has no such line; write it with --write" for name in sorted(set(new) - set(old))]
     said += [f"{name}: there is no such case any more; write the table with --write" for name in sorted(beside)]
     said += filter(None, (difference(name, old[name], new[name]) for name in sorted(new) if name in old))
     if said:
-        raise Failure("\n".join([*said, "If that is meant: python3 tests/instructions.py --write, in the same commit"]))
+        said.append("If that is meant: python3 tests/instructions/count.py --write, in the same commit")
+        if made_by != version:
+            said.append(f"The table is of {made_by}, and this is {version}: that alone may be the reason")
+        raise Failure("\n".join(said))
     print(f"{len(new)} cases, each within {TOLERANCE:.0%} of its line")
     return 0
 
