@@ -33,6 +33,7 @@ impl<T: Copy> Queue<T> {
         }
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, key: u32, item: T) -> Result<(), T> {
         if self.is_full() {
             return Err(item);
@@ -44,6 +45,7 @@ impl<T: Copy> Queue<T> {
     }
 
     /// Takes the first frame, to send it or for good.
+    #[inline]
     pub(crate) fn take(&mut self) -> Option<Sending<T>> {
         match self {
             Self::Fifo { waiting, again } => {
@@ -59,6 +61,7 @@ impl<T: Copy> Queue<T> {
     }
 
     /// A frame was destroyed and waits again, before those that came after it.
+    #[inline]
     pub(crate) fn put_back(&mut self, sending: Sending<T>) {
         match (self, sending.place) {
             (Self::Fifo { again, .. }, _) => *again = Some((sending.key, sending.item)),
@@ -68,6 +71,7 @@ impl<T: Copy> Queue<T> {
     }
 
     /// A frame that was taken does not come back.
+    #[inline]
     pub(crate) fn release(&mut self, sending: &Sending<T>) -> T {
         if let Self::Priority { waiting, .. } = self {
             waiting.give_up();
@@ -75,12 +79,14 @@ impl<T: Copy> Queue<T> {
         sending.item
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
         let taken = self.take()?;
         Some(self.release(&taken))
     }
 
     /// The arbitration key of the first frame.
+    #[inline]
     pub(crate) fn head(&self) -> Option<u32> {
         match self {
             Self::Fifo { waiting, again } => {
@@ -90,6 +96,7 @@ impl<T: Copy> Queue<T> {
         }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Fifo { waiting, again } => waiting.len() + usize::from(again.is_some()),
@@ -97,6 +104,7 @@ impl<T: Copy> Queue<T> {
         }
     }
 
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         match self {
             Self::Fifo { waiting, .. } => self.len() >= waiting.depth(),
