@@ -87,6 +87,59 @@ fn what_cannot_be_written_is_an_error_with_a_remedy() {
 }
 
 #[test]
+fn what_is_sent_into_a_recording_is_in_it_or_told() {
+    const PATIENCE: Nanos = Nanos::from_secs(300);
+    for (words, frames, cause) in [
+        ("bus generate file:there.log --count 5000 --flood", Some(5_000), "File too large"),
+        ("bus generate file:there.log --count 5000 --rate 20k/s", Some(5_000), "File too large"),
+        (
+            "bus send file:there.log --count 2000 123#1122334455667788",
+            Some(2_000),
+            "File too large",
+        ),
+        // No patience for what does not pass.
+        (
+            "bus send file:there.log --wait 1h --gap 2ms --count 2000 001#11",
+            Some(2_000),
+            "File too",
+        ),
+        ("bus replay drive.log file:there.pcapng --speed max --loop 20", None, "File too large"),
+        ("bus send file:full.log --count 2000 --gap 1h 123#", Some(2_000), "No space left"),
+    ] {
+        let scene = scene();
+        std::os::unix::fs::symlink("/dev/full", scene.path().join("full.log")).unwrap();
+        let begin = clock::now::<Monotonic>();
+        let output = start(scene.path(), words, Stdio::piped()).wait_with_output().unwrap();
+        let took = clock::now::<Monotonic>() - begin;
+        let says = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words}: {says}");
+        assert!(took < PATIENCE, "{words}: {took}");
+        assert!(says.contains(&format!("cannot be written: {cause}")), "{words}: {says}");
+        let remedy = if cause.starts_with("File") { "ulimit -f" } else { "free space" };
+        assert!(says.contains(remedy) && !says.contains("ip link"), "{words}: {says}");
+        let line = says.lines().find(|line| line.contains(" sent, ")).expect("figures");
+        let number = |what: &str| {
+            let before = line.split(what).next().filter(|before| before.len() < line.len());
+            before.and_then(|before| before.rsplit(' ').next()?.parse::<u64>().ok()).unwrap_or(0)
+        };
+        let (sent, refused, lost) = (number(" sent"), number(" refused"), number(" lost"));
+        let path = words.split(' ').find_map(|word| word.strip_prefix("file:")).unwrap();
+        let written = match path {
+            "full.log" => 0,
+            path => {
+                let recording = candor_recording::open(&scene.path().join(path), None).unwrap();
+                recording.map(Result::unwrap).count() as u64
+            }
+        };
+        assert_eq!(sent, written, "{words}: {says}");
+        match frames {
+            Some(frames) => assert_eq!(sent + refused + lost, frames, "{words}: {says}"),
+            None => assert!(says.contains("not read any further"), "{words}: {says}"),
+        }
+    }
+}
+
+#[test]
 fn a_gateway_lives_on_and_says_so() {
     let scene = scene();
     let mut gateway = start(scene.path(), "route run rules.toml", Stdio::piped());
