@@ -51,7 +51,11 @@ fn what_cannot_be_written_is_an_error_with_a_remedy() {
         ("log convert drive.log there.pcapng", false),
         ("bus record can0=file:drive.log?speed=max --output there.log", true),
         ("bus record can0=file:drive.log?speed=max --output there.pcapng", true),
+        ("bus record can0=file:drive.log?speed=max --id 0x123 --output there.log", true),
+        // Less than is written at once.
+        ("bus record can0=file:drive.log?speed=max --count 500 --output there.log", true),
         ("bus dump can0=file:drive.log?speed=max --log there.log", true),
+        ("bus dump can0=file:drive.log?speed=max --count 500 --log there.log", true),
     ] {
         let scene = scene();
         let said = File::create(scene.path().join("says")).unwrap();
@@ -82,6 +86,11 @@ fn what_cannot_be_written_is_an_error_with_a_remedy() {
             says.split_once(&format!("{name}: ")).filter(|_| words.contains("record"))
         {
             assert_eq!(number(said), frames, "{words}: {says}");
+            // What came and is not in the file is lost.
+            let (_, port) = says.split_once("can0: ").unwrap();
+            let lost = number(port.split_once(',').unwrap().1);
+            let came = if words.contains("--count 500") { 500 } else { number(port) };
+            assert_eq!(came, frames + lost, "{words}: {says}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use candor_bus::capture::{Capture, Captured, Next};
+use candor_bus::capture::{Capture, Captured, Next, Totals};
 use candor_bus::named::NamedPort;
 use candor_bus::outlet::Stop;
 use candor_diagnostics::Findings;
@@ -156,10 +156,15 @@ pub(super) fn follow(
 }
 
 /// Tells on standard error what each port counted.
-pub(super) fn tell_totals(capture: &Capture) {
-    for (port, name) in capture.names().enumerate() {
-        say!("{name}: {}", capture.totals(port));
+pub(super) fn tell_totals(capture: &Capture, totals: &[Totals]) {
+    for (name, totals) in capture.names().zip(totals) {
+        say!("{name}: {totals}");
     }
+}
+
+/// What each port counted.
+pub(super) fn totals(capture: &Capture) -> Vec<Totals> {
+    (0..capture.names().count()).map(|port| capture.totals(port)).collect()
 }
 
 /// Reads a DBC file. Warnings go to standard error.
