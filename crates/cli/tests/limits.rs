@@ -17,12 +17,18 @@ const RULES: &str = "bus.in = \"file:drive.log?loop=true&speed=max\"\nbus.out = 
 
 /// `candor WORDS`, whose files have at most 16 blocks of 512 bytes.
 fn start(folder: &Path, words: &str, stderr: Stdio) -> Child {
+    start_with(16, folder, words, Stdio::null(), stderr)
+}
+
+/// The same with another limit, in blocks.
+fn start_with(blocks: u32, folder: &Path, words: &str, stdout: Stdio, stderr: Stdio) -> Child {
+    let limited = format!("ulimit -f {blocks}; exec \"$0\" \"$@\"");
     Command::new("sh")
-        .args(["-c", "ulimit -f 16; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_candor")])
+        .args(["-c", &limited, env!("CARGO_BIN_EXE_candor")])
         .args(words.split(' '))
         .current_dir(folder)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(stdout)
         .stderr(stderr)
         .spawn()
         .unwrap()
@@ -92,6 +98,39 @@ fn what_cannot_be_written_is_an_error_with_a_remedy() {
             let came = if words.contains("--count 500") { 500 } else { number(port) };
             assert_eq!(came, frames + lost, "{words}: {says}");
         }
+    }
+}
+
+#[test]
+fn every_command_names_the_limit_that_stops_it() {
+    const EXPERIMENT: &str = "title = \"Two buses\"\ncount = 100\nper_frame = true\n\n\
+                              [bus.in]\nbitrate = \"1M\"\n\n[bus.out]\nbitrate = \"500k\"\n\n\
+                              [gateway]\ndelay = \"35us\"\n\n[traffic]\nkind = \"flood\"\n\n\
+                              [[experiment]]\nname = \"calm\"\n";
+    for words in [
+        "demo --out made",
+        "route compile rules.toml --output there.image",
+        "route convert rules.toml there.toml",
+        "route convert rules.toml --to toml",
+        "man --out pages",
+        "log decode drive.log --dbc small.dbc",
+        "bus dump can0=file:drive.log?speed=max",
+        "lab run two.toml --out made",
+    ] {
+        let scene = scene();
+        let rule = "\n[[rule]]\nfrom = \"in\"\nto = \"out\"\n";
+        fs::write(scene.path().join("rules.toml"), RULES.to_owned() + &rule.repeat(40)).unwrap();
+        fs::write(scene.path().join("two.toml"), EXPERIMENT).unwrap();
+        let dbc = "BU_: A\n\nBO_ 291 M: 8 A\n SG_ S : 0|8@1+ (1,0) [0|255] \"\" A\n";
+        fs::write(scene.path().join("small.dbc"), dbc).unwrap();
+        let stdout = File::create(scene.path().join("stdout")).unwrap();
+        let output = start_with(1, scene.path(), words, stdout.into(), Stdio::piped());
+        let output = output.wait_with_output().unwrap();
+        let says = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}: {says}");
+        let expected = "cannot be written: File too large (os error 27); raise the limit of file \
+                        sizes (`ulimit -f`";
+        assert!(says.contains(expected), "{words}: {says}");
     }
 }
 

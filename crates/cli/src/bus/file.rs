@@ -165,5 +165,6 @@ pub(super) fn record(
 }
 
 fn failure(name: &str, error: &io::Error) -> String {
-    format!("{name}: cannot be written: {error}; {}", candor_recording::remedy(error))
+    let remedy = candor_recording::remedy(error, "check the path, its permissions and the disk");
+    format!("{name}: cannot be written: {error}; {remedy}")
 }

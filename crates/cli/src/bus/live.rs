@@ -19,6 +19,7 @@ use candor_wire::can::Frame;
 
 use crate::color;
 use crate::file_kind::FileKind;
+use crate::output::unwritable;
 
 /// Set when somebody wants the command to end.
 static STOP: Stop = Stop::new(false);
@@ -70,7 +71,7 @@ impl Out {
                 self.is_open = false;
                 Ok(())
             }
-            Err(error) => Err(format!("standard output cannot be written: {error}")),
+            Err(error) => Err(unwritable(&error)),
             Ok(()) => Ok(()),
         }
     }
