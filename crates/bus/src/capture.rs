@@ -74,6 +74,8 @@ pub struct Totals {
     pub missing: u64,
     /// Datagrams that came again or late.
     pub out_of_order: u64,
+    /// Frames that came and could not be written where they were to go: what a caller counts.
+    pub unwritten: u64,
 }
 
 impl Totals {
@@ -89,20 +91,22 @@ impl Totals {
             overflow: sum(|counters| counters.overflow.get()),
             missing: sum(|counters| counters.missing.get()),
             out_of_order: sum(|counters| counters.out_of_order.get()),
+            unwritten: 0,
         }
     }
 
     /// Whether nothing is known to be lost.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
-        self.overflow == 0 && self.missing == 0
+        self.overflow == 0 && self.missing == 0 && self.unwritten == 0
     }
 }
 
 /// All of it in a few words; zeroes other than those of frames and losses are left out.
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {} lost", counted(self.frames, "frame"), self.overflow)?;
+        let lost = self.overflow.saturating_add(self.unwritten);
+        write!(f, "{}, {lost} lost", counted(self.frames, "frame"))?;
         if self.error_reports > 0 {
             write!(f, ", {}", counted(self.error_reports, "error report"))?;
         }

@@ -64,6 +64,8 @@ pub enum Refusal {
     Full,
     /// The interface was down or away for longer than one was ready to wait.
     Down,
+    /// Nothing leaves any more until somebody helps ([`Transmitter::has_failed`]).
+    Failed,
 }
 
 impl fmt::Display for Refusal {
@@ -72,6 +74,7 @@ impl fmt::Display for Refusal {
             Self::Unsupported => "the port does not support this kind of frame",
             Self::Full => "the port had no room in time",
             Self::Down => "the interface or the peer is down",
+            Self::Failed => "the port cannot go on",
         })
     }
 }
@@ -87,6 +90,8 @@ pub struct Delivery {
     pub full: u64,
     /// Frames that found the interface down.
     pub down: u64,
+    /// Frames that found a port which cannot go on, such as a recording on a full disk.
+    pub failed: u64,
     /// Frames that were taken and lost before they left, as far as the port knows.
     pub lost: u64,
     /// How many of those taken had to wait for room.
@@ -96,10 +101,16 @@ pub struct Delivery {
 }
 
 impl Delivery {
+    /// Frames that the port took and did not lose, as far as it knows.
+    #[must_use]
+    pub const fn sent(&self) -> u64 {
+        self.taken.saturating_sub(self.lost)
+    }
+
     /// Frames that the port did not take.
     #[must_use]
     pub const fn refused(&self) -> u64 {
-        self.unsupported + self.full + self.down
+        self.unsupported + self.full + self.down + self.failed
     }
 
     /// Whether every frame left.
@@ -118,6 +129,7 @@ impl Delivery {
             Outcome::Refused(Refusal::Unsupported) => self.unsupported += 1,
             Outcome::Refused(Refusal::Full) => self.full += 1,
             Outcome::Refused(Refusal::Down) => self.down += 1,
+            Outcome::Refused(Refusal::Failed) => self.failed += 1,
             Outcome::Stopped => {}
         }
     }
@@ -126,13 +138,17 @@ impl Delivery {
 /// `3 sent, 1 refused (1 not carried); 2 waited for room, 1.5ms in all`
 impl fmt::Display for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} sent, {} refused", self.taken, self.refused())?;
-        let causes: Vec<_> =
-            [(self.unsupported, "not supported"), (self.full, "no room"), (self.down, "down")]
-                .into_iter()
-                .filter(|(count, _)| *count > 0)
-                .map(|(count, cause)| format!("{count} {cause}"))
-                .collect();
+        write!(f, "{} sent, {} refused", self.sent(), self.refused())?;
+        let causes: Vec<_> = [
+            (self.unsupported, "not supported"),
+            (self.full, "no room"),
+            (self.down, "down"),
+            (self.failed, "failed"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, cause)| format!("{count} {cause}"))
+        .collect();
         if !causes.is_empty() {
             write!(f, " ({})", causes.join(", "))?;
         }
@@ -158,6 +174,20 @@ pub struct Outlet {
     counters: Arc<TransmitterCounters>,
     delivery: Delivery,
     patience: Nanos,
+    has_failed: bool,
+}
+
+/// What became of a port and its frames in the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// What messages call the port.
+    pub name: String,
+    /// How its frames fared.
+    pub delivery: Delivery,
+    /// Why frames did not leave, as far as the port knows.
+    pub trouble: Option<String>,
+    /// Whether everything that it took and did not lose has left, as far as it can tell.
+    pub is_drained: bool,
 }
 
 impl Outlet {
@@ -185,7 +215,8 @@ impl Outlet {
         patience: Nanos,
     ) -> Self {
         let counters = transmitter.counters();
-        Self { name, transmitter, counters, delivery: Delivery::default(), patience }
+        let delivery = Delivery::default();
+        Self { name, transmitter, counters, delivery, patience, has_failed: false }
     }
 
     /// What messages call it.
@@ -200,6 +231,23 @@ impl Outlet {
         Delivery { lost: self.counters.lost.get(), ..self.delivery }
     }
 
+    /// Whether nothing leaves any more until somebody helps. It stays so.
+    pub fn has_failed(&mut self) -> bool {
+        self.has_failed |= self.transmitter.has_failed();
+        self.has_failed
+    }
+
+    /// Why frames do not leave, if the port knows.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.counters.trouble.get()
+    }
+
+    /// Counts frames that are not tried any more, since the port has failed.
+    pub fn give_up(&mut self, frames: u64) {
+        self.delivery.failed += frames;
+    }
+
     /// Sends a frame. If there is no room, or the interface is down, it waits for that to pass.
     pub fn send(&mut self, frame: &Frame, time: &mut impl Time, stop: &Stop) -> Outcome {
         let outcome = self.attempt(frame, time, stop);
@@ -209,14 +257,12 @@ impl Outlet {
 
     fn attempt(&mut self, frame: &Frame, time: &mut impl Time, stop: &Stop) -> Outcome {
         // The usual case asks for no time.
-        let mut refusal = match self.transmitter.transmit(frame, true) {
-            Sent::Taken => return Outcome::Taken(Nanos::ZERO),
-            Sent::Unsupported => return Outcome::Refused(Refusal::Unsupported),
-            Sent::Full => Refusal::Full,
-            Sent::Down => Refusal::Down,
-        };
+        let Err(mut refusal) = self.offer(frame) else { return Outcome::Taken(Nanos::ZERO) };
         let start = time.now();
         loop {
+            if matches!(refusal, Refusal::Unsupported | Refusal::Failed) {
+                return Outcome::Refused(refusal);
+            }
             if stop.load(Ordering::Relaxed) {
                 return Outcome::Stopped;
             }
@@ -229,15 +275,24 @@ impl Outlet {
                 Refusal::Down => time.sleep_until(start + waited + most),
                 _ => time.wait(&mut *self.transmitter, most),
             }
-            refusal = match self.transmitter.transmit(frame, true) {
-                Sent::Taken => {
-                    let waited = time.now() - start;
-                    return Outcome::Taken(waited.max(Nanos::from_nanos(1)));
-                }
-                Sent::Unsupported => return Outcome::Refused(Refusal::Unsupported),
-                Sent::Full => Refusal::Full,
-                Sent::Down => Refusal::Down,
+            let Err(next) = self.offer(frame) else {
+                let waited = time.now() - start;
+                return Outcome::Taken(waited.max(Nanos::from_nanos(1)));
             };
+            refusal = next;
+        }
+    }
+
+    fn offer(&mut self, frame: &Frame) -> Result<(), Refusal> {
+        if self.has_failed {
+            return Err(Refusal::Failed);
+        }
+        match self.transmitter.transmit(frame, true) {
+            Sent::Taken => Ok(()),
+            Sent::Unsupported => Err(Refusal::Unsupported),
+            Sent::Full => Err(Refusal::Full),
+            Sent::Down if self.has_failed() => Err(Refusal::Failed),
+            Sent::Down => Err(Refusal::Down),
         }
     }
 
@@ -251,7 +306,7 @@ impl Outlet {
                 return true;
             }
             let waited = time.now() - start;
-            if waited >= self.patience || stop.load(Ordering::Relaxed) {
+            if waited >= self.patience || stop.load(Ordering::Relaxed) || self.has_failed() {
                 return false;
             }
             let most = (self.patience - waited).min(Nanos::from_millis(1));
@@ -262,10 +317,21 @@ impl Outlet {
             }
         }
     }
+
+    /// Drains the port and closes it. Only then is known which of the frames that it took it lost: a
+    /// recording is written by another thread.
+    pub fn finish(mut self, time: &mut impl Time, stop: &Stop) -> Finished {
+        let is_drained = self.drain(time, stop) || self.has_failed;
+        let Self { name, transmitter, counters, delivery, .. } = self;
+        drop(transmitter);
+        let delivery = Delivery { lost: counters.lost.get(), ..delivery };
+        let trouble = counters.trouble.get().filter(|_| !delivery.is_complete());
+        Finished { name, delivery, trouble, is_drained }
+    }
 }
 
-/// Sleeps until an instant, and meanwhile sends what ports kept back. False if somebody wants to
-/// stop.
+/// Sleeps until an instant, or until all ports have failed, and meanwhile sends what ports kept back. False
+/// if somebody wants to stop.
 pub fn sleep_until(
     outlets: &mut [Outlet],
     instant: Instant<Monotonic>,
@@ -288,7 +354,7 @@ pub fn sleep_until(
                 None => {}
             }
         }
-        if now >= instant {
+        if now >= instant || outlets.iter_mut().all(Outlet::has_failed) {
             return true;
         }
         time.sleep_until(look_up);
@@ -337,18 +403,31 @@ pub(crate) mod tests {
         pub(crate) given: Given,
         pub(crate) answers: Vec<Sent>,
         pub(crate) kept: Option<Instant<Monotonic>>,
+        /// After so many frames it has failed, and these it had lost.
+        pub(crate) fails_after: Option<usize>,
         pub(crate) counters: Arc<TransmitterCounters>,
     }
 
     impl Narrow {
         pub(crate) fn outlet(answers: Vec<Sent>) -> (Outlet, Given) {
             let given = Given::default();
-            let narrow =
-                Self { given: Arc::clone(&given), answers, kept: None, counters: Arc::default() };
+            let narrow = Self {
+                given: Arc::clone(&given),
+                answers,
+                kept: None,
+                fails_after: None,
+                counters: Arc::default(),
+            };
             (
                 Outlet::from_transmitter("test".into(), Box::new(narrow), Nanos::from_millis(200)),
                 given,
             )
+        }
+    }
+
+    impl Drop for Narrow {
+        fn drop(&mut self) {
+            self.counters.lost.add(self.fails_after.unwrap_or(0) as u64);
         }
     }
 
@@ -357,7 +436,10 @@ pub(crate) mod tests {
             if frame.is_fd() {
                 return Sent::Unsupported;
             }
-            let answer = self.answers.pop().unwrap_or(Sent::Taken);
+            let answer = match self.has_failed() {
+                true => Sent::Down,
+                false => self.answers.pop().unwrap_or(Sent::Taken),
+            };
             if answer == Sent::Taken {
                 self.given.lock().unwrap().push(*frame);
                 self.counters.frames.add(1);
@@ -375,6 +457,10 @@ pub(crate) mod tests {
         }
 
         fn wait(&mut self, _most: Nanos) {}
+
+        fn has_failed(&self) -> bool {
+            self.fails_after.is_some_and(|frames| self.given.lock().unwrap().len() >= frames)
+        }
 
         fn counters(&self) -> Arc<TransmitterCounters> {
             Arc::clone(&self.counters)
@@ -417,6 +503,38 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_port_that_has_failed_is_not_waited_for_and_what_it_lost_is_not_sent() {
+        let narrow = Narrow {
+            given: Given::default(),
+            answers: Vec::new(),
+            kept: None,
+            fails_after: Some(3),
+            counters: Arc::default(),
+        };
+        narrow.counters.trouble.set("the disk is full");
+        let patience = Nanos::from_secs(1);
+        let outlet = Outlet::from_transmitter("test".into(), Box::new(narrow), patience);
+        let mut outlets = [outlet];
+        let (mut time, stop) = (TestTime::default(), Stop::new(false));
+        for number in 0..5 {
+            let outcome = outlets[0].send(&frame("123#"), &mut time, &stop);
+            let is_taken = outcome == Outcome::Taken(Nanos::ZERO);
+            assert!(is_taken || outcome == Outcome::Refused(Refusal::Failed), "{outcome:?}");
+            assert_eq!(is_taken, number < 3);
+        }
+        assert!(sleep_until(&mut outlets, Instant::from_nanos(9_000), &mut time, &stop));
+        let [mut outlet] = outlets;
+        outlet.give_up(7);
+        let finished = outlet.finish(&mut time, &stop);
+        assert_eq!(time.now, Instant::ZERO, "it has waited");
+        assert_eq!(finished.trouble.as_deref(), Some("the disk is full"));
+        assert_eq!(
+            finished.delivery.to_string(),
+            "0 sent, 9 refused (9 failed), 3 lost after the port took them"
+        );
+    }
+
+    #[test]
     fn waiting_ends_when_somebody_wants_to_stop() {
         let (mut outlet, _) = Narrow::outlet(vec![Sent::Full; 100]);
         let (mut time, stop) = (TestTime::default(), Stop::new(true));
@@ -431,6 +549,7 @@ pub(crate) mod tests {
             given: Given::default(),
             answers: Vec::new(),
             kept: Some(Instant::from_nanos(1_000)),
+            fails_after: None,
             counters: Arc::default(),
         };
         let mut outlets =

@@ -100,7 +100,8 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
 
 fn write_files(folder: &Path, overwriting: Overwriting) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|error| {
-        format!("{} cannot be written: {error}; name another folder with --out", folder.display())
+        let remedy = candor_recording::remedy(&error, "name another folder with --out");
+        format!("{} cannot be written: {error}; {remedy}", folder.display())
     })?;
     FILES.iter().try_for_each(|(name, text)| overwriting.write(&folder.join(name), text.as_bytes()))
 }

@@ -29,8 +29,14 @@ pub(crate) fn print_more(text: &str) -> Result<bool, String> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(format!("standard output cannot be written: {error}")),
+        Err(error) => Err(unwritable(&error)),
     }
+}
+
+/// Why standard output cannot be written, and what to do.
+pub(crate) fn unwritable(error: &io::Error) -> String {
+    let remedy = candor_recording::remedy(error, "check where it goes");
+    format!("standard output cannot be written: {error}; {remedy}")
 }
 
 /// Says so if no CAN bus runs at these bit rates.

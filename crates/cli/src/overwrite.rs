@@ -79,9 +79,12 @@ pub(crate) fn refusal(path: &Path) -> String {
 fn failure(path: &Path, error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::AlreadyExists => refusal(path),
-        _ => format!(
-            "{}: cannot be written: {error}; check the folder and its permissions",
-            path.display()
-        ),
+        _ => unwritable(path, error, "check the folder and its permissions"),
     }
+}
+
+/// Why a file could not be written, and what to do: `otherwise` if the error does not tell.
+pub(crate) fn unwritable(path: &Path, error: &io::Error, otherwise: &'static str) -> String {
+    let remedy = candor_recording::remedy(error, otherwise);
+    format!("{}: cannot be written: {error}; {remedy}", path.display())
 }

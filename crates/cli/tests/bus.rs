@@ -317,6 +317,7 @@ fn dump_prints_json_lines() {
                 "overflow": 0,
                 "missing": 0,
                 "out_of_order": 0,
+                "unwritten": 0,
             }}),
         ]
     );

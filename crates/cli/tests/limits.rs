@@ -17,12 +17,18 @@ const RULES: &str = "bus.in = \"file:drive.log?loop=true&speed=max\"\nbus.out = 
 
 /// `candor WORDS`, whose files have at most 16 blocks of 512 bytes.
 fn start(folder: &Path, words: &str, stderr: Stdio) -> Child {
+    start_with(16, folder, words, Stdio::null(), stderr)
+}
+
+/// The same with another limit, in blocks.
+fn start_with(blocks: u32, folder: &Path, words: &str, stdout: Stdio, stderr: Stdio) -> Child {
+    let limited = format!("ulimit -f {blocks}; exec \"$0\" \"$@\"");
     Command::new("sh")
-        .args(["-c", "ulimit -f 16; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_candor")])
+        .args(["-c", &limited, env!("CARGO_BIN_EXE_candor")])
         .args(words.split(' '))
         .current_dir(folder)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(stdout)
         .stderr(stderr)
         .spawn()
         .unwrap()
@@ -51,7 +57,11 @@ fn what_cannot_be_written_is_an_error_with_a_remedy() {
         ("log convert drive.log there.pcapng", false),
         ("bus record can0=file:drive.log?speed=max --output there.log", true),
         ("bus record can0=file:drive.log?speed=max --output there.pcapng", true),
+        ("bus record can0=file:drive.log?speed=max --id 0x123 --output there.log", true),
+        // Less than is written at once.
+        ("bus record can0=file:drive.log?speed=max --count 500 --output there.log", true),
         ("bus dump can0=file:drive.log?speed=max --log there.log", true),
+        ("bus dump can0=file:drive.log?speed=max --count 500 --log there.log", true),
     ] {
         let scene = scene();
         let said = File::create(scene.path().join("says")).unwrap();
@@ -82,6 +92,97 @@ fn what_cannot_be_written_is_an_error_with_a_remedy() {
             says.split_once(&format!("{name}: ")).filter(|_| words.contains("record"))
         {
             assert_eq!(number(said), frames, "{words}: {says}");
+            // What came and is not in the file is lost.
+            let (_, port) = says.split_once("can0: ").unwrap();
+            let lost = number(port.split_once(',').unwrap().1);
+            let came = if words.contains("--count 500") { 500 } else { number(port) };
+            assert_eq!(came, frames + lost, "{words}: {says}");
+        }
+    }
+}
+
+#[test]
+fn every_command_names_the_limit_that_stops_it() {
+    const EXPERIMENT: &str = "title = \"Two buses\"\ncount = 100\nper_frame = true\n\n\
+                              [bus.in]\nbitrate = \"1M\"\n\n[bus.out]\nbitrate = \"500k\"\n\n\
+                              [gateway]\ndelay = \"35us\"\n\n[traffic]\nkind = \"flood\"\n\n\
+                              [[experiment]]\nname = \"calm\"\n";
+    for words in [
+        "demo --out made",
+        "route compile rules.toml --output there.image",
+        "route convert rules.toml there.toml",
+        "route convert rules.toml --to toml",
+        "man --out pages",
+        "log decode drive.log --dbc small.dbc",
+        "bus dump can0=file:drive.log?speed=max",
+        "lab run two.toml --out made",
+    ] {
+        let scene = scene();
+        let rule = "\n[[rule]]\nfrom = \"in\"\nto = \"out\"\n";
+        fs::write(scene.path().join("rules.toml"), RULES.to_owned() + &rule.repeat(40)).unwrap();
+        fs::write(scene.path().join("two.toml"), EXPERIMENT).unwrap();
+        let dbc = "BU_: A\n\nBO_ 291 M: 8 A\n SG_ S : 0|8@1+ (1,0) [0|255] \"\" A\n";
+        fs::write(scene.path().join("small.dbc"), dbc).unwrap();
+        let stdout = File::create(scene.path().join("stdout")).unwrap();
+        let output = start_with(1, scene.path(), words, stdout.into(), Stdio::piped());
+        let output = output.wait_with_output().unwrap();
+        let says = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}: {says}");
+        let expected = "cannot be written: File too large (os error 27); raise the limit of file \
+                        sizes (`ulimit -f`";
+        assert!(says.contains(expected), "{words}: {says}");
+    }
+}
+
+#[test]
+fn what_is_sent_into_a_recording_is_in_it_or_told() {
+    const PATIENCE: Nanos = Nanos::from_secs(300);
+    for (words, frames, cause) in [
+        ("bus generate file:there.log --count 5000 --flood", Some(5_000), "File too large"),
+        ("bus generate file:there.log --count 5000 --rate 20k/s", Some(5_000), "File too large"),
+        (
+            "bus send file:there.log --count 2000 123#1122334455667788",
+            Some(2_000),
+            "File too large",
+        ),
+        // No patience for what does not pass.
+        (
+            "bus send file:there.log --wait 1h --gap 2ms --count 2000 001#11",
+            Some(2_000),
+            "File too",
+        ),
+        ("bus replay drive.log file:there.pcapng --speed max --loop 20", None, "File too large"),
+        ("bus send file:full.log --count 2000 --gap 1h 123#", Some(2_000), "No space left"),
+    ] {
+        let scene = scene();
+        std::os::unix::fs::symlink("/dev/full", scene.path().join("full.log")).unwrap();
+        let begin = clock::now::<Monotonic>();
+        let output = start(scene.path(), words, Stdio::piped()).wait_with_output().unwrap();
+        let took = clock::now::<Monotonic>() - begin;
+        let says = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words}: {says}");
+        assert!(took < PATIENCE, "{words}: {took}");
+        assert!(says.contains(&format!("cannot be written: {cause}")), "{words}: {says}");
+        let remedy = if cause.starts_with("File") { "ulimit -f" } else { "free space" };
+        assert!(says.contains(remedy) && !says.contains("ip link"), "{words}: {says}");
+        let line = says.lines().find(|line| line.contains(" sent, ")).expect("figures");
+        let number = |what: &str| {
+            let before = line.split(what).next().filter(|before| before.len() < line.len());
+            before.and_then(|before| before.rsplit(' ').next()?.parse::<u64>().ok()).unwrap_or(0)
+        };
+        let (sent, refused, lost) = (number(" sent"), number(" refused"), number(" lost"));
+        let path = words.split(' ').find_map(|word| word.strip_prefix("file:")).unwrap();
+        let written = match path {
+            "full.log" => 0,
+            path => {
+                let recording = candor_recording::open(&scene.path().join(path), None).unwrap();
+                recording.map(Result::unwrap).count() as u64
+            }
+        };
+        assert_eq!(sent, written, "{words}: {says}");
+        match frames {
+            Some(frames) => assert_eq!(sent + refused + lost, frames, "{words}: {says}"),
+            None => assert!(says.contains("not read any further"), "{words}: {says}"),
         }
     }
 }

@@ -9,7 +9,8 @@
 //! `loop=true` begins again when the recording ends, for ever. Times go on growing, in the stamps and in
 //! the schedule: each round begins one usual gap behind the last frame of the round before. The usual
 //! gap is the mean one between the frames of the first round, at least 1 ns; a recording of one frame is
-//! repeated each second. The file is read again for each round, so it must be one: a pipe is refused.
+//! repeated each second. If the file was missing, empty or could not be read for a while, the next record comes
+//! at once, and the others after it as usual: the frames of that time are not made up for. The file is read again for each round, so it must be one: a pipe is refused.
 //! A recording without frames ends.
 //!
 //! A capture of Ethernet is a recording of CAN if it has datagrams of can2udp: those to UDP port 4858, or to the one
@@ -82,6 +83,9 @@ pub(crate) static DRIVER: Driver = Driver {
 
 /// Frames that are handed over at once.
 const BATCH: usize = 256;
+/// A loop that had to wait for its file, and goes on later than that, does not catch up. Reading is ahead of the
+/// replay, so a file that is there is not so late.
+const STANDSTILL: Nanos = Nanos::from_millis(20);
 /// How long the opening of a port waits for its file.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// What the trouble is after that.
@@ -135,29 +139,10 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
     };
     let mut port =
         Port { capabilities, receiver: None, transmitter: None, endpoint: None, control: None };
-    let path = Path::new(address.place());
     if wanted.receiver {
-        let request = Request {
-            name: name.clone(),
-            path: path.to_owned(),
-            interface: address.option("interface").map(Into::into),
-            wants_reports: wanted.error_reports,
-            is_loop: is_loop(address)?,
-            can_udp: can_udp(address)?,
-        };
-        let counters = Arc::<ReceiverCounters>::default();
-        port.receiver = Some(Box::new(Replay {
-            ahead: ReadAhead::open(request, Arc::clone(&counters), PATIENCE)?,
-            speed: speed(address)?,
-            wants_stamps: wanted.stamps,
-            most: wanted.recorded,
-            start: None,
-            failure: None,
-            wait: Wait::new(&name, wanted)?,
-            counters,
-            name: name.into(),
-        }));
+        port.receiver = Some(Box::new(Replay::open(address, wanted)?));
     } else if wanted.transmitter {
+        let path = Path::new(address.place());
         let recorder = Recorder::create(&name, path, may_replace(address)?, address)?;
         port.transmitter = Some(Box::new(recorder));
     }
@@ -212,6 +197,9 @@ struct Replay {
     name: Box<str>,
     ahead: ReadAhead,
     speed: Speed,
+    is_loop: bool,
+    /// Whether the next record was looked for when it had not been read.
+    was_unread: bool,
     wants_stamps: bool,
     /// How long after the first record it ends, by the stamps.
     most: Option<Nanos>,
@@ -236,11 +224,41 @@ enum Turn {
 }
 
 impl Replay {
+    fn open(address: &Address, wanted: Wanted) -> Result<Self, Error> {
+        let name = address.to_string();
+        let is_loop = is_loop(address)?;
+        let request = Request {
+            name: name.clone(),
+            path: address.place().into(),
+            interface: address.option("interface").map(Into::into),
+            wants_reports: wanted.error_reports,
+            is_loop,
+            can_udp: can_udp(address)?,
+        };
+        let counters = Arc::<ReceiverCounters>::default();
+        Ok(Self {
+            ahead: ReadAhead::open(request, Arc::clone(&counters), PATIENCE)?,
+            speed: speed(address)?,
+            is_loop,
+            was_unread: false,
+            wants_stamps: wanted.stamps,
+            most: wanted.recorded,
+            start: None,
+            failure: None,
+            wait: Wait::new(&name, wanted)?,
+            counters,
+            name: name.into(),
+        })
+    }
+
     /// Takes the next record if it is due.
     fn turn(&mut self, now: Instant<Monotonic>) -> Result<Turn, Error> {
         let record = match self.ahead.next()? {
             Next::Record(record) => record,
-            Next::Later => return Ok(Turn::Unread),
+            Next::Later => {
+                self.was_unread = true;
+                return Ok(Turn::Unread);
+            }
             Next::Ended => return Ok(Turn::Ended),
         };
         let (start, first) = *self.start.get_or_insert((now, record.time_ns));
@@ -248,7 +266,12 @@ impl Replay {
         if self.most.is_some_and(|most| since_first >= most) {
             return Ok(Turn::Ended);
         }
-        let due = self.speed.due(start, since_first);
+        let mut due = self.speed.due(start, since_first);
+        let was_unread = std::mem::take(&mut self.was_unread);
+        if self.is_loop && was_unread && now > due + STANDSTILL {
+            self.start = Some((start + (now - due), first));
+            due = now;
+        }
         if due > now {
             return Ok(Turn::At(due));
         }
@@ -482,6 +505,70 @@ mod tests {
         fs::remove_file(&path).unwrap();
         receive(&|_| trouble.is_there());
         drop(port);
+    }
+
+    #[test]
+    fn a_loop_whose_file_was_away_goes_on_now_and_as_usual() {
+        const GAP: Nanos = Nanos::from_millis(10);
+        // By the clock of this test alone: while the file is there, while it is not, and then.
+        const ROUNDS: u64 = 5;
+        for (speed, away) in [
+            (1, Nanos::from_secs(10)),
+            (1, Nanos::from_secs(100_000)),
+            (2, Nanos::from_millis(300)),
+            // The reader was late, and the file is there: nothing is put off.
+            (1, STANDSTILL),
+        ] {
+            let log: String = (0..10)
+                .map(|at| format!("(1000.{:06}) can0 {at:03X}#\n", at * GAP.as_nanos() / 1_000))
+                .collect();
+            let (folder, name) = recording(&log);
+            let [path, elsewhere] = ["drive.log", "away.log"].map(|name| folder.path().join(name));
+            let address: Address = format!("{name}?loop=true&speed={speed}").parse().unwrap();
+            let mut replay = Replay::open(&address, Wanted::RECEIVER).unwrap();
+            let gap = Nanos::from_nanos(GAP.as_nanos() / speed);
+            let mut now = Instant::from_nanos(1_000_000_000_000);
+            let begin = now;
+            let mut frames = 0;
+            // Until so many frames have come, or the reader has found nothing more.
+            let mut play = |now: &mut Instant<Monotonic>, most: u64, replay: &mut Replay| {
+                let mut came = Vec::new();
+                while (came.len() as u64) < most {
+                    let is_away = replay.counters.trouble.is_there();
+                    match replay.turn(*now).unwrap() {
+                        Turn::Due(record) => {
+                            assert_eq!(u64::from(record.frame.can_id()), frames % 10);
+                            frames += 1;
+                            came.push(*now);
+                        }
+                        Turn::At(due) => *now = due,
+                        Turn::Unread if is_away => break,
+                        Turn::Unread => std::thread::yield_now(),
+                        Turn::Ended => panic!("it has ended"),
+                    }
+                }
+                came
+            };
+            for (came, number) in play(&mut now, 10 * ROUNDS, &mut replay).iter().zip(0..) {
+                assert_eq!(*came, begin + gap * number, "frame {number}");
+            }
+            fs::rename(&path, &elsewhere).unwrap();
+            play(&mut now, u64::MAX, &mut replay);
+            let last = now;
+            now += away;
+            fs::rename(&elsewhere, &path).unwrap();
+            while replay.counters.trouble.is_there() {
+                std::thread::yield_now();
+            }
+            let back = now;
+            for (came, number) in play(&mut now, 10 * ROUNDS, &mut replay).iter().zip(0..) {
+                let expected = match away > STANDSTILL {
+                    true => back + gap * number,
+                    false => back.max(last + gap * (number + 1)),
+                };
+                assert_eq!(*came, expected, "frame {number} after {away}");
+            }
+        }
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Error {
 
     /// Lines per frame have no place of their own here: they go wherever the caller sends them.
     pub(crate) fn lines(error: io::Error) -> Self {
-        let remedy = candor_recording::remedy(&error);
+        let remedy = candor_recording::remedy(&error, "check where they go");
         Self::Other(format!("the lines per frame cannot be written: {error}; {remedy}"))
     }
 
@@ -59,7 +59,10 @@ impl Error {
     }
 
     pub(crate) fn write(path: &Path, source: io::Error) -> Self {
-        let remedy = "check the permissions and the free space, or name another folder with --out";
+        let remedy = candor_recording::remedy(
+            &source,
+            "check the permissions and the free space, or name another folder with --out",
+        );
         Self::io(path, "cannot be written", source, remedy)
     }
 }

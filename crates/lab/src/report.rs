@@ -380,7 +380,8 @@ fn unreadable(path: &Path, error: &io::Error) -> Error {
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Error {
-    let hint = "choose a folder that you may write to, or free some disk space";
+    let otherwise = "choose a folder that you may write to, or free some disk space";
+    let hint = candor_recording::remedy(error, otherwise);
     Error::new(path, format!("cannot be written: {error}"), hint)
 }
 

@@ -259,6 +259,12 @@ pub trait Transmitter: Send {
         true
     }
 
+    /// Whether nothing leaves any more until somebody helps, as with a full disk, whose reason is in
+    /// [`TransmitterCounters::trouble`]. An interface that is down is expected to come back.
+    fn has_failed(&self) -> bool {
+        false
+    }
+
     /// What it counts; stays valid when the transmitter is in another thread.
     fn counters(&self) -> Arc<TransmitterCounters>;
 }

@@ -72,15 +72,15 @@ impl RecordingError {
     }
 }
 
-/// What helps when a file cannot be read or written.
+/// What helps when any file cannot be read or written; `otherwise` if the error does not tell.
 #[must_use]
-pub fn remedy(error: &io::Error) -> &'static str {
+pub fn remedy(error: &io::Error, otherwise: &'static str) -> &'static str {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space on its disk",
         ErrorKind::FileTooLarge => {
-            "raise the limit of file sizes (`ulimit -f`, or LimitFSIZE= of systemd), or split the output"
+            "raise the limit of file sizes (`ulimit -f`, or LimitFSIZE= of systemd), or write smaller files"
         }
-        _ => "check the path, its permissions and the disk",
+        _ => otherwise,
     }
 }
 
@@ -89,7 +89,8 @@ impl fmt::Display for RecordingError {
         let (name, problem) = &*self.0;
         match problem {
             Problem::Io(what, error) => {
-                write!(f, "{name}: {what}: {error}; {}", remedy(error))
+                let remedy = remedy(error, "check the path, its permissions and the disk");
+                write!(f, "{name}: {what}: {error}; {remedy}")
             }
             Problem::UnknownContent => {
                 write!(

@@ -300,14 +300,15 @@ impl Dump {
 
     /// True unless the database describes none of the frames.
     fn finish(mut self, capture: &Capture) -> Answer {
+        let totals = live::totals(capture);
         if matches!(self.shape, Shape::Json) {
-            for (port, name) in capture.names().enumerate() {
-                let totals = PortTotals::new(name, &capture.totals(port));
+            for (name, totals) in capture.names().zip(&totals) {
+                let totals = PortTotals::new(name, totals);
                 self.out.write(&json::line(&totals)?)?;
             }
         }
         self.out.flush()?;
-        live::tell_totals(capture);
+        live::tell_totals(capture, &totals);
         let shows_all = self.view.as_ref().is_none_or(View::is_everything);
         if !self.selection.is_everything() || !shows_all {
             say!("shown: {}", counted(self.shown, "frame"));
@@ -317,8 +318,10 @@ impl Dump {
         if is_misfit && !self.is_told {
             self.tell_misfit();
         }
-        if let Some(log) = self.log {
+        if let Some(mut log) = self.log {
+            let flushed = log.flush();
             log.finish()?;
+            flushed?;
         }
         Ok(!is_misfit)
     }

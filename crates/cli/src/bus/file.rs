@@ -20,11 +20,12 @@ pub(super) struct LogFile {
     target: Target,
     encoder: Box<dyn Encoder>,
     buffer: Vec<u8>,
-    /// Where in the buffer a record ends, or what stands before all of them, and how many frames there are up to there.
-    ends: Vec<(usize, u64)>,
+    /// Where in the buffer a record ends, and its port, or what stands before all of them.
+    ends: Vec<(usize, Option<usize>)>,
     nanoseconds: bool,
     written: u64,
-    frames: u64,
+    /// Of each port.
+    frames: Vec<u64>,
     /// When the buffer is written at the latest.
     due: Instant<Monotonic>,
 }
@@ -67,14 +68,19 @@ impl LogFile {
         let encoder = format.encoder(&mut buffer);
         let due = clock::now::<Monotonic>() + KEPT_BACK;
         let nanoseconds = nanoseconds || format.name != CANDUMP;
-        let ends = vec![(buffer.len(), 0)];
-        let (written, frames) = (0, 0);
+        let ends = vec![(buffer.len(), None)];
+        let (written, frames) = (0, vec![0; ports]);
         Ok(Self { name, format, target, encoder, buffer, ends, nanoseconds, written, frames, due })
     }
 
     /// How many bytes the recording has so far.
     pub(super) const fn bytes(&self) -> u64 {
         self.written + self.buffer.len() as u64
+    }
+
+    /// How many frames of each port the recording has so far.
+    pub(super) fn frames(&self) -> &[u64] {
+        &self.frames
     }
 
     /// Appends a frame that a port of this title received.
@@ -88,8 +94,8 @@ impl LogFile {
         self.encoder
             .encode(&record(captured, direction, self.nanoseconds), title, &mut self.buffer)
             .map_err(|error| format!("{}: {error}", self.name))?;
-        self.frames += 1;
-        self.ends.push((self.buffer.len(), self.frames));
+        self.frames[captured.port] += 1;
+        self.ends.push((self.buffer.len(), Some(captured.port)));
         if self.buffer.len() >= BUFFER_LEN { self.flush() } else { Ok(()) }
     }
 
@@ -103,7 +109,8 @@ impl LogFile {
         self.flush()
     }
 
-    fn flush(&mut self) -> Result<(), String> {
+    /// Writes what has been kept back. Of what does not fit, nothing stays: the recording is whole up to there.
+    pub(super) fn flush(&mut self) -> Result<(), String> {
         let mut done = 0;
         let outcome = loop {
             match self.target.write(&self.buffer[done..]) {
@@ -115,11 +122,11 @@ impl LogFile {
             }
         };
         if outcome.is_err() {
-            // Of the record that did not fit, nothing stays.
-            let whole = self.ends.iter().rfind(|(end, _)| *end <= done);
-            let none =
-                (0, self.ends.first().map_or(self.frames, |(_, first)| first.saturating_sub(1)));
-            (done, self.frames) = whole.copied().unwrap_or(none);
+            let whole = self.ends.partition_point(|(end, _)| *end <= done);
+            for port in self.ends.drain(whole..).filter_map(|(_, port)| port) {
+                self.frames[port] -= 1;
+            }
+            done = self.ends.last().map_or(0, |(end, _)| *end);
             let _ = self.target.truncate(self.written + done as u64);
         }
         self.written += done as u64;
@@ -133,7 +140,12 @@ impl LogFile {
         self.flush()?;
         let Self { name, format, target, written, frames, .. } = self;
         target.finish().map_err(|error| failure(&name, &error))?;
-        Ok(Recording { file: name, format: format.name, frames, bytes: written })
+        Ok(Recording {
+            file: name,
+            format: format.name,
+            frames: frames.iter().sum(),
+            bytes: written,
+        })
     }
 }
 
@@ -153,5 +165,6 @@ pub(super) fn record(
 }
 
 fn failure(name: &str, error: &io::Error) -> String {
-    format!("{name}: cannot be written: {error}; {}", candor_recording::remedy(error))
+    let remedy = candor_recording::remedy(error, "check the path, its permissions and the disk");
+    format!("{name}: cannot be written: {error}; {remedy}")
 }

@@ -1,7 +1,7 @@
 //! `candor bus generate`: frames out of a seed.
 
 use candor_bus::generate::{Data, Generator, Ids, Lengths, Pace, Rate, Settings};
-use candor_bus::outlet::{Outcome, RealTime};
+use candor_bus::outlet::{Outcome, RealTime, Refusal};
 use candor_bus::rates::RatedPort;
 use candor_bus::schedule::Schedule;
 use candor_output::say;
@@ -97,18 +97,24 @@ pub(super) fn run(args: &GenerateArgs) -> Answer {
     let mut outlets = args.sending.open([address])?;
     let mut time = RealTime;
     let mut schedule = Schedule::start(&mut time);
-    for ((due, frame), _) in generator.zip(0..count) {
+    for ((due, frame), number) in generator.zip(0..count) {
         if due >= end || schedule.passed(&mut time) >= latest {
             break;
         }
         match schedule.send(&mut outlets, 0, &frame, due, &mut time, stop) {
             Outcome::Stopped => break,
+            Outcome::Refused(Refusal::Failed) => {
+                if args.time.is_none() {
+                    outlets.iter_mut().for_each(|outlet| outlet.give_up(count - number - 1));
+                }
+                break;
+            }
             Outcome::Refused(_) if is_hopeless(&outlets) => break,
             Outcome::Taken(_) | Outcome::Refused(_) => {}
         }
     }
     let punctuality = Some(schedule.punctuality());
-    let is_complete = args.sending.report(&mut outlets, punctuality, args.flood, stop)?;
+    let is_complete = args.sending.report(outlets, punctuality, args.flood, stop)?;
     say!("seed {}", args.seed);
     Ok(is_complete)
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use candor_bus::capture::{Capture, Captured, Next};
+use candor_bus::capture::{Capture, Captured, Next, Totals};
 use candor_bus::named::NamedPort;
 use candor_bus::outlet::Stop;
 use candor_diagnostics::Findings;
@@ -19,6 +19,7 @@ use candor_wire::can::Frame;
 
 use crate::color;
 use crate::file_kind::FileKind;
+use crate::output::unwritable;
 
 /// Set when somebody wants the command to end.
 static STOP: Stop = Stop::new(false);
@@ -70,7 +71,7 @@ impl Out {
                 self.is_open = false;
                 Ok(())
             }
-            Err(error) => Err(format!("standard output cannot be written: {error}")),
+            Err(error) => Err(unwritable(&error)),
             Ok(()) => Ok(()),
         }
     }
@@ -156,10 +157,15 @@ pub(super) fn follow(
 }
 
 /// Tells on standard error what each port counted.
-pub(super) fn tell_totals(capture: &Capture) {
-    for (port, name) in capture.names().enumerate() {
-        say!("{name}: {}", capture.totals(port));
+pub(super) fn tell_totals(capture: &Capture, totals: &[Totals]) {
+    for (name, totals) in capture.names().zip(totals) {
+        say!("{name}: {totals}");
     }
+}
+
+/// What each port counted.
+pub(super) fn totals(capture: &Capture) -> Vec<Totals> {
+    (0..capture.names().count()).map(|port| capture.totals(port)).collect()
 }
 
 /// Reads a DBC file. Warnings go to standard error.

@@ -83,7 +83,7 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
     let mut load = Load { ports, width, out: Out::new(), json: args.json };
     let followed = live::follow(&mut capture, End::after(args.time, &named), stop, &mut load);
     let finished = load.finish(args.top);
-    live::tell_totals(&capture);
+    live::tell_totals(&capture, &live::totals(&capture));
     followed.and(finished)?;
     Ok(true)
 }

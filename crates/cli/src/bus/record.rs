@@ -80,6 +80,10 @@ pub(super) fn run(args: &RecordArgs) -> Answer {
         file: Some(file),
         files,
         done: Vec::new(),
+        unwanted: vec![0; args.ports.len()],
+        taken: vec![0; args.ports.len()],
+        written: vec![0; args.ports.len()],
+        is_failing: false,
         frames_left: args.count.unwrap_or(u64::MAX),
         bytes_left: args.size.unwrap_or(u64::MAX),
     };
@@ -87,7 +91,16 @@ pub(super) fn run(args: &RecordArgs) -> Answer {
         live::follow(&mut capture, End::after(args.time, &args.ports), stop, &mut recorder);
     // What came up to a failure is kept.
     let finished = recorder.finish_file();
-    let totals: Vec<Totals> = (0..args.ports.len()).map(|port| capture.totals(port)).collect();
+    let mut totals = live::totals(&capture);
+    for (port, totals) in totals.iter_mut().enumerate() {
+        let (taken, unwanted) = (recorder.taken[port], recorder.unwanted[port]);
+        totals.unwritten = taken - recorder.written[port];
+        if recorder.is_failing {
+            // And what came behind them.
+            let came = totals.frames + totals.error_reports;
+            totals.unwritten += came.saturating_sub(taken + unwanted);
+        }
+    }
     if args.json {
         let ports = capture.names().zip(&totals);
         let ports = ports.map(|(name, totals)| PortTotals::new(name, totals));
@@ -97,7 +110,7 @@ pub(super) fn run(args: &RecordArgs) -> Answer {
         let (frames, bytes) = (counted(file.frames, "frame"), counted(file.bytes, "byte"));
         say!("{}: {frames}, {bytes}", file.file);
     }
-    live::tell_totals(&capture);
+    live::tell_totals(&capture, &totals);
     followed.and(finished)?;
     Ok(totals.iter().all(Totals::is_complete))
 }
@@ -109,6 +122,12 @@ struct Recorder {
     file: Option<LogFile>,
     files: Files,
     done: Vec<Recording>,
+    /// Frames of each port that were not selected, those that were, and those in files that are done.
+    unwanted: Vec<u64>,
+    taken: Vec<u64>,
+    written: Vec<u64>,
+    /// Whether it ended since a file could not be written.
+    is_failing: bool,
     frames_left: u64,
     bytes_left: u64,
 }
@@ -116,17 +135,13 @@ struct Recorder {
 impl Follower for Recorder {
     fn take(&mut self, captured: &Captured) -> Result<ControlFlow<()>, String> {
         if !self.selection.takes(&captured.received.frame) {
+            self.unwanted[captured.port] += 1;
             return Ok(ControlFlow::Continue(()));
         }
-        let is_full = self.file.as_ref().is_none_or(|file| self.files.is_full(file));
-        if is_full {
-            self.finish_file()?;
-            self.file = Some(self.files.next()?);
-        }
-        let Some(file) = &mut self.file else { return Ok(ControlFlow::Break(())) };
-        let before = file.bytes();
-        file.write(captured, &self.titles[captured.port])?;
-        self.bytes_left = self.bytes_left.saturating_sub(file.bytes() - before);
+        self.taken[captured.port] += 1;
+        let written = self.write(captured);
+        self.is_failing |= written.is_err();
+        self.bytes_left = self.bytes_left.saturating_sub(written?);
         self.frames_left -= 1;
         Ok(match self.frames_left > 0 && self.bytes_left > 0 {
             true => ControlFlow::Continue(()),
@@ -136,17 +151,39 @@ impl Follower for Recorder {
 
     fn pause(&mut self) -> Result<ControlFlow<()>, String> {
         if let Some(file) = &mut self.file {
-            file.pause()?;
+            let written = file.pause();
+            self.is_failing |= written.is_err();
+            written?;
         }
         Ok(ControlFlow::Continue(()))
     }
 }
 
 impl Recorder {
+    /// Writes a frame, into a new file if that is due. How many bytes it has.
+    fn write(&mut self, captured: &Captured) -> Result<u64, String> {
+        let is_full = self.file.as_ref().is_none_or(|file| self.files.is_full(file));
+        if is_full {
+            self.finish_file()?;
+            self.file = Some(self.files.next()?);
+        }
+        let Some(file) = &mut self.file else { return Ok(0) };
+        let before = file.bytes();
+        file.write(captured, &self.titles[captured.port])?;
+        Ok(file.bytes() - before)
+    }
+
+    /// Puts the file in its place, with as much as could be written.
     fn finish_file(&mut self) -> Result<(), String> {
-        let Some(file) = self.file.take() else { return Ok(()) };
-        self.done.push(file.finish()?);
-        Ok(())
+        let Some(mut file) = self.file.take() else { return Ok(()) };
+        let flushed = file.flush();
+        let frames = file.frames().to_vec();
+        let finished = file.finish();
+        self.done.push(finished?);
+        for (written, frames) in self.written.iter_mut().zip(frames) {
+            *written += frames;
+        }
+        flushed
     }
 }
 

@@ -118,6 +118,7 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
         routes: Vec::new(),
         left_out: 0,
         error_reports: 0,
+        has_failed: false,
         has_records: false,
     };
     let mut result = Ok(());
@@ -126,13 +127,13 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
             first = open(args)?;
         }
         result = replay.pass(&mut first, &mut outlets, stop);
-        if result.is_err() || stop.load(std::sync::atomic::Ordering::Relaxed) {
+        if result.is_err() || stop.load(std::sync::atomic::Ordering::Relaxed) || replay.has_failed {
             break;
         }
     }
     let punctuality = Some(replay.schedule.punctuality());
     let is_flood = args.speed == Speed::Max;
-    let is_complete = args.sending.report(&mut outlets, punctuality, is_flood, stop)?;
+    let is_complete = args.sending.report(outlets, punctuality, is_flood, stop)?;
     for (count, what, why) in [
         (replay.left_out, "record", "skipped because of --id, or because no port takes them"),
         (replay.error_reports, "error report", "skipped: they cannot be sent"),
@@ -141,6 +142,9 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
         if count > 0 {
             say!("{}: {} {why}", args.file.display(), counted(count, what));
         }
+    }
+    if replay.has_failed {
+        say!("{}: was not read any further, since no port takes frames now", args.file.display());
     }
     if !replay.has_records {
         say!("{}: the recording has no CAN frames{}", args.file.display(), no_can_hint(&first));
@@ -192,6 +196,8 @@ struct Replay<'a> {
     routes: Vec<Option<usize>>,
     left_out: u64,
     error_reports: u64,
+    /// Whether no port takes frames any more.
+    has_failed: bool,
     /// Whether the recording has anything at all.
     has_records: bool,
 }
@@ -216,7 +222,8 @@ impl Replay<'_> {
             let Some(which) = self.route(recording, &record) else { continue };
             let outcome =
                 self.schedule.send(outlets, which, &record.frame, last, &mut RealTime, stop);
-            if outcome == Outcome::Stopped {
+            self.has_failed = outlets.iter_mut().all(Outlet::has_failed);
+            if outcome == Outcome::Stopped || self.has_failed {
                 return Ok(());
             }
         }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use candor_bus::outlet::{Outcome, RealTime, Refusal};
+use candor_bus::outlet::{Outcome, Outlet, RealTime, Refusal};
 use candor_bus::schedule::Schedule;
 use candor_bus::words;
 use candor_output::say;
@@ -49,6 +49,7 @@ pub(super) fn run(args: &SendArgs) -> Answer {
     let mut time = RealTime;
     let mut schedule = Schedule::start(&mut time);
     let all = (0..args.count).flat_map(|_| &frames);
+    let count = args.count.saturating_mul(frames.len() as u64);
     for (number, frame) in (0_u64..).zip(all) {
         match schedule.send(&mut outlets, 0, frame, args.gap * number, &mut time, stop) {
             Outcome::Taken(waited) if waited >= NOTEWORTHY => {
@@ -56,16 +57,23 @@ pub(super) fn run(args: &SendArgs) -> Answer {
                 say!("{}: {frame} waited {waited} for room", args.port);
             }
             Outcome::Taken(_) => {}
+            Outcome::Refused(Refusal::Failed) => {
+                outlets.iter_mut().for_each(|outlet| outlet.give_up(count - number - 1));
+                break;
+            }
             Outcome::Refused(refusal) => {
-                let remedy = remedy(refusal, frame);
-                say!("{}: {frame} was not sent: {refusal}; {remedy}", args.port);
+                let trouble = outlets.iter().find_map(Outlet::trouble);
+                let trouble = trouble.filter(|_| refusal == Refusal::Down);
+                let why =
+                    trouble.unwrap_or_else(|| format!("{refusal}; {}", remedy(refusal, frame)));
+                say!("{}: {frame} was not sent: {why}", args.port);
             }
             Outcome::Stopped => break,
         }
     }
     let punctuality = schedule.punctuality();
     let has_gaps = args.gap > Nanos::ZERO;
-    args.sending.report(&mut outlets, Some(punctuality).filter(|_| has_gaps), false, stop)
+    args.sending.report(outlets, Some(punctuality).filter(|_| has_gaps), false, stop)
 }
 
 const fn remedy(refusal: Refusal, frame: &Frame) -> &'static str {
@@ -76,7 +84,7 @@ const fn remedy(refusal: Refusal, frame: &Frame) -> &'static str {
         }
         (Refusal::Unsupported, _) => "see `candor bus list` for other kinds of ports",
         (Refusal::Full, _) => "the bus is busy or nobody acknowledges; wait longer with --wait",
-        (Refusal::Down, _) => {
+        (Refusal::Down | Refusal::Failed, _) => {
             "switch it on: sudo ip link set INTERFACE up; or wait longer with --wait"
         }
     }

@@ -1,6 +1,6 @@
 //! What commands that send have in common: ports, and the report in the end.
 
-use candor_bus::outlet::{Delivery, Outlet, RealTime, Stop};
+use candor_bus::outlet::{Finished, Outlet, RealTime, Stop};
 use candor_bus::schedule::{Figures, Punctuality};
 use candor_linux::realtime;
 use candor_output::say;
@@ -32,34 +32,36 @@ impl SendingArgs {
         addresses.into_iter().map(open).collect()
     }
 
-    /// Waits until everything has left, and tells how frames fared. Whether all of them were sent.
+    /// Waits until everything has left, closes the ports, and tells how frames fared. Whether all of them
+    /// were sent.
     pub(super) fn report(
         &self,
-        outlets: &mut [Outlet],
+        outlets: Vec<Outlet>,
         punctuality: Option<&Punctuality>,
         is_flood: bool,
         stop: &Stop,
     ) -> Result<bool, String> {
-        let mut is_complete = true;
-        for outlet in &mut *outlets {
-            if !outlet.drain(&mut RealTime, stop) {
-                say!("{}: some frames may not have been sent yet", outlet.name());
-            }
-            is_complete &= outlet.delivery().is_complete();
-        }
+        let outlets: Vec<_> =
+            outlets.into_iter().map(|outlet| outlet.finish(&mut RealTime, stop)).collect();
         let figures = punctuality.and_then(Punctuality::figures);
         if self.json {
             let objects = outlets.iter().map(|outlet| delivery(outlet, figures, is_flood));
             print(&json::lines(objects)?)?;
         }
-        for outlet in outlets {
-            say!("{}: {}", outlet.name(), outlet.delivery());
+        for Finished { name, delivery, trouble, is_drained } in &outlets {
+            if let Some(trouble) = trouble {
+                say!("{name}: {trouble}");
+            }
+            if !is_drained {
+                say!("{name}: some frames may not have been sent yet");
+            }
+            say!("{name}: {delivery}");
         }
         let sent = punctuality.map_or(0, Punctuality::count);
         if let Some(figures) = figures {
             say!("{}", if is_flood { speed(&figures, sent) } else { summary(&figures) });
         }
-        Ok(is_complete)
+        Ok(outlets.iter().all(|outlet| outlet.delivery.is_complete()))
     }
 }
 
@@ -97,23 +99,24 @@ fn speed(figures: &Figures, sent: u64) -> String {
 }
 
 fn delivery(
-    outlet: &Outlet,
+    outlet: &Finished,
     figures: Option<Figures>,
     is_flood: bool,
 ) -> json::delivery::Delivery<'_> {
-    let Delivery { taken, unsupported, full, down, lost, waited, waiting } = outlet.delivery();
+    let Finished { name, delivery, .. } = outlet;
     // In a flood frames have no times at which they could be punctual.
     let planned = figures.filter(|_| !is_flood);
     let figure = |of: fn(Figures) -> Nanos| planned.map(|figures| of(figures).as_nanos());
     json::delivery::Delivery {
-        port: outlet.name(),
-        sent: taken,
-        unsupported,
-        full,
-        down,
-        lost,
-        waited,
-        waiting_ns: waiting.as_nanos(),
+        port: name,
+        sent: delivery.sent(),
+        unsupported: delivery.unsupported,
+        full: delivery.full,
+        down: delivery.down,
+        failed: delivery.failed,
+        lost: delivery.lost,
+        waited: delivery.waited,
+        waiting_ns: delivery.waiting.as_nanos(),
         late_ns_p50: figure(|figures| figures.late_p50),
         late_ns_p99: figure(|figures| figures.late_p99),
         late_ns_max: figure(|figures| figures.late_max),

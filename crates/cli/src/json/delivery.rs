@@ -10,7 +10,7 @@ use super::Object;
 pub(crate) struct Delivery<'a> {
     /// The port
     pub(crate) port: &'a str,
-    /// Frames that the port took
+    /// Frames that the port took and did not lose, as far as it knows
     pub(crate) sent: u64,
     /// Frames refused because the port carries no such frames
     pub(crate) unsupported: u64,
@@ -18,6 +18,8 @@ pub(crate) struct Delivery<'a> {
     pub(crate) full: u64,
     /// Frames refused because the port was away
     pub(crate) down: u64,
+    /// Frames refused because the port could not go on: a recording on a full disk
+    pub(crate) failed: u64,
     /// Frames lost after the port took them
     pub(crate) lost: u64,
     /// Frames that waited for room

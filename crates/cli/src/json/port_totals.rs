@@ -23,12 +23,15 @@ pub(crate) struct PortTotals<'a> {
     pub(crate) missing: u64,
     /// Datagrams that came late or twice, by their sequence numbers
     pub(crate) out_of_order: u64,
+    /// Frames that came and are not in the recording of `record`, which could not be written any more
+    pub(crate) unwritten: u64,
 }
 
 impl<'a> PortTotals<'a> {
     pub(crate) const fn new(port: &'a str, totals: &Totals) -> Self {
-        let Totals { frames, error_reports, malformed, overflow, missing, out_of_order } = *totals;
-        Self { port, frames, error_reports, malformed, overflow, missing, out_of_order }
+        let Totals { frames, error_reports, malformed, overflow, missing, out_of_order, unwritten } =
+            *totals;
+        Self { port, frames, error_reports, malformed, overflow, missing, out_of_order, unwritten }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::Answer;
 use crate::bus::database;
 use crate::json;
 use crate::json::log_frame::{LogFrame, LogSignal};
+use crate::output::unwritable;
 
 use super::{InputArgs, Progress, explain_malformed, report_skipped};
 
@@ -89,9 +90,7 @@ impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             ErrorKind::BrokenPipe => Self::Reader,
-            _ => Self::Error(format!(
-                "standard output: cannot be written: {error}; check where it goes"
-            )),
+            _ => Self::Error(unwritable(&error)),
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::json;
 use crate::json::id::LogId;
 use crate::json::log::{Log, LogBus, LogLink};
 use crate::json::stream::LogStream;
-use crate::output::note_unusual;
+use crate::output::{note_unusual, unwritable};
 
 /// A bus cannot carry more: a second may hold the stamp of one frame more than fits into it.
 const FULL_PERCENT: f64 = 101.0;
@@ -63,9 +63,7 @@ pub(super) fn run(args: &InfoArgs) -> Result<(), String> {
     }
     info.report_doubts();
     match io::stdout().write_all(&text) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(format!("standard output: cannot be written: {error}; check where it goes"))
-        }
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unwritable(&error)),
         _ => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! `candor ping`: sends requests, and measures until the answers come.
 
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,7 +21,7 @@ use super::{PairArgs, RealTimeArgs, open};
 use crate::Answer;
 use crate::bus::live::{Out, catch_signals};
 use crate::duration;
-use crate::overwrite::Overwriting;
+use crate::overwrite::{Overwriting, unwritable};
 
 /// Requests if neither a count nor a time is given.
 const COUNT: u64 = 100;
@@ -212,6 +212,10 @@ impl Partner {
     }
 }
 
+fn failure(path: &Path, error: &io::Error) -> String {
+    unwritable(path, error, "name another file")
+}
+
 /// Each round trip in a file.
 struct Csv {
     path: PathBuf,
@@ -227,18 +231,13 @@ impl Csv {
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) -> Result<(), String> {
-        writeln!(self.out, "{line}").map_err(|error| self.failure(&error))
-    }
-
-    fn failure(&self, error: &dyn std::fmt::Display) -> String {
-        format!("{}: {error}; free space on the disk, or name another file", self.path.display())
+        writeln!(self.out, "{line}").map_err(|error| failure(&self.path, &error))
     }
 
     /// The file takes its name: it is complete.
     fn finish(self) -> Result<(), String> {
-        let path = self.path.display().to_string();
         let finished = self.out.into_inner().map_err(|error| error.into_error());
-        finished.and_then(Target::finish).map_err(|error| format!("{path}: {error}"))
+        finished.and_then(Target::finish).map_err(|error| failure(&self.path, &error))
     }
 
     fn write(

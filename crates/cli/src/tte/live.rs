@@ -1,7 +1,7 @@
 //! What commands on interfaces of this machine have in common.
 
-use std::fmt::{Arguments, Display};
-use std::io::{BufWriter, Write};
+use std::fmt::Arguments;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -16,7 +16,7 @@ use clap::Args;
 
 use super::model;
 use crate::color;
-use crate::overwrite::Overwriting;
+use crate::overwrite::{Overwriting, unwritable};
 
 /// Bytes of the receive buffers.
 const RECEIVE_BUFFER: u32 = 8 << 20;
@@ -238,8 +238,8 @@ impl Csv {
     }
 }
 
-fn failure(path: &Path, error: &dyn Display) -> String {
-    format!("{}: {error}; free space on the disk, or name another file", path.display())
+fn failure(path: &Path, error: &io::Error) -> String {
+    unwritable(path, error, "name another file")
 }
 
 /// A number in a file, or nothing.

@@ -72,6 +72,8 @@ impl Batch {
 struct Shared {
     /// The file cannot be written at present.
     is_failing: AtomicBool,
+    /// And that does not pass by itself.
+    has_failed: AtomicBool,
     is_ending: AtomicBool,
     /// Frames that were taken and are not in the file.
     unwritten: AtomicU64,
@@ -80,6 +82,7 @@ struct Shared {
 impl Shared {
     /// The file can be written again.
     fn works(&self, counters: &TransmitterCounters) {
+        self.has_failed.store(false, Ordering::Relaxed);
         if self.is_failing.swap(false, Ordering::Relaxed) {
             counters.trouble.clear();
         }
@@ -273,6 +276,10 @@ impl Transmitter for Recorder {
         self.shared.unwritten.load(Ordering::Relaxed) == 0
     }
 
+    fn has_failed(&self) -> bool {
+        self.shared.has_failed.load(Ordering::Relaxed)
+    }
+
     fn counters(&self) -> Arc<TransmitterCounters> {
         Arc::clone(&self.counters)
     }
@@ -280,6 +287,10 @@ impl Transmitter for Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
+        let Some(writer) = self.writer.take() else { return };
+        // A writer that cannot write tries once more, and then gives up.
+        self.shared.is_ending.store(true, Ordering::Relaxed);
+        writer.thread().unpark();
         // A port that was opened and never used leaves what is there as it is.
         if self.is_new || self.counters.frames.get() > 0 {
             // An empty batch comes soon, or the disk is stuck.
@@ -288,10 +299,7 @@ impl Drop for Recorder {
             }
             self.hand_over();
         }
-        self.shared.is_ending.store(true, Ordering::Relaxed);
         self.full = None;
-        let Some(writer) = self.writer.take() else { return };
-        writer.thread().unpark();
         // The writer gives its last batch back, and the channel ends with it.
         let end = clock::now::<Monotonic>() + Nanos::from_nanos(LAST_PATIENCE.as_nanos() as u64);
         while !writer.is_finished() && clock::now::<Monotonic>() < end {
@@ -373,8 +381,12 @@ impl Writer {
             match self.write_from(batch, &mut done) {
                 Ok(()) => break,
                 Err(error) => {
+                    // Another process may give the file back, or begin to read the pipe.
+                    let passes =
+                        matches!(error.kind(), ErrorKind::ResourceBusy | ErrorKind::BrokenPipe);
                     let error = RecordingError::unwritable(&self.name, error).to_string();
                     self.counters.trouble.set(error);
+                    self.shared.has_failed.store(!passes, Ordering::Relaxed);
                     self.shared.is_failing.store(true, Ordering::Relaxed);
                 }
             }
@@ -573,6 +585,7 @@ mod tests {
         assert!(trouble.contains("out.log: cannot be written: No space left"), "{trouble}");
         assert_eq!(transmitter.transmit(&frame, false), Sent::Down);
         assert_eq!((transmitter.flush(), transmitter.is_drained()), (Sent::Down, false));
+        assert!(transmitter.has_failed());
         assert_eq!((counters.frames.get(), counters.lost.get()), (taken, 0));
         drop(port);
         assert_eq!(counters.lost.get(), taken, "at the end");

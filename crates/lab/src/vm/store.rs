@@ -111,8 +111,11 @@ impl Store {
     /// It cannot be written.
     pub fn keep(&self, key: &Key, machine: &result::Machine, report: &Report) -> Result<(), Error> {
         let failed = |path: &Path, error| {
-            let remedy = "free space there, name another folder with CANDOR_CACHE, or store \
-                          nothing with --no-cache";
+            let remedy = candor_recording::remedy(
+                &error,
+                "check the permissions, name another folder with CANDOR_CACHE, or store nothing with \
+                 --no-cache",
+            );
             Error::io(path, "cannot be written", error, remedy)
         };
         let folder = self.folder(key);
