@@ -12,6 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use candor_events::Framing;
 use candor_events::afb::{self, Violation};
 use candor_events::binary::{self, Encoding};
 use candor_linux::clock;
@@ -23,6 +24,7 @@ use tungstenite::protocol::{Role, WebSocketConfig, WebSocketContext};
 use tungstenite::{Message, Utf8Bytes};
 
 use crate::Shared;
+use crate::framing;
 use crate::session::Session;
 use crate::verbs::{answer, answer_binary};
 
@@ -30,6 +32,8 @@ use crate::verbs::{answer, answer_binary};
 const MAX_MESSAGE: usize = 64 << 10;
 /// What the protocol reads at once. It has room for that, which it clears for every read.
 const READ_SIZE: usize = 2 << 10;
+/// The longest frame header that a service writes (RFC 6455 section 5.2).
+const MOST_HEADER: usize = 10;
 /// The room for what is to be written that stays with a connection. More of it goes if it is no longer needed.
 const KEPT: usize = 8 << 10;
 /// How much is taken from the log at once.
@@ -223,7 +227,7 @@ impl Connection {
                 () = alarm.as_mut() => {
                     match silence.decide(clock::now()) {
                         Chance::Time => {}
-                        Chance::Ping => self.reply(Message::Ping(Bytes::new())),
+                        Chance::Ping => self.ping(),
                         Chance::None => break,
                     }
                     alarm.set(sleep(silence.left()));
@@ -263,7 +267,7 @@ impl Connection {
         match afb::parse(text) {
             Ok(Some(call)) => {
                 let reply = answer(&self.session, call).await;
-                self.reply_with(reply.map(Message::text));
+                self.reply(framing::text, reply.map(String::into_bytes));
             }
             Ok(None) => {}
             Err(violation) => self.violate(violation),
@@ -275,22 +279,26 @@ impl Connection {
         match binary::parse(encoding, bytes) {
             Ok(call) => {
                 let reply = answer_binary(&self.session, encoding, call).await;
-                self.reply_with(reply.map(Message::binary));
+                self.reply(framing::binary, reply);
             }
             Err(violation) => self.violate(violation),
         }
     }
 
-    /// Answers a call, or ends with the service.
-    fn reply_with(&mut self, reply: Option<Message>) {
-        match reply {
-            Some(reply) => self.reply(reply),
-            None => self.is_closing = true,
-        }
+    /// Answers a call, or ends with the service. Not by the protocol: it would keep room for the longest answer.
+    fn reply(&mut self, frame: Framing, reply: Option<Vec<u8>>) {
+        let Some(reply) = reply else {
+            self.is_closing = true;
+            return;
+        };
+        let output = &mut self.memory.output;
+        output.reserve_exact(MOST_HEADER + reply.len());
+        frame(reply.len(), output);
+        output.extend_from_slice(&reply);
     }
 
-    fn reply(&mut self, reply: Message) {
-        let _ = self.protocol.write(&mut self.memory, reply);
+    fn ping(&mut self) {
+        let _ = self.protocol.write(&mut self.memory, Message::Ping(Bytes::new()));
         let _ = self.protocol.flush(&mut self.memory);
     }
 
