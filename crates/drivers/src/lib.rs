@@ -37,6 +37,7 @@ mod wait;
 
 use candor_port::{Address, Error, Estate, Medium, Port, Registry, Wanted};
 
+pub use names::addresses;
 pub use wait::{Turn, Wait};
 
 /// All drivers, in the order in which messages list them.

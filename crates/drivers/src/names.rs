@@ -28,8 +28,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// What the C library needs for a look-up, with room.
 const STACK: usize = 512 << 10;
 
-/// The address of a host, or why there is none.
-type Answer = Result<SocketAddr, String>;
+/// The addresses of a host, or why there are none.
+type Answer = Result<Vec<SocketAddr>, String>;
 
 /// What is known of a name.
 #[derive(Default)]
@@ -45,11 +45,21 @@ fn answers() -> MutexGuard<'static, BTreeMap<String, Known>> {
     ANSWERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for the address of `host:port`, [`LIMIT`] at most. An answer of a moment ago will do.
+/// Waits for the address of `host:port`, as [`addresses`] does.
+///
+/// # Errors
+/// The same.
+pub(crate) fn resolve(place: &str) -> Result<SocketAddr, String> {
+    let first =
+        |found: Vec<SocketAddr>| found.first().copied().ok_or("it has no address".to_owned());
+    addresses(place).and_then(first)
+}
+
+/// Waits for all addresses of `host:port`, 3 s at most. An answer of a moment ago will do.
 ///
 /// # Errors
 /// What is wrong, as half a sentence.
-pub(crate) fn resolve(place: &str) -> Answer {
+pub fn addresses(place: &str) -> Answer {
     let since = Instant::from_nanos(now().as_nanos().saturating_sub(FRESH.as_nanos()));
     wait(place, since, now() + LIMIT)
 }
@@ -112,9 +122,7 @@ fn ask(known: &mut BTreeMap<String, Known>, place: &str) -> bool {
     let look = move || {
         // The answer is as old as the question.
         let asked = now();
-        let first =
-            |found: Vec<SocketAddr>| found.first().copied().ok_or("it has no address".to_owned());
-        let answer = found(&name).and_then(first);
+        let answer = found(&name);
         let mut known = answers();
         known.insert(name, Known { answer: Some((answer, asked)), is_asking: false });
         ANSWERED.notify_all();
@@ -259,6 +267,7 @@ mod tests {
         assert!(known.get("localhost:7").is_some());
         drop(known);
         assert!(resolve("localhost:7").unwrap().ip().is_loopback());
+        assert!(addresses("localhost:7").unwrap().iter().all(|address| address.ip().is_loopback()));
         assert!(resolve("no-such-host.invalid:7").is_err());
     }
 
@@ -270,7 +279,7 @@ mod tests {
         assert!(answer.unwrap_err().starts_with("no name server has answered"));
         assert!(now() - start >= limit);
         // Who opens the port after that has the same answer at once.
-        assert_eq!(resolve("mute:1"), wait("mute:1", start, start));
+        assert_eq!(addresses("mute:1"), wait("mute:1", start, start));
     }
 
     #[test]

@@ -13,7 +13,7 @@
 use std::io::Write as _;
 
 use candor_wire::can::{ExtendedId, Frame, Id, StandardId};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::filter::Filter;
 use crate::pattern::Pattern;
@@ -124,7 +124,9 @@ pub fn reply(id: &str, outcome: Result<Value, &str>) -> String {
         (key, value) => drop(request.insert(key.into(), value)),
     }
     reply.insert("request".into(), request.into());
-    json!([kind, id, reply]).to_string()
+    // Not `json!`, which copies what it is given.
+    let reply = (kind, id, reply);
+    serde_json::to_string(&reply).unwrap_or_default()
 }
 
 /// What the call `subscribe` or `unsubscribe` asks for.
@@ -349,6 +351,8 @@ pub(crate) fn number(value: f64, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

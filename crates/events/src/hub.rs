@@ -171,13 +171,13 @@ pub struct Hub {
 struct Unknown {
     /// How many there may be.
     most: usize,
+    /// First those that can give way, then those that somebody keeps.
     places: Vec<TopicId>,
-    /// By place of a topic, whether a frame of it came since the hand passed: *second chance*, a way to find one that was not
-    /// seen for long in constant time.
-    is_seen: Vec<bool>,
+    /// How many can give way.
+    free: usize,
+    /// By place of a topic, what is known of it here.
+    slots: Vec<Slot>,
     hand: usize,
-    /// For so many frames nothing is looked for, since there was nothing.
-    pause: u32,
     /// The greatest ordinal of those that gave way, plus 1.
     next_ordinal: u64,
     /// The places that others took over, the newest last.
@@ -186,8 +186,16 @@ struct Unknown {
     renewals: u64,
 }
 
-/// What a look in vain at all unknown topics is worth, in frames.
-const PAUSE: u32 = 4_096;
+/// A topic, as far as it concerns whether it gives way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// Where it stands in [`Unknown::places`], if it does.
+    at: Option<usize>,
+    /// Whether a frame of it came since the hand passed: *second chance*, a way to find one that was not seen for long in
+    /// constant time.
+    is_seen: bool,
+}
+
 /// Places that others took over, as far as they are kept: who was away for longer looks at all.
 const MOST_RENEWED: usize = 1 << 12;
 
@@ -196,9 +204,9 @@ impl Unknown {
         Self {
             most,
             places: Vec::new(),
-            is_seen: Vec::new(),
+            free: 0,
+            slots: Vec::new(),
             hand: 0,
-            pause: 0,
             next_ordinal: 0,
             renewed: VecDeque::new(),
             renewals: 0,
@@ -207,34 +215,55 @@ impl Unknown {
 
     /// A frame of a topic has come.
     fn see(&mut self, id: TopicId) {
-        if let Some(is_seen) = self.is_seen.get_mut(id.0 as usize) {
-            *is_seen = true;
+        if let Some(slot) = self.slots.get_mut(id.0 as usize) {
+            slot.is_seen = true;
         }
     }
 
+    /// Adds a topic. It stays until [`Self::keep`] says otherwise.
     fn add(&mut self, id: TopicId) {
-        self.places.push(id);
-        if self.is_seen.len() <= id.0 as usize {
-            self.is_seen.resize(id.0 as usize + 1, false);
+        let place = id.0 as usize;
+        if self.slots.len() <= place {
+            self.slots.resize(place + 1, Slot::default());
+        }
+        if let Some(slot) = self.slots.get_mut(place) {
+            slot.at = Some(self.places.len());
+            self.places.push(id);
         }
     }
 
-    /// One that can give way and was not seen for longest, roughly.
-    fn oldest(&mut self, can_give_way: impl Fn(TopicId) -> bool) -> Option<TopicId> {
-        if self.pause > 0 {
-            self.pause -= 1;
-            return None;
+    /// Notes whether somebody keeps a topic. What a database describes has no place here.
+    fn keep(&mut self, id: TopicId, is_kept: bool) {
+        let Some(at) = self.slots.get(id.0 as usize).and_then(|slot| slot.at) else { return };
+        if is_kept == (at >= self.free) {
+            return;
         }
+        // It changes places with the one at the border, which then moves.
+        let border = if is_kept { self.free - 1 } else { self.free };
+        self.places.swap(at, border);
+        self.free = if is_kept { border } else { border + 1 };
+        for at in [at, border] {
+            let slot = self.places.get(at).and_then(|id| self.slots.get_mut(id.0 as usize));
+            if let Some(slot) = slot {
+                slot.at = Some(at);
+            }
+        }
+    }
+
+    /// One that can give way and was not seen for longest, roughly. It passes each one once for each frame of it at most, so
+    /// a flood of new identifiers costs constant time each; if none can give way, nothing is looked at.
+    fn oldest(&mut self) -> Option<TopicId> {
         // In the first turn each one may have been seen.
-        for _ in 0..2 * self.places.len() {
-            let id = *self.places.get(self.hand)?;
-            self.hand = (self.hand + 1) % self.places.len();
-            let is_seen = self.is_seen.get_mut(id.0 as usize)?;
-            if !std::mem::replace(is_seen, false) && can_give_way(id) {
+        for _ in 0..2 * self.free {
+            // Those that somebody keeps now may have been before it.
+            let at = if self.hand < self.free { self.hand } else { 0 };
+            self.hand = at + 1;
+            let id = *self.places.get(at)?;
+            let slot = self.slots.get_mut(id.0 as usize)?;
+            if !std::mem::replace(&mut slot.is_seen, false) {
                 return Some(id);
             }
         }
-        self.pause = PAUSE;
         None
     }
 
@@ -421,15 +450,13 @@ impl Hub {
             let id = self.enter(topic);
             if id.0 as usize == is_new {
                 self.unknown.add(id);
+                self.unknown.keep(id, self.is_pinned(id));
             }
             return Some(id);
         }
+        let id = self.unknown.oldest()?;
         let number = self.next_number;
         self.next_number = number.checked_add(1)?;
-        let topics = &self.topics;
-        let can_give_way =
-            |id: TopicId| topics.get(id.0 as usize).is_some_and(|topic| topic.pinned == 0);
-        let id = self.unknown.oldest(can_give_way)?;
         self.changes += 1;
         let old = self.topics.get(id.0 as usize)?;
         let (old_word, old_bus) = (word(old.id()), old.bus);
@@ -468,8 +495,14 @@ impl Hub {
             }
         }
         *self.topics.get_mut(id.0 as usize)? = topic;
+        self.unknown.keep(id, self.is_pinned(id));
         self.unknown.renew(id);
         Some(id)
+    }
+
+    /// Whether somebody is subscribed to a topic by its identifier or its group.
+    fn is_pinned(&self, id: TopicId) -> bool {
+        self.topic(id).is_some_and(|topic| topic.pinned > 0)
     }
 
     /// How many places of identifiers were taken over by others.
@@ -649,6 +682,7 @@ impl Hub {
             };
             if keeps(matcher) {
                 change(&mut topic.pinned);
+                self.unknown.keep(id, topic.pinned > 0);
             }
             if is_wanted {
                 listeners.push(bell.clone());

@@ -197,6 +197,12 @@ impl Subscriber {
         self.wishes.iter().map(|wish| wish.matcher.pattern())
     }
 
+    /// Whether it wants nothing but the newest events of topics: what it does not get now, newer ones take the place of.
+    #[must_use]
+    pub fn is_latest(&self) -> bool {
+        self.is_subscribed() && self.wishes.iter().all(|wish| wish.is_latest)
+    }
+
     /// Whether it wants anything.
     #[must_use]
     pub fn is_subscribed(&self) -> bool {

@@ -497,6 +497,60 @@ proptest! {
         }
     }
 
+    /// A new identifier is refused only if all places are taken by others that somebody is subscribed to at that moment by
+    /// identifier or group.
+    #[test]
+    fn one_gives_way_as_soon_as_nobody_wants_it(
+        steps in prop::collection::vec((0..8_usize, 0..3_usize, 0..8_u32), 0..200),
+        most in 1..5_usize,
+    ) {
+        let mut hub = hub(&["bus"]);
+        hub.open(Format::Plain, length);
+        hub.bound_unknown(most);
+        let patterns = [Pattern::Group(0xFE00), Pattern::Group(0xFE01), Pattern::Id(frame("18FE0002#").id())];
+        let takes = |pattern: usize, id: u32| if pattern < 2 { id / 4 == pattern as u32 } else { id == 2 };
+        let name = |id: u32| format!("18FE{:02X}{:02X}#", id / 4, id % 4);
+        let mut subscribers: Vec<_> = (0..2).map(|_| Subscriber::new(&hub, Format::Plain)).collect();
+        let mut wanted = [[false; 3]; 2];
+        let mut listed = std::collections::BTreeSet::new();
+        for (what, pattern, id) in steps {
+            let who = id as usize % 2;
+            match what {
+                0 => {
+                    let wish = patterns[pattern].clone();
+                    subscribers[who].subscribe(&mut hub, wish, Filter::default(), false);
+                    wanted[who][pattern] = true;
+                }
+                1 => {
+                    subscribers[who].unsubscribe(&mut hub, &patterns[pattern..=pattern]);
+                    wanted[who][pattern] = false;
+                }
+                2 => {
+                    subscribers[who].leave(&mut hub);
+                    wanted[who] = [false; 3];
+                }
+                _ => {
+                    let is_wanted =
+                        |id: u32| (0..3).any(|it| takes(it, id) && wanted.iter().any(|all| all[it]));
+                    let is_full = listed.len() == most && listed.iter().all(|&id| is_wanted(id));
+                    let is_refused = is_full && !listed.contains(&id);
+                    let (events, refused) = hub.frames();
+                    hub.publish(0, 0, &frame(&name(id)));
+                    let is_event = u64::from(!is_refused);
+                    prop_assert_eq!(hub.frames(), (events + is_event, refused + 1 - is_event));
+                    let has = |id: &u32| {
+                        let id = frame(&name(*id)).id();
+                        hub.newest_frames().any(|(topic, ..)| topic.id() == id)
+                    };
+                    let before = std::mem::replace(&mut listed, (0..8).filter(has).collect());
+                    prop_assert!(listed.len() <= most);
+                    let gone = before.difference(&listed);
+                    prop_assert!(gone.clone().count() <= 1 && gone.copied().all(|id| !is_wanted(id)));
+                }
+            }
+        }
+    }
+
     /// The same while buses come, go and get other databases. Every topic has one place and goes on counting when it
     /// returns.
     #[test]

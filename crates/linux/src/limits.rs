@@ -126,6 +126,21 @@ fn share_arena() {
 #[cfg(not(target_env = "gnu"))]
 fn share_arena() {}
 
+/// From now on, pieces of memory of 128 KiB and more go back to the system as soon as they are freed.
+///
+/// glibc begins with that, but then raises the limit to the size of the largest piece that was freed, up to 32 MiB
+/// (`M_MMAP_THRESHOLD` in `mallopt(3)`). After that, many such pieces stay with the process when they are freed, below one that
+/// is in use.
+#[cfg(target_env = "gnu")]
+pub fn give_back_large_pieces() {
+    // SAFETY: no pointers; it may be called at any time.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10) };
+}
+
+/// From now on, pieces of memory of 128 KiB and more go back to the system as soon as they are freed. Only glibc has to be told.
+#[cfg(not(target_env = "gnu"))]
+pub const fn give_back_large_pieces() {}
+
 /// From now on, writing beyond the limit of file sizes (`ulimit -f`) fails with `EFBIG`; by default, `SIGXFSZ` ends the process
 /// (`setrlimit(2)`). Programs that are started have the default back: `execve(2)` keeps what is ignored, but no handlers.
 ///

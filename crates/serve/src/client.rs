@@ -12,6 +12,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use candor_events::afb;
 use candor_events::binary::{self, Content, Encoding};
+use candor_linux::clock;
+use candor_time::Monotonic;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tungstenite::client::IntoClientRequest;
@@ -20,7 +22,7 @@ use tungstenite::http::{HeaderValue, StatusCode};
 use tungstenite::protocol::CloseFrame;
 use tungstenite::{Message, WebSocket};
 
-/// How long the service may take to answer when a connection is made.
+/// How long it may take to reach the service, with the look-up of its name, and how long the service may then take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why there is nothing to read.
@@ -124,6 +126,31 @@ impl Write for Stream {
     }
 }
 
+/// Connects to `host:port` within this time. Each address of the host has an equal share of what is left of it.
+///
+/// # Errors
+/// Why the last one cannot be reached, as half a sentence.
+fn reach(place: &str, patience: Duration) -> Result<TcpStream, String> {
+    let until = clock::now::<Monotonic>().as_nanos() + patience.as_nanos() as u64;
+    let addresses = match place.parse() {
+        Ok(address) => vec![address],
+        Err(_) => candor_drivers::addresses(place)?,
+    };
+    let mut reason = "it has no address".to_owned();
+    for (address, others) in addresses.iter().zip((1..=addresses.len() as u64).rev()) {
+        let left = until.saturating_sub(clock::now::<Monotonic>().as_nanos());
+        let share = Duration::from_nanos((left / others).max(1));
+        match TcpStream::connect_timeout(address, share) {
+            Ok(stream) => return Ok(stream),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                reason = format!("{address} does not answer");
+            }
+            Err(error) => reason = error.to_string(),
+        }
+    }
+    Err(reason)
+}
+
 /// A connection to a signal service.
 #[derive(Debug)]
 pub struct Client {
@@ -171,9 +198,8 @@ impl Client {
             if uri.scheme_str() != Some("ws") {
                 return Err(fail("the address must begin with ws:// or unix:".into()));
             }
-            let port = uri.port_u16().unwrap_or(80);
-            let stream =
-                TcpStream::connect((host.trim_matches(['[', ']']), port)).map_err(fails)?;
+            let place = format!("{host}:{}", uri.port_u16().unwrap_or(80));
+            let stream = reach(&place, PATIENCE).map_err(fail)?;
             let _ = stream.set_nodelay(true);
             Stream::Tcp(stream)
         };
@@ -416,4 +442,39 @@ fn event(name: &str, data: EventData<'_>) -> Option<Event> {
         },
         None => Event::Frame { name: name.into(), data: data.data? },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use candor_linux::tcp;
+
+    use super::*;
+
+    #[test]
+    fn an_address_that_does_not_answer_takes_no_longer_than_it_may() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // The kernel drops what asks for a connection once its queue is full, as a firewall may.
+        tcp::set_backlog(&listener, 0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let _waits = TcpStream::connect(address).unwrap();
+        let (patience, start) = (Duration::from_millis(200), clock::now::<Monotonic>());
+        let error = reach(&address.to_string(), patience).unwrap_err();
+        assert_eq!(error, format!("{address} does not answer"));
+        let took = clock::now() - start;
+        assert!(took.as_nanos() >= 200_000_000, "{took}");
+        // The kernel gives up after 2 minutes.
+        assert!(took.as_nanos() < 60_000_000_000, "{took}");
+    }
+
+    #[test]
+    fn a_name_is_reached_at_one_of_its_addresses() {
+        let addresses = candor_drivers::addresses("localhost:1").unwrap();
+        for ip in addresses.iter().map(std::net::SocketAddr::ip) {
+            let listener = TcpListener::bind((ip, 0)).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            reach(&format!("localhost:{port}"), PATIENCE).unwrap();
+        }
+    }
 }

@@ -16,11 +16,13 @@ pub(crate) const fn framing(format: Format) -> Framing {
 
 fn nothing(_: usize, _: &mut Vec<u8>) {}
 
-fn text(len: usize, out: &mut Vec<u8>) {
+/// The frame header of a text message.
+pub(crate) fn text(len: usize, out: &mut Vec<u8>) {
     header(Data::Text, len, out);
 }
 
-fn binary(len: usize, out: &mut Vec<u8>) {
+/// The frame header of a binary message.
+pub(crate) fn binary(len: usize, out: &mut Vec<u8>) {
     header(Data::Binary, len, out);
 }
 

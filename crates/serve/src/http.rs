@@ -15,11 +15,12 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tungstenite::handshake::derive_accept_key;
 
 use crate::stream::{self, Content};
-use crate::verbs::Response as Outcome;
+use crate::verbs::Question;
 use crate::{Patience, Shared, connection, verbs};
 
 /// A client for which nothing was done for so long gives way to a new one if there is no room.
@@ -135,22 +136,38 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> 
 ///
 /// # Errors
 /// What is wrong with it, in one sentence.
-fn values(query: &[(String, String)], shared: &Shared) -> Result<Content, String> {
+fn values(query: &[(String, String)], shared: &Arc<Shared>) -> Result<Content, String> {
     let is_known = |key: &str| matches!(key, "name" | "id" | "pgn" | "raw");
     if let Some((key, _)) = query.iter().find(|(key, _)| !is_known(key)) {
         return Err(format!("`{key}` is unknown; there are name, id, pgn and raw"));
     }
-    let hub = shared.hub();
-    let wanted = stream::read(query, verbs::has_signals(&hub))?;
-    let values = Outcome::Values(verbs::values(&hub, &wanted.patterns)?);
-    let text = |values| format!("{values}\n");
-    if values.is_short() {
-        return Ok(whole(text(values.into_value())));
+    let (question, is_short) = {
+        let hub = shared.hub();
+        let question = Question::Values(stream::read(query, verbs::has_signals(&hub))?.patterns);
+        let is_short = question.is_short(&hub)?;
+        (question, is_short)
+    };
+    let text = |values| Bytes::from(line(&values));
+    if is_short {
+        return Ok(whole(text(question.answer(shared)?)));
     }
     let (sender, receiver) = mpsc::channel(1);
-    // There is room for it; or nobody wants it any more.
-    tokio::task::spawn_blocking(move || sender.try_send(text(values.into_value()).into()));
+    let shared = Arc::clone(shared);
+    tokio::task::spawn_blocking(move || {
+        // A name of before may be gone by now. There is room for it; or nobody wants it any more.
+        let values = question.answer(&shared).unwrap_or_else(|_| Value::Array(Vec::new()));
+        sender.try_send(text(values))
+    });
     Ok(Content::Pieces(receiver))
+}
+
+/// Values as a line that takes no more memory than it needs.
+fn line(values: &Value) -> Vec<u8> {
+    let mut line = values.to_string().into_bytes();
+    line.reserve_exact(1);
+    line.push(b'\n');
+    line.shrink_to_fit();
+    line
 }
 
 /// The keys and values of a query.

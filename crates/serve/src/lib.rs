@@ -224,7 +224,8 @@ pub fn rehearse(config: Config) {
 }
 
 impl Service {
-    /// Opens the ports and begins to serve.
+    /// Opens the ports and begins to serve. From then on, large pieces of memory go back to the system when they are freed
+    /// ([`give_back_large_pieces`](candor_linux::limits::give_back_large_pieces)): answers to clients are such.
     ///
     /// # Errors
     /// A place is not of this machine alone or is taken, a port cannot be opened, or there can be no thread.
@@ -238,6 +239,7 @@ impl Service {
     /// The same.
     pub fn start_with(config: Config, naming: Naming) -> Result<Self, Error> {
         let Config { sources, listen, dbus, coalesce, allow_origin, patience } = config;
+        candor_linux::limits::give_back_large_pieces();
         let (mut listeners, mut places, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
         for place in &listen {
             let (listener, place) = place::listen(place)?;

@@ -41,6 +41,13 @@ impl Subscriptions {
         there + added.iter().filter(|new| !is_there(new)).count()
     }
 
+    /// Whether they want nothing but newest events.
+    pub(crate) fn are_latest(&self) -> bool {
+        let mut subscribed =
+            self.subscribers.iter().filter(|(_, it)| it.is_subscribed()).peekable();
+        subscribed.peek().is_some() && subscribed.all(|(_, it)| it.is_latest())
+    }
+
     /// All of them.
     pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Subscriber> {
         self.subscribers.iter_mut().map(|(_, subscriber)| subscriber)

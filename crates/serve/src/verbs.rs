@@ -1,5 +1,6 @@
 //! What clients of the WebSocket may call: the verbs of AGL's `low-can` and of redpesk's `canbus`.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use candor_events::afb::{self, Api, Wanted, wanted};
@@ -22,12 +23,10 @@ const FEW_ENTRIES: usize = 64;
 
 /// What is answered.
 pub(crate) enum Response {
-    /// As it is.
+    /// This.
     Plain(Value),
-    /// What there is.
-    Listed(Vec<Listed>),
-    /// Newest values.
-    Values(Vec<Newest>),
+    /// What is there when the answer is made.
+    Asked(Question),
 }
 
 impl From<Value> for Response {
@@ -37,40 +36,69 @@ impl From<Value> for Response {
 }
 
 impl Response {
-    /// Whether it is made in no time.
-    pub(crate) fn is_short(&self) -> bool {
-        self.entries() <= FEW_ENTRIES
-    }
-
-    fn entries(&self) -> usize {
-        match self {
-            Self::Plain(_) => 0,
-            Self::Listed(entries) => entries.len(),
-            Self::Values(entries) => entries.len(),
-        }
-    }
-
-    pub(crate) fn into_value(self) -> Value {
-        match self {
-            Self::Plain(value) => value,
-            Self::Listed(entries) => listing(entries),
-            Self::Values(entries) => {
-                entries.into_iter().map(Newest::into_value).collect::<Vec<_>>().into()
-            }
-        }
-    }
-
     /// Encodes it, and does not hold up the event loop with that. `None` while the service ends.
     pub(crate) async fn encode<T: Send + 'static>(
+        shared: &Arc<Shared>,
         outcome: Result<Self, String>,
         encode: impl FnOnce(Result<Value, String>) -> T + Send + 'static,
     ) -> Option<T> {
-        let is_short = outcome.as_ref().map_or(true, Self::is_short);
-        let encode = move || encode(outcome.map(Self::into_value));
+        let question = match outcome {
+            Ok(Self::Asked(question)) => question,
+            Ok(Self::Plain(value)) => return Some(encode(Ok(value))),
+            Err(reason) => return Some(encode(Err(reason))),
+        };
+        let is_short = question.is_short(&shared.hub());
         match is_short {
-            true => Some(encode()),
-            false => tokio::task::spawn_blocking(encode).await.ok(),
+            Ok(true) => Some(encode(question.answer(shared))),
+            Ok(false) => {
+                let shared = Arc::clone(shared);
+                let encode = move || encode(question.answer(&shared));
+                tokio::task::spawn_blocking(encode).await.ok()
+            }
+            Err(reason) => Some(encode(Err(reason))),
         }
+    }
+}
+
+/// What a client wants to know. Nothing is gathered for it before its turn, so clients that wait take no memory.
+pub(crate) enum Question {
+    /// All signals, and the identifiers seen so far.
+    List,
+    /// The names of the topics that one of the patterns takes.
+    Names(Vec<Pattern>),
+    /// Newest values.
+    Values(Vec<Pattern>),
+}
+
+impl Question {
+    /// Whether the answer is made in no time.
+    ///
+    /// # Errors
+    /// A name that is none, in one sentence.
+    pub(crate) fn is_short(&self, hub: &Hub) -> Result<bool, String> {
+        let entries = match self {
+            Self::List => hub.topics().len(),
+            Self::Names(patterns) | Self::Values(patterns) => taken_by(hub, patterns)?.len(),
+        };
+        Ok(entries <= FEW_ENTRIES)
+    }
+
+    /// The answer. The hub is not locked while that is made of what was gathered there.
+    ///
+    /// # Errors
+    /// A name that is none, in one sentence.
+    pub(crate) fn answer(self, shared: &Shared) -> Result<Value, String> {
+        Ok(match self {
+            Self::List => {
+                let entries = list(&shared.hub());
+                listing(entries)
+            }
+            Self::Names(patterns) => names(&shared.hub(), &patterns)?.into(),
+            Self::Values(patterns) => {
+                let entries = values(&shared.hub(), &patterns)?;
+                entries.into_iter().map(Newest::into_value).collect::<Vec<_>>().into()
+            }
+        })
     }
 }
 
@@ -86,7 +114,7 @@ pub(crate) async fn answer(session: &Session, call: afb::Call) -> Option<String>
     let encode = move |outcome: Result<_, String>| {
         afb::reply(&call.id, outcome.as_ref().map_err(String::as_str).cloned())
     };
-    Response::encode(outcome, encode).await
+    Response::encode(session.shared(), outcome, encode).await
 }
 
 /// Answers a call in CBOR or MessagePack. `None` while the service ends.
@@ -100,7 +128,7 @@ pub(crate) async fn answer_binary(
     let encode = move |outcome: Result<_, String>| {
         binary::reply(encoding, &call.id, outcome.as_ref().map_err(String::as_str))
     };
-    Response::encode(outcome, encode).await
+    Response::encode(session.shared(), outcome, encode).await
 }
 
 fn perform(
@@ -125,18 +153,15 @@ fn perform(
             }
         }
         "list" if !arguments.is_null() => {
-            let hub = shared.hub();
-            let patterns = wanted(arguments)?.patterns;
-            names(&hub, &patterns).map(|names| Value::from(names).into())
+            Ok(Response::Asked(Question::Names(wanted(arguments)?.patterns)))
         }
-        "list" => Ok(Response::Listed(list(&shared.hub()))),
+        "list" => Ok(Response::Asked(Question::List)),
         "get" => {
-            let hub = shared.hub();
             let patterns = match arguments {
-                Value::Null => vec![everything(&hub)],
+                Value::Null => vec![everything(&shared.hub())],
                 arguments => wanted(arguments)?.patterns,
             };
-            values(&hub, &patterns).map(Response::Values)
+            Ok(Response::Asked(Question::Values(patterns)))
         }
         "stats" => Ok(stats(shared).into()),
         // There is nothing to be authorised for.
@@ -193,7 +218,7 @@ fn number(id: Id) -> (u32, bool) {
 }
 
 /// A signal, or an identifier that was seen.
-pub(crate) struct Listed {
+struct Listed {
     name: String,
     bus: String,
     id: u32,
@@ -256,7 +281,7 @@ fn names(hub: &Hub, patterns: &[Pattern]) -> Result<Vec<Value>, String> {
 }
 
 /// All signals, or all frames if there are none.
-pub(crate) fn everything(hub: &Hub) -> Pattern {
+fn everything(hub: &Hub) -> Pattern {
     match has_signals(hub) {
         true => Pattern::Name("*".into()),
         false => Pattern::Raw,
@@ -292,7 +317,7 @@ fn taken_by(hub: &Hub, patterns: &[Pattern]) -> Result<Vec<TopicId>, String> {
 }
 
 /// The newest value of a signal, or the newest frame of an identifier.
-pub(crate) struct Newest {
+struct Newest {
     name: String,
     time_us: u64,
     content: Content,
@@ -327,7 +352,7 @@ impl Newest {
 ///
 /// # Errors
 /// A name that is none, in one sentence.
-pub(crate) fn values(hub: &Hub, patterns: &[Pattern]) -> Result<Vec<Newest>, String> {
+fn values(hub: &Hub, patterns: &[Pattern]) -> Result<Vec<Newest>, String> {
     let taken = taken_by(hub, patterns)?.into_iter().filter_map(|id| Some((id, hub.topic(id)?)));
     let taken = taken.filter(|(_, topic)| !topic.is_gone);
     let (mut frames, signals): (Vec<_>, Vec<_>) = taken.partition(|(_, topic)| topic.is_raw());

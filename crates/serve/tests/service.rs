@@ -876,6 +876,49 @@ fn slow(
     })
 }
 
+/// Whatever room sockets have: of newest values, little is on its way to who does not read, and then the newest come.
+#[test]
+fn who_wants_newest_values_is_sent_few_that_it_does_not_read() {
+    const IDS: u32 = 300;
+    const ROUNDS: u16 = 40;
+    let bench = Bench::new();
+    let mut socket = bench.socket();
+    let subscribe = r#"[2,"1","low-can/subscribe",{"id":"*","latest":true}]"#;
+    socket.send(Message::text(subscribe)).unwrap();
+    assert!(socket.read().unwrap().to_text().unwrap().starts_with("[3,\"1\""));
+    for round in 0..ROUNDS {
+        for id in 0..IDS {
+            bench.send(id, round);
+        }
+        while bench.service.frames() < u64::from(IDS) * (u64::from(round) + 1) {
+            std::thread::yield_now();
+        }
+    }
+    // The answer comes behind all that is on its way.
+    socket.send(Message::text(r#"[2,"2","low-can/auth",null]"#)).unwrap();
+    let mut bytes = 0;
+    let mut newest = vec![None; IDS as usize];
+    loop {
+        let message = socket.read().unwrap();
+        let Message::Text(text) = message else { continue };
+        if text.starts_with("[3,\"2\"") {
+            break;
+        }
+        bytes += text.len();
+    }
+    // 64 KiB, and the round before which it was less.
+    assert!(bytes < (64 << 10) + IDS as usize * 130, "{bytes} bytes");
+    while newest.iter().any(|round| *round != Some(ROUNDS - 1)) {
+        let Message::Text(text) = socket.read().unwrap() else { continue };
+        let event: Value = serde_json::from_str(&text).unwrap();
+        let data = &event[2]["data"];
+        let (id, low) = (data["id"].as_u64().unwrap(), data["data"][0].as_u64().unwrap());
+        let round = low as u16;
+        let before = newest[id as usize].replace(round);
+        assert!(before.is_none_or(|before| before < round), "each once, and in order");
+    }
+}
+
 #[test]
 fn who_is_gone_without_a_word_leaves_and_who_is_slow_stays() {
     let limit = Nanos::from_secs(4);

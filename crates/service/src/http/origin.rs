@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU16;
 use std::str::FromStr;
 
 use hyper::Request;
@@ -15,11 +16,38 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 /// Where a page comes from: scheme, host and port (RFC 6454 section 4), such as `http://localhost:5173`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebOrigin {
-    /// In small letters.
-    scheme: String,
+    scheme: Scheme,
     host: Host,
-    /// That of the scheme if none is written; `None` if the scheme has none.
-    port: Option<u16>,
+    /// That of the scheme if none is written.
+    port: NonZeroU16,
+}
+
+/// The schemes of pages whose origin has a host and a port (URL standard, section 4.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Http, Self::Https].into_iter().find(|it| text.eq_ignore_ascii_case(it.name()))
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// RFC 9110 section 4.2.
+    const fn default_port(self) -> NonZeroU16 {
+        match self {
+            Self::Http => NonZeroU16::new(80).unwrap(),
+            Self::Https => NonZeroU16::new(443).unwrap(),
+        }
+    }
 }
 
 /// What stands between the scheme and the port.
@@ -36,7 +64,8 @@ impl Host {
     fn is_this_machine(&self) -> bool {
         match self {
             Self::Address(address) => address.is_loopback(),
-            Self::Name(name) => name == "localhost",
+            // With the dot of the root it is the same name (RFC 6761 section 6.3).
+            Self::Name(name) => matches!(name.as_str(), "localhost" | "localhost."),
         }
     }
 
@@ -87,7 +116,7 @@ fn ipv4(text: &str) -> Option<Ipv4Addr> {
 }
 
 /// A host and the port behind it, if there is one.
-fn host_and_port(text: &str) -> Option<(Host, Option<u16>)> {
+fn host_and_port(text: &str) -> Option<(Host, Option<NonZeroU16>)> {
     // The colons of an IPv6 address are in brackets.
     let end = text.rfind(']').map_or(0, |place| place + 1);
     let (host, port) = match text.get(end..)?.find(':') {
@@ -117,44 +146,29 @@ impl FromStr for WebOrigin {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err("the scheme is missing; write such as http://localhost:5173");
         };
-        let is_scheme =
-            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-        if !scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-            || !scheme.bytes().all(is_scheme)
-        {
-            return Err("this is no scheme; write such as http://localhost:5173");
-        }
+        let scheme = Scheme::parse(scheme)
+            .ok_or("only http and https have such origins; write such as http://localhost:5173")?;
         if rest.contains(['/', '?', '#']) {
             return Err("an origin has no path; write such as http://localhost:5173");
         }
         let (host, port) = host_and_port(rest)
-            .ok_or("this is no host; write it as a browser does, such as http://localhost:5173")?;
-        let scheme = scheme.to_ascii_lowercase();
-        let port = port.or_else(|| default_port(&scheme));
-        Ok(Self { scheme, host, port })
+            .ok_or("this is no host and port; write such as http://localhost:5173")?;
+        Ok(Self { scheme, host, port: port.unwrap_or(scheme.default_port()) })
     }
 }
 
 impl fmt::Display for WebOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://", self.scheme)?;
+        write!(f, "{}://", self.scheme.name())?;
         match &self.host {
             Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]")?,
             Host::Address(address) => write!(f, "{address}")?,
             Host::Name(name) => f.write_str(name)?,
         }
-        match self.port.filter(|port| default_port(&self.scheme) != Some(*port)) {
-            Some(port) => write!(f, ":{port}"),
-            None => Ok(()),
+        match self.port == self.scheme.default_port() {
+            true => Ok(()),
+            false => write!(f, ":{}", self.port),
         }
-    }
-}
-
-fn default_port(scheme: &str) -> Option<u16> {
-    match scheme {
-        "http" => Some(80),
-        "https" => Some(443),
-        _ => None,
     }
 }
 
@@ -193,8 +207,8 @@ pub fn check<B>(
                    names those that may";
     let text = only(headers, header::ORIGIN).ok_or(refused)?;
     let origin: WebOrigin = text.parse().map_err(|_| refused)?;
-    let scheme = "http".to_owned();
-    let own = WebOrigin { port: port.or_else(|| default_port(&scheme)), scheme, host };
+    let scheme = Scheme::Http;
+    let own = WebOrigin { scheme, host, port: port.unwrap_or(scheme.default_port()) };
     match allowed.contains(&origin) {
         _ if origin == own => Ok(None),
         true => {
@@ -226,6 +240,8 @@ mod tests {
         for host in [
             "localhost",
             "LocalHost:1234",
+            "localhost.",
+            "LOCALHOST.:1234",
             "127.0.0.1",
             "127.0.0.1:",
             "127.1.2.3:80",
@@ -258,6 +274,10 @@ mod tests {
             "evil-localhost",
             "xlocalhost",
             "localhost/",
+            "localhost:0",
+            "localhost..",
+            ".localhost",
+            "localhost.evil.com.",
             "0.0.0.0",
             "128.0.0.1",
             "127.0.0.256",
@@ -293,7 +313,9 @@ mod tests {
             ("localhost:1234", "http://localhost:5173", Ok(true)),
             ("127.0.0.1:1234", "https://Dash.example", Ok(true)),
             ("127.0.0.1:1234", "https://dash.example:443", Ok(true)),
-            ("127.0.0.1:1234", "app://board", Ok(true)),
+            ("localhost.:1234", "http://localhost.:1234", Ok(false)),
+            ("127.0.0.1:1234", "app://board", Err(())),
+            ("localhost:1234", "http://localhost.:1234", Err(())),
             ("localhost:1234", "https://localhost:1234", Err(())),
             ("localhost:1234", "http://127.0.0.1:1234", Err(())),
             ("localhost:1234", "http://localhost", Err(())),
@@ -305,7 +327,7 @@ mod tests {
             ("localhost:1234", "//localhost:1234", Err(())),
             ("localhost:1234", "http://localhost:1234 http://evil.com", Err(())),
         ] {
-            let allowed = ["http://localhost:5173", "https://dash.example", "app://board"];
+            let allowed = ["http://localhost:5173", "https://dash.example"];
             let answer = ask(&[host], Some(origin), &allowed).map_err(|_| ());
             assert_eq!(answer, expected, "{origin} at {host}");
         }
@@ -331,7 +353,12 @@ mod tests {
             ("http://", "this is no host"),
             ("http://b\u{fc}cher.example", "this is no host"),
             ("http://a:99999", "this is no host"),
-            ("5://a", "this is no scheme"),
+            ("http://a:0", "this is no host and port"),
+            ("http://a:00", "this is no host and port"),
+            ("5://a", "only http and https"),
+            ("ftp://x:1", "only http and https"),
+            ("app://board", "only http and https"),
+            ("httpss://a", "only http and https"),
         ] {
             let error = text.parse::<WebOrigin>().unwrap_err();
             assert!(error.starts_with(reason), "{text}: {error}");
