@@ -1,7 +1,9 @@
 //! The hot paths, one at a time, for counting their instructions: `tests/instructions/count.py` does that, under callgrind.
 //!
-//!     instructions --list            the names of all cases, and how many operations each does
-//!     instructions NAME              does them once to warm up, and once in [`measured`]
+//! ```text
+//! instructions --list            the names of all cases, and how many operations each does
+//! instructions NAME              does them once to warm up, and once in `measured`
+//! ```
 //!
 //! Inputs are fixed, so the counts are those of the compiler and the code alone.
 
