@@ -27,18 +27,29 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let ours = (0..rounds).map(|_| lines_per_second(&file)).fold(0.0, f64::max);
-    println!("candor      {ours:>12.0} lines/s");
+    let bytes_per_line = bytes_per_line(&file);
+    let show = |reader: &str, rate: f64, ratio: f64| {
+        let bytes = rate * bytes_per_line / 1e6;
+        println!("| {reader} | {:.2} M | {bytes:.0} MB/s | {ratio:.1} |", rate / 1e6);
+    };
+    println!("| reader | lines per second | of the file | times python-can |\n|---|---|---|---|");
     match python_can(repository, &file) {
         Ok(peer) => {
-            println!("python-can  {peer:>12.0} lines/s");
-            println!("ratio       {:>12.1}", ours / peer);
+            show("candor", ours, ours / peer);
+            show("python-can", peer, 1.0);
             ExitCode::SUCCESS
         }
         Err(reason) => {
-            println!("python-can  not measured: {reason}");
+            println!("| candor | {:.2} M | - | - |", ours / 1e6);
+            eprintln!("python-can: not measured: {reason}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn bytes_per_line(file: &Path) -> f64 {
+    let text = std::fs::read(file).expect("the log opens");
+    text.len() as f64 / text.iter().filter(|&&byte| byte == b'\n').count() as f64
 }
 
 fn lines_per_second(file: &Path) -> f64 {

@@ -1,6 +1,6 @@
 //! How fast a recording reaches one subscriber that it waits for (`pace = "subscribers"`).
 //!
-//!     cargo bench -p candor-serve --bench signals_pace -- EVENTS FORMAT
+//!     cargo bench -p candor-serve --bench signals_pace [-- EVENTS [FORMAT]]
 //!
 //! A recording of 340 identifiers is played again and again to one client, over WebSocket on the loopback: `cbor` and
 //! `msgpack` with batches, `json` with an event per message, or `inside` in the process. The client decodes each event and
@@ -16,6 +16,7 @@ use candor_serve::{
 };
 use serde_json::json;
 
+const FORMATS: [&str; 4] = ["json", "cbor", "msgpack", "inside"];
 const IDS: u64 = 340;
 /// Frames of the recording; the data of each is its number in it.
 const FRAMES: u64 = 340 * 1_000;
@@ -39,7 +40,19 @@ impl Order {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
     let events: u64 = arguments.next().map_or(Ok(2_000_000), |text| text.parse())?;
-    let format = arguments.next().unwrap_or_else(|| "cbor".to_owned());
+    let formats: Vec<String> = match arguments.next() {
+        Some(format) => vec![format],
+        None => FORMATS.map(str::to_owned).into(),
+    };
+    println!("| to a client, as | events per second, none missing |\n|---|---|");
+    for format in formats {
+        println!("| {format} | {:.2} M |", rate(events, &format)? / 1e6);
+    }
+    Ok(())
+}
+
+/// Events per second.
+fn rate(events: u64, format: &str) -> Result<f64, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("a.log");
     let line = |at: u64| {
@@ -77,11 +90,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     } else {
-        let encoding = match format.as_str() {
+        let encoding = match format {
             "cbor" => Some(Encoding::Cbor),
             "msgpack" => Some(Encoding::MessagePack),
             "json" => None,
-            _ => return Err("the formats are cbor, msgpack, json and inside".into()),
+            _ => return Err(format!("the formats are {}", FORMATS.join(", ")).into()),
         };
         let Some(Place::Tcp(address)) = service.places().first() else {
             return Err("no place".into());
@@ -100,7 +113,5 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    let rate = count as f64 / begin.elapsed().as_secs_f64();
-    println!("{format}: {count} events, none missing, {rate:.0} per second");
-    Ok(())
+    Ok(count as f64 / begin.elapsed().as_secs_f64())
 }

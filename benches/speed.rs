@@ -34,10 +34,7 @@ fn best(mut work: impl FnMut()) -> f64 {
 }
 
 fn show(what: &str, rate_per_s: f64, compared: &str) {
-    let rate = match rate_per_s {
-        rate if rate >= 1e6 => format!("{:.1} M/s", rate / 1e6),
-        rate => format!("{:.0} k/s", rate / 1e3),
-    };
+    let rate = format!("{:.2} M/s", rate_per_s / 1e6);
     println!("| {what:<58} | {rate:>11} | {:>8.1} ns | {compared:<34} |", 1e9 / rate_per_s);
 }
 

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Makes the tables of docs/performance.md that tell of one machine again, in one run.
+
+    benches/measure.py [--rounds N] [NAME...]            prints them
+    benches/measure.py --write [--rounds N] [NAME...]    writes them into docs/performance.md
+
+All benches run in turn, N times (3), each with its peers; they are built with the profile dist. A number is the median of
+the rounds; where a cell has one number, its least and greatest stand behind it. A table stands between two comments:
+
+    <!-- bench NAME: COMMIT, MACHINE -->
+    <!-- end of bench -->
+
+Every table of that kind must be one of BENCHES, and the other way round. Let nothing else run: the load of the machine
+before the run is told, and must be below half of its processors with --write.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs/performance.md"
+# The benches, by the package that each is of.
+BENCHES = {
+    "speed": "candor-lab",
+    "queues": "candor-queue",
+    "log_read": "candor-recording",
+    "signal_decode": "candor-signals",
+    "signals_pace": "candor-serve",
+    "gateway": "candor-gateway",
+    "relay": "candor-gateway",
+}
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+PLACE = re.compile(r"<!-- bench (\w+): [^>]*-->\n.*?<!-- end of bench -->", re.DOTALL)
+
+
+class Failure(Exception):
+    """What is wrong, for people."""
+
+
+def cells(line):
+    """The cells of a line of a table."""
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def table(text):
+    """The lines of the first table of a text, as cells."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    if len(lines) < 3:
+        raise Failure(f"this is no table:\n{text}")
+    return [cells(line) for line in lines if not set(line) <= set("|-: ")]
+
+
+def median(texts):
+    """The median of a number that was written in several ways, with its digits."""
+    digits = max(len(text.partition(".")[2]) for text in texts)
+    return f"{statistics.median(map(float, texts)):.{digits}f}"
+
+
+def merged(rounds):
+    """A cell of all rounds: medians, and the range of a single number that differs."""
+    numbers = [NUMBER.findall(cell) for cell in rounds]
+    frames = {NUMBER.sub("#", cell) for cell in rounds}
+    if len(set(rounds)) == 1:
+        return rounds[0]
+    if len(frames) != 1:
+        raise Failure(f"the rounds differ in more than numbers: {', '.join(sorted(frames))}")
+    columns = list(zip(*numbers))
+    medians = iter([median(column) for column in columns])
+    text = NUMBER.sub(lambda _: next(medians), rounds[0])
+    if len(columns) == 1:
+        least, most = min(columns[0], key=float), max(columns[0], key=float)
+        text += f" ({least} to {most})"
+    return text
+
+
+def merge(rounds):
+    """One table of several with the same rows; the first column names a row and is not measured."""
+    tables = [table(text) for text in rounds]
+    if len({tuple(row[0] for row in rows) for rows in tables}) != 1:
+        raise Failure("the rounds have other rows")
+    head, *rows = zip(*tables)
+    lines = [head[0], ["---"] * len(head[0])]
+    lines += [[row[0][0], *(merged(list(cell)) for cell in list(zip(*row))[1:])] for row in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def build():
+    """Compiles all benches at once, so that each has what the others have; their programs, by name."""
+    command = ["cargo", "bench", "--quiet", "--profile", "dist", "--no-run", "--message-format=json"]
+    for package in sorted(set(BENCHES.values())):
+        command += ["-p", package]
+    for name in BENCHES:
+        command += ["--bench", name]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise Failure("the benches do not compile")
+    found = {}
+    for line in done.stdout.splitlines():
+        message = json.loads(line)
+        if message.get("executable") and message["target"]["kind"] == ["bench"]:
+            found[message["target"]["name"]] = message["executable"]
+    return found
+
+
+def run(name, program):
+    """What a bench prints."""
+    done = subprocess.run([program, "--bench"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise Failure(f"{name}: {program} failed")
+    return done.stdout
+
+
+def said(command):
+    """The first line that a program prints."""
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0]
+
+
+def machine():
+    """What the figures depend on."""
+    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    parts = [said(["git", "describe", "--always", "--dirty"]), f"{os.cpu_count()} processors"]
+    parts += [cpu[1].strip() if cpu else "unknown", f"Linux {os.uname().release}", said(["rustc", "--version"])]
+    return ", ".join(parts)
+
+
+def main():
+    """Runs, and prints or writes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write the tables into docs/performance.md")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each bench runs")
+    parser.add_argument("name", nargs="*", help="only these benches")
+    arguments = parser.parse_args()
+    document = DOCUMENT.read_text()
+    places = {match[1] for match in PLACE.finditer(document)}
+    if places != set(BENCHES):
+        raise Failure(f"{DOCUMENT.name} has tables of {sorted(places)}, and there are {sorted(BENCHES)}")
+    names = arguments.name or list(BENCHES)
+    if unknown := set(names) - set(BENCHES):
+        raise Failure(f"there is no bench {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
+    programs = build()
+    load = os.getloadavg()[0]
+    print(f"load before the run: {load:.2f}", file=sys.stderr)
+    if arguments.write and load > os.cpu_count() / 2:
+        raise Failure("the machine is busy; wait until nothing else runs")
+    rounds = {name: [] for name in names}
+    for number in range(arguments.rounds):
+        for name in names:
+            print(f"round {number + 1} of {arguments.rounds}: {name}", file=sys.stderr)
+            rounds[name].append(run(name, programs[name]))
+    here = machine()
+    made = {name: f"<!-- bench {name}: {here} -->\n{merge(texts)}<!-- end of bench -->" for name, texts in rounds.items()}
+    if not arguments.write:
+        print("\n\n".join(made.values()))
+        return
+    DOCUMENT.write_text(PLACE.sub(lambda match: made.get(match[1], match[0]), document))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failure as failure:
+        print(failure, file=sys.stderr)
+        sys.exit(2)
