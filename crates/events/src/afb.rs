@@ -313,22 +313,38 @@ pub(crate) fn signal_event(
         // A Vec takes everything.
         let _ = serde_json::to_writer(&mut *out, text);
     }
-    let _ = write!(out, ",\"timestamp\":{}}},\"jtype\":\"afb-event\"}}]", time_ns / 1_000);
+    out.extend_from_slice(b",\"timestamp\":");
+    whole(time_ns / 1_000, out);
+    out.extend_from_slice(b"},\"jtype\":\"afb-event\"}]");
 }
 
 /// The event of a frame.
 pub(crate) fn raw_event(topic: &Topic, frame: &Frame, out: &mut Vec<u8>) {
     let name = topic.escaped.as_str();
-    for part in ["[5,\"", name, "\",{\"event\":\"", name, "\",\"data\":{\"id\":"] {
+    for part in ["[5,\"", name, "\",{\"event\":\"", name, "\",\"data\":{"] {
         out.extend_from_slice(part.as_bytes());
     }
-    let _ = write!(out, "{}", id_number(frame.id()));
+    raw_data(frame, out);
+    out.extend_from_slice(b"},\"jtype\":\"afb-event\"}]");
+}
+
+/// Identifier and data of a frame, as members of an object.
+pub(crate) fn raw_data(frame: &Frame, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\"id\":");
+    whole(id_number(frame.id()), out);
     out.extend_from_slice(b",\"data\":[");
-    for (index, byte) in frame.data().iter().enumerate() {
-        let comma = if index == 0 { "" } else { "," };
-        let _ = write!(out, "{comma}{byte}");
+    for (index, &byte) in frame.data().iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        whole(byte, out);
     }
-    out.extend_from_slice(b"]},\"jtype\":\"afb-event\"}]");
+    out.push(b']');
+}
+
+/// A whole number of JSON.
+pub(crate) fn whole(value: impl itoa::Integer, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// The event that says how many events a subscriber has missed since the last one, and in all.
@@ -342,11 +358,14 @@ pub(crate) fn missed_event(missed: u64, total: u64, out: &mut Vec<u8>) {
 
 /// A number of JSON; what is none is null.
 pub(crate) fn number(value: f64, out: &mut Vec<u8>) {
-    let _ = match value {
-        whole if whole.fract() == 0.0 && whole.abs() < 9e15 => write!(out, "{}", whole as i64),
-        value if value.is_finite() => write!(out, "{value}"),
-        _ => write!(out, "null"),
-    };
+    if value.fract() == 0.0 && value.abs() < 9e15 {
+        whole(value as i64, out);
+    } else if value.is_finite() {
+        // A Vec takes everything.
+        let _ = write!(out, "{value}");
+    } else {
+        out.extend_from_slice(b"null");
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use candor_wire::can::Frame;
 
-use crate::afb::{id_number, number};
+use crate::afb::{number, raw_data, whole};
 use crate::log::Mark;
 use crate::topic::Topic;
 
@@ -18,9 +18,11 @@ fn begin(topic: &Topic, out: &mut Vec<u8>) {
 
 /// Everything behind the value.
 fn end(mark: Mark, out: &mut Vec<u8>) {
-    // A Vec takes everything.
-    let _ =
-        write!(out, ",\"timestamp\":{},\"ordinal\":{}}}\n\n", mark.time_ns / 1_000, mark.ordinal);
+    out.extend_from_slice(b",\"timestamp\":");
+    whole(mark.time_ns / 1_000, out);
+    out.extend_from_slice(b",\"ordinal\":");
+    whole(mark.ordinal, out);
+    out.extend_from_slice(b"}\n\n");
 }
 
 /// The event of a signal.
@@ -44,12 +46,7 @@ pub(crate) fn signal_event(
 /// The event of a frame.
 pub(crate) fn raw_event(topic: &Topic, mark: Mark, frame: &Frame, out: &mut Vec<u8>) {
     begin(topic, out);
-    let _ = write!(out, "\"id\":{},\"data\":[", id_number(frame.id()));
-    for (index, byte) in frame.data().iter().enumerate() {
-        let comma = if index == 0 { "" } else { "," };
-        let _ = write!(out, "{comma}{byte}");
-    }
-    out.push(b']');
+    raw_data(frame, out);
     end(mark, out);
 }
 
