@@ -58,15 +58,15 @@ impl Punctuality {
     /// The figures, if frames have left.
     #[must_use]
     pub fn figures(&self) -> Option<Figures> {
-        let summary = self.late.summary()?;
+        let late = self.late.figures()?;
         let nanos = |ns: i64| Nanos::from_nanos(u64::try_from(ns).unwrap_or(0));
         let ((first_due, first), (last_due, last)) = (self.first?, self.last?);
         let (planned, took) = (last_due - first_due, last - first);
         let drift_ns = i128::from(took.as_nanos()) - i128::from(planned.as_nanos());
         Some(Figures {
-            late_p50: nanos(summary.p50_ns),
-            late_p99: nanos(summary.p99_ns),
-            late_max: nanos(summary.max_ns),
+            late_p50: nanos(late.p50_ns),
+            late_p99: nanos(late.p99_ns),
+            late_max: nanos(late.max_ns),
             drift_ns: i64::try_from(drift_ns).unwrap_or(i64::MAX),
             planned,
             took,

@@ -54,12 +54,6 @@ pub(crate) fn interval_line(cells: &[String]) -> String {
     padded.chain(["\n".to_owned()]).collect()
 }
 
-/// Of so many of 100 sorted times the longest; `None` if there are none.
-pub(crate) fn quantile(sorted_ns: &[i64], hundredths: usize) -> Option<i64> {
-    let place = (sorted_ns.len() * hundredths).div_ceil(100).max(1) - 1;
-    sorted_ns.get(place).copied()
-}
-
 /// The same as [`duration`], with a dash for none.
 pub(crate) fn duration_or_dash(ns: Option<i64>) -> String {
     ns.map_or_else(|| "-".to_owned(), |ns| duration(ns as f64))

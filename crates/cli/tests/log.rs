@@ -71,7 +71,7 @@ bus   frames  frames/s  load at 500k  peak 10 ms  peak 100 ms  peak 1 s
 can0       4     100.0        1.83 %      3.24 %            -         -
 can1       2      47.6        0.64 %      2.80 %            -         -
 
-bus   id        frames  bytes  period ms  min ms  max ms  jitter ms     share
+bus   id        frames  bytes  period ms  min ms  max ms  stddev ms     share
 can0  123            3      8     11.000  10.000  12.000      1.000   87.05 %
 can0  7FF            1      0          -       -       -          -   12.95 %
 can1  12345678       2    4-8     21.000  21.000  21.000      0.000  100.00 %
@@ -138,7 +138,7 @@ Ethernet frames                          3
 link  frames  frames/s  bytes  Mbit/s
 eth0       3    1000.0    180   0.672
 
-link  destination        vlan  type    frames  bytes  period ms  min ms  max ms  jitter ms
+link  destination        vlan  type    frames  bytes  period ms  min ms  max ms  stddev ms
 eth0  03:04:05:06:00:01  7     0x88d7       3     60      1.000   1.000   1.000      0.000
 "
     );
@@ -164,7 +164,7 @@ eth0  03:04:05:06:00:01  7     0x88d7       3     60      1.000   1.000   1.000 
         "period_ns_mean": 1_000_000.0,
         "period_ns_min": 1_000_000,
         "period_ns_max": 1_000_000,
-        "jitter_ns": 0.0,
+        "period_ns_stddev": 0.0,
     }});
     assert_eq!((&of_capture[1..], &of_copy[1..]), (&[stream.clone()][..], &[stream][..]));
 
@@ -240,7 +240,7 @@ fn info_prints_json_lines() {
                 "period_ns_mean": 250_000_000.0,
                 "period_ns_min": 250_000_000,
                 "period_ns_max": 250_000_000,
-                "jitter_ns": 0.0,
+                "period_ns_stddev": 0.0,
                 "share_percent": 100.0,
             }}),
         ]

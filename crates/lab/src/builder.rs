@@ -2,35 +2,42 @@
 //! for all testbeds.
 //!
 //! ```text
-//!  a testbed --- Copied, for each copy of a frame ---> lines of CSV, latencies by metric
-//!            --- endings, causes, buses, rules ------> ResultFile
+//!  a testbed --- Copied, for each copy of a frame ---> lines of CSV, the account of frames
+//!            --- causes, buses, rules ---------------> ResultFile
 //! ```
 
 use std::fmt::{Display, Write as _};
 use std::io::Write;
 
-use candor_lat::{Histogram, Metric, Tap, TapPath, Taps};
+use candor_lat::Tap;
+use candor_lat::account::{Account, End, Taken, Terms};
 
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::result::{Figures, ResultFile};
+use crate::result::{PROFILE_POINTS, ResultFile};
 
 /// The end of a frame, or of a copy of it.
 pub(crate) struct Copied<'a> {
-    /// The number of the frame, from 0.
-    pub(crate) number: u64,
+    /// Which frame it was, when it passed the taps, and what stopped it, if something did.
+    pub(crate) end: End<'a>,
     /// The frame as it was sent, if that is known.
     pub(crate) sent: Option<&'a dyn Display>,
     /// The frame as it arrived, if it did.
     pub(crate) received: Option<&'a dyn Display>,
-    /// What became of it: `forwarded`, `delivered` or the name of a cause.
-    pub(crate) outcome: &'a str,
+    /// The word for a frame that nothing stopped: `forwarded` or `delivered`.
+    pub(crate) passed: &'a str,
     /// The rule whose copy it was.
     pub(crate) rule: &'a str,
-    /// When it passed the taps.
-    pub(crate) taps: &'a Taps,
-    /// What is known of it before it is sent, as [`Metric::value`] wants it.
-    pub(crate) known_ns: u64,
+}
+
+impl<'a> Copied<'a> {
+    /// `forwarded`, `delivered`, or the name of what stopped it.
+    const fn outcome(&self) -> &'a str {
+        match self.end.stopped_by {
+            Some(cause) => cause.name(),
+            None => self.passed,
+        }
+    }
 }
 
 /// What a testbed sees.
@@ -39,63 +46,22 @@ pub(crate) struct Sight {
     pub(crate) taps: &'static [Tap],
     /// Whether it knows the rule of each copy.
     pub(crate) has_rules: bool,
-    /// Whether it sees so few frames that all latencies are kept: then quantiles are exact, else they are
-    /// those of a [`Histogram`].
-    pub(crate) is_exact: bool,
 }
 
 /// Makes a result.
 pub(crate) struct ResultBuilder<'a> {
     sight: Sight,
-    path: &'static TapPath,
-    /// The metrics of the path.
-    metrics: Vec<Metric>,
+    pub(crate) account: Account,
     lines: Option<&'a mut dyn Write>,
     line: String,
     failure: Option<Error>,
-    latencies: Vec<Latencies>,
-}
-
-/// The latencies of one metric.
-enum Latencies {
-    Exact(Vec<i64>),
-    Counted(Histogram),
-}
-
-impl Latencies {
-    fn new(is_exact: bool) -> Self {
-        match is_exact {
-            true => Self::Exact(Vec::new()),
-            false => Self::Counted(Histogram::new()),
-        }
-    }
-
-    fn record(&mut self, latency_ns: i64) {
-        match self {
-            Self::Exact(latencies) => latencies.push(latency_ns),
-            Self::Counted(histogram) => histogram.record(latency_ns),
-        }
-    }
-
-    fn figures(self) -> Option<Figures> {
-        match self {
-            Self::Exact(latencies) => Figures::exact(latencies),
-            Self::Counted(histogram) => Figures::from_histogram(&histogram),
-        }
-    }
 }
 
 impl<'a> ResultBuilder<'a> {
     /// `lines` takes a line of CSV per copy, if lines are wanted.
-    pub(crate) fn new(
-        path: &'static TapPath,
-        sight: Sight,
-        lines: Option<&'a mut dyn Write>,
-    ) -> Self {
-        let metrics: Vec<_> = path.metrics().collect();
-        let latencies = metrics.iter().map(|_| Latencies::new(sight.is_exact)).collect();
-        let line = String::new();
-        let mut builder = Self { sight, path, metrics, lines, line, failure: None, latencies };
+    pub(crate) fn new(terms: Terms, sight: Sight, lines: Option<&'a mut dyn Write>) -> Self {
+        let account = Account::new(terms);
+        let mut builder = Self { sight, account, lines, line: String::new(), failure: None };
         builder.head();
         builder
     }
@@ -103,7 +69,7 @@ impl<'a> ResultBuilder<'a> {
     /// The names of the columns.
     fn head(&mut self) {
         let taps = self.sight.taps.iter().map(|tap| format!(",{}_ns", tap.name()));
-        let metrics = self.path.headline().map(|metric| format!(",{}_ns", metric.key()));
+        let metrics = self.account.path().headline().map(|metric| format!(",{}_ns", metric.key()));
         let rule = if self.sight.has_rules { ",rule" } else { "" };
         let columns: String = taps.chain(metrics).collect();
         self.line = format!("number,sent,received,outcome{rule}{columns}");
@@ -120,15 +86,14 @@ impl<'a> ResultBuilder<'a> {
         self.line.clear();
     }
 
-    /// Takes what became of one more copy; its latencies count if it arrived.
-    pub(crate) fn add(&mut self, copied: &Copied<'_>) {
-        if copied.received.is_some() {
-            for (metric, latencies) in self.metrics.iter().zip(&mut self.latencies) {
-                if let Some(latency_ns) = metric.value(copied.taps, copied.known_ns) {
-                    latencies.record(latency_ns);
-                }
-            }
-        }
+    /// Takes what became of one more copy.
+    pub(crate) fn add(&mut self, copied: &Copied<'_>) -> Taken {
+        self.line(copied);
+        self.account.end(&copied.end)
+    }
+
+    /// Writes the line of a copy, which the account takes in the order of ends.
+    pub(crate) fn line(&mut self, copied: &Copied<'_>) {
         if self.lines.is_some() {
             self.write(copied);
             self.end_line();
@@ -138,26 +103,26 @@ impl<'a> ResultBuilder<'a> {
     fn write(&mut self, copied: &Copied<'_>) {
         let line = &mut self.line;
         // Writing to a string does not fail.
-        let _ = write!(line, "{},", copied.number);
+        let _ = write!(line, "{},", copied.end.number);
         for frame in [copied.sent, copied.received] {
             if let Some(frame) = frame {
                 let _ = write!(line, "{frame}");
             }
             line.push(',');
         }
-        line.push_str(copied.outcome);
+        line.push_str(copied.outcome());
         if self.sight.has_rules {
             let _ = write!(line, ",{}", quoted(copied.rule));
         }
         for tap in self.sight.taps {
             line.push(',');
-            if let Some(at) = copied.taps.at(*tap) {
+            if let Some(at) = copied.end.taps.at(*tap) {
                 let _ = write!(line, "{at}");
             }
         }
-        for metric in self.path.headline() {
+        for metric in self.account.path().headline() {
             line.push(',');
-            if let Some(value) = metric.value(copied.taps, copied.known_ns) {
+            if let Some(value) = metric.value(copied.end.taps, copied.end.known_ns) {
                 let _ = write!(line, "{value}");
             }
         }
@@ -173,7 +138,7 @@ impl<'a> ResultBuilder<'a> {
         self.failure.is_none()
     }
 
-    /// The result with its latencies; the testbed adds what it counted.
+    /// The result with the counts and latencies of the account; the testbed adds what else it counted.
     ///
     /// # Errors
     /// Lines could not be written.
@@ -183,13 +148,14 @@ impl<'a> ResultBuilder<'a> {
         command: String,
     ) -> Result<ResultFile, Error> {
         self.check()?;
-        let metrics = self
-            .metrics
-            .iter()
-            .zip(self.latencies)
-            .filter_map(|(metric, latencies)| Some((metric.key().to_owned(), latencies.figures()?)))
-            .collect();
-        Ok(ResultFile { metrics, ..ResultFile::new(experiment, command) })
+        let figures = self.account.metrics().filter_map(|(metric, latencies)| {
+            Some((metric.key().to_owned(), latencies.with_profile(PROFILE_POINTS)?))
+        });
+        Ok(ResultFile {
+            metrics: figures.collect(),
+            counts: self.account.counts(),
+            ..ResultFile::new(experiment, command)
+        })
     }
 }
 

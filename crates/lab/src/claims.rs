@@ -81,6 +81,8 @@ enum Figure {
     Latency(Metric, String),
     /// The same of a message.
     MessageLatency(String, Metric, String),
+    /// The same of time-triggered frames that are not marked.
+    UnmarkedLatency(Metric, String),
     /// Frames that ended so.
     Ended(Ending),
     /// The same in percent of the frames sent.
@@ -97,7 +99,7 @@ enum Figure {
     ClockDifference(String),
 }
 
-/// Stands in place of a message for time-triggered frames that are not marked.
+/// Stands for the time-triggered frames that are not marked, so a message of this name needs its bus in front of it.
 const UNMARKED: &str = "unmarked";
 
 /// Stands in place of a metric for the largest difference of two clocks in an integration cycle.
@@ -112,6 +114,7 @@ impl Figure {
         match self {
             Self::Latency(..)
             | Self::MessageLatency(..)
+            | Self::UnmarkedLatency(..)
             | Self::CpuPerEvent(_)
             | Self::ClockDifference(_) => Unit::Microseconds,
             Self::Ended(_) | Self::Sent => Unit::Frames,
@@ -237,6 +240,7 @@ impl Term {
                 })?;
                 let figure = known_figure(figure)?;
                 let figure = match words[..] {
+                    [_, UNMARKED, _, _] => Figure::UnmarkedLatency(known, figure),
                     [_, message, _, _] => Figure::MessageLatency(message.to_owned(), known, figure),
                     _ => Figure::Latency(known, figure),
                 };
@@ -260,7 +264,7 @@ impl Term {
         let counts = result.counts;
         Some(match &self.figure {
             Figure::Latency(metric, figure) => result.metric(*metric)?.figure_ns(figure)? / 1_000.0,
-            Figure::MessageLatency(message, metric, figure) if message == UNMARKED => {
+            Figure::UnmarkedLatency(metric, figure) => {
                 let instrument = result.time_triggered.as_ref()?.instrument.as_ref()?;
                 instrument.unmarked.get(metric.key())?.figure_ns(figure)? / 1_000.0
             }
@@ -306,9 +310,9 @@ impl Term {
             return self.figure != Figure::BytesPerEvent;
         }
         let is_exact = match &self.figure {
-            Figure::Latency(_, figure) | Figure::MessageLatency(_, _, figure) => {
-                ["min", "p50"].contains(&figure.as_str())
-            }
+            Figure::Latency(_, figure)
+            | Figure::MessageLatency(_, _, figure)
+            | Figure::UnmarkedLatency(_, figure) => ["min", "p50"].contains(&figure.as_str()),
             _ => true,
         };
         result.testbed == Testbed::Vm.name() && (!is_exact || result.is_loaded())

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use candor_causes::Ending;
-use candor_lat::{Histogram, Metric, Taps};
+use candor_lat::account::Taken;
+use candor_lat::{Latencies, Metric, Taps};
 use candor_network::show_id;
 use candor_sim::Record;
 
 use crate::experiment::{CanGateway, Traffic};
-use crate::result::{Figures, MessageFigures};
+use crate::result::MessageFigures;
 
 /// The metrics that messages have: from their queue to the end on their own bus, and to the end of their
 /// way.
@@ -27,7 +28,7 @@ pub(crate) struct Messages {
 #[derive(Debug)]
 struct Counted {
     figures: MessageFigures,
-    histograms: [Histogram; METRICS.len()],
+    latencies: [Latencies; METRICS.len()],
 }
 
 impl Messages {
@@ -68,7 +69,7 @@ impl Messages {
                 received: 0,
                 metrics: BTreeMap::new(),
             },
-            histograms: METRICS.map(|_| Histogram::new()),
+            latencies: METRICS.map(|_| Latencies::new(false)),
         });
     }
 
@@ -78,17 +79,13 @@ impl Messages {
         self.messages.get_mut(*place?)
     }
 
-    /// A copy of a frame has ended: how the frame had ended before, if a copy had, and how it has now.
-    pub(crate) fn note(
-        &mut self,
-        record: &Record<'_>,
-        before: Option<Ending>,
-        now: Option<Ending>,
-    ) {
+    /// A copy of a frame has ended.
+    pub(crate) fn note(&mut self, record: &Record<'_>, taken: Taken) {
         let Some(message) = self.find(record.sender, record.sent.can_id()) else { return };
-        let received = Some(Ending::Received);
+        let Taken { before, now, .. } = taken;
+        let received = Ending::Received;
         message.figures.sent += u64::from(before.is_none());
-        message.figures.received += u64::from(now == received && before != received);
+        message.figures.received += u64::from(now == received && before != Some(received));
         // All copies of a frame have the same response time.
         let counts = |metric| before.is_none() || metric != Metric::ResponseTime;
         message.record(record.taps, record.transmission_ns, counts);
@@ -112,10 +109,8 @@ impl Messages {
     pub(crate) fn figures(self) -> Vec<MessageFigures> {
         let figures = |message: Counted| {
             let metrics =
-                METRICS.iter().zip(&message.histograms).filter_map(|(metric, histogram)| {
-                    let figures =
-                        Figures { profile: Vec::new(), ..Figures::from_histogram(histogram)? };
-                    Some((metric.key().to_owned(), figures))
+                METRICS.iter().zip(&message.latencies).filter_map(|(metric, latencies)| {
+                    Some((metric.key().to_owned(), latencies.figures()?))
                 });
             MessageFigures { metrics: metrics.collect(), ..message.figures }
         };
@@ -125,11 +120,11 @@ impl Messages {
 
 impl Counted {
     fn record(&mut self, taps: &Taps, transmission_ns: u64, counts: impl Fn(Metric) -> bool) {
-        for (metric, histogram) in METRICS.into_iter().zip(&mut self.histograms) {
+        for (metric, latencies) in METRICS.into_iter().zip(&mut self.latencies) {
             if counts(metric)
                 && let Some(value) = metric.value(taps, transmission_ns)
             {
-                histogram.record(value);
+                latencies.record(value);
             }
         }
     }

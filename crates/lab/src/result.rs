@@ -10,11 +10,13 @@ use std::collections::BTreeMap;
 use candor_causes::{Cause, Ending, Endings};
 use candor_config::Table;
 use candor_diagnostics::{Findings, Source};
-use candor_lat::{Histogram, Metric, TapPath};
+use candor_lat::{Metric, TapPath};
+
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
 
+pub use candor_lat::{Counts, Figures};
 pub use time_triggered::{
     Instrument, LinkLoad, LinkSchedule, SCHEDULE_MOST, ScheduledFrame, TimeTriggeredFigures,
 };
@@ -22,7 +24,7 @@ pub use time_triggered::{
 /// The name of this layout.
 pub const SCHEMA: &str = "candor-result/2";
 /// Points of a latency profile at most.
-const PROFILE_POINTS: usize = 2_000;
+pub(crate) const PROFILE_POINTS: usize = 2_000;
 
 /// Everything about one experiment. Times are in nanoseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -208,51 +210,6 @@ pub struct InputFile {
     pub sha256: String,
 }
 
-/// What became of the frames: `sent = received + not_routed + refused + lost`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Frames sent.
-    pub sent: u64,
-    /// Frames of which a copy arrived.
-    pub received: u64,
-    /// Frames that no rule took.
-    pub not_routed: u64,
-    /// Frames that the rules refused.
-    pub refused: u64,
-    /// Frames that a rule took, or that never got to the rules, and that did not arrive.
-    pub lost: u64,
-    /// Further copies of frames that arrived.
-    pub duplicated: u64,
-    /// Copies that arrived after one that was sent later.
-    pub reordered: u64,
-}
-
-impl Counts {
-    /// Those of frames that ended so.
-    #[must_use]
-    pub fn from_endings(endings: &Endings) -> Self {
-        Self {
-            sent: endings.total(),
-            received: endings.count(Ending::Received),
-            not_routed: endings.count(Ending::NotRouted),
-            refused: endings.count(Ending::Refused),
-            lost: endings.count(Ending::Lost),
-            ..Self::default()
-        }
-    }
-
-    /// How many frames ended in this way.
-    #[must_use]
-    pub const fn ended(&self, ending: Ending) -> u64 {
-        match ending {
-            Ending::Received => self.received,
-            Ending::NotRouted => self.not_routed,
-            Ending::Refused => self.refused,
-            Ending::Lost => self.lost,
-        }
-    }
-}
-
 /// Frames and copies that one cause stopped at one place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopped {
@@ -378,87 +335,6 @@ pub struct MessageFigures {
     pub received: u64,
     /// Latencies by metric, without their profiles.
     pub metrics: BTreeMap<String, Figures>,
-}
-
-/// One latency over all frames.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Figures {
-    /// How many.
-    pub count: u64,
-    /// The smallest.
-    pub min_ns: i64,
-    /// Half are not above.
-    pub p50_ns: i64,
-    /// 90 % are not above.
-    pub p90_ns: i64,
-    /// 99 % are not above.
-    pub p99_ns: i64,
-    /// 99.9 % are not above.
-    pub p999_ns: i64,
-    /// The largest.
-    pub max_ns: i64,
-    /// The mean.
-    pub mean_ns: f64,
-    /// The standard deviation.
-    pub stddev_ns: f64,
-    /// The latency profile: so many frames took at least so long.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub profile: Vec<(i64, u64)>,
-}
-
-impl Figures {
-    /// The figures of a histogram; `None` if it is empty.
-    #[must_use]
-    pub fn from_histogram(histogram: &Histogram) -> Option<Self> {
-        let summary = histogram.summary()?;
-        Some(Self {
-            count: summary.count,
-            min_ns: summary.min_ns,
-            p50_ns: summary.p50_ns,
-            p90_ns: summary.p90_ns,
-            p99_ns: summary.p99_ns,
-            p999_ns: summary.p999_ns,
-            max_ns: summary.max_ns,
-            mean_ns: summary.mean_ns,
-            stddev_ns: summary.stddev_ns,
-            profile: histogram.profile_thinned(PROFILE_POINTS),
-        })
-    }
-
-    /// The figures of so many latencies, quantiles exact; `None` if there are none.
-    #[must_use]
-    pub fn exact(mut latencies: Vec<i64>) -> Option<Self> {
-        let figures = Self::from_histogram(&latencies.iter().copied().collect())?;
-        latencies.sort_unstable();
-        // Nearest rank: so many are at most this.
-        let quantile = |permille: usize| {
-            let rank = (latencies.len() * permille).div_ceil(1_000).max(1);
-            latencies.get(rank - 1).copied()
-        };
-        Some(Self {
-            p50_ns: quantile(500)?,
-            p90_ns: quantile(900)?,
-            p99_ns: quantile(990)?,
-            p999_ns: quantile(999)?,
-            ..figures
-        })
-    }
-
-    /// The figure of that name: `min`, `p50`, `p90`, `p99`, `p999`, `max`, `mean`, `stddev`.
-    #[must_use]
-    pub fn figure_ns(&self, name: &str) -> Option<f64> {
-        Some(match name {
-            "min" => self.min_ns as f64,
-            "p50" => self.p50_ns as f64,
-            "p90" => self.p90_ns as f64,
-            "p99" => self.p99_ns as f64,
-            "p999" => self.p999_ns as f64,
-            "max" => self.max_ns as f64,
-            "mean" => self.mean_ns,
-            "stddev" => self.stddev_ns,
-            _ => return None,
-        })
-    }
 }
 
 /// The name of the layout of [`ProfileFile`].
@@ -648,19 +524,5 @@ mod tests {
             let row = format!("| `{}` | {} | ", cause.name(), cause.ending().label());
             assert!(GATEWAY.contains(&row), "docs/gateway.md has no row {row}");
         }
-    }
-
-    #[test]
-    fn exact_quantiles_are_latencies_that_were_measured() {
-        assert!(Figures::exact(Vec::new()).is_none());
-        // Far above where a histogram has a bucket for every nanosecond.
-        let latencies: Vec<i64> = (1..=1_000).rev().map(|n| 1_000_000 + n * 3).collect();
-        let figures = Figures::exact(latencies).unwrap();
-        for (figure, rank) in [("p50", 500), ("p90", 900), ("p99", 990), ("p999", 999)] {
-            let expected = f64::from(1_000_000 + rank * 3);
-            assert_eq!(figures.figure_ns(figure), Some(expected), "{figure}");
-        }
-        assert_eq!((figures.min_ns, figures.max_ns, figures.count), (1_000_003, 1_003_000, 1_000));
-        assert_eq!(Figures::exact(vec![7]).unwrap().p999_ns, 7);
     }
 }

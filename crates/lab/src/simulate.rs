@@ -14,7 +14,7 @@ use candor_sim::{
 };
 use candor_time::Nanos;
 
-use self::collector::{Accounts, Collector, Way};
+use self::collector::{Collector, Way};
 
 use crate::doubt::{self, Demand, Metered, Waits};
 use crate::error::Error;
@@ -22,7 +22,7 @@ use crate::experiment::{
     BusFaults, CanGateway, Experiment, Kind, Pace, Sim, Testbed, Traffic, World as ExperimentWorld,
 };
 use crate::messages::Messages;
-use crate::result::{Bus, Counts, ResultFile, RuleCounts, Stopped};
+use crate::result::{Bus, ResultFile, RuleCounts, Stopped};
 use crate::rules::Rules;
 use crate::runner::{Ran, Runner, Task};
 pub use crate::runner::{Unwatched, Watch};
@@ -233,17 +233,12 @@ impl Scene {
         experiment: &Experiment,
         can: &CanGateway,
         command: String,
-        collected: Collector<'_>,
+        mut collected: Collector<'_>,
     ) -> Result<ResultFile, Error> {
         let elapsed = self.world.now() - Time::ZERO;
         let sent: u64 = self.senders.iter().map(|&sender| self.world.released(sender)).sum();
-        let Accounts { endings, unexplained, extra } = collected.ledger.close(sent);
-        let counts = Counts {
-            duplicated: extra,
-            reordered: collected.reordered,
-            ..Counts::from_endings(&endings)
-        };
-        let mut by_cause: Vec<_> = collected.stopped.iter().collect();
+        let unexplained = collected.builder.account.close(sent);
+        let mut by_cause: Vec<_> = collected.builder.account.stopped().iter().collect();
         by_cause.sort_by_key(|((job, cause), _)| (*job, cause.name()));
         let mut stopped: Vec<_> = by_cause
             .into_iter()
@@ -287,7 +282,6 @@ impl Scene {
         });
         Ok(ResultFile {
             duration_ns: elapsed.as_nanos(),
-            counts,
             stopped,
             buses: buses.collect(),
             rules,

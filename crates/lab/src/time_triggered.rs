@@ -1,12 +1,13 @@
 //! What became of the frames of a time-triggered flow, in any testbed: latencies, against the schedule, against the
 //! model, and what was lost.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Write;
 
-use candor_causes::{Cause, Ending, Endings};
+use candor_causes::Cause;
 use candor_diagnostics::counted;
+use candor_lat::account::{Account, End, Terms};
 use candor_lat::{Metric, Tap, TapPath, Taps};
 use candor_time::Nanos;
 use candor_tte::model::Framing;
@@ -14,9 +15,7 @@ use candor_tte::model::Framing;
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
 use crate::experiment::{Experiment, TimeTriggered};
-use crate::result::{
-    Counts, Figures, LinkLoad, LinkSchedule, ResultFile, Stopped, TimeTriggeredFigures,
-};
+use crate::result::{Figures, LinkLoad, LinkSchedule, ResultFile, Stopped, TimeTriggeredFigures};
 
 /// A frame as its testbed saw it; instants in nanoseconds of one clock.
 #[derive(Clone, Copy, Debug)]
@@ -39,18 +38,9 @@ pub(crate) struct Flow<'a> {
     builder: ResultBuilder<'a>,
     /// The latency of the model.
     model: candor_tte::model::Latency,
-    sent: u64,
-    /// Frames of which a copy came.
-    received: BTreeSet<u64>,
-    stopped: BTreeMap<Cause, u64>,
-    duplicated: u64,
-    reordered: u64,
-    late_cycle: u64,
-    last: Option<(u64, i64)>,
-    ipdv: Vec<i64>,
     marked: u64,
-    /// Latencies of frames that are not marked.
-    unmarked: Vec<i64>,
+    /// Frames that are not marked.
+    unmarked: Account,
 }
 
 impl<'a> Flow<'a> {
@@ -63,21 +53,23 @@ impl<'a> Flow<'a> {
             Error::Other("the flow that is measured does not go to the receiver".into())
         })?;
         let path = TapPath::TIME_TRIGGERED;
-        let sight = Sight { taps: path.taps(), has_rules: false, is_exact: true };
+        // Half a period late or more: with the next cycle.
+        let bound_ns = |period: Nanos| {
+            i64::try_from(model.total().as_nanos().saturating_add(period.as_nanos() / 2)).ok()
+        };
+        let terms = Terms {
+            is_exact: true,
+            has_variation: true,
+            late_after_ns: network.flows[*flow].period().and_then(bound_ns),
+            ..Terms::new(path)
+        };
+        let sight = Sight { taps: path.taps(), has_rules: false };
         Ok(Self {
             settings,
-            builder: ResultBuilder::new(path, sight, lines),
+            builder: ResultBuilder::new(terms, sight, lines),
             model,
-            sent: 0,
-            received: BTreeSet::new(),
-            stopped: BTreeMap::new(),
-            duplicated: 0,
-            reordered: 0,
-            late_cycle: 0,
-            last: None,
-            ipdv: Vec::new(),
             marked: 0,
-            unmarked: Vec::new(),
+            unmarked: Account::new(Terms { is_exact: true, ..Terms::new(path) }),
         })
     }
 
@@ -98,50 +90,30 @@ impl<'a> Flow<'a> {
 
     /// A frame has ended.
     pub(crate) fn add(&mut self, seen: &Seen) {
-        let period_ns = self.settings.network.flows[self.settings.flow]
-            .period()
-            .map_or(i64::MAX, |period| period.as_nanos() as i64);
         let mut taps = Taps::new(TapPath::TIME_TRIGGERED).with(Tap::Due, seen.due_ns);
         if let Some(dispatched_ns) = seen.dispatched_ns {
             taps.set(Tap::Dispatched, dispatched_ns.saturating_sub(self.preamble_ns()));
         }
-        let outcome = match seen.fate {
-            Ok(arrived_ns) => {
-                taps.set(Tap::Arrived, arrived_ns);
-                "delivered"
-            }
-            Err(cause) => cause.name(),
-        };
-        let is_first = seen.fate.is_ok() && self.received.insert(seen.number);
-        match seen.fate {
-            Ok(_) if !is_first => self.duplicated += 1,
-            Ok(_) => self.sent += 1,
-            Err(cause) => {
-                self.sent += 1;
-                *self.stopped.entry(cause).or_default() += 1;
-            }
+        if let Ok(arrived_ns) = seen.fate {
+            taps.set(Tap::Arrived, arrived_ns);
         }
-        let latency = Metric::NetworkLatency.value(&taps, 0).filter(|_| seen.fate.is_ok());
-        self.marked += u64::from(seen.is_marked);
-        if let Some(latency_ns) = latency {
-            if !seen.is_marked {
-                self.unmarked.push(latency_ns);
-            }
-            let model_ns = self.model.total().as_nanos() as i64;
-            self.late_cycle += u64::from(latency_ns.saturating_sub(model_ns) > period_ns / 2);
-            if let Some((number, last_ns)) = self.last.replace((seen.number, latency_ns)) {
-                self.reordered += u64::from(number > seen.number);
-                self.ipdv.push(latency_ns.saturating_sub(last_ns).saturating_abs());
-            }
-        }
-        self.builder.add(&Copied {
+        let end = End {
+            stream: Some(0),
             number: seen.number,
-            sent: None,
-            received: latency.is_some().then_some(&"frame" as &dyn Display),
-            outcome,
-            rule: "",
             taps: &taps,
             known_ns: self.model.total().as_nanos(),
+            stopped_by: seen.fate.err(),
+        };
+        match seen.is_marked {
+            true => self.marked += 1,
+            false => drop(self.unmarked.end(&end)),
+        }
+        self.builder.add(&Copied {
+            end,
+            sent: None,
+            received: seen.fate.is_ok().then_some(&"frame" as &dyn Display),
+            passed: "delivered",
+            rule: "",
         });
     }
 
@@ -152,15 +124,9 @@ impl<'a> Flow<'a> {
 
     /// The latencies of the others by metric, without their profiles.
     pub(crate) fn unmarked(&self) -> BTreeMap<String, Figures> {
-        let model_ns = self.model.total().as_nanos() as i64;
-        let residuals: Vec<_> = self.unmarked.iter().map(|it| it - model_ns).collect();
-        let figures = [
-            (Metric::NetworkLatency, Figures::exact(self.unmarked.clone())),
-            (Metric::Residual, Figures::exact(residuals)),
-        ];
-        let plain = |figures: Figures| Figures { profile: Vec::new(), ..figures };
-        let known = figures.into_iter().filter_map(|(metric, it)| Some((metric, it?)));
-        known.map(|(metric, it)| (metric.key().to_owned(), plain(it))).collect()
+        let metrics = [Metric::NetworkLatency, Metric::Residual].into_iter();
+        let known = metrics.filter_map(|metric| Some((metric, self.unmarked.figures(metric)?)));
+        known.map(|(metric, figures)| (metric.key().to_owned(), figures)).collect()
     }
 
     /// The result; the testbed adds what it knows of its links and its machine.
@@ -173,22 +139,14 @@ impl<'a> Flow<'a> {
     ) -> Result<ResultFile, Error> {
         let TimeTriggered { network, flow, receiver, framing, published, .. } = self.settings;
         let flow = &network.flows[*flow];
-        let mut endings = Endings::default();
-        endings.add(Ending::Received, self.received.len() as u64);
-        for (cause, frames) in &self.stopped {
-            endings.add(cause.ending(), *frames);
-        }
-        let counts = Counts {
-            duplicated: self.duplicated,
-            reordered: self.reordered,
-            ..Counts::from_endings(&endings)
-        };
-        debug_assert_eq!(counts.sent, self.sent);
+        let account = &self.builder.account;
+        let stopped = account.stopped().iter();
         let stopped =
-            |(cause, frames): (&Cause, &u64)| Stopped::new("network", "", *cause, *frames);
-        let stopped = self.stopped.iter().map(stopped).collect();
+            stopped.map(|((_, cause), frames)| Stopped::new("network", "", *cause, *frames));
+        let stopped = stopped.collect();
+        let ipdv = account.variation();
+        let jitter_ns = account.figures(Metric::NetworkLatency).map(|latency| latency.jitter_ns());
         let result = self.builder.finish(experiment, command)?;
-        let latency = result.metric(Metric::NetworkLatency);
         let figures = TimeTriggeredFigures {
             flow: flow.name.clone(),
             receiver: network.nodes[*receiver].name.clone(),
@@ -204,9 +162,9 @@ impl<'a> Flow<'a> {
             .into(),
             precision_ns: network.precision.as_nanos(),
             published_ns: published.map(Nanos::as_nanos),
-            jitter_ns: latency.map(|it| it.max_ns.abs_diff(it.min_ns)),
-            ipdv: Figures::exact(self.ipdv).map(|ipdv| Figures { profile: Vec::new(), ..ipdv }),
-            late_cycle: self.late_cycle,
+            jitter_ns,
+            ipdv,
+            late_cycle: result.counts.late,
             clock_difference: None,
             links,
             cycle_ns: network.cycle.as_nanos(),
@@ -220,7 +178,6 @@ impl<'a> Flow<'a> {
         Ok(ResultFile {
             notes: note.into_iter().collect(),
             duration_ns: duration.as_nanos(),
-            counts,
             stopped,
             time_triggered: Some(figures),
             ..result

@@ -19,13 +19,14 @@
 //! for latency_ns in [35_000, 35_000, 50_000, 140_000] {
 //!     latencies.record(latency_ns);
 //! }
-//! let summary = latencies.summary().unwrap();
-//! assert_eq!((summary.count, summary.min_ns, summary.max_ns), (4, 35_000, 140_000));
-//! assert_eq!(summary.mean_ns, 65_000.0);
+//! let figures = latencies.figures().unwrap();
+//! assert_eq!((figures.count, figures.min_ns, figures.max_ns), (4, 35_000, 140_000));
+//! assert_eq!(figures.mean_ns, 65_000.0);
 //! ```
 
 use core::ops::RangeInclusive;
 
+use crate::figures::Figures;
 use crate::log_linear;
 
 /// A bucket is at most 1/2^`PRECISION_BITS` wider than its values.
@@ -58,29 +59,6 @@ pub struct Histogram {
     /// Saturating, which stays associative because nothing in it is negative. Full after 2^46
     /// latencies of one hour.
     sum_of_squares: u128,
-}
-
-/// What is commonly said about a set of latencies. Whole nanoseconds but for mean and deviation.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Summary {
-    /// How many latencies there are, at least 1.
-    pub count: u64,
-    /// The shortest, exact.
-    pub min_ns: i64,
-    /// Half of the latencies are at most this.
-    pub p50_ns: i64,
-    /// 90 of 100 are at most this.
-    pub p90_ns: i64,
-    /// 99 of 100 are at most this.
-    pub p99_ns: i64,
-    /// 999 of 1000 are at most this.
-    pub p999_ns: i64,
-    /// The longest, exact.
-    pub max_ns: i64,
-    /// The arithmetic mean.
-    pub mean_ns: f64,
-    /// The standard deviation of the population (divided by the count, not by one less).
-    pub stddev_ns: f64,
 }
 
 /// A bar of the classic histogram.
@@ -224,10 +202,10 @@ impl Histogram {
         log_linear::bucket_of_rank(buckets, rank)
     }
 
-    /// Everything at once, `None` for an empty histogram.
+    /// Everything at once but the profile, `None` for an empty histogram.
     #[must_use]
-    pub fn summary(&self) -> Option<Summary> {
-        Some(Summary {
+    pub fn figures(&self) -> Option<Figures> {
+        Some(Figures {
             count: self.count,
             min_ns: self.min_ns()?,
             p50_ns: self.quantile(50, 100)?,
@@ -237,6 +215,7 @@ impl Histogram {
             max_ns: self.max_ns()?,
             mean_ns: self.mean_ns()?,
             stddev_ns: self.stddev_ns()?,
+            profile: Vec::new(),
         })
     }
 

@@ -9,6 +9,10 @@
 //! | [`path`] | which taps frames pass, by the way that they take |
 //! | [`times`] | [`Taps`]: when one frame passed them |
 //! | [`metrics`] | every latency as a formula over taps |
+//! | [`account`] | [`Account`]: what became of frames, and how late they were |
+//! | [`order`] | which frames came behind later ones, twice, or not at all |
+//! | [`figures`] | [`Figures`]: what is said of many latencies |
+//! | [`latencies`] | [`Latencies`]: one by one, or counted |
 //! | [`histogram`] | [`Histogram`]: millions of latencies in one megabyte; percentiles, latency profiles |
 //! | [`live`] | [`Live`](live::Live): counted by several threads while others read |
 //! | [`pairing`] | which frame behind the gateway is which frame before it, as on the papers' test bed |
@@ -27,17 +31,24 @@
 //! assert_eq!(latencies.profile(), [(35_000, 2), (259_000, 1)]);
 //! ```
 
+pub mod account;
+pub mod figures;
 pub mod histogram;
+pub mod latencies;
 pub mod live;
 mod log_linear;
 pub mod metrics;
+pub mod order;
 pub mod pairing;
 pub mod path;
 pub mod taps;
 pub mod text;
 pub mod times;
 
-pub use histogram::{Bin, Histogram, Summary};
+pub use account::{Account, Counts};
+pub use figures::{Figures, quantile};
+pub use histogram::{Bin, Histogram};
+pub use latencies::Latencies;
 pub use metrics::Metric;
 pub use pairing::Pairing;
 pub use path::TapPath;

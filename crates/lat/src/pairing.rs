@@ -95,8 +95,6 @@ pub struct Pair {
     pub sent_ns: u64,
     /// When it was received on the target bus.
     pub received_ns: u64,
-    /// A frame that was sent later was received earlier.
-    pub is_reordered: bool,
 }
 
 impl Pair {
@@ -121,8 +119,6 @@ pub struct Counts {
     pub lost: u64,
     /// Copies beyond the first.
     pub duplicated: u64,
-    /// Paired frames that were received after one that was sent later.
-    pub reordered: u64,
     /// Received frames that nobody sent, or that came too late.
     pub unknown: u64,
 }
@@ -134,8 +130,6 @@ pub struct Pairing {
     places: Vec<Place>,
     limits: Limits,
     counts: Counts,
-    /// The latest time of sending among the paired frames.
-    latest_sent_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,12 +167,7 @@ impl Pairing {
     /// Nothing is under way.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self {
-            places: vec![Place::Free; 1 << u16::BITS],
-            limits,
-            counts: Counts::default(),
-            latest_sent_ns: 0,
-        }
+        Self { places: vec![Place::Free; 1 << u16::BITS], limits, counts: Counts::default() }
     }
 
     /// The monitor saw a frame on the source bus. Tells `note` what is now known, at most two
@@ -263,11 +252,8 @@ impl Pairing {
         received_ns: u64,
         note: &mut impl FnMut(Outcome),
     ) -> Place {
-        let is_reordered = sent_ns < self.latest_sent_ns;
-        self.latest_sent_ns = self.latest_sent_ns.max(sent_ns);
         self.counts.paired += 1;
-        self.counts.reordered += u64::from(is_reordered);
-        note(Outcome::Paired(Pair { number, sent_ns, received_ns, is_reordered }));
+        note(Outcome::Paired(Pair { number, sent_ns, received_ns }));
         Place::Paired(sent_ns)
     }
 
@@ -303,8 +289,7 @@ mod tests {
         let mut note = |outcome| {
             outcomes.push(match outcome {
                 Outcome::Paired(pair) => {
-                    let mark = if pair.is_reordered { "!" } else { "" };
-                    format!("{}{mark} {}ms", pair.number, pair.latency_ns() as f64 / 1e6)
+                    format!("{} {}ms", pair.number, pair.latency_ns() as f64 / 1e6)
                 }
                 Outcome::Lost { number, .. } => format!("{number} lost"),
                 Outcome::Duplicated { number, .. } => format!("{number} again"),
@@ -334,7 +319,7 @@ mod tests {
             ("s 1 10, r 1 12", "1 2ms"),
             ("s 1 10", "1 lost"),
             ("r 1 10", "1 unknown"),
-            ("s 1 10, s 2 11, r 2 12, r 1 13", "2 1ms, 1! 3ms"),
+            ("s 1 10, s 2 11, r 2 12, r 1 13", "2 1ms, 1 3ms"),
             ("s 1 10, r 1 12, r 1 13, r 1 14", "1 2ms, 1 again, 1 again"),
             // The timeout: the last moment, and one beyond it.
             ("s 1 10, r 1 1010", "1 1000ms"),
@@ -378,7 +363,7 @@ mod tests {
         pairing.finish(|_| {});
         let counts = pairing.counts();
         assert_eq!((counts.sent, counts.lost), (frames, frames / 1000));
-        assert_eq!((counts.duplicated, counts.reordered, counts.unknown), (0, 0, 0));
+        assert_eq!((counts.duplicated, counts.unknown), (0, 0));
     }
 
     /// A frame of the world that the property test draws: lost, or delayed, perhaps doubled.
@@ -432,11 +417,9 @@ mod tests {
             prop_assert_eq!(counts.paired, arrived as u64);
             prop_assert_eq!(counts.duplicated, (copies - arrived) as u64);
             prop_assert_eq!(counts.unknown, 0);
-            for (index, pair) in pairs.iter().enumerate() {
+            for pair in &pairs {
                 let shortest_ns = fates[usize::from(pair.number)].delays_ns.iter().min();
                 prop_assert_eq!(Some(&(pair.latency_ns() as u64)), shortest_ns);
-                let overtaken = pairs[..index].iter().any(|other| other.number > pair.number);
-                prop_assert_eq!(pair.is_reordered, overtaken);
             }
         }
 

@@ -387,10 +387,9 @@ impl PeriodStatistics {
         (self.count > 0).then_some(self.mean_ns)
     }
 
-    /// The jitter in nanoseconds: the standard deviation of the periods from their mean, the root
-    /// of the mean square over all of them.
+    /// Their standard deviation in nanoseconds: the root of the mean square of their distances from the mean.
     #[must_use]
-    pub fn jitter_ns(&self) -> Option<f64> {
+    pub fn stddev_ns(&self) -> Option<f64> {
         (self.count > 0).then(|| (self.squares / self.count as f64).sqrt())
     }
 }
@@ -461,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_and_their_jitter() {
+    fn periods_and_their_deviation() {
         // Periods 8, 12, 8, 12: mean 10, each 2 off the mean.
         let times = [0, 8, 20, 28, 40];
         let statistics = statistics(&times.map(|time_ns| (time_ns, 0, FRAME)));
@@ -469,7 +468,7 @@ mod tests {
         assert_eq!(id, "123#".parse::<Frame>().unwrap().id());
         let period = &of_id.period;
         assert_eq!((period.min_ns(), period.max_ns()), (Some(8), Some(12)));
-        assert_eq!((period.mean_ns(), period.jitter_ns()), (Some(10.0), Some(2.0)));
+        assert_eq!((period.mean_ns(), period.stddev_ns()), (Some(10.0), Some(2.0)));
         assert_eq!((of_id.frames, of_id.len_min, of_id.len_max), (5, 8, 8));
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct LogId<'a> {
     /// The longest time from one frame to the next, in ns; null if it is not known
     pub(crate) period_ns_max: Option<u64>,
     /// The standard deviation of these times, in ns; null if it is not known
-    pub(crate) jitter_ns: Option<f64>,
+    pub(crate) period_ns_stddev: Option<f64>,
     /// The part of the busy time of the bus, in percent; null if it is not known
     pub(crate) share_percent: Option<f64>,
 }

@@ -29,7 +29,7 @@ pub(crate) struct LogStream<'a> {
     /// The longest such time, in ns
     pub(crate) period_ns_max: Option<u64>,
     /// The standard deviation of these times, in ns
-    pub(crate) jitter_ns: Option<f64>,
+    pub(crate) period_ns_stddev: Option<f64>,
 }
 
 impl Object for LogStream<'_> {

@@ -197,7 +197,7 @@ impl Info<'_> {
             "period ms",
             "min ms",
             "max ms",
-            "jitter ms",
+            "stddev ms",
             "share",
         ])];
         rows.extend(self.statistics.ids().map(|(index, id, of_id)| {
@@ -239,7 +239,7 @@ impl Info<'_> {
             "period ms",
             "min ms",
             "max ms",
-            "jitter ms",
+            "stddev ms",
         ])];
         rows.extend(self.statistics.ethernet().streams().map(|(index, stream, of_stream)| {
             let vlan = stream.vlan.map_or_else(|| "-".to_owned(), |vlan| vlan.to_string());
@@ -328,7 +328,7 @@ impl Info<'_> {
                 period_ns_mean: of_id.period.mean_ns(),
                 period_ns_min: of_id.period.min_ns(),
                 period_ns_max: of_id.period.max_ns(),
-                jitter_ns: of_id.period.jitter_ns(),
+                period_ns_stddev: of_id.period.stddev_ns(),
                 share_percent: self.share_percent(index, of_id),
             };
             json::write(&id, out)?;
@@ -349,7 +349,7 @@ impl Info<'_> {
                 period_ns_mean: of_stream.period.mean_ns(),
                 period_ns_min: of_stream.period.min_ns(),
                 period_ns_max: of_stream.period.max_ns(),
-                jitter_ns: of_stream.period.jitter_ns(),
+                period_ns_stddev: of_stream.period.stddev_ns(),
             };
             json::write(&stream, out)?;
         }
@@ -366,14 +366,14 @@ fn least_to_most(least: usize, most: usize) -> String {
     if least == most { least.to_string() } else { format!("{least}-{most}") }
 }
 
-/// Mean, minimum, maximum and jitter in milliseconds.
+/// Mean, minimum, maximum and standard deviation in milliseconds.
 fn period_cells(period: &PeriodStatistics) -> [String; 4] {
     let millis = |ns: Option<f64>| decimals(ns.map(|ns| ns / 1e6), 3, "");
     [
         millis(period.mean_ns()),
         millis(period.min_ns().map(|ns| ns as f64)),
         millis(period.max_ns().map(|ns| ns as f64)),
-        millis(period.jitter_ns()),
+        millis(period.stddev_ns()),
     ]
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use candor_lat::text::{self, Canvas, Charset, Scale, Series};
-use candor_lat::{Histogram, Summary};
+use candor_lat::{Figures, Histogram, quantile};
 use candor_ping::{Counts, Master};
 use candor_time::Nanos;
 use candor_wire::can::Timing;
@@ -13,7 +13,7 @@ use crate::bus::live::hex_word;
 use crate::json;
 use crate::json::ping_interval::PingInterval;
 use crate::json::round_trips::{ProfilePoint, RoundTrips};
-use crate::output::{duration, duration_or_dash, interval_line, quantile, table, thousands};
+use crate::output::{duration, duration_or_dash, interval_line, table, thousands};
 
 /// The most points of a profile in JSON.
 const MOST_POINTS: usize = 200;
@@ -78,8 +78,8 @@ pub(super) struct Tick<'a> {
 }
 
 impl Tick<'_> {
-    fn quantile(&self, hundredths: usize) -> Option<i64> {
-        quantile(self.round_trips_ns, hundredths)
+    fn quantile(&self, hundredths: u64) -> Option<i64> {
+        quantile(self.round_trips_ns, hundredths, 100)
     }
 
     pub(super) fn line(&self, with_head: bool) -> String {
@@ -144,7 +144,7 @@ pub(super) fn text(
             None => "all".into(),
         };
         let counts = master.counts(place);
-        let summary = master.round_trips(place).summary();
+        let summary = master.round_trips(place).figures();
         let mut cells = vec![name];
         cells.extend([counts.sent, counts.answered, counts.late, counts.lost].map(thousands));
         cells.extend(figures(summary.as_ref()));
@@ -166,7 +166,7 @@ pub(super) fn text(
     out.push_str(&table(&head, &rows));
     if let (Some(timing), Some(wire)) = (timing, measured.of(None))
         && let (Some((least, most)), Some(above)) = (wire.range, &wire.above)
-        && let Some(above) = above.summary()
+        && let Some(above) = above.figures()
     {
         let _ = writeln!(
             out,
@@ -187,7 +187,7 @@ pub(super) fn text(
     for (count, what) in more.into_iter().filter(|(count, _)| *count > 0) {
         let _ = writeln!(out, "{}: {what}", thousands(count));
     }
-    if let Some(lateness) = master.lateness().summary() {
+    if let Some(lateness) = master.lateness().figures() {
         let (p50, max) = (duration(lateness.p50_ns as f64), duration(lateness.max_ns as f64));
         let _ = writeln!(out, "requests were sent {p50} after they were due (p50), {max} at most");
     }
@@ -210,8 +210,8 @@ pub(super) fn text(
     out
 }
 
-fn figures(summary: Option<&Summary>) -> [String; 6] {
-    let of = |of: fn(&Summary) -> i64| {
+fn figures(summary: Option<&Figures>) -> [String; 6] {
+    let of = |of: fn(&Figures) -> i64| {
         summary.map_or_else(|| "-".to_owned(), |summary| duration(of(summary) as f64))
     };
     [
@@ -233,11 +233,11 @@ pub(super) fn json(
     let objects = (0..pairs.len()).map(Some).chain([None]).map(|place| {
         let counts = master.counts(place);
         let round_trips = master.round_trips(place);
-        let summary = round_trips.summary();
-        let lateness = master.lateness().summary();
+        let summary = round_trips.figures();
+        let lateness = master.lateness().figures();
         let wire = measured.of(place);
         let range = wire.and_then(|wire| wire.range);
-        let above = wire.and_then(|wire| wire.above.as_ref()?.summary());
+        let above = wire.and_then(|wire| wire.above.as_ref()?.figures());
         let points = round_trips.profile_thinned(MOST_POINTS).into_iter();
         let points = points.map(|(round_trip_ns, count)| ProfilePoint { round_trip_ns, count });
         let pair = place.and_then(|place| pairs.get(place));
@@ -251,21 +251,21 @@ pub(super) fn json(
             waiting: waiting(&counts),
             duplicates: counts.duplicates,
             strange: counts.strange,
-            round_trip_ns_min: summary.map(|it| it.min_ns),
-            round_trip_ns_p50: summary.map(|it| it.p50_ns),
-            round_trip_ns_p90: summary.map(|it| it.p90_ns),
-            round_trip_ns_p99: summary.map(|it| it.p99_ns),
-            round_trip_ns_p999: summary.map(|it| it.p999_ns),
-            round_trip_ns_max: summary.map(|it| it.max_ns),
-            round_trip_ns_mean: summary.map(|it| it.mean_ns),
-            round_trip_ns_stddev: summary.map(|it| it.stddev_ns),
+            round_trip_ns_min: summary.as_ref().map(|it| it.min_ns),
+            round_trip_ns_p50: summary.as_ref().map(|it| it.p50_ns),
+            round_trip_ns_p90: summary.as_ref().map(|it| it.p90_ns),
+            round_trip_ns_p99: summary.as_ref().map(|it| it.p99_ns),
+            round_trip_ns_p999: summary.as_ref().map(|it| it.p999_ns),
+            round_trip_ns_max: summary.as_ref().map(|it| it.max_ns),
+            round_trip_ns_mean: summary.as_ref().map(|it| it.mean_ns),
+            round_trip_ns_stddev: summary.as_ref().map(|it| it.stddev_ns),
             wire_ns_min: range.map(|(least, _)| least),
             wire_ns_max: range.map(|(_, most)| most),
-            above_wire_ns_p50: above.map(|it| it.p50_ns),
-            above_wire_ns_p99: above.map(|it| it.p99_ns),
-            above_wire_ns_max: above.map(|it| it.max_ns),
-            sent_late_ns_p50: lateness.map(|it| it.p50_ns),
-            sent_late_ns_max: lateness.map(|it| it.max_ns),
+            above_wire_ns_p50: above.as_ref().map(|it| it.p50_ns),
+            above_wire_ns_p99: above.as_ref().map(|it| it.p99_ns),
+            above_wire_ns_max: above.as_ref().map(|it| it.max_ns),
+            sent_late_ns_p50: lateness.as_ref().map(|it| it.p50_ns),
+            sent_late_ns_max: lateness.as_ref().map(|it| it.max_ns),
             profile: points.collect(),
         }
     });

@@ -4,6 +4,7 @@
 
 mod figures;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -17,7 +18,7 @@ use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_tte::Network;
 use candor_tte::model::Framing;
 use candor_tte_live::analyzer::{Arrival, Heard, listen};
-use candor_tte_live::join::{Join, Key, Order, Outcome};
+use candor_tte_live::join::{Join, Key, Outcome};
 use candor_wire::eth::Address;
 use clap::Args;
 
@@ -96,7 +97,7 @@ pub(super) fn run(args: &AnalyzeArgs) -> Answer {
         wanted,
         receiver,
         own: before.as_ref().map(EthernetSocket::address),
-        figures: (0..network.flows.len()).map(|_| Figures::default()).collect(),
+        figures: BTreeMap::new(),
         join: Join::new(PATIENCE),
         looked: [Instant::default(); 2],
         begin,
@@ -176,7 +177,7 @@ struct Analysis<'a> {
     /// The address of the interface before the network.
     own: Option<Address>,
     /// By flow.
-    figures: Vec<Figures>,
+    figures: BTreeMap<usize, Figures>,
     join: Join,
     /// Up to when all was told that the ports had: before, behind.
     looked: [Instant<Realtime>; 2],
@@ -245,8 +246,8 @@ impl Analysis<'_> {
             self.seen += 1;
         }
         // The stamp of a frame that this machine sends is of its first bit, else of its last.
-        let figures = &mut self.figures[flow];
-        figures.begins_with_last_bit = Some(source) != self.own;
+        let model_ns = self.model_ns(flow, Some(source) != self.own);
+        self.figures(flow).set_model(model_ns);
         match self.join.before(key, stamp) {
             Some(outcome) => self.settle(outcome),
             None => Ok(()),
@@ -254,12 +255,12 @@ impl Analysis<'_> {
     }
 
     fn came_behind(&mut self, flow: usize, key: Key, arrival: &Arrival) -> Result<(), String> {
-        let order = self.figures[flow].add(key);
+        let is_again = self.figures(flow).came(key);
         let Some(stamp) = arrival.stamp else {
             self.unstamped += 1;
             return Ok(());
         };
-        if order == Some(Order::Duplicate) {
+        if is_again {
             return self.write(key, "duplicated", None, Some(stamp.as_nanos()));
         }
         match self.join.behind(key, stamp) {
@@ -270,10 +271,10 @@ impl Analysis<'_> {
 
     /// With one port: the latency counts from the instant of the schedule.
     fn came(&mut self, flow: usize, key: Key, arrival: &Arrival) -> Result<(), String> {
-        let order = self.figures[flow].add(key);
+        let is_again = self.figures(flow).came(key);
         let due_ns = arrival.measurement.scheduled_ns;
         let stamp_ns = arrival.stamp.map(Instant::as_nanos);
-        if order == Some(Order::Duplicate) {
+        if is_again {
             return self.write(key, "duplicated", Some(due_ns), stamp_ns);
         }
         match stamp_ns {
@@ -291,11 +292,11 @@ impl Analysis<'_> {
                 self.measured(key, before.as_nanos(), behind.as_nanos())
             }
             Outcome::Lost(key) => {
-                self.figures[usize::from(key.stream)].lost += 1;
+                self.figures(key.stream.into()).lost(key);
                 self.write(key, "lost", None, None)
             }
             Outcome::Unmatched(key) => {
-                self.figures[usize::from(key.stream)].unmatched += 1;
+                self.figures(key.stream.into()).unmatched += 1;
                 self.write(key, "unmatched", None, None)
             }
         }
@@ -303,7 +304,7 @@ impl Analysis<'_> {
 
     fn measured(&mut self, key: Key, before_ns: u64, behind_ns: u64) -> Result<(), String> {
         let latency_ns = behind_ns.wrapping_sub(before_ns).cast_signed();
-        self.figures[usize::from(key.stream)].measured(key, latency_ns);
+        self.figures(key.stream.into()).measured(key, before_ns, behind_ns);
         self.recent.push(latency_ns);
         self.write(key, "arrived", Some(before_ns), Some(behind_ns))
     }
@@ -331,7 +332,7 @@ impl Analysis<'_> {
 
     fn totals(&self) -> Totals {
         let mut totals = Totals::default();
-        for figures in &self.figures {
+        for figures in self.figures.values() {
             totals += figures.totals(self.has_two_ports());
         }
         totals
@@ -343,7 +344,7 @@ impl Analysis<'_> {
         if let Some(closing) = self.closing {
             return Ok(self.join.waiting() == 0 || now.since(closing) >= LINGER);
         }
-        let has_any = self.seen > 0 || self.figures.iter().any(|it| it.received > 0);
+        let has_any = self.seen > 0 || self.totals().received > 0;
         if !has_any && time >= self.args.wait {
             return Err(self.nothing_came());
         }
@@ -405,15 +406,10 @@ impl Analysis<'_> {
             csv.finish()?;
         }
         let is_two_ports = self.has_two_ports();
-        let rows = self.network.flows.iter().zip(&self.figures).enumerate();
-        let rows: Vec<_> = rows
-            .filter(|(_, (_, it))| it.received + it.lost + it.unmatched > 0)
-            .map(|(index, (flow, figures))| {
-                let model_ns = self.model_ns(index, figures);
-                let period_ns = flow.period().map(|it| it.as_nanos().cast_signed());
-                figures::Row { flow: &flow.name, figures, model_ns, period_ns, is_two_ports }
-            })
-            .collect();
+        let known = self.figures.iter().filter(|(_, it)| it.is_any(is_two_ports));
+        let name = |flow: usize| self.network.flows[flow].name.as_str();
+        let rows: Vec<_> =
+            known.map(|(&flow, it)| figures::Row::new(name(flow), it, is_two_ports)).collect();
         let (interface, from) = (self.args.interface.as_str(), self.args.from.as_deref());
         let text = match self.args.json {
             true => figures::json(&rows, interface, from)?,
@@ -437,8 +433,19 @@ impl Analysis<'_> {
         Ok(totals.lost == 0 && totals.received > 0)
     }
 
-    /// The latency that follows from the schedule.
-    fn model_ns(&self, index: usize, figures: &Figures) -> Option<i64> {
+    /// What is known of a flow.
+    fn figures(&mut self, flow: usize) -> &mut Figures {
+        let model_ns = self.model_ns(flow, false);
+        self.figures.entry(flow).or_insert_with(|| {
+            let period = self.network.flows[flow].period();
+            let mut figures = Figures::new(period.map(|it| it.as_nanos().cast_signed()));
+            figures.set_model(model_ns);
+            figures
+        })
+    }
+
+    /// The latency that follows from the schedule, from the first bit of the frame or from its last one on the first link.
+    fn model_ns(&self, index: usize, begins_with_last_bit: bool) -> Option<i64> {
         let flow = &self.network.flows[index];
         let receiver = match (self.receiver, &flow.to[..]) {
             (Some(receiver), _) => receiver,
@@ -449,7 +456,7 @@ impl Analysis<'_> {
             .is_time_triggered()
             .then(|| self.network.latency(index, receiver, Framing::Frame))??;
         let first = flow.first_hops().next().map(|hop| &self.network.links[flow.hops[hop].link]);
-        let before = match (figures.begins_with_last_bit, first) {
+        let before = match (begins_with_last_bit, first) {
             (true, Some(link)) => link.transmission(flow.size) + link.delay,
             _ => Nanos::ZERO,
         };

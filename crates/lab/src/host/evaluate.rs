@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use candor_causes::{Cause, Ending, Endings};
+use candor_causes::Cause;
 use candor_diagnostics::counted;
+use candor_lat::account::{Copies, End, Terms};
 use candor_lat::{Tap, TapPath, Taps};
 use candor_time::Nanos;
 
@@ -14,7 +15,7 @@ use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
 use crate::experiment::{Experiment, SignalService};
 use crate::machine::HostMachine;
-use crate::result::{Counts, ProcessCost, ResultFile, ServiceFigures, Stopped};
+use crate::result::{ProcessCost, ResultFile, ServiceFigures, Stopped};
 
 /// What the processes did.
 pub(super) struct Ran {
@@ -57,48 +58,43 @@ pub(super) fn evaluate(
     let departures = times::read(&ran.departures)?;
     let arrivals: Result<Vec<_>, _> = ran.arrivals.iter().map(|path| times::read(path)).collect();
     let arrivals = arrivals?;
-    let sight = Sight {
-        taps: TapPath::SIGNAL_SERVICE.taps(),
-        has_rules: false,
+    let terms = Terms {
         is_exact: departures.len() * arrivals.len().max(1) <= MOST_EXACT,
+        copies: Copies::Every,
+        ..Terms::new(TapPath::SIGNAL_SERVICE)
     };
-    let mut builder = ResultBuilder::new(TapPath::SIGNAL_SERVICE, sight, lines);
-    let lost = Cause::Unexplained.name();
-    let (mut complete, mut copies_lost) = (0, 0);
+    let sight = Sight { taps: TapPath::SIGNAL_SERVICE.taps(), has_rules: false };
+    let mut builder = ResultBuilder::new(terms, sight, lines);
     for (number, left_ns) in (0_u64..).zip(&departures) {
         if *left_ns == NEVER {
             continue;
         }
-        let mut missing = 0;
-        for arrivals in &arrivals {
+        for (stream, arrivals) in (0..).zip(&arrivals) {
             let arrived = arrivals.get(number as usize).copied().filter(|time| *time != NEVER);
             let taps = Taps::new(TapPath::SIGNAL_SERVICE).with(Tap::Queued, *left_ns);
             let taps = arrived.map_or(taps, |at_ns| taps.with(Tap::Delivered, at_ns));
-            missing += u64::from(arrived.is_none());
+            let stopped_by = arrived.is_none().then_some(Cause::Unexplained);
             builder.add(&Copied {
-                number,
+                end: End { stream: Some(stream), number, taps: &taps, known_ns: 0, stopped_by },
                 sent: None,
                 received: arrived.is_some().then_some(&"event"),
-                outcome: if arrived.is_some() { "delivered" } else { lost },
+                passed: "delivered",
                 rule: "",
-                taps: &taps,
-                known_ns: 0,
             });
         }
-        copies_lost += missing;
-        complete += u64::from(missing == 0);
     }
+    let copies_lost: u64 = builder.account.stopped().values().sum();
+    let sent = experiment.count;
+    builder.account.close(sent);
+    let mut counts = builder.account.counts();
     if arrivals.is_empty() {
-        complete = ran.served.events;
+        // Nobody subscribes, so the events that the service made are what arrived.
+        counts.received = ran.served.events.min(sent);
+        counts.lost = sent - counts.received;
     }
     let overflow = ran.served.lost;
     let subscribers = arrivals.len() as u64;
     let missed: u64 = ran.heard.iter().map(|report| report.lost).sum();
-    let sent = experiment.count;
-    let received = complete.min(sent);
-    let mut endings = Endings::default();
-    endings.add(Ending::Received, received);
-    endings.add(Ending::Lost, sent - received);
     let mut stopped = vec![
         Stopped::new("sender", "", Cause::SenderQueueFull, ran.sent.lost),
         Stopped::new("service", "", Cause::SocketFull, overflow),
@@ -106,7 +102,7 @@ pub(super) fn evaluate(
     ];
     let explained = missed + (overflow + ran.sent.lost) * subscribers.max(1);
     let all_lost = copies_lost + ran.sent.lost * subscribers;
-    let all_lost = if arrivals.is_empty() { sent - received } else { all_lost };
+    let all_lost = if arrivals.is_empty() { counts.lost } else { all_lost };
     let unexplained = all_lost.saturating_sub(explained);
     stopped.push(Stopped::new("service", "", Cause::Unexplained, unexplained));
     stopped.retain(|stopped| stopped.frames > 0);
@@ -128,7 +124,7 @@ pub(super) fn evaluate(
     processes.extend(ran.cost.daemon.map(|cpu| process("dbus-daemon", 1, cpu)));
     Ok(ResultFile {
         duration_ns: ran.duration.as_nanos(),
-        counts: Counts::from_endings(&endings),
+        counts,
         stopped,
         notes: notes(ran),
         service: Some(ServiceFigures {

@@ -1,14 +1,13 @@
 //! What a page contains, for results of all kinds.
 
 use super::*;
-use crate::result::{Counts, Figures};
-use candor_lat::{Histogram, TapPath};
+use crate::result::Counts;
+use candor_lat::{Latencies, TapPath};
 
 /// A result of three frames, one of them lost.
 fn result() -> String {
-    let latencies: Histogram = [40_000, 90_000].into_iter().collect();
-    let metrics =
-        Figures::from_histogram(&latencies).map(|figures| ("total_latency".to_owned(), figures));
+    let latencies = Latencies::Exact(vec![40_000, 90_000]);
+    let metrics = latencies.with_profile(10).map(|figures| ("total_latency".to_owned(), figures));
     let result = ResultFile {
         schema: SCHEMA.into(),
         experiment: "one".into(),

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 
+use candor_lat::Latencies;
 use candor_sim::tte::{Observer, Record, World};
 use candor_sim::{Random, Time};
 use candor_time::Nanos;
 
 use crate::error::Error;
 use crate::experiment::{Experiment, TimeStamping, TimeTriggered};
-use crate::result::{Figures, LinkLoad, ResultFile};
+use crate::result::{LinkLoad, ResultFile};
 use crate::runner::Watch;
 use crate::time_triggered::{Flow, Seen};
 
@@ -46,8 +47,7 @@ pub(super) fn run<'a>(
     let duration = world.now() - Time::ZERO;
     let mut result = bench.flow.finish(experiment, command, duration, loads.collect())?;
     if let Some(figures) = &mut result.time_triggered {
-        let differences = Figures::exact(bench.differences);
-        figures.clock_difference = differences.map(|it| Figures { profile: Vec::new(), ..it });
+        figures.clock_difference = Latencies::Exact(bench.differences).figures();
     }
     Ok(result)
 }

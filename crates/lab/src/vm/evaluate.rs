@@ -13,12 +13,14 @@
 //! A tester outside stamps on the wire, where transmissions take their time, and knows more: when frames began
 //! (`source_start`, `target_start`) and when the gateway's driver asked its controller to send (`loaded`).
 
+use std::fmt::Display;
 use std::io::Write;
 
 use candor_causes::{Cause, Ending};
 use candor_diagnostics::{by_count, counted, noun};
+use candor_lat::account::{Copies, End, Terms};
 use candor_lat::pairing::Limits;
-use candor_lat::{Tap, Taps};
+use candor_lat::{Tap, Taps, quantile};
 use candor_protocol::Report;
 use candor_protocol::order::Gateway;
 use candor_protocol::report::{BusCount, StationCount};
@@ -40,11 +42,8 @@ use crate::traffic::Numbered;
 const FULL_PERCENT: f64 = 105.0;
 
 /// What a tester inside sees.
-const INSIDE: Sight = Sight {
-    taps: &[Tap::Queued, Tap::SourceEnd, Tap::TargetEnd],
-    has_rules: false,
-    is_exact: true,
-};
+const INSIDE: Sight =
+    Sight { taps: &[Tap::Queued, Tap::SourceEnd, Tap::TargetEnd], has_rules: false };
 /// What a tester outside sees.
 const OUTSIDE: Sight = Sight {
     taps: &[
@@ -77,29 +76,28 @@ pub(super) fn evaluate(
         journeys.begin(wire);
     }
     let limits = Limits { timeout_ns: timeout.as_nanos(), ..Limits::default() };
-    let paired = journeys.pair(&report.monitored, &report.received, limits);
+    let unknown = journeys.pair(&report.monitored, &report.received, limits);
     let arrived = decoded(report).map_err(reported)?;
     let missing = missing_on_target(can, settings, report);
     refuse_unseen(settings, report, &journeys, missing).map_err(reported)?;
 
     let run = Run { can, settings, report, numbered, arrived: &arrived };
-    let mut builder = ResultBuilder::new(
-        experiment.path(),
-        if report.wire.is_some() { OUTSIDE } else { INSIDE },
-        frames,
-    );
+    // Further copies that arrive are of streams of their own.
+    let terms = Terms { is_exact: true, copies: Copies::Any, ..Terms::new(experiment.path()) };
+    let sight = if report.wire.is_some() { OUTSIDE } else { INSIDE };
+    let mut builder = ResultBuilder::new(terms, sight, frames);
     let mut messages = Messages::new(can);
-    let Outcome { missed, altered } = run.follow(&journeys, &mut builder, &mut messages);
+    let altered = run.follow(&journeys, &mut builder, &mut messages);
+    builder.account.close(journeys.0.len() as u64);
+    let missed = Missed::of(&builder.account);
     let stopped = stopped(can, report, &missed);
     let mut endings = missed.endings(&stopped);
     endings.add(Ending::Received, journeys.0.len() as u64 - endings.total());
-    let counts = Counts {
-        duplicated: paired.duplicated,
-        reordered: paired.reordered,
-        ..Counts::from_endings(&endings)
-    };
+    // What the gateway counts says more of how frames ended than where they were last seen.
+    let Counts { duplicated, reordered, .. } = builder.account.counts();
+    let counts = Counts { duplicated, reordered, ..Counts::from_endings(&endings) };
     let buses = run.buses(&journeys);
-    let effort = effort(report, &machine, counts.received, paired.unknown);
+    let effort = effort(report, &machine, counts.received, unknown);
     Ok(ResultFile {
         conditions: conditions(&machine, settings),
         machine: Some(machine),
@@ -164,64 +162,58 @@ struct Run<'a> {
     arrived: &'a [Frame],
 }
 
-/// What became of the frames.
-struct Outcome {
-    missed: Missed,
-    /// Frames that arrived different from what the rules produce.
-    altered: u64,
-}
-
 impl Run<'_> {
     /// Whether the receiver is on the source bus, too.
     fn is_delivered(&self) -> bool {
         self.settings.gateway == Gateway::None
     }
 
-    /// Follows each frame.
+    /// Follows each frame. How many arrived different from what the rules produce.
     fn follow(
         &self,
         journeys: &Journeys,
         builder: &mut ResultBuilder<'_>,
         messages: &mut Messages,
-    ) -> Outcome {
+    ) -> u64 {
         let Self { can, settings, report, numbered, arrived } = self;
         let mut expected = Expected::new(can, &settings.gateway);
         let passed = if self.is_delivered() { "delivered" } else { "forwarded" };
-        let mut outcome = Outcome { missed: Missed::default(), altered: 0 };
+        let mut altered = 0;
         let stays = match journeys.unmonitored() == report.totals.refused_by_sender {
             true => Cause::SenderQueueFull,
             false => Cause::Unexplained,
         };
         let follows_rules = settings.gateway.follows_rules();
+        // In the order in which they arrived, for the account.
+        let mut arrivals = Vec::with_capacity(report.received.len());
         for journey in &journeys.0 {
             let sent = numbered.frame(journey.number);
             let fate = sent.zip(journey.monitored).map(|(sent, at_ns)| {
                 let now = Nanos::from_nanos(at_ns);
                 expected.fate(now, &sent)
             });
-            let mut ended = |received, outcome, taps: &Taps, transmission_ns| {
-                builder.add(&Copied {
-                    number: journey.number,
-                    sent: sent.as_ref().map(|sent| sent as _),
-                    received,
-                    outcome,
-                    rule: "",
-                    taps,
-                    known_ns: transmission_ns,
-                });
-            };
+            let shown = sent.as_ref().map(|sent| sent as &dyn Display);
             if let Some(sent) = &sent {
                 let first = journey.arrivals.first();
                 let arrived = first.map(|&arrival| self.arrive(journey.taps(), arrival));
                 let (taps, transmission_ns) = arrived.unwrap_or((journey.taps(), 0));
                 messages.note_frame(sent.can_id(), first.is_some(), &taps, transmission_ns);
             }
-            for &arrival in &journey.arrivals {
-                let (taps, transmission_ns) = self.arrive(journey.taps(), arrival);
+            for (stream, &arrival) in (0..).zip(&journey.arrivals) {
+                let (taps, known_ns) = self.arrive(journey.taps(), arrival);
                 let received = &arrived[arrival];
                 let is_altered = fate.as_ref().is_some_and(|fate| !fate.holds(received));
-                outcome.altered += u64::from(is_altered);
-                ended(Some(received), passed, &taps, transmission_ns);
+                altered += u64::from(is_altered);
+                let end = End {
+                    stream: Some(stream),
+                    number: journey.number,
+                    taps: &taps,
+                    known_ns,
+                    stopped_by: None,
+                };
+                let received: Option<&dyn Display> = Some(received);
+                builder.line(&Copied { end, sent: shown, received, passed, rule: "" });
+                arrivals.push((taps.at(Tap::TargetEnd), stream, journey.number, taps, known_ns));
             }
             if journey.arrivals.is_empty() {
                 let by_rules = fate.as_ref().filter(|_| follows_rules);
@@ -230,11 +222,17 @@ impl Run<'_> {
                     None => stays,
                     Some(_) => by_rules.unwrap_or(Cause::Unexplained),
                 };
-                outcome.missed.add(cause);
-                ended(None, cause.name(), &journey.taps(), 0);
+                let taps = journey.taps();
+                let end = End::stopped(journey.number, &taps, cause);
+                builder.add(&Copied { end, sent: shown, received: None, passed, rule: "" });
             }
         }
-        outcome
+        arrivals.sort_by_key(|&(at, ..)| at);
+        for (_, stream, number, taps, known_ns) in &arrivals {
+            let (stream, number, known_ns) = (Some(*stream), *number, *known_ns);
+            builder.account.end(&End { stream, number, taps, known_ns, stopped_by: None });
+        }
+        altered
     }
 
     /// The taps of a frame that arrived, and how long it was on the target bus.
@@ -392,18 +390,14 @@ fn lateness(
 fn station(count: &StationCount) -> Station {
     let mut times = count.round_trips_ns.clone();
     times.sort_unstable();
-    let quantile = |permille: usize| {
-        let rank = (times.len() * permille).div_ceil(1_000).max(1);
-        times.get(rank - 1).copied()
-    };
     Station {
         datagrams: count.datagrams,
         answers: count.answers,
         frames: count.frames,
         refused: count.refused,
         received: count.received,
-        round_trip_ns_p50: quantile(500),
-        round_trip_ns_p99: quantile(990),
+        round_trip_ns_p50: quantile(&times, 50, 100),
+        round_trip_ns_p99: quantile(&times, 99, 100),
         round_trip_ns_max: times.last().copied(),
     }
 }

@@ -36,13 +36,6 @@ impl Journey {
 /// The frames that were to be sent, in order.
 pub(super) struct Journeys(pub(super) Vec<Journey>);
 
-/// What pairing counted.
-pub(super) struct Paired {
-    pub(super) duplicated: u64,
-    pub(super) reordered: u64,
-    pub(super) unknown: u64,
-}
-
 impl Journeys {
     /// A frame is queued when it is due: a sender on a machine of its own would have sent it then.
     pub(super) fn new(sent: &[Stamp], due: &[u64]) -> Result<Self, String> {
@@ -105,13 +98,8 @@ impl Journeys {
         self.0.iter().filter(|journey| journey.monitored.is_none()).count() as u64
     }
 
-    /// Pairs what the monitor saw with what was received.
-    pub(super) fn pair(
-        &mut self,
-        monitored: &[Stamp],
-        received: &[Stamp],
-        limits: Limits,
-    ) -> Paired {
+    /// Pairs what the monitor saw with what was received. How many were received that nobody had sent, or too late.
+    pub(super) fn pair(&mut self, monitored: &[Stamp], received: &[Stamp], limits: Limits) -> u64 {
         let bearers: BTreeMap<(u64, u16), usize> = self
             .0
             .iter()
@@ -156,11 +144,6 @@ impl Journeys {
             }
         }
         pairing.finish(&mut note);
-        let counts = pairing.counts();
-        Paired {
-            duplicated: counts.duplicated,
-            reordered: counts.reordered,
-            unknown: counts.unknown,
-        }
+        pairing.counts().unknown
     }
 }

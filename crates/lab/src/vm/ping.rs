@@ -11,9 +11,10 @@
 
 use std::io::Write;
 
-use candor_causes::{Cause, Ending, Endings};
+use candor_causes::Cause;
 use candor_diagnostics::counted;
 use candor_engine::Table;
+use candor_lat::account::{End, Terms};
 use candor_lat::{Tap, TapPath, Taps};
 use candor_ping::Pair;
 use candor_protocol::Report;
@@ -24,9 +25,9 @@ use super::order::timing;
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
 use crate::experiment::{Experiment, Ping};
-use crate::result::{Bus, Counts, Machine, ResultFile, Stopped};
+use crate::result::{Bus, Machine, ResultFile, Stopped};
 
-const SIGHT: Sight = Sight { taps: TapPath::ROUND_TRIP.taps(), has_rules: false, is_exact: true };
+const SIGHT: Sight = Sight { taps: TapPath::ROUND_TRIP.taps(), has_rules: false };
 
 /// The order for `experiment`.
 pub(super) fn order(experiment: &Experiment, ping: &Ping) -> Measurement {
@@ -62,34 +63,33 @@ pub(super) fn evaluate(
 ) -> Result<ResultFile, Error> {
     let reported = |reason: String| Error::Other(format!("{}: {reason}", experiment.name));
     refuse_failures(report).map_err(reported)?;
-    let mut builder = ResultBuilder::new(TapPath::ROUND_TRIP, SIGHT, lines);
+    let terms = Terms {
+        is_exact: true,
+        late_after_ns: Some(i64::try_from(ping.timeout.as_nanos()).unwrap_or(i64::MAX)),
+        ..Terms::new(TapPath::ROUND_TRIP)
+    };
+    let mut builder = ResultBuilder::new(terms, SIGHT, lines);
     let mut answers = vec![None; 1 << 16];
     for stamp in &report.received {
         answers[usize::from(stamp.number)] = Some(stamp.time_ns);
     }
-    let (mut received, mut late) = (0, 0);
     for stamp in &report.sent {
         let answered = answers[usize::from(stamp.number)];
         let taps = Taps::new(TapPath::ROUND_TRIP).with(Tap::Queued, stamp.time_ns);
         let taps = answered.map_or(taps, |at_ns| taps.with(Tap::Answered, at_ns));
-        received += u64::from(answered.is_some());
-        let is_late = answered.is_some_and(|at_ns| at_ns - stamp.time_ns > ping.timeout.as_nanos());
-        late += u64::from(is_late);
         builder.add(&Copied {
-            number: stamp.number.into(),
+            end: match answered {
+                Some(_) => End::received(stamp.number.into(), &taps),
+                None => End::stopped(stamp.number.into(), &taps, Cause::Unexplained),
+            },
             sent: None,
             received: answered.is_some().then_some(&"answer"),
-            outcome: if answered.is_some() { "delivered" } else { Cause::Unexplained.name() },
+            passed: "delivered",
             rule: "",
-            taps: &taps,
-            known_ns: 0,
         });
     }
-    let sent = report.sent.len() as u64;
-    let mut endings = Endings::default();
-    endings.add(Ending::Received, received);
-    endings.add(Ending::Lost, sent - received);
-    let mut stopped = vec![Stopped::new("", "", Cause::Unexplained, sent - received)];
+    let counts = builder.account.counts();
+    let mut stopped = vec![Stopped::new("", "", Cause::Unexplained, counts.lost)];
     stopped.retain(|stopped| stopped.frames > 0);
     // Nothing is on the bus outside if both are on a virtual device.
     let duration_ns = match (ping.is_virtual, &report.sent[..]) {
@@ -97,25 +97,27 @@ pub(super) fn evaluate(
         _ => report.totals.duration_ns,
     };
     let wire = report.wire.iter().filter(|_| !ping.is_virtual);
-    let counts = wire.flat_map(|wire| &wire.buses).take(1);
-    let buses = counts.map(|count| Bus {
+    let bus = wire.flat_map(|wire| &wire.buses).take(1);
+    let buses = bus.map(|count| Bus {
         error_frames: count.error_frames,
         bus_offs: count.bus_offs,
         ..Bus::new(&ping.bus, count.frames, count.busy_ns, duration_ns)
     });
     let mut notes = report.notes.clone();
-    if late > 0 {
+    if counts.late > 0 {
         let timeout = ping.timeout;
-        notes.push(format!("{} came later than {timeout}; they count", counted(late, "answer")));
+        notes.push(format!(
+            "{} came later than {timeout}; they count",
+            counted(counts.late, "answer")
+        ));
     }
     Ok(ResultFile {
         conditions: conditions(&machine, &ping.vm),
         duration_ns,
-        counts: Counts::from_endings(&endings),
         stopped,
         notes,
         buses: buses.collect(),
-        effort: Some(effort(report, &machine, received, 0)),
+        effort: Some(effort(report, &machine, counts.received, 0)),
         machine: Some(machine),
         ..builder.finish(experiment, command)?
     })

@@ -12,7 +12,8 @@
 
 use std::io::Write;
 
-use candor_causes::{Cause, Ending, Endings};
+use candor_causes::Cause;
+use candor_lat::account::{End, Terms};
 use candor_lat::{Tap, TapPath, Taps};
 use candor_protocol::Report;
 
@@ -21,9 +22,10 @@ use super::journey::Journeys;
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
 use crate::experiment::{CanGateway, Experiment, Traffic, Vm};
-use crate::result::{Counts, Machine, ResultFile, Stopped};
+use crate::result::{Machine, ResultFile, Stopped};
 
-const SIGHT: Sight = Sight { taps: TapPath::RECEPTION.taps(), has_rules: false, is_exact: true };
+const SIGHT: Sight = Sight { taps: TapPath::RECEPTION.taps(), has_rules: false };
+const TERMS: Terms = Terms { is_exact: true, ..Terms::new(TapPath::RECEPTION) };
 
 /// The result of `experiment` in a guest's report; `frames` takes a line of CSV per frame.
 pub(super) fn evaluate(
@@ -43,9 +45,7 @@ pub(super) fn evaluate(
     let mut journeys = Journeys::new(&report.sent, &report.due).map_err(reported)?;
     journeys.watch(&report.monitored).map_err(reported)?;
     let bit_ns = source.timing.nominal.duration_ns(1);
-    let mut builder = ResultBuilder::new(TapPath::RECEPTION, SIGHT, frames);
-    let mut endings = Endings::default();
-    let mut lost = 0;
+    let mut builder = ResultBuilder::new(TERMS, SIGHT, frames);
     let mut delivered = report.delivered.iter().peekable();
     for journey in &journeys.0 {
         let sent = numbered.frame(journey.number);
@@ -58,24 +58,20 @@ pub(super) fn evaluate(
                 && interrupt_ns.is_some_and(|at_ns| at_ns <= stamp.time_ns)
         });
         let taps = read.map_or(taps, |stamp| taps.with(Tap::Delivered, stamp.time_ns));
-        match read {
-            Some(_) => endings.add(Ending::Received, 1),
-            None => lost += 1,
-        }
         builder.add(&Copied {
-            number: journey.number,
+            end: match read {
+                Some(_) => End::received(journey.number, &taps),
+                None => End::stopped(journey.number, &taps, Cause::Unexplained),
+            },
             sent: sent.as_ref().map(|sent| sent as _),
             received: read.and(sent.as_ref()).map(|sent| sent as _),
-            outcome: if read.is_some() { "delivered" } else { Cause::Unexplained.name() },
+            passed: "delivered",
             rule: "",
-            taps: &taps,
-            known_ns: 0,
         });
     }
-    endings.add(Ending::Lost, lost);
-    let mut stopped = vec![Stopped::new("", "", Cause::Unexplained, lost)];
+    let counts = builder.account.counts();
+    let mut stopped = vec![Stopped::new("", "", Cause::Unexplained, counts.lost)];
     stopped.retain(|stopped| stopped.frames > 0);
-    let counts = Counts::from_endings(&endings);
     let unknown = delivered.count() as u64;
     let duration_ns = report.totals.duration_ns;
     let wire = report.wire.iter().flat_map(|wire| &wire.buses);
@@ -88,7 +84,6 @@ pub(super) fn evaluate(
         buses: buses.map(|(bus, count)| counted_bus(bus, count, duration_ns)).collect(),
         effort: Some(effort(report, &machine, counts.received, unknown)),
         machine: Some(machine),
-        counts,
         ..builder.finish(experiment, command)?
     })
 }

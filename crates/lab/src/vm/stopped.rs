@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use candor_causes::{Cause, Ending, Endings};
+use candor_lat::Account;
 use candor_protocol::Report;
 use candor_protocol::report::JobCount;
 
@@ -15,8 +16,13 @@ use crate::result::{RuleCounts, Stopped};
 pub(super) struct Missed(BTreeMap<Cause, u64>);
 
 impl Missed {
-    pub(super) fn add(&mut self, cause: Cause) {
-        *self.0.entry(cause).or_default() += 1;
+    /// Those that an account has stopped.
+    pub(super) fn of(account: &Account) -> Self {
+        let mut missed = Self::default();
+        for ((_, cause), frames) in account.stopped() {
+            *missed.0.entry(*cause).or_default() += frames;
+        }
+        missed
     }
 
     fn count(&self, cause: Cause) -> u64 {

@@ -9,7 +9,7 @@ fn an_empty_histogram_has_a_count_and_nothing_else() {
     assert_eq!(histogram.count(), 0);
     assert_eq!((histogram.min_ns(), histogram.max_ns()), (None, None));
     assert_eq!((histogram.mean_ns(), histogram.stddev_ns()), (None, None));
-    assert_eq!((histogram.quantile(1, 2), histogram.summary()), (None, None));
+    assert_eq!((histogram.quantile(1, 2), histogram.figures()), (None, None));
     for latency_ns in [1, 2, 2] {
         histogram.record(latency_ns);
     }
@@ -42,7 +42,7 @@ fn deviations_are_from_the_whole_mean() {
 #[test]
 fn summaries_by_hand() {
     let summary = |latencies_ns: &[i64]| {
-        latencies_ns.iter().copied().collect::<Histogram>().summary().map(|s| {
+        latencies_ns.iter().copied().collect::<Histogram>().figures().map(|s| {
             let whole = [s.min_ns, s.p50_ns, s.p90_ns, s.p99_ns, s.p999_ns, s.max_ns];
             (s.count, whole, s.mean_ns, s.stddev_ns)
         })
@@ -150,7 +150,7 @@ proptest! {
         prop_assert_eq!(&merged([&merged([&a, &b]), &c]), &whole);
         prop_assert_eq!(&merged([&a, &merged([&b, &c])]), &whole);
         prop_assert_eq!(&merged([&c, &merged([&b, &a])]), &whole);
-        prop_assert_eq!(merged([&c, &merged([&b, &a])]).summary(), whole.summary());
+        prop_assert_eq!(merged([&c, &merged([&b, &a])]).figures(), whole.figures());
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! What two ports have seen of the same frames, and in which order frames came.
+//! What two ports have seen of the same frames.
 //!
-//! [`Join`] joins what a port before a network has seen with what a port behind it has: by run, stream and sequence.
-//! [`Sequences`] tells frames that are missing, came twice, or came behind a later one. Neither has a clock.
+//! [`Join`] joins what a port before a network has seen with what a port behind it has: by run, stream and sequence. It has
+//! no clock.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use candor_time::{Instant, Nanos, Realtime};
 use candor_wire::eth::tte::Measurement;
@@ -148,75 +148,6 @@ impl Join {
     }
 }
 
-/// How a frame stands to those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// It is the latest.
-    Latest,
-    /// A later one came before it (RFC 4737, type-P-reordered).
-    Reordered,
-    /// It came before.
-    Duplicate,
-}
-
-/// The numbers of the frames of a stream, which begin at 0 again behind the largest.
-#[derive(Clone, Debug, Default)]
-pub struct Sequences {
-    /// The earliest and the latest, counted on across the end of the numbers.
-    span: Option<(i64, i64)>,
-    /// Numbers between them that have not come: the first of each run of them, and the last.
-    missing: BTreeMap<i64, i64>,
-    count: u64,
-}
-
-impl Sequences {
-    /// A frame with this number came.
-    pub fn add(&mut self, sequence: u32) -> Order {
-        let Some((first, last)) = self.span else {
-            let number = i64::from(sequence);
-            self.span = Some((number, number));
-            return Order::Latest;
-        };
-        // Numbers below zero are those before the first one.
-        let last_sequence = (last & 0xFFFF_FFFF) as u32;
-        let number = last + i64::from(Measurement::sequence_distance(last_sequence, sequence));
-        if number > last {
-            self.miss(last + 1, number - 1);
-            self.span = Some((first, number));
-            return Order::Latest;
-        }
-        if number < first {
-            self.miss(number + 1, first - 1);
-            self.span = Some((number, last));
-            return Order::Reordered;
-        }
-        let gap = self.missing.range(..=number).next_back().map(|(from, to)| (*from, *to));
-        match gap.filter(|(_, to)| *to >= number) {
-            Some((from, to)) => {
-                self.missing.remove(&from);
-                self.count -= (to - from + 1).unsigned_abs();
-                self.miss(from, number - 1);
-                self.miss(number + 1, to);
-                Order::Reordered
-            }
-            None => Order::Duplicate,
-        }
-    }
-
-    fn miss(&mut self, from: i64, to: i64) {
-        if from <= to {
-            self.missing.insert(from, to);
-            self.count += (to - from + 1).unsigned_abs();
-        }
-    }
-
-    /// How many numbers between the earliest and the latest have not come.
-    #[must_use]
-    pub const fn missing(&self) -> u64 {
-        self.count
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,24 +182,5 @@ mod tests {
         join.expire(at(151), &mut |it| told.push(it));
         assert_eq!(told, [Outcome::Unmatched(other), Outcome::Lost(key(3))]);
         assert_eq!(join.waiting(), 0);
-    }
-
-    #[test]
-    fn frames_may_come_in_any_order_across_the_end_of_the_numbers() {
-        for start in [0, 1, 1_000, u32::MAX - 2, u32::MAX, 0x7FFF_FFFE] {
-            let mut it = Sequences::default();
-            let mut add = |number: u32| (it.add(start.wrapping_add(number)), it.missing());
-            assert_eq!(add(0), (Order::Latest, 0));
-            assert_eq!(add(1), (Order::Latest, 0));
-            assert_eq!(add(5), (Order::Latest, 3));
-            assert_eq!(add(3), (Order::Reordered, 2));
-            assert_eq!(add(3), (Order::Duplicate, 2));
-            assert_eq!(add(6), (Order::Latest, 2));
-            assert_eq!(add(2), (Order::Reordered, 1));
-            assert_eq!(add(4), (Order::Reordered, 0));
-            assert_eq!(add(0), (Order::Duplicate, 0));
-            assert_eq!(add(u32::MAX - 1), (Order::Reordered, 1), "from before the first");
-            assert_eq!(add(u32::MAX), (Order::Reordered, 0));
-        }
     }
 }

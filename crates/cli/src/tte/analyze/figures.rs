@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use candor_lat::{Histogram, Summary};
+use candor_causes::Cause;
+use candor_lat::account::{Account, Counts, End, Terms};
+use candor_lat::order::Order;
+use candor_lat::{Metric, Tap, TapPath, Taps, quantile};
 use candor_time::Nanos;
-use candor_tte_live::join::{Key, Order, Sequences};
+use candor_tte_live::join::Key;
 
 use crate::json::tte_interval::TteInterval;
 use crate::json::tte_measured::TteMeasured;
 use crate::json::{line, lines};
-use crate::output::{duration_or_dash, interval_line, quantile, table, thousands};
+use crate::output::{duration_or_dash, interval_line, table, thousands};
 
 /// Runs of generators whose frames are looked at, of each flow.
 const MOST_RUNS: usize = 64;
@@ -42,67 +45,74 @@ impl AddAssign for Totals {
     }
 }
 
-/// A run of a generator.
-#[derive(Default)]
-struct Run {
-    sequences: Sequences,
-    /// The last frame with a latency.
-    last: Option<(u32, i64)>,
-}
-
 /// What was measured of a flow.
-#[derive(Default)]
 pub(super) struct Figures {
-    pub(super) received: u64,
-    pub(super) duplicated: u64,
-    pub(super) reordered: u64,
-    /// Frames that a port before the network saw, and that behind it did not.
-    pub(super) lost: u64,
+    account: Account,
+    /// The runs of generators, each a stream.
+    runs: BTreeMap<u32, u32>,
+    /// Frames that only the port behind the network has seen.
     pub(super) unmatched: u64,
-    /// Whether the latency begins with the last bit of the frame on the first link.
-    pub(super) begins_with_last_bit: bool,
-    runs: BTreeMap<u32, Run>,
-    latency: Option<Box<Histogram>>,
-    /// By how much the latencies of frames in a row differ.
-    ipdv: Option<Box<Histogram>>,
+    /// The latency that follows from the schedule, if there is one.
+    model_ns: Option<i64>,
+    /// The distance of two frames, if they are time-triggered.
+    period_ns: Option<i64>,
 }
 
 impl Figures {
-    /// A frame came. `None` if it is of one run too many.
-    pub(super) fn add(&mut self, key: Key) -> Option<Order> {
-        let is_full = self.runs.len() >= MOST_RUNS && !self.runs.contains_key(&key.run);
-        let run = (!is_full).then(|| self.runs.entry(key.run).or_default());
-        let order = run.map(|run| run.sequences.add(key.sequence));
-        match order {
-            Some(Order::Duplicate) => self.duplicated += 1,
-            Some(Order::Reordered) => {
-                self.received += 1;
-                self.reordered += 1;
-            }
-            _ => self.received += 1,
-        }
-        order
+    pub(super) fn new(period_ns: Option<i64>) -> Self {
+        let terms = Terms { has_variation: true, ..Terms::new(TapPath::TIME_TRIGGERED) };
+        let (runs, unmatched, model_ns) = (BTreeMap::new(), 0, None);
+        Self { account: Account::new(terms), runs, unmatched, model_ns, period_ns }
     }
 
-    /// The latency of a frame is known.
-    pub(super) fn measured(&mut self, key: Key, latency_ns: i64) {
-        self.latency.get_or_insert_default().record(latency_ns);
-        let Some(run) = self.runs.get_mut(&key.run) else { return };
-        if let Some((sequence, last_ns)) = run.last
-            && sequence.wrapping_add(1) == key.sequence
-        {
-            let difference = latency_ns.abs_diff(last_ns);
-            let ipdv = self.ipdv.get_or_insert_default();
-            ipdv.record(i64::try_from(difference).unwrap_or(i64::MAX));
-        }
-        run.last = Some((key.sequence, latency_ns));
+    /// The latency that follows from the schedule: what comes half a period later or more came with the next cycle.
+    pub(super) fn set_model(&mut self, model_ns: Option<i64>) {
+        let bound_ns = |(model_ns, period_ns): (i64, i64)| model_ns.saturating_add(period_ns / 2);
+        self.model_ns = model_ns;
+        self.account.set_late_after(model_ns.zip(self.period_ns).map(bound_ns));
+    }
+
+    /// The end of a frame. It is of no stream if it is of one run too many.
+    fn end<'a>(&mut self, key: Key, taps: &'a Taps, stopped_by: Option<Cause>) -> End<'a> {
+        let next = self.runs.len() as u32;
+        let is_full = self.runs.len() >= MOST_RUNS && !self.runs.contains_key(&key.run);
+        let stream = (!is_full).then(|| *self.runs.entry(key.run).or_insert(next));
+        let number = stream.map_or(0, |stream| self.account.count_on(stream, key.sequence));
+        End { stream, number, taps, known_ns: 0, stopped_by }
+    }
+
+    /// A frame came; whether it had come before.
+    pub(super) fn came(&mut self, key: Key) -> bool {
+        let taps = Taps::new(TapPath::TIME_TRIGGERED);
+        let end = self.end(key, &taps, None);
+        self.account.end(&end).order == Some(Order::Duplicate)
+    }
+
+    /// The latency of a frame that came is known.
+    pub(super) fn measured(&mut self, key: Key, before_ns: u64, behind_ns: u64) {
+        let taps = Taps::new(TapPath::TIME_TRIGGERED).with(Tap::Dispatched, before_ns);
+        let taps = taps.with(Tap::Arrived, behind_ns);
+        let end = self.end(key, &taps, None);
+        self.account.measure(&end);
+    }
+
+    /// The port before the network saw a frame, and that behind it did not.
+    pub(super) fn lost(&mut self, key: Key) {
+        let taps = Taps::new(TapPath::TIME_TRIGGERED);
+        let end = self.end(key, &taps, Some(Cause::Unexplained));
+        self.account.end(&end);
     }
 
     pub(super) fn totals(&self, is_two_ports: bool) -> Totals {
-        let missing = || self.runs.values().map(|run| run.sequences.missing()).sum();
-        let lost = if is_two_ports { self.lost } else { missing() };
-        let Self { received, duplicated, reordered, .. } = *self;
+        let Counts { received, lost, duplicated, reordered, .. } = self.account.counts();
+        let lost = if is_two_ports { lost } else { self.account.missing() };
         Totals { received, lost, duplicated, reordered }
+    }
+
+    /// Whether anything is known of it.
+    pub(super) fn is_any(&self, is_two_ports: bool) -> bool {
+        let Totals { received, lost, .. } = self.totals(is_two_ports);
+        received + lost + self.unmatched > 0
     }
 }
 
@@ -118,8 +128,8 @@ pub(super) struct Interval<'a> {
 }
 
 impl Interval<'_> {
-    fn quantile(&self, hundredths: usize) -> Option<i64> {
-        quantile(self.latencies_ns, hundredths)
+    fn quantile(&self, hundredths: u64) -> Option<i64> {
+        quantile(self.latencies_ns, hundredths, 100)
     }
 
     fn lost(&self) -> i64 {
@@ -163,32 +173,34 @@ impl Interval<'_> {
 
 /// A flow in the summary.
 pub(super) struct Row<'a> {
-    pub(super) flow: &'a str,
-    pub(super) figures: &'a Figures,
-    pub(super) model_ns: Option<i64>,
-    /// The distance of two frames, if they are time-triggered.
-    pub(super) period_ns: Option<i64>,
-    pub(super) is_two_ports: bool,
+    flow: &'a str,
+    totals: Totals,
+    unmatched: u64,
+    latency: Option<candor_lat::Figures>,
+    ipdv: Option<candor_lat::Figures>,
+    model_ns: Option<i64>,
+    /// Frames that came with the next cycle.
+    late: Option<u64>,
 }
 
-impl Row<'_> {
-    fn latency(&self) -> Option<Summary> {
-        self.figures.latency.as_ref()?.summary()
-    }
-
-    fn ipdv(&self) -> Option<Summary> {
-        self.figures.ipdv.as_ref()?.summary()
+impl<'a> Row<'a> {
+    pub(super) fn new(flow: &'a str, figures: &Figures, is_two_ports: bool) -> Self {
+        let Figures { account, unmatched, model_ns, period_ns, .. } = figures;
+        let latency = account.figures(Metric::NetworkLatency);
+        let is_judged = latency.is_some() && model_ns.is_some() && period_ns.is_some();
+        Self {
+            flow,
+            totals: figures.totals(is_two_ports),
+            unmatched: *unmatched,
+            late: is_judged.then(|| account.counts().late),
+            latency,
+            ipdv: account.variation(),
+            model_ns: *model_ns,
+        }
     }
 
     fn residual_ns(&self) -> Option<i64> {
-        Some(self.latency()?.p50_ns - self.model_ns?)
-    }
-
-    /// Frames that came half a period late or more: with the next cycle.
-    fn late(&self) -> Option<u64> {
-        let bound_ns = self.model_ns? + self.period_ns? / 2;
-        let profile = self.figures.latency.as_ref()?.profile();
-        Some(profile.iter().find(|(ns, _)| *ns > bound_ns).map_or(0, |(_, frames)| *frames))
+        Some(self.latency.as_ref()?.p50_ns - self.model_ns?)
     }
 }
 
@@ -210,9 +222,9 @@ pub(super) fn text(rows: &[Row<'_>]) -> String {
         ">jitter",
     ];
     let cells = |row: &Row<'_>| {
-        let totals = row.figures.totals(row.is_two_ports);
-        let latency = row.latency();
-        let ns = |of: fn(&Summary) -> i64| duration_or_dash(latency.as_ref().map(of));
+        let totals = row.totals;
+        let ns =
+            |of: fn(&candor_lat::Figures) -> i64| duration_or_dash(row.latency.as_ref().map(of));
         let mut cells = vec![row.flow.to_owned()];
         cells.extend(
             [totals.received, totals.lost, totals.duplicated, totals.reordered].map(thousands),
@@ -225,7 +237,7 @@ pub(super) fn text(rows: &[Row<'_>]) -> String {
             ns(|it| it.p99_ns),
             ns(|it| it.p999_ns),
             ns(|it| it.max_ns),
-            ns(|it| it.max_ns - it.min_ns),
+            ns(|it| it.jitter_ns() as i64),
         ]);
         cells
     };
@@ -241,17 +253,16 @@ pub(super) fn text(rows: &[Row<'_>]) -> String {
         ">unmatched",
     ];
     let cells = |row: &Row<'_>| {
-        let ipdv = row.ipdv();
-        let ns = |of: fn(&Summary) -> i64| duration_or_dash(ipdv.as_ref().map(of));
+        let ns = |of: fn(&candor_lat::Figures) -> i64| duration_or_dash(row.ipdv.as_ref().map(of));
         vec![
             row.flow.to_owned(),
             duration_or_dash(row.model_ns),
             duration_or_dash(row.residual_ns()),
-            row.late().map_or_else(|| "-".to_owned(), thousands),
+            row.late.map_or_else(|| "-".to_owned(), thousands),
             ns(|it| it.p50_ns),
             ns(|it| it.p99_ns),
             ns(|it| it.max_ns),
-            thousands(row.figures.unmatched),
+            thousands(row.unmatched),
         ]
     };
     let second = table(&head, &rows.iter().map(cells).collect::<Vec<_>>());
@@ -265,8 +276,7 @@ pub(super) fn json(
     from: Option<&str>,
 ) -> Result<String, String> {
     lines(rows.iter().map(|row| {
-        let (latency, ipdv) = (row.latency(), row.ipdv());
-        let totals = row.figures.totals(row.is_two_ports);
+        let (latency, ipdv, totals) = (row.latency.as_ref(), row.ipdv.as_ref(), row.totals);
         TteMeasured {
             flow: row.flow,
             interface,
@@ -275,7 +285,7 @@ pub(super) fn json(
             lost: totals.lost,
             duplicated: totals.duplicated,
             reordered: totals.reordered,
-            unmatched: row.figures.unmatched,
+            unmatched: row.unmatched,
             latency_ns_min: latency.map(|it| it.min_ns),
             latency_ns_mean: latency.map(|it| it.mean_ns),
             latency_ns_p50: latency.map(|it| it.p50_ns),
@@ -283,13 +293,13 @@ pub(super) fn json(
             latency_ns_p99: latency.map(|it| it.p99_ns),
             latency_ns_p999: latency.map(|it| it.p999_ns),
             latency_ns_max: latency.map(|it| it.max_ns),
-            jitter_ns: latency.map(|it| it.max_ns - it.min_ns),
+            jitter_ns: latency.map(|it| it.jitter_ns() as i64),
             ipdv_ns_p50: ipdv.map(|it| it.p50_ns),
             ipdv_ns_p99: ipdv.map(|it| it.p99_ns),
             ipdv_ns_max: ipdv.map(|it| it.max_ns),
             model_ns: row.model_ns,
             residual_ns_p50: row.residual_ns(),
-            late: row.late(),
+            late: row.late,
         }
     }))
 }
@@ -300,23 +310,24 @@ mod tests {
 
     #[test]
     fn frames_across_the_end_of_the_numbers_are_told_from_lost_ones() {
-        let mut it = Figures::default();
+        let mut it = Figures::new(Some(24));
+        it.set_model(Some(90));
         let numbers = [u32::MAX - 1, u32::MAX, 0, 3, 1, 1];
         for (number, latency_ns) in numbers.into_iter().zip([100, 110, 90, 95, 100, 0]) {
             let key = Key { run: 1, stream: 0, sequence: number };
-            if it.add(key) != Some(Order::Duplicate) {
-                it.measured(key, latency_ns);
+            if !it.came(key) {
+                it.measured(key, 1_000, 1_000 + latency_ns);
             }
         }
         let Totals { received, lost, duplicated, reordered } = it.totals(false);
         assert_eq!([received, lost, duplicated, reordered], [5, 1, 1, 1]);
-        let (model_ns, period_ns) = (Some(90), Some(24));
-        let row = Row { flow: "f", figures: &it, model_ns, period_ns, is_two_ports: false };
-        let (latency, ipdv) = (row.latency().unwrap(), row.ipdv().unwrap());
+        let row = Row::new("f", &it, false);
+        let (latency, ipdv) = (row.latency.as_ref().unwrap(), row.ipdv.as_ref().unwrap());
         assert_eq!((latency.min_ns, latency.max_ns, latency.p50_ns), (90, 110, 100));
-        assert_eq!((ipdv.count, ipdv.min_ns, ipdv.max_ns), (2, 10, 20));
-        assert_eq!((row.residual_ns(), row.late()), (Some(10), Some(1)));
+        // Of 0 and the one before it, of that and the one before, and of 0 and 1.
+        assert_eq!((ipdv.count, ipdv.min_ns, ipdv.max_ns), (3, 10, 20));
+        assert_eq!((row.residual_ns(), row.late), (Some(10), Some(1)));
         // Of another run, 1 is no duplicate.
-        assert_eq!(it.add(Key { run: 2, stream: 0, sequence: 1 }), Some(Order::Latest));
+        assert!(!it.came(Key { run: 2, stream: 0, sequence: 1 }));
     }
 }
