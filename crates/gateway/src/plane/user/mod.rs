@@ -460,3 +460,43 @@ fn keys(program: &Program) -> impl Iterator<Item = RuleKey> + '_ {
     };
     program.jobs().iter().map(move |job| (job.rule.clone(), name(job.from), name(job.to)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Weak;
+
+    use candor_engine::{Bus, Rule};
+
+    use super::worker::LiveBus;
+    use super::*;
+
+    /// Puts rules between these buses into place; returns what is to be freed with the buses.
+    fn load(workers: &mut Workers, names: [&str; 2]) -> Vec<Weak<LiveBus>> {
+        let bus = |name: &str| {
+            let port = format!("sim:{name}-{}", std::process::id());
+            Bus { name: name.into(), port, is_virtual: false }
+        };
+        let both = [(0, 1), (1, 0)]
+            .map(|(from, to)| Rule::new(format!("from {from}"), BusIndex(from), BusIndex(to)));
+        let (buses, rules) = (names.map(bus).into(), both.into());
+        let table = Table { buses, rules, ..Table::default() };
+        let share = Share { table: &table, rules: &[0, 1], program: None };
+        workers.prepare(&share).unwrap_or_else(|error| panic!("{error}"));
+        workers.commit();
+        workers.ports.iter().map(|port| Arc::downgrade(&port.live_bus)).collect()
+    }
+
+    #[test]
+    fn buses_that_end_are_freed() {
+        let mut workers = Workers::new(Config::default());
+        let first = load(&mut workers, ["one", "two"]);
+        let second = load(&mut workers, ["one", "three"]);
+        let alive = |buses: &[Weak<LiveBus>]| {
+            buses.iter().map(|bus| bus.strong_count() > 0).collect::<Vec<_>>()
+        };
+        assert_eq!(alive(&first), [true, false], "`two` was replaced");
+        assert_eq!(alive(&second), [true, true]);
+        drop(workers);
+        assert_eq!(alive(&second), [false, false]);
+    }
+}

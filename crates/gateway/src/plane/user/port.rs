@@ -426,7 +426,7 @@ fn set_up_thread(config: &Config) {
 }
 
 /// Ends the threads of buses, all at once: first those that receive, so that what they have still
-/// leaves, then those that transmit.
+/// leaves, then those that transmit. Then the buses have no rules any more.
 pub(super) fn end(ports: &mut [OpenPort]) {
     for port in &mut *ports {
         port.live_bus.is_ending.store(true, Ordering::Relaxed);
@@ -455,6 +455,10 @@ pub(super) fn end(ports: &mut [OpenPort]) {
     for thread in ports.iter_mut().flat_map(|port| port.threads.drain(..)) {
         // One that panicked has said so.
         let _ = thread.join();
+    }
+    for port in &*ports {
+        // Rules know all buses, this one too: as long as it had them, nothing of both would be freed.
+        drop(port.live_bus.change(None, |_, _| {}));
     }
 }
 
