@@ -283,7 +283,7 @@ impl<R: Reads> Inlet<R> {
             reads,
             own,
             wanted,
-            inbox: Inbox::new(),
+            inbox: Inbox::new().map_err(fail)?,
             next: 0,
             filled: 0,
             before_next: 0,

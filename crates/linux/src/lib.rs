@@ -48,6 +48,7 @@ pub mod icmp;
 mod interface;
 pub mod limits;
 pub mod lock;
+mod mapping;
 pub mod module;
 pub mod mount;
 pub mod namespace;

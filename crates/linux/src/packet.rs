@@ -19,10 +19,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use candor_time::{Instant, Nanos, Realtime};
 use candor_wire::can::socketcan::CANFD_MTU;
-use libc::{c_int, c_void};
+use libc::c_int;
 
 use crate::error::check;
 use crate::interface::can_interface_index;
+use crate::mapping::Mapping;
 use crate::poll::{self, Interest};
 use crate::socket::{self, retry, sent};
 use crate::{Errno, Error, Sent};
@@ -84,7 +85,7 @@ pub struct Ring {
     fd: OwnedFd,
     interface: Box<str>,
     index: u32,
-    memory: Memory,
+    memory: Mapping,
     slots: usize,
     next: usize,
 }
@@ -127,7 +128,7 @@ impl Ring {
         socket::set_structures(fd.as_fd(), &[request])
             .map_err(fail(attempt))
             .map_err(|error| error.remedy_if(libc::ENOMEM, "ask for fewer frames"))?;
-        let memory = Memory::map(fd.as_fd(), blocks * BLOCK_LEN).map_err(fail(attempt))?;
+        let memory = Mapping::shared(fd.as_fd(), blocks * BLOCK_LEN).map_err(fail(attempt))?;
         Ok(Self { fd, interface: interface.into(), index, memory, slots, next: 0 })
     }
 
@@ -257,46 +258,15 @@ impl Drop for Packet<'_> {
     }
 }
 
-/// The memory of a ring.
-#[derive(Debug)]
-struct Memory {
-    start: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: the mapping belongs to this value alone; the kernel's side of it is guarded by the status
-// words, which are atomic.
-unsafe impl Send for Memory {}
-// SAFETY: as above; through a shared reference it is only read.
-unsafe impl Sync for Memory {}
-
-impl Memory {
-    fn map(fd: BorrowedFd<'_>, len: usize) -> Result<Self, Errno> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let start =
-            unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd.as_raw_fd(), 0) };
-        if start == libc::MAP_FAILED {
-            return Err(Errno::last());
-        }
-        Ok(Self { start: NonNull::new(start.cast()).ok_or(Errno(libc::ENOMEM))?, len })
-    }
-
+impl Mapping {
+    /// A slot of a ring.
     #[inline]
     fn slot(&self, index: usize) -> Slot<'_> {
         let at = index * SLOT_LEN;
-        assert!(at + SLOT_LEN <= self.len);
+        assert!(at + SLOT_LEN <= self.len());
         // SAFETY: within the mapping, as was just seen. Slots follow one another without gaps: the
         // size of a block is a multiple of theirs, and so they are aligned to theirs.
-        Slot { start: unsafe { self.start.add(at) }, memory: std::marker::PhantomData }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nobody uses it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast::<c_void>(), self.len) };
+        Slot { start: unsafe { self.start().add(at) }, memory: std::marker::PhantomData }
     }
 }
 
@@ -304,7 +274,7 @@ impl Drop for Memory {
 #[derive(Debug)]
 struct Slot<'r> {
     start: NonNull<u8>,
-    memory: std::marker::PhantomData<&'r Memory>,
+    memory: std::marker::PhantomData<&'r Mapping>,
 }
 
 impl<'r> Slot<'r> {

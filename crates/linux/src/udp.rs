@@ -14,6 +14,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::control::{self, CONTROL_WORDS};
 use crate::error::check;
+use crate::mapping::Mapping;
 use crate::socket::{self, retry, sent, set_option};
 use crate::{Errno, Error, Sent};
 
@@ -172,7 +173,8 @@ struct Arrival {
 
 /// Room for datagrams, made once. Of the memory, only what was needed ever is resident.
 pub struct Inbox {
-    bytes: Box<[u8]>,
+    /// [`ROOM`] bytes for each datagram.
+    memory: Mapping,
     controls: Box<[[u64; CONTROL_WORDS]; BATCH]>,
     sources: Box<[Raw; BATCH]>,
     arrivals: [Arrival; BATCH],
@@ -201,24 +203,21 @@ pub struct Datagram<'a> {
     pub is_cut: bool,
 }
 
-impl Default for Inbox {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Inbox {
     /// For a batch of datagrams of any size.
-    #[must_use]
-    pub fn new() -> Self {
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn new() -> Result<Self, Error> {
         let arrival = Arrival { len: 0, flags: 0, control_len: 0, source_len: 0 };
-        Self {
-            bytes: vec![0; BATCH * ROOM].into_boxed_slice(),
+        let fail = |errno| Error::new("make room for", "datagrams", errno);
+        Ok(Self {
+            memory: Mapping::zeros(BATCH * ROOM).map_err(fail)?,
             controls: Box::new([[0; CONTROL_WORDS]; BATCH]),
             sources: Box::new([Raw([0; Raw::LEN]); BATCH]),
             arrivals: [arrival; BATCH],
             filled: 0,
-        }
+        })
     }
 
     /// Waits for a datagram and takes what has arrived; returns how many. A signal whose handler
@@ -229,10 +228,9 @@ impl Inbox {
     /// The kernel refuses.
     pub fn receive(&mut self, socket: &UdpSocket, can_wait: bool) -> Result<usize, Error> {
         self.filled = 0;
-        // Borrowed once: borrowing the block again would end the pointers that came of it before.
-        let bytes = self.bytes.as_mut_ptr();
+        let bytes = self.memory.start().as_ptr();
         let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|index| libc::iovec {
-            // The pointer stays within the block: it is `BATCH` times as large.
+            // The pointer stays within the mapping: it is `BATCH` times as large.
             iov_base: bytes.wrapping_add(index * ROOM).cast(),
             iov_len: ROOM,
         });
@@ -276,6 +274,11 @@ impl Inbox {
         Ok(self.filled)
     }
 
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: all of the mapping can be read, and nobody writes to it while this is borrowed.
+        unsafe { std::slice::from_raw_parts(self.memory.start().as_ptr(), self.memory.len()) }
+    }
+
     /// A datagram of the batch that was received last.
     #[must_use]
     pub fn datagram(&self, index: usize) -> Option<Datagram<'_>> {
@@ -283,7 +286,7 @@ impl Inbox {
             return None;
         }
         let (arrival, source) = (self.arrivals.get(index)?, self.sources.get(index)?);
-        let bytes = self.bytes.chunks_exact(ROOM).nth(index)?.get(..arrival.len)?;
+        let bytes = self.bytes().chunks_exact(ROOM).nth(index)?.get(..arrival.len)?;
         let words = self.controls.get(index)?;
         let len = arrival.control_len.min(size_of_val(words));
         // SAFETY: words can be read as bytes, and `len` does not exceed them.
@@ -533,7 +536,7 @@ mod tests {
             for len in [0, 3, 60_000] {
                 assert_eq!(send(&sender, &vec![7; len], &to), Ok(Sent::Taken));
             }
-            let mut inbox = Inbox::new();
+            let mut inbox = Inbox::new().unwrap();
             assert_eq!(inbox.receive(&receiver, true), Ok(3));
             for (index, len) in [0, 3, 60_000].into_iter().enumerate() {
                 let datagram = inbox.datagram(index).unwrap();
@@ -550,13 +553,45 @@ mod tests {
         }
     }
 
+    /// Bytes of an inbox that are resident, as `mincore(2)` says.
+    fn resident_bytes(inbox: &Inbox) -> usize {
+        let page = rustix::param::page_size();
+        let mut pages = vec![0_u8; inbox.memory.len() / page];
+        let start = inbox.memory.start().as_ptr();
+        // SAFETY: the mapping is there, and `pages` has a byte for each page of it.
+        check(unsafe { libc::mincore(start.cast(), inbox.memory.len(), pages.as_mut_ptr()) })
+            .unwrap();
+        pages.iter().filter(|&page| page & 1 != 0).count() * page
+    }
+
+    #[test]
+    fn only_what_datagrams_needed_is_resident() {
+        // The heap has a large piece to give again, as in a program that has worked for a while.
+        for _ in 0..3 {
+            drop(std::hint::black_box(vec![1_u8; 4 << 20]));
+        }
+        let page = rustix::param::page_size();
+        let (sender, receiver) = pair("127.0.0.1");
+        let to = Destination::new(receiver.local_addr().unwrap());
+        let mut inbox = Inbox::new().unwrap();
+        assert_eq!(resident_bytes(&inbox), 0);
+        for lens in [&[100_usize, 8][..], &[8, 8, 60_000]] {
+            for &len in lens {
+                assert_eq!(send(&sender, &vec![7; len], &to), Ok(Sent::Taken));
+            }
+            assert_eq!(inbox.receive(&receiver, true), Ok(lens.len()));
+            let needed: usize = lens.iter().map(|len| len.next_multiple_of(page)).sum();
+            assert_eq!(resident_bytes(&inbox), needed, "{lens:?}");
+        }
+    }
+
     #[test]
     fn what_the_kernel_dropped_is_reported() {
         let (sender, receiver) = pair("127.0.0.1");
         count_overflow(&receiver).unwrap();
         set_receive_buffer(&receiver, 1).unwrap();
         let to = Destination::new(receiver.local_addr().unwrap());
-        let mut inbox = Inbox::new();
+        let mut inbox = Inbox::new().unwrap();
         let mut received = 0;
         // The least buffer holds a few datagrams of this size; the last one is behind all drops.
         for _ in 0..20 {
@@ -578,7 +613,7 @@ mod tests {
         let (done, is_done) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             tell.send(wake.thread()).unwrap();
-            let count = Inbox::new().receive(&receiver, true);
+            let count = Inbox::new().unwrap().receive(&receiver, true);
             done.send(()).unwrap();
             count
         });
@@ -604,7 +639,7 @@ mod tests {
             set_multicast(&sender, group, via, 1).unwrap();
             assert_eq!(send(&sender, b"all", &Destination::new(address)), Ok(Sent::Taken));
             for socket in [first, second] {
-                let mut inbox = Inbox::new();
+                let mut inbox = Inbox::new().unwrap();
                 assert_eq!(inbox.receive(&socket, true), Ok(1));
                 let datagram = inbox.datagram(0).unwrap();
                 assert_eq!(datagram.bytes, b"all");
