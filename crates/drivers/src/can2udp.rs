@@ -14,7 +14,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use candor_linux::udp;
+use candor_linux::{clock, udp};
 use candor_time::{Instant, Realtime};
 use candor_wire::can::Frame;
 use candor_wire::can::tunnel::can2udp::{Datagram, MAX_LEN, PORT, Version};
@@ -187,17 +187,13 @@ struct Packer {
 }
 
 impl Writes for Packer {
-    fn write(
-        &mut self,
-        frame: &Frame,
-        now: Instant<Realtime>,
-        out: &mut [u8; MOST_BYTES],
-    ) -> Option<usize> {
+    fn write(&mut self, frame: &Frame, out: &mut [u8; MOST_BYTES]) -> Option<usize> {
         let datagram = Datagram {
             version: self.version,
             interface: self.interface,
             frame: Some(*frame),
-            time_ns: Some(now.as_nanos()),
+            // Version 1 has no time.
+            time_ns: (self.version == Version::V2).then(|| clock::now::<Realtime>().as_nanos()),
         };
         datagram.encode(out.first_chunk_mut::<MAX_LEN>()?)
     }

@@ -235,6 +235,21 @@ pub(super) trait Reads: Send {
     ) -> Contents;
 }
 
+/// Datagrams that the kernel dropped.
+struct Overflow {
+    drops: Drops,
+    /// How many since the last datagram that was read.
+    before_next: u32,
+}
+
+impl Overflow {
+    fn count(&mut self, dropped: u32, counters: &ReceiverCounters) {
+        let more = self.drops.more(dropped);
+        counters.overflow.add(more);
+        self.before_next = self.before_next.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
+    }
+}
+
 /// The half that receives.
 pub(super) struct Inlet<R> {
     name: Box<str>,
@@ -246,9 +261,7 @@ pub(super) struct Inlet<R> {
     /// Which datagram of the inbox is next, and how many there are.
     next: usize,
     filled: usize,
-    drops: Drops,
-    /// How many the kernel dropped since the last datagram that was read.
-    before_next: u32,
+    overflow: Overflow,
     wait: Wait,
     /// Of this half, and of the one that transmits.
     reaches: Vec<Arc<Reach>>,
@@ -277,8 +290,11 @@ impl<R: Reads> Inlet<R> {
         Ok(Self {
             reaches: vec![Reach::new(counters.trouble.clone(), mend)],
             next_look: clock::now::<Monotonic>() + reach::EVERY,
-            // Another port may have had the socket before.
-            drops: Drops::since(state::memory(&*socket).map_or(0, |memory| memory.dropped)),
+            overflow: Overflow {
+                // Another port may have had the socket before.
+                drops: Drops::since(state::memory(&*socket).map_or(0, |memory| memory.dropped)),
+                before_next: 0,
+            },
             socket,
             reads,
             own,
@@ -286,7 +302,6 @@ impl<R: Reads> Inlet<R> {
             inbox: Inbox::new().map_err(fail)?,
             next: 0,
             filled: 0,
-            before_next: 0,
             wait: Wait::new(&name, wanted)?,
             counters,
             name: name.into(),
@@ -318,16 +333,10 @@ impl<R: Reads> Inlet<R> {
         }
     }
 
-    fn count_overflow(&mut self, dropped: u32) {
-        let more = self.drops.more(dropped);
-        self.counters.overflow.add(more);
-        self.before_next = self.before_next.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
-    }
-
     /// What was dropped last no datagram tells yet.
     fn ask_for_overflow(&mut self) {
         if let Ok(memory) = state::memory(&*self.socket) {
-            self.count_overflow(memory.dropped);
+            self.overflow.count(memory.dropped, &self.counters);
         }
     }
 }
@@ -362,11 +371,10 @@ impl<R: Reads> Receiver for Inlet<R> {
         while self.next < self.filled && count < ENOUGH {
             let index = self.next;
             self.next += 1;
-            if let Some(dropped) = self.inbox.datagram(index).and_then(|datagram| datagram.dropped)
-            {
-                self.count_overflow(dropped);
-            }
             let Some(datagram) = self.inbox.datagram(index) else { break };
+            if let Some(dropped) = datagram.dropped {
+                self.overflow.count(dropped, &self.counters);
+            }
             let origin = match datagram.source {
                 Some(source) => self.own.origin(source),
                 None => Origin::Bus,
@@ -377,7 +385,7 @@ impl<R: Reads> Receiver for Inlet<R> {
             let (wanted, counters) = (self.wanted, &*self.counters);
             let mut error_reports = 0;
             let before = count;
-            let overflow = std::mem::take(&mut self.before_next);
+            let overflow = std::mem::take(&mut self.overflow.before_next);
             let contents = match datagram.is_cut {
                 true => Contents::Malformed(0),
                 false => self.reads.read(&datagram, overflow, counters, &mut |frame, sender| {
@@ -539,12 +547,7 @@ pub(super) const MOST_BYTES: usize = 256;
 /// How one frame is in a datagram.
 pub(super) trait Writes: Send {
     /// Writes a datagram and returns its size; `None` if there is none for this frame.
-    fn write(
-        &mut self,
-        frame: &Frame,
-        now: Instant<Realtime>,
-        out: &mut [u8; MOST_BYTES],
-    ) -> Option<usize>;
+    fn write(&mut self, frame: &Frame, out: &mut [u8; MOST_BYTES]) -> Option<usize>;
 }
 
 /// The half that transmits a datagram per frame.
@@ -657,7 +660,7 @@ impl<W: Writes> Transmitter for Single<W> {
             return Sent::Unsupported;
         }
         let mut out = [0; MOST_BYTES];
-        let len = self.writes.write(frame, clock::now(), &mut out);
+        let len = self.writes.write(frame, &mut out);
         let Some(bytes) = len.and_then(|len| out.get(..len)) else { return Sent::Unsupported };
         let is_full = self.kept.len() >= self.len * udp::MAX_SEGMENTS;
         if !self.kept.is_empty() && (is_full || bytes.len() != self.len) {

@@ -9,7 +9,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use candor_linux::udp;
+use candor_linux::{clock, udp};
 use candor_time::{Instant, Realtime};
 use candor_wire::can::Frame;
 use candor_wire::can::tunnel::multicast::{Datagram, MAX_LEN, PORT};
@@ -147,13 +147,9 @@ impl Reads for Unpacker {
 struct Packer;
 
 impl Writes for Packer {
-    fn write(
-        &mut self,
-        frame: &Frame,
-        now: Instant<Realtime>,
-        out: &mut [u8; MOST_BYTES],
-    ) -> Option<usize> {
-        let datagram = Datagram { frame: *frame, time_ns: Some(now.as_nanos()) };
+    fn write(&mut self, frame: &Frame, out: &mut [u8; MOST_BYTES]) -> Option<usize> {
+        let datagram =
+            Datagram { frame: *frame, time_ns: Some(clock::now::<Realtime>().as_nanos()) };
         datagram.encode(out.first_chunk_mut::<MAX_LEN>()?)
     }
 }

@@ -129,12 +129,7 @@ fn frames_are_due_at_once_unless_they_may_be_kept() {
 struct AsLong;
 
 impl Writes for AsLong {
-    fn write(
-        &mut self,
-        frame: &Frame,
-        _: Instant<Realtime>,
-        out: &mut [u8; MOST_BYTES],
-    ) -> Option<usize> {
+    fn write(&mut self, frame: &Frame, out: &mut [u8; MOST_BYTES]) -> Option<usize> {
         out[0] = frame.len() as u8;
         out[1..=frame.len()].copy_from_slice(frame.data());
         Some(1 + frame.len())

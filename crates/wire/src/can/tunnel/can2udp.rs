@@ -96,22 +96,25 @@ impl Datagram {
     /// version 1, which has none.
     #[must_use]
     pub fn encode(&self, out: &mut [u8; MAX_LEN]) -> Option<usize> {
-        let is_fd = self.frame.is_some_and(|frame| frame.is_fd());
-        let (version, len) = match self.version {
-            Version::V1 if is_fd => return None,
-            Version::V1 => (1, CLASSICAL_LEN),
-            Version::V2 => (2, MAX_LEN),
-        };
-        let (frame, flags) = match &self.frame {
-            Some(frame) => (socketcan::encode(frame, IdOrder::LittleEndian).0, 0),
-            None => ([0; CANFD_MTU], TIMEOUT),
-        };
+        let flags = if self.frame.is_none() { TIMEOUT } else { 0 };
         let [i0, i1] = self.interface.to_le_bytes();
-        // The frame of version 1 is the beginning of that of version 2.
-        out[..START].copy_from_slice(&[version, flags, i0, i1]);
-        out[START..START + CANFD_MTU].copy_from_slice(&frame);
-        out[START + CANFD_MTU..].copy_from_slice(&self.time_ns.unwrap_or(0).to_le_bytes());
-        Some(len)
+        match self.version {
+            Version::V1 => {
+                let encode = |frame| socketcan::encode_classical(frame, IdOrder::LittleEndian);
+                let frame = self.frame.as_ref().map_or(Some([0; CAN_MTU]), encode)?;
+                out[..START].copy_from_slice(&[1, flags, i0, i1]);
+                out[START..CLASSICAL_LEN].copy_from_slice(&frame);
+                Some(CLASSICAL_LEN)
+            }
+            Version::V2 => {
+                let encode = |frame| socketcan::encode(frame, IdOrder::LittleEndian).0;
+                let frame = self.frame.as_ref().map_or([0; CANFD_MTU], encode);
+                out[..START].copy_from_slice(&[2, flags, i0, i1]);
+                out[START..START + CANFD_MTU].copy_from_slice(&frame);
+                out[START + CANFD_MTU..].copy_from_slice(&self.time_ns.unwrap_or(0).to_le_bytes());
+                Some(MAX_LEN)
+            }
+        }
     }
 }
 
@@ -121,6 +124,9 @@ fn classical(bytes: &[u8]) -> Result<Frame, Malformed> {
         return Err(Malformed::new(START + bytes.len(), Reason::Cut(CAN_MTU - bytes.len())));
     };
     [layout[5], layout[6]] = [0; 2];
+    if let Some(frame) = socketcan::decode_tidy(&layout, IdOrder::LittleEndian) {
+        return Ok(frame);
+    }
     frame(&layout, FrameError::ClassicalTooLong(usize::from(layout[4])))
 }
 
