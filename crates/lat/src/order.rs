@@ -9,7 +9,7 @@ pub enum Order {
     Latest,
     /// Its number is below the greatest so far (RFC 4737, section 3.3, Type-P-Reordered).
     Reordered,
-    /// It came before. RFC 4737 counts no duplicates, and in RFC 7679 the first copy has the delay.
+    /// It came before, as far as that is known. RFC 4737 counts no duplicates, and in RFC 7679 the first copy has the delay.
     Duplicate,
 }
 
@@ -18,10 +18,15 @@ pub enum Order {
 pub struct Sequence {
     /// The smallest and the greatest.
     span: Option<(u64, u64)>,
-    /// Numbers between them that have not come: the first and the last of each run of them.
+    /// Numbers between them that have not come: the first and the last of each run of them, of the [`MOST_GAPS`] greatest.
     gaps: BTreeMap<u64, u64>,
+    /// Smaller ones are not known one by one.
+    known_from: u64,
     missing: u64,
 }
+
+/// So many runs of missing numbers are remembered: 65,536 losses ago, nobody can tell a late frame from a duplicate.
+const MOST_GAPS: usize = 1 << 16;
 
 /// Where numbers of 32 bits begin to be counted on, so that those before the first one have a place.
 const MIDDLE: u64 = 1 << 63;
@@ -41,6 +46,9 @@ impl Sequence {
         if number < first {
             self.miss(number + 1, first);
             self.span = Some((number, greatest));
+            return Order::Reordered;
+        }
+        if number < self.known_from {
             return Order::Reordered;
         }
         let gap = self.gaps.range(..=number).next_back().map(|(from, to)| (*from, *to));
@@ -72,6 +80,11 @@ impl Sequence {
         if from < end {
             self.gaps.insert(from, end - 1);
             self.missing += end - from;
+        }
+        if self.gaps.len() > MOST_GAPS
+            && let Some((_, to)) = self.gaps.pop_first()
+        {
+            self.known_from = to + 1;
         }
     }
 
@@ -124,6 +137,22 @@ mod tests {
             assert_eq!(add(u32::MAX - 1), (Order::Reordered, 1), "from before the first");
             assert_eq!(add(u32::MAX), (Order::Reordered, 0));
         }
+    }
+
+    #[test]
+    fn old_gaps_are_forgotten_but_stay_missing() {
+        let mut it = Sequence::default();
+        let gaps = MOST_GAPS as u64 + 10;
+        for number in 0..=gaps {
+            it.add(2 * number);
+        }
+        assert_eq!((it.gaps.len(), it.missing()), (MOST_GAPS, gaps));
+        // 1 to 19 are not known any more, one by one.
+        assert_eq!(
+            (it.add(19), it.add(21), it.add(21)),
+            (Order::Reordered, Order::Reordered, Order::Duplicate)
+        );
+        assert_eq!((it.add(18), it.missing()), (Order::Reordered, gaps - 1));
     }
 
     proptest! {
