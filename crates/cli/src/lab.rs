@@ -9,7 +9,6 @@ mod overview;
 mod profile;
 mod ranges;
 mod report;
-mod round_trips;
 mod run;
 mod selection;
 mod service;

@@ -388,7 +388,11 @@ fn words_are_listed_in_the_schema() {
             &["yes", "no", "depends", "too_few_seeds", "missing"],
         ),
         ("figure of candor lab compare", "figure", &["min", "p50", "instructions", "lost"]),
-        ("range of candor lab compare", "unit", &["ns", "frames", "percent", "instructions"]),
+        (
+            "range of candor lab compare",
+            "unit",
+            &["ns", "frames", "percent", "instructions", "bytes"],
+        ),
         ("verdict of candor route explain", "verdict", &["forwarded", "refused", "ignored"]),
         ("finding of candor route check", "severity", &["error", "warning"]),
         (

@@ -12,13 +12,8 @@
 //! at_most = 40
 //! ```
 //!
-//! Besides latencies a value may be `EXPERIMENT` with `sent`, `received`, `not_routed`, `refused` or
-//! `lost` (frames), with `not_routed_percent`, `refused_percent` or `lost_percent` (of those sent), or
-//! with `gateway_instructions` (for each frame that arrived). `refused` is what the rules refuse; it
-//! is no loss. Of the signal service a value may be `EXPERIMENT PROCESS cpu_per_event` (in us) or
-//! `EXPERIMENT PROCESS cpu_percent` (of all processors), where a process is `server`, `subscriber`, `dbus-daemon` or `all`, or
-//! `EXPERIMENT bytes_per_event`. Of time-triggered Ethernet on this machine a value may be `EXPERIMENT unmarked METRIC FIGURE`: of the
-//! frames that are not marked. Where clocks drift it may be `EXPERIMENT clock_difference FIGURE`.
+//! Behind the experiment stand the words of a [`Quantity`]; times are in microseconds. `refused` is what the rules refuse; it is no
+//! loss.
 //!
 //! `each = ["6.1", "6.12"]` makes a claim of each, in which `{each}` stands for one of them. `{sent}` in
 //! `says` stands for the number of frames that the experiment sent.
@@ -29,13 +24,12 @@
 
 use std::collections::BTreeSet;
 
-use candor_causes::Ending;
 use candor_config::{Section, Table, Value};
 use candor_diagnostics::{Findings, Origin, did_you_mean};
-use candor_lat::Metric;
 
 use crate::experiment::{Experiment, Testbed};
 use crate::group::Range;
+use crate::quantity::{Quantity, Unit};
 use crate::result::ResultFile;
 
 /// Seeds from which on a claim about chance has a verdict.
@@ -69,89 +63,10 @@ pub struct Claim {
 #[derive(Clone, Debug)]
 struct Term {
     experiment: String,
-    figure: Figure,
+    quantity: Quantity,
     /// As it stands in the file.
     text: String,
     origin: Origin,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Figure {
-    /// In microseconds.
-    Latency(Metric, String),
-    /// The same of a message.
-    MessageLatency(String, Metric, String),
-    /// The same of time-triggered frames that are not marked.
-    UnmarkedLatency(Metric, String),
-    /// Frames that ended so.
-    Ended(Ending),
-    /// The same in percent of the frames sent.
-    EndedPercent(Ending),
-    Sent,
-    GatewayInstructions,
-    /// CPU time of processes for each event, in microseconds.
-    CpuPerEvent(String),
-    /// CPU time of processes in percent of all processors.
-    CpuPercent(String),
-    /// Bytes that a subscriber got for each event.
-    BytesPerEvent,
-    /// How far clocks were apart, in microseconds.
-    ClockDifference(String),
-}
-
-/// Stands for the time-triggered frames that are not marked, so a message of this name needs its bus in front of it.
-const UNMARKED: &str = "unmarked";
-
-/// Stands in place of a metric for the largest difference of two clocks in an integration cycle.
-const CLOCK_DIFFERENCE: &str = "clock_difference";
-
-/// The figures of processes.
-const CPU_PER_EVENT: &str = "cpu_per_event";
-const CPU_PERCENT: &str = "cpu_percent";
-
-impl Figure {
-    const fn unit(&self) -> Unit {
-        match self {
-            Self::Latency(..)
-            | Self::MessageLatency(..)
-            | Self::UnmarkedLatency(..)
-            | Self::CpuPerEvent(_)
-            | Self::ClockDifference(_) => Unit::Microseconds,
-            Self::Ended(_) | Self::Sent => Unit::Frames,
-            Self::EndedPercent(_) | Self::CpuPercent(_) => Unit::Percent,
-            Self::BytesPerEvent => Unit::Bytes,
-            Self::GatewayInstructions => Unit::Instructions,
-        }
-    }
-
-    /// The figure of that name, if it is not a latency.
-    fn of_frames(name: &str) -> Option<Self> {
-        let ending = |key: &str| Ending::ALL.into_iter().find(|ending| ending.key() == key);
-        match name {
-            "sent" => Some(Self::Sent),
-            "gateway_instructions" => Some(Self::GatewayInstructions),
-            "bytes_per_event" => Some(Self::BytesPerEvent),
-            _ => match name.strip_suffix("_percent") {
-                Some(key) => ending(key).map(Self::EndedPercent),
-                None => ending(name).map(Self::Ended),
-            },
-        }
-    }
-}
-
-/// What a value counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Microseconds.
-    Microseconds,
-    /// Frames.
-    Frames,
-    /// Percent of the frames that were sent, or of all processors.
-    Percent,
-    /// Bytes for each event.
-    Bytes,
-    /// Instructions per frame that arrived.
-    Instructions,
 }
 
 /// A claim held against results.
@@ -214,42 +129,16 @@ impl Term {
     /// # Errors
     /// What is wrong, and a hint.
     fn parse(text: &str, origin: &Origin) -> Result<Self, (String, Option<String>)> {
-        let expected = "write `EXPERIMENT METRIC FIGURE`, such as `simple gateway_latency min`, \
-                        `EXPERIMENT MESSAGE METRIC FIGURE`, such as `car EngineSpeed response_time \
-                        max`, or `EXPERIMENT lost_percent`";
         let words: Vec<_> = text.split_whitespace().collect();
-        let (experiment, figure) = match words[..] {
-            [experiment, figure] => {
-                let figure = Figure::of_frames(figure);
-                (experiment, figure.ok_or_else(|| (expected.to_owned(), None))?)
-            }
-            [experiment, process, CPU_PER_EVENT] => {
-                (experiment, Figure::CpuPerEvent(process.to_owned()))
-            }
-            [experiment, process, CPU_PERCENT] => {
-                (experiment, Figure::CpuPercent(process.to_owned()))
-            }
-            [experiment, CLOCK_DIFFERENCE, figure] => {
-                (experiment, Figure::ClockDifference(known_figure(figure)?))
-            }
-            [experiment, metric, figure] | [experiment, _, metric, figure] => {
-                let known = Metric::from_key(metric).ok_or_else(|| {
-                    let mut known: Vec<_> = Metric::ALL.iter().map(|metric| metric.key()).collect();
-                    known.push(CLOCK_DIFFERENCE);
-                    unknown("metric", metric, &known)
-                })?;
-                let figure = known_figure(figure)?;
-                let figure = match words[..] {
-                    [_, UNMARKED, _, _] => Figure::UnmarkedLatency(known, figure),
-                    [_, message, _, _] => Figure::MessageLatency(message.to_owned(), known, figure),
-                    _ => Figure::Latency(known, figure),
-                };
-                (experiment, figure)
-            }
-            _ => return Err((expected.to_owned(), None)),
-        };
-        let (experiment, text) = (experiment.to_owned(), words.join(" "));
-        Ok(Self { experiment, figure, text, origin: origin.clone() })
+        let (experiment, words_of_quantity) = words.split_first().unwrap_or((&"", &[]));
+        let quantity = Quantity::parse(words_of_quantity)?.ok_or_else(|| {
+            let expected = "write `EXPERIMENT METRIC FIGURE`, such as `simple gateway_latency min`, \
+                            `EXPERIMENT MESSAGE METRIC FIGURE`, such as `car EngineSpeed response_time \
+                            max`, or `EXPERIMENT lost_percent`";
+            (expected.to_owned(), None)
+        })?;
+        let (experiment, text) = ((*experiment).to_owned(), words.join(" "));
+        Ok(Self { experiment, quantity, text, origin: origin.clone() })
     }
 
     /// The runs of its experiment.
@@ -260,33 +149,10 @@ impl Term {
         results.iter().filter(is_meant).collect()
     }
 
+    /// Times are in microseconds.
     fn value(&self, result: &ResultFile) -> Option<f64> {
-        let counts = result.counts;
-        Some(match &self.figure {
-            Figure::Latency(metric, figure) => result.metric(*metric)?.figure_ns(figure)? / 1_000.0,
-            Figure::UnmarkedLatency(metric, figure) => {
-                let instrument = result.time_triggered.as_ref()?.instrument.as_ref()?;
-                instrument.unmarked.get(metric.key())?.figure_ns(figure)? / 1_000.0
-            }
-            Figure::MessageLatency(message, metric, figure) => {
-                let message = result.message(message)?;
-                message.metrics.get(metric.key())?.figure_ns(figure)? / 1_000.0
-            }
-            Figure::EndedPercent(ending) if counts.sent > 0 => {
-                counts.ended(*ending) as f64 / counts.sent as f64 * 100.0
-            }
-            Figure::EndedPercent(_) => return None,
-            Figure::Ended(ending) => counts.ended(*ending) as f64,
-            Figure::Sent => counts.sent as f64,
-            Figure::GatewayInstructions => result.effort?.gateway_instructions_per_frame?,
-            Figure::CpuPerEvent(process) => result.service.as_ref()?.cpu_us_per_event(process)?,
-            Figure::CpuPercent(process) => result.service.as_ref()?.cpu_percent(process)?,
-            Figure::BytesPerEvent => result.service.as_ref()?.event_bytes?,
-            Figure::ClockDifference(figure) => {
-                let figures = result.time_triggered.as_ref()?;
-                figures.clock_difference.as_ref()?.figure_ns(figure)? / 1_000.0
-            }
-        })
+        let value = self.quantity.of(result)?;
+        Some(if self.quantity.unit() == Unit::Nanoseconds { value / 1_000.0 } else { value })
     }
 
     /// Why no result has such a figure, if that is so.
@@ -296,9 +162,9 @@ impl Term {
             return None;
         }
         let Self { experiment, text, .. } = self;
-        Some(match self.figure {
+        Some(match self.quantity {
             _ if runs.is_empty() => format!("there is no result of `{experiment}`"),
-            Figure::ClockDifference(_) => format!("no clock drifts in `{experiment}`"),
+            Quantity::ClockDifference(_) => format!("no clock drifts in `{experiment}`"),
             _ => format!("the results have no `{text}`"),
         })
     }
@@ -307,34 +173,11 @@ impl Term {
     /// but the shortest and the median; in `host`, all but sizes. A simulation is what its seed makes it.
     fn is_chance(&self, result: &ResultFile) -> bool {
         if result.testbed == Testbed::Host.name() {
-            return self.figure != Figure::BytesPerEvent;
+            return self.quantity != Quantity::BytesPerEvent;
         }
-        let is_exact = match &self.figure {
-            Figure::Latency(_, figure)
-            | Figure::MessageLatency(_, _, figure)
-            | Figure::UnmarkedLatency(_, figure) => ["min", "p50"].contains(&figure.as_str()),
-            _ => true,
-        };
+        let is_exact = self.quantity.figure().is_none_or(|it| ["min", "p50"].contains(&it));
         result.testbed == Testbed::Vm.name() && (!is_exact || result.is_loaded())
     }
-}
-
-/// The name of a figure of latencies.
-fn known_figure(name: &str) -> Result<String, (String, Option<String>)> {
-    const FIGURES: [&str; 8] = ["min", "p50", "p90", "p99", "p999", "max", "mean", "stddev"];
-    if FIGURES.contains(&name) {
-        return Ok(name.to_owned());
-    }
-    Err(unknown("figure", name, &FIGURES))
-}
-
-/// That a name is none of the known ones, and a hint.
-fn unknown(what: &str, name: &str, known: &[&str]) -> (String, Option<String>) {
-    let hint = match did_you_mean(name, known.iter().copied()) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("the {what}s are {}", known.join(", ")),
-    };
-    (format!("unknown {what} `{name}`"), Some(hint))
 }
 
 impl Claim {
@@ -421,10 +264,10 @@ impl Claim {
         self.terms().into_iter().flatten().all(is_there)
     }
 
-    /// The unit of its values and bounds; `None` for a ratio.
+    /// The unit of its values and bounds, where nanoseconds stand for microseconds; `None` for a ratio.
     #[must_use]
     pub fn unit(&self) -> Option<Unit> {
-        self.over.is_none().then(|| self.value.figure.unit())
+        self.over.is_none().then(|| self.value.quantity.unit())
     }
 
     /// The bounds as people write them.
@@ -553,44 +396,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terms_are_read_or_refused_with_the_reason() {
+    fn a_term_is_an_experiment_and_a_quantity_of_it() {
         let origin = Origin::new(&Source::new("t.toml", ""), 0..0);
         let parse = |text: &str| Term::parse(text, &origin);
-        let term = parse("simple gateway_latency p99").unwrap();
-        assert_eq!(term.figure, Figure::Latency(Metric::GatewayLatency, "p99".into()));
-        for (text, figure) in [
-            ("flood lost_percent", Figure::EndedPercent(Ending::Lost)),
-            ("flood refused_percent", Figure::EndedPercent(Ending::Refused)),
-            ("flood not_routed", Figure::Ended(Ending::NotRouted)),
-            ("flood received", Figure::Ended(Ending::Received)),
-            ("flood sent", Figure::Sent),
-            ("drift clock_difference max", Figure::ClockDifference("max".into())),
-        ] {
-            assert_eq!(parse(text).unwrap().figure, figure, "{text}");
+        let term = parse("flood  lost_percent").unwrap();
+        let found = (&*term.experiment, term.quantity.unit(), &*term.text);
+        assert_eq!(found, ("flood", Unit::Percent, "flood lost_percent"));
+        for text in ["", "simple", "simple missing", "a b c d e"] {
+            let (reason, hint) = parse(text).unwrap_err();
+            assert!(reason.starts_with("write `EXPERIMENT METRIC FIGURE`"), "{text}: {reason}");
+            assert_eq!(hint, None);
         }
-        for text in [
-            "",
-            "simple",
-            "simple missing",
-            "simple sent_percent",
-            "simple speed p99",
-            "simple gateway_latency p98",
-            "drift clock_difference p98",
-            "a b c d",
-        ] {
-            assert!(parse(text).is_err(), "{text}");
-        }
-        for (text, reason, hint) in [
-            (
-                "drift clock_differnce max",
-                "unknown metric `clock_differnce`",
-                "did you mean `clock_difference`?",
-            ),
-            ("simple gateway_latency p9", "unknown figure `p9`", "did you mean `p90`?"),
-        ] {
-            assert_eq!(parse(text).unwrap_err(), (reason.to_owned(), Some(hint.to_owned())));
-        }
-        let (_, hint) = parse("simple speed p99").unwrap_err();
-        assert!(hint.unwrap().ends_with(", clock_difference"));
+        let (reason, _) = parse("simple gateway_latency p98").unwrap_err();
+        assert_eq!(reason, "unknown figure `p98`");
     }
 }

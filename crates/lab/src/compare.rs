@@ -17,7 +17,7 @@ mod pairing;
 mod read;
 
 pub use self::allowance::Allowance;
-pub use self::figures::{Figure, Ranges, Trend, Unit, Verdict, exact_figures, seed_figures};
+pub use self::figures::{Figure, Ranges, Trend, Verdict, exact_figures, seed_figures};
 pub use self::functions::FunctionChange;
 pub use self::pairing::Changed;
 use self::pairing::{Item, pair};

@@ -121,11 +121,11 @@ pub struct ProcessCost {
 }
 
 impl ServiceFigures {
-    /// CPU time of the processes of that purpose for each event, in us; `all` for those of every purpose.
+    /// CPU time of the processes of that purpose for each event, in ns; `all` for those of every purpose.
     #[must_use]
-    pub fn cpu_us_per_event(&self, name: &str) -> Option<f64> {
+    pub fn cpu_ns_per_event(&self, name: &str) -> Option<f64> {
         let cpu_ns: u64 = self.of(name)?.map(|process| process.cpu_ns).sum();
-        (self.events > 0).then(|| cpu_ns as f64 / self.events as f64 / 1_000.0)
+        (self.events > 0).then(|| cpu_ns as f64 / self.events as f64)
     }
 
     /// The same in percent of all processors.

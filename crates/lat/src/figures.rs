@@ -29,8 +29,11 @@ pub struct Figures {
     pub profile: Vec<(i64, u64)>,
 }
 
+/// The names of figures, as [`Figures::figure_ns`] takes them.
+pub const FIGURES: [&str; 8] = ["min", "p50", "p90", "p99", "p999", "max", "mean", "stddev"];
+
 impl Figures {
-    /// The figure of that name: `min`, `p50`, `p90`, `p99`, `p999`, `max`, `mean`, `stddev`.
+    /// The figure of that name, one of [`FIGURES`].
     #[must_use]
     pub fn figure_ns(&self, name: &str) -> Option<f64> {
         Some(match name {

@@ -9,9 +9,10 @@ use std::str::FromStr;
 
 use candor_diagnostics::{counted, noun};
 use candor_lab::compare::{
-    Allowance, Comparison, Figure, FunctionChange, Ranges, Side, Unit, Verdict, compare as held,
+    Allowance, Comparison, Figure, FunctionChange, Ranges, Side, Verdict, compare as held,
 };
 use candor_lab::group::Range;
+use candor_lab::quantity::Unit;
 use clap::Args;
 
 use super::ranges::{duration_range, signed};
@@ -151,6 +152,7 @@ fn shown(value: f64, unit: Unit) -> String {
         Unit::Instructions => format!("{value:.1}"),
         Unit::Frames => format!("{value:.0}"),
         Unit::Percent => format!("{value:.2} %"),
+        Unit::Bytes => format!("{value:.1} bytes"),
     }
 }
 
@@ -177,7 +179,7 @@ fn figures(figures: &[Figure], allow: Allowance) -> String {
                 _ if difference == 0.0 => "0".into(),
                 Unit::Nanoseconds => format!("{} ns", signed(difference, 0)),
                 Unit::Frames => signed(difference, 0),
-                Unit::Instructions | Unit::Percent => String::new(),
+                Unit::Instructions | Unit::Percent | Unit::Bytes => String::new(),
             },
             instructions.map_or(String::new(), |count| signed(count, 1)),
             percent.filter(|p| *p != 0.0).map_or(String::new(), |p| format!("{} %", signed(p, 2))),

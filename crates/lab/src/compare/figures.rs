@@ -1,9 +1,11 @@
 //! Figures of a pair: exact ones, and ranges over seeds.
 
+use candor_causes::Ending;
 use candor_lat::Metric;
 
 use super::Allowance;
 use crate::group::{Group, Range};
+use crate::quantity::{Quantity, Unit};
 use crate::result::{Machine, ResultFile};
 
 /// Seeds on each side from which ranges are worth comparing.
@@ -18,32 +20,6 @@ const RT_MIN_INSTRUCTIONS: f64 = 25.0;
 /// The same for the instructions of a process, which contain the timer interrupts that hit it. Those boots,
 /// and five seeds, moved them by up to 20 of 26,000.
 const PROCESS_INSTRUCTIONS: f64 = 25.0;
-
-/// What a figure counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Nanoseconds.
-    Nanoseconds,
-    /// Instructions per frame.
-    Instructions,
-    /// Frames.
-    Frames,
-    /// Percent of the frames.
-    Percent,
-}
-
-impl Unit {
-    /// The name in JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nanoseconds => "ns",
-            Self::Instructions => "instructions",
-            Self::Frames => "frames",
-            Self::Percent => "percent",
-        }
-    }
-}
 
 /// What became of an exact figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +86,7 @@ impl Figure {
         match self.unit {
             Unit::Instructions => Some(self.difference()),
             Unit::Nanoseconds => Some(self.difference() / self.ns_per_instruction?),
-            Unit::Frames | Unit::Percent => None,
+            Unit::Frames | Unit::Percent | Unit::Bytes => None,
         }
     }
 
@@ -148,7 +124,7 @@ impl Figure {
             (Allowance::Nanoseconds(ns), Unit::Instructions) => {
                 self.ns_per_instruction.map_or(0.0, |each| ns / each)
             }
-            (Allowance::Nanoseconds(_), Unit::Frames | Unit::Percent) => 0.0,
+            (Allowance::Nanoseconds(_), Unit::Frames | Unit::Percent | Unit::Bytes) => 0.0,
         };
         self.verdict() != Verdict::Slower || difference <= most
     }
@@ -218,10 +194,10 @@ pub(super) fn exact(before: &Group<'_>, after: &Group<'_>) -> Option<Vec<Figure>
     if common.is_empty() {
         return None;
     }
-    let figures = KINDS.iter().filter_map(|kind| {
+    let figures = EXACT.iter().filter_map(|kind| {
         let of_seed = |new: &&ResultFile| {
             let old = before.runs.iter().find(|old| old.seed == new.seed)?;
-            kind.figure(after.name, old, new)
+            figure(kind, after.name, old, new)
         };
         let all = common.iter().filter_map(of_seed);
         all.max_by(|a, b| a.difference().total_cmp(&b.difference()))
@@ -230,24 +206,18 @@ pub(super) fn exact(before: &Group<'_>, after: &Group<'_>) -> Option<Vec<Figure>
     Some(figures.filter(|f| f.unit != Unit::Frames || f.before + f.after > 0.0).collect())
 }
 
-/// A kind of exact figure.
-struct Kind {
-    metric: Option<Metric>,
-    figure: &'static str,
-    unit: Unit,
-}
-
-const KINDS: [Kind; 4] = [
-    Kind { metric: Some(Metric::GatewayLatency), figure: "min", unit: Unit::Nanoseconds },
-    Kind { metric: Some(Metric::GatewayLatency), figure: "p50", unit: Unit::Nanoseconds },
-    Kind { metric: None, figure: "instructions", unit: Unit::Instructions },
-    Kind { metric: None, figure: "lost", unit: Unit::Frames },
+/// Exact figures: their names, and of latencies the metric.
+const EXACT: [(&str, Quantity); 4] = [
+    ("min", Quantity::Latency(Metric::GatewayLatency, "min")),
+    ("p50", Quantity::Latency(Metric::GatewayLatency, "p50")),
+    ("instructions", Quantity::GatewayInstructions),
+    ("lost", Quantity::Ended(Ending::Lost)),
 ];
 
 /// The names of exact figures.
 #[must_use]
 pub fn exact_figures() -> Vec<&'static str> {
-    KINDS.iter().map(|kind| kind.figure).collect()
+    EXACT.iter().map(|(name, _)| *name).collect()
 }
 
 /// Latencies that are shown over seeds.
@@ -260,27 +230,29 @@ pub fn seed_figures() -> Vec<&'static str> {
     LATENCIES.into_iter().chain([LOST_PERCENT]).collect()
 }
 
-impl Kind {
-    fn value(&self, result: &ResultFile) -> Option<f64> {
-        match (self.metric, self.unit) {
-            (Some(metric), _) => result.metric(metric)?.figure_ns(self.figure),
-            (None, Unit::Instructions) => result.effort?.gateway_instructions_per_frame,
-            (None, _) => Some(result.counts.lost as f64),
-        }
-    }
+fn figure(
+    (figure, quantity): &(&'static str, Quantity),
+    name: &str,
+    old: &ResultFile,
+    new: &ResultFile,
+) -> Option<Figure> {
+    Some(Figure {
+        experiment: name.to_owned(),
+        metric: metric(quantity),
+        figure,
+        unit: quantity.unit(),
+        seed: new.seed,
+        before: quantity.of(old)?,
+        after: quantity.of(new)?,
+        ns_per_instruction: new.machine.as_ref().map(|machine| f64::from(1 << machine.shift)),
+        is_rt: [old, new].into_iter().flat_map(|result| &result.machine).any(is_rt),
+    })
+}
 
-    fn figure(&self, name: &str, old: &ResultFile, new: &ResultFile) -> Option<Figure> {
-        Some(Figure {
-            experiment: name.to_owned(),
-            metric: self.metric,
-            figure: self.figure,
-            unit: self.unit,
-            seed: new.seed,
-            before: self.value(old)?,
-            after: self.value(new)?,
-            ns_per_instruction: new.machine.as_ref().map(|machine| f64::from(1 << machine.shift)),
-            is_rt: [old, new].into_iter().flat_map(|result| &result.machine).any(is_rt),
-        })
+const fn metric(quantity: &Quantity) -> Option<Metric> {
+    match quantity {
+        Quantity::Latency(metric, _) => Some(*metric),
+        _ => None,
     }
 }
 
@@ -290,20 +262,18 @@ fn is_rt(machine: &Machine) -> bool {
 
 /// The figures of two groups under load.
 pub(super) fn ranges(before: &Group<'_>, after: &Group<'_>) -> Vec<Ranges> {
-    let range = |metric: Option<Metric>, figure: &'static str, unit, of: Of<'_>| {
+    let range = |figure: &'static str, quantity: &Quantity| {
+        let of = |result: &ResultFile| quantity.of(result);
         let (old, new) = (before.range(of)?, after.range(of)?);
         let trend = Trend::new(&old, &new);
+        let (metric, unit) = (metric(quantity), quantity.unit());
         let experiment = after.name.to_owned();
         Some(Ranges { experiment, metric, figure, unit, before: old, after: new, trend })
     };
-    let metric = Metric::EndToEnd;
-    let latencies = LATENCIES.into_iter().filter_map(|figure| {
-        let of = |result: &ResultFile| result.metric(metric)?.figure_ns(figure);
-        range(Some(metric), figure, Unit::Nanoseconds, &of)
-    });
-    let lost = range(None, LOST_PERCENT, Unit::Percent, &ResultFile::lost_percent);
+    let latencies = LATENCIES
+        .into_iter()
+        .filter_map(|figure| range(figure, &Quantity::Latency(Metric::EndToEnd, figure)));
+    let lost = range(LOST_PERCENT, &Quantity::EndedPercent(Ending::Lost));
     let lost = lost.filter(|lost| lost.before.most + lost.after.most > 0.0);
     latencies.chain(lost).collect()
 }
-
-type Of<'a> = &'a dyn Fn(&ResultFile) -> Option<f64>;

@@ -1,6 +1,6 @@
 //! The object `claim` of `candor lab claims`.
 
-use candor_lab::claims;
+use candor_lab::{claims, quantity};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -52,14 +52,15 @@ pub(crate) enum Unit {
     Instructions,
 }
 
-impl From<claims::Unit> for Unit {
-    fn from(unit: claims::Unit) -> Self {
+/// Claims have times in microseconds.
+impl From<quantity::Unit> for Unit {
+    fn from(unit: quantity::Unit) -> Self {
         match unit {
-            claims::Unit::Microseconds => Self::Microseconds,
-            claims::Unit::Frames => Self::Frames,
-            claims::Unit::Percent => Self::Percent,
-            claims::Unit::Bytes => Self::Bytes,
-            claims::Unit::Instructions => Self::Instructions,
+            quantity::Unit::Nanoseconds => Self::Microseconds,
+            quantity::Unit::Frames => Self::Frames,
+            quantity::Unit::Percent => Self::Percent,
+            quantity::Unit::Bytes => Self::Bytes,
+            quantity::Unit::Instructions => Self::Instructions,
         }
     }
 }

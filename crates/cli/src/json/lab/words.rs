@@ -1,7 +1,7 @@
 //! Words that several objects of the laboratory have.
 
-use candor_lab::compare;
 use candor_lab::experiment;
+use candor_lab::quantity;
 use candor_lat::Metric;
 use candor_vm::clean;
 use schemars::JsonSchema;
@@ -91,15 +91,18 @@ pub(crate) enum Unit {
     Instructions,
     Frames,
     Percent,
+    /// per event
+    Bytes,
 }
 
-impl From<compare::Unit> for Unit {
-    fn from(unit: compare::Unit) -> Self {
+impl From<quantity::Unit> for Unit {
+    fn from(unit: quantity::Unit) -> Self {
         match unit {
-            compare::Unit::Nanoseconds => Self::Nanoseconds,
-            compare::Unit::Instructions => Self::Instructions,
-            compare::Unit::Frames => Self::Frames,
-            compare::Unit::Percent => Self::Percent,
+            quantity::Unit::Nanoseconds => Self::Nanoseconds,
+            quantity::Unit::Instructions => Self::Instructions,
+            quantity::Unit::Frames => Self::Frames,
+            quantity::Unit::Percent => Self::Percent,
+            quantity::Unit::Bytes => Self::Bytes,
         }
     }
 }

@@ -1,0 +1,33 @@
+//! The signal service, by processes of this machine.
+
+use candor_lat::Metric;
+
+use super::RANGES;
+use crate::columns::{Column, Columns, Shown};
+use crate::quantity::Quantity;
+use crate::result::ResultFile;
+
+/// The processes that have a column.
+const PROCESSES: [&str; 3] = ["server", "subscriber", "dbus-daemon"];
+
+pub(super) fn columns(_: &[&ResultFile]) -> Columns {
+    let mut columns = vec![
+        Column::total("sent", |run| run.counts.sent),
+        Column::total("lost", |run| run.counts.lost),
+    ];
+    columns.extend(["p50", "p99", "max"].map(|figure| {
+        Column::quantity(figure, Shown::Duration, Quantity::Latency(Metric::Delivery, figure))
+    }));
+    columns.extend(PROCESSES.map(|process| {
+        let cpu = Quantity::CpuPerEvent(process.into());
+        let of = move |run: &ResultFile| Some(cpu.of(run)? / 1_000.0);
+        Column::range(process, Shown::Number(2, "us"), of)
+    }));
+    columns.push(Column::quantity("event", Shown::Number(1, ""), Quantity::BytesPerEvent));
+    let stolen = |run: &ResultFile| Some(run.service.as_ref()?.host.stolen_percent);
+    columns.push(Column::range("stolen", Shown::Number(1, " %"), stolen));
+    let says = "p50, p99, max: from when a frame is sent to when a subscriber has its event decoded\n\
+                server, subscriber, dbus-daemon: CPU time per event, of all subscribers together\n\
+                event: bytes on the WebSocket; stolen: time that the hypervisor gave to others\n";
+    Columns { has_runs: true, columns, legend: format!("{says}{RANGES}") }
+}
