@@ -14,7 +14,6 @@ use candor_lab::runner::Ran;
 use candor_lab::testbed::Testbeds;
 use candor_lab::vm::Emulator;
 use candor_lab::{Campaign, Error, Experiment, campaign, report};
-use candor_lat::Metric;
 use candor_output::say;
 use clap::Args;
 
@@ -84,32 +83,23 @@ pub(super) fn run_and_show(arguments: &Run, campaign: &Campaign) -> Result<Outco
 
 fn object<'a>(out: &Path, ran: &'a Ran) -> ExperimentResult<'a> {
     let result = &ran.result;
-    let latency = |metric: Metric| result.metric(metric).map(Figures::from);
     let file = results_of(out).join(format!("{}.json", result.experiment));
+    let metrics = result.metrics.iter().map(|(key, it)| (key.as_str(), Figures::from(it)));
+    let processes = result.service.iter().flat_map(|service| &service.processes);
     ExperimentResult {
-        cached: ran.is_cached,
-        delivery: latency(Metric::Delivery),
-        end_to_end: latency(Metric::EndToEnd),
         experiment: &result.experiment,
-        file: file.display().to_string(),
-        gateway_latency: latency(Metric::GatewayLatency),
-        network_latency: latency(Metric::NetworkLatency),
         group: result.group(),
-        lost: result.counts.lost,
-        not_routed: result.counts.not_routed,
-        processes: result
-            .service
-            .iter()
-            .flat_map(|service| &service.processes)
-            .map(process)
-            .collect(),
-        received: result.counts.received,
-        refused: result.counts.refused,
-        round_trip: latency(Metric::RoundTrip),
         seed: result.seed,
-        sent: result.counts.sent,
         testbed: &result.testbed,
-        total_latency: latency(Metric::TotalLatency),
+        cached: ran.is_cached,
+        sent: result.counts.sent,
+        received: result.counts.received,
+        not_routed: result.counts.not_routed,
+        refused: result.counts.refused,
+        lost: result.counts.lost,
+        metrics: metrics.collect(),
+        processes: processes.map(process).collect(),
+        file: file.display().to_string(),
     }
 }
 

@@ -73,25 +73,20 @@ fn json_lines_have_the_documented_fields() {
             "not_routed",
             "refused",
             "lost",
-            "total_latency",
-            "gateway_latency",
-            "end_to_end",
-            "delivery",
-            "round_trip",
-            "network_latency",
+            "metrics",
             "processes",
             "file",
         ];
         assert_eq!(keys(result), expected.into());
         let expected = ["count", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
-        assert_eq!(keys(&result["gateway_latency"]), expected.into());
+        assert_eq!(keys(&result["metrics"]["gateway_latency"]), expected.into());
         assert_eq!(result["sent"], 200);
         let number = |key: &str| result[key].as_u64().unwrap();
         let endings = ["received", "not_routed", "refused", "lost"].map(number);
         assert_eq!(endings.iter().sum::<u64>(), 200, "{result}");
         assert!(scene.0.path().join(result["file"].as_str().unwrap()).is_file());
     }
-    assert_eq!(results[0]["gateway_latency"]["min_ns"], 35_000);
+    assert_eq!(results[0]["metrics"]["gateway_latency"]["min_ns"], 35_000);
     assert_eq!(results[0]["lost"], 0);
 
     let arguments = ["claims", "two.toml", "--out", "out", "--json"];

@@ -1,5 +1,7 @@
 //! The object `result` of `candor lab run`.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -30,23 +32,8 @@ pub(crate) struct ExperimentResult<'a> {
     pub(crate) refused: u64,
     /// Frames that a rule took, or that never got to the rules, and that did not arrive
     pub(crate) lost: u64,
-    /// The latency from the end of a frame on its first bus to its end on its last; null if no
-    /// frame arrived
-    pub(crate) total_latency: Option<Figures>,
-    /// The total latency without the transmission of the outgoing frame; null if no frame arrived
-    pub(crate) gateway_latency: Option<Figures>,
-    /// The latency from when a frame was queued at its sender (in vm: was due) to its end at the
-    /// receiver; null if no frame arrived
-    pub(crate) end_to_end: Option<Figures>,
-    /// The latency from when a frame was sent to when a subscriber had its event decoded; null if no event arrived, or
-    /// if the experiment is of another kind
-    pub(crate) delivery: Option<Figures>,
-    /// The time from when a request was sent to its answer at the same application; null if there was no answer, or if the
-    /// experiment is of another kind
-    pub(crate) round_trip: Option<Figures>,
-    /// The latency of a time-triggered frame from its first bit out of the sender to its last bit in the receiver; null
-    /// if none arrived, or if the experiment is of another kind
-    pub(crate) network_latency: Option<Figures>,
+    /// The latencies that it has, by metric, as docs/experiments.md lists them; a metric is absent if no frame has it
+    pub(crate) metrics: BTreeMap<&'a str, Figures>,
     /// What processes of the host testbed used; empty in other testbeds
     pub(crate) processes: Vec<Process>,
     /// The file with everything about the result
