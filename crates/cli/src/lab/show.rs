@@ -6,9 +6,9 @@ use candor_diagnostics::list_of_names;
 use candor_lab::result::ResultFile;
 use candor_lab::sweep::{self, Sweep};
 use candor_lab::{glob, report};
-use candor_lat::Metric;
 use candor_lat::histogram::classic;
 use candor_lat::text::{self, Canvas, Scale, Series};
+use candor_lat::{Metric, TapPath};
 use clap::Args;
 
 use crate::Answer;
@@ -83,11 +83,14 @@ pub(super) fn show(arguments: &Show) -> Answer {
     Ok(true)
 }
 
-/// The latency that people ask for: that of the gateway, or what the results have in its place.
+/// The latency that people ask for: that which the path of the frames is about, or else the first one that a result has.
 fn usual(results: &[&ResultFile]) -> Metric {
-    let usual = [Metric::GatewayLatency, Metric::NetworkLatency, Metric::RoundTrip];
+    let main = |result: &ResultFile| TapPath::by_name(&result.path)?.main_metric();
+    let mut main = results.iter().filter_map(|result| Some((result, main(result)?)));
+    let main = main.find(|(result, metric)| result.metric(*metric).is_some());
     let has = |metric: &Metric| results.iter().any(|result| result.metric(*metric).is_some());
-    usual.into_iter().find(has).unwrap_or(Metric::GatewayLatency)
+    let any = || Metric::ALL.into_iter().find(has);
+    main.map(|(_, metric)| metric).or_else(any).unwrap_or(Metric::GatewayLatency)
 }
 
 fn no_metric(arguments: &Show, metric: Metric) -> String {

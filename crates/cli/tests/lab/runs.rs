@@ -29,6 +29,17 @@ fn run_writes_results_and_a_report() {
     assert_eq!(stderr, "report: out/index.html\n");
 }
 
+#[test]
+fn show_draws_the_latency_that_results_have() {
+    let without_gateway = "bus.one.bitrate = \"1M\"\ntraffic.kind = \"flood\"\ncount = 50\n";
+    for (campaign, label) in [(CAMPAIGN, "Gateway latency"), (without_gateway, "Response time")] {
+        let scene = Scene::new(campaign);
+        scene.run(&["run", "two.toml", "--out", "out"], 0);
+        let (stdout, _) = scene.run(&["show", "out"], 0);
+        assert!(stdout.contains(label), "{stdout}");
+    }
+}
+
 /// The report opens on the experiments of the last run, whatever else is in the folder.
 #[test]
 fn what_ran_last_is_what_the_report_shows() {
