@@ -483,21 +483,44 @@ mod tests {
         assert!(!reply("9", Ok(Value::Null)).contains("response"));
     }
 
+    fn written(value: f64) -> String {
+        let mut out = Vec::new();
+        number(value, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
     #[test]
-    fn numbers_are_those_of_json() {
-        for (value, text) in [
-            (50.0, "50"),
-            (-0.0, "0"),
-            (0.25, "0.25"),
-            (1e300, &format!("{:?}", 1e300)),
-            (f64::NAN, "null"),
-        ] {
-            let mut out = Vec::new();
-            number(value, &mut out);
-            let out = String::from_utf8(out).unwrap();
-            let (read, expected): (Value, Value) =
-                (serde_json::from_str(&out).unwrap(), serde_json::from_str(text).unwrap());
-            assert_eq!(read.as_f64(), expected.as_f64(), "{value}: {out}");
+    fn what_is_no_number_is_null() {
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(written(value), "null");
+        }
+        assert_eq!((written(50.0), written(-0.0)), ("50".to_owned(), "0".to_owned()));
+    }
+
+    /// By the library of the language, and by that of JSON.
+    fn assert_survives(value: f64) {
+        let text = written(value);
+        let by_json: Value = serde_json::from_str(&text).unwrap();
+        let read = [text.parse().ok(), by_json.as_f64()];
+        assert_eq!(read.map(|read| read.map(f64::to_bits)), [Some(value.to_bits()); 2], "{text}");
+    }
+
+    #[test]
+    fn the_ends_of_numbers_survive() {
+        for value in [f64::MAX, f64::MIN, f64::MIN_POSITIVE, 5e-324, 9e15, 1.8e19, 1e300] {
+            assert_survives(value);
+        }
+    }
+
+    proptest::proptest! {
+        /// Each number is written so that its bits are read.
+        #[test]
+        fn numbers_survive(bits: u64, single: u32) {
+            for value in [f64::from_bits(bits), f32::from_bits(single).into()] {
+                if value.is_finite() && value != 0.0 {
+                    assert_survives(value);
+                }
+            }
         }
     }
 }

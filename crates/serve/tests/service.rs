@@ -68,13 +68,18 @@ impl Bench {
         Self { folder, service: service.unwrap(), sender, target }
     }
 
-    /// Sends a frame of 2 bytes: Cogent can2udp, version 1.
+    /// Sends a frame of 2 bytes.
     fn send(&self, id: u32, number: u16) {
+        self.send_data(id, &number.to_le_bytes());
+    }
+
+    /// Sends a frame of up to 8 bytes: Cogent can2udp, version 1.
+    fn send_data(&self, id: u32, data: &[u8]) {
         let mut datagram = [0; 20];
         datagram[0] = 1;
         datagram[4..8].copy_from_slice(&id.to_le_bytes());
-        datagram[8] = 2;
-        datagram[12..14].copy_from_slice(&number.to_le_bytes());
+        datagram[8] = data.len() as u8;
+        datagram[12..12 + data.len()].copy_from_slice(data);
         self.sender.send_to(&datagram, self.target).unwrap();
     }
 
@@ -178,6 +183,31 @@ impl Binary {
             match message.unwrap_or_else(|| panic!("{bytes:02X?}")) {
                 binary::Message::Batch(messages) => self.came.extend(messages),
                 message => return message,
+            }
+        }
+    }
+}
+
+/// Whatever a client speaks, it reads the numbers that were in the frames: ends of the range, and others spread over all bits.
+#[test]
+fn numbers_arrive_to_the_last_bit() {
+    const DBC: &str = "BU_: A\n\nBO_ 291 Motor: 8 A\n SG_ Speed : 0|64@1- (1,0) [0|0] \"\" B\n\n\
+                       SIG_VALTYPE_ 291 Speed : 2;\n";
+    let ends =
+        [f64::MAX, f64::MIN, f64::MIN_POSITIVE, 5e-324, -12.284_937_858_581_543, f64::INFINITY];
+    // Multiples of an odd number near the golden ratio.
+    let spread = (1..2_000_u64).map(|at| at.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let values: Vec<f64> = ends.into_iter().chain(spread.map(f64::from_bits)).collect();
+    let bench = Bench::with(DBC, Patience::default());
+    for encoding in [None, Some(Encoding::Cbor), Some(Encoding::MessagePack)] {
+        let mut client = Client::connect_with(&bench.url(), encoding).unwrap();
+        client.subscribe(&["Motor.*".to_owned()], false).unwrap();
+        for values in values.chunks(100) {
+            values.iter().for_each(|value| bench.send_data(291, &value.to_le_bytes()));
+            for expected in values {
+                let Event::Signal { value, .. } = client.next_event().unwrap() else { panic!() };
+                let expected = expected.is_finite().then_some(expected.to_bits());
+                assert_eq!(value.map(f64::to_bits), expected, "{encoding:?}");
             }
         }
     }
